@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// kubernetesVersion is the version of k8s.io/kubernetes in go.mod; the API server
+// reports what the linker writes into it. TestVersion holds the two together.
+const kubernetesVersion = "v1.36.3"
+
+// part is a program of the control plane and the package that it is built from.
+type part struct{ name, pkg string }
+
+var parts = []part{
+	{"etcd", "go.etcd.io/etcd/server/v3"},
+	{"kwok", "sigs.k8s.io/kwok/cmd/kwok"},
+	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
+}
+
+var kubectl = part{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
+
+// buildMissing builds into bin every part that is not there yet, or all of them
+// when the pinned versions or the Go toolchain have changed since. Only one
+// process builds at a time; a second one waits and finds the parts built.
+func buildMissing(ctx context.Context, bin, module string) error {
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lockFile(filepath.Join(bin, ".lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	stamp, err := versionsStamp(module)
+	if err != nil {
+		return err
+	}
+	stampFile := filepath.Join(bin, ".versions")
+	built, err := os.ReadFile(stampFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	fresh := string(built) == stamp
+
+	wanted := parts
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		wanted = append(wanted[:len(wanted):len(wanted)], kubectl)
+	}
+	var missing []part
+	for _, p := range wanted {
+		if _, err := os.Stat(filepath.Join(bin, p.name)); err != nil || !fresh {
+			missing = append(missing, p)
+		}
+	}
+	log := progressTo(os.Stderr)
+	if len(missing) > 0 {
+		log("building %d programs of Kubernetes %s from Go modules; this takes some minutes the first time", len(missing), kubernetesVersion)
+	}
+	began := time.Now()
+	for i, p := range missing {
+		if err := build(ctx, bin, module, p, func(elapsed time.Duration) {
+			log("building %s (%d of %d): %s, %s in all", p.name, i+1, len(missing), elapsed.Round(time.Second), time.Since(began).Round(time.Second))
+		}); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(stampFile, []byte(stamp), 0o644)
+}
+
+// build compiles one part, calling progress every 10 s and at the end.
+func build(ctx context.Context, bin, module string, p part, progress func(time.Duration)) error {
+	version := strings.TrimPrefix(kubernetesVersion, "v")
+	major, rest, _ := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	const pkg = "k8s.io/component-base/version."
+	ldflags := fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, kubernetesVersion, pkg, major, pkg, minor)
+
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", module, "-ldflags", ldflags, "-o", filepath.Join(bin, p.name), p.pkg)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("build %s: %w", p.name, err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			progress(time.Since(began))
+		case err := <-done:
+			if err != nil {
+				return fmt.Errorf("build %s: %w\n%s", p.name, err, output.Bytes())
+			}
+			progress(time.Since(began))
+			return nil
+		}
+	}
+}
+
+// versionsStamp identifies what the parts are built from: the pinned modules and
+// the toolchain.
+func versionsStamp(module string) (string, error) {
+	h := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		b, err := os.ReadFile(filepath.Join(module, name))
+		if err != nil {
+			return "", fmt.Errorf("versions of the control plane: %w", err)
+		}
+		h.Write(b)
+	}
+	fmt.Fprint(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// lockFile takes an exclusive lock that the kernel releases with the process.
+func lockFile(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// progressTo returns a function that prints one line of progress.
+func progressTo(w io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		fmt.Fprintf(w, "devcluster: "+format+"\n", args...)
+	}
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+const (
+	// readyTimeout bounds the start of each part; on two busy cores the API server
+	// takes about 5 s.
+	readyTimeout = 2 * time.Minute
+	// stopTimeout is what a part has to end by itself before it is killed.
+	stopTimeout = 10 * time.Second
+)
+
+// errPartFailed marks a part that ended without having been told to.
+var errPartFailed = errors.New("part of the control plane failed")
+
+// users are the identities of the parts, each with a token of its own. The groups
+// and names are those that the API server's built-in RBAC knows.
+var users = map[string]struct{ user, group string }{
+	"admin":              {"admin", "system:masters"},
+	"controller-manager": {"system:kube-controller-manager", ""},
+	"scheduler":          {"system:kube-scheduler", ""},
+}
+
+// controlPlane is one running control plane: programs in bin, everything else in dir.
+type controlPlane struct {
+	bin, dir string
+	log      func(format string, args ...any)
+	tokens   map[string]string // by the names of users
+	running  []*process
+}
+
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// kubeconfig is the path of the administrator's kubeconfig.
+func (c *controlPlane) kubeconfig() string { return c.path("admin.kubeconfig") }
+
+func (c *controlPlane) path(elem ...string) string {
+	return filepath.Join(append([]string{c.dir}, elem...)...)
+}
+
+// start starts the parts in the order of their needs and returns when Pods can run.
+// fail is called with the reason when a part ends by itself later on.
+func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) error {
+	// The kernel signals a child when the thread that started it ends (see
+	// childAttr), so all of them are started from a thread that stays.
+	runtime.LockOSThread()
+
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	etcdURL, peerURL := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
+	server := "https://127.0.0.1:" + ports[2]
+	if err := c.writeCredentials(); err != nil {
+		return err
+	}
+
+	if err := c.launch(fail, "etcd",
+		"--data-dir", c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
+		"--listen-peer-urls", peerURL, "--initial-advertise-peer-urls", peerURL,
+		"--initial-cluster", "default="+peerURL); err != nil {
+		return err
+	}
+	if err := c.waitFor(ctx, "etcd", http.DefaultClient, etcdURL+"/health"); err != nil {
+		return err
+	}
+	if err := c.launch(fail, "kube-apiserver",
+		"--etcd-servers", etcdURL, "--bind-address=127.0.0.1", "--secure-port", ports[2],
+		"--cert-dir", c.path("certs"), "--token-auth-file", c.path("tokens.csv"),
+		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", c.path("sa.key"),
+		"--service-account-signing-key-file", c.path("sa.key"), "--service-cluster-ip-range=10.0.0.0/24",
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true"); err != nil {
+		return err
+	}
+	if err := c.writeKubeconfigs(ctx, server); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig())
+	if err != nil {
+		return err
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return err
+	}
+	if err := c.waitFor(ctx, "kube-apiserver", httpClient, server+"/readyz"); err != nil {
+		return err
+	}
+
+	if err := c.launch(fail, "kube-controller-manager",
+		"--kubeconfig", c.path("controller-manager.kubeconfig"), "--controllers=*,-nodeipam,-cloud-node-lifecycle",
+		"--service-account-private-key-file", c.path("sa.key"), "--root-ca-file", c.path("certs", "apiserver.crt"),
+		"--use-service-account-credentials", "--leader-elect=false", "--secure-port=0"); err != nil {
+		return err
+	}
+	if err := c.launch(fail, "kube-scheduler",
+		"--kubeconfig", c.path("scheduler.kubeconfig"), "--leader-elect=false", "--secure-port=0"); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.path("stages.yaml"), []byte(kwokStages()), 0o644); err != nil {
+		return err
+	}
+	if err := c.launch(fail, "kwok",
+		"--kubeconfig", c.kubeconfig(), "--config", c.path("stages.yaml"),
+		"--manage-all-nodes", "--node-lease-duration-seconds=40"); err != nil {
+		return err
+	}
+	return addNode(ctx, client)
+}
+
+// launch starts one part with its output in logs/NAME.log.
+func (c *controlPlane) launch(fail context.CancelCauseFunc, name string, args ...string) error {
+	if err := os.MkdirAll(c.path("logs"), 0o755); err != nil {
+		return err
+	}
+	logFile, err := os.Create(c.path("logs", name+".log"))
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+	cmd := exec.Command(filepath.Join(c.bin, name), args...)
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	cmd.SysProcAttr = childAttr()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &process{name: name, cmd: cmd, done: make(chan struct{})}
+	c.running = append(c.running, p)
+	go func() {
+		err := cmd.Wait()
+		close(p.done)
+		fail(fmt.Errorf("%w: %s ended (%v); its last lines:\n%s", errPartFailed, name, err, lastLines(logFile.Name(), 5)))
+	}()
+	return nil
+}
+
+// stop ends the parts in the reverse order of their start.
+func (c *controlPlane) stop() {
+	for _, p := range slices.Backward(c.running) {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.done:
+		case <-time.After(stopTimeout):
+			_ = p.cmd.Process.Kill()
+			<-p.done
+		}
+	}
+}
+
+// waitFor polls url until it answers 200.
+func (c *controlPlane) waitFor(ctx context.Context, name string, client *http.Client, url string) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return false, err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return false, nil
+		}
+		return response.StatusCode == http.StatusOK, response.Body.Close()
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s at %s: %w", name, url, err)
+	}
+	return nil
+}
+
+// writeCredentials writes the key that signs service account tokens and the
+// tokens of the parts.
+func (c *controlPlane) writeCredentials() error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	if err := os.WriteFile(c.path("sa.key"), keyPEM, 0o600); err != nil {
+		return err
+	}
+	c.tokens = make(map[string]string)
+	var file strings.Builder
+	for name, u := range users {
+		c.tokens[name] = rand.Text()
+		fmt.Fprintf(&file, "%s,%s,%s,%q\n", c.tokens[name], u.user, u.user, u.group)
+	}
+	return os.WriteFile(c.path("tokens.csv"), []byte(file.String()), 0o600)
+}
+
+// writeKubeconfigs writes NAME.kubeconfig for every user, as soon as the API server
+// has made its serving certificate.
+func (c *controlPlane) writeKubeconfigs(ctx context.Context, server string) error {
+	var ca []byte
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(context.Context) (bool, error) {
+		var err error
+		ca, err = os.ReadFile(c.path("certs", "apiserver.crt"))
+		return err == nil && len(ca) > 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the certificate of kube-apiserver: %w", err)
+	}
+	for name := range users {
+		config := clientcmdapi.NewConfig()
+		config.Clusters["devcluster"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: c.tokens[name]}
+		config.Contexts["devcluster"] = &clientcmdapi.Context{Cluster: "devcluster", AuthInfo: name}
+		config.CurrentContext = "devcluster"
+		if err := clientcmd.WriteToFile(*config, c.path(name+".kubeconfig")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addNode registers the node that kwok plays and waits until it is ready and the
+// default namespace has its service account, without which no Pod is admitted.
+func addNode(ctx context.Context, client kubernetes.Interface) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:   "kwok",
+		Labels: map[string]string{corev1.LabelHostname: "kwok", corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH},
+	}}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create node: %w", err)
+	}
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+			return false, nil
+		}
+		node, err := client.CoreV1().Nodes().Get(ctx, "kwok", metav1.GetOptions{})
+		return err == nil && len(node.Spec.Taints) == 0 && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the node: %w", err)
+	}
+	return nil
+}
+
+// freePorts returns n loopback ports that were free a moment ago.
+func freePorts(n int) ([]string, error) {
+	ports := make([]string, n)
+	for i := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer listener.Close()
+		_, ports[i], _ = net.SplitHostPort(listener.Addr().String())
+	}
+	return ports, nil
+}
+
+// lastLines returns the last n lines of a file, or why they cannot be read.
+func lastLines(name string, n int) string {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
