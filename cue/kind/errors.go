@@ -1,0 +1,114 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	cueerrors "cuelang.org/go/cue/errors"
+	"cuelang.org/go/cue/token"
+)
+
+// LoadError says why a kind, or a whole package if Kind is empty, does not load.
+type LoadError struct {
+	// Kind is the name of the kind, as in #Kind.
+	Kind string
+	// File and Line are where the reason is; Line is 0 if it is nowhere in particular.
+	File string
+	Line int
+	// Reason is what is wrong there.
+	Reason string
+}
+
+func (e *LoadError) Error() string {
+	var b strings.Builder
+	if e.File != "" {
+		fmt.Fprintf(&b, "%s:%d: ", e.File, e.Line)
+	}
+	if e.Kind != "" {
+		fmt.Fprintf(&b, "kind %s: ", e.Kind)
+	}
+	b.WriteString(e.Reason)
+	return b.String()
+}
+
+// newLoadError makes a LoadError of the first of the errors that CUE reports.
+func newLoadError(kind string, err error) error {
+	if loadError, ok := errors.AsType[*LoadError](err); ok {
+		loadError.Kind = kind
+		return loadError
+	}
+	result := &LoadError{Kind: kind, Reason: err.Error()}
+	list := cueerrors.Errors(err)
+	if len(list) == 0 {
+		return result
+	}
+	first := list[0]
+	result.Reason = messageOf(first)
+	if path := strings.Join(first.Path(), "."); path != "" && !strings.HasPrefix(result.Reason, path) {
+		result.Reason = path + ": " + result.Reason
+	}
+	result.File, result.Line = position(first)
+	return result
+}
+
+// position is the place that the author of a kind has to look at: of all the places
+// that a CUE error names, the first outside the contract and the libraries.
+func position(err cueerrors.Error) (file string, line int) {
+	positions := append([]token.Pos{err.Position()}, err.InputPositions()...)
+	var chosen token.Pos
+	for _, pos := range positions {
+		if !pos.IsValid() || pos.Filename() == "" {
+			continue
+		}
+		if !chosen.IsValid() {
+			chosen = pos
+		}
+		if !isLibrary(pos.Filename()) {
+			chosen = pos
+			break
+		}
+	}
+	if !chosen.IsValid() {
+		return "", 0
+	}
+	return relative(chosen.Filename()), chosen.Line()
+}
+
+func isLibrary(file string) bool {
+	dir := filepath.ToSlash(filepath.Dir(file))
+	return strings.HasSuffix(dir, "cue/contract") || strings.HasSuffix(dir, "cue/k8s")
+}
+
+// relative shortens a path under the working directory, as the cue command does.
+func relative(file string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return file
+	}
+	if rel, err := filepath.Rel(wd, file); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return file
+}
+
+// messageOf is the message of a CUE error without its path and positions.
+func messageOf(err cueerrors.Error) string {
+	format, args := err.Msg()
+	return fmt.Sprintf(format, args...)
+}
+
+// EvaluationError says that a kind's behaviour cannot be evaluated for an object.
+// The kind is at fault, or an object that its schema should have refused.
+type EvaluationError struct {
+	// Path is where in the #XController the failure is.
+	Path string
+	// Err is the failure.
+	Err error
+}
+
+func (e *EvaluationError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
+
+func (e *EvaluationError) Unwrap() error { return e.Err }

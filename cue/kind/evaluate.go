@@ -1,0 +1,155 @@
+package kind
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue"
+	cueerrors "cuelang.org/go/cue/errors"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// cueEvaluator answers by asking the CUE evaluator. Objects enter as Go values: CUE
+// text would be compiled, and what is compiled stays in the context for ever.
+type cueEvaluator struct {
+	name               string // of the kind
+	schema, controller cue.Value
+}
+
+var (
+	pathObject   = cue.ParsePath("object")
+	pathObserved = cue.ParsePath("observed")
+	pathChildren = cue.ParsePath("children")
+	pathNext     = cue.ParsePath("next")
+	pathStatus   = cue.ParsePath("status")
+	pathTemplate = cue.ParsePath("template")
+	pathUpdate   = cue.ParsePath("update")
+	pathTo       = cue.ParsePath("to")
+	pathWhen     = cue.ParsePath("when")
+	pathAfter    = cue.ParsePath("after")
+)
+
+func (e *cueEvaluator) unified(object map[string]any) cue.Value {
+	return e.schema.Unify(e.schema.Context().Encode(object))
+}
+
+func (e *cueEvaluator) validate(object map[string]any) field.ErrorList {
+	err := e.unified(object).Validate(cue.Concrete(true), cue.Final())
+	return fieldErrors(err, object, "#"+e.name)
+}
+
+func (e *cueEvaluator) withDefaults(object map[string]any) (map[string]any, error) {
+	return decode(e.unified(object), "#"+e.name)
+}
+
+func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error) {
+	v := e.controller.FillPath(pathObject, object).FillPath(pathObserved, observed)
+	if err := v.LookupPath(pathObject).Err(); err != nil {
+		return nil, evaluationError("object", err)
+	}
+	d := &Decision{}
+	if err := addChildren(d, v, ""); err != nil {
+		return nil, err
+	}
+	if phase := phaseOf(object); phase != "" {
+		path := "phases." + phase
+		value := v.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(phase)))
+		if !value.Exists() {
+			return nil, &EvaluationError{Path: "object.status.phase", Err: errors.New("the kind has no phase " + phase)}
+		}
+		if err := addChildren(d, value, path+"."); err != nil {
+			return nil, err
+		}
+		if err := addTransitions(d, value, path+".next"); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(d.Children, func(a, b Child) int { return strings.Compare(a.Name, b.Name) })
+	var err error
+	d.Status, err = decode(v.LookupPath(pathStatus), "status")
+	return d, err
+}
+
+// phaseOf reads object.status.phase; an absent one is "".
+func phaseOf(object map[string]any) string {
+	status, _ := object["status"].(map[string]any)
+	phase, _ := status["phase"].(string)
+	return phase
+}
+
+func addChildren(d *Decision, owner cue.Value, prefix string) error {
+	return eachField(owner.LookupPath(pathChildren), func(name string, child cue.Value) error {
+		path := prefix + "children." + name
+		template, err := decode(child.LookupPath(pathTemplate), path+".template")
+		if err != nil {
+			return err
+		}
+		update, err := child.LookupPath(pathUpdate).String()
+		if err != nil {
+			return evaluationError(path+".update", err)
+		}
+		d.Children = append(d.Children, Child{Name: name, Template: template, Update: UpdatePolicy(update)})
+		return nil
+	})
+}
+
+func addTransitions(d *Decision, phase cue.Value, path string) error {
+	return eachElement(phase.LookupPath(pathNext), func(value cue.Value) error {
+		to, err := value.LookupPath(pathTo).String()
+		if err != nil {
+			return evaluationError(path+".to", err)
+		}
+		t := Transition{To: to}
+		if after := value.LookupPath(pathAfter); after.Exists() {
+			text, err := after.String()
+			if err != nil {
+				return evaluationError(path+".after", err)
+			}
+			if t.After, err = ParseTrigger(text); err != nil {
+				return evaluationError(path+".after", err)
+			}
+		} else if t.When, err = condition(value.LookupPath(pathWhen)); err != nil {
+			return evaluationError(path+".when", err)
+		}
+		d.Next = append(d.Next, t)
+		return nil
+	})
+}
+
+// condition reads a condition. One that reads something that is not there yet does
+// not hold.
+func condition(value cue.Value) (bool, error) {
+	holds, err := value.Bool()
+	if cue.IsIncomplete(err) {
+		return false, nil
+	}
+	return holds, err
+}
+
+
+// decode turns a concrete struct into plain Go values, with the integers as int64
+// that unstructured objects have.
+func decode(value cue.Value, path string) (map[string]any, error) {
+	if !value.Exists() {
+		return nil, nil
+	}
+	b, err := value.MarshalJSON()
+	if err != nil {
+		return nil, evaluationError(path, err)
+	}
+	var result map[string]any
+	if err := json.Unmarshal(bytes.TrimSpace(b), &result); err != nil {
+		return nil, evaluationError(path, err)
+	}
+	return result, nil
+}
+
+func evaluationError(path string, err error) error {
+	if list := cueerrors.Errors(err); len(list) > 0 {
+		err = errors.New(messageOf(list[0]))
+	}
+	return &EvaluationError{Path: path, Err: err}
+}

@@ -1,0 +1,247 @@
+package kind
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// topLevelDefinitions lists the definitions of a package in the order of its files.
+func topLevelDefinitions(instance *build.Instance) []string {
+	var names []string
+	for _, file := range instance.Files {
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.Field); ok {
+				if name, _, err := ast.LabelName(f.Label); err == nil && strings.HasPrefix(name, "#") {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// newKind checks one kind of a package against the contract and collects what is
+// known of it without looking at any object.
+func newKind(name string, instance *build.Instance, pkg, contract cue.Value) (*Kind, error) {
+	objectSchema := pkg.LookupPath(cue.MakePath(cue.Def("#" + name)))
+	if err := objectSchema.Validate(); err != nil {
+		return nil, err
+	}
+	controller := pkg.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix))).Unify(contract)
+	if err := controller.Validate(); err != nil {
+		return nil, err
+	}
+	k := &Kind{engine: &cueEvaluator{schema: objectSchema, controller: controller, name: name}}
+	for _, collect := range []func(*Kind, cue.Value, cue.Value) error{
+		collectType, collectNames, collectPhases, collectOwned,
+	} {
+		if err := collect(k, objectSchema, controller); err != nil {
+			return nil, err
+		}
+	}
+	if k.GroupVersionKind.Kind != name {
+		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", k.GroupVersionKind.Kind, name)
+	}
+	if err := collectSchema(k, instance); err != nil {
+		return nil, err
+	}
+	return k, checkPhaseSchema(k, controller)
+}
+
+func collectType(k *Kind, objectSchema, _ cue.Value) error {
+	apiVersion, err := constant(objectSchema, cue.MakePath(cue.Str("apiVersion").Required()))
+	if err != nil {
+		return err
+	}
+	kind, err := constant(objectSchema, cue.MakePath(cue.Str("kind").Required()))
+	if err != nil {
+		return err
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil || gv.Group == "" {
+		return errorAt(objectSchema, "apiVersion", "%q must be a group and a version, like \"example.com/v1\"", apiVersion)
+	}
+	k.GroupVersionKind = gv.WithKind(kind)
+	return nil
+}
+
+func collectNames(k *Kind, _, controller cue.Value) error {
+	var names struct {
+		Plural, Singular       string
+		ShortNames, Categories []string
+	}
+	value := controller.LookupPath(cue.ParsePath("names"))
+	if err := value.Validate(cue.Concrete(true)); err != nil {
+		return err
+	}
+	if err := value.Decode(&names); err != nil {
+		return err
+	}
+	k.Names = apiextensionsv1.CustomResourceDefinitionNames{
+		Kind: k.GroupVersionKind.Kind, ListKind: k.GroupVersionKind.Kind + "List",
+		Plural: names.Plural, Singular: names.Singular, ShortNames: names.ShortNames, Categories: names.Categories,
+	}
+	scope, err := constant(controller, cue.ParsePath("scope"))
+	if err != nil {
+		return err
+	}
+	k.Scope = apiextensionsv1.ResourceScope(scope)
+
+	var columns []struct{ Name, Path, Type string }
+	value = controller.LookupPath(cue.ParsePath("columns"))
+	if err := value.Validate(cue.Concrete(true)); err != nil {
+		return err
+	}
+	if err := value.Decode(&columns); err != nil {
+		return err
+	}
+	for _, c := range columns {
+		k.Columns = append(k.Columns, apiextensionsv1.CustomResourceColumnDefinition{Name: c.Name, JSONPath: c.Path, Type: c.Type})
+	}
+	return nil
+}
+
+func collectPhases(k *Kind, objectSchema, controller cue.Value) error {
+	if initial := controller.LookupPath(cue.ParsePath("initial")); initial.Exists() {
+		var err error
+		if k.Initial, err = initial.String(); err != nil {
+			return err
+		}
+	}
+	phases := controller.LookupPath(cue.ParsePath("phases"))
+	k.Phases = make(map[string]PhaseFacts)
+	if err := eachField(phases, func(name string, phase cue.Value) error {
+		terminal, err := phase.LookupPath(cue.ParsePath("terminal")).Bool()
+		if err != nil {
+			return err
+		}
+		facts := PhaseFacts{Terminal: terminal}
+		err = eachField(phase.LookupPath(cue.ParsePath("children")), func(child string, _ cue.Value) error {
+			facts.Children = append(facts.Children, child)
+			return nil
+		})
+		k.Phases[name] = facts
+		return err
+	}); err != nil {
+		return err
+	}
+	known := strings.Join(slices.Sorted(maps.Keys(k.Phases)), ", ")
+	if _, ok := k.Phases[k.Initial]; !ok && (k.Initial != "" || len(k.Phases) > 0) {
+		return errorAt(controller, "initial", "%q must be one of the phases: %s", k.Initial, known)
+	}
+	return eachField(phases, func(name string, phase cue.Value) error {
+		return eachElement(phase.LookupPath(cue.ParsePath("next")), func(transition cue.Value) error {
+			to, err := transition.LookupPath(cue.ParsePath("to")).String()
+			if err != nil {
+				return fmt.Errorf("phases.%s.next: to: %w", name, err)
+			}
+			if _, ok := k.Phases[to]; !ok {
+				return errorAt(transition, "to", "%q must be one of the phases: %s", to, known)
+			}
+			return nil
+		})
+	})
+}
+
+// collectOwned finds the types of the children: those in templates that stand in
+// place whatever the object says, and those that the kind declares in owns.
+func collectOwned(k *Kind, _, controller cue.Value) error {
+	var owned []schema.GroupVersionKind
+	add := func(value cue.Value) error {
+		apiVersion, err := constant(value, cue.ParsePath("apiVersion"))
+		if err != nil {
+			return err
+		}
+		kind, err := constant(value, cue.ParsePath("kind"))
+		if err != nil {
+			return err
+		}
+		owned = append(owned, schema.FromAPIVersionAndKind(apiVersion, kind))
+		return nil
+	}
+	addChildren := func(children cue.Value) error {
+		return eachField(children, func(name string, child cue.Value) error {
+			if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+				return errorAt(child, "children", "the name %q of a child must be a DNS label: %s", name, problems[0])
+			}
+			return add(child.LookupPath(cue.ParsePath("template")))
+		})
+	}
+	if err := addChildren(controller.LookupPath(cue.ParsePath("children"))); err != nil {
+		return err
+	}
+	if err := eachField(controller.LookupPath(cue.ParsePath("phases")), func(_ string, phase cue.Value) error {
+		return addChildren(phase.LookupPath(cue.ParsePath("children")))
+	}); err != nil {
+		return err
+	}
+	if err := eachElement(controller.LookupPath(cue.ParsePath("owns")), add); err != nil {
+		return err
+	}
+	slices.SortFunc(owned, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	k.Owns = slices.Compact(owned)
+	return nil
+}
+
+// constant reads a string that the kind fixes for all its objects.
+func constant(value cue.Value, path cue.Path) (string, error) {
+	found := value.LookupPath(path)
+	if !found.Exists() {
+		return "", errorAt(value, path.String(), "is missing")
+	}
+	text, err := found.String()
+	if err != nil {
+		return "", errorAt(found, path.String(), "must be one string for all objects of the kind")
+	}
+	return text, nil
+}
+
+func eachField(value cue.Value, do func(name string, value cue.Value) error) error {
+	if !value.Exists() {
+		return nil
+	}
+	fields, err := value.Fields()
+	if err != nil {
+		return err
+	}
+	for fields.Next() {
+		if err := do(fields.Selector().Unquoted(), fields.Value()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachElement(value cue.Value, do func(value cue.Value) error) error {
+	if !value.Exists() {
+		return nil
+	}
+	elements, err := value.List()
+	if err != nil {
+		return err
+	}
+	for elements.Next() {
+		if err := do(elements.Value()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errorAt is a LoadError at the place of value.
+func errorAt(value cue.Value, field, format string, args ...any) error {
+	e := &LoadError{Reason: field + ": " + fmt.Sprintf(format, args...)}
+	if pos := value.Pos(); pos.IsValid() {
+		e.File, e.Line = relative(pos.Filename()), pos.Line()
+	}
+	return e
+}

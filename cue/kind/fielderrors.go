@@ -1,0 +1,134 @@
+package kind
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	cueerrors "cuelang.org/go/cue/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// fieldErrors turns what the CUE evaluator reports into Kubernetes field errors. CUE
+// has no kinds of error, so they are told apart by the formats of its messages, which
+// the tests pin for the version in go.mod. root is the first element of CUE's paths.
+func fieldErrors(err error, object map[string]any, root string) field.ErrorList {
+	var result field.ErrorList
+	enums := make(map[string][]string)
+	for _, e := range cueerrors.Errors(err) {
+		elements := slices.Clone(e.Path())
+		if len(elements) > 0 && elements[0] == root {
+			elements = elements[1:]
+		}
+		path, value := locate(object, elements)
+		message := messageOf(e)
+		switch {
+		case strings.Contains(message, "field is required but not present"), strings.HasPrefix(message, "incomplete value"):
+			result = append(result, field.Required(path, ""))
+		case strings.Contains(message, "field not allowed"):
+			result = append(result, field.Forbidden(path, "unknown field"))
+		case strings.Contains(message, "errors in empty disjunction"):
+			enums[path.String()] = nil
+		case conflictOfValues.MatchString(message) && hasKey(enums, path.String()):
+			supported := conflictOfValues.FindStringSubmatch(message)[1]
+			enums[path.String()] = append(enums[path.String()], supported)
+		case strings.Contains(message, "mismatched types"):
+			result = append(result, field.TypeInvalid(path, value, typeMessage(message, value)))
+		default:
+			result = append(result, field.Invalid(path, value, ruleOf(message)))
+		}
+	}
+	for name, supported := range enums {
+		// CUE also tries an enum's values where another rule has failed.
+		if slices.ContainsFunc(result, func(e *field.Error) bool { return e.Field == name }) {
+			continue
+		}
+		path, value := locate(object, strings.Split(name, "."))
+		result = append(result, field.NotSupported(path, value, supported))
+	}
+	return result
+}
+
+// conflictOfValues is how CUE reports each value of an enum that the value is not:
+// the first is the schema's.
+var conflictOfValues = regexp.MustCompile(`^conflicting values "([^"]*)" and `)
+
+func hasKey(m map[string][]string, key string) bool { _, ok := m[key]; return ok }
+
+var outOfBound = regexp.MustCompile(`\((out of bound|does not satisfy) (.*?)\)(: .*)?$`)
+
+// ruleOf is the part of a message that names the rule, without the value that the
+// field error shows anyway.
+func ruleOf(message string) string {
+	if m := outOfBound.FindStringSubmatch(message); m != nil {
+		return "must satisfy " + m[2]
+	}
+	return message
+}
+
+var mismatch = regexp.MustCompile(`mismatched types (\S+) and (\S+)\)`)
+
+func typeMessage(message string, value any) string {
+	m := mismatch.FindStringSubmatch(message)
+	if m == nil {
+		return message
+	}
+	wanted, is := m[1], m[2]
+	if isKind(value, wanted) {
+		wanted, is = is, wanted
+	}
+	return "must be " + wanted + ", is " + is
+}
+
+// isKind tells whether CUE calls the type of a plain Go value by name.
+func isKind(value any, name string) bool {
+	switch value.(type) {
+	case string:
+		return name == "string"
+	case bool:
+		return name == "bool"
+	case int64:
+		return name == "int"
+	case float64:
+		return name == "float"
+	case []any:
+		return name == "list"
+	case map[string]any:
+		return name == "struct"
+	}
+	return name == "null"
+}
+
+// locate makes the path of a field of the elements of a CUE path and looks its value up.
+func locate(object any, elements []string) (*field.Path, any) {
+	var path *field.Path
+	value := object
+	for _, element := range elements {
+		switch v := value.(type) {
+		case []any:
+			i, err := strconv.Atoi(element)
+			path, value = path.Index(i), nil
+			if err == nil && i < len(v) {
+				value = v[i]
+			}
+		case map[string]any:
+			name := unquoted(element)
+			path, value = path.Child(name), v[name]
+		default:
+			path, value = path.Child(unquoted(element)), nil
+		}
+	}
+	if path == nil {
+		path = field.NewPath("")
+	}
+	return path, value
+}
+
+// unquoted is the field name that an element of a CUE path stands for.
+func unquoted(element string) string {
+	if name, err := strconv.Unquote(element); err == nil {
+		return name
+	}
+	return element
+}

@@ -1,0 +1,156 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/cuecontext"
+	"cuelang.org/go/cue/load"
+
+	fescuecue "github.com/fescue-dev/fescue/cue"
+)
+
+const (
+	// modulePath is the CUE module of this repository, as cue.mod/module.cue says.
+	modulePath = "fescue.dev"
+	// languageVersion is the CUE language that the embedded files are written in,
+	// as cue.mod/module.cue says.
+	languageVersion = "v0.17.0"
+	contractPackage = modulePath + "/cue/contract"
+	// shippedRoot is where positions in errors place the embedded files.
+	shippedRoot = "/embedded/" + modulePath
+	// controllerSuffix makes the name of a kind's behaviour from the name of the kind.
+	controllerSuffix = "Controller"
+)
+
+// Shipped loads the kinds that Fescue ships.
+func Shipped() ([]*Kind, error) {
+	overlay := make(map[string]load.Source)
+	addModule(overlay, shippedRoot, modulePath)
+	addLibrary(overlay, filepath.Join(shippedRoot, "cue"))
+	return loadPackage(filepath.Join(shippedRoot, "cue"), overlay)
+}
+
+// FromDir loads the kinds of the CUE package in dir. Every definition #XController
+// with a #X beside it is a kind. The package may import the contract and the kinds
+// that Fescue ships as fescue.dev/cue/… without having them on disk; it may be part
+// of a CUE module of its own or of none.
+//
+// Kinds that do not load are left out and reported as *LoadError, joined; the others
+// are returned all the same.
+func FromDir(dir string) ([]*Kind, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
+	}
+	if _, err := os.ReadDir(abs); err != nil {
+		return nil, fmt.Errorf("kinds folder: %w", err)
+	}
+	overlay := make(map[string]load.Source)
+	root, inModule := moduleRoot(abs)
+	if !inModule {
+		root = abs
+		addModule(overlay, root, "kinds.local")
+	}
+	// This repository has the libraries in place, and a module may bring a copy.
+	_, errOwn := os.Stat(filepath.Join(root, "cue", "contract"))
+	library := filepath.Join(root, "cue.mod", "pkg", modulePath, "cue")
+	_, errCopy := os.Stat(library)
+	if errOwn != nil && errCopy != nil {
+		addLibrary(overlay, library)
+	}
+	return loadPackage(abs, overlay)
+}
+
+// moduleRoot finds the nearest folder at or above dir that is a CUE module.
+func moduleRoot(dir string) (root string, found bool) {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "cue.mod", "module.cue")); err == nil {
+			return dir, true
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", false
+		}
+		dir = parent
+	}
+}
+
+// addModule places a cue.mod/module.cue at root.
+func addModule(overlay map[string]load.Source, root, path string) {
+	overlay[filepath.Join(root, "cue.mod", "module.cue")] = load.FromString(
+		fmt.Sprintf("module: %q\nlanguage: version: %q\n", path+"@v0", languageVersion))
+}
+
+// addLibrary places the embedded CUE files at dir.
+func addLibrary(overlay map[string]load.Source, dir string) {
+	err := fs.WalkDir(fescuecue.Files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		b, err := fescuecue.Files.ReadFile(name)
+		overlay[filepath.Join(dir, filepath.FromSlash(name))] = load.FromBytes(b)
+		return err
+	})
+	if err != nil {
+		panic(fmt.Sprintf("embedded files cannot be read: %v", err))
+	}
+}
+
+// loadPackage builds the package in dir and makes a Kind of each kind in it. All of
+// them share one CUE context, which is never used for anything else.
+func loadPackage(dir string, overlay map[string]load.Source) ([]*Kind, error) {
+	instances := load.Instances([]string{".", contractPackage}, &load.Config{Dir: dir, Overlay: overlay})
+	for _, instance := range instances {
+		if instance.Err != nil {
+			return nil, newLoadError("", instance.Err)
+		}
+	}
+	ctx := cuecontext.New()
+	values := make([]cue.Value, len(instances))
+	for i, instance := range instances {
+		values[i] = ctx.BuildInstance(instance)
+	}
+	pkg := values[0]
+	contract := values[1].LookupPath(cue.MakePath(cue.Def("#Controller")))
+	if err := contract.Err(); err != nil {
+		return nil, newLoadError("", err)
+	}
+
+	var kinds []*Kind
+	var errs []error
+	for _, name := range kindNames(instances[0]) {
+		k, err := newKind(name, instances[0], pkg, contract)
+		if err != nil {
+			errs = append(errs, newLoadError(name, err))
+			continue
+		}
+		kinds = append(kinds, k)
+	}
+	if len(kinds) == 0 && len(errs) == 0 {
+		return nil, fmt.Errorf("kinds folder %s has no kind: a kind is a definition #X with a definition #X%s beside it", dir, controllerSuffix)
+	}
+	return kinds, errors.Join(errs...)
+}
+
+// kindNames lists the kinds of a package by their syntax, so that one that cannot be
+// evaluated is still known by name.
+func kindNames(instance *build.Instance) []string {
+	definitions := topLevelDefinitions(instance)
+	var names []string
+	for _, definition := range definitions {
+		name, isController := strings.CutSuffix(definition, controllerSuffix)
+		if isController && slices.Contains(definitions, name) {
+			names = append(names, strings.TrimPrefix(name, "#"))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,513 @@
+package kind
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/literal"
+	"cuelang.org/go/cue/token"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
+)
+
+type schemaProps = apiextensionsv1.JSONSchemaProps
+
+// collectSchema makes the structural OpenAPI schema of the kind from the syntax of
+// #X: evaluated values no longer show which constraints they came from. A construct
+// that the schema cannot carry is an error, so that nothing is dropped silently.
+func collectSchema(k *Kind, instance *build.Instance) error {
+	name := "#" + k.GroupVersionKind.Kind
+	at, definition := scope{instance: instance}.definition(name)
+	if definition == nil {
+		return fmt.Errorf("%s must be a definition at the top of its file", name)
+	}
+	schema, err := at.schema(definition.Value)
+	if err != nil {
+		return err
+	}
+	if schema.Type != "object" {
+		return errorAtNode(definition, "%s must be a struct", name)
+	}
+	schema.Description = describe(definition)
+	// The API server has its own schema for these and allows no other.
+	schema.Properties["apiVersion"] = schemaProps{Type: "string", Description: "apiVersion is the group and version of the object's schema."}
+	schema.Properties["kind"] = schemaProps{Type: "string", Description: "kind is the name of the object's schema."}
+	schema.Properties["metadata"] = schemaProps{Type: "object"}
+	schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool {
+		return name == "apiVersion" || name == "kind" || name == "metadata"
+	})
+	k.Schema = schema
+	return nil
+}
+
+// checkPhaseSchema holds the phases of the behaviour against those that the schema
+// lets the status say.
+func checkPhaseSchema(k *Kind, controller cue.Value) error {
+	if k.Initial == "" {
+		return nil
+	}
+	var said []string
+	for _, value := range k.Schema.Properties["status"].Properties["phase"].Enum {
+		var text string
+		if err := json.Unmarshal(value.Raw, &text); err != nil {
+			return err
+		}
+		said = append(said, text)
+	}
+	for name := range k.Phases {
+		if !slices.Contains(said, name) {
+			return errorAt(controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
+				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(said, ", "))
+		}
+	}
+	return nil
+}
+
+// scope is where identifiers are looked up: a file of a package, and the
+// definitions that are being followed, to notice one that contains itself.
+type scope struct {
+	instance  *build.Instance
+	following []*ast.Field
+}
+
+// definition finds a definition of the package, and the scope inside it.
+func (s scope) definition(name string) (scope, *ast.Field) {
+	for _, file := range s.instance.Files {
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.Field); ok {
+				if label, _, err := ast.LabelName(f.Label); err == nil && label == name {
+					return scope{s.instance, append(slices.Clone(s.following), f)}, f
+				}
+			}
+		}
+	}
+	return s, nil
+}
+
+// schema turns one expression into a schema.
+func (s scope) schema(expr ast.Expr) (*schemaProps, error) {
+	switch e := expr.(type) {
+	case *ast.ParenExpr:
+		return s.schema(e.X)
+	case *ast.StructLit:
+		return s.structSchema(e)
+	case *ast.ListLit:
+		return s.listSchema(e)
+	case *ast.BasicLit:
+		return constantSchema(e)
+	case *ast.Ident:
+		return s.identSchema(e)
+	case *ast.SelectorExpr:
+		return s.selectorSchema(e)
+	case *ast.CallExpr:
+		return callSchema(e)
+	case *ast.UnaryExpr:
+		return boundSchema(e)
+	case *ast.BinaryExpr:
+		switch e.Op {
+		case token.AND:
+			return s.conjunction(e)
+		case token.OR:
+			return s.disjunction(e)
+		}
+	}
+	return nil, errorAtNode(expr, "the CRD cannot carry this expression")
+}
+
+// basicTypes are CUE's predeclared types that a schema can carry.
+var basicTypes = map[string]schemaProps{
+	"string": {Type: "string"},
+	"bool":   {Type: "boolean"},
+	"number": {Type: "number"},
+	"int":    {Type: "integer"},
+	"int32":  {Type: "integer", Format: "int32"},
+	"int64":  {Type: "integer", Format: "int64"},
+	"uint":   {Type: "integer", Minimum: ptr.To(0.0)},
+	"uint8":  {Type: "integer", Minimum: ptr.To(0.0), Maximum: ptr.To(255.0)},
+	"uint16": {Type: "integer", Minimum: ptr.To(0.0), Maximum: ptr.To(65535.0)},
+	"int8":   {Type: "integer", Minimum: ptr.To(-128.0), Maximum: ptr.To(127.0)},
+	"int16":  {Type: "integer", Minimum: ptr.To(-32768.0), Maximum: ptr.To(32767.0)},
+}
+
+func (s scope) identSchema(e *ast.Ident) (*schemaProps, error) {
+	if strings.HasPrefix(e.Name, "#") {
+		return s.reference(e, e.Name)
+	}
+	if basic, ok := basicTypes[e.Name]; ok && e.Node == nil {
+		return basic.DeepCopy(), nil
+	}
+	if e.Name == "_" {
+		return &schemaProps{XPreserveUnknownFields: ptr.To(true)}, nil
+	}
+	return nil, errorAtNode(e, "the CRD cannot carry a reference to %s: use a definition, or a type such as string, bool, int64 or number", e.Name)
+}
+
+// reference follows a definition of this package.
+func (s scope) reference(at ast.Node, name string) (*schemaProps, error) {
+	inner, definition := s.definition(name)
+	if definition == nil {
+		return nil, errorAtNode(at, "%s is not a definition at the top of a file of its package", name)
+	}
+	if slices.Contains(s.following, definition) {
+		return nil, errorAtNode(at, "%s contains itself, which a CRD cannot express", name)
+	}
+	return inner.schema(definition.Value)
+}
+
+// selectorSchema follows a definition of another package, or a validator of CUE's
+// standard library.
+func (s scope) selectorSchema(e *ast.SelectorExpr) (*schemaProps, error) {
+	pkg, path := importedPackage(e)
+	name, _, err := ast.LabelName(e.Sel)
+	if err != nil || path == "" {
+		return nil, errorAtNode(e, "the CRD cannot carry this reference")
+	}
+	if path == "time" && name == "Time" {
+		return &schemaProps{Type: "string", Format: "date-time"}, nil
+	}
+	for _, imported := range s.instance.Imports {
+		if imported.ImportPath == path || imported.ID() == path || strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
+			return scope{imported, s.following}.reference(e, name)
+		}
+	}
+	return nil, errorAtNode(e, "the CRD cannot carry %s.%s", pkg, name)
+}
+
+// importedPackage returns the name and the import path of the package that a
+// selector selects from, or "" if it selects from something else.
+func importedPackage(e *ast.SelectorExpr) (name, path string) {
+	ident, ok := e.X.(*ast.Ident)
+	if !ok {
+		return "", ""
+	}
+	spec, ok := ident.Node.(*ast.ImportSpec)
+	if !ok {
+		return ident.Name, ""
+	}
+	path, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		return ident.Name, ""
+	}
+	path, _, _ = strings.Cut(path, ":")
+	return ident.Name, path
+}
+
+// callSchema carries the validators that bound lengths and sizes.
+func callSchema(e *ast.CallExpr) (*schemaProps, error) {
+	selector, ok := e.Fun.(*ast.SelectorExpr)
+	if !ok || len(e.Args) != 1 {
+		return nil, errorAtNode(e, "the CRD cannot carry this call")
+	}
+	pkg, _ := importedPackage(selector)
+	name, _, _ := ast.LabelName(selector.Sel)
+	n, err := intLiteral(e.Args[0])
+	if err != nil {
+		return nil, err
+	}
+	switch pkg + "." + name {
+	case "strings.MinRunes":
+		return &schemaProps{Type: "string", MinLength: &n}, nil
+	case "strings.MaxRunes":
+		return &schemaProps{Type: "string", MaxLength: &n}, nil
+	case "list.MinItems":
+		return &schemaProps{Type: "array", MinItems: &n}, nil
+	case "list.MaxItems":
+		return &schemaProps{Type: "array", MaxItems: &n}, nil
+	case "struct.MinFields":
+		return &schemaProps{Type: "object", MinProperties: &n}, nil
+	case "struct.MaxFields":
+		return &schemaProps{Type: "object", MaxProperties: &n}, nil
+	}
+	return nil, errorAtNode(e, "the CRD cannot carry %s.%s", pkg, name)
+}
+
+// boundSchema carries regular expressions and numeric bounds.
+func boundSchema(e *ast.UnaryExpr) (*schemaProps, error) {
+	if e.Op == token.MAT {
+		pattern, err := stringLiteral(e.X)
+		return &schemaProps{Type: "string", Pattern: pattern}, err
+	}
+	if e.Op == token.SUB {
+		return constantSchema(e)
+	}
+	bound, err := numberLiteral(e.X)
+	if err != nil {
+		return nil, err
+	}
+	switch e.Op {
+	case token.GEQ:
+		return &schemaProps{Type: "number", Minimum: &bound}, nil
+	case token.GTR:
+		return &schemaProps{Type: "number", Minimum: &bound, ExclusiveMinimum: true}, nil
+	case token.LEQ:
+		return &schemaProps{Type: "number", Maximum: &bound}, nil
+	case token.LSS:
+		return &schemaProps{Type: "number", Maximum: &bound, ExclusiveMaximum: true}, nil
+	}
+	return nil, errorAtNode(e, "the CRD cannot carry the operator %s", e.Op)
+}
+
+// constantSchema is a schema that one value satisfies.
+func constantSchema(e ast.Expr) (*schemaProps, error) {
+	value, err := literalValue(e)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return &schemaProps{Type: jsonType(value), Enum: []apiextensionsv1.JSON{{Raw: raw}}}, nil
+}
+
+func (s scope) listSchema(e *ast.ListLit) (*schemaProps, error) {
+	if len(e.Elts) == 1 {
+		if ellipsis, ok := e.Elts[0].(*ast.Ellipsis); ok && ellipsis.Type != nil {
+			items, err := s.schema(ellipsis.Type)
+			if err != nil {
+				return nil, err
+			}
+			return &schemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}}, nil
+		}
+	}
+	return nil, errorAtNode(e, "the CRD cannot carry this list: write [...T]")
+}
+
+func (s scope) structSchema(e *ast.StructLit) (*schemaProps, error) {
+	result := &schemaProps{Type: "object", Properties: make(map[string]schemaProps)}
+	for _, decl := range e.Elts {
+		var err error
+		switch d := decl.(type) {
+		case *ast.Field:
+			err = s.addField(result, d)
+		case *ast.EmbedDecl:
+			var embedded *schemaProps
+			if embedded, err = s.schema(d.Expr); err == nil {
+				result, err = and(result, embedded, d)
+			}
+		case *ast.Ellipsis:
+			result.XPreserveUnknownFields = ptr.To(true)
+		case *ast.CommentGroup, *ast.Attribute, *ast.LetClause:
+		default:
+			err = errorAtNode(decl, "the CRD cannot carry a comprehension")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// addField adds one field of a struct: required, optional, with a default, or the
+// pattern that stands for all others.
+func (s scope) addField(to *schemaProps, f *ast.Field) error {
+	if pattern, ok := f.Label.(*ast.ListLit); ok {
+		if len(pattern.Elts) == 1 {
+			if ident, ok := pattern.Elts[0].(*ast.Ident); ok && ident.Name == "string" {
+				values, err := s.schema(f.Value)
+				to.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: values}
+				return err
+			}
+		}
+		return errorAtNode(f, "the CRD cannot carry a pattern of labels: write [string]")
+	}
+	name, _, err := ast.LabelName(f.Label)
+	if err != nil {
+		return errorAtNode(f, "the CRD cannot carry this label")
+	}
+	if strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#") {
+		return nil
+	}
+	property, err := s.schema(f.Value)
+	if err != nil {
+		return err
+	}
+	if description := describe(f); description != "" {
+		property.Description = description
+	}
+	if err := applyAttributes(property, f); err != nil {
+		return err
+	}
+	switch f.Constraint {
+	case token.OPTION:
+	case token.NOT:
+		to.Required = append(to.Required, name)
+	default:
+		requireOrDefault(to, name, property)
+	}
+	if existing, ok := to.Properties[name]; ok {
+		if property, err = and(&existing, property, f); err != nil {
+			return err
+		}
+	}
+	to.Properties[name] = *property
+	return nil
+}
+
+// requireOrDefault treats a field that is neither required nor optional in CUE:
+// it is always there, with its default, its only value, or an empty struct.
+func requireOrDefault(to *schemaProps, name string, property *schemaProps) {
+	switch {
+	case property.Default != nil:
+	case len(property.Enum) == 1:
+		property.Default = property.Enum[0].DeepCopy()
+	case property.Type == "object" && len(property.Required) == 0:
+		property.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
+	case property.Type == "array":
+		property.Default = &apiextensionsv1.JSON{Raw: []byte("[]")}
+	default:
+		to.Required = append(to.Required, name)
+	}
+}
+
+// applyAttributes carries what @kube(…) says and CUE cannot.
+func applyAttributes(property *schemaProps, f *ast.Field) error {
+	for _, attribute := range f.Attrs {
+		key, body := attribute.Split()
+		if key != "kube" {
+			continue
+		}
+		for argument := range strings.SplitSeq(body, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(argument), "=")
+			switch name {
+			case "listType":
+				property.XListType = &value
+			case "listMapKey":
+				property.XListMapKeys = append(property.XListMapKeys, value)
+			case "format":
+				property.Format = value
+			default:
+				return errorAtNode(attribute, "@kube has no argument %q; it has listType, listMapKey and format", name)
+			}
+		}
+	}
+	return nil
+}
+
+// describe is the comment above a field, as one paragraph.
+func describe(f *ast.Field) string {
+	var words []string
+	for _, group := range ast.Comments(f) {
+		if group.Doc {
+			words = append(words, strings.Fields(group.Text())...)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// errorAtNode is a LoadError at the place of a piece of syntax.
+func errorAtNode(node ast.Node, format string, args ...any) error {
+	e := &LoadError{Reason: fmt.Sprintf(format, args...)}
+	if pos := node.Pos(); pos.IsValid() {
+		e.File, e.Line = relative(pos.Filename()), pos.Line()
+	}
+	return e
+}
+
+func stringLiteral(e ast.Expr) (string, error) {
+	value, err := literalValue(e)
+	if err != nil {
+		return "", err
+	}
+	if text, ok := value.(string); ok {
+		return text, nil
+	}
+	return "", errorAtNode(e, "must be a string")
+}
+
+func numberLiteral(e ast.Expr) (float64, error) {
+	value, err := literalValue(e)
+	if err != nil {
+		return 0, err
+	}
+	switch n := value.(type) {
+	case int64:
+		return float64(n), nil
+	case float64:
+		return n, nil
+	}
+	return 0, errorAtNode(e, "must be a number")
+}
+
+func intLiteral(e ast.Expr) (int64, error) {
+	value, err := literalValue(e)
+	if err != nil {
+		return 0, err
+	}
+	if n, ok := value.(int64); ok {
+		return n, nil
+	}
+	return 0, errorAtNode(e, "must be an integer")
+}
+
+// literalValue is the value of a literal scalar, or of an empty list or struct.
+func literalValue(expr ast.Expr) (any, error) {
+	switch e := expr.(type) {
+	case *ast.ParenExpr:
+		return literalValue(e.X)
+	case *ast.ListLit:
+		if len(e.Elts) == 0 {
+			return []any{}, nil
+		}
+	case *ast.StructLit:
+		if len(e.Elts) == 0 {
+			return map[string]any{}, nil
+		}
+	case *ast.UnaryExpr:
+		value, err := literalValue(e.X)
+		if err != nil {
+			return nil, err
+		}
+		switch n := value.(type) {
+		case int64:
+			if e.Op == token.SUB {
+				return -n, nil
+			}
+		case float64:
+			if e.Op == token.SUB {
+				return -n, nil
+			}
+		}
+	case *ast.BasicLit:
+		switch e.Kind {
+		case token.TRUE, token.FALSE:
+			return e.Kind == token.TRUE, nil
+		case token.STRING:
+			if text, err := literal.Unquote(e.Value); err == nil {
+				return text, nil
+			}
+		case token.INT, token.FLOAT:
+			var info literal.NumInfo
+			if err := literal.ParseNum(e.Value, &info); err == nil {
+				var n any
+				if err := json.Unmarshal([]byte(info.String()), &n); err == nil {
+					return n, nil
+				}
+			}
+		}
+	}
+	return nil, errorAtNode(expr, "the CRD can carry only a literal value here")
+}
+
+// jsonType names the OpenAPI type of a plain Go value.
+func jsonType(value any) string {
+	switch value.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case int64:
+		return "integer"
+	case float64:
+		return "number"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
