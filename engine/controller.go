@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+const (
+	// retryBase and retryMax bound the wait before an object is tried again: the base
+	// is client-go's default, the most is short enough for a quota that was raised to
+	// be noticed within a coffee break.
+	retryBase = 5 * time.Millisecond
+	retryMax  = 5 * time.Minute
+	// retryRate and retryBurst bound the retries of all objects of a kind together;
+	// the numbers are those of Kubernetes' sample controller.
+	retryRate  = 50
+	retryBurst = 300
+	// passTimeout bounds one pass, all its requests together.
+	passTimeout = time.Minute
+)
+
+// controller runs one kind.
+type controller struct {
+	kind     *kind.Kind
+	config   *Config
+	log      *slog.Logger
+	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	owned    map[schema.GroupVersionKind]schema.GroupVersionResource
+	objects  *watch
+	children map[schema.GroupVersionResource]*watch
+	acquired []watchKey
+	writes   *writes
+}
+
+func newController(k *kind.Kind, config *Config) (*controller, error) {
+	c := &controller{
+		kind: k, config: config,
+		log:      config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
+		owned:    make(map[schema.GroupVersionKind]schema.GroupVersionResource),
+		children: make(map[schema.GroupVersionResource]*watch),
+		writes:   newWrites(),
+	}
+	for _, gvk := range k.Owns {
+		mapping, err := config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return nil, fmt.Errorf("children of type %s: %w", gvk, err)
+		}
+		c.owned[gvk] = mapping.Resource
+	}
+	limiter := workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
+		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(retryRate, retryBurst)})
+	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: k.GroupVersionResource().GroupResource().String()})
+	return c, nil
+}
+
+// run fills the caches and works until ctx ends and the running passes have finished.
+// The caches go on until watching ends.
+func (c *controller) run(ctx, watching context.Context, shared *watches) {
+	defer c.queue.ShutDown()
+	defer func() {
+		for _, key := range c.acquired {
+			shared.release(key)
+		}
+	}()
+	if err := c.watch(ctx, watching, shared); err != nil {
+		c.log.Error("kind is not run", "error", err)
+		return
+	}
+	c.log.Info("kind is running", "workers", c.config.Workers)
+	var workers sync.WaitGroup
+	for range c.config.Workers {
+		workers.Go(func() {
+			for ctx.Err() == nil && c.work(context.WithoutCancel(ctx)) {
+			}
+		})
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	workers.Wait()
+}
+
+// watch acquires the watches of the kind and its children, and returns when their
+// caches are filled.
+func (c *controller) watch(ctx, watching context.Context, shared *watches) error {
+	acquire := func(key watchKey) (*watch, error) {
+		w, err := shared.acquire(watching, key)
+		if err == nil {
+			c.acquired = append(c.acquired, key)
+		}
+		return w, err
+	}
+	var err error
+	for _, resource := range c.owned {
+		if c.children[resource] != nil {
+			continue
+		}
+		if c.children[resource], err = acquire(watchKey{resource, labelManagedBy + "=" + managedBy}); err != nil {
+			return err
+		}
+	}
+	if c.objects, err = acquire(watchKey{resource: c.kind.GroupVersionResource()}); err != nil {
+		return err
+	}
+	for resource, w := range c.children {
+		if err := w.handle(ctx, c.childHandler()); err != nil {
+			return fmt.Errorf("watch %s: %w", resource, err)
+		}
+	}
+	if err := c.objects.handle(ctx, c.objectHandler()); err != nil {
+		return fmt.Errorf("watch %s: %w", c.kind.GroupVersionResource(), err)
+	}
+	return nil
+}
+
+// objectHandler queues an object when something changed that a person or another
+// program asked for; what this controller writes into the status queues nothing.
+func (c *controller) objectHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { c.enqueue(object) },
+		UpdateFunc: func(before, after any) {
+			a, okA := before.(*unstructured.Unstructured)
+			b, okB := after.(*unstructured.Unstructured)
+			if !okA || !okB {
+				return
+			}
+			name := cache.MetaObjectToName(b)
+			c.writes.cached(name, b)
+			if asksForWork(a, b) {
+				c.queue.Add(name)
+			}
+		},
+		DeleteFunc: func(object any) {
+			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
+				c.queue.Add(name)
+			}
+		},
+	}
+}
+
+// asksForWork tells whether more than the status differs.
+func asksForWork(a, b *unstructured.Unstructured) bool {
+	return a.GetUID() != b.GetUID() ||
+		a.GetGeneration() != b.GetGeneration() ||
+		(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
+		!equality.Semantic.DeepEqual(a.GetLabels(), b.GetLabels()) ||
+		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations())
+}
+
+// childHandler queues the object that a child is kept for.
+func (c *controller) childHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.enqueueOwner,
+		UpdateFunc: func(_, after any) { c.enqueueOwner(after) },
+		DeleteFunc: func(object any) {
+			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = tombstone.Obj
+			}
+			c.enqueueOwner(object)
+		},
+	}
+}
+
+func (c *controller) enqueue(object any) {
+	if name, err := cache.ObjectToName(object); err == nil {
+		c.queue.Add(name)
+	}
+}
+
+func (c *controller) enqueueOwner(object any) {
+	child, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	owner := metav1.GetControllerOfNoCopy(child)
+	if owner == nil || owner.Kind != c.kind.GroupVersionKind.Kind {
+		return
+	}
+	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || gv.Group != c.kind.GroupVersionKind.Group {
+		return
+	}
+	c.queue.Add(cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
+}
+
+// work takes one object from the queue and makes one pass for it. It returns false
+// when the queue is shut down.
+func (c *controller) work(ctx context.Context) bool {
+	name, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(name)
+	log := c.log.With("object", name.String())
+
+	ctx, cancel := context.WithTimeoutCause(ctx, passTimeout, fmt.Errorf("pass took longer than %s", passTimeout))
+	defer cancel()
+	wakeAt, err := c.reconcileSafely(ctx, log, name)
+	switch {
+	case err != nil:
+		log.Warn("pass failed; it will be tried again", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		c.queue.AddRateLimited(name)
+	default:
+		c.queue.Forget(name)
+		if !wakeAt.IsZero() {
+			c.queue.AddAfter(name, time.Until(wakeAt))
+		}
+	}
+	return true
+}
+
+// reconcileSafely contains a panic: one object must not stop the others.
+func (c *controller) reconcileSafely(ctx context.Context, log *slog.Logger, name cache.ObjectName) (wakeAt time.Time, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			log.Error("a pass panicked; this is a bug in Fescue", "panic", r, "stack", string(debug.Stack()))
+		}
+	}()
+	return c.reconcile(ctx, log, name)
+}

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// plan is what one pass decided for one object.
+type plan struct {
+	// children are to be kept in place.
+	children []kind.Child
+	// keep names further children that are to be left alone; every other one that
+	// exists is to be deleted. It is nil if nothing is to be deleted.
+	keep func(child string) bool
+	// projection is the kind's own part of the status; it is nil if what the status
+	// says now is to stay.
+	projection map[string]any
+	// phase is the one that the object is in after transitions, and entered the time
+	// when it came there.
+	phase   string
+	entered time.Time
+	// transitions are the changes of phase, in order.
+	transitions []transition
+	// wakeAt is when to look again although nothing has changed; zero means never.
+	wakeAt time.Time
+	// again asks for another pass as soon as the status is written.
+	again bool
+	// stalled says what is wrong with the object or its kind.
+	stalled *problem
+}
+
+// transition is a change of phase; from is empty for the first phase.
+type transition struct{ from, to string }
+
+// problem is something that only a person can put right.
+type problem struct{ reason, message string }
+
+// The reasons of the condition Stalled.
+const (
+	reasonInvalid    = "InvalidObject"
+	reasonEvaluation = "EvaluationFailed"
+	reasonChild      = "ChildRefused"
+)
+
+// makePlan decides what to do for an object. observed holds its children by the names
+// that the kind gives them. It changes nothing and asks nothing but the kind.
+func makePlan(k *kind.Kind, object map[string]any, observed map[string]any, now time.Time) *plan {
+	p := &plan{phase: phaseOf(object), entered: enteredAt(object)}
+	if k.Phases[p.phase].Terminal {
+		return p
+	}
+	if errs := k.Validate(object); len(errs) > 0 {
+		p.stalled = &problem{reasonInvalid, errs.ToAggregate().Error()}
+		return p
+	}
+	defaulted, err := k.Default(object)
+	if err != nil {
+		p.stalled = &problem{reasonEvaluation, err.Error()}
+		return p
+	}
+	if p.phase == "" && k.Initial != "" {
+		// The first phase is written before anything is done in it, so that everyone
+		// sees it and delays count from a time that outlives this process.
+		p.enter(k.Initial, now)
+		p.again = true
+		return p
+	}
+	if err := p.follow(k, defaulted, observed, now); err != nil {
+		return &plan{phase: phaseOf(object), entered: enteredAt(object), stalled: &problem{reasonEvaluation, err.Error()}}
+	}
+	return p
+}
+
+// follow takes every transition that holds, until none does.
+func (p *plan) follow(k *kind.Kind, object, observed map[string]any, now time.Time) error {
+	visited := []string{p.phase}
+	for {
+		decision, err := k.Decide(withPhase(object, p.phase), observed)
+		if err != nil {
+			return err
+		}
+		p.projection = decision.Status
+		if p.projection == nil {
+			p.projection = map[string]any{}
+		}
+		if k.Phases[p.phase].Terminal {
+			return nil
+		}
+		next, wakeAt := choose(decision.Next, p.entered, now)
+		if next == "" || len(p.transitions) > 0 {
+			p.ensure(decision.Children)
+		}
+		if next == "" {
+			p.wakeAt = wakeAt
+			p.keep = func(child string) bool { return keeps(k, child) }
+			return nil
+		}
+		if slices.Contains(visited, next) {
+			return fmt.Errorf("phases %v lead back to %s without anything changing", visited, next)
+		}
+		visited = append(visited, next)
+		p.enter(next, now)
+	}
+}
+
+// ensure adds children of a phase, or replaces what an earlier phase of this pass
+// said of them.
+func (p *plan) ensure(children []kind.Child) {
+	for _, child := range children {
+		if i := slices.IndexFunc(p.children, func(c kind.Child) bool { return c.Name == child.Name }); i >= 0 {
+			p.children[i] = child
+			continue
+		}
+		p.children = append(p.children, child)
+	}
+}
+
+func (p *plan) enter(phase string, now time.Time) {
+	p.transitions = append(p.transitions, transition{p.phase, phase})
+	p.phase, p.entered = phase, now
+}
+
+// choose picks the first transition that holds, or the time when the first of those
+// that wait for one will.
+func choose(next []kind.Transition, entered, now time.Time) (to string, wakeAt time.Time) {
+	for _, t := range next {
+		if t.After == nil {
+			if t.When {
+				return t.To, time.Time{}
+			}
+			continue
+		}
+		due := t.After.Due(entered)
+		if !due.After(now) {
+			return t.To, time.Time{}
+		}
+		if wakeAt.IsZero() || due.Before(wakeAt) {
+			wakeAt = due
+		}
+	}
+	return "", wakeAt
+}
+
+// keeps tells whether a child that is not wanted now belongs to some phase: what a
+// phase has made stays when it is left.
+func keeps(k *kind.Kind, child string) bool {
+	for _, facts := range k.Phases {
+		if slices.Contains(facts.Children, child) {
+			return true
+		}
+	}
+	return false
+}
+
+// withPhase is a shallow copy of an object that says it is in phase.
+func withPhase(object map[string]any, phase string) map[string]any {
+	if phase == "" || phaseOf(object) == phase {
+		return object
+	}
+	old, _ := object["status"].(map[string]any)
+	status := maps.Clone(old)
+	if status == nil {
+		status = make(map[string]any)
+	}
+	status["phase"] = phase
+	result := maps.Clone(object)
+	result["status"] = status
+	return result
+}
+
+// phaseOf reads status.phase; an absent one is "".
+func phaseOf(object map[string]any) string {
+	status, _ := object["status"].(map[string]any)
+	phase, _ := status["phase"].(string)
+	return phase
+}
+
+// timeFormat is RFC 3339 to the millisecond, the precision of delays in a phase.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// enteredAt reads status.lastPhaseTransitionTime; an absent one is the zero time.
+func enteredAt(object map[string]any) time.Time {
+	status, _ := object["status"].(map[string]any)
+	text, _ := status["lastPhaseTransitionTime"].(string)
+	entered, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return entered
+}
+

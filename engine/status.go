@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// The types of condition that the engine sets. Succeeded is for kinds that come to an
+// end, Ready for all others; Stalled is there only while something is wrong.
+const (
+	conditionSucceeded = "Succeeded"
+	conditionReady     = "Ready"
+	conditionStalled   = "Stalled"
+)
+
+// report makes the status that an object is to have: the kind's projection and the
+// engine's own fields over it. A time in it changes only with what it belongs to, so
+// that a status says the same until something happens.
+func report(k *kind.Kind, object map[string]any, generation int64, p *plan, now time.Time) (map[string]any, error) {
+	old, _ := object["status"].(map[string]any)
+	status := maps.Clone(p.projection)
+	if status == nil {
+		status = maps.Clone(old)
+	}
+	if status == nil {
+		status = make(map[string]any)
+	}
+	if p.phase != "" {
+		status["phase"] = p.phase
+		if !p.entered.IsZero() {
+			status["lastPhaseTransitionTime"] = p.entered.UTC().Format(timeFormat)
+		}
+	}
+	status["observedGeneration"] = generation
+
+	conditions, err := conditionsOf(old)
+	if err != nil {
+		return nil, err
+	}
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = generation
+		c.LastTransitionTime = metav1.NewTime(now)
+		meta.SetStatusCondition(&conditions, c)
+	}
+	set(mainCondition(k, p))
+	if p.stalled != nil {
+		set(metav1.Condition{Type: conditionStalled, Status: metav1.ConditionTrue, Reason: p.stalled.reason, Message: p.stalled.message})
+	} else {
+		meta.RemoveStatusCondition(&conditions, conditionStalled)
+	}
+	list := make([]any, len(conditions))
+	for i := range conditions {
+		if list[i], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&conditions[i]); err != nil {
+			return nil, err
+		}
+	}
+	status["conditions"] = list
+	return status, nil
+}
+
+// mainCondition says in one condition how the object stands.
+func mainCondition(k *kind.Kind, p *plan) metav1.Condition {
+	facts, hasPhase := k.Phases[p.phase]
+	if len(k.Phases) == 0 {
+		if p.stalled != nil {
+			return metav1.Condition{Type: conditionReady, Status: metav1.ConditionFalse, Reason: p.stalled.reason, Message: p.stalled.message}
+		}
+		return metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: "Reconciled"}
+	}
+	c := metav1.Condition{Type: conditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.phase}
+	switch {
+	case facts.Terminal:
+		c.Status = metav1.ConditionTrue
+	case !hasPhase:
+		c.Reason = "NotStarted"
+	case !p.wakeAt.IsZero():
+		c.Message = "waiting until " + p.wakeAt.UTC().Format(time.RFC3339)
+	}
+	return c
+}
+
+// conditionsOf reads the conditions of a status.
+func conditionsOf(status map[string]any) ([]metav1.Condition, error) {
+	var typed struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"conditions": status["conditions"]}, &typed)
+	return typed.Conditions, err
+}
+
+// stalledBefore tells whether a status already reports exactly this problem.
+func stalledBefore(object map[string]any, p *problem) bool {
+	status, _ := object["status"].(map[string]any)
+	conditions, err := conditionsOf(status)
+	return err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
+		return c.Type == conditionStalled && c.Reason == p.reason && c.Message == p.message
+	})
+}
