@@ -1,0 +1,184 @@
+// Command fescue runs Kubernetes kinds that are written in CUE.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// version is what `fescue version` prints; the linker sets it in a build by make.
+var version = "development"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the default is back: a second one ends the program at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute runs the command line and returns the exit code: 0, or 1 after an error,
+// which is printed as kubectl does.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	printErrors(stderr, err)
+	return 1
+}
+
+// printErrors prints one line for each error in err.
+func printErrors(w io.Writer, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			printErrors(w, e)
+		}
+		return
+	}
+	fmt.Fprintln(w, "error:", strings.ReplaceAll(err.Error(), "\n", " "))
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fescue",
+		Short: "Run Kubernetes kinds that are written in CUE",
+		Long: `Fescue runs Kubernetes kinds that are written in CUE: one CUE package says what
+their objects look like and how they behave.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
+	})
+	root.AddCommand(newRunCommand(), newCRDCommand(), newVersionCommand())
+	return root
+}
+
+// kindsFlag adds --kinds.
+func kindsFlag(c *cobra.Command, dirs *[]string) {
+	c.Flags().StringArrayVar(dirs, "kinds", nil, "folder with a CUE package of further kinds (repeatable)")
+	if err := c.MarkFlagDirname("kinds"); err != nil {
+		panic(err) // only if there is no such flag
+	}
+}
+
+// loadKinds loads the shipped kinds and those in dirs. Those that do not load are
+// reported in err, and the others returned all the same.
+func loadKinds(dirs []string) (kinds []*kind.Kind, err error) {
+	kinds, err = kind.Shipped()
+	errs := []error{err}
+	for _, dir := range dirs {
+		more, err := kind.FromDir(dir)
+		errs = append(errs, err)
+		for _, k := range more {
+			if i := indexOfKind(kinds, k); i >= 0 {
+				errs = append(errs, fmt.Errorf("kinds folder %s: kind %s of group %s is there already; each kind can be loaded once", dir, k.GroupVersionKind.Kind, k.GroupVersionKind.Group))
+				continue
+			}
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds, errors.Join(errs...)
+}
+
+func indexOfKind(kinds []*kind.Kind, k *kind.Kind) int {
+	for i := range kinds {
+		if kinds[i].GroupVersionKind.GroupKind() == k.GroupVersionKind.GroupKind() {
+			return i
+		}
+	}
+	return -1
+}
+
+func newCRDCommand() *cobra.Command {
+	var dirs []string
+	var outputDir string
+	c := &cobra.Command{
+		Use:     "crd",
+		Short:   "Print the CustomResourceDefinitions of the kinds",
+		Example: "  fescue crd | kubectl apply -f -",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			kinds, err := loadKinds(dirs)
+			if outputDir != "" {
+				return errors.Join(err, writeDefinitions(outputDir, kinds))
+			}
+			text, yamlErr := crds.YAML(kinds...)
+			_, writeErr := c.OutOrStdout().Write(text)
+			return errors.Join(err, yamlErr, writeErr)
+		},
+	}
+	kindsFlag(c, &dirs)
+	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file for each kind into this folder instead")
+	return c
+}
+
+// writeDefinitions writes GROUP_PLURAL.yaml for each kind, the name that
+// controller-gen gives such a file.
+func writeDefinitions(dir string, kinds []*kind.Kind) error {
+	for _, k := range kinds {
+		text, err := crds.YAML(k)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(dir, k.GroupVersionKind.Group+"_"+k.Names.Plural+".yaml")
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "fescue %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+// newLogger makes the logger that Fescue and client-go write to.
+func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var options slog.HandlerOptions
+	var minimum slog.Level
+	if err := minimum.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level: invalid value %q: must be debug, info, warn or error", level)
+	}
+	options.Level = minimum
+	var logger *slog.Logger
+	switch format {
+	case "text":
+		logger = slog.New(slog.NewTextHandler(w, &options))
+	case "json":
+		logger = slog.New(slog.NewJSONHandler(w, &options))
+	default:
+		return nil, fmt.Errorf("--log-format: invalid value %q: must be text or json", format)
+	}
+	klog.SetSlogLogger(logger)
+	return logger, nil
+}
