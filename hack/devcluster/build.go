@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -60,7 +61,7 @@ func buildMissing(ctx context.Context, bin, module string) error {
 
 	wanted := parts
 	if _, err := exec.LookPath("kubectl"); err != nil {
-		wanted = append(wanted[:len(wanted):len(wanted)], kubectl)
+		wanted = append(slices.Clip(wanted), kubectl)
 	}
 	var missing []part
 	for _, p := range wanted {
@@ -127,7 +128,7 @@ func versionsStamp(module string) (string, error) {
 		}
 		h.Write(b)
 	}
-	fmt.Fprint(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	h.Write([]byte(runtime.Version() + runtime.GOOS + runtime.GOARCH))
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
@@ -146,6 +147,6 @@ func lockFile(name string) (unlock func(), err error) {
 // progressTo returns a function that prints one line of progress.
 func progressTo(w io.Writer) func(format string, args ...any) {
 	return func(format string, args ...any) {
-		fmt.Fprintf(w, "devcluster: "+format+"\n", args...)
+		_, _ = fmt.Fprintf(w, "devcluster: "+format+"\n", args...)
 	}
 }

@@ -152,7 +152,7 @@ func (c *controlPlane) launch(fail context.CancelCauseFunc, name string, args ..
 	if err != nil {
 		return err
 	}
-	defer logFile.Close()
+	defer func() { _ = logFile.Close() }() // the part has a handle of its own
 	cmd := exec.Command(filepath.Join(c.bin, name), args...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = childAttr()
@@ -162,9 +162,9 @@ func (c *controlPlane) launch(fail context.CancelCauseFunc, name string, args ..
 	p := &process{name: name, cmd: cmd, done: make(chan struct{})}
 	c.running = append(c.running, p)
 	go func() {
-		err := cmd.Wait()
+		_ = cmd.Wait() // how it ended is in ProcessState
 		close(p.done)
-		fail(fmt.Errorf("%w: %s ended (%v); its last lines:\n%s", errPartFailed, name, err, lastLines(logFile.Name(), 5)))
+		fail(fmt.Errorf("%w: %s ended (%s); its last lines:\n%s", errPartFailed, name, cmd.ProcessState, lastLines(logFile.Name(), 5)))
 	}()
 	return nil
 }
@@ -279,7 +279,7 @@ func freePorts(n int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer listener.Close()
+		defer func() { _ = listener.Close() }()
 		_, ports[i], _ = net.SplitHostPort(listener.Addr().String())
 	}
 	return ports, nil

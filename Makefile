@@ -1,0 +1,55 @@
+# Everything that is built or downloaded stays in this checkout and in Go's caches.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo development)
+DEVCLUSTER := .devcluster/bin/devcluster
+GO_LDFLAGS := -X main.version=$(VERSION)
+
+.PHONY: help
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/fescue
+	go build -ldflags '$(GO_LDFLAGS)' -o bin/fescue .
+
+.PHONY: run
+run: build ## run Fescue with a sample, on a cluster of its own or on the one of $KUBECONFIG
+	@if [ -n "$$KUBECONFIG" ]; then exec hack/run.sh; \
+	else $(MAKE) --no-print-directory devcluster && exec $(DEVCLUSTER) -- hack/run.sh; fi
+
+.PHONY: test
+test: devcluster ## run all tests, on a control plane that is started for them
+	go test -C hack/devcluster -race ./...
+	$(DEVCLUSTER) -- go test -race -timeout 15m ./...
+
+.PHONY: bench
+bench: ## run the benchmarks of docs/performance.md
+	go test -run '^$$' -bench . -benchmem ./cue/... ./engine/...
+
+.PHONY: lint
+lint: ## check style, and who may import whom
+	go tool -modfile hack/tools/go.mod golangci-lint run ./...
+	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+
+.PHONY: generate
+generate: build ## write the files that are made from others
+	go tool cue fmt ./cue/... ./testdata/sources/...
+	bin/fescue crd --output-dir crds
+
+.PHONY: verify
+verify: generate ## check that generated files and go.mod are up to date
+	go mod tidy -diff
+	go mod -C hack/devcluster tidy -diff
+	git diff --exit-code -- crds cue testdata
+
+.PHONY: devcluster
+devcluster:
+	@go build -C hack/devcluster -o ../../$(DEVCLUSTER) .
+	@$(DEVCLUSTER) -build
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf bin .devcluster

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
+	"sigs.k8s.io/yaml"
+)
+
+// The version that the linker writes into the programs is the one that they are built from.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	f, err := modfile.Parse("go.mod", b, nil)
+	require.NoError(t, err)
+	versions := make(map[string]string)
+	for _, r := range f.Require {
+		versions[r.Mod.Path] = r.Mod.Version
+	}
+	require.Equal(t, kubernetesVersion, versions["k8s.io/kubernetes"])
+	for _, p := range append(parts, kubectl) {
+		require.Contains(t, tools(f), p.pkg, "a program that go.mod does not pin")
+	}
+}
+
+func tools(f *modfile.File) []string {
+	var paths []string
+	for _, tool := range f.Tool {
+		paths = append(paths, tool.Path)
+	}
+	return paths
+}
+
+func TestStages(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for document := range strings.SplitSeq(kwokStages(), "\n---\n") {
+		var stage struct {
+			Kind     string
+			Metadata struct{ Name string }
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &stage))
+		require.Equal(t, "Stage", stage.Kind)
+		names = append(names, stage.Metadata.Name)
+	}
+	require.Equal(t, []string{"node-initialize", "node-heartbeat-with-lease", "pod-ready", "pod-delete", "pod-complete", "pod-fail"}, names)
+}
+
+// The control plane starts, runs a command with its kubeconfig, and leaves nothing
+// behind: not when the command ends, and not when its own parent is killed.
+func TestControlPlane(t *testing.T) {
+	home, err := filepath.Abs("../../.devcluster")
+	require.NoError(t, err)
+	program := filepath.Join(t.TempDir(), "devcluster")
+	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	t.Run("command", func(t *testing.T) {
+		out, err := exec.Command(program, "-home", home, "-module", ".", "--", "sh", "-c",
+			`kubectl get --raw /readyz && echo " $DEVCLUSTER_DIR" && exit 7`).Output()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, 7, exit.ExitCode())
+		ready, dir, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+		require.Equal(t, "ok", ready)
+		require.NoDirExists(t, dir)
+	})
+
+	t.Run("parent killed", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "dir")
+		// The shell is the parent, and waits; it is killed.
+		parent := exec.Command("sh", "-c", program+" -home "+home+" -module . -- sh -c 'echo $DEVCLUSTER_DIR > "+file+"; exec sleep 1000'; true")
+		require.NoError(t, parent.Start())
+		var dir string
+		require.Eventually(t, func() bool {
+			b, err := os.ReadFile(file)
+			dir = strings.TrimSpace(string(b))
+			return err == nil && dir != ""
+		}, 2*time.Minute, 50*time.Millisecond)
+		require.DirExists(t, dir)
+		require.NoError(t, parent.Process.Kill())
+		_ = parent.Wait() // it was killed
+		require.Eventually(t, func() bool {
+			_, err := os.Stat(dir)
+			return os.IsNotExist(err)
+		}, time.Minute, 50*time.Millisecond, "the folder goes when all parts have ended")
+	})
+}
