@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cuelang.org/go/cue/ast"
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
 )
@@ -35,23 +36,33 @@ func (e *LoadError) Error() string {
 }
 
 // newLoadError makes a LoadError of the first of the errors that CUE reports.
-func newLoadError(kind string, err error) error {
+func newLoadError(kind string, err error) *LoadError {
 	if loadError, ok := errors.AsType[*LoadError](err); ok {
 		loadError.Kind = kind
 		return loadError
 	}
-	result := &LoadError{Kind: kind, Reason: err.Error()}
 	list := cueerrors.Errors(err)
-	if len(list) == 0 {
-		return result
-	}
 	first := list[0]
-	result.Reason = messageOf(first)
+	for _, e := range list {
+		// What follows the count of a disjunction's errors says which values there are.
+		if first = e; !isDisjunction(messageOf(e)) {
+			break
+		}
+	}
+	result := &LoadError{Kind: kind, Reason: messageOf(first)}
 	if path := strings.Join(first.Path(), "."); path != "" && !strings.HasPrefix(result.Reason, path) {
 		result.Reason = path + ": " + result.Reason
 	}
 	result.File, result.Line = position(first)
 	return result
+}
+
+// orAt places an error that has no place in the author's files at a definition of theirs.
+func (e *LoadError) orAt(definition *ast.Field) *LoadError {
+	if pos := definition.Pos(); pos.IsValid() && (e.File == "" || isLibrary(e.File)) {
+		e.File, e.Line = relative(pos.Filename()), pos.Line()
+	}
+	return e
 }
 
 // position is the place that the author of a kind has to look at: of all the places
@@ -97,7 +108,7 @@ func relative(file string) string {
 // messageOf is the message of a CUE error without its path and positions.
 func messageOf(err cueerrors.Error) string {
 	format, args := err.Msg()
-	return fmt.Sprintf(format, args...)
+	return strings.TrimSuffix(fmt.Sprintf(format, args...), ":")
 }
 
 // EvaluationError says that a kind's behaviour cannot be evaluated for an object.

@@ -16,12 +16,12 @@ import (
 // text would be compiled, and what is compiled stays in the context for ever.
 type cueEvaluator struct {
 	name               string // of the kind
+	ctx                *cue.Context
 	schema, controller cue.Value
 }
 
 var (
 	pathObject   = cue.ParsePath("object")
-	pathObserved = cue.ParsePath("observed")
 	pathChildren = cue.ParsePath("children")
 	pathNext     = cue.ParsePath("next")
 	pathStatus   = cue.ParsePath("status")
@@ -33,7 +33,7 @@ var (
 )
 
 func (e *cueEvaluator) unified(object map[string]any) cue.Value {
-	return e.schema.Unify(e.schema.Context().Encode(object))
+	return e.schema.Unify(e.ctx.Encode(object))
 }
 
 func (e *cueEvaluator) validate(object map[string]any) field.ErrorList {
@@ -46,13 +46,13 @@ func (e *cueEvaluator) withDefaults(object map[string]any) (map[string]any, erro
 }
 
 func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error) {
-	v := e.controller.FillPath(pathObject, object).FillPath(pathObserved, observed)
+	v := e.controller.Unify(e.ctx.Encode(map[string]any{"object": object, "observed": observed}))
 	if err := v.LookupPath(pathObject).Err(); err != nil {
 		return nil, evaluationError("object", err)
 	}
 	d := &Decision{}
 	if err := addChildren(d, v, ""); err != nil {
-		return nil, err
+		return nil, evaluationError("children", err)
 	}
 	if phase := phaseOf(object); phase != "" {
 		path := "phases." + phase
@@ -61,10 +61,10 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 			return nil, &EvaluationError{Path: "object.status.phase", Err: errors.New("the kind has no phase " + phase)}
 		}
 		if err := addChildren(d, value, path+"."); err != nil {
-			return nil, err
+			return nil, evaluationError(path+".children", err)
 		}
 		if err := addTransitions(d, value, path+".next"); err != nil {
-			return nil, err
+			return nil, evaluationError(path+".next", err)
 		}
 	}
 	slices.SortFunc(d.Children, func(a, b Child) int { return strings.Compare(a.Name, b.Name) })
@@ -123,12 +123,19 @@ func addTransitions(d *Decision, phase cue.Value, path string) error {
 // not hold.
 func condition(value cue.Value) (bool, error) {
 	holds, err := value.Bool()
-	if cue.IsIncomplete(err) {
+	if err != nil && (cue.IsIncomplete(err) || isUndefined(err)) {
 		return false, nil
 	}
 	return holds, err
 }
 
+// isUndefined tells whether an error is a reference to a field that is not there. CUE
+// counts it as incomplete only in open structs, and what is filled into a definition
+// is closed. References into the object's own schema are checked when the kind loads.
+func isUndefined(err error) bool {
+	e, ok := errors.AsType[cueerrors.Error](err)
+	return ok && strings.HasPrefix(messageOf(cueerrors.Errors(e)[0]), "undefined field: ")
+}
 
 // decode turns a concrete struct into plain Go values, with the integers as int64
 // that unstructured objects have.
@@ -147,9 +154,17 @@ func decode(value cue.Value, path string) (map[string]any, error) {
 	return result, nil
 }
 
+// evaluationError names the place that CUE names, or path if it names none.
 func evaluationError(path string, err error) error {
-	if list := cueerrors.Errors(err); len(list) > 0 {
-		err = errors.New(messageOf(list[0]))
+	if already, ok := errors.AsType[*EvaluationError](err); ok {
+		return already
+	}
+	if list, ok := errors.AsType[cueerrors.Error](err); ok {
+		first := cueerrors.Errors(list)[0]
+		if elements := first.Path(); len(elements) > 1 {
+			path = strings.Join(elements[1:], ".")
+		}
+		err = errors.New(messageOf(first))
 	}
 	return &EvaluationError{Path: path, Err: err}
 }

@@ -14,33 +14,39 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// topLevelDefinitions lists the definitions of a package in the order of its files.
-func topLevelDefinitions(instance *build.Instance) []string {
-	var names []string
+// topLevelDefinitions finds the definitions of a package.
+func topLevelDefinitions(instance *build.Instance) map[string]*ast.Field {
+	found := make(map[string]*ast.Field)
 	for _, file := range instance.Files {
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.Field); ok {
 				if name, _, err := ast.LabelName(f.Label); err == nil && strings.HasPrefix(name, "#") {
-					names = append(names, name)
+					found[name] = f
 				}
 			}
 		}
 	}
-	return names
+	return found
 }
 
 // newKind checks one kind of a package against the contract and collects what is
 // known of it without looking at any object.
-func newKind(name string, instance *build.Instance, pkg, contract cue.Value) (*Kind, error) {
+func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contract cue.Value) (*Kind, error) {
 	objectSchema := pkg.LookupPath(cue.MakePath(cue.Def("#" + name)))
 	if err := objectSchema.Validate(); err != nil {
 		return nil, err
 	}
-	controller := pkg.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix))).Unify(contract)
+	controller := pkg.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix)))
 	if err := controller.Validate(); err != nil {
 		return nil, err
 	}
-	k := &Kind{engine: &cueEvaluator{schema: objectSchema, controller: controller, name: name}}
+	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
+		return nil, errorAt(controller, "#"+name+controllerSuffix, "must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, controllerSuffix)
+	}
+	if err := controller.Unify(contract).Validate(); err != nil {
+		return nil, err
+	}
+	k := &Kind{engine: &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name}}
 	for _, collect := range []func(*Kind, cue.Value, cue.Value) error{
 		collectType, collectNames, collectPhases, collectOwned,
 	} {
@@ -54,7 +60,7 @@ func newKind(name string, instance *build.Instance, pkg, contract cue.Value) (*K
 	if err := collectSchema(k, instance); err != nil {
 		return nil, err
 	}
-	return k, checkPhaseSchema(k, controller)
+	return k, checkStatusSchema(k, controller)
 }
 
 func collectType(k *Kind, objectSchema, _ cue.Value) error {
@@ -110,7 +116,7 @@ func collectNames(k *Kind, _, controller cue.Value) error {
 	return nil
 }
 
-func collectPhases(k *Kind, objectSchema, controller cue.Value) error {
+func collectPhases(k *Kind, _, controller cue.Value) error {
 	if initial := controller.LookupPath(cue.ParsePath("initial")); initial.Exists() {
 		var err error
 		if k.Initial, err = initial.String(); err != nil {

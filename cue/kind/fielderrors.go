@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -28,11 +29,14 @@ func fieldErrors(err error, object map[string]any, root string) field.ErrorList 
 			result = append(result, field.Required(path, ""))
 		case strings.Contains(message, "field not allowed"):
 			result = append(result, field.Forbidden(path, "unknown field"))
-		case strings.Contains(message, "errors in empty disjunction"):
+		case isDisjunction(message):
 			enums[path.String()] = nil
-		case conflictOfValues.MatchString(message) && hasKey(enums, path.String()):
-			supported := conflictOfValues.FindStringSubmatch(message)[1]
-			enums[path.String()] = append(enums[path.String()], supported)
+		case conflictOfValues.MatchString(message):
+			if _, inEnum := enums[path.String()]; !inEnum {
+				result = append(result, field.NotSupported(path, value, []string{otherValue(message, value)}))
+				continue
+			}
+			enums[path.String()] = append(enums[path.String()], otherValue(message, value))
 		case strings.Contains(message, "mismatched types"):
 			result = append(result, field.TypeInvalid(path, value, typeMessage(message, value)))
 		default:
@@ -50,11 +54,24 @@ func fieldErrors(err error, object map[string]any, root string) field.ErrorList 
 	return result
 }
 
-// conflictOfValues is how CUE reports each value of an enum that the value is not:
-// the first is the schema's.
-var conflictOfValues = regexp.MustCompile(`^conflicting values "([^"]*)" and `)
+// isDisjunction tells whether a message counts the errors of a disjunction; a message
+// for each of its values follows.
+func isDisjunction(message string) bool {
+	return strings.Contains(message, "errors in empty disjunction")
+}
 
-func hasKey(m map[string][]string, key string) bool { _, ok := m[key]; return ok }
+// conflictOfValues is how CUE says that a value is not the one that it must be; the
+// order of the two varies.
+var conflictOfValues = regexp.MustCompile(`^conflicting values (\S+|"[^"]*") and (\S+|"[^"]*")$`)
+
+// otherValue is the value of such a message that the object does not have.
+func otherValue(message string, value any) string {
+	m := conflictOfValues.FindStringSubmatch(message)
+	if is := unquoted(m[1]); is != fmt.Sprint(value) {
+		return is
+	}
+	return unquoted(m[2])
+}
 
 var outOfBound = regexp.MustCompile(`\((out of bound|does not satisfy) (.*?)\)(: .*)?$`)
 

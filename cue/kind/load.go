@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/cuecontext"
 	"cuelang.org/go/cue/load"
 
@@ -51,7 +51,7 @@ func FromDir(dir string) ([]*Kind, error) {
 		return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
 	}
 	if _, err := os.ReadDir(abs); err != nil {
-		return nil, fmt.Errorf("kinds folder: %w", err)
+		return nil, fmt.Errorf("kinds folder %s cannot be read: %w", dir, err)
 	}
 	overlay := make(map[string]load.Source)
 	root, inModule := moduleRoot(abs)
@@ -117,6 +117,9 @@ func loadPackage(dir string, overlay map[string]load.Source) ([]*Kind, error) {
 	values := make([]cue.Value, len(instances))
 	for i, instance := range instances {
 		values[i] = ctx.BuildInstance(instance)
+		if instance.Err != nil { // a reference to nothing, say, which spoils the package
+			return nil, newLoadError("", instance.Err)
+		}
 	}
 	pkg := values[0]
 	contract := values[1].LookupPath(cue.MakePath(cue.Def("#Controller")))
@@ -124,12 +127,13 @@ func loadPackage(dir string, overlay map[string]load.Source) ([]*Kind, error) {
 		return nil, newLoadError("", err)
 	}
 
+	definitions := topLevelDefinitions(instances[0])
 	var kinds []*Kind
 	var errs []error
-	for _, name := range kindNames(instances[0]) {
-		k, err := newKind(name, instances[0], pkg, contract)
+	for _, name := range kindNames(definitions) {
+		k, err := newKind(name, ctx, instances[0], pkg, contract)
 		if err != nil {
-			errs = append(errs, newLoadError(name, err))
+			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix]))
 			continue
 		}
 		kinds = append(kinds, k)
@@ -142,15 +146,14 @@ func loadPackage(dir string, overlay map[string]load.Source) ([]*Kind, error) {
 
 // kindNames lists the kinds of a package by their syntax, so that one that cannot be
 // evaluated is still known by name.
-func kindNames(instance *build.Instance) []string {
-	definitions := topLevelDefinitions(instance)
+func kindNames(definitions map[string]*ast.Field) []string {
 	var names []string
-	for _, definition := range definitions {
+	for definition := range definitions {
 		name, isController := strings.CutSuffix(definition, controllerSuffix)
-		if isController && slices.Contains(definitions, name) {
+		if _, hasObject := definitions[name]; isController && hasObject {
 			names = append(names, strings.TrimPrefix(name, "#"))
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }

@@ -13,7 +13,6 @@ import (
 	"cuelang.org/go/cue/token"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/utils/ptr"
 )
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
@@ -46,28 +45,42 @@ func collectSchema(k *Kind, instance *build.Instance) error {
 	return nil
 }
 
-// checkPhaseSchema holds the phases of the behaviour against those that the schema
-// lets the status say.
-func checkPhaseSchema(k *Kind, controller cue.Value) error {
-	if k.Initial == "" {
+// checkStatusSchema holds what the behaviour writes into the status against what the
+// schema lets the status say: the API server drops the rest without a word.
+func checkStatusSchema(k *Kind, controller cue.Value) error {
+	status := k.Schema.Properties["status"]
+	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
+		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
+			return errorAt(value, "status", "%q must be a field of #%s.status", name, k.GroupVersionKind.Kind)
+		}
 		return nil
+	}); err != nil {
+		return err
 	}
-	var said []string
-	for _, value := range k.Schema.Properties["status"].Properties["phase"].Enum {
+	for _, name := range engineStatus {
+		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
+			return errorAt(controller, "status", "#%s.status must have contract.#Status: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind)
+		}
+	}
+	var phases []string
+	for _, value := range status.Properties["phase"].Enum {
 		var text string
 		if err := json.Unmarshal(value.Raw, &text); err != nil {
 			return err
 		}
-		said = append(said, text)
+		phases = append(phases, text)
 	}
 	for name := range k.Phases {
-		if !slices.Contains(said, name) {
+		if !slices.Contains(phases, name) {
 			return errorAt(controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
-				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(said, ", "))
+				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(phases, ", "))
 		}
 	}
 	return nil
 }
+
+// engineStatus are the fields of the status that the engine writes for every kind.
+var engineStatus = []string{"conditions", "observedGeneration"}
 
 // scope is where identifiers are looked up: a file of a package, and the
 // definitions that are being followed, to notice one that contains itself.
@@ -78,16 +91,11 @@ type scope struct {
 
 // definition finds a definition of the package, and the scope inside it.
 func (s scope) definition(name string) (scope, *ast.Field) {
-	for _, file := range s.instance.Files {
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.Field); ok {
-				if label, _, err := ast.LabelName(f.Label); err == nil && label == name {
-					return scope{s.instance, append(slices.Clone(s.following), f)}, f
-				}
-			}
-		}
+	f, ok := topLevelDefinitions(s.instance)[name]
+	if !ok {
+		return s, nil
 	}
-	return s, nil
+	return scope{s.instance, append(slices.Clone(s.following), f)}, f
 }
 
 // schema turns one expression into a schema.
@@ -128,11 +136,11 @@ var basicTypes = map[string]schemaProps{
 	"int":    {Type: "integer"},
 	"int32":  {Type: "integer", Format: "int32"},
 	"int64":  {Type: "integer", Format: "int64"},
-	"uint":   {Type: "integer", Minimum: ptr.To(0.0)},
-	"uint8":  {Type: "integer", Minimum: ptr.To(0.0), Maximum: ptr.To(255.0)},
-	"uint16": {Type: "integer", Minimum: ptr.To(0.0), Maximum: ptr.To(65535.0)},
-	"int8":   {Type: "integer", Minimum: ptr.To(-128.0), Maximum: ptr.To(127.0)},
-	"int16":  {Type: "integer", Minimum: ptr.To(-32768.0), Maximum: ptr.To(32767.0)},
+	"uint":   {Type: "integer", Minimum: new(0.0)},
+	"uint8":  {Type: "integer", Minimum: new(0.0), Maximum: new(255.0)},
+	"uint16": {Type: "integer", Minimum: new(0.0), Maximum: new(65535.0)},
+	"int8":   {Type: "integer", Minimum: new(-128.0), Maximum: new(127.0)},
+	"int16":  {Type: "integer", Minimum: new(-32768.0), Maximum: new(32767.0)},
 }
 
 func (s scope) identSchema(e *ast.Ident) (*schemaProps, error) {
@@ -143,7 +151,7 @@ func (s scope) identSchema(e *ast.Ident) (*schemaProps, error) {
 		return basic.DeepCopy(), nil
 	}
 	if e.Name == "_" {
-		return &schemaProps{XPreserveUnknownFields: ptr.To(true)}, nil
+		return &schemaProps{XPreserveUnknownFields: new(true)}, nil
 	}
 	return nil, errorAtNode(e, "the CRD cannot carry a reference to %s: use a definition, or a type such as string, bool, int64 or number", e.Name)
 }
@@ -292,7 +300,7 @@ func (s scope) structSchema(e *ast.StructLit) (*schemaProps, error) {
 				result, err = and(result, embedded, d)
 			}
 		case *ast.Ellipsis:
-			result.XPreserveUnknownFields = ptr.To(true)
+			result.XPreserveUnknownFields = new(true)
 		case *ast.CommentGroup, *ast.Attribute, *ast.LetClause:
 		default:
 			err = errorAtNode(decl, "the CRD cannot carry a comprehension")

@@ -1,0 +1,116 @@
+package kind
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cuelang.org/go/mod/modfile"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// What the program says of its own module is what cue.mod says.
+func TestModuleIsTheRepositorys(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../cue.mod/module.cue")
+	require.NoError(t, err)
+	f, err := modfile.Parse(b, "module.cue")
+	require.NoError(t, err)
+	require.Equal(t, modulePath+"@v0", f.Module)
+	require.Equal(t, languageVersion, f.Language.Version)
+}
+
+func TestShipped(t *testing.T) {
+	t.Parallel()
+	kinds, err := Shipped()
+	require.NoError(t, err)
+	require.Len(t, kinds, 1)
+	at := kinds[0]
+	require.Equal(t, schema.GroupVersionKind{Group: "cnat.fescue.dev", Version: "v1alpha1", Kind: "At"}, at.GroupVersionKind)
+	require.Equal(t, "PENDING", at.Initial)
+	require.Equal(t, map[string]PhaseFacts{
+		"PENDING": {}, "RUNNING": {Children: []string{"pod"}}, "DONE": {Terminal: true},
+	}, at.Phases)
+	require.Equal(t, []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}}, at.Owns)
+}
+
+// Every kind that is shipped can be named by a manifest that mixes kinds.
+func TestRegistryHasAllKinds(t *testing.T) {
+	t.Parallel()
+	kinds, err := Shipped()
+	require.NoError(t, err)
+	registry, err := os.ReadFile("../registry.cue")
+	require.NoError(t, err)
+	for _, k := range kinds {
+		apiVersion, name := k.GroupVersionKind.ToAPIVersionAndKind()
+		require.Contains(t, string(registry), `"`+apiVersion+"/"+name+`": `)
+	}
+}
+
+// A kinds folder may be part of a CUE module of its own, and import from it.
+func TestFromDirInAnotherModule(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write := func(name, text string) {
+		file := filepath.Join(root, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	write("cue.mod/module.cue", "module: \"acme.example@v0\"\nlanguage: version: \"v0.17.0\"\n")
+	write("lib/lib.cue", "package lib\n#Size: \"small\" | \"large\"\n")
+	write("kinds/shirt.cue", `package shirts
+
+import (
+	"acme.example/lib"
+	"fescue.dev/cue/contract"
+)
+
+#Shirt: {apiVersion!: "acme.example/v1", kind!: "Shirt", metadata!: {...}, spec!: size!: lib.#Size, status?: contract.#Status}
+#ShirtController: contract.#Controller & {object!: #Shirt, names: plural: "shirts"}
+`)
+	kinds, err := FromDir(filepath.Join(root, "kinds"))
+	require.NoError(t, err)
+	require.Len(t, kinds, 1)
+	require.Len(t, kinds[0].Schema.Properties["spec"].Properties["size"].Enum, 2)
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	kinds, err := Shipped()
+	require.NoError(t, err)
+	deep := map[string]any{}
+	for inner, i := deep, 0; i < maxDepth+1; i++ {
+		next := map[string]any{}
+		inner["a"] = next
+		inner = next
+	}
+	many := make(map[string]any)
+	list := make([]any, maxValues)
+	many["list"] = list
+	for name, tc := range map[string]struct {
+		object map[string]any
+		want   string
+	}{
+		"deep": {map[string]any{"spec": deep}, "the object must not be nested deeper than 64 levels"},
+		"many": {map[string]any{"spec": many}, "the object must not have more than 20000 values"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			errs := kinds[0].Validate(tc.object)
+			require.Len(t, errs, 1)
+			require.True(t, strings.HasPrefix(errs[0].Field, "spec."), errs[0].Field)
+			require.Equal(t, tc.want, errs[0].Detail)
+		})
+	}
+}
+
+func TestParseTrigger(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "5", "-5m", "2030-01-01", "2030-13-01T00:00:00Z"} {
+		_, err := ParseTrigger(text)
+		require.Error(t, err, text)
+		require.Contains(t, err.Error(), text)
+	}
+}
