@@ -108,7 +108,7 @@ func (c *controller) childObject(owner *unstructured.Unstructured, child kind.Ch
 	object.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: c.kind.GroupVersionKind.GroupVersion().String(), Kind: c.kind.GroupVersionKind.Kind,
 		Name: owner.GetName(), UID: owner.GetUID(),
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		Controller: new(true), BlockOwnerDeletion: new(true),
 	}})
 	return object, nil
 }
@@ -149,7 +149,7 @@ func (c *controller) prune(ctx context.Context, log *slog.Logger, p *plan, exist
 func (c *controller) deleteChild(ctx context.Context, log *slog.Logger, child existingChild) error {
 	err := c.config.Client.Resource(child.resource).Namespace(child.object.GetNamespace()).
 		Delete(ctx, child.object.GetName(), metav1.DeleteOptions{
-			Preconditions:     &metav1.Preconditions{UID: ptr.To(child.object.GetUID())},
+			Preconditions:     &metav1.Preconditions{UID: new(child.object.GetUID())},
 			PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
 		})
 	if apierrors.IsNotFound(err) {

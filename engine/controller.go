@@ -182,19 +182,24 @@ func (c *controller) enqueue(object any) {
 	}
 }
 
+// enqueueOwner queues the object that a child is kept for: the one that its controller
+// reference names or, if it has lost that, the one that its label does.
 func (c *controller) enqueueOwner(object any) {
 	child, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return
 	}
 	owner := metav1.GetControllerOfNoCopy(child)
-	if owner == nil || owner.Kind != c.kind.GroupVersionKind.Kind {
+	if owner == nil {
+		if name, found := c.objects.byUID(child.GetNamespace(), child.GetLabels()[labelOwnerUID]); found {
+			c.queue.Add(name)
+		}
 		return
 	}
-	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || gv.Group != c.kind.GroupVersionKind.Group {
-		return
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err == nil && gv.Group == c.kind.GroupVersionKind.Group && owner.Kind == c.kind.GroupVersionKind.Kind {
+		c.queue.Add(cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
 	}
-	c.queue.Add(cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
 }
 
 // work takes one object from the queue and makes one pass for it. It returns false

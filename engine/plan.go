@@ -192,4 +192,3 @@ func enteredAt(object map[string]any) time.Time {
 	}
 	return entered
 }
-

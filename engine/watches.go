@@ -25,8 +25,12 @@ const (
 	labelChild     = "fescue.dev/child"
 )
 
-// ownerIndex finds children by the UID of the object that they are kept for.
-const ownerIndex = "owner"
+// ownerIndex finds children by the UID of the object that they are kept for, uidIndex
+// objects by their own.
+const (
+	ownerIndex = "owner"
+	uidIndex   = "uid"
+)
 
 // watchKey names a watch: a resource, whole or restricted by labels.
 type watchKey struct {
@@ -72,7 +76,7 @@ func (w *watches) acquire(ctx context.Context, key watchKey) (*watch, error) {
 	created := &watch{informers: make(map[string]cache.SharedIndexInformer), users: 1, stop: stop}
 	for _, namespace := range w.namespaces {
 		informer := dynamicinformer.NewFilteredDynamicInformer(w.client, key.resource, namespace, 0,
-			cache.Indexers{ownerIndex: indexByOwner},
+			cache.Indexers{ownerIndex: indexByOwner, uidIndex: indexByUID},
 			func(options *metav1.ListOptions) { options.LabelSelector = key.selector }).Informer()
 		if err := informer.SetTransform(stripManagedFields); err != nil {
 			stop()
@@ -118,6 +122,14 @@ func indexByOwner(object any) ([]string, error) {
 	return nil, nil
 }
 
+func indexByUID(object any) ([]string, error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("cache holds a %T", object)
+	}
+	return []string{string(u.GetUID())}, nil
+}
+
 // handle calls handler for every event and waits until it has seen all objects that
 // exist, so that no worker acts on a half-filled cache.
 func (w *watch) handle(ctx context.Context, handler cache.ResourceEventHandler) error {
@@ -153,6 +165,16 @@ func (w *watch) get(name cache.ObjectName) *unstructured.Unstructured {
 	}
 	u, _ := object.(*unstructured.Unstructured)
 	return u
+}
+
+// byUID returns the name of the cached object with a UID, if there is one.
+func (w *watch) byUID(namespace, uid string) (name cache.ObjectName, found bool) {
+	objects, err := w.informer(namespace).GetIndexer().ByIndex(uidIndex, uid)
+	if err != nil || len(objects) != 1 {
+		return cache.ObjectName{}, false
+	}
+	name, err = cache.ObjectToName(objects[0])
+	return name, err == nil
 }
 
 // ownedBy returns the cached children of an object, which must not be changed, sorted
