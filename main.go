@@ -54,7 +54,7 @@ func printErrors(w io.Writer, err error) {
 		}
 		return
 	}
-	fmt.Fprintln(w, "error:", strings.ReplaceAll(err.Error(), "\n", " "))
+	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(err.Error(), "\n", " "))
 }
 
 func newRootCommand() *cobra.Command {
@@ -83,23 +83,26 @@ func kindsFlag(c *cobra.Command, dirs *[]string) {
 	}
 }
 
-// loadKinds loads the shipped kinds and those in dirs. Those that do not load are
-// reported in err, and the others returned all the same.
-func loadKinds(dirs []string) (kinds []*kind.Kind, err error) {
-	kinds, err = kind.Shipped()
-	errs := []error{err}
+// loadKinds loads the shipped kinds and those in dirs. badKinds reports those that do
+// not load, which keep no other from loading; err is about the folders themselves.
+func loadKinds(dirs []string) (kinds []*kind.Kind, badKinds, err error) {
+	kinds, badKinds = kind.Shipped()
 	for _, dir := range dirs {
-		more, err := kind.FromDir(dir)
-		errs = append(errs, err)
+		more, loadErr := kind.FromDir(dir)
+		if _, ok := errors.AsType[*kind.LoadError](loadErr); ok {
+			badKinds = errors.Join(badKinds, loadErr)
+		} else {
+			err = errors.Join(err, loadErr)
+		}
 		for _, k := range more {
 			if i := indexOfKind(kinds, k); i >= 0 {
-				errs = append(errs, fmt.Errorf("kinds folder %s: kind %s of group %s is there already; each kind can be loaded once", dir, k.GroupVersionKind.Kind, k.GroupVersionKind.Group))
+				err = errors.Join(err, fmt.Errorf("kinds folder %s: kind %s of group %s is there already; each kind can be loaded once", dir, k.GroupVersionKind.Kind, k.GroupVersionKind.Group))
 				continue
 			}
 			kinds = append(kinds, k)
 		}
 	}
-	return kinds, errors.Join(errs...)
+	return kinds, badKinds, err
 }
 
 func indexOfKind(kinds []*kind.Kind, k *kind.Kind) int {
@@ -120,7 +123,8 @@ func newCRDCommand() *cobra.Command {
 		Example: "  fescue crd | kubectl apply -f -",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			kinds, err := loadKinds(dirs)
+			kinds, badKinds, err := loadKinds(dirs)
+			err = errors.Join(badKinds, err)
 			if outputDir != "" {
 				return errors.Join(err, writeDefinitions(outputDir, kinds))
 			}

@@ -73,13 +73,12 @@ func run(c *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	kinds, err := loadKinds(o.kinds)
+	kinds, badKinds, err := loadKinds(o.kinds)
 	if err != nil {
-		// One bad kind does not stop the others.
-		printErrors(c.ErrOrStderr(), err)
-		if len(kinds) == 0 {
-			return errors.New("no kind could be loaded")
-		}
+		return err
+	}
+	if badKinds != nil { // one bad kind does not stop the others
+		printErrors(c.ErrOrStderr(), badKinds)
 	}
 	config, err := clusterConfig(o)
 	if err != nil {

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// timeout bounds every wait for a condition; it is generous because the machine
+	// may be busy, and no test passes by reaching it.
+	timeout = 90 * time.Second
+	poll    = 20 * time.Millisecond
+)
+
+var (
+	ats  = schema.GroupVersionResource{Group: "cnat.fescue.dev", Version: "v1alpha1", Resource: "ats"}
+	pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+)
+
+// cluster is a namespace of the control plane, and a way to the API server for the
+// operator of a test that can be watched and cut.
+type cluster struct {
+	t         *testing.T
+	client    dynamic.Interface
+	namespace string
+	proxy     *proxy
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	config := restConfig(t)
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	return &cluster{t: t, client: client, namespace: newNamespace(t), proxy: newProxy(t, config)}
+}
+
+// operator is a running process of the program itself.
+type operator struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *syncedBuffer
+	done chan struct{}
+}
+
+// start runs `fescue run` for the namespace and returns when its kinds are running.
+func (c *cluster) start(args ...string) *operator {
+	c.t.Helper()
+	o := c.launch(args...)
+	o.awaitLog("kind is running")
+	return o
+}
+
+func (c *cluster) launch(args ...string) *operator {
+	c.t.Helper()
+	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
+	writeKubeconfig(c.t, kubeconfig, &rest.Config{Host: c.proxy.url}, c.namespace)
+	o := &operator{t: c.t, log: &syncedBuffer{}, done: make(chan struct{})}
+	o.cmd = exec.Command("fescue", append([]string{"run", "--install-crds", "--kubeconfig", kubeconfig, "--namespace", c.namespace}, args...)...)
+	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
+	require.NoError(c.t, o.cmd.Start())
+	go func() {
+		_ = o.cmd.Wait() // how it ended is in ProcessState
+		close(o.done)
+	}()
+	c.t.Cleanup(func() {
+		o.kill()
+		if c.t.Failed() {
+			c.t.Logf("operator's log:\n%s", o.log)
+		}
+	})
+	return o
+}
+
+// awaitLog waits until the operator has logged a text, and fails if it ends first.
+func (o *operator) awaitLog(text string) {
+	o.t.Helper()
+	require.Eventually(o.t, func() bool {
+		select {
+		case <-o.done:
+			return true
+		default:
+			return strings.Contains(o.log.String(), text)
+		}
+	}, timeout, poll, "log has no %q", text)
+	require.Contains(o.t, o.log.String(), text)
+}
+
+// kill ends the operator as a crash does.
+func (o *operator) kill() {
+	_ = o.cmd.Process.Kill()
+	<-o.done
+}
+
+// stop ends the operator as Kubernetes does and returns its exit code.
+func (o *operator) stop() int {
+	require.NoError(o.t, o.cmd.Process.Signal(syscall.SIGTERM))
+	<-o.done
+	return o.cmd.ProcessState.ExitCode()
+}
+
+type syncedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncedBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncedBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// createAt creates an At in the namespace of the test.
+func (c *cluster) createAt(name, schedule, command string) *unstructured.Unstructured {
+	c.t.Helper()
+	object, err := c.client.Resource(ats).Namespace(c.namespace).Create(c.t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": ats.GroupVersion().String(), "kind": "At",
+		"metadata": map[string]any{"name": name},
+		"spec":     map[string]any{"schedule": schedule, "command": command},
+	}}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	return object
+}
+
+func (c *cluster) get(resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
+	return c.client.Resource(resource).Namespace(c.namespace).Get(context.Background(), name, metav1.GetOptions{})
+}
+
+// await waits until an object satisfies a condition and returns it.
+func (c *cluster) await(resource schema.GroupVersionResource, name, what string, is func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
+	c.t.Helper()
+	var last *unstructured.Unstructured
+	if !waitUntil(func() bool {
+		object, err := c.get(resource, name)
+		last = object
+		return err == nil && is(object)
+	}) {
+		require.FailNow(c.t, "not "+what, "%s %s: %v", resource.Resource, name, last)
+	}
+	return last
+}
+
+func (c *cluster) awaitPhase(name, phase string) *unstructured.Unstructured {
+	c.t.Helper()
+	return c.await(ats, name, "in phase "+phase, func(o *unstructured.Unstructured) bool { return phaseOf(o) == phase })
+}
+
+// waitUntil polls a condition until it holds; it returns false after the timeout.
+func waitUntil(holds func() bool) bool {
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if holds() {
+			return true
+		}
+		select {
+		case <-deadline.C:
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+func phaseOf(object *unstructured.Unstructured) string {
+	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+	return phase
+}
+
+// condition returns the status, reason and message of a condition of an object, all
+// empty if it is not there.
+func condition(object *unstructured.Unstructured, kind string) (status, reason, message string) {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == kind {
+			status, _ = c["status"].(string)
+			reason, _ = c["reason"].(string)
+			message, _ = c["message"].(string)
+		}
+	}
+	return status, reason, message
+}
+
+// proxy stands between an operator and the API server. It counts requests, may be cut,
+// and calls afterWrite when the API server has answered a write and the operator does
+// not know it yet.
+type proxy struct {
+	url        string
+	server     *http.Server
+	handler    http.Handler
+	address    string
+	requests   requestLog
+	writes     atomic.Int64
+	afterWrite atomic.Pointer[func(n int64)]
+}
+
+func newProxy(t *testing.T, config *rest.Config) *proxy {
+	t.Helper()
+	target, err := url.Parse(config.Host)
+	require.NoError(t, err)
+	transport, err := rest.TransportFor(config) // adds the token, which kubeconfigs send over TLS only
+	require.NoError(t, err)
+	p := &proxy{}
+	p.handler = &httputil.ReverseProxy{
+		Transport:     transport,
+		FlushInterval: -1, // a watch is a response that never ends
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			p.requests.add(r.In)
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.Method != http.MethodGet && r.StatusCode < 300 && !strings.Contains(r.Request.URL.Path, "customresourcedefinitions") && !strings.Contains(r.Request.URL.Path, "selfsubjectaccessreviews") {
+				n := p.writes.Add(1)
+				if hook := p.afterWrite.Load(); hook != nil {
+					(*hook)(n)
+				}
+			}
+			return nil
+		},
+	}
+	p.listen(t, "127.0.0.1:0")
+	t.Cleanup(p.cut)
+	return p
+}
+
+func (p *proxy) listen(t *testing.T, address string) {
+	listener, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	p.address = listener.Addr().String()
+	p.url = "http://" + p.address
+	p.server = &http.Server{Handler: p.handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = p.server.Serve(listener) }()
+}
+
+// cut breaks all connections and refuses new ones, until mend.
+func (p *proxy) cut() { _ = p.server.Close() }
+
+func (p *proxy) mend(t *testing.T) { p.listen(t, p.address) }
+
+// requestLog lists the requests that are no watches.
+type requestLog struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *requestLog) add(r *http.Request) {
+	if r.URL.Query().Get("watch") == "true" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, r.Method+" "+r.URL.RequestURI())
+}
+
+func (l *requestLog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = nil
+}
+
+func (l *requestLog) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.list...)
+}
