@@ -445,6 +445,26 @@ func TestForeignPodIsNotTakenOver(t *testing.T) {
 	require.Empty(t, status)
 }
 
+// An At that is deleted and made again at once runs its command again, in a Pod of its own.
+func TestAtMadeAgainHasItsOwnPod(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start()
+	c.createAt("again", longAgo, "echo hello")
+	first := c.awaitPhase("again", "DONE")
+	before, err := c.get(pods, "again-pod")
+	require.NoError(t, err)
+	require.NoError(t, c.client.Resource(ats).Namespace(c.namespace).Delete(t.Context(), "again", metav1.DeleteOptions{}))
+	second := c.createAt("again", longAgo, "echo hello")
+	require.NotEqual(t, first.GetUID(), second.GetUID())
+
+	c.awaitPhase("again", "DONE")
+	after, err := c.get(pods, "again-pod")
+	require.NoError(t, err)
+	require.NotEqual(t, before.GetUID(), after.GetUID())
+	require.True(t, metav1.IsControlledBy(after, second))
+}
+
 // Children of a kind without phases: corrected, made anew, and deleted when an if drops
 // them.
 func TestChildrenFollowTheirTemplates(t *testing.T) {

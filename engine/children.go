@@ -72,6 +72,9 @@ func (c *controller) keepChild(ctx context.Context, log *slog.Logger, name cache
 		return e.resource == resource && e.object.GetName() == wanted.GetName()
 	})
 	if i < 0 {
+		if wait, err := c.nameIsTaken(resource, owner, wanted.GetName()); wait || err != nil {
+			return err
+		}
 		return c.applyChild(ctx, log, name, owner, child.Name, resource, wanted, false)
 	}
 	is := existing[i].object
@@ -84,6 +87,24 @@ func (c *controller) keepChild(ctx context.Context, log *slog.Logger, name cache
 		return c.deleteChild(ctx, log, existing[i])
 	}
 	return c.applyChild(ctx, log, name, owner, child.Name, resource, wanted, true)
+}
+
+// nameIsTaken looks for a child of another object under the name of a child that is to be
+// made. One of a former object of the owner's own name is about to be collected, and its
+// end queues the owner again: that is waited for. Any other stays where it is.
+func (c *controller) nameIsTaken(resource schema.GroupVersionResource, owner *unstructured.Unstructured, name string) (wait bool, err error) {
+	other := c.children[resource].get(cache.ObjectName{Namespace: owner.GetNamespace(), Name: name})
+	if other == nil {
+		return false, nil
+	}
+	holder := metav1.GetControllerOf(other)
+	switch {
+	case holder == nil:
+		return other.GetDeletionTimestamp() != nil, nil
+	case holder.Kind == owner.GetKind() && holder.APIVersion == owner.GetAPIVersion() && holder.Name == owner.GetName():
+		return true, nil
+	}
+	return false, &refusedError{name, fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, name, holder.Kind, holder.Name)}
 }
 
 // childObject completes the template of a child: with a name, the owner's namespace,

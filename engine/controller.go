@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -216,6 +217,9 @@ func (c *controller) work(ctx context.Context) bool {
 	defer cancel()
 	wakeAt, err := c.reconcileSafely(ctx, log, name)
 	switch {
+	case apierrors.IsConflict(err): // someone has changed the object meanwhile
+		log.Debug("pass was overtaken; it is made again", "error", err)
+		c.queue.AddRateLimited(name)
 	case err != nil:
 		log.Warn("pass failed; it will be tried again", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddRateLimited(name)

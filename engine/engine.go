@@ -50,7 +50,8 @@ type Engine struct {
 }
 
 // New wires an engine. It asks the mapper for the types of the kinds' children and
-// does no other I/O.
+// does no other I/O. A kind with a type that is not served is logged and left out; it is
+// an error if no kind is left.
 func New(config Config) (*Engine, error) {
 	if config.Workers == 0 {
 		config.Workers = DefaultWorkers
@@ -59,12 +60,20 @@ func New(config Config) (*Engine, error) {
 		config.Log = slog.Default()
 	}
 	e := &Engine{config: config, watches: newWatches(config.Client, config.Namespaces)}
+	var errs []error
 	for _, k := range config.Kinds {
 		c, err := newController(k, &e.config)
 		if err != nil {
-			return nil, fmt.Errorf("kind %s: %w", k.GroupVersionKind.Kind, err)
+			errs = append(errs, fmt.Errorf("kind %s: %w", k.GroupVersionKind.Kind, err))
+			continue
 		}
 		e.controllers = append(e.controllers, c)
+	}
+	if len(e.controllers) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	for _, err := range errs {
+		config.Log.Error("kind is not run", "error", err)
 	}
 	return e, nil
 }

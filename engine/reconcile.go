@@ -14,6 +14,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// staleRecheck is when to look again at an object whose children's caches are older than
+// the last write, in case no event says that they have caught up.
+const staleRecheck = time.Second
+
 // reconcile makes one pass for an object: it decides what to do from the caches, does
 // it, and reports it. wakeAt is when to come back although nothing has changed; zero
 // means never. An error is one that time may mend.
@@ -29,7 +33,9 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 	if !c.writes.seen(name, func(resource schema.GroupVersionResource, version string) bool {
 		return c.children[resource].hasSeen(name.Namespace, version)
 	}) {
-		return time.Time{}, nil // the event that is still to come queues the object again
+		// The event that is still to come queues the object again, unless a watch that
+		// broke has skipped it.
+		return time.Now().Add(staleRecheck), nil
 	}
 	object := c.writes.newest(name, cached)
 	for {

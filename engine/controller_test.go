@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// mapper knows Pods alone.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, meta.RESTScopeNamespace)
+	return m
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// A kind whose children nobody serves stops no other.
+func TestKindsWithUnknownChildrenAreLeftOut(t *testing.T) {
+	t.Parallel()
+	at, features := shippedAt(t), corpusKind(t, "features")
+	e, err := New(Config{Kinds: []*kind.Kind{features, at}, Mapper: mapper(), Log: quiet()})
+	require.NoError(t, err)
+	require.Len(t, e.controllers, 1)
+	require.Equal(t, at, e.controllers[0].kind)
+
+	_, err = New(Config{Kinds: []*kind.Kind{features}, Mapper: mapper(), Log: quiet()})
+	require.EqualError(t, err, `kind Feature: children of type /v1, Kind=ConfigMap: no matches for kind "ConfigMap" in version "v1"`)
+}
+
+func TestAsksForWork(t *testing.T) {
+	t.Parallel()
+	object := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "PENDING")}
+		change(u)
+		return u
+	}
+	before := object(func(*unstructured.Unstructured) {})
+	for name, tc := range map[string]struct {
+		change func(*unstructured.Unstructured)
+		want   bool
+	}{
+		"status":     {func(u *unstructured.Unstructured) { u.Object["status"] = map[string]any{"phase": "DONE"} }, false},
+		"version":    {func(u *unstructured.Unstructured) { u.SetResourceVersion("2") }, false},
+		"generation": {func(u *unstructured.Unstructured) { u.SetGeneration(2) }, true},
+		"label":      {func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) }, true},
+		"annotation": {func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"a": "b"}) }, true},
+		"uid":        {func(u *unstructured.Unstructured) { u.SetUID("2") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, asksForWork(before, object(tc.change)))
+		})
+	}
+}
+
+// BenchmarkTimers is what a waiting object costs in the queue, and how late the one that
+// is due comes when 100,000 others wait.
+func BenchmarkTimers(b *testing.B) {
+	const waiting = 100_000
+	for b.Loop() {
+		c, err := newController(shippedAt(b), &Config{Mapper: mapper(), Log: quiet()})
+		require.NoError(b, err)
+		before := heap()
+		for i := range waiting {
+			c.queue.AddAfter(cache.ObjectName{Namespace: "default", Name: fmt.Sprintf("at-%d", i)}, time.Hour)
+		}
+		due := time.Now().Add(100 * time.Millisecond)
+		c.queue.AddAfter(cache.ObjectName{Name: "due"}, time.Until(due))
+		name, _ := c.queue.Get()
+		late := time.Since(due)
+		require.Equal(b, "due", name.Name)
+		b.ReportMetric(float64(heap()-before)/waiting, "heap-B/timer")
+		b.ReportMetric(late.Seconds()*1000, "late-ms")
+		c.queue.ShutDown()
+	}
+}
+
+func heap() uint64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
