@@ -43,7 +43,9 @@ generate: build ## write the files that are made from others
 verify: generate ## check that generated files and go.mod are up to date
 	go mod tidy -diff
 	go mod -C hack/devcluster tidy -diff
-	git diff --exit-code -- crds cue testdata
+	@git diff --exit-code -- crds cue testdata
+	@untracked=$$(git ls-files --others --exclude-standard -- crds cue testdata); \
+	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi
 
 .PHONY: devcluster
 devcluster:

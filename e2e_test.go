@@ -385,7 +385,7 @@ func TestRequestsOfOneLife(t *testing.T) {
 	}
 	text, err := json.Marshal(counts)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"status writes":3,"child writes":1,"events":3}`, string(text))
+	require.JSONEq(t, `{"status writes":3,"child writes":1,"reads":1,"events":3}`, string(text))
 }
 
 // A stop lets the running pass finish: the operator is told to stop when the API server
@@ -433,7 +433,7 @@ func TestForeignPodIsNotTakenOver(t *testing.T) {
 	})
 	_, reason, message := condition(object, "Stalled")
 	require.Equal(t, "ChildRefused", reason)
-	require.Contains(t, message, `child "pod": Apply failed with`)
+	require.Equal(t, `child "pod": pods "taken-pod" exists and was not made for this object; rename or delete it`, message)
 	pod, err := c.get(pods, "taken-pod")
 	require.NoError(t, err)
 	require.Empty(t, pod.GetOwnerReferences())
@@ -505,11 +505,27 @@ func TestChildrenFollowTheirTemplates(t *testing.T) {
 	c.patch(features, "f", `{"spec":{"required":"y"}}`)
 	c.await(configMaps, "f-config", "changed", hasName("y"))
 
-	// As after a restore: the child is found by its label.
+	// A child that has lost its owner reference is found by its label.
 	c.patch(secrets, "f-extra", `{"metadata":{"ownerReferences":null}}`)
+	reclaimed := c.await(secrets, "f-extra", "reclaimed", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 1 })
+	require.Equal(t, secret.GetUID(), reclaimed.GetUID())
+
+	// One to recreate is made anew when its template changes, and only then.
+	c.patch(features, "f", `{"spec":{"extra":"changed"}}`)
 	c.await(secrets, "f-extra", "made anew", func(o *unstructured.Unstructured) bool {
-		return o.GetUID() != secret.GetUID() && len(o.GetOwnerReferences()) == 1
+		extra, _, _ := unstructured.NestedString(o.Object, "data", "extra")
+		return o.GetUID() != secret.GetUID() && extra == "Y2hhbmdlZA=="
 	})
+
+	// A field that the template no longer says goes.
+	c.patch(features, "f", `{"spec":{"note":"short-lived"}}`)
+	hasNote := func(o *unstructured.Unstructured) bool {
+		_, found, _ := unstructured.NestedString(o.Object, "data", "note")
+		return found
+	}
+	c.await(configMaps, "f-config", "with a note", hasNote)
+	c.patch(features, "f", `{"spec":{"note":null}}`)
+	c.await(configMaps, "f-config", "without a note", func(o *unstructured.Unstructured) bool { return !hasNote(o) })
 
 	c.patch(features, "f", `{"spec":{"optional":null}}`)
 	require.Eventually(t, func() bool {

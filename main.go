@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -95,7 +96,7 @@ func loadKinds(dirs []string) (kinds []*kind.Kind, badKinds, err error) {
 			err = errors.Join(err, loadErr)
 		}
 		for _, k := range more {
-			if i := indexOfKind(kinds, k); i >= 0 {
+			if slices.ContainsFunc(kinds, func(other *kind.Kind) bool { return crds.Definition(other).Name == crds.Definition(k).Name }) {
 				err = errors.Join(err, fmt.Errorf("kinds folder %s: kind %s of group %s is there already; each kind can be loaded once", dir, k.GroupVersionKind.Kind, k.GroupVersionKind.Group))
 				continue
 			}
@@ -103,15 +104,6 @@ func loadKinds(dirs []string) (kinds []*kind.Kind, badKinds, err error) {
 		}
 	}
 	return kinds, badKinds, err
-}
-
-func indexOfKind(kinds []*kind.Kind, k *kind.Kind) int {
-	for i := range kinds {
-		if kinds[i].GroupVersionKind.GroupKind() == k.GroupVersionKind.GroupKind() {
-			return i
-		}
-	}
-	return -1
 }
 
 func newCRDCommand() *cobra.Command {

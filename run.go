@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -93,6 +94,10 @@ func run(c *cobra.Command, o *runOptions) error {
 		if err := crds.Install(ctx, clients.dynamic, kinds); err != nil {
 			return err
 		}
+		// Discovery follows a little later.
+		_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, connectTimeout, true, func(context.Context) (bool, error) {
+			return checkInstalled(clients, kinds) == nil, nil
+		})
 	}
 	if err := checkInstalled(clients, kinds); err != nil {
 		return err
@@ -232,7 +237,7 @@ func neededRights(mapper meta.RESTMapper, kinds []*kind.Kind) []authorizationv1.
 		for _, owned := range k.Owns {
 			// A type that is not served yet is reported by the engine.
 			if mapping, err := mapper.RESTMapping(owned.GroupKind(), owned.Version); err == nil {
-				add(mapping.Resource.Group, mapping.Resource.Resource, "", "list", "watch", "create", "patch", "delete")
+				add(mapping.Resource.Group, mapping.Resource.Resource, "", "get", "list", "watch", "create", "patch", "delete")
 			}
 		}
 	}

@@ -47,6 +47,8 @@ func TestChildObject(t *testing.T) {
 	require.Equal(t, "default", object.GetNamespace())
 	require.Equal(t, map[string]string{"a": "b", labelManagedBy: managedBy, labelOwnerUID: "1", labelChild: "config"}, object.GetLabels())
 	require.True(t, metav1.IsControlledBy(object, owner))
+	require.True(t, isOurs(object, object))
+	require.True(t, isCorrect(object, object))
 	require.Equal(t, map[string]any{"labels": map[string]any{"a": "b"}}, template["metadata"], "the template is not changed")
 
 	template["metadata"] = map[string]any{"namespace": "kube-system"}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -9,8 +10,10 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,7 +63,16 @@ func newController(k *kind.Kind, config *Config) (*controller, error) {
 		if err != nil {
 			return nil, fmt.Errorf("children of type %s: %w", gvk, err)
 		}
+		if namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; namespaced != (k.Scope == apiextensionsv1.NamespaceScoped) {
+			return nil, fmt.Errorf("children of type %s: objects and their children must both live in a namespace, or neither", gvk)
+		}
 		c.owned[gvk] = mapping.Resource
+	}
+	if k.Scope == apiextensionsv1.ClusterScoped && len(config.Namespaces) > 0 {
+		return nil, errors.New("its objects live in no namespace, so it cannot be limited to some")
+	}
+	if limit := 128; len(c.fieldManager()) > limit { // metav1's validation of field managers
+		return nil, fmt.Errorf("the name of its field manager, %q, has more than %d characters", c.fieldManager(), limit)
 	}
 	limiter := workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
@@ -166,8 +178,11 @@ func asksForWork(a, b *unstructured.Unstructured) bool {
 // childHandler queues the object that a child is kept for.
 func (c *controller) childHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    c.enqueueOwner,
-		UpdateFunc: func(_, after any) { c.enqueueOwner(after) },
+		AddFunc: c.enqueueOwner,
+		UpdateFunc: func(before, after any) {
+			c.enqueueOwner(before) // it may have been another
+			c.enqueueOwner(after)
+		},
 		DeleteFunc: func(object any) {
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = tombstone.Obj
@@ -216,8 +231,12 @@ func (c *controller) work(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, passTimeout, fmt.Errorf("pass took longer than %s", passTimeout))
 	defer cancel()
 	wakeAt, err := c.reconcileSafely(ctx, log, name)
+	if !wakeAt.IsZero() {
+		c.queue.AddAfter(name, time.Until(wakeAt))
+	}
+	_, isRefused := errors.AsType[*refusedError](err)
 	switch {
-	case apierrors.IsConflict(err): // someone has changed the object meanwhile
+	case apierrors.IsConflict(err) && !isRefused: // someone has changed the object meanwhile
 		log.Debug("pass was overtaken; it is made again", "error", err)
 		c.queue.AddRateLimited(name)
 	case err != nil:
@@ -225,9 +244,6 @@ func (c *controller) work(ctx context.Context) bool {
 		c.queue.AddRateLimited(name)
 	default:
 		c.queue.Forget(name)
-		if !wakeAt.IsZero() {
-			c.queue.AddAfter(name, time.Until(wakeAt))
-		}
 	}
 	return true
 }

@@ -13,9 +13,9 @@ import (
 type plan struct {
 	// children are to be kept in place.
 	children []kind.Child
-	// keep names further children that are to be left alone; every other one that
-	// exists is to be deleted. It is nil if nothing is to be deleted.
-	keep func(child string) bool
+	// prune asks for the deletion of children that are of no phase and not wanted any
+	// more; what a phase has made stays when it is left.
+	prune bool
 	// projection is the kind's own part of the status; it is nil if what the status
 	// says now is to stay.
 	projection map[string]any
@@ -49,7 +49,7 @@ const (
 // makePlan decides what to do for an object. observed holds its children by the names
 // that the kind gives them. It changes nothing and asks nothing but the kind.
 func makePlan(k *kind.Kind, object map[string]any, observed map[string]any, now time.Time) *plan {
-	p := &plan{phase: phaseOf(object), entered: enteredAt(object)}
+	p := &plan{phase: kind.PhaseOf(object), entered: enteredAt(object)}
 	if k.Phases[p.phase].Terminal {
 		return p
 	}
@@ -70,7 +70,7 @@ func makePlan(k *kind.Kind, object map[string]any, observed map[string]any, now 
 		return p
 	}
 	if err := p.follow(k, defaulted, observed, now); err != nil {
-		return &plan{phase: phaseOf(object), entered: enteredAt(object), stalled: &problem{reasonEvaluation, err.Error()}}
+		return &plan{phase: kind.PhaseOf(object), entered: enteredAt(object), stalled: &problem{reasonEvaluation, err.Error()}}
 	}
 	return p
 }
@@ -96,7 +96,12 @@ func (p *plan) follow(k *kind.Kind, object, observed map[string]any, now time.Ti
 		}
 		if next == "" {
 			p.wakeAt = wakeAt
-			p.keep = func(child string) bool { return keeps(k, child) }
+			p.prune = true
+			return nil
+		}
+		if len(p.transitions) > 0 && !allExist(decision.Children, observed) {
+			// A phase is not passed through before its children are in place.
+			p.again = true
 			return nil
 		}
 		if slices.Contains(visited, next) {
@@ -145,20 +150,13 @@ func choose(next []kind.Transition, entered, now time.Time) (to string, wakeAt t
 	return "", wakeAt
 }
 
-// keeps tells whether a child that is not wanted now belongs to some phase: what a
-// phase has made stays when it is left.
-func keeps(k *kind.Kind, child string) bool {
-	for _, facts := range k.Phases {
-		if slices.Contains(facts.Children, child) {
-			return true
-		}
-	}
-	return false
+func allExist(children []kind.Child, observed map[string]any) bool {
+	return !slices.ContainsFunc(children, func(c kind.Child) bool { return observed[c.Name] == nil })
 }
 
 // withPhase is a shallow copy of an object that says it is in phase.
 func withPhase(object map[string]any, phase string) map[string]any {
-	if phase == "" || phaseOf(object) == phase {
+	if phase == "" || kind.PhaseOf(object) == phase {
 		return object
 	}
 	old, _ := object["status"].(map[string]any)
@@ -170,13 +168,6 @@ func withPhase(object map[string]any, phase string) map[string]any {
 	result := maps.Clone(object)
 	result["status"] = status
 	return result
-}
-
-// phaseOf reads status.phase; an absent one is "".
-func phaseOf(object map[string]any) string {
-	status, _ := object["status"].(map[string]any)
-	phase, _ := status["phase"].(string)
-	return phase
 }
 
 // timeFormat is RFC 3339 to the millisecond, the precision of delays in a phase.

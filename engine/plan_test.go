@@ -113,6 +113,43 @@ func TestPlanOfDelay(t *testing.T) {
 	require.Equal(t, now.Add(time.Millisecond), p.entered)
 }
 
+const passing = `
+package passing
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "passing.example.com/v1", kind!: "A", metadata!: {...}, status?: {contract.#Status, phase?: "X" | "Y" | "Z"}}
+#AController: contract.#Controller & {
+	object!: #A
+	names: plural: "as"
+	initial: "X"
+	phases: {
+		X: next: [{to: "Y", when: true}]
+		Y: {
+			children: y: template: {apiVersion: "v1", kind: "Pod"}
+			next: [{to: "Z", when: true}]
+		}
+		Z: {terminal: true, failed: true}
+	}
+}
+`
+
+// A phase is passed through only when its children are there.
+func TestPlanMakesChildrenOfAPassingPhase(t *testing.T) {
+	t.Parallel()
+	k := kindFrom(t, passing)
+	object := map[string]any{"apiVersion": "passing.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "X"}}
+	p := makePlan(k, object, nil, now)
+	require.Equal(t, "Y", p.phase)
+	require.Len(t, p.children, 1)
+	require.True(t, p.again)
+
+	p = makePlan(k, object, map[string]any{"y": map[string]any{}}, now)
+	require.Equal(t, "Z", p.phase)
+	require.Len(t, p.children, 1)
+	require.Equal(t, "False", string(mainCondition(k, p).Status), "Z is a failure")
+}
+
 const loop = `
 package loop
 
@@ -138,19 +175,6 @@ func TestPlanOfCycleIsAnError(t *testing.T) {
 	require.Equal(t, &problem{reasonEvaluation, "phases [X Y] lead back to X without anything changing"}, p.stalled)
 	require.Equal(t, "X", p.phase, "the object stays where it is")
 	require.Empty(t, p.transitions)
-}
-
-// Children that an if drops go; those that belong to a phase stay when it is left.
-func TestKeep(t *testing.T) {
-	t.Parallel()
-	features := corpusKind(t, "features")
-	object := map[string]any{"apiVersion": "features.example.com/v1", "kind": "Feature", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"required": "x"}}
-	p := makePlan(features, object, nil, now)
-	require.Nil(t, p.stalled)
-	require.False(t, p.keep("extra"))
-
-	p = makePlan(shippedAt(t), at("2999-01-01T00:00:00Z", "PENDING"), nil, now)
-	require.True(t, p.keep("pod"))
 }
 
 // A plan changes nothing that it was given: objects come from a cache.

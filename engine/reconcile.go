@@ -2,20 +2,24 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// staleRecheck is when to look again at an object whose children's caches are older than
-// the last write, in case no event says that they have caught up.
+// staleRecheck is when to look again at an object that waits for an event of a child: a
+// watch that broke may have skipped it. It costs a pass, and no request.
 const staleRecheck = time.Second
 
 // reconcile makes one pass for an object: it decides what to do from the caches, does
@@ -33,8 +37,7 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 	if !c.writes.seen(name, func(resource schema.GroupVersionResource, version string) bool {
 		return c.children[resource].hasSeen(name.Namespace, version)
 	}) {
-		// The event that is still to come queues the object again, unless a watch that
-		// broke has skipped it.
+		// The event that is still to come queues the object again.
 		return time.Now().Add(staleRecheck), nil
 	}
 	object := c.writes.newest(name, cached)
@@ -45,24 +48,33 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 		}
 		now := time.Now()
 		p := makePlan(c.kind, object.Object, observedOf(children), now)
-		refused, err := c.keepChildren(ctx, log, name, object, p, children)
-		if err != nil {
-			return time.Time{}, err
-		}
-		if refused != nil {
-			p.stalled = &problem{reasonChild, refused.Error()}
+		done := c.keepChildren(ctx, log, name, object, p, children)
+		if done.refused != nil {
+			p.stalled = &problem{reasonChild, done.refused.Error()}
+		} else if done.failed != nil {
+			return time.Time{}, done.failed
 		}
 		object, err = c.writeStatus(ctx, log, name, object, p, now)
 		if err != nil {
 			return time.Time{}, err
 		}
-		if refused != nil {
-			return time.Time{}, refused
+		if kind.PhaseOf(object.Object) != p.phase {
+			return time.Time{}, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.phase)
 		}
-		if !p.again {
-			return p.wakeAt, nil
+		if err := errors.Join(done.refused, done.failed); err != nil || !p.again || done.waiting {
+			return c.nextLook(name, p, done, now), err
 		}
 	}
+}
+
+// nextLook is when a pass that is over wants the next one: when its plan says, or soon if
+// it waits for something that an event might fail to tell.
+func (c *controller) nextLook(name cache.ObjectName, p *plan, done changes, now time.Time) time.Time {
+	soon := now.Add(staleRecheck)
+	if (done.waiting || c.writes.pending(name)) && (p.wakeAt.IsZero() || soon.Before(p.wakeAt)) {
+		return soon
+	}
+	return p.wakeAt
 }
 
 // existing lists the children of an object that the caches hold.
@@ -108,6 +120,15 @@ func (c *controller) writeStatus(ctx context.Context, log *slog.Logger, name cac
 	// on an older state of the object.
 	stored, err := c.config.Client.Resource(c.kind.GroupVersionResource()).Namespace(name.Namespace).
 		UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: c.fieldManager()})
+	if apierrors.IsInvalid(err) && p.projection != nil {
+		// The kind projects what its schema does not allow; the status says so instead.
+		refusal := &refusedError{fmt.Errorf("status: %w", err)}
+		_, err := c.writeStatus(ctx, log, name, object, &plan{
+			phase: kind.PhaseOf(object.Object), entered: enteredAt(object.Object),
+			stalled: &problem{reasonEvaluation, refusal.Error()},
+		}, now)
+		return nil, errors.Join(refusal, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}

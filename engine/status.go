@@ -76,6 +76,8 @@ func mainCondition(k *kind.Kind, p *plan) metav1.Condition {
 	}
 	c := metav1.Condition{Type: conditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.phase}
 	switch {
+	case facts.Terminal && facts.Failed:
+		c.Status = metav1.ConditionFalse
 	case facts.Terminal:
 		c.Status = metav1.ConditionTrue
 	case !hasPhase:

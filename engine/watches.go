@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,13 +18,17 @@ import (
 )
 
 // The labels of every child. Children are watched by the first and found by the
-// second, also after a restore that has lost their owner references.
+// second, also when they have lost their owner reference. The last is for children of a
+// phase, which stay when it is left.
 const (
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "fescue"
 	labelOwnerUID  = "fescue.dev/owner-uid"
 	labelChild     = "fescue.dev/child"
+	labelPhase     = "fescue.dev/phase"
 )
+
+var ownLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase}
 
 // ownerIndex finds children by the UID of the object that they are kept for, uidIndex
 // objects by their own.
@@ -190,12 +195,7 @@ func (w *watch) ownedBy(owner *unstructured.Unstructured) ([]*unstructured.Unstr
 			children = append(children, u)
 		}
 	}
-	slices.SortFunc(children, func(a, b *unstructured.Unstructured) int {
-		if a.GetName() < b.GetName() {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(children, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return children, nil
 }
 

@@ -93,6 +93,14 @@ func (w *writes) seen(name cache.ObjectName, hasSeen func(schema.GroupVersionRes
 	return true
 }
 
+// pending tells whether the cache of some resource has not seen the last write to it.
+func (w *writes) pending(name cache.ObjectName) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.byObject[name]
+	return known != nil && len(known.children) > 0
+}
+
 // forget drops what is known of an object that is gone.
 func (w *writes) forget(name cache.ObjectName) {
 	w.mu.Lock()

@@ -51,36 +51,29 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 		return nil, evaluationError("object", err)
 	}
 	d := &Decision{}
-	if err := addChildren(d, v, ""); err != nil {
+	if err := addChildren(d, v, "", ""); err != nil {
 		return nil, evaluationError("children", err)
 	}
-	if phase := phaseOf(object); phase != "" {
+	if phase := PhaseOf(object); phase != "" {
 		path := "phases." + phase
 		value := v.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(phase)))
 		if !value.Exists() {
 			return nil, &EvaluationError{Path: "object.status.phase", Err: errors.New("the kind has no phase " + phase)}
 		}
-		if err := addChildren(d, value, path+"."); err != nil {
+		if err := addChildren(d, value, phase, path+"."); err != nil {
 			return nil, evaluationError(path+".children", err)
 		}
 		if err := addTransitions(d, value, path+".next"); err != nil {
 			return nil, evaluationError(path+".next", err)
 		}
 	}
-	slices.SortFunc(d.Children, func(a, b Child) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(d.Children, func(a, b Child) int { return strings.Compare(a.Name, b.Name) })
 	var err error
 	d.Status, err = decode(v.LookupPath(pathStatus), "status")
 	return d, err
 }
 
-// phaseOf reads object.status.phase; an absent one is "".
-func phaseOf(object map[string]any) string {
-	status, _ := object["status"].(map[string]any)
-	phase, _ := status["phase"].(string)
-	return phase
-}
-
-func addChildren(d *Decision, owner cue.Value, prefix string) error {
+func addChildren(d *Decision, owner cue.Value, phase, prefix string) error {
 	return eachField(owner.LookupPath(pathChildren), func(name string, child cue.Value) error {
 		path := prefix + "children." + name
 		template, err := decode(child.LookupPath(pathTemplate), path+".template")
@@ -91,7 +84,7 @@ func addChildren(d *Decision, owner cue.Value, prefix string) error {
 		if err != nil {
 			return evaluationError(path+".update", err)
 		}
-		d.Children = append(d.Children, Child{Name: name, Template: template, Update: UpdatePolicy(update)})
+		d.Children = append(d.Children, Child{Name: name, Phase: phase, Template: template, Update: UpdatePolicy(update)})
 		return nil
 	})
 }

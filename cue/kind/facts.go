@@ -130,13 +130,15 @@ func collectPhases(k *Kind, _, controller cue.Value) error {
 		if err != nil {
 			return err
 		}
-		facts := PhaseFacts{Terminal: terminal}
-		err = eachField(phase.LookupPath(cue.ParsePath("children")), func(child string, _ cue.Value) error {
-			facts.Children = append(facts.Children, child)
-			return nil
-		})
-		k.Phases[name] = facts
-		return err
+		failed, err := phase.LookupPath(cue.ParsePath("failed")).Bool()
+		if err != nil {
+			return err
+		}
+		if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
+			return errorAt(phase, "phases", "the name %q of a phase must be a label value: %s", name, problems[0])
+		}
+		k.Phases[name] = PhaseFacts{Terminal: terminal, Failed: failed}
+		return nil
 	}); err != nil {
 		return err
 	}

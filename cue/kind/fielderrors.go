@@ -16,7 +16,8 @@ import (
 // the tests pin for the version in go.mod. root is the first element of CUE's paths.
 func fieldErrors(err error, object map[string]any, root string) field.ErrorList {
 	var result field.ErrorList
-	enums := make(map[string][]string)
+	enums := make(map[string]*field.Error)
+	supported := make(map[string][]string)
 	for _, e := range cueerrors.Errors(err) {
 		elements := slices.Clone(e.Path())
 		if len(elements) > 0 && elements[0] == root {
@@ -30,26 +31,26 @@ func fieldErrors(err error, object map[string]any, root string) field.ErrorList 
 		case strings.Contains(message, "field not allowed"):
 			result = append(result, field.Forbidden(path, "unknown field"))
 		case isDisjunction(message):
-			enums[path.String()] = nil
+			enums[path.String()] = field.NotSupported(path, value, []string(nil))
 		case conflictOfValues.MatchString(message):
 			if _, inEnum := enums[path.String()]; !inEnum {
 				result = append(result, field.NotSupported(path, value, []string{otherValue(message, value)}))
 				continue
 			}
-			enums[path.String()] = append(enums[path.String()], otherValue(message, value))
+			supported[path.String()] = append(supported[path.String()], otherValue(message, value))
 		case strings.Contains(message, "mismatched types"):
 			result = append(result, field.TypeInvalid(path, value, typeMessage(message, value)))
 		default:
 			result = append(result, field.Invalid(path, value, ruleOf(message)))
 		}
 	}
-	for name, supported := range enums {
+	for name, unsupported := range enums {
 		// CUE also tries an enum's values where another rule has failed.
 		if slices.ContainsFunc(result, func(e *field.Error) bool { return e.Field == name }) {
 			continue
 		}
-		path, value := locate(object, strings.Split(name, "."))
-		result = append(result, field.NotSupported(path, value, supported))
+		unsupported.Detail = field.NotSupported(nil, nil, supported[name]).Detail
+		result = append(result, unsupported)
 	}
 	return result
 }

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -36,8 +37,8 @@ type Kind struct {
 type PhaseFacts struct {
 	// Terminal says that nothing is done any more for an object in this phase.
 	Terminal bool
-	// Children are the names of the children that the phase keeps in place.
-	Children []string
+	// Failed says that an object that ends in this phase has failed.
+	Failed bool
 }
 
 // evaluator answers the three questions about an object. The one that asks the
@@ -76,7 +77,17 @@ func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 // them. A part of observed that is missing makes a condition not hold; any other
 // failure is an *EvaluationError.
 func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
+	if err := checkLimits(observed); err != nil {
+		return nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}
+	}
 	return k.engine.decide(object, observed)
+}
+
+// PhaseOf reads the phase of an object; one that has none yet is in phase "".
+func PhaseOf(object map[string]any) string {
+	status, _ := object["status"].(map[string]any)
+	phase, _ := status["phase"].(string)
+	return phase
 }
 
 // Decision is what a kind wants for one object in its present phase.
@@ -93,6 +104,8 @@ type Decision struct {
 type Child struct {
 	// Name is how the kind calls it, not the name of the object.
 	Name string
+	// Phase is the phase that the child is of; it is empty for one of all phases.
+	Phase string
 	// Template is the object as far as the kind says it.
 	Template map[string]any
 	// Update says what becomes of a child that exists and differs.

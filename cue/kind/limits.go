@@ -30,9 +30,9 @@ func exceeds(value any, path *field.Path, depth int, left *int) (*field.Path, st
 	*left--
 	switch {
 	case *left < 0:
-		return path, fmt.Sprintf("the object must not have more than %d values", maxValues)
+		return path, fmt.Sprintf("must not have more than %d values", maxValues)
 	case depth < 0:
-		return path, fmt.Sprintf("the object must not be nested deeper than %d levels", maxDepth)
+		return path, fmt.Sprintf("must not be nested deeper than %d levels", maxDepth)
 	}
 	switch value := value.(type) {
 	case map[string]any:

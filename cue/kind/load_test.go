@@ -31,7 +31,7 @@ func TestShipped(t *testing.T) {
 	require.Equal(t, schema.GroupVersionKind{Group: "cnat.fescue.dev", Version: "v1alpha1", Kind: "At"}, at.GroupVersionKind)
 	require.Equal(t, "PENDING", at.Initial)
 	require.Equal(t, map[string]PhaseFacts{
-		"PENDING": {}, "RUNNING": {Children: []string{"pod"}}, "DONE": {Terminal: true},
+		"PENDING": {}, "RUNNING": {}, "DONE": {Terminal: true},
 	}, at.Phases)
 	require.Equal(t, []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}}, at.Owns)
 }
@@ -93,8 +93,8 @@ func TestLimits(t *testing.T) {
 		object map[string]any
 		want   string
 	}{
-		"deep": {map[string]any{"spec": deep}, "the object must not be nested deeper than 64 levels"},
-		"many": {map[string]any{"spec": many}, "the object must not have more than 20000 values"},
+		"deep": {map[string]any{"spec": deep}, "must not be nested deeper than 64 levels"},
+		"many": {map[string]any{"spec": many}, "must not have more than 20000 values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

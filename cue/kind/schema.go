@@ -50,6 +50,9 @@ func collectSchema(k *Kind, instance *build.Instance) error {
 func checkStatusSchema(k *Kind, controller cue.Value) error {
 	status := k.Schema.Properties["status"]
 	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
+		if slices.Contains(engineStatus, name) {
+			return errorAt(value, "status", "%q is the engine's", name)
+		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
 			return errorAt(value, "status", "%q must be a field of #%s.status", name, k.GroupVersionKind.Kind)
 		}
@@ -58,6 +61,9 @@ func checkStatusSchema(k *Kind, controller cue.Value) error {
 		return err
 	}
 	for _, name := range engineStatus {
+		if len(k.Phases) == 0 && name != "conditions" && name != "observedGeneration" {
+			continue
+		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
 			return errorAt(controller, "status", "#%s.status must have contract.#Status: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind)
 		}
@@ -79,8 +85,9 @@ func checkStatusSchema(k *Kind, controller cue.Value) error {
 	return nil
 }
 
-// engineStatus are the fields of the status that the engine writes for every kind.
-var engineStatus = []string{"conditions", "observedGeneration"}
+// engineStatus are the fields of the status that the engine writes; the last two are
+// for kinds with phases.
+var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", "phase"}
 
 // scope is where identifiers are looked up: a file of a package, and the
 // definitions that are being followed, to notice one that contains itself.
@@ -309,6 +316,9 @@ func (s scope) structSchema(e *ast.StructLit) (*schemaProps, error) {
 			return nil, err
 		}
 	}
+	if result.AdditionalProperties != nil && len(result.Properties) > 0 {
+		return nil, errorAtNode(e, "a CRD cannot have both named fields and [string] in one struct")
+	}
 	return result, nil
 }
 
@@ -367,7 +377,7 @@ func requireOrDefault(to *schemaProps, name string, property *schemaProps) {
 		property.Default = property.Enum[0].DeepCopy()
 	case property.Type == "object" && len(property.Required) == 0:
 		property.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
-	case property.Type == "array":
+	case property.Type == "array" && property.MinItems == nil:
 		property.Default = &apiextensionsv1.JSON{Raw: []byte("[]")}
 	default:
 		to.Required = append(to.Required, name)
