@@ -564,3 +564,57 @@ import "fescue.dev/cue/contract"
 	require.Contains(t, string(text), `"properties":{"new":{"type":"string"}}`)
 	require.NotContains(t, string(text), `"old"`)
 }
+
+// What is wrong with a kind, and only shows when it runs, is said where people look.
+func TestFaultyKinds(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "faulty.cue"), []byte(`
+package faulty
+
+import "fescue.dev/cue/contract"
+
+// The status that it projects is not of the type that its schema has.
+#Wrong: {apiVersion!: "faulty.example.com/v1", kind!: "Wrong", metadata!: {...}, spec!: text!: string, status?: {contract.#Status, number?: int}}
+#WrongController: contract.#Controller & {
+	object!: #Wrong
+	names: plural: "wrongs"
+	status: number: object.spec.text
+}
+
+#Old: {apiVersion!: "faulty.example.com/v1", kind!: "Old", metadata!: {...}, spec!: text!: string, status?: {contract.#Status, phase?: "ONLY"}}
+#OldController: contract.#Controller & {
+	object!: #Old
+	names: plural: "olds"
+	initial: "ONLY"
+	phases: ONLY: next: []
+}
+`), 0o600))
+	kinds, err := kind.FromDir(dir)
+	require.NoError(t, err)
+	require.Len(t, kinds, 2)
+	// The installed CRD of Old is from before it had phases.
+	old := *kinds[0]
+	old.Schema = old.Schema.DeepCopy()
+	delete(old.Schema.Properties["status"].Properties, "phase")
+	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&old, kinds[1]}))
+	shipped, err := kind.Shipped()
+	require.NoError(t, err)
+	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
+	o := c.start("--install-crds=false", "--kinds", dir)
+	for _, k := range kinds {
+		_, err := c.client.Resource(k.GroupVersionResource()).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "faulty.example.com/v1", "kind": k.GroupVersionKind.Kind, "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "x"},
+		}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	object := c.await(kinds[1].GroupVersionResource(), "a", "stalled", func(o *unstructured.Unstructured) bool {
+		status, _, _ := condition(o, "Stalled")
+		return status == "True"
+	})
+	_, reason, message := condition(object, "Stalled")
+	require.Equal(t, "EvaluationFailed", reason)
+	require.Contains(t, message, `status.number: Invalid value: "string"`)
+	o.awaitLog("the installed CRD is older than the kind; upgrade it")
+}

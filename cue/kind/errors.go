@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
@@ -103,6 +104,24 @@ func relative(file string) string {
 		return rel
 	}
 	return file
+}
+
+// errorAt is a LoadError at the place of value.
+func errorAt(value cue.Value, field, format string, args ...any) error {
+	e := &LoadError{Reason: field + ": " + fmt.Sprintf(format, args...)}
+	if pos := value.Pos(); pos.IsValid() {
+		e.File, e.Line = relative(pos.Filename()), pos.Line()
+	}
+	return e
+}
+
+// errorAtNode is a LoadError at the place of a piece of syntax.
+func errorAtNode(node ast.Node, format string, args ...any) error {
+	e := &LoadError{Reason: fmt.Sprintf(format, args...)}
+	if pos := node.Pos(); pos.IsValid() {
+		e.File, e.Line = relative(pos.Filename()), pos.Line()
+	}
+	return e
 }
 
 // messageOf is the message of a CUE error without its path and positions.

@@ -244,12 +244,3 @@ func eachElement(value cue.Value, do func(value cue.Value) error) error {
 	}
 	return nil
 }
-
-// errorAt is a LoadError at the place of value.
-func errorAt(value cue.Value, field, format string, args ...any) error {
-	e := &LoadError{Reason: field + ": " + fmt.Sprintf(format, args...)}
-	if pos := value.Pos(); pos.IsValid() {
-		e.File, e.Line = relative(pos.Filename()), pos.Line()
-	}
-	return e
-}

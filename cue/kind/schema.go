@@ -6,10 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
-	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -44,50 +42,6 @@ func collectSchema(k *Kind, instance *build.Instance) error {
 	k.Schema = schema
 	return nil
 }
-
-// checkStatusSchema holds what the behaviour writes into the status against what the
-// schema lets the status say: the API server drops the rest without a word.
-func checkStatusSchema(k *Kind, controller cue.Value) error {
-	status := k.Schema.Properties["status"]
-	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
-		if slices.Contains(engineStatus, name) {
-			return errorAt(value, "status", "%q is the engine's", name)
-		}
-		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
-			return errorAt(value, "status", "%q must be a field of #%s.status", name, k.GroupVersionKind.Kind)
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	for _, name := range engineStatus {
-		if len(k.Phases) == 0 && name != "conditions" && name != "observedGeneration" {
-			continue
-		}
-		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
-			return errorAt(controller, "status", "#%s.status must have contract.#Status: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind)
-		}
-	}
-	var phases []string
-	for _, value := range status.Properties["phase"].Enum {
-		var text string
-		if err := json.Unmarshal(value.Raw, &text); err != nil {
-			return err
-		}
-		phases = append(phases, text)
-	}
-	for name := range k.Phases {
-		if !slices.Contains(phases, name) {
-			return errorAt(controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
-				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(phases, ", "))
-		}
-	}
-	return nil
-}
-
-// engineStatus are the fields of the status that the engine writes; the last two are
-// for kinds with phases.
-var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", "phase"}
 
 // scope is where identifiers are looked up: a file of a package, and the
 // definitions that are being followed, to notice one that contains itself.
@@ -417,115 +371,4 @@ func describe(f *ast.Field) string {
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-// errorAtNode is a LoadError at the place of a piece of syntax.
-func errorAtNode(node ast.Node, format string, args ...any) error {
-	e := &LoadError{Reason: fmt.Sprintf(format, args...)}
-	if pos := node.Pos(); pos.IsValid() {
-		e.File, e.Line = relative(pos.Filename()), pos.Line()
-	}
-	return e
-}
-
-func stringLiteral(e ast.Expr) (string, error) {
-	value, err := literalValue(e)
-	if err != nil {
-		return "", err
-	}
-	if text, ok := value.(string); ok {
-		return text, nil
-	}
-	return "", errorAtNode(e, "must be a string")
-}
-
-func numberLiteral(e ast.Expr) (float64, error) {
-	value, err := literalValue(e)
-	if err != nil {
-		return 0, err
-	}
-	switch n := value.(type) {
-	case int64:
-		return float64(n), nil
-	case float64:
-		return n, nil
-	}
-	return 0, errorAtNode(e, "must be a number")
-}
-
-func intLiteral(e ast.Expr) (int64, error) {
-	value, err := literalValue(e)
-	if err != nil {
-		return 0, err
-	}
-	if n, ok := value.(int64); ok {
-		return n, nil
-	}
-	return 0, errorAtNode(e, "must be an integer")
-}
-
-// literalValue is the value of a literal scalar, or of an empty list or struct.
-func literalValue(expr ast.Expr) (any, error) {
-	switch e := expr.(type) {
-	case *ast.ParenExpr:
-		return literalValue(e.X)
-	case *ast.ListLit:
-		if len(e.Elts) == 0 {
-			return []any{}, nil
-		}
-	case *ast.StructLit:
-		if len(e.Elts) == 0 {
-			return map[string]any{}, nil
-		}
-	case *ast.UnaryExpr:
-		value, err := literalValue(e.X)
-		if err != nil {
-			return nil, err
-		}
-		switch n := value.(type) {
-		case int64:
-			if e.Op == token.SUB {
-				return -n, nil
-			}
-		case float64:
-			if e.Op == token.SUB {
-				return -n, nil
-			}
-		}
-	case *ast.BasicLit:
-		switch e.Kind {
-		case token.TRUE, token.FALSE:
-			return e.Kind == token.TRUE, nil
-		case token.STRING:
-			if text, err := literal.Unquote(e.Value); err == nil {
-				return text, nil
-			}
-		case token.INT, token.FLOAT:
-			var info literal.NumInfo
-			if err := literal.ParseNum(e.Value, &info); err == nil {
-				var n any
-				if err := json.Unmarshal([]byte(info.String()), &n); err == nil {
-					return n, nil
-				}
-			}
-		}
-	}
-	return nil, errorAtNode(expr, "the CRD can carry only a literal value here")
-}
-
-// jsonType names the OpenAPI type of a plain Go value.
-func jsonType(value any) string {
-	switch value.(type) {
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case int64:
-		return "integer"
-	case float64:
-		return "number"
-	case []any:
-		return "array"
-	}
-	return "object"
 }

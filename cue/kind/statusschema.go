@@ -1,0 +1,53 @@
+package kind
+
+import (
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// checkStatusSchema holds what the behaviour writes into the status against what the
+// schema lets the status say: the API server drops the rest without a word.
+func checkStatusSchema(k *Kind, controller cue.Value) error {
+	status := k.Schema.Properties["status"]
+	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
+		if slices.Contains(engineStatus, name) {
+			return errorAt(value, "status", "%q is the engine's", name)
+		}
+		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
+			return errorAt(value, "status", "%q must be a field of #%s.status", name, k.GroupVersionKind.Kind)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, name := range engineStatus {
+		if len(k.Phases) == 0 && name != "conditions" && name != "observedGeneration" {
+			continue
+		}
+		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
+			return errorAt(controller, "status", "#%s.status must have contract.#Status: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind)
+		}
+	}
+	var phases []string
+	for _, value := range status.Properties["phase"].Enum {
+		var text string
+		if err := json.Unmarshal(value.Raw, &text); err != nil {
+			return err
+		}
+		phases = append(phases, text)
+	}
+	for name := range k.Phases {
+		if !slices.Contains(phases, name) {
+			return errorAt(controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
+				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(phases, ", "))
+		}
+	}
+	return nil
+}
+
+// engineStatus are the fields of the status that the engine writes; the last two are
+// for kinds with phases.
+var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", "phase"}
