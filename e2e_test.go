@@ -590,15 +590,24 @@ import "fescue.dev/cue/contract"
 	initial: "ONLY"
 	phases: ONLY: next: []
 }
+
+// The template has a field that ConfigMaps do not.
+#Typo: {apiVersion!: "faulty.example.com/v1", kind!: "Typo", metadata!: {...}, spec!: text!: string, status?: contract.#Status}
+#TypoController: contract.#Controller & {
+	object!: #Typo
+	names: plural: "typos"
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap", dta: a: "b"}
+}
 `), 0o600))
 	kinds, err := kind.FromDir(dir)
 	require.NoError(t, err)
-	require.Len(t, kinds, 2)
+	require.Len(t, kinds, 3)
+	wrong, typo := kinds[2], kinds[1]
 	// The installed CRD of Old is from before it had phases.
 	old := *kinds[0]
 	old.Schema = old.Schema.DeepCopy()
 	delete(old.Schema.Properties["status"].Properties, "phase")
-	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&old, kinds[1]}))
+	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&old, wrong, typo}))
 	shipped, err := kind.Shipped()
 	require.NoError(t, err)
 	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
@@ -609,12 +618,20 @@ import "fescue.dev/cue/contract"
 		}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	object := c.await(kinds[1].GroupVersionResource(), "a", "stalled", func(o *unstructured.Unstructured) bool {
-		status, _, _ := condition(o, "Stalled")
-		return status == "True"
-	})
-	_, reason, message := condition(object, "Stalled")
-	require.Equal(t, "EvaluationFailed", reason)
-	require.Contains(t, message, `status.number: Invalid value: "string"`)
+	for _, tc := range []struct {
+		kind            *kind.Kind
+		reason, message string
+	}{
+		{wrong, "EvaluationFailed", `status.number: Invalid value: "string"`},
+		{typo, "ChildRefused", `.dta: field not declared in schema`},
+	} {
+		object := c.await(tc.kind.GroupVersionResource(), "a", "stalled", func(o *unstructured.Unstructured) bool {
+			status, _, _ := condition(o, "Stalled")
+			return status == "True"
+		})
+		_, reason, message := condition(object, "Stalled")
+		require.Equal(t, tc.reason, reason)
+		require.Contains(t, message, tc.message)
+	}
 	o.awaitLog("the installed CRD is older than the kind; upgrade it")
 }

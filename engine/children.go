@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -203,10 +205,20 @@ func (k *keeper) apply(ctx context.Context, child string, resource schema.GroupV
 		k.writes.rememberChild(k.name, k.owner.GetUID(), resource, stored.GetResourceVersion())
 		k.log.Info("child applied", "child", child, "resource", resource.Resource, "name", stored.GetName())
 		return nil
-	case apierrors.IsConflict(err) && uid == "", apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+	case apierrors.IsConflict(err) && uid == "", apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), isUnknownField(err):
 		return &refusedError{err}
 	}
 	return err
+}
+
+// isUnknownField tells whether the API server refused an apply because the template has a
+// field that its type does not. It answers that with a plain 500 without a reason
+// (structuredmerge.go in k8s.io/apimachinery/pkg/util/managedfields), so that only the
+// text tells it from a fault of the server.
+func isUnknownField(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.Status().Code == http.StatusInternalServerError &&
+		strings.Contains(status.Status().Message, "failed to create typed patch object")
 }
 
 // reclaim gives a child back the labels and the controller reference that make it ours,
