@@ -50,6 +50,9 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 	if err := v.LookupPath(pathObject).Err(); err != nil {
 		return nil, evaluationError("object", err)
 	}
+	if err := brokenCondition(v); err != nil {
+		return nil, err
+	}
 	d := &Decision{}
 	if err := addChildren(d, v, "", ""); err != nil {
 		return nil, evaluationError("children", err)
@@ -71,6 +74,21 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 	var err error
 	d.Status, err = decode(v.LookupPath(pathStatus), "status")
 	return d, err
+}
+
+// brokenCondition reports an if at the top of a controller that cannot be evaluated. CUE
+// leaves out what it guards, and a child that is left out would be deleted. One that reads
+// an optional field that the object does not have is false.
+func brokenCondition(controller cue.Value) error {
+	err, ok := errors.AsType[cueerrors.Error](controller.Err())
+	if !ok {
+		return nil
+	}
+	first := cueerrors.Errors(err)[0]
+	if len(first.Path()) != 1 || strings.HasPrefix(messageOf(first), "cannot reference optional field: ") {
+		return nil
+	}
+	return evaluationError("if", err)
 }
 
 func addChildren(d *Decision, owner cue.Value, phase, prefix string) error {
