@@ -23,6 +23,7 @@ run: build ## run Fescue with a sample, on a cluster of its own or on the one of
 .PHONY: test
 test: devcluster ## run all tests, on a control plane that is started for them
 	go test -C hack/devcluster -race ./...
+	go test -C hack/k8stypes ./...
 	$(DEVCLUSTER) -- go test -race -timeout 15m ./...
 
 .PHONY: bench
@@ -33,9 +34,11 @@ bench: ## run the benchmarks of docs/performance.md
 lint: ## check style, and who may import whom
 	go tool -modfile hack/tools/go.mod golangci-lint run ./...
 	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 
 .PHONY: generate
 generate: build ## write the files that are made from others
+	go run -C hack/k8stypes .
 	go tool cue fmt ./cue/... ./testdata/sources/...
 	bin/fescue crd --output-dir crds
 
@@ -43,6 +46,7 @@ generate: build ## write the files that are made from others
 verify: generate ## check that generated files and go.mod are up to date
 	go mod tidy -diff
 	go mod -C hack/devcluster tidy -diff
+	go mod -C hack/k8stypes tidy -diff
 	@git diff --exit-code -- crds cue testdata
 	@untracked=$$(git ls-files --others --exclude-standard -- crds cue testdata); \
 	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi

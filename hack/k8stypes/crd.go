@@ -1,0 +1,24 @@
+package main
+
+import (
+	"errors"
+
+	"sigs.k8s.io/controller-tools/pkg/crd"
+	"sigs.k8s.io/controller-tools/pkg/genall"
+)
+
+// writeCRDs writes controller-gen's CRDs of the Go package at path to the folder dir.
+func writeCRDs(path, dir string) error {
+	// The version that controller-gen notes in the CRD would be that of this program.
+	omit := true
+	var generator genall.Generator = crd.Generator{OmitToolVersion: &omit}
+	runtime, err := genall.Generators{&generator}.ForRoots(path)
+	if err != nil {
+		return err
+	}
+	runtime.OutputRules.Default = genall.OutputToDirectory(dir)
+	if runtime.Run() {
+		return errors.New("controller-gen failed, see above")
+	}
+	return nil
+}
