@@ -33,7 +33,8 @@ func main() {
 }
 
 // execute runs the command line and returns the exit code: 0, or 1 after an error,
-// which is printed as kubectl does.
+// which is printed as kubectl does
+// unless the output of the command has said it.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
 	root.SetArgs(args)
@@ -43,19 +44,33 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	printErrors(stderr, err)
+	if !errors.Is(err, errFindings) {
+		printErrors(stderr, err)
+	}
 	return 1
 }
 
 // printErrors prints one line for each error in err.
 func printErrors(w io.Writer, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			printErrors(w, e)
-		}
-		return
+	for _, e := range singleErrors(err) {
+		_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(e.Error(), "\n", " "))
 	}
-	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(err.Error(), "\n", " "))
+}
+
+// singleErrors are the errors that are joined in err.
+func singleErrors(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var errs []error
+	for _, e := range joined.Unwrap() {
+		errs = append(errs, singleErrors(e)...)
+	}
+	return errs
 }
 
 func newRootCommand() *cobra.Command {
@@ -72,7 +87,7 @@ their objects look like and how they behave.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newRunCommand(), newCRDCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newVersionCommand())
 	return root
 }
 

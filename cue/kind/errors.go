@@ -11,6 +11,8 @@ import (
 	"cuelang.org/go/cue/ast"
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
 // LoadError says why a kind, or a whole package if Kind is empty, does not load.
@@ -123,6 +125,22 @@ func errorAtNode(node ast.Node, format string, args ...any) error {
 	}
 	return e
 }
+
+// errorAtPosition is a LoadError at a place that the intermediate form remembers.
+func errorAtPosition(at ir.Position, format string, args ...any) error {
+	return &LoadError{Reason: fmt.Sprintf(format, args...), File: at.File, Line: at.Line}
+}
+
+// positionOf is the place of a piece of syntax.
+func positionOf(node ast.Node) ir.Position {
+	if pos := node.Pos(); pos.IsValid() {
+		return ir.Position{File: relative(pos.Filename()), Line: pos.Line()}
+	}
+	return ir.Position{}
+}
+
+// oneLine puts a text on one line.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // messageOf is the message of a CUE error without its path and positions.
 func messageOf(err cueerrors.Error) string {

@@ -7,27 +7,15 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
-// topLevelDefinitions finds the definitions of a package.
-func topLevelDefinitions(instance *build.Instance) map[string]*ast.Field {
-	found := make(map[string]*ast.Field)
-	for _, file := range instance.Files {
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.Field); ok {
-				if name, _, err := ast.LabelName(f.Label); err == nil && strings.HasPrefix(name, "#") {
-					found[name] = f
-				}
-			}
-		}
-	}
-	return found
-}
+type schemaProps = apiextensionsv1.JSONSchemaProps
 
 // newKind checks one kind of a package against the contract and collects what is
 // known of it without looking at any object.
@@ -46,7 +34,7 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contr
 	if err := controller.Unify(contract).Validate(); err != nil {
 		return nil, err
 	}
-	k := &Kind{engine: &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name}}
+	k := &Kind{evaluator: &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name}}
 	for _, collect := range []func(*Kind, cue.Value, cue.Value) error{
 		collectType, collectNames, collectPhases, collectOwned,
 	} {
@@ -61,6 +49,28 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contr
 		return nil, err
 	}
 	return k, checkStatusSchema(k, controller)
+}
+
+// collectSchema compiles the schema, and makes the CRD's of it.
+func collectSchema(k *Kind, instance *build.Instance) error {
+	schema, err := compileSchema(k.GroupVersionKind.Kind, instance)
+	if err != nil {
+		return err
+	}
+	k.schema = schema
+	k.evaluated = len(k.Evaluated()) > 0
+	k.Schema = ir.OpenAPI(schema)
+	// The API server has its own schema for these and allows no other.
+	k.Schema.Properties["apiVersion"] = schemaProps{Type: "string", Description: "apiVersion is the group and version of the object's schema."}
+	k.Schema.Properties["kind"] = schemaProps{Type: "string", Description: "kind is the name of the object's schema."}
+	k.Schema.Properties["metadata"] = schemaProps{Type: "object"}
+	k.Schema.Required = slices.DeleteFunc(k.Schema.Required, func(name string) bool {
+		return name == "apiVersion" || name == "kind" || name == "metadata"
+	})
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		ir.Unenforced(schema.Struct.Field(name))
+	}
+	return nil
 }
 
 func collectType(k *Kind, objectSchema, _ cue.Value) error {

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
 // Kind is one kind of Kubernetes object and its behaviour. It never changes once
@@ -30,7 +33,9 @@ type Kind struct {
 	// Owns are the types of the children, each once, in a fixed order.
 	Owns []schema.GroupVersionKind
 
-	engine evaluator
+	schema    *ir.Schema
+	evaluator *cueEvaluator
+	evaluated bool // whether fields are marked for the CUE evaluator
 }
 
 // PhaseFacts is what is known of a phase without looking at any object.
@@ -41,35 +46,86 @@ type PhaseFacts struct {
 	Failed bool
 }
 
-// evaluator answers the three questions about an object. The one that asks the
-// CUE evaluator can be replaced by a compiled one without a caller noticing.
-type evaluator interface {
-	validate(object map[string]any) field.ErrorList
-	withDefaults(object map[string]any) (map[string]any, error)
-	decide(object, observed map[string]any) (*Decision, error)
-}
-
 // GroupVersionResource is where the API server serves objects of the kind.
 func (k *Kind) GroupVersionResource() schema.GroupVersionResource {
 	return k.GroupVersionKind.GroupVersion().WithResource(k.Names.Plural)
 }
 
-// Validate lists everything that is wrong with an object, sorted by field. The
-// object is not changed. Limits are checked before anything else, and exceeding one
-// is then the only error reported.
+// Problem is one thing that is wrong with an object, and the rule in CUE that says so.
+type Problem = ir.Problem
+
+// Validate lists everything that is wrong with an object, sorted by field. The object
+// is not changed. Limits are checked before anything else, and exceeding one is then
+// the only error reported.
 func (k *Kind) Validate(object map[string]any) field.ErrorList {
-	if err := checkLimits(object); err != nil {
-		return field.ErrorList{err}
-	}
-	errs := k.engine.validate(object)
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
-	return errs
+	return errorList(k.Problems(object))
 }
 
-// Default returns a copy of a valid object in which every absent field that has a
-// default is set to it.
+// Problems is Validate, with the rules that the object breaks.
+func (k *Kind) Problems(object map[string]any) []Problem {
+	if err := checkLimits(object, k.limits()); err != nil {
+		return []Problem{{Error: err}}
+	}
+	problems := ir.Validate(k.schema, ir.Default(k.schema, object))
+	if len(problems) == 0 && k.evaluated {
+		for _, err := range k.evaluator.validate(object) {
+			problems = append(problems, Problem{Error: err})
+		}
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.ErrorBody(), b.ErrorBody()))
+	})
+	return problems
+}
+
+// ValidateUpdate lists everything that is wrong with an object that is to replace old:
+// what Validate lists, and the immutable fields that differ.
+func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
+	problems := k.Problems(object)
+	if checkLimits(object, k.limits()) == nil && checkLimits(old, k.limits()) == nil {
+		problems = append(problems, ir.ValidateUpdate(k.schema, ir.Default(k.schema, old), ir.Default(k.schema, object))...)
+	}
+	return errorList(problems)
+}
+
+func errorList(problems []Problem) field.ErrorList {
+	var list field.ErrorList
+	for _, p := range problems {
+		list = append(list, p.Error)
+	}
+	return list
+}
+
+// limits are those that hold for objects of the kind: the CUE evaluator takes less.
+func (k *Kind) limits() limits {
+	if k.evaluated {
+		return evaluatorLimits
+	}
+	return compiledLimits
+}
+
+// Default returns a valid object in which every absent field that has a default is set
+// to it. The object is not changed; the result shares with it what is the same in both.
 func (k *Kind) Default(object map[string]any) (map[string]any, error) {
-	return k.engine.withDefaults(object)
+	if k.evaluated {
+		return k.evaluator.withDefaults(object)
+	}
+	return ir.Default(k.schema, object), nil
+}
+
+// Enforcement says who enforces the rules of the kind's schema, in the order of the
+// fields.
+func (k *Kind) Enforcement() []ir.Enforcement { return ir.Enforcements(k.schema) }
+
+// Evaluated lists the fields that are marked @kube(eval).
+func (k *Kind) Evaluated() []string {
+	var fields []string
+	for _, e := range ir.Enforcements(k.schema) {
+		if e.Evaluated {
+			fields = append(fields, e.Field)
+		}
+	}
+	return fields
 }
 
 // Decide says what is to be done for a valid, defaulted object whose phase is
@@ -77,10 +133,10 @@ func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 // them. A part of observed that is missing makes a condition not hold; any other
 // failure is an *EvaluationError.
 func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
-	if err := checkLimits(observed); err != nil {
+	if err := checkLimits(observed, evaluatorLimits); err != nil {
 		return nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}
 	}
-	return k.engine.decide(object, observed)
+	return k.evaluator.decide(object, observed)
 }
 
 // PhaseOf reads the phase of an object; one that has none yet is in phase "".

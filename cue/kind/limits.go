@@ -2,51 +2,87 @@ package kind
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-const (
-	// maxDepth is well above any schema that people write and below what makes the
-	// evaluator slow; Kubernetes' own JSON reader stops at 10,000.
-	maxDepth = 64
-	// maxValues bounds the values in one object. The API server stores 1.5 MiB at
-	// most, and the evaluator takes time that grows with the square of the entries
-	// of one map (19.8 s for 100,000).
-	maxValues = 20_000
+// limits bound an object before anything else looks at it.
+type limits struct {
+	depth  int // of structs and lists within each other
+	values int // in all
+}
+
+var (
+	// compiledLimits are those of the compiled form, whose time is linear. Kubernetes'
+	// own JSON reader stops at a depth of 10,000; no schema that people write has 100.
+	// The API server takes requests of 3 MiB, and a value takes two bytes at least.
+	compiledLimits = limits{depth: 128, values: 3 << 20 / 2}
+	// evaluatorLimits are those of the CUE evaluator, which takes time that grows with
+	// the square of the entries of one map (19.8 s for 100,000) and cannot be stopped.
+	evaluatorLimits = limits{depth: 64, values: 20_000}
 )
 
 // checkLimits walks an object before anything else does, and reports the first
 // limit that it exceeds.
-func checkLimits(object map[string]any) *field.Error {
-	left := maxValues
-	if path, reason := exceeds(object, nil, maxDepth, &left); reason != "" {
-		return field.Invalid(path, field.OmitValueType{}, reason)
+func checkLimits(object map[string]any, l limits) *field.Error {
+	left := l.values
+	var way []any
+	switch exceeds(object, l.depth, &left, &way) {
+	case tooDeep:
+		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not be nested deeper than %d levels", l.depth))
+	case tooMany:
+		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not have more than %d values", l.values))
 	}
 	return nil
 }
 
-func exceeds(value any, path *field.Path, depth int, left *int) (*field.Path, string) {
+type excess int
+
+const (
+	none excess = iota
+	tooDeep
+	tooMany
+)
+
+// exceeds counts values. It collects the way to the one that is too many on the way
+// back, innermost step first, so that an object within the limits costs nothing more.
+func exceeds(value any, depth int, left *int, way *[]any) excess {
 	*left--
 	switch {
 	case *left < 0:
-		return path, fmt.Sprintf("must not have more than %d values", maxValues)
+		return tooMany
 	case depth < 0:
-		return path, fmt.Sprintf("must not be nested deeper than %d levels", maxDepth)
+		return tooDeep
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		for name, v := range value {
-			if p, reason := exceeds(v, path.Child(name), depth-1, left); reason != "" {
-				return p, reason
+			if reason := exceeds(v, depth-1, left, way); reason != none {
+				*way = append(*way, name)
+				return reason
 			}
 		}
 	case []any:
 		for i, v := range value {
-			if p, reason := exceeds(v, path.Index(i), depth-1, left); reason != "" {
-				return p, reason
+			if reason := exceeds(v, depth-1, left, way); reason != none {
+				*way = append(*way, i)
+				return reason
 			}
 		}
 	}
-	return nil, ""
+	return none
+}
+
+// pathOf makes a path of its steps, innermost first.
+func pathOf(way []any) *field.Path {
+	var path *field.Path
+	for _, step := range slices.Backward(way) {
+		if i, ok := step.(int); ok {
+			path = path.Index(i)
+		} else {
+			path = path.Child(step.(string))
+		}
+	}
+	return path
 }

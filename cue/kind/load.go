@@ -127,13 +127,13 @@ func loadPackage(dir string, overlay map[string]load.Source) ([]*Kind, error) {
 		return nil, newLoadError("", err)
 	}
 
-	definitions := topLevelDefinitions(instances[0])
+	definitions := newCompiler().fieldsOf(instances[0])
 	var kinds []*Kind
 	var errs []error
 	for _, name := range kindNames(definitions) {
 		k, err := newKind(name, ctx, instances[0], pkg, contract)
 		if err != nil {
-			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix]))
+			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix][0]))
 			continue
 		}
 		kinds = append(kinds, k)
@@ -146,7 +146,7 @@ func loadPackage(dir string, overlay map[string]load.Source) ([]*Kind, error) {
 
 // kindNames lists the kinds of a package by their syntax, so that one that cannot be
 // evaluated is still known by name.
-func kindNames(definitions map[string]*ast.Field) []string {
+func kindNames(definitions map[string][]*ast.Field) []string {
 	var names []string
 	for definition := range definitions {
 		name, isController := strings.CutSuffix(definition, controllerSuffix)

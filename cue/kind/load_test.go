@@ -81,20 +81,20 @@ func TestLimits(t *testing.T) {
 	kinds, err := Shipped()
 	require.NoError(t, err)
 	deep := map[string]any{}
-	for inner, i := deep, 0; i < maxDepth+1; i++ {
+	for inner, i := deep, 0; i < compiledLimits.depth+1; i++ {
 		next := map[string]any{}
 		inner["a"] = next
 		inner = next
 	}
 	many := make(map[string]any)
-	list := make([]any, maxValues)
+	list := make([]any, compiledLimits.values)
 	many["list"] = list
 	for name, tc := range map[string]struct {
 		object map[string]any
 		want   string
 	}{
-		"deep": {map[string]any{"spec": deep}, "must not be nested deeper than 64 levels"},
-		"many": {map[string]any{"spec": many}, "must not have more than 20000 values"},
+		"deep": {map[string]any{"spec": deep}, "must not be nested deeper than 128 levels"},
+		"many": {map[string]any{"spec": many}, "must not have more than 1572864 values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,391 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+// compileSchema reads #X into the intermediate form, from its syntax: evaluated values
+// no longer show which constraints they came from. A construct that the form does not
+// have is an error, so that nothing is dropped silently.
+func compileSchema(name string, instance *build.Instance) (*ir.Schema, error) {
+	c := newCompiler()
+	at := scope{compiler: c, instance: instance}
+	fields := c.fieldsOf(instance)["#"+name]
+	if len(fields) == 0 {
+		return nil, fmt.Errorf("#%s must be a definition at the top of its file", name)
+	}
+	schema, err := at.reference(fields[0], "#"+name)
+	if err != nil {
+		return nil, err
+	}
+	if schema.Types != ir.Struct || schema.Struct == nil {
+		return nil, errorAtNode(fields[0], "#%s must be a struct", name)
+	}
+	schema.Doc = describe(fields[0])
+	ir.Prepare(schema)
+	if err := schema.Check(); err != nil {
+		if impossible, ok := errors.AsType[*ir.ImpossibleError](err); ok {
+			return nil, errorAtPosition(impossible.Position, "%s", impossible.Text)
+		}
+		return nil, err
+	}
+	return schema, nil
+}
+
+// compiler is what reading one kind shares.
+type compiler struct {
+	topLevel  map[*build.Instance]map[string][]*ast.Field
+	following map[definition]*ir.Schema // those being read, to notice one that contains itself
+	groups    int                       // definitions that were closed
+}
+
+func newCompiler() *compiler {
+	return &compiler{following: make(map[definition]*ir.Schema), topLevel: make(map[*build.Instance]map[string][]*ast.Field)}
+}
+
+// definition is a definition of a package.
+type definition struct {
+	instance *build.Instance
+	name     string
+}
+
+// fieldsOf finds the top-level fields of a package by their names; one may be declared
+// more than once.
+func (c *compiler) fieldsOf(instance *build.Instance) map[string][]*ast.Field {
+	if found, ok := c.topLevel[instance]; ok {
+		return found
+	}
+	found := make(map[string][]*ast.Field)
+	for _, file := range instance.Files {
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.Field); ok {
+				if name, _, err := ast.LabelName(f.Label); err == nil {
+					found[name] = append(found[name], f)
+				}
+			}
+		}
+	}
+	c.topLevel[instance] = found
+	return found
+}
+
+// scope is where an expression is read.
+type scope struct {
+	*compiler
+	instance *build.Instance
+	frames   []frame // the struct literals around it
+	depth    int     // how many structs of the object are around its value
+	embedded bool    // it is embedded: definitions do not close the struct
+}
+
+// frame is a struct literal around an expression.
+type frame struct {
+	literal ast.Node
+	depth   int
+}
+
+// expression reads one expression.
+func (s scope) expression(expr ast.Expr) (*ir.Schema, error) {
+	switch e := expr.(type) {
+	case *ast.ParenExpr:
+		return s.expression(e.X)
+	case *ast.StructLit:
+		return s.structLiteral(e)
+	case *ast.ListLit:
+		return s.listLiteral(e)
+	case *ast.BasicLit:
+		return s.constant(e)
+	case *ast.Ident:
+		return s.identifier(e)
+	case *ast.SelectorExpr:
+		return s.selector(e)
+	case *ast.CallExpr:
+		return s.call(e)
+	case *ast.UnaryExpr:
+		return s.unary(e)
+	case *ast.BottomLit:
+		return ir.Impossible(positionOf(e), "nothing satisfies _|_"), nil
+	case *ast.BinaryExpr:
+		switch e.Op {
+		case token.AND:
+			return s.conjunction(e)
+		case token.OR:
+			return s.disjunction(e)
+		}
+	}
+	return nil, s.unsupported(expr, "this expression")
+}
+
+// unsupported refuses a construct that the intermediate form does not have.
+func (s scope) unsupported(node ast.Node, what string) error {
+	return errorAtNode(node, "%s cannot be compiled: write it with literals, definitions, bounds, & and |, or mark the field @kube(eval) to have the CUE evaluator check it", what)
+}
+
+func (s scope) conjunction(e *ast.BinaryExpr) (*ir.Schema, error) {
+	a, err := s.expression(e.X)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.expression(e.Y)
+	if err != nil {
+		return nil, err
+	}
+	return possible(ir.And(a, b), e)
+}
+
+// possible refuses a combination that contradicts itself.
+func possible(schema *ir.Schema, at ast.Node) (*ir.Schema, error) {
+	if schema.Impossible != nil {
+		return nil, errorAtNode(at, "%s", schema.Impossible.Text)
+	}
+	return schema, nil
+}
+
+// disjunction reads a | b, where * marks defaults.
+func (s scope) disjunction(e *ast.BinaryExpr) (*ir.Schema, error) {
+	var alternatives []ir.Alternative
+	var list *ir.Literal
+	for _, branch := range flatten(e) {
+		marked := false
+		if unary, ok := branch.(*ast.UnaryExpr); ok && unary.Op == token.MUL {
+			branch, marked = unary.X, true
+		}
+		if value, err := literalValue(branch); err == nil && marked && ir.TypeOf(value) == ir.List {
+			list = &ir.Literal{Rule: ruleAt(branch), Value: value}
+			continue
+		}
+		schema, err := s.expression(branch)
+		if err != nil {
+			return nil, err
+		}
+		alternatives = append(alternatives, ir.Alternative{Schema: schema, Default: marked})
+	}
+	if list != nil {
+		return withListDefault(alternatives, list, e)
+	}
+	schema := *ir.Or(positionOf(e), alternatives)
+	if schema.TypeRule == nil {
+		schema.TypeRule = ruleAt(e)
+	}
+	return &schema, nil
+}
+
+// withListDefault reads *[…] | [...T].
+func withListDefault(others []ir.Alternative, list *ir.Literal, at ast.Node) (*ir.Schema, error) {
+	if len(others) != 1 || others[0].Types != ir.List || others[0].Schema.Default != nil {
+		return nil, errorAtNode(at, "a list as default needs one other alternative, [...T]")
+	}
+	schema := *others[0].Schema
+	schema.Default = list
+	return &schema, nil
+}
+
+func flatten(e ast.Expr) []ast.Expr {
+	if b, ok := e.(*ast.BinaryExpr); ok && b.Op == token.OR {
+		return append(flatten(b.X), flatten(b.Y)...)
+	}
+	return []ast.Expr{e}
+}
+
+func (s scope) constant(e ast.Expr) (*ir.Schema, error) {
+	value, err := literalValue(e)
+	if err != nil {
+		return nil, s.unsupported(e, "this literal")
+	}
+	return ir.Constant(value, ruleAt(e)), nil
+}
+
+func (s scope) listLiteral(e *ast.ListLit) (*ir.Schema, error) {
+	list := &ir.Schema{Position: positionOf(e), Types: ir.List, TypeRule: ruleAt(e)}
+	if len(e.Elts) == 0 {
+		list.Size.Max = &ir.Limit{Rule: ruleAt(e), N: 0}
+		return list, nil
+	}
+	ellipsis, ok := e.Elts[0].(*ast.Ellipsis)
+	if !ok || len(e.Elts) != 1 {
+		return nil, errorAtNode(e, "a list of fixed items cannot be compiled: write [...T], with list.MinItems and list.MaxItems")
+	}
+	if ellipsis.Type == nil {
+		return list, nil
+	}
+	items, err := s.expression(ellipsis.Type)
+	list.Items = items
+	return list, err
+}
+
+// identifier reads a predeclared type, a definition of the package, or a reference to
+// another field of the object.
+func (s scope) identifier(e *ast.Ident) (*ir.Schema, error) {
+	switch target := e.Node.(type) {
+	case nil:
+		if fields := s.fieldsOf(s.instance)[e.Name]; len(fields) > 0 {
+			return s.reference(e, e.Name)
+		}
+		if basic := predeclared(e); basic != nil {
+			return basic, nil
+		}
+		return nil, errorAtNode(e, "reference %q not found", e.Name)
+	case *ast.LetClause:
+		return s.expression(target.Expr)
+	case ast.Expr:
+		if _, ok := e.Scope.(*ast.File); ok {
+			return s.reference(e, e.Name)
+		}
+		if strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_") {
+			return s.expression(target)
+		}
+		return s.sibling(e, target)
+	}
+	return nil, s.unsupported(e, "a reference to "+e.Name)
+}
+
+// sibling reads a reference to a field of the object: the two have to be equal.
+func (s scope) sibling(e *ast.Ident, target ast.Expr) (*ir.Schema, error) {
+	expr, err := s.objectExpr(e)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := s.expression(target)
+	if err != nil {
+		return nil, err
+	}
+	if schema.Types&(ir.List|ir.Struct) != 0 || len(schema.Alternatives) > 0 || schema.Reference != nil {
+		return nil, s.unsupported(e, "a reference to "+e.Name+", which is no scalar,")
+	}
+	return &ir.Schema{
+		Position: positionOf(e), Types: schema.Types, TypeRule: ruleAt(e),
+		Relations: []ir.Relation{{Rule: ruleAt(e), Op: "==", Expr: expr}},
+	}, nil
+}
+
+// reference reads a top-level field of the package: a definition, or a value that it
+// gives a name.
+func (s scope) reference(at ast.Node, name string) (*ir.Schema, error) {
+	key := definition{s.instance, name}
+	if self, ok := s.following[key]; ok {
+		return &ir.Schema{Position: positionOf(at), Types: ir.AnyType, Reference: self}, nil
+	}
+	fields := s.fieldsOf(s.instance)[name]
+	if len(fields) == 0 {
+		return nil, errorAtNode(at, "%s is not a definition at the top of a file of its package", name)
+	}
+	self := new(ir.Schema)
+	s.following[key] = self
+	defer delete(s.following, key)
+	inner := scope{compiler: s.compiler, instance: s.instance, depth: s.depth, embedded: s.embedded}
+	var schema *ir.Schema
+	for _, f := range fields {
+		declared, err := inner.expression(f.Value)
+		if err != nil {
+			return nil, err
+		}
+		if schema == nil {
+			schema = declared
+			continue
+		}
+		if schema, err = possible(ir.And(schema, declared), f); err != nil {
+			return nil, err
+		}
+	}
+	if strings.HasPrefix(name, "#") && !s.embedded {
+		s.groups++
+		schema = ir.Close(schema, s.groups)
+	}
+	*self = *schema
+	ir.Prepare(self)
+	unprepared := *schema
+	return &unprepared, nil
+}
+
+// selector reads a definition of another package, a validator of CUE's standard
+// library, or a reference to a field of the object.
+func (s scope) selector(e *ast.SelectorExpr) (*ir.Schema, error) {
+	pkg, path := importedPackage(e)
+	name, _, err := ast.LabelName(e.Sel)
+	if err != nil {
+		return nil, s.unsupported(e, "this reference")
+	}
+	if path == "" {
+		return s.within(e, name)
+	}
+	if check, ok := namedChecks[path+"."+name]; ok {
+		return check(ruleAt(e)), nil
+	}
+	for _, imported := range s.instance.Imports {
+		if imported.ImportPath == path || imported.ID() == path || strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
+			inner := scope{compiler: s.compiler, instance: imported, depth: s.depth, embedded: s.embedded}
+			return inner.reference(e, name)
+		}
+	}
+	return nil, s.unsupported(e, pkg+"."+name)
+}
+
+// within reads a selection from a struct of the kind: of a definition, like
+// #A.#B or #A.field, or of the object itself.
+func (s scope) within(e *ast.SelectorExpr, name string) (*ir.Schema, error) {
+	if expr, err := s.objectExpr(e); err == nil {
+		return &ir.Schema{
+			Position: positionOf(e), Types: ir.AnyType &^ (ir.List | ir.Struct), TypeRule: ruleAt(e),
+			Relations: []ir.Relation{{Rule: ruleAt(e), Op: "==", Expr: expr}},
+		}, nil
+	}
+	outer, err := s.expression(e.X)
+	if err != nil {
+		return nil, err
+	}
+	if outer.Struct != nil {
+		if f := outer.Struct.Field(name); f != nil {
+			return f.Schema, nil
+		}
+	}
+	return nil, s.unsupported(e, "a reference to "+name)
+}
+
+// importedPackage returns the name and the import path of the package that a
+// selector selects from, or "" if it selects from something else.
+func importedPackage(e *ast.SelectorExpr) (name, path string) {
+	ident, ok := e.X.(*ast.Ident)
+	if !ok {
+		return "", ""
+	}
+	spec, ok := ident.Node.(*ast.ImportSpec)
+	if !ok {
+		return ident.Name, ""
+	}
+	path, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		return ident.Name, ""
+	}
+	path, _, _ = strings.Cut(path, ":")
+	return ident.Name, path
+}
+
+// describe is the comment above a field, as one paragraph.
+func describe(f *ast.Field) string {
+	var words []string
+	for _, group := range ast.Comments(f) {
+		if group.Doc {
+			words = append(words, strings.Fields(group.Text())...)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// frameOf finds the struct literal of the object that a reference leads into.
+func (s scope) frameOf(e *ast.Ident) (frame, bool) {
+	i := slices.IndexFunc(s.frames, func(f frame) bool { return f.literal == e.Scope })
+	if i < 0 {
+		return frame{}, false
+	}
+	return s.frames[i], true
+}

@@ -1,0 +1,153 @@
+package kind
+
+import (
+	"regexp"
+	"slices"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/format"
+	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+// objectExpr reads an expression over the object, as a condition or a bound has it.
+func (s scope) objectExpr(expr ast.Expr) (*ir.Expr, error) {
+	switch e := expr.(type) {
+	case *ast.ParenExpr:
+		return s.objectExpr(e.X)
+	case *ast.BasicLit:
+		value, err := literalValue(e)
+		return &ir.Expr{Op: ir.OpLiteral, Value: value, Text: sourceOf(e)}, err
+	case *ast.Ident, *ast.SelectorExpr:
+		return s.objectReference(expr)
+	case *ast.UnaryExpr:
+		if e.Op == token.NOT {
+			return s.operation(ir.OpNot, expr, e.X)
+		}
+		if value, err := literalValue(e); err == nil {
+			return &ir.Expr{Op: ir.OpLiteral, Value: value, Text: sourceOf(e)}, nil
+		}
+	case *ast.BinaryExpr:
+		return s.binary(e)
+	case *ast.CallExpr:
+		if ident, ok := e.Fun.(*ast.Ident); ok && ident.Name == "len" && ident.Node == nil && len(e.Args) == 1 {
+			return s.operation(ir.OpLen, expr, e.Args[0])
+		}
+	}
+	return nil, s.unsupported(expr, "the expression "+sourceOf(expr))
+}
+
+// operation reads the arguments of an operation.
+func (s scope) operation(op ir.Op, whole ast.Expr, args ...ast.Expr) (*ir.Expr, error) {
+	result := &ir.Expr{Op: op, Text: sourceOf(whole)}
+	for _, arg := range args {
+		a, err := s.objectExpr(arg)
+		if err != nil {
+			return nil, err
+		}
+		result.Args = append(result.Args, a)
+	}
+	return result, nil
+}
+
+func (s scope) binary(e *ast.BinaryExpr) (*ir.Expr, error) {
+	switch e.Op {
+	case token.EQL, token.NEQ:
+		if _, ok := e.Y.(*ast.BottomLit); ok {
+			present, err := s.operation(ir.OpPresent, e, e.X)
+			if err != nil || e.Op == token.NEQ {
+				return present, err
+			}
+			return &ir.Expr{Op: ir.OpNot, Args: []*ir.Expr{present}, Text: sourceOf(e)}, nil
+		}
+		return s.operation(ir.Op(e.Op.String()), e, e.X, e.Y)
+	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.LAND, token.LOR:
+		return s.operation(ir.Op(e.Op.String()), e, e.X, e.Y)
+	case token.MAT, token.NMAT:
+		result, err := s.operation(ir.Op(e.Op.String()), e, e.X)
+		if err != nil {
+			return nil, err
+		}
+		result.Regexp, err = regularExpression(e.Y)
+		return result, err
+	}
+	return nil, s.unsupported(e, "the operator "+e.Op.String())
+}
+
+// objectReference reads a reference to a field of the object, like mode or spec.mode.
+func (s scope) objectReference(expr ast.Expr) (*ir.Expr, error) {
+	var path []string
+	for {
+		selector, ok := expr.(*ast.SelectorExpr)
+		if !ok {
+			break
+		}
+		name, _, err := ast.LabelName(selector.Sel)
+		if err != nil {
+			return nil, s.unsupported(selector, "this reference")
+		}
+		path = append(path, name)
+		expr = selector.X
+	}
+	ident, ok := expr.(*ast.Ident)
+	if !ok {
+		return nil, s.unsupported(expr, "this reference")
+	}
+	if let, ok := ident.Node.(*ast.LetClause); ok && len(path) == 0 {
+		return s.objectExpr(let.Expr)
+	}
+	around, ok := s.frameOf(ident)
+	if !ok {
+		if value, err := s.constantOf(ident); err == nil && len(path) == 0 {
+			return &ir.Expr{Op: ir.OpLiteral, Value: value, Text: ident.Name}, nil
+		}
+		return nil, s.unsupported(ident, "a reference to "+ident.Name)
+	}
+	path = append(path, ident.Name)
+	slices.Reverse(path)
+	return &ir.Expr{Op: ir.OpReference, Up: s.depth - around.depth, Path: path, Text: sourceOf(expr)}, nil
+}
+
+// constantOf is the literal that a top-level or hidden field gives a name.
+func (s scope) constantOf(e *ast.Ident) (any, error) {
+	if target, ok := e.Node.(ast.Expr); ok {
+		return literalValue(target)
+	}
+	if fields := s.fieldsOf(s.instance)[e.Name]; len(fields) == 1 {
+		return literalValue(fields[0].Value)
+	}
+	return nil, errorAtNode(e, "%s is not a literal", e.Name)
+}
+
+// literalOf is the value of a literal, or of a name for one.
+func (s scope) literalOf(e ast.Expr) (any, error) {
+	if ident, ok := e.(*ast.Ident); ok {
+		return s.constantOf(ident)
+	}
+	return literalValue(e)
+}
+
+func regularExpression(e ast.Expr) (*regexp.Regexp, error) {
+	text, err := stringLiteral(e)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return nil, errorAtNode(e, "%v", err)
+	}
+	return compiled, nil
+}
+
+// sourceOf is an expression as CUE text on one line.
+func sourceOf(e ast.Node) string {
+	text, err := format.Node(e, format.Simplify())
+	if err != nil {
+		return "…"
+	}
+	return oneLine(string(text))
+}
+
+// ruleAt is the rule that an expression states.
+func ruleAt(e ast.Node) *ir.Rule { return &ir.Rule{Text: sourceOf(e), Position: positionOf(e)} }

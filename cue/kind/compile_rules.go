@@ -1,0 +1,281 @@
+package kind
+
+import (
+	"encoding/base64"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/token"
+	cuenet "cuelang.org/go/pkg/net"
+	cuetime "cuelang.org/go/pkg/time"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+// predeclared is one of CUE's own types.
+func predeclared(e *ast.Ident) *ir.Schema {
+	rule := ruleAt(e)
+	s := &ir.Schema{Position: rule.Position, TypeRule: rule}
+	switch e.Name {
+	case "_":
+		return ir.Anything(rule.Position)
+	case "string":
+		s.Types = ir.String
+	case "bool":
+		s.Types = ir.Bool
+	case "number":
+		s.Types = ir.Number
+	case "float":
+		s.Types = ir.Float
+	case "null":
+		s.Types = ir.Null
+	default:
+		limits, ok := integers[e.Name]
+		if !ok {
+			return nil
+		}
+		s.Types, s.Format = ir.Int, limits.format
+		if limits.min != nil {
+			s.Min = &ir.Bound{Rule: rule, Value: limits.min}
+		}
+		if limits.max != nil {
+			s.Max = &ir.Bound{Rule: rule, Value: limits.max}
+		}
+	}
+	return s
+}
+
+// integers are CUE's integer types; values have 64 bits at most.
+var integers = map[string]struct {
+	min, max any
+	format   string
+}{
+	"int":    {},
+	"int64":  {format: "int64"},
+	"int32":  {int64(-1 << 31), int64(1<<31 - 1), "int32"},
+	"int16":  {int64(-1 << 15), int64(1<<15 - 1), ""},
+	"int8":   {int64(-1 << 7), int64(1<<7 - 1), ""},
+	"uint":   {min: int64(0)},
+	"uint64": {min: int64(0)},
+	"uint32": {int64(0), int64(1<<32 - 1), ""},
+	"uint16": {int64(0), int64(1<<16 - 1), ""},
+	"uint8":  {int64(0), int64(1<<8 - 1), ""},
+}
+
+// namedChecks are the validators of CUE's standard library that take no argument.
+var namedChecks = map[string]func(*ir.Rule) *ir.Schema{
+	"time.Time":     stringCheck("date-time", func(text string) bool { ok, err := cuetime.Time(text); return ok && err == nil }),
+	"time.Duration": stringCheck("", func(text string) bool { ok, err := cuetime.Duration(text); return ok && err == nil }),
+	"net.FQDN":      stringCheck("", cuenet.FQDN),
+	"net.URL":       stringCheck("", func(text string) bool { ok, err := cuenet.URL(text); return ok && err == nil }),
+	"net.AbsURL":    stringCheck("", func(text string) bool { ok, err := cuenet.AbsURL(text); return ok && err == nil }),
+	"net.IPCIDR":    stringCheck("", func(text string) bool { _, err := netip.ParsePrefix(text); return err == nil }),
+	"net.IP":        addressCheck(func(a netip.Addr) bool { return a.IsValid() }),
+	"net.IPv4":      addressCheck(netip.Addr.Is4),
+	"net.IPv6":      addressCheck(netip.Addr.Is6),
+	"list.UniqueItems": func(rule *ir.Rule) *ir.Schema {
+		return &ir.Schema{Position: rule.Position, Types: ir.List, TypeRule: rule, Unique: rule}
+	},
+}
+
+func stringCheck(format string, holds func(string) bool) func(*ir.Rule) *ir.Schema {
+	return func(rule *ir.Rule) *ir.Schema {
+		return &ir.Schema{Position: rule.Position, Types: ir.String, TypeRule: rule,
+			Checks: []ir.Check{{Rule: rule, Holds: holds, Format: format}}}
+	}
+}
+
+// addressCheck is a check for IP addresses, which CUE also takes as lists of bytes.
+func addressCheck(holds func(netip.Addr) bool) func(*ir.Rule) *ir.Schema {
+	return func(rule *ir.Rule) *ir.Schema {
+		s := stringCheck("", func(text string) bool {
+			address, err := netip.ParseAddr(text)
+			return err == nil && holds(address)
+		})(rule)
+		s.Types |= ir.List
+		return s
+	}
+}
+
+// formatChecks are what @kube(format=…) demands of a string.
+var formatChecks = map[string]func(string) bool{
+	"byte": isBase64,
+}
+
+// isBase64 tells whether a text is what the API server takes for format byte: the
+// standard encoding with padding, and not empty lines.
+func isBase64(text string) bool {
+	_, err := base64.StdEncoding.Strict().DecodeString(text)
+	return err == nil && !strings.ContainsAny(text, "\r\n")
+}
+
+// call reads a validator that takes arguments.
+func (s scope) call(e *ast.CallExpr) (*ir.Schema, error) {
+	if ident, ok := e.Fun.(*ast.Ident); ok {
+		return s.builtin(e, ident)
+	}
+	selector, ok := e.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return nil, s.unsupported(e, "this call")
+	}
+	_, path := importedPackage(selector)
+	name, _, _ := ast.LabelName(selector.Sel)
+	if check, ok := namedChecks[path+"."+name]; ok && len(e.Args) == 0 {
+		return check(ruleAt(e)), nil
+	}
+	if len(e.Args) != 1 {
+		return nil, s.unsupported(e, sourceOf(e))
+	}
+	argument, err := s.literalOf(e.Args[0])
+	if err != nil {
+		return nil, err
+	}
+	rule := ruleAt(e)
+	result := &ir.Schema{Position: rule.Position, TypeRule: rule}
+	switch arg := argument.(type) {
+	case int64:
+		if sized(result, path+"."+name, &ir.Limit{Rule: rule, N: arg}) {
+			return result, nil
+		}
+	case string:
+		if holds, ok := textCheck(path+"."+name, arg); ok {
+			result.Types, result.Checks = ir.String, []ir.Check{{Rule: rule, Holds: holds}}
+			return result, nil
+		}
+	}
+	return nil, s.unsupported(e, sourceOf(e))
+}
+
+// sized carries the validators that bound lengths and sizes.
+func sized(s *ir.Schema, name string, limit *ir.Limit) bool {
+	switch name {
+	case "strings.MinRunes":
+		s.Types, s.Length.Min = ir.String, limit
+	case "strings.MaxRunes":
+		s.Types, s.Length.Max = ir.String, limit
+	case "list.MinItems":
+		s.Types, s.Size.Min = ir.List, limit
+	case "list.MaxItems":
+		s.Types, s.Size.Max = ir.List, limit
+	case "struct.MinFields":
+		s.Types, s.Count.Min = ir.Struct, limit
+	case "struct.MaxFields":
+		s.Types, s.Count.Max = ir.Struct, limit
+	default:
+		return false
+	}
+	return true
+}
+
+// textCheck finds a validator for strings that has a string as its argument.
+func textCheck(name, arg string) (func(string) bool, bool) {
+	switch name {
+	case "strings.HasPrefix":
+		return func(text string) bool { return strings.HasPrefix(text, arg) }, true
+	case "strings.HasSuffix":
+		return func(text string) bool { return strings.HasSuffix(text, arg) }, true
+	case "strings.Contains":
+		return func(text string) bool { return strings.Contains(text, arg) }, true
+	case "time.Format":
+		return func(text string) bool { ok, err := cuetime.Format(text, arg); return ok && err == nil }, true
+	}
+	return nil, false
+}
+
+// builtin reads close(…), and(…) and or(…).
+func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*ir.Schema, error) {
+	if ident.Node != nil || len(e.Args) != 1 {
+		return nil, s.unsupported(e, sourceOf(e))
+	}
+	list, isList := e.Args[0].(*ast.ListLit)
+	switch {
+	case ident.Name == "close":
+		schema, err := s.expression(e.Args[0])
+		if err != nil {
+			return nil, err
+		}
+		s.groups++
+		return ir.Close(schema, s.groups), nil
+	case (ident.Name == "or" || ident.Name == "and") && isList && len(list.Elts) > 0:
+		op := token.OR
+		if ident.Name == "and" {
+			op = token.AND
+		}
+		joined := list.Elts[0]
+		for _, element := range list.Elts[1:] {
+			joined = &ast.BinaryExpr{X: joined, Op: op, Y: element}
+		}
+		return s.expression(joined)
+	}
+	return nil, s.unsupported(e, sourceOf(e))
+}
+
+// unary reads bounds and negative numbers.
+func (s scope) unary(e *ast.UnaryExpr) (*ir.Schema, error) {
+	rule := ruleAt(e)
+	result := &ir.Schema{Position: rule.Position, TypeRule: rule}
+	switch e.Op {
+	case token.SUB, token.ADD:
+		return s.constant(e)
+	case token.MAT, token.NMAT:
+		text, err := s.literalOf(e.X)
+		pattern, ok := text.(string)
+		if err != nil || !ok {
+			return nil, s.unsupported(e, "a pattern that is no literal")
+		}
+		compiled, err := regexp.Compile(pattern)
+		if err != nil {
+			return nil, errorAtNode(e, "%v", err)
+		}
+		result.Types = ir.String
+		result.Patterns = []ir.Pattern{{Rule: rule, Regexp: compiled, Negated: e.Op == token.NMAT}}
+		return result, nil
+	case token.NEQ, token.GEQ, token.GTR, token.LEQ, token.LSS:
+		return s.bound(e, result)
+	}
+	return nil, s.unsupported(e, "the operator "+e.Op.String())
+}
+
+// bound reads >=x and its like, where x is a literal or an expression over the object.
+func (s scope) bound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, error) {
+	rule := result.TypeRule
+	value, err := s.literalOf(e.X)
+	if err != nil {
+		return s.relativeBound(e, result)
+	}
+	isNumber := ir.TypeOf(value)&ir.Number != 0
+	switch {
+	case e.Op == token.NEQ && value == nil:
+		result.Types = ir.AnyType &^ ir.Null
+		return result, nil
+	case e.Op == token.NEQ:
+		result.Not = []ir.Literal{{Rule: rule, Value: value}}
+		if result.Types = ir.TypeOf(value); isNumber {
+			result.Types = ir.Number
+		}
+		return result, nil
+	case !isNumber:
+		return nil, s.unsupported(e, "a bound that is no number")
+	}
+	result.Types = ir.Number
+	bound := &ir.Bound{Rule: rule, Value: value, Exclusive: e.Op == token.GTR || e.Op == token.LSS}
+	if e.Op == token.GEQ || e.Op == token.GTR {
+		result.Min = bound
+	} else {
+		result.Max = bound
+	}
+	return result, nil
+}
+
+// relativeBound reads a bound that another field of the object gives.
+func (s scope) relativeBound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, error) {
+	expr, err := s.objectExpr(e.X)
+	if err != nil {
+		return nil, err
+	}
+	result.Types = ir.AnyType &^ (ir.Struct | ir.List)
+	result.Relations = []ir.Relation{{Rule: result.TypeRule, Op: e.Op.String(), Expr: expr}}
+	return result, nil
+}

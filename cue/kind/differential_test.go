@@ -1,0 +1,73 @@
+package kind
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+var samples = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
+
+// TestDifferential generates objects for each kind, shipped and in the corpus, and
+// compares what the compiled form, CUE's evaluator and the API server's library for CRDs
+// make of them.
+func TestDifferential(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range corpusKinds(t) {
+		for _, k := range kinds {
+			t.Run(name+"/"+k.GroupVersionKind.Kind, func(t *testing.T) {
+				t.Parallel()
+				crd, err := newCRDOracle(k.Schema)
+				require.NoError(t, err)
+				valid := 0
+				for seed := range uint64(*samples) {
+					object := sample(k, seed)
+					require.NoError(t, disagreement(k, crd, object), "seed %d: %s", seed, text(object))
+					if len(k.Problems(object)) == 0 {
+						valid++
+					}
+				}
+				t.Logf("%d objects, %d of them valid", *samples, valid)
+				require.Positive(t, valid)
+			})
+		}
+	}
+}
+
+// sample makes an object of a kind that names it.
+func sample(k *Kind, seed uint64) map[string]any {
+	object := ir.Sample(k.schema, rand.New(rand.NewPCG(seed, 1)))
+	object["apiVersion"], object["kind"] = k.GroupVersionKind.ToAPIVersionAndKind()
+	return object
+}
+
+// corpusKinds loads the shipped kinds and those of the corpus that load.
+func corpusKinds(t testing.TB) map[string][]*Kind {
+	shipped, err := Shipped()
+	require.NoError(t, err)
+	kinds := map[string][]*Kind{"shipped": shipped}
+	archives, err := filepath.Glob("../../testdata/kinds/*.txtar")
+	require.NoError(t, err)
+	for _, file := range archives {
+		archive, err := txtar.ParseFile(file)
+		require.NoError(t, err)
+		dir := t.TempDir()
+		for _, f := range archive.Files {
+			if filepath.Ext(f.Name) == ".cue" {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600))
+			}
+		}
+		// The corpus also has kinds that do not load: TestCorpus says why.
+		if loaded, _ := FromDir(dir); len(loaded) > 0 {
+			kinds[filepath.Base(file)] = loaded
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,250 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+func addRule(p *props, rule, message string) {
+	p.XValidations = append(p.XValidations, apiextensionsv1.ValidationRule{Rule: rule, Message: message})
+}
+
+// celString is a text as a CEL literal. CEL's escapes are those of Go for what regular
+// expressions and enums are made of.
+func celString(text string) string { return strconv.Quote(text) }
+
+// relations carries the comparisons of the value that is being made with other fields:
+// as a rule on the innermost struct from which all of them can be seen.
+func (e *emitter) relations(s *Schema) {
+	name, structs := e.slot.name, e.structs
+	for _, r := range s.Relations {
+		at, ok := commonStruct(structs, r.Expr)
+		if !ok || name == "" {
+			continue
+		}
+		c := celWriter{structs: structs, at: at}
+		own, ok := c.reference(0, []string{name})
+		if !ok || !isPlainScalar(s) {
+			continue
+		}
+		value, ok := c.write(r.Expr)
+		if !ok {
+			continue
+		}
+		guards := c.guards()
+		addRule(structs[at].props, fmt.Sprintf("!(%s) || %s", presence(own), strings.Join(append(others(guards, presence(own)), own+" "+r.Op+" "+value), " && ")),
+			strings.TrimPrefix(own, "self.")+" must satisfy "+r.Text)
+		r.Where = CRDRule
+	}
+}
+
+func others(guards []string, without string) []string {
+	return slices.DeleteFunc(slices.Clone(guards), func(g string) bool { return g == without })
+}
+
+// commonStruct is the struct that the outermost reference of an expression leads into,
+// if only fields lead from there to the innermost one.
+func commonStruct(structs []frame, e *Expr) (int, bool) {
+	at := len(structs) - 1 - e.up()
+	if at < 0 {
+		return 0, false
+	}
+	for _, s := range structs[at+1:] {
+		if s.name == "" {
+			return 0, false
+		}
+	}
+	return at, structs[at].schema != nil
+}
+
+// up is how far the references of an expression lead.
+func (e *Expr) up() int {
+	furthest := 0
+	if e.Op == OpReference {
+		furthest = e.Up
+	}
+	for _, arg := range e.Args {
+		furthest = max(furthest, arg.up())
+	}
+	return furthest
+}
+
+// isPlainScalar tells whether CEL knows a value's type for sure.
+func isPlainScalar(s *Schema) bool {
+	return s.isLeaf() && slices.Contains([]Types{Bool, Int, Number, String}, s.Types)
+}
+
+// celWriter writes an expression as CEL for the struct at an index of structs.
+type celWriter struct {
+	structs []frame
+	at      int
+	paths   []string
+}
+
+// guards are the conditions under which all fields that were read are there.
+func (c *celWriter) guards() []string {
+	var guards []string
+	for _, path := range c.paths {
+		if g := presence(path); g != "" && !slices.Contains(guards, g) {
+			guards = append(guards, g)
+		}
+	}
+	return guards
+}
+
+// presence is the condition that a field and all that lead to it are there.
+func presence(path string) string {
+	var parts []string
+	steps := strings.Split(path, ".")
+	for i := 2; i <= len(steps); i++ {
+		parts = append(parts, "has("+strings.Join(steps[:i], ".")+")")
+	}
+	return strings.Join(parts, " && ")
+}
+
+// reference writes a path from the struct that is up above the innermost one.
+func (c *celWriter) reference(up int, path []string) (string, bool) {
+	level := len(c.structs) - 1 - up
+	steps := []string{"self"}
+	for _, s := range c.structs[c.at+1 : level+1] {
+		steps = append(steps, s.name)
+	}
+	for _, name := range path {
+		if !isIdentifier(name) {
+			return "", false
+		}
+		steps = append(steps, name)
+	}
+	return strings.Join(steps, "."), true
+}
+
+// find is the schema that a reference leads to.
+func (c *celWriter) find(e *Expr) *Schema {
+	fields := c.structs[len(c.structs)-1-e.Up].schema
+	for i, name := range e.Path {
+		if fields == nil {
+			return nil
+		}
+		f := fields.Field(name)
+		if f == nil {
+			return nil
+		}
+		if i == len(e.Path)-1 {
+			return f.Schema
+		}
+		fields = f.Schema.Struct
+	}
+	return nil
+}
+
+// write writes an expression; it is false if CEL cannot say the same.
+func (c *celWriter) write(e *Expr) (string, bool) {
+	switch e.Op {
+	case OpLiteral:
+		return celLiteral(e.Value)
+	case OpReference:
+		return c.read(e)
+	case OpPresent:
+		arg := e.Args[0]
+		if arg.Op != OpReference || c.find(arg) == nil {
+			return "", false
+		}
+		path, ok := c.reference(arg.Up, arg.Path)
+		return "(" + presence(path) + ")", ok
+	case OpNot:
+		arg, ok := c.write(e.Args[0])
+		return "!" + arg, ok
+	case OpMatch, OpNoMatch:
+		arg, ok := c.write(e.Args[0])
+		match := arg + ".matches(" + celString(e.Regexp.String()) + ")"
+		if e.Op == OpNoMatch {
+			match = "!" + match
+		}
+		return match, ok
+	case OpLen:
+		arg := e.Args[0]
+		if arg.Op != OpReference {
+			return "", false
+		}
+		if s := c.find(arg); s == nil || s.Types&^(List|Struct) != 0 || !s.isLeaf() || s.Types == 0 {
+			return "", false // CUE counts the bytes of a string, CEL its characters
+		}
+		path, ok := c.reference(arg.Up, arg.Path)
+		c.paths = append(c.paths, path)
+		return "size(" + path + ")", ok
+	}
+	return c.operator(e)
+}
+
+func (c *celWriter) read(e *Expr) (string, bool) {
+	s := c.find(e)
+	if s == nil || !isPlainScalar(s) {
+		return "", false
+	}
+	path, ok := c.reference(e.Up, e.Path)
+	c.paths = append(c.paths, path)
+	return path, ok
+}
+
+func (c *celWriter) operator(e *Expr) (string, bool) {
+	left, ok := c.write(e.Args[0])
+	if !ok {
+		return "", false
+	}
+	right, ok := c.write(e.Args[1])
+	if !ok || !c.comparable(e) {
+		return "", false
+	}
+	return "(" + left + " " + string(e.Op) + " " + right + ")", true
+}
+
+// comparable tells whether CEL knows that both sides are of one type: it refuses to
+// compile a comparison of others, where CUE makes it false.
+func (c *celWriter) comparable(e *Expr) bool {
+	left, right := c.class(e.Args[0]), c.class(e.Args[1])
+	return left != 0 && left == right
+}
+
+func (c *celWriter) class(e *Expr) Types {
+	switch e.Op {
+	case OpLiteral:
+		if t := TypeOf(e.Value); t&Number != 0 {
+			return Number
+		}
+		return TypeOf(e.Value)
+	case OpReference:
+		s := c.find(e)
+		switch {
+		case s == nil:
+			return 0
+		case s.Types&Number != 0:
+			return Number
+		}
+		return s.Types
+	case OpLen:
+		return Number
+	}
+	return Bool
+}
+
+func celLiteral(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return celString(v), true
+	case bool:
+		return strconv.FormatBool(v), true
+	case int64:
+		return strconv.FormatInt(v, 10), true
+	case float64:
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		return text, true
+	}
+	return "", false
+}

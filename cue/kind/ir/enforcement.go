@@ -1,0 +1,82 @@
+package ir
+
+import (
+	"slices"
+	"strings"
+)
+
+// Enforcement says who enforces one rule.
+type Enforcement struct {
+	// Field is what the rule is about; items of lists are [*] and fields that a pattern
+	// names are {*}.
+	Field string
+	*Rule
+	// Evaluated tells that the CUE evaluator checks the field.
+	Evaluated bool
+}
+
+// Enforcements lists the rules of a schema, each where it stands; OpenAPI has noted who
+// enforces them.
+func Enforcements(s *Schema) []Enforcement {
+	l := lister{}
+	l.schema("", s)
+	return l.found
+}
+
+type lister struct {
+	found []Enforcement
+}
+
+func (l *lister) add(field string, r *Rule) {
+	if r != nil && !slices.ContainsFunc(l.found, func(e Enforcement) bool { return e.Field == field && e.Rule == r }) {
+		l.found = append(l.found, Enforcement{Field: field, Rule: r})
+	}
+}
+
+func (l *lister) schema(path string, s *Schema) {
+	for _, r := range s.rules() {
+		if r != s.Eval {
+			l.add(path, r)
+		}
+	}
+	if s.Eval != nil {
+		l.found = append(l.found, Enforcement{Field: path, Rule: s.Eval, Evaluated: true})
+	}
+	for _, a := range s.Alternatives {
+		l.schema(path, a.Schema)
+	}
+	if s.Items != nil {
+		l.schema(path+"[*]", s.Items)
+	}
+	if s.Struct != nil {
+		l.structure(path, s.Struct)
+	}
+}
+
+func (l *lister) structure(path string, s *StructSchema) {
+	for _, f := range s.Fields {
+		name := strings.TrimPrefix(path+"."+f.Name, ".")
+		if f.Presence != Optional {
+			l.add(name, f.Rule)
+		}
+		l.schema(name, f.Schema)
+	}
+	for _, label := range s.Labels {
+		if label.Regexp != nil {
+			l.add(path+".{*}", label.Rule)
+		}
+		l.schema(path+".{*}", label.Schema)
+	}
+	for _, c := range s.Conditions {
+		l.add(path, c.Rule)
+		l.structure(path, c.Then)
+	}
+}
+
+// Unenforced notes that the CRD does not enforce what is said of a field.
+func Unenforced(f *Field) {
+	f.Rule.Where = Admission
+	for _, e := range Enforcements(f.Schema) {
+		e.Where = Admission
+	}
+}

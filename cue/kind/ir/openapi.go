@@ -1,0 +1,530 @@
+package ir
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+type (
+	props = apiextensionsv1.JSONSchemaProps
+	// jsonValue is a value in a CRD.
+	jsonValue = apiextensionsv1.JSON
+)
+
+// OpenAPI makes the structural schema with which the API server enforces as much of a
+// schema as it can, and notes at each rule who enforces it. It never demands more than
+// the schema does.
+func OpenAPI(s *Schema) *apiextensionsv1.JSONSchemaProps {
+	e := emitter{slot: slot{correlatable: true}}
+	return e.schema(s)
+}
+
+// emitter makes one OpenAPI schema: that of the value in slot, within structs.
+type emitter struct {
+	structs []frame // outermost first
+	slot    slot
+}
+
+// frame is a struct around the schema that is being made, where CEL rules can stand.
+type frame struct {
+	slot
+	schema *StructSchema
+	props  *props
+}
+
+// slot is the place of a value.
+type slot struct {
+	// name is the field of the innermost struct that the value is in; it is empty if
+	// that is no plain way: through a list, a map or a disjunction, or not to be written
+	// in CEL.
+	name string
+	// correlatable tells whether the API server can find the former value of it.
+	correlatable bool
+}
+
+// in is an emitter for another place within the same structs.
+func (e *emitter) in(s slot) *emitter { return &emitter{structs: e.structs, slot: s} }
+
+// below is the emitter for the value of a field of the innermost struct.
+func (e *emitter) below(name string) *emitter {
+	if !isIdentifier(name) {
+		name = ""
+	}
+	return e.in(slot{name, e.structs[len(e.structs)-1].correlatable})
+}
+
+// schema makes the OpenAPI schema of one value.
+func (e *emitter) schema(s *Schema) *props {
+	var p *props
+	switch {
+	case s.Reference != nil:
+		p = &props{XPreserveUnknownFields: new(true)}
+		if s.Reference.Types == Struct {
+			p.Type = "object"
+		}
+	case len(s.Alternatives) > 0:
+		p = e.alternatives(s)
+	default:
+		p = e.typed(s)
+	}
+	p.Description = s.Doc
+	e.attributes(s, p)
+	return p
+}
+
+// typed makes the schema of what is no disjunction.
+func (e *emitter) typed(s *Schema) *props {
+	p := &props{}
+	where := setType(s, p)
+	if s.TypeRule != nil {
+		s.TypeRule.Where = where
+	}
+	values(s, p)
+	if s.Types&List != 0 && p.Type == "array" {
+		e.list(s, p)
+	}
+	if s.Types&Struct != 0 && p.Type == "object" {
+		e.object(s, p)
+	}
+	e.relations(s)
+	return p
+}
+
+// setType says of which type a value is, where OpenAPI can.
+func setType(s *Schema, p *props) Where {
+	p.Nullable = s.Types&Null != 0
+	switch s.Types &^ Null {
+	case Bool:
+		p.Type = "boolean"
+	case Int:
+		p.Type = "integer"
+	case Number:
+		p.Type = "number"
+	case Float: // 1 is a number too
+		p.Type = "number"
+		return CRDPartly
+	case String:
+		p.Type = "string"
+	case List:
+		p.Type = "array"
+	case Struct:
+		p.Type = "object"
+	case Int | String:
+		p.XIntOrString = true
+		p.AnyOf = []props{{Type: "integer"}, {Type: "string"}}
+	default:
+		p.XPreserveUnknownFields = new(true)
+		return Admission
+	}
+	return CRDSchema
+}
+
+// isTyped tells whether the schema says the type, so that rules for values can stand
+// beside it: structural schemas have them beside a type only.
+func isTyped(p *props) bool { return p.Type != "" || p.XIntOrString }
+
+// values carries the rules for scalars and sizes.
+func values(s *Schema, p *props) {
+	if !isTyped(p) {
+		return
+	}
+	if s.Enum != nil && coversTypes(s.Enum, s.Types) {
+		p.Enum = enumOf(s.Enum.Values)
+		s.Enum.Where = CRDSchema
+	}
+	for _, not := range s.Not {
+		also(p, props{Not: &props{Enum: enumOf([]any{not.Value})}})
+		not.Where = CRDSchema
+	}
+	if s.Min != nil {
+		p.Minimum, p.ExclusiveMinimum = bound(s.Min, s.Types, math.Ceil)
+	}
+	if s.Max != nil {
+		p.Maximum, p.ExclusiveMaximum = bound(s.Max, s.Types, math.Floor)
+	}
+	p.MinLength, p.MaxLength = limits(s.Length)
+	p.MinItems, p.MaxItems = limits(s.Size)
+	p.MinProperties, p.MaxProperties = limits(s.Count)
+	for _, pattern := range s.Patterns {
+		addPattern(p, pattern.Regexp.String(), pattern.Negated)
+		pattern.Where = CRDSchema
+	}
+	for _, check := range s.Checks {
+		addCheck(p, check)
+	}
+}
+
+// coversTypes tells whether an enum speaks of all types that there may be: OpenAPI has
+// no enum for one of several types.
+func coversTypes(e *Enum, types Types) bool {
+	var said Types
+	for _, v := range e.Values {
+		said |= TypeOf(v)
+	}
+	return types&^(said|Null) == 0
+}
+
+func enumOf(values []any) []jsonValue {
+	var enum []jsonValue
+	for _, v := range values {
+		enum = append(enum, rawJSON(v))
+	}
+	return enum
+}
+
+// rawJSON encodes a value that came from a literal, which never fails.
+func rawJSON(value any) jsonValue {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic("literal is no JSON: " + err.Error())
+	}
+	return jsonValue{Raw: raw}
+}
+
+func float(value any) float64 {
+	if i, ok := value.(int64); ok {
+		return float64(i)
+	}
+	return value.(float64)
+}
+
+// bound carries a bound, and notes whether it is the one that was meant: OpenAPI's is a
+// float64, and the API server compares integers with what is left of it when its
+// fraction is cut off.
+func bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
+	f := float(b.Value)
+	switch {
+	case f == math.Trunc(f):
+		if b.Where = CRDSchema; compareNumbers(b.Value, f) != 0 {
+			b.Where = CRDPartly
+		}
+		return &f, b.Exclusive
+	case types&Number == Int:
+		b.Where = CRDSchema
+		return new(inwards(f)), false
+	}
+	b.Where = CRDPartly
+	return &f, false
+}
+
+func limits(r Range) (lower, upper *int64) {
+	if r.Min != nil {
+		lower = &r.Min.N
+		r.Min.Where = CRDSchema
+	}
+	if r.Max != nil {
+		upper = &r.Max.N
+		r.Max.Where = CRDSchema
+	}
+	return lower, upper
+}
+
+func addPattern(p *props, pattern string, negated bool) {
+	switch {
+	case negated:
+		also(p, props{Not: &props{Pattern: pattern}})
+	case p.Pattern == "":
+		p.Pattern = pattern
+	default:
+		p.AllOf = append(p.AllOf, props{Pattern: pattern})
+	}
+}
+
+// also adds a rule to a schema that may have one of the kind already.
+func also(p *props, rule props) {
+	if rule.Not != nil && p.Not == nil {
+		p.Not = rule.Not
+		return
+	}
+	p.AllOf = append(p.AllOf, rule)
+}
+
+// addCheck carries a named check, as a format or a pattern.
+func addCheck(p *props, c Check) {
+	switch {
+	case c.Pattern != "":
+		addPattern(p, c.Pattern, false)
+		c.Where = CRDSchema
+	case c.Format != "" && p.Format == "":
+		p.Format = c.Format
+		if c.Where = CRDPartly; c.Exact {
+			c.Where = CRDSchema
+		}
+	}
+}
+
+// attributes carries what @kube(…) says.
+func (e *emitter) attributes(s *Schema, p *props) {
+	if s.Format != "" && isTyped(p) {
+		p.Format = s.Format
+	}
+	if s.ListType != "" {
+		p.XListType, p.XListMapKeys = &s.ListType, s.ListMapKeys
+		s.ListTypeRule.Where = CRDSchema
+	}
+	if s.MapType != "" {
+		p.XMapType = &s.MapType
+	}
+	if s.Embedded {
+		p.XEmbeddedResource = true
+	}
+	if s.PreserveAll {
+		p.XPreserveUnknownFields = new(true)
+	}
+	if s.Immutable != nil && e.slot.correlatable {
+		addRule(p, "self == oldSelf", "field is immutable")
+		s.Immutable.Where = CRDRule
+	}
+}
+
+func (e *emitter) list(s *Schema, p *props) {
+	items := Anything(s.Position)
+	if s.Items != nil {
+		items = s.Items
+	}
+	inner := e.in(slot{correlatable: e.slot.correlatable && s.ListType == "map"})
+	p.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: inner.schema(items)}
+	if s.Unique == nil || s.ListType != "" {
+		return
+	}
+	switch {
+	case items.isLeaf() && items.Types&(List|Struct|Number) == 0 && items.Types != 0:
+		p.XListType = new("set")
+		s.Unique.Where = CRDSchema
+	case s.Size.Max != nil:
+		addRule(p, "self.all(x, self.exists_one(y, x == y))", "items must be unique")
+		s.Unique.Where = CRDRule
+	}
+}
+
+// object carries the fields of a struct.
+func (e *emitter) object(s *Schema, p *props) {
+	fields := s.Struct
+	if fields == nil {
+		p.XPreserveUnknownFields = new(true)
+		return
+	}
+	inner := &emitter{structs: append(slices.Clone(e.structs), frame{e.slot, fields, p})}
+	inner.labels(fields, p)
+	if len(fields.Fields) > 0 || len(fields.Conditions) > 0 {
+		p.Properties = make(map[string]props)
+	}
+	for _, f := range fields.Fields {
+		inner.field(f, p)
+	}
+	inner.conditions(fields, p)
+	slices.Sort(p.Required)
+}
+
+func (e *emitter) field(f *Field, p *props) {
+	property := e.below(f.Name).schema(f.Schema)
+	switch f.Presence {
+	case Required:
+		p.Required = append(p.Required, f.Name)
+		f.Rule.Where = CRDSchema
+	case Regular:
+		if value, ok := staticDefault(f.Schema); ok {
+			raw := rawJSON(value)
+			property.Default = &raw
+		} else {
+			p.Required = append(p.Required, f.Name)
+		}
+		f.Rule.Where = CRDSchema
+	case Optional:
+		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.structs[len(e.structs)-1].correlatable {
+			addRule(p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")
+		}
+	}
+	p.Properties[f.Name] = *property
+}
+
+// staticDefault is the value of an absent field, if it is the same for all objects and
+// valid as it is.
+func staticDefault(s *Schema) (any, bool) {
+	d := defaulter{}
+	value, ok := d.absent(s)
+	if !ok || value == nil {
+		return nil, false
+	}
+	w := walker{}
+	w.value(s, d.value(s, value))
+	return value, len(w.problems) == 0
+}
+
+// labels carries what is said of fields by their names' patterns.
+func (e *emitter) labels(s *StructSchema, p *props) {
+	closed := len(s.Groups) > 0
+	switch {
+	case len(s.Labels) == 0:
+		if !closed {
+			p.XPreserveUnknownFields = new(true)
+		}
+	case len(s.Labels) > 1 || len(s.Fields) > 0 || len(s.Conditions) > 0 || s.Labels[0].Regexp != nil && !closed:
+		p.XPreserveUnknownFields = new(true)
+	default:
+		label := s.Labels[0]
+		values := e.in(slot{}).schema(label.Schema)
+		p.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: values}
+		if label.Regexp == nil {
+			label.Rule.Where = CRDSchema
+		} else if p.MaxProperties != nil {
+			negation := ""
+			if label.Negated {
+				negation = "!"
+			}
+			addRule(p, "self.all(k, "+negation+"k.matches("+celString(label.Regexp.String())+"))", "names must satisfy "+label.Rule.Text)
+			label.Rule.Where = CRDRule
+		}
+	}
+}
+
+// alternatives carries a disjunction: what all branches share, and an anyOf of the rest.
+func (e *emitter) alternatives(s *Schema) *props {
+	merged := e.common(s.Alternatives)
+	if !isTyped(merged) || merged.XIntOrString {
+		return merged
+	}
+	scalars := true
+	var branches []props
+	for _, a := range s.Alternatives {
+		scalars = scalars && a.isLeaf() && a.Types&(List|Struct) == 0
+		branches = append(branches, *validations(a.Schema, merged))
+	}
+	if slices.ContainsFunc(branches, isEmpty) {
+		return merged
+	}
+	merged.AnyOf = branches
+	if s.TypeRule != nil {
+		if s.TypeRule.Where = CRDPartly; scalars {
+			s.TypeRule.Where = CRDSchema
+		}
+	}
+	return merged
+}
+
+// common is what all branches of a disjunction share: the type, and the fields.
+func (e *emitter) common(alternatives []Alternative) *props {
+	var types Types
+	var all []*props
+	for _, a := range alternatives {
+		types |= e.typesOf(a.Schema)
+		p := e.in(slot{}).schema(a.Schema)
+		withdraw(a.Schema, make(map[*Schema]bool))
+		all = append(all, p)
+	}
+	return loosest(types, all)
+}
+
+func (e *emitter) typesOf(s *Schema) Types {
+	switch {
+	case s.Reference != nil:
+		return s.Reference.Types
+	case len(s.Alternatives) > 0:
+		var types Types
+		for _, a := range s.Alternatives {
+			types |= e.typesOf(a.Schema)
+		}
+		return types
+	}
+	return s.Types
+}
+
+// withdraw notes that the rules within a branch are not enforced one by one.
+func withdraw(s *Schema, seen map[*Schema]bool) {
+	if seen[s] {
+		return
+	}
+	seen[s] = true
+	for _, r := range s.rules() {
+		r.Where = min(r.Where, CRDPartly)
+	}
+	for _, sub := range s.parts() {
+		withdraw(sub, seen)
+	}
+	if s.Struct == nil {
+		return
+	}
+	for _, f := range s.Struct.Fields {
+		f.Rule.Where = min(f.Rule.Where, CRDPartly)
+	}
+	for _, c := range s.Struct.Conditions {
+		withdraw(&Schema{Struct: c.Then}, seen)
+	}
+}
+
+// loosest is a schema that every value of any of the others satisfies.
+func loosest(types Types, all []*props) *props {
+	first := all[0]
+	if !slices.ContainsFunc(all, func(p *props) bool { return !sameProps(p, first) }) {
+		return first
+	}
+	p := &props{}
+	setType(&Schema{Types: types}, p)
+	switch p.Type {
+	case "array":
+		var items []*props
+		for _, a := range all {
+			if a.Items != nil {
+				items = append(items, a.Items.Schema)
+			}
+		}
+		p.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: loosestOf(items)}
+	case "object":
+		looseFields(p, all)
+	}
+	return p
+}
+
+// loosestOf combines schemas of which only OpenAPI's form is left.
+func loosestOf(all []*props) *props {
+	first := all[0]
+	for _, p := range all[1:] {
+		if p.Type != first.Type || p.XIntOrString != first.XIntOrString || p.Nullable != first.Nullable {
+			return &props{XPreserveUnknownFields: new(true)}
+		}
+	}
+	if !isTyped(first) || first.XIntOrString {
+		return first
+	}
+	types := map[string]Types{"boolean": Bool, "integer": Int, "number": Number, "string": String, "array": List, "object": Struct}[first.Type]
+	if first.Nullable {
+		types |= Null
+	}
+	return loosest(types, all)
+}
+
+// looseFields lets a struct have the fields of all others.
+func looseFields(p *props, all []*props) {
+	byName := make(map[string][]*props)
+	for _, a := range all {
+		if a.XPreserveUnknownFields != nil || a.AdditionalProperties != nil {
+			p.XPreserveUnknownFields = new(true)
+		}
+		for name, property := range a.Properties {
+			property.Default = nil
+			byName[name] = append(byName[name], &property)
+		}
+	}
+	if len(byName) > 0 {
+		p.Properties = make(map[string]props)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		p.Properties[name] = *loosestOf(byName[name])
+	}
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+// celReserved are the names that CEL does not take for fields, as
+// https://github.com/google/cel-spec/blob/master/doc/langdef.md lists them.
+var celReserved = []string{"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
+	"loop", "namespace", "null", "package", "return", "true", "var", "void", "while"}
+
+func isIdentifier(name string) bool {
+	return identifier.MatchString(name) && !slices.Contains(celReserved, name)
+}

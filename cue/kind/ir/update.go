@@ -1,0 +1,96 @@
+package ir
+
+import (
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidateUpdate lists the fields that differ between two versions of an object though
+// they are immutable. Both have their defaults.
+func ValidateUpdate(s *Schema, old, object map[string]any) []Problem {
+	w := walker{structs: make([]map[string]any, 0, 16)}
+	w.update(s, old, object)
+	return w.problems
+}
+
+// update compares two versions of a value that were there both times.
+func (w *walker) update(s *Schema, old, value any) {
+	if s.Reference != nil {
+		s = s.Reference
+	}
+	if s.Immutable != nil {
+		if !reflect.DeepEqual(old, value) {
+			w.add(s.Immutable, field.Invalid(w.at(), value, "field is immutable"))
+		}
+		return
+	}
+	for _, a := range s.Alternatives {
+		w.update(a.Schema, old, value)
+	}
+	oldObject, wasObject := old.(map[string]any)
+	object, isObject := value.(map[string]any)
+	if s.Struct != nil && wasObject && isObject {
+		w.updateFields(s.Struct, oldObject, object)
+	}
+	oldList, wasList := old.([]any)
+	list, isList := value.([]any)
+	if s.ListType == "map" && s.Items != nil && wasList && isList {
+		w.updateItems(s, oldList, list)
+	}
+}
+
+func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
+	w.structs = append(w.structs, object)
+	defer func() { w.structs = w.structs[:len(w.structs)-1] }()
+	for len(s.Conditions) > 0 { // what an if brings in may have ifs of its own
+		mask, _ := s.holding(w.structs)
+		s = s.variants.with(s.Conditions, mask).schema
+	}
+	for _, f := range s.Fields {
+		before, was := old[f.Name]
+		now, is := object[f.Name]
+		w.path = append(w.path, step{name: f.Name})
+		switch {
+		case was && is:
+			w.update(f.Schema, before, now)
+		case was != is && f.Schema.Immutable != nil:
+			w.add(f.Schema.Immutable, field.Invalid(w.at(), now, "field is immutable"))
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+	for name, now := range object {
+		before, was := old[name]
+		if _, named := s.index[name]; named || !was {
+			continue
+		}
+		w.path = append(w.path, step{name: name})
+		for _, label := range s.Labels {
+			if label.matches(name) {
+				w.update(label.Schema, before, now)
+			}
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+}
+
+// updateItems compares the items of two lists that have the same keys.
+func (w *walker) updateItems(s *Schema, old, list []any) {
+	for i, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		j := slices.IndexFunc(old, func(o any) bool {
+			before, ok := o.(map[string]any)
+			return ok && !slices.ContainsFunc(s.ListMapKeys, func(key string) bool { return before[key] != object[key] })
+		})
+		if j < 0 {
+			continue
+		}
+		w.path = append(w.path, step{index: i})
+		w.update(s.Items, old[j], item)
+		w.path = w.path[:len(w.path)-1]
+	}
+}

@@ -1,0 +1,443 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxProblems bounds what is reported of one object: nobody reads more, and an object
+// of 3 MiB could have a hundred thousand.
+const maxProblems = 200
+
+// Problem is one thing that is wrong with an object.
+type Problem struct {
+	*field.Error
+	// Rule is what the object breaks; it is nil if the problem is a field that no rule
+	// speaks of.
+	Rule *Rule
+	// incomplete tells that the value lacks something but contradicts nothing, which
+	// does not rule out an alternative.
+	incomplete bool
+	// deep tells that the problem is where the schema contains itself, which CRDs cannot
+	// express.
+	deep bool
+}
+
+// Where says who refuses the object for the problem.
+func (p Problem) Where() Where {
+	if p.Rule == nil || p.deep || p.IsNull() {
+		return Admission // the API server drops unknown fields, and null where it is not allowed
+	}
+	if f, ok := p.BadValue.(float64); ok && p.Type == field.ErrorTypeTypeInvalid && f == math.Trunc(f) {
+		return Admission // the API server takes 1.0 for an integer
+	}
+	return p.Rule.Where
+}
+
+// IsNull tells whether the problem is that a value is null.
+func (p Problem) IsNull() bool { return p.Type == field.ErrorTypeTypeInvalid && p.BadValue == nil }
+
+// Validate lists what is wrong with an object that has its defaults, in no order. After
+// maxProblems of them it stops looking.
+func Validate(s *Schema, object map[string]any) []Problem {
+	w := walker{structs: make([]map[string]any, 0, 16), path: make([]step, 0, 16)}
+	w.value(s, object)
+	return w.problems
+}
+
+// step is one step of the path to a value.
+type step struct {
+	name  string
+	index int // of a list if name is empty
+}
+
+// walker walks through an object along a schema.
+type walker struct {
+	path     []step
+	structs  []map[string]any // around the value, outermost first
+	problems []Problem
+	deep     bool // beyond where the schema contains itself
+}
+
+func (w *walker) at() *field.Path {
+	var path *field.Path
+	for _, s := range w.path {
+		if s.name == "" && path != nil {
+			path = path.Index(s.index)
+		} else {
+			path = path.Child(s.name)
+		}
+	}
+	if path == nil {
+		return field.NewPath("")
+	}
+	return path
+}
+
+func (w *walker) add(rule *Rule, err *field.Error) {
+	w.problems = append(w.problems, Problem{Error: err, Rule: rule, deep: w.deep})
+}
+
+func (w *walker) addIncomplete(rule *Rule, err *field.Error) {
+	w.problems = append(w.problems, Problem{Error: err, Rule: rule, incomplete: true, deep: w.deep})
+}
+
+// value validates one value.
+func (w *walker) value(s *Schema, value any) {
+	if len(w.problems) >= maxProblems {
+		return
+	}
+	switch {
+	case s.Reference != nil:
+		before := w.deep
+		w.deep = true
+		w.value(s.Reference, value)
+		w.deep = before
+	case s.Impossible != nil:
+		w.add(s.Impossible, field.Invalid(w.at(), value, s.Impossible.Text))
+	case len(s.Alternatives) > 0:
+		w.alternatives(s, value)
+	case s.Types&TypeOf(value) == 0:
+		w.add(s.TypeRule, field.TypeInvalid(w.at(), value, "must be "+s.Types.String()+", is "+TypeOf(value).String()))
+	default:
+		w.typed(s, value)
+	}
+}
+
+// typed validates a value of a type that the schema allows.
+func (w *walker) typed(s *Schema, value any) {
+	switch v := value.(type) {
+	case string:
+		w.scalar(s, value)
+		w.text(s, v)
+	case int64, float64:
+		w.scalar(s, value)
+		w.number(s, v)
+	case []any:
+		w.list(s, v)
+	case map[string]any:
+		w.object(s, v)
+	default:
+		w.scalar(s, value)
+	}
+	for _, r := range s.Relations {
+		w.relation(r, value)
+	}
+}
+
+func (w *walker) scalar(s *Schema, value any) {
+	if s.Enum != nil && !s.Enum.allows(value) {
+		w.add(s.Enum.Rule, field.NotSupported(w.at(), value, supported(s.Enum)))
+	}
+	for _, not := range s.Not {
+		if equal, ok := compare("==", value, not.Value); ok && equal {
+			w.add(not.Rule, field.Invalid(w.at(), value, "must satisfy "+not.Text))
+		}
+	}
+}
+
+func supported(e *Enum) []string {
+	var texts []string
+	for _, v := range e.Values {
+		texts = append(texts, fmt.Sprint(v))
+	}
+	return texts
+}
+
+func (w *walker) text(s *Schema, text string) {
+	if s.Length.Min != nil || s.Length.Max != nil {
+		w.inRange(s.Length, runes(text), text, "characters")
+	}
+	for i := range s.Patterns {
+		if p := &s.Patterns[i]; p.Regexp.MatchString(text) == p.Negated {
+			w.add(p.Rule, field.Invalid(w.at(), text, "must satisfy "+p.Text))
+		}
+	}
+	for i := range s.Checks {
+		if c := &s.Checks[i]; !c.Holds(text) {
+			w.add(c.Rule, field.Invalid(w.at(), text, "must satisfy "+c.Text))
+		}
+	}
+}
+
+// inRange checks a length or a number of things.
+func (w *walker) inRange(r Range, n int64, value any, things string) {
+	if r.Min != nil && n < r.Min.N {
+		w.add(r.Min.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must have at least %d %s, has %d", r.Min.N, things, n)))
+	}
+	if r.Max != nil && n > r.Max.N {
+		err := field.TooLongCharacters(w.at(), "", int(r.Max.N))
+		if things != "characters" {
+			err = field.TooMany(w.at(), int(n), int(r.Max.N))
+		}
+		w.add(r.Max.Rule, err)
+	}
+}
+
+func (w *walker) number(s *Schema, n any) {
+	for _, end := range []struct {
+		bound *Bound
+		sign  int
+	}{{s.Min, 1}, {s.Max, -1}} {
+		if end.bound == nil {
+			continue
+		}
+		if order := compareNumbers(n, end.bound.Value) * end.sign; order < 0 || order == 0 && end.bound.Exclusive {
+			w.add(end.bound.Rule, field.Invalid(w.at(), n, "must satisfy "+end.bound.Text))
+		}
+	}
+}
+
+func (w *walker) list(s *Schema, list []any) {
+	if s.Size.Min != nil || s.Size.Max != nil {
+		w.inRange(s.Size, int64(len(list)), field.OmitValueType{}, "items")
+	}
+	if s.Items != nil {
+		for i, item := range list {
+			w.path = append(w.path, step{index: i})
+			w.value(s.Items, item)
+			w.path = w.path[:len(w.path)-1]
+		}
+	}
+	if s.Unique != nil {
+		w.unique(s.Unique, list, nil)
+	}
+	switch s.ListType {
+	case "set":
+		w.unique(s.ListTypeRule, list, nil)
+	case "map":
+		w.unique(s.ListTypeRule, list, s.ListMapKeys)
+	}
+}
+
+// unique reports the items that are there twice, as a whole or by their keys.
+func (w *walker) unique(rule *Rule, list []any, keys []string) {
+	seen := make(map[string]bool, len(list))
+	var b strings.Builder
+	for i, item := range list {
+		b.Reset()
+		if keys == nil {
+			writeIdentity(&b, item)
+		} else {
+			object, ok := item.(map[string]any)
+			if !ok {
+				continue
+			}
+			for _, key := range keys {
+				writeIdentity(&b, object[key])
+			}
+		}
+		identity := b.String()
+		if seen[identity] {
+			w.path = append(w.path, step{index: i})
+			w.add(rule, field.Duplicate(w.at(), item))
+			w.path = w.path[:len(w.path)-1]
+		}
+		seen[identity] = true
+	}
+}
+
+func (w *walker) object(s *Schema, object map[string]any) {
+	if s.Count.Min != nil || s.Count.Max != nil {
+		w.inRange(s.Count, int64(len(object)), field.OmitValueType{}, "fields")
+	}
+	if s.Struct == nil {
+		return
+	}
+	w.structs = append(w.structs, object)
+	w.fields(s.Struct, object)
+	w.structs = w.structs[:len(w.structs)-1]
+}
+
+// fields validates the fields of a struct, which is the innermost of w.structs.
+func (w *walker) fields(s *StructSchema, object map[string]any) {
+	if len(s.Conditions) > 0 {
+		w.conditional(s, object)
+		return
+	}
+	found := 0
+	for name, value := range object {
+		w.path = append(w.path, step{name: name})
+		if i, ok := s.index[name]; ok {
+			if s.Fields[i].Presence != Optional {
+				found++
+			}
+			w.value(s.Fields[i].Schema, value)
+		} else {
+			w.unnamed(s, name, value)
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+	if found == s.required {
+		return
+	}
+	for _, f := range s.Fields {
+		if _, ok := object[f.Name]; !ok && f.Presence != Optional {
+			w.path = append(w.path, step{name: f.Name})
+			w.addIncomplete(f.Rule, field.Required(w.at(), ""))
+			w.path = w.path[:len(w.path)-1]
+		}
+	}
+}
+
+// unnamed validates a field that the schema does not name.
+func (w *walker) unnamed(s *StructSchema, name string, value any) {
+	if !s.allows(name) {
+		w.add(nil, field.Forbidden(w.at(), "unknown field"))
+		return
+	}
+	for _, label := range s.Labels {
+		if label.matches(name) {
+			w.value(label.Schema, value)
+		}
+	}
+}
+
+// conditional validates a struct together with what its conditions bring in.
+func (w *walker) conditional(s *StructSchema, object map[string]any) {
+	mask, failed := s.holding(w.structs)
+	for _, f := range failed {
+		if f.how == missing {
+			w.addIncomplete(f.Rule, field.Required(w.at(), "a field that the condition "+f.Text+" reads is not there"))
+		} else {
+			w.add(f.Rule, field.Invalid(w.at(), field.OmitValueType{}, "the condition "+f.Text+" cannot be evaluated"))
+		}
+	}
+	active := s.variants.with(s.Conditions, mask)
+	if active.impossible != nil {
+		w.add(active.impossible, field.Invalid(w.at(), field.OmitValueType{}, active.impossible.Text))
+		return
+	}
+	w.fields(active.schema, object)
+}
+
+func (w *walker) relation(r Relation, value any) {
+	other, how := r.Expr.eval(w.structs)
+	switch how {
+	case missing:
+		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and a field that this reads is not there"))
+	case invalid:
+		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
+	case known:
+		holds, ok := compare(r.Op, value, other)
+		if r.Op == "==" { // a reference: 1 is not 1.0
+			holds, ok = value == other, true
+		}
+		if !ok || !holds {
+			w.add(r.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must satisfy %s, which is %v here", r.Text, other)))
+		}
+	}
+}
+
+// alternatives validates a value that has to satisfy one of several schemas.
+func (w *walker) alternatives(s *Schema, value any) {
+	chosen, problems := w.choose(s.Alternatives, func(*Schema) any { return value })
+	switch {
+	case chosen == nil && len(problems) == 0:
+		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, "fits more than one of the alternatives: "+describe(s.Alternatives)))
+	default:
+		w.problems = append(w.problems, problems...)
+	}
+}
+
+// choose picks the alternative that a value fits: the only one that it does not
+// contradict, or the only default one among several. The problems are those that the
+// value still has with it, or with the one that it comes closest to if it contradicts
+// all; no alternative and no problems mean that several fit. with gives the value with
+// the defaults of an alternative.
+func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (*Schema, []Problem) {
+	type fitting struct {
+		Alternative
+		problems []Problem
+		value    any
+	}
+	var fit []fitting
+	var closest []Problem
+	for _, a := range alternatives {
+		value := with(a.Schema)
+		problems := w.try(a.Schema, value)
+		if !slices.ContainsFunc(problems, func(p Problem) bool { return !p.incomplete }) {
+			fit = append(fit, fitting{a, problems, value})
+		} else if closest == nil || closeness(problems) < closeness(closest) {
+			closest = problems
+		}
+	}
+	if i := slices.IndexFunc(fit, func(f fitting) bool { return f.Default }); i >= 0 {
+		fit = slices.DeleteFunc(fit, func(f fitting) bool { return !f.Default })
+	}
+	switch {
+	case len(fit) == 0:
+		return nil, w.noneFits(alternatives, closest)
+	case len(fit) > 1 && hasStruct(fit[0].value):
+		return nil, nil
+	}
+	return fit[0].Schema, fit[0].problems
+}
+
+// closeness orders alternatives by how much a value contradicts them; a contradiction
+// of the type or of a literal, by which alternatives are told apart, weighs more.
+func closeness(problems []Problem) int {
+	n := 0
+	for _, p := range problems {
+		switch {
+		case p.incomplete:
+		case p.Type == field.ErrorTypeTypeInvalid, p.Type == field.ErrorTypeNotSupported:
+			n += 1000
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// noneFits reports a value that contradicts all alternatives: as one problem if they
+// are scalars, else as those with the alternative that comes closest.
+func (w *walker) noneFits(alternatives []Alternative, closest []Problem) []Problem {
+	for _, a := range alternatives {
+		if a.Types&(List|Struct) != 0 {
+			return closest
+		}
+	}
+	first := closest[0]
+	first.Error = field.Invalid(w.at(), first.BadValue, "must satisfy "+describe(alternatives))
+	return []Problem{first}
+}
+
+// try validates a value without reporting what is wrong with it.
+func (w *walker) try(s *Schema, value any) []Problem {
+	before := w.problems
+	w.problems = nil
+	w.value(s, value)
+	problems := w.problems
+	w.problems = before
+	return problems
+}
+
+// hasStruct tells whether there is a struct in a value: two alternatives that let the
+// same scalars pass are one, but two structs differ in what else they allow.
+func hasStruct(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		return true
+	case []any:
+		return slices.ContainsFunc(v, hasStruct)
+	}
+	return false
+}
+
+// fits tells whether a schema lets a scalar pass.
+func (s *Schema) fits(value any) bool {
+	w := walker{}
+	w.value(s, value)
+	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
+}
+
+// scalarFits tells whether the rules for scalars, the enum aside, let a value pass.
+func (s *Schema) scalarFits(value any) bool {
+	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
+	return without.fits(value)
+}

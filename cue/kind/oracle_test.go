@@ -1,0 +1,138 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	structuralpruning "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+// crdOracle does with objects what the API server does by a CRD.
+type crdOracle struct {
+	structural *structuralschema.Structural
+	validator  validation.SchemaValidator
+	cel        *cel.Validator
+}
+
+func newCRDOracle(schema *apiextensionsv1.JSONSchemaProps) (*crdOracle, error) {
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(schema, &internal, nil); err != nil {
+		return nil, err
+	}
+	structural, err := structuralschema.NewStructural(&internal)
+	if err != nil {
+		return nil, err
+	}
+	if errs := structuralschema.ValidateStructural(nil, structural); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	validator, _, err := validation.NewSchemaValidator(&internal)
+	if err != nil {
+		return nil, err
+	}
+	return &crdOracle{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
+}
+
+// admit returns the object as the API server would store it, and what it refuses.
+func (o *crdOracle) admit(object map[string]any) (map[string]any, field.ErrorList) {
+	stored := runtime.DeepCopyJSON(object)
+	structuralpruning.Prune(stored, o.structural, true)
+	defaulting.PruneNonNullableNullsWithoutDefaults(stored, o.structural)
+	defaulting.Default(stored, o.structural)
+	errs := validation.ValidateCustomResource(nil, stored, o.validator)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, o.structural, stored)...)
+	if len(errs) == 0 && o.cel != nil {
+		celErrs, _ := o.cel.Validate(context.Background(), nil, o.structural, stored, nil, celconfig.RuntimeCELCostBudget)
+		errs = append(errs, celErrs...)
+	}
+	return stored, errs
+}
+
+// disagreement says in what the compiled form, CUE's evaluator and the CRD differ about
+// an object; it is nil if they agree.
+func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
+	problems := k.Problems(object)
+	if err := evaluatorDisagrees(k, problems, object); err != nil {
+		return err
+	}
+	stored, refused := crd.admit(object)
+	if len(refused) > 0 && len(problems) == 0 {
+		return fmt.Errorf("only the CRD refuses it: %v", refused)
+	}
+	// Where the API server dropped a null, presence is no longer what it was.
+	if len(refused) == 0 && !slices.ContainsFunc(problems, Problem.IsNull) {
+		for _, p := range problems {
+			if p.Where() >= ir.CRDSchema {
+				return fmt.Errorf("the CRD should refuse it too: %v (%s)", p.Error, p.Rule.Text)
+			}
+		}
+	}
+	if len(problems) > 0 {
+		return nil
+	}
+	ours, err := k.Default(object)
+	if err != nil {
+		return err
+	}
+	again, err := k.Default(stored)
+	if err != nil {
+		return err
+	}
+	if text(ours) != text(again) {
+		return fmt.Errorf("the CRD's defaults differ:\n  ours %s\n  CRD  %s", text(ours), text(again))
+	}
+	return nil
+}
+
+// evaluatorDisagrees compares verdict and defaults with CUE's evaluator, which knows
+// nothing of attributes.
+func evaluatorDisagrees(k *Kind, problems []Problem, object map[string]any) error {
+	refused := k.evaluator.validate(object)
+	var ours []Problem
+	for _, p := range problems {
+		switch {
+		case p.Rule == nil || !p.Rule.NotInCUE:
+			ours = append(ours, p)
+		case p.Type == field.ErrorTypeTypeInvalid:
+			return nil // whatever CUE makes of a list where a struct has to be
+		}
+	}
+	switch {
+	case len(refused) > 0 && len(ours) == 0:
+		return fmt.Errorf("only the CUE evaluator refuses it: %v", refused)
+	case len(refused) == 0 && len(ours) > 0:
+		return fmt.Errorf("only the compiled form refuses it: %v", ours[0].Error)
+	case len(problems) > 0:
+		return nil
+	}
+	expected, err := k.evaluator.withDefaults(object)
+	if err != nil {
+		return err
+	}
+	if actual := ir.Default(k.schema, object); text(expected) != text(actual) {
+		return fmt.Errorf("the defaults differ:\n  CUE      %s\n  compiled %s", text(expected), text(actual))
+	}
+	return nil
+}
+
+func text(object map[string]any) string {
+	b, err := json.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}

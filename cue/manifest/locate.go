@@ -1,0 +1,134 @@
+package manifest
+
+import (
+	"iter"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Location is where a field stands, or the innermost of the fields around it that exists.
+type Location struct {
+	// Found says whether it is the field itself.
+	Found bool
+	// Key is the field's name. For an item of a list, and for the object, it is Value.
+	Key Place
+	// Value is the field's value.
+	Value Place
+}
+
+// Place is where a name or a value stands.
+type Place struct {
+	Position
+	// Surprise says how the API machinery reads a plain scalar that looks like something
+	// else, and is empty for all others.
+	Surprise string
+}
+
+// Locate finds a field by the path that a field.Error names. Names in such a path are not
+// quoted and may have dots and brackets, so the path is matched against the fields that
+// there are: of several ways to read it, the one that leads furthest counts.
+func (o Object) Locate(path string) Location {
+	m := match{key: o.node, value: o.node}.find(o.document, path)
+	return Location{Found: m.used == len(path), Key: o.place(m.key), Value: o.place(m.value)}
+}
+
+func (o Object) place(node *yaml.Node) Place {
+	return Place{Position: o.document.position(node), Surprise: surprise(node)}
+}
+
+// match is a field to which the first used bytes of a path lead.
+type match struct {
+	key, value *yaml.Node
+	used       int
+}
+
+// find goes on from m as far as path leads.
+func (m match) find(d *document, path string) match {
+	best, rest := m, path[m.used:]
+	switch node := target(m.value); node.Kind {
+	case yaml.SequenceNode:
+		if i, length := indexAt(rest); length > 0 && i < len(node.Content) {
+			item := node.Content[i]
+			best = match{item, item, m.used + length}.find(d, path)
+		}
+	case yaml.MappingNode:
+		seen := make(map[string]bool)
+		for key, value := range fields(node) {
+			name := d.names[key]
+			length := nameAt(rest, name, m.used == 0)
+			if length == 0 || seen[name] {
+				continue
+			}
+			seen[name] = true
+			if found := (match{key, value, m.used + length}).find(d, path); found.used > best.used {
+				best = found
+			}
+		}
+	}
+	return best
+}
+
+// fields yields the keys and values of a mapping with those that << brings. Of two with
+// one name, the API machinery takes the one that is yielded first. Given a sequence, it
+// yields the fields of each mapping in it.
+func fields(node *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) { eachField(node, yield) }
+}
+
+// eachField is fields; it returns false once yield does.
+func eachField(node *yaml.Node, yield func(key, value *yaml.Node) bool) bool {
+	node = target(node)
+	if node.Kind == yaml.SequenceNode {
+		for _, mapping := range node.Content {
+			if !eachField(mapping, yield) {
+				return false
+			}
+		}
+		return true
+	}
+	for i := len(node.Content) - 2; i >= 0; i -= 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		if isMerge(key) {
+			if !eachField(value, yield) {
+				return false
+			}
+		} else if !yield(key, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// nameAt returns how long the step to the field name is with which path begins, or 0 if
+// it begins with another. It is .name, without the dot at the beginning of the whole
+// path, or [name], as the keys of maps and the empty name are written.
+func nameAt(path, name string, first bool) int {
+	step := "." + name
+	if first {
+		step = name
+	}
+	for _, step := range []string{step, "[" + name + "]"} {
+		if rest, ok := strings.CutPrefix(path, step); ok && step != "" && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return len(step)
+		}
+	}
+	return 0
+}
+
+var indexStep = regexp.MustCompile(`^\[(\d+)\]`)
+
+// indexAt returns the index with which path begins and how long that step is, or 0.
+func indexAt(path string) (index, length int) {
+	m := indexStep.FindStringSubmatch(path)
+	if m == nil {
+		return 0, 0
+	}
+	index, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0, 0
+	}
+	return index, len(m[0])
+}

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/manifest"
+)
+
+// errFindings ends a command whose output says what is wrong.
+var errFindings = errors.New("errors were found")
+
+const vetHelp = `Vet checks manifests against their kinds, without a cluster and with the same code as
+the operator. It takes files, folders and - for the standard input; a file may hold
+several documents, and lists of objects. Without manifests it checks the kinds of --kinds.
+
+Each error is one line:
+
+  FILE:LINE:COLUMN: KIND/NAME: FIELD: WHAT IS WRONG
+
+The exit code is 1 if there is an error; otherwise nothing is printed. Values are read as
+Kubernetes reads them, by YAML 1.1; an error that comes of this says so.
+
+With -o json the output is one document, {"errors": […], "objects": N}, where N is how
+many objects were checked. Each error has a type and a message, and, as far as they are
+known:
+
+  file, line, column                   where it is
+  apiVersion, kind, namespace, name    the object
+  field, value, detail                 the field, what it is, and the rule
+
+The type is that of a Kubernetes field error (FieldValueInvalid, FieldValueRequired, …) or
+Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind.`
+
+// vetOptions are the flags of fescue vet.
+type vetOptions struct {
+	kinds          []string
+	output         string
+	recursive      bool
+	ignoreUnknown  bool
+	standardInput  io.Reader
+	standardOutput io.Writer
+}
+
+func newVetCommand() *cobra.Command {
+	var o vetOptions
+	c := &cobra.Command{
+		Use:   "vet [FILE|DIR|-]...",
+		Short: "Check manifests against their kinds, without a cluster",
+		Long:  vetHelp,
+		Example: `  fescue vet at.yaml
+  fescue vet --kinds ./my-kinds -R ./manifests
+  kubectl get ats -A -o yaml | fescue vet -
+  fescue vet --kinds ./my-kinds`,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.standardInput, o.standardOutput = c.InOrStdin(), c.OutOrStdout()
+			return o.vet(args)
+		},
+	}
+	kindsFlag(c, &o.kinds)
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "form of the output: text or json")
+	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "take the manifests in folders of folders as well")
+	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false, "pass over objects of kinds that are not known")
+	return c
+}
+
+// vet checks the manifests that args name, and prints what it finds.
+func (o vetOptions) vet(args []string) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output: invalid value %q: must be text or json", o.output)
+	}
+	if len(args) == 0 && len(o.kinds) == 0 {
+		return errors.New("nothing to vet: name files or folders of manifests, - for the standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
+	}
+	kinds, badKinds, err := loadKinds(o.kinds)
+	if err != nil {
+		return errors.Join(badKinds, err)
+	}
+	v := newVetter(kinds, badKinds, o.ignoreUnknown)
+	for _, arg := range args {
+		readManifests(arg, o.recursive, o.standardInput, v.vetFile)
+	}
+	if err := v.report.print(o.standardOutput, o.output); err != nil {
+		return err
+	}
+	if len(v.report.Errors) > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+// The types of findings that neither field.ErrorType nor manifest.ErrorType has.
+const (
+	unreadableType  = "Unreadable"
+	unknownKindType = "UnknownKind"
+	invalidKindType = "InvalidKind"
+)
+
+// report is what vet finds.
+type report struct {
+	Errors []finding `json:"errors"`
+	// Objects is how many were checked.
+	Objects int `json:"objects"`
+}
+
+// finding is one error; what it does not know or does not concern is empty.
+type finding struct {
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+
+	Field  string `json:"field,omitempty"`
+	Type   string `json:"type"`
+	Value  any    `json:"value,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	// Message is all of what is wrong, in words.
+	Message string `json:"message"`
+}
+
+// at places a finding.
+func (f finding) at(p manifest.Position) finding {
+	f.File, f.Line, f.Column = p.File, p.Line, p.Column
+	return f
+}
+
+// String is the finding as one line.
+func (f finding) String() string {
+	var parts []string
+	if f.File != "" {
+		parts = append(parts, manifest.Position{File: f.File, Line: f.Line, Column: f.Column}.String())
+	}
+	switch {
+	case f.Kind == "", f.Type == unknownKindType: // whose message names the kind
+	case f.Name == "":
+		parts = append(parts, f.Kind)
+	default:
+		parts = append(parts, f.Kind+"/"+f.Name)
+	}
+	return strings.ReplaceAll(strings.Join(append(parts, f.Message), ": "), "\n", " ")
+}
+
+func (r *report) print(w io.Writer, output string) error {
+	if output == "json" {
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	}
+	for _, f := range r.Errors {
+		if _, err := fmt.Fprintln(w, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// vetter checks objects and collects what is wrong with them.
+type vetter struct {
+	kinds map[schema.GroupVersionKind]*kind.Kind
+	// broken are the names of kinds that do not load.
+	broken        map[string]bool
+	ignoreUnknown bool
+	report        report
+}
+
+func newVetter(kinds []*kind.Kind, badKinds error, ignoreUnknown bool) *vetter {
+	v := &vetter{
+		kinds:         make(map[schema.GroupVersionKind]*kind.Kind),
+		broken:        make(map[string]bool),
+		ignoreUnknown: ignoreUnknown,
+		report:        report{Errors: []finding{}}, // as JSON a list even if there is none
+	}
+	for _, k := range kinds {
+		v.kinds[k.GroupVersionKind] = k
+	}
+	for _, err := range singleErrors(badKinds) {
+		f := finding{Type: invalidKindType, Message: err.Error()}
+		if loadError, ok := errors.AsType[*kind.LoadError](err); ok {
+			v.broken[loadError.Kind] = true
+			placeless := *loadError
+			placeless.File = ""
+			f.File, f.Line, f.Message = loadError.File, loadError.Line, placeless.Error()
+		}
+		v.report.Errors = append(v.report.Errors, f)
+	}
+	return v
+}
+
+// vetFile checks one file. Its errors are in the order of their places.
+func (v *vetter) vetFile(f manifestFile) {
+	if f.err != nil {
+		v.report.Errors = append(v.report.Errors, finding{File: f.name, Type: unreadableType, Message: f.err.Error()})
+		return
+	}
+	var findings []finding
+	objects, errs := manifest.Read(f.name, f.text)
+	for _, err := range errs {
+		findings = append(findings, finding{Type: string(err.Type), Message: err.Message}.at(err.Position))
+	}
+	for _, object := range objects {
+		findings = append(findings, v.vetObject(object)...)
+	}
+	slices.SortStableFunc(findings, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	// Several alternatives of a kind can refuse a field with the same words.
+	findings = slices.CompactFunc(findings, func(a, b finding) bool { return a.String() == b.String() })
+	v.report.Errors = append(v.report.Errors, findings...)
+}
+
+func (v *vetter) vetObject(object manifest.Object) []finding {
+	gvk, errs := typeOf(object.Content)
+	if len(errs) > 0 {
+		return fieldFindings(object, errs)
+	}
+	k, known := v.kinds[gvk]
+	switch {
+	case known:
+		v.report.Objects++
+		return fieldFindings(object, k.Validate(object.Content))
+	case v.ignoreUnknown:
+		return nil
+	}
+	return []finding{v.unknownKind(object, gvk)}
+}
+
+// typeOf reads the apiVersion and kind of an object.
+func typeOf(content map[string]any) (gvk schema.GroupVersionKind, errs field.ErrorList) {
+	read := func(name string) string {
+		path := field.NewPath(name)
+		text, isString := content[name].(string)
+		switch {
+		case content[name] == nil || isString && text == "":
+			errs = append(errs, field.Required(path, ""))
+		case !isString:
+			errs = append(errs, field.TypeInvalid(path, content[name], "must be string"))
+		}
+		return text
+	}
+	apiVersion, kindName := read("apiVersion"), read("kind")
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), apiVersion, "must be GROUP/VERSION, or VERSION for the core group"))
+	}
+	return gv.WithKind(kindName), errs
+}
+
+// fieldFindings are the errors of one object, each with its place in the file.
+func fieldFindings(object manifest.Object, errs field.ErrorList) []finding {
+	findings := make([]finding, len(errs))
+	for i, err := range errs {
+		f := about(object)
+		f.Field, f.Type, f.Detail, f.Message = err.Field, string(err.Type), err.Detail, err.Error()
+		location := object.Locate(err.Field)
+		place := location.Value
+		if err.Type == field.ErrorTypeForbidden {
+			place = location.Key
+		}
+		f = f.at(place.Position)
+		if location.Found {
+			f.Message += surprises(location.Key.Surprise, place.Surprise)
+		}
+		if hasValue(err) {
+			f.Value = err.BadValue
+		}
+		findings[i] = f
+	}
+	return findings
+}
+
+// surprises ends a message with what is surprising at a field's name and value.
+func surprises(key, value string) string {
+	var b strings.Builder
+	for _, surprise := range slices.Compact([]string{key, value}) {
+		if surprise != "" {
+			b.WriteString("; " + surprise)
+		}
+	}
+	return b.String()
+}
+
+// hasValue tells whether a field error is about the value that it carries.
+func hasValue(err *field.Error) bool {
+	switch err.Type {
+	case field.ErrorTypeRequired, field.ErrorTypeForbidden:
+		return false
+	}
+	_, omitted := err.BadValue.(field.OmitValueType)
+	return !omitted
+}
+
+// about is a finding that names its object and nothing else.
+func about(object manifest.Object) finding {
+	u := unstructured.Unstructured{Object: object.Content}
+	return finding{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: cmp.Or(u.GetName(), u.GetGenerateName())}
+}
