@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"encoding/base64"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"cuelang.org/go/cue/token"
 	cuenet "cuelang.org/go/pkg/net"
 	cuetime "cuelang.org/go/pkg/time"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
 
 	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
@@ -99,16 +99,10 @@ func addressCheck(holds func(netip.Addr) bool) func(*ir.Rule) *ir.Schema {
 	}
 }
 
-// formatChecks are what @kube(format=…) demands of a string.
+// formatChecks are what @kube(format=…) demands of a string: what the API server does
+// for that format, with its own library.
 var formatChecks = map[string]func(string) bool{
-	"byte": isBase64,
-}
-
-// isBase64 tells whether a text is what the API server takes for format byte: the
-// standard encoding with padding, and not empty lines.
-func isBase64(text string) bool {
-	_, err := base64.StdEncoding.Strict().DecodeString(text)
-	return err == nil && !strings.ContainsAny(text, "\r\n")
+	"byte": func(text string) bool { return strfmt.Default.Validates("byte", text) },
 }
 
 // call reads a validator that takes arguments.

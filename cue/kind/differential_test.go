@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
-
-	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
 var samples = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
@@ -28,7 +26,7 @@ func TestDifferential(t *testing.T) {
 				require.NoError(t, err)
 				valid := 0
 				for seed := range uint64(*samples) {
-					object := sample(k, seed)
+					object := k.Sample(rand.New(rand.NewPCG(seed, 1)))
 					require.NoError(t, disagreement(k, crd, object), "seed %d: %s", seed, text(object))
 					if len(k.Problems(object)) == 0 {
 						valid++
@@ -39,13 +37,6 @@ func TestDifferential(t *testing.T) {
 			})
 		}
 	}
-}
-
-// sample makes an object of a kind that names it.
-func sample(k *Kind, seed uint64) map[string]any {
-	object := ir.Sample(k.schema, rand.New(rand.NewPCG(seed, 1)))
-	object["apiVersion"], object["kind"] = k.GroupVersionKind.ToAPIVersionAndKind()
-	return object
 }
 
 // corpusKinds loads the shipped kinds and those of the corpus that load.

@@ -3,6 +3,7 @@ package kind
 import (
 	"cmp"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -111,6 +112,14 @@ func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 		return k.evaluator.withDefaults(object)
 	}
 	return ir.Default(k.schema, object), nil
+}
+
+// Sample makes an object of the kind: often a valid one, often one at the edge of what
+// is, and now and then one beyond it.
+func (k *Kind) Sample(random *rand.Rand) map[string]any {
+	object := ir.Sample(k.schema, random)
+	object["apiVersion"], object["kind"] = k.GroupVersionKind.ToAPIVersionAndKind()
+	return object
 }
 
 // Enforcement says who enforces the rules of the kind's schema, in the order of the
