@@ -99,57 +99,78 @@ func kindsFlag(c *cobra.Command, dirs *[]string) {
 	}
 }
 
-// loadKinds loads the shipped kinds and those in dirs. badKinds reports those that do
-// not load, which keep no other from loading; err is about the folders themselves.
-func loadKinds(dirs []string) (kinds []*kind.Kind, badKinds, err error) {
-	kinds, badKinds = kind.Shipped()
+// loadedKinds are the kinds that a command works with.
+type loadedKinds struct {
+	// all are the shipped kinds and those of --kinds, which added are.
+	all, added []*kind.Kind
+	// bad reports the kinds that do not load, which keep no other from loading.
+	bad error
+}
+
+// loadKinds loads the shipped kinds and those in dirs. An error is about the folders
+// themselves.
+func loadKinds(dirs []string) (loadedKinds, error) {
+	var loaded loadedKinds
+	var err error
+	loaded.all, loaded.bad = kind.Shipped()
 	for _, dir := range dirs {
 		more, loadErr := kind.FromDir(dir)
 		if _, ok := errors.AsType[*kind.LoadError](loadErr); ok {
-			badKinds = errors.Join(badKinds, loadErr)
+			loaded.bad = errors.Join(loaded.bad, loadErr)
 		} else {
 			err = errors.Join(err, loadErr)
 		}
 		for _, k := range more {
-			if slices.ContainsFunc(kinds, func(other *kind.Kind) bool { return crds.Definition(other).Name == crds.Definition(k).Name }) {
+			if slices.ContainsFunc(loaded.all, func(other *kind.Kind) bool { return other.Definition().Name == k.Definition().Name }) {
 				err = errors.Join(err, fmt.Errorf("kinds folder %s: kind %s of group %s is there already; each kind can be loaded once", dir, k.GroupVersionKind.Kind, k.GroupVersionKind.Group))
 				continue
 			}
-			kinds = append(kinds, k)
+			loaded.all, loaded.added = append(loaded.all, k), append(loaded.added, k)
 		}
 	}
-	return kinds, badKinds, err
+	return loaded, err
 }
 
 func newCRDCommand() *cobra.Command {
 	var dirs []string
 	var outputDir string
+	var bare, explained bool
 	c := &cobra.Command{
-		Use:     "crd",
-		Short:   "Print the CustomResourceDefinitions of the kinds",
-		Example: "  fescue crd | kubectl apply -f -",
+		Use:   "crd",
+		Short: "Print the CustomResourceDefinitions of the kinds",
+		Long: `Print the CustomResourceDefinitions of the kinds.
+
+A CRD cannot carry every rule that CUE can state. --explain prints for each rule who
+enforces it: the CRD's schema, a CEL rule in it, or only Fescue, when an object is
+admitted and in each pass of the controller.`,
+		Example: "  fescue crd | kubectl apply -f -\n  fescue crd --kinds ./my-kinds --explain",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			kinds, badKinds, err := loadKinds(dirs)
-			err = errors.Join(badKinds, err)
-			if outputDir != "" {
-				return errors.Join(err, writeDefinitions(outputDir, kinds))
+			kinds, err := loadKinds(dirs)
+			err = errors.Join(kinds.bad, err)
+			switch {
+			case explained:
+				return errors.Join(err, explain(c.OutOrStdout(), kinds.all))
+			case outputDir != "":
+				return errors.Join(err, writeDefinitions(outputDir, kinds.all, bare))
 			}
-			text, yamlErr := crds.YAML(kinds...)
+			text, yamlErr := crds.YAML(bare, kinds.all...)
 			_, writeErr := c.OutOrStdout().Write(text)
 			return errors.Join(err, yamlErr, writeErr)
 		},
 	}
 	kindsFlag(c, &dirs)
+	c.Flags().BoolVar(&bare, "no-descriptions", false, "leave out the descriptions, which are most of a large CRD")
+	c.Flags().BoolVar(&explained, "explain", false, "print who enforces which rule instead")
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file for each kind into this folder instead")
 	return c
 }
 
 // writeDefinitions writes GROUP_PLURAL.yaml for each kind, the name that
 // controller-gen gives such a file.
-func writeDefinitions(dir string, kinds []*kind.Kind) error {
+func writeDefinitions(dir string, kinds []*kind.Kind, bare bool) error {
 	for _, k := range kinds {
-		text, err := crds.YAML(k)
+		text, err := crds.YAML(bare, k)
 		if err != nil {
 			return err
 		}

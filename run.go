@@ -74,13 +74,14 @@ func run(c *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	kinds, badKinds, err := loadKinds(o.kinds)
+	loaded, err := loadKinds(o.kinds)
 	if err != nil {
 		return err
 	}
-	if badKinds != nil { // one bad kind does not stop the others
-		printErrors(c.ErrOrStderr(), badKinds)
+	if loaded.bad != nil { // one bad kind does not stop the others
+		printErrors(c.ErrOrStderr(), loaded.bad)
 	}
+	kinds := loaded.all
 	config, err := clusterConfig(o)
 	if err != nil {
 		return err
@@ -183,7 +184,7 @@ func checkInstalled(c *clients, kinds []*kind.Kind) error {
 			return fmt.Errorf("ask for the resources of %s: %w", k.GroupVersionKind.GroupVersion(), err)
 		}
 		if served == nil || !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural }) {
-			missing = append(missing, crds.Definition(k).Name)
+			missing = append(missing, k.Definition().Name)
 		}
 	}
 	if len(missing) > 0 {

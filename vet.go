@@ -23,13 +23,15 @@ var errFindings = errors.New("errors were found")
 
 const vetHelp = `Vet checks manifests against their kinds, without a cluster and with the same code as
 the operator. It takes files, folders and - for the standard input; a file may hold
-several documents, and lists of objects. Without manifests it checks the kinds of --kinds.
+several documents, and lists of objects. Without manifests it checks the kinds of --kinds,
+and also prints advice on them: which fields the CUE evaluator has to check, and which can
+grow without limit.
 
 Each error is one line:
 
   FILE:LINE:COLUMN: KIND/NAME: FIELD: WHAT IS WRONG
 
-The exit code is 1 if there is an error; otherwise nothing is printed. Values are read as
+The exit code is 1 if there is an error; of manifests without one nothing is printed. Values are read as
 Kubernetes reads them, by YAML 1.1; an error that comes of this says so.
 
 With -o json the output is one document, {"errors": […], "objects": N}, where N is how
@@ -38,7 +40,8 @@ known:
 
   file, line, column                   where it is
   apiVersion, kind, namespace, name    the object
-  field, value, detail                 the field, what it is, and the rule
+  field, value, detail                 the field, what it is, and what it should be
+  rule, source                         the rule in CUE, and its file and line
 
 The type is that of a Kubernetes field error (FieldValueInvalid, FieldValueRequired, …) or
 Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind.`
@@ -83,11 +86,14 @@ func (o vetOptions) vet(args []string) error {
 	if len(args) == 0 && len(o.kinds) == 0 {
 		return errors.New("nothing to vet: name files or folders of manifests, - for the standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
 	}
-	kinds, badKinds, err := loadKinds(o.kinds)
+	kinds, err := loadKinds(o.kinds)
 	if err != nil {
-		return errors.Join(badKinds, err)
+		return errors.Join(kinds.bad, err)
 	}
-	v := newVetter(kinds, badKinds, o.ignoreUnknown)
+	v := newVetter(kinds.all, kinds.bad, o.ignoreUnknown)
+	if len(args) == 0 {
+		v.advise(kinds.added)
+	}
 	for _, arg := range args {
 		readManifests(arg, o.recursive, o.standardInput, v.vetFile)
 	}
@@ -105,11 +111,14 @@ const (
 	unreadableType  = "Unreadable"
 	unknownKindType = "UnknownKind"
 	invalidKindType = "InvalidKind"
+	adviceType      = "Advice"
 )
 
 // report is what vet finds.
 type report struct {
 	Errors []finding `json:"errors"`
+	// Advice is what the author of a kind should know and is no error.
+	Advice []finding `json:"advice,omitempty"`
 	// Objects is how many were checked.
 	Objects int `json:"objects"`
 }
@@ -129,6 +138,9 @@ type finding struct {
 	Type   string `json:"type"`
 	Value  any    `json:"value,omitempty"`
 	Detail string `json:"detail,omitempty"`
+	// Rule is what the object breaks, and Source where that stands in CUE.
+	Rule   string `json:"rule,omitempty"`
+	Source string `json:"source,omitempty"`
 	// Message is all of what is wrong, in words.
 	Message string `json:"message"`
 }
@@ -162,7 +174,7 @@ func (r *report) print(w io.Writer, output string) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(r)
 	}
-	for _, f := range r.Errors {
+	for _, f := range slices.Concat(r.Errors, r.Advice) {
 		if _, err := fmt.Fprintln(w, f); err != nil {
 			return err
 		}
@@ -187,7 +199,9 @@ func newVetter(kinds []*kind.Kind, badKinds error, ignoreUnknown bool) *vetter {
 		report:        report{Errors: []finding{}}, // as JSON a list even if there is none
 	}
 	for _, k := range kinds {
-		v.kinds[k.GroupVersionKind] = k
+		for _, version := range k.Versions {
+			v.kinds[version.GroupVersionKind] = k
+		}
 	}
 	for _, err := range singleErrors(badKinds) {
 		f := finding{Type: invalidKindType, Message: err.Error()}
@@ -200,6 +214,21 @@ func newVetter(kinds []*kind.Kind, badKinds error, ignoreUnknown bool) *vetter {
 		v.report.Errors = append(v.report.Errors, f)
 	}
 	return v
+}
+
+// advise collects what the authors of kinds should know.
+func (v *vetter) advise(kinds []*kind.Kind) {
+	for _, k := range kinds {
+		for _, version := range k.Versions {
+			for _, a := range version.Advice() {
+				v.report.Advice = append(v.report.Advice, finding{
+					File: a.Position.File, Line: a.Position.Line,
+					APIVersion: version.GroupVersionKind.GroupVersion().String(), Kind: version.GroupVersionKind.Kind,
+					Field: a.Field, Type: adviceType, Message: "advice: " + a.Field + " " + a.Text,
+				})
+			}
+		}
+	}
 }
 
 // vetFile checks one file. Its errors are in the order of their places.
@@ -233,7 +262,7 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 	switch {
 	case known:
 		v.report.Objects++
-		return fieldFindings(object, k.Validate(object.Content))
+		return problemFindings(object, k.Problems(object.Content))
 	case v.ignoreUnknown:
 		return nil
 	}
@@ -259,6 +288,21 @@ func typeOf(content map[string]any) (gvk schema.GroupVersionKind, errs field.Err
 		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), apiVersion, "must be GROUP/VERSION, or VERSION for the core group"))
 	}
 	return gv.WithKind(kindName), errs
+}
+
+// problemFindings are the problems of one object, each with the rule that it breaks.
+func problemFindings(object manifest.Object, problems []kind.Problem) []finding {
+	var errs field.ErrorList
+	for _, p := range problems {
+		errs = append(errs, p.Error)
+	}
+	findings := fieldFindings(object, errs)
+	for i, p := range problems {
+		if p.Rule != nil {
+			findings[i].Rule, findings[i].Source = p.Rule.Text, p.Rule.Position.String()
+		}
+	}
+	return findings
 }
 
 // fieldFindings are the errors of one object, each with its place in the file.

@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"fmt"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -16,32 +14,12 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Definition makes the CRD of a kind.
-func Definition(k *kind.Kind) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: k.Names.Plural + "." + k.GroupVersionKind.Group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: k.GroupVersionKind.Group,
-			Names: k.Names,
-			Scope: k.Scope,
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name:                     k.GroupVersionKind.Version,
-				Served:                   true,
-				Storage:                  true,
-				Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: k.Schema},
-				Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				AdditionalPrinterColumns: k.Columns,
-			}},
-		},
-	}
-}
-
-// YAML prints the CRDs of kinds as one stream of documents.
-func YAML(kinds ...*kind.Kind) ([]byte, error) {
+// YAML prints the CRDs of kinds as one stream of documents; bare ones have no
+// descriptions.
+func YAML(bare bool, kinds ...*kind.Kind) ([]byte, error) {
 	var out bytes.Buffer
 	for i, k := range kinds {
-		object, err := unstructuredDefinition(k)
+		object, err := unstructuredDefinition(k, bare)
 		if err != nil {
 			return nil, err
 		}
@@ -57,13 +35,48 @@ func YAML(kinds ...*kind.Kind) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// Size is how many bytes the CRD of a kind has as JSON, the form in which the API server
+// stores it.
+func Size(k *kind.Kind, bare bool) (int, error) {
+	object, err := unstructuredDefinition(k, bare)
+	if err != nil {
+		return 0, err
+	}
+	b, err := object.MarshalJSON()
+	return len(b), err
+}
+
 // unstructuredDefinition is the CRD as its author writes it: without the status that
 // the Go type always has.
-func unstructuredDefinition(k *kind.Kind) (*unstructured.Unstructured, error) {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(Definition(k))
+func unstructuredDefinition(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(k.Definition())
 	if err != nil {
 		return nil, fmt.Errorf("CRD of %s: %w", k.GroupVersionKind, err)
 	}
 	delete(object, "status")
+	if bare {
+		dropDescriptions(object)
+	}
 	return &unstructured.Unstructured{Object: object}, nil
+}
+
+// dropDescriptions removes the descriptions within a part of a CRD. A field that is
+// called description has a schema and no text there, and values of objects are left
+// alone.
+func dropDescriptions(part any) {
+	switch part := part.(type) {
+	case map[string]any:
+		if _, isText := part["description"].(string); isText {
+			delete(part, "description")
+		}
+		for name, inner := range part {
+			if name != "default" && name != "enum" {
+				dropDescriptions(inner)
+			}
+		}
+	case []any:
+		for _, inner := range part {
+			dropDescriptions(inner)
+		}
+	}
 }

@@ -24,7 +24,7 @@ func TestAPIServerAcceptsDefinitions(t *testing.T) {
 		t.Run(k.GroupVersionKind.String(), func(t *testing.T) {
 			t.Parallel()
 			var internal apiextensions.CustomResourceDefinition
-			definition := Definition(k)
+			definition := k.Definition()
 			apiextensionsv1.SetDefaults_CustomResourceDefinition(definition)
 			apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&definition.Spec)
 			definition.Status.StoredVersions = []string{k.GroupVersionKind.Version}
@@ -68,7 +68,7 @@ func TestDefinitionOfAt(t *testing.T) {
 	t.Parallel()
 	kinds, err := kind.Shipped()
 	require.NoError(t, err)
-	version := Definition(kinds[0]).Spec.Versions[0]
+	version := kinds[0].Definition().Spec.Versions[0]
 	var columns []string
 	for _, c := range version.AdditionalPrinterColumns {
 		columns = append(columns, c.Name)

@@ -27,7 +27,7 @@ const (
 func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind) error {
 	resource := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	for _, k := range kinds {
-		object, err := unstructuredDefinition(k)
+		object, err := unstructuredDefinition(k, false)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind) 
 		}
 	}
 	for _, k := range kinds {
-		name := Definition(k).Name
+		name := k.Definition().Name
 		if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
 			object, err := resource.Get(ctx, name, metav1.GetOptions{})
 			return err == nil && isEstablished(object), err

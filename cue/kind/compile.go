@@ -32,7 +32,9 @@ func compileSchema(name string, instance *build.Instance) (*ir.Schema, error) {
 		return nil, errorAtNode(fields[0], "#%s must be a struct", name)
 	}
 	schema.Doc = describe(fields[0])
-	ir.Prepare(schema)
+	for _, self := range append(c.read, schema) {
+		ir.Prepare(self)
+	}
 	if err := schema.Check(); err != nil {
 		if impossible, ok := errors.AsType[*ir.ImpossibleError](err); ok {
 			return nil, errorAtPosition(impossible.Position, "%s", impossible.Text)
@@ -46,6 +48,7 @@ func compileSchema(name string, instance *build.Instance) (*ir.Schema, error) {
 type compiler struct {
 	topLevel  map[*build.Instance]map[string][]*ast.Field
 	following map[definition]*ir.Schema // those being read, to notice one that contains itself
+	read      []*ir.Schema              // definitions, for references to them from within
 	groups    int                       // definitions that were closed
 }
 
@@ -301,10 +304,13 @@ func (s scope) reference(at ast.Node, name string) (*ir.Schema, error) {
 		s.groups++
 		schema = ir.Close(schema, s.groups)
 	}
-	*self = *schema
-	ir.Prepare(self)
-	unprepared := *schema
-	return &unprepared, nil
+	documented := *schema
+	if documented.Doc == "" {
+		documented.Doc = describeDefinition(fields)
+	}
+	*self = documented
+	s.read = append(s.read, self)
+	return &documented, nil
 }
 
 // selector reads a definition of another package, a validator of CUE's standard
@@ -370,7 +376,8 @@ func importedPackage(e *ast.SelectorExpr) (name, path string) {
 	return ident.Name, path
 }
 
-// describe is the comment above a field, as one paragraph.
+// describe is the comment above a field, as one paragraph. Of a definition's name, the
+// CRD has no use for the #.
 func describe(f *ast.Field) string {
 	var words []string
 	for _, group := range ast.Comments(f) {
@@ -378,7 +385,13 @@ func describe(f *ast.Field) string {
 			words = append(words, strings.Fields(group.Text())...)
 		}
 	}
-	return strings.Join(words, " ")
+	return strings.TrimPrefix(strings.Join(words, " "), "#")
+}
+
+// describeDefinition is the comment of a definition: of several declarations, that of
+// the one that says most, since the others only add to it.
+func describeDefinition(fields []*ast.Field) string {
+	return describe(slices.MaxFunc(fields, func(a, b *ast.Field) int { return len(describe(a)) - len(describe(b)) }))
 }
 
 // frameOf finds the struct literal of the object that a reference leads into.

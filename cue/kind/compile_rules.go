@@ -17,7 +17,7 @@ import (
 // predeclared is one of CUE's own types.
 func predeclared(e *ast.Ident) *ir.Schema {
 	rule := ruleAt(e)
-	s := &ir.Schema{Position: rule.Position, TypeRule: rule}
+	s := typedBy(rule)
 	switch e.Name {
 	case "_":
 		return ir.Anything(rule.Position)
@@ -45,6 +45,13 @@ func predeclared(e *ast.Ident) *ir.Schema {
 		}
 	}
 	return s
+}
+
+// typedBy begins a schema with a rule that also says the type. That is a rule of its
+// own, since the CRD may carry the type alone.
+func typedBy(rule *ir.Rule) *ir.Schema {
+	typeRule := *rule
+	return &ir.Schema{Position: rule.Position, TypeRule: &typeRule}
 }
 
 // integers are CUE's integer types; values have 64 bits at most.
@@ -76,14 +83,17 @@ var namedChecks = map[string]func(*ir.Rule) *ir.Schema{
 	"net.IPv4":      addressCheck(netip.Addr.Is4),
 	"net.IPv6":      addressCheck(netip.Addr.Is6),
 	"list.UniqueItems": func(rule *ir.Rule) *ir.Schema {
-		return &ir.Schema{Position: rule.Position, Types: ir.List, TypeRule: rule, Unique: rule}
+		s := typedBy(rule)
+		s.Types, s.Unique = ir.List, rule
+		return s
 	},
 }
 
 func stringCheck(format string, holds func(string) bool) func(*ir.Rule) *ir.Schema {
 	return func(rule *ir.Rule) *ir.Schema {
-		return &ir.Schema{Position: rule.Position, Types: ir.String, TypeRule: rule,
-			Checks: []ir.Check{{Rule: rule, Holds: holds, Format: format}}}
+		s := typedBy(rule)
+		s.Types, s.Checks = ir.String, []ir.Check{{Rule: rule, Holds: holds, Format: format}}
+		return s
 	}
 }
 
@@ -127,7 +137,7 @@ func (s scope) call(e *ast.CallExpr) (*ir.Schema, error) {
 		return nil, err
 	}
 	rule := ruleAt(e)
-	result := &ir.Schema{Position: rule.Position, TypeRule: rule}
+	result := typedBy(rule)
 	switch arg := argument.(type) {
 	case int64:
 		if sized(result, path+"."+name, &ir.Limit{Rule: rule, N: arg}) {
@@ -209,7 +219,7 @@ func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*ir.Schema, error) {
 // unary reads bounds and negative numbers.
 func (s scope) unary(e *ast.UnaryExpr) (*ir.Schema, error) {
 	rule := ruleAt(e)
-	result := &ir.Schema{Position: rule.Position, TypeRule: rule}
+	result := typedBy(rule)
 	switch e.Op {
 	case token.SUB, token.ADD:
 		return s.constant(e)
@@ -234,7 +244,7 @@ func (s scope) unary(e *ast.UnaryExpr) (*ir.Schema, error) {
 
 // bound reads >=x and its like, where x is a literal or an expression over the object.
 func (s scope) bound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, error) {
-	rule := result.TypeRule
+	rule := ruleAt(e)
 	value, err := s.literalOf(e.X)
 	if err != nil {
 		return s.relativeBound(e, result)
@@ -270,6 +280,6 @@ func (s scope) relativeBound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, e
 		return nil, err
 	}
 	result.Types = ir.AnyType &^ (ir.Struct | ir.List)
-	result.Relations = []ir.Relation{{Rule: result.TypeRule, Op: e.Op.String(), Expr: expr}}
+	result.Relations = []ir.Relation{{Rule: ruleAt(e), Op: e.Op.String(), Expr: expr}}
 	return result, nil
 }

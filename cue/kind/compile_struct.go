@@ -211,7 +211,7 @@ func applyAttribute(to *ir.Schema, attribute *ast.Attribute) error {
 		case "format":
 			to.Format = value
 			if check, ok := formatChecks[value]; ok {
-				to.Checks = append(slices.Clone(to.Checks), ir.Check{Rule: rule, Holds: check, Format: value})
+				to.Checks = append(slices.Clone(to.Checks), ir.Check{Rule: rule, Holds: check, Format: value, Exact: true})
 			}
 		case "immutable":
 			to.Immutable = rule

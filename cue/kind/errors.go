@@ -44,6 +44,9 @@ func newLoadError(kind string, err error) *LoadError {
 		loadError.Kind = kind
 		return loadError
 	}
+	if _, ok := errors.AsType[cueerrors.Error](err); !ok {
+		return &LoadError{Kind: kind, Reason: err.Error()}
+	}
 	list := cueerrors.Errors(err)
 	first := list[0]
 	for _, e := range list {
@@ -96,8 +99,14 @@ func isLibrary(file string) bool {
 	return strings.HasSuffix(dir, "cue/contract") || strings.HasSuffix(dir, "cue/k8s")
 }
 
-// relative shortens a path under the working directory, as the cue command does.
+// relative shortens a path under the working directory, as the cue command does, and
+// that of a file of Fescue's own.
 func relative(file string) string {
+	for _, root := range []string{shippedRoot + "/", "/cue.mod/pkg/" + modulePath + "/"} {
+		if _, shipped, ok := strings.Cut(filepath.ToSlash(file), root); ok {
+			return shipped
+		}
+	}
 	wd, err := os.Getwd()
 	if err != nil {
 		return file

@@ -11,8 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
@@ -34,63 +32,105 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contr
 	if err := controller.Unify(contract).Validate(); err != nil {
 		return nil, err
 	}
-	k := &Kind{evaluator: &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name}}
-	for _, collect := range []func(*Kind, cue.Value, cue.Value) error{
-		collectType, collectNames, collectPhases, collectOwned,
+	k := &Kind{}
+	for _, collect := range []func(*Kind, cue.Value) error{
+		collectNames, collectPhases, collectOwned,
 	} {
-		if err := collect(k, objectSchema, controller); err != nil {
+		if err := collect(k, controller); err != nil {
 			return nil, err
 		}
 	}
-	if k.GroupVersionKind.Kind != name {
-		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", k.GroupVersionKind.Kind, name)
-	}
-	if err := collectSchema(k, instance); err != nil {
+	stored, err := newVersion(name, instance, objectSchema)
+	if err != nil {
 		return nil, err
 	}
-	return k, checkStatusSchema(k, controller)
+	if stored.GroupVersionKind.Kind != name {
+		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
+	}
+	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name}
+	k.Version, k.Versions = stored, []*Version{stored}
+	k.Names.Kind, k.Names.ListKind = name, name+"List"
+	if err := collectVersions(k, ctx, instance, pkg); err != nil {
+		return nil, err
+	}
+	for _, v := range k.Versions {
+		if err := k.collectOpenAPI(v); err != nil {
+			return nil, fmt.Errorf("the API server would refuse the CRD: %w", err)
+		}
+		if err := checkStatusSchema(k, v, controller); err != nil {
+			return nil, err
+		}
+		if err := v.selfCheck(); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
 }
 
-// collectSchema compiles the schema, and makes the CRD's of it.
-func collectSchema(k *Kind, instance *build.Instance) error {
-	schema, err := compileSchema(k.GroupVersionKind.Kind, instance)
+// newVersion compiles the schema of one version of a kind.
+func newVersion(name string, instance *build.Instance, value cue.Value) (*Version, error) {
+	gvk, err := typeOf(value)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	k.schema = schema
-	k.evaluated = len(k.Evaluated()) > 0
-	k.Schema = ir.OpenAPI(schema)
-	// The API server has its own schema for these and allows no other.
-	k.Schema.Properties["apiVersion"] = schemaProps{Type: "string", Description: "apiVersion is the group and version of the object's schema."}
-	k.Schema.Properties["kind"] = schemaProps{Type: "string", Description: "kind is the name of the object's schema."}
-	k.Schema.Properties["metadata"] = schemaProps{Type: "object"}
-	k.Schema.Required = slices.DeleteFunc(k.Schema.Required, func(name string) bool {
-		return name == "apiVersion" || name == "kind" || name == "metadata"
-	})
-	for _, name := range []string{"apiVersion", "kind", "metadata"} {
-		ir.Unenforced(schema.Struct.Field(name))
+	schema, err := compileSchema(name, instance)
+	if err != nil {
+		return nil, err
+	}
+	for _, field := range []string{"apiVersion", "kind", "metadata"} {
+		if schema.Struct.Field(field) == nil {
+			return nil, errorAt(value, field, "is missing")
+		}
+	}
+	v := &Version{GroupVersionKind: gvk, schema: schema}
+	v.evaluated = len(v.Evaluated()) > 0
+	return v, nil
+}
+
+// collectVersions finds the other versions of the kind: definitions that state its
+// group and kind with another version.
+func collectVersions(k *Kind, ctx *cue.Context, instance *build.Instance, pkg cue.Value) error {
+	for _, definition := range slices.Sorted(maps.Keys(newCompiler().fieldsOf(instance))) {
+		name, isDefinition := strings.CutPrefix(definition, "#")
+		if !isDefinition || name == k.GroupVersionKind.Kind {
+			continue
+		}
+		value := pkg.LookupPath(cue.MakePath(cue.Def(definition)))
+		gvk, err := typeOf(value)
+		if err != nil || gvk.GroupKind() != k.GroupVersionKind.GroupKind() {
+			continue
+		}
+		v, err := newVersion(name, instance, value)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(k.Versions, func(o *Version) bool { return o.GroupVersionKind == gvk }) {
+			return errorAt(value, "apiVersion", "version %s of the kind is there already", gvk.Version)
+		}
+		v.evaluator = &cueEvaluator{ctx: ctx, schema: value, name: name}
+		k.Versions = append(k.Versions, v)
 	}
 	return nil
 }
 
-func collectType(k *Kind, objectSchema, _ cue.Value) error {
-	apiVersion, err := constant(objectSchema, cue.MakePath(cue.Str("apiVersion").Required()))
+// typeOf reads the group, version and kind that a schema states.
+func typeOf(value cue.Value) (schema.GroupVersionKind, error) {
+	apiVersion, err := constant(value, cue.MakePath(cue.Str("apiVersion").Required()))
 	if err != nil {
-		return err
+		return schema.GroupVersionKind{}, err
 	}
-	kind, err := constant(objectSchema, cue.MakePath(cue.Str("kind").Required()))
+	kind, err := constant(value, cue.MakePath(cue.Str("kind").Required()))
 	if err != nil {
-		return err
+		return schema.GroupVersionKind{}, err
 	}
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil || gv.Group == "" {
-		return errorAt(objectSchema, "apiVersion", "%q must be a group and a version, like \"example.com/v1\"", apiVersion)
+		return schema.GroupVersionKind{}, errorAt(value, "apiVersion", "%q must be a group and a version, like \"example.com/v1\"", apiVersion)
 	}
-	k.GroupVersionKind = gv.WithKind(kind)
-	return nil
+	return gv.WithKind(kind), nil
 }
 
-func collectNames(k *Kind, _, controller cue.Value) error {
+func collectNames(k *Kind, controller cue.Value) error {
 	var names struct {
 		Plural, Singular       string
 		ShortNames, Categories []string
@@ -103,7 +143,6 @@ func collectNames(k *Kind, _, controller cue.Value) error {
 		return err
 	}
 	k.Names = apiextensionsv1.CustomResourceDefinitionNames{
-		Kind: k.GroupVersionKind.Kind, ListKind: k.GroupVersionKind.Kind + "List",
 		Plural: names.Plural, Singular: names.Singular, ShortNames: names.ShortNames, Categories: names.Categories,
 	}
 	scope, err := constant(controller, cue.ParsePath("scope"))
@@ -112,6 +151,9 @@ func collectNames(k *Kind, _, controller cue.Value) error {
 	}
 	k.Scope = apiextensionsv1.ResourceScope(scope)
 
+	if err := collectPaths(k, controller); err != nil {
+		return err
+	}
 	var columns []struct{ Name, Path, Type string }
 	value = controller.LookupPath(cue.ParsePath("columns"))
 	if err := value.Validate(cue.Concrete(true)); err != nil {
@@ -126,7 +168,30 @@ func collectNames(k *Kind, _, controller cue.Value) error {
 	return nil
 }
 
-func collectPhases(k *Kind, _, controller cue.Value) error {
+// collectPaths reads where the numbers of the scale subresource are, and which fields
+// can be selected by.
+func collectPaths(k *Kind, controller cue.Value) error {
+	if value := controller.LookupPath(cue.ParsePath("scale")); value.Exists() {
+		var scale struct{ Spec, Status, Selector string }
+		if err := value.Decode(&scale); err != nil {
+			return err
+		}
+		k.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: scale.Spec, StatusReplicasPath: scale.Status}
+		if scale.Selector != "" {
+			k.Scale.LabelSelectorPath = &scale.Selector
+		}
+	}
+	var selectable []string
+	if err := controller.LookupPath(cue.ParsePath("selectableFields")).Decode(&selectable); err != nil {
+		return err
+	}
+	for _, path := range selectable {
+		k.SelectableFields = append(k.SelectableFields, apiextensionsv1.SelectableField{JSONPath: path})
+	}
+	return nil
+}
+
+func collectPhases(k *Kind, controller cue.Value) error {
 	if initial := controller.LookupPath(cue.ParsePath("initial")); initial.Exists() {
 		var err error
 		if k.Initial, err = initial.String(); err != nil {
@@ -172,7 +237,7 @@ func collectPhases(k *Kind, _, controller cue.Value) error {
 
 // collectOwned finds the types of the children: those in templates that stand in
 // place whatever the object says, and those that the kind declares in owns.
-func collectOwned(k *Kind, _, controller cue.Value) error {
+func collectOwned(k *Kind, controller cue.Value) error {
 	var owned []schema.GroupVersionKind
 	add := func(value cue.Value) error {
 		apiVersion, err := constant(value, cue.ParsePath("apiVersion"))

@@ -17,22 +17,35 @@ import (
 // Kind is one kind of Kubernetes object and its behaviour. It never changes once
 // loaded and may be used by many goroutines at once.
 type Kind struct {
-	// GroupVersionKind is how manifests name the kind.
-	GroupVersionKind schema.GroupVersionKind
+	// Version is the one that the API server stores and the controller works with.
+	*Version
+	// Versions are all that it serves, the stored one first.
+	Versions []*Version
 	// Names are how the API server names it; ListKind is <Kind>List.
 	Names apiextensionsv1.CustomResourceDefinitionNames
 	// Scope says whether objects of the kind live in namespaces.
 	Scope apiextensionsv1.ResourceScope
 	// Columns are what kubectl prints after the name.
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
-	// Schema is the structural OpenAPI schema of the object's versions.
-	Schema *apiextensionsv1.JSONSchemaProps
+	// Scale says where the numbers are that `kubectl scale` sets and shows; nil means
+	// that it does not work.
+	Scale *apiextensionsv1.CustomResourceSubresourceScale
+	// SelectableFields are those that a field selector may name.
+	SelectableFields []apiextensionsv1.SelectableField
 	// Initial is the phase of an object that has none; it is empty if the kind has no phases.
 	Initial string
 	// Phases are the states of the kind by name.
 	Phases map[string]PhaseFacts
 	// Owns are the types of the children, each once, in a fixed order.
 	Owns []schema.GroupVersionKind
+}
+
+// Version is what objects of a kind look like in one version of its API.
+type Version struct {
+	// GroupVersionKind is how manifests name it.
+	GroupVersionKind schema.GroupVersionKind
+	// Schema is the structural OpenAPI schema.
+	Schema *apiextensionsv1.JSONSchemaProps
 
 	schema    *ir.Schema
 	evaluator *cueEvaluator
@@ -64,12 +77,13 @@ func (k *Kind) Validate(object map[string]any) field.ErrorList {
 
 // Problems is Validate, with the rules that the object breaks.
 func (k *Kind) Problems(object map[string]any) []Problem {
-	if err := checkLimits(object, k.limits()); err != nil {
+	v := k.versionOf(object)
+	if err := checkLimits(object, v.limits()); err != nil {
 		return []Problem{{Error: err}}
 	}
-	problems := ir.Validate(k.schema, ir.Default(k.schema, object))
-	if len(problems) == 0 && k.evaluated {
-		for _, err := range k.evaluator.validate(object) {
+	problems := ir.Validate(v.schema, ir.Default(v.schema, object))
+	if len(problems) == 0 && v.evaluated {
+		for _, err := range v.evaluator.validate(object) {
 			problems = append(problems, Problem{Error: err})
 		}
 	}
@@ -79,12 +93,23 @@ func (k *Kind) Problems(object map[string]any) []Problem {
 	return problems
 }
 
-// ValidateUpdate lists everything that is wrong with an object that is to replace old:
-// what Validate lists, and the immutable fields that differ.
+// versionOf is the version that an object says it is of; one of none is looked at as
+// the stored one, which says what is wrong with it.
+func (k *Kind) versionOf(object map[string]any) *Version {
+	for _, v := range k.Versions {
+		if object["apiVersion"] == v.GroupVersionKind.GroupVersion().String() {
+			return v
+		}
+	}
+	return k.Version
+}
+
+// ValidateUpdate lists everything that is wrong with an object that is to replace old,
+// both of one version: what Validate lists, and the immutable fields that differ.
 func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
 	problems := k.Problems(object)
-	if checkLimits(object, k.limits()) == nil && checkLimits(old, k.limits()) == nil {
-		problems = append(problems, ir.ValidateUpdate(k.schema, ir.Default(k.schema, old), ir.Default(k.schema, object))...)
+	if v := k.versionOf(object); checkLimits(object, v.limits()) == nil && checkLimits(old, v.limits()) == nil {
+		problems = append(problems, ir.ValidateUpdate(v.schema, ir.Default(v.schema, old), ir.Default(v.schema, object))...)
 	}
 	return errorList(problems)
 }
@@ -97,9 +122,9 @@ func errorList(problems []Problem) field.ErrorList {
 	return list
 }
 
-// limits are those that hold for objects of the kind: the CUE evaluator takes less.
-func (k *Kind) limits() limits {
-	if k.evaluated {
+// limits are those that hold for objects of the version: the CUE evaluator takes less.
+func (v *Version) limits() limits {
+	if v.evaluated {
 		return evaluatorLimits
 	}
 	return compiledLimits
@@ -108,28 +133,48 @@ func (k *Kind) limits() limits {
 // Default returns a valid object in which every absent field that has a default is set
 // to it. The object is not changed; the result shares with it what is the same in both.
 func (k *Kind) Default(object map[string]any) (map[string]any, error) {
-	if k.evaluated {
-		return k.evaluator.withDefaults(object)
+	v := k.versionOf(object)
+	if v.evaluated {
+		return v.evaluator.withDefaults(object)
 	}
-	return ir.Default(k.schema, object), nil
+	return ir.Default(v.schema, object), nil
 }
 
-// Sample makes an object of the kind: often a valid one, often one at the edge of what
-// is, and now and then one beyond it.
-func (k *Kind) Sample(random *rand.Rand) map[string]any {
-	object := ir.Sample(k.schema, random)
-	object["apiVersion"], object["kind"] = k.GroupVersionKind.ToAPIVersionAndKind()
+// Sample makes an object of the version: often a valid one, often one at the edge of
+// what is, and now and then one beyond it.
+func (v *Version) Sample(random *rand.Rand) map[string]any {
+	object := ir.Sample(v.schema, random)
+	object["apiVersion"], object["kind"] = v.GroupVersionKind.ToAPIVersionAndKind()
 	return object
 }
 
-// Enforcement says who enforces the rules of the kind's schema, in the order of the
+// Enforcement says who enforces the rules of the version's schema, in the order of the
 // fields.
-func (k *Kind) Enforcement() []ir.Enforcement { return ir.Enforcements(k.schema) }
+func (v *Version) Enforcement() []ir.Enforcement {
+	type place struct {
+		field, says string
+		at          ir.Position
+	}
+	at := make(map[place]int)
+	var all []ir.Enforcement
+	for _, e := range ir.Enforcements(v.schema) {
+		p := place{e.Field, e.Says, e.Position}
+		i, known := at[p]
+		switch {
+		case !known:
+			at[p] = len(all)
+			all = append(all, e)
+		case e.Where < all[i].Where: // time.Time, say, is a rule for the type as well
+			all[i] = e
+		}
+	}
+	return all
+}
 
 // Evaluated lists the fields that are marked @kube(eval).
-func (k *Kind) Evaluated() []string {
+func (v *Version) Evaluated() []string {
 	var fields []string
-	for _, e := range ir.Enforcements(k.schema) {
+	for _, e := range ir.Enforcements(v.schema) {
 		if e.Evaluated {
 			fields = append(fields, e.Field)
 		}

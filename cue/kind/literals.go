@@ -18,31 +18,6 @@ func stringLiteral(e ast.Expr) (string, error) {
 	return "", errorAtNode(e, "must be a string")
 }
 
-func numberLiteral(e ast.Expr) (float64, error) {
-	value, err := literalValue(e)
-	if err != nil {
-		return 0, err
-	}
-	switch n := value.(type) {
-	case int64:
-		return float64(n), nil
-	case float64:
-		return n, nil
-	}
-	return 0, errorAtNode(e, "must be a number")
-}
-
-func intLiteral(e ast.Expr) (int64, error) {
-	value, err := literalValue(e)
-	if err != nil {
-		return 0, err
-	}
-	if n, ok := value.(int64); ok {
-		return n, nil
-	}
-	return 0, errorAtNode(e, "must be an integer")
-}
-
 // literalValue is the value of a literal scalar, or of an empty list or struct.
 func literalValue(expr ast.Expr) (any, error) {
 	switch e := expr.(type) {
@@ -90,21 +65,4 @@ func literalValue(expr ast.Expr) (any, error) {
 		}
 	}
 	return nil, errorAtNode(expr, "the CRD can carry only a literal value here")
-}
-
-// jsonType names the OpenAPI type of a plain Go value.
-func jsonType(value any) string {
-	switch value.(type) {
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case int64:
-		return "integer"
-	case float64:
-		return "number"
-	case []any:
-		return "array"
-	}
-	return "object"
 }

@@ -66,7 +66,7 @@ func (o *crdOracle) admit(object map[string]any) (map[string]any, field.ErrorLis
 // an object; it is nil if they agree.
 func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 	problems := k.Problems(object)
-	if err := evaluatorDisagrees(k, problems, object); err != nil {
+	if err := k.evaluatorDisagrees(problems, object); err != nil {
 		return err
 	}
 	stored, refused := crd.admit(object)
@@ -77,7 +77,7 @@ func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 	if len(refused) == 0 && !slices.ContainsFunc(problems, Problem.IsNull) {
 		for _, p := range problems {
 			if p.Where() >= ir.CRDSchema {
-				return fmt.Errorf("the CRD should refuse it too: %v (%s)", p.Error, p.Rule.Text)
+				return fmt.Errorf("the CRD should refuse it too: %w (%s)", p.Error, p.Rule.Text)
 			}
 		}
 	}
@@ -92,41 +92,7 @@ func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if text(ours) != text(again) {
-		return fmt.Errorf("the CRD's defaults differ:\n  ours %s\n  CRD  %s", text(ours), text(again))
-	}
-	return nil
-}
-
-// evaluatorDisagrees compares verdict and defaults with CUE's evaluator, which knows
-// nothing of attributes.
-func evaluatorDisagrees(k *Kind, problems []Problem, object map[string]any) error {
-	refused := k.evaluator.validate(object)
-	var ours []Problem
-	for _, p := range problems {
-		switch {
-		case p.Rule == nil || !p.Rule.NotInCUE:
-			ours = append(ours, p)
-		case p.Type == field.ErrorTypeTypeInvalid:
-			return nil // whatever CUE makes of a list where a struct has to be
-		}
-	}
-	switch {
-	case len(refused) > 0 && len(ours) == 0:
-		return fmt.Errorf("only the CUE evaluator refuses it: %v", refused)
-	case len(refused) == 0 && len(ours) > 0:
-		return fmt.Errorf("only the compiled form refuses it: %v", ours[0].Error)
-	case len(problems) > 0:
-		return nil
-	}
-	expected, err := k.evaluator.withDefaults(object)
-	if err != nil {
-		return err
-	}
-	if actual := ir.Default(k.schema, object); text(expected) != text(actual) {
-		return fmt.Errorf("the defaults differ:\n  CUE      %s\n  compiled %s", text(expected), text(actual))
-	}
-	return nil
+	return sameJSON("the CRD's defaults differ", ours, again)
 }
 
 func text(object map[string]any) string {

@@ -10,8 +10,8 @@ import (
 
 // checkStatusSchema holds what the behaviour writes into the status against what the
 // schema lets the status say: the API server drops the rest without a word.
-func checkStatusSchema(k *Kind, controller cue.Value) error {
-	status := k.Schema.Properties["status"]
+func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
+	status := v.Schema.Properties["status"]
 	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
 		if slices.Contains(engineStatus, name) {
 			return errorAt(value, "status", "%q is the engine's", name)

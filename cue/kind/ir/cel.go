@@ -1,17 +1,10 @@
 package ir
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
-
-func addRule(p *props, rule, message string) {
-	p.XValidations = append(p.XValidations, apiextensionsv1.ValidationRule{Rule: rule, Message: message})
-}
 
 // celString is a text as a CEL literal. CEL's escapes are those of Go for what regular
 // expressions and enums are made of.
@@ -36,9 +29,10 @@ func (e *emitter) relations(s *Schema) {
 			continue
 		}
 		guards := c.guards()
-		addRule(structs[at].props, fmt.Sprintf("!(%s) || %s", presence(own), strings.Join(append(others(guards, presence(own)), own+" "+r.Op+" "+value), " && ")),
-			strings.TrimPrefix(own, "self.")+" must satisfy "+r.Text)
-		r.Where = CRDRule
+		holds := strings.Join(append(others(guards, presence(own)), own+" "+r.Op+" "+value), " && ")
+		if e.addRule(structs[at].path, structs[at].props, "!("+presence(own)+") || "+holds, strings.TrimPrefix(own, "self.")+" must satisfy "+r.Text) {
+			r.Where = CRDRule
+		}
 	}
 }
 

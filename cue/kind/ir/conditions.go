@@ -1,10 +1,6 @@
 package ir
 
-import (
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/sets"
-)
+import "strings"
 
 // conditions carries what ifs add to a struct: their fields become fields that may
 // always be there, and CEL rules say when they have to and when they must not.
@@ -68,8 +64,7 @@ func declarations(s *StructSchema, name string) int {
 // conditionRules says in CEL which fields a condition demands, and that it alone
 // allows those that nothing else names.
 func (e *emitter) conditionRules(s *StructSchema, c Condition, when string, w celWriter) {
-	demanded := sets.New[string]()
-	target := e.structs[w.at].props
+	target := e.structs[w.at]
 	for _, f := range c.Then.Fields {
 		own, ok := w.reference(0, []string{f.Name})
 		if !ok {
@@ -78,16 +73,16 @@ func (e *emitter) conditionRules(s *StructSchema, c Condition, when string, w ce
 		there := presence(own)
 		_, defaulted := staticDefault(f.Schema)
 		if f.Presence == Required || f.Presence == Regular && !defaulted {
+			rule := "!" + when + " || " + there
 			if outer := strings.TrimSuffix(strings.TrimSuffix(there, "has("+own+")"), " && "); outer != "" {
-				addRule(target, "!("+outer+") || !"+when+" || ("+there+")", f.Name+" is required if "+c.Text)
-			} else {
-				addRule(target, "!"+when+" || "+there, f.Name+" is required if "+c.Text)
+				rule = "!(" + outer + ") || !" + when + " || (" + there + ")"
 			}
-			demanded.Insert(f.Name)
-			f.Rule.Where = CRDRule
+			if e.addRule(target.path, target.props, rule, f.Name+" is required if "+c.Text) {
+				f.Rule.Where = CRDRule
+			}
 		}
 		if s.Field(f.Name) == nil && declarations(s, f.Name) == 1 && len(s.Labels) == 0 && len(s.Groups) > 0 {
-			addRule(target, when+" || !("+there+")", f.Name+" is allowed only if "+c.Text)
+			e.addRule(target.path, target.props, when+" || !("+there+")", f.Name+" is allowed only if "+c.Text)
 		}
 	}
 }

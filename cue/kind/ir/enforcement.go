@@ -1,9 +1,6 @@
 package ir
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Enforcement says who enforces one rule.
 type Enforcement struct {
@@ -11,6 +8,8 @@ type Enforcement struct {
 	// names are {*}.
 	Field string
 	*Rule
+	// Says is the rule in words: its text, or the default of a field that is always there.
+	Says string
 	// Evaluated tells that the CUE evaluator checks the field.
 	Evaluated bool
 }
@@ -29,7 +28,7 @@ type lister struct {
 
 func (l *lister) add(field string, r *Rule) {
 	if r != nil && !slices.ContainsFunc(l.found, func(e Enforcement) bool { return e.Field == field && e.Rule == r }) {
-		l.found = append(l.found, Enforcement{Field: field, Rule: r})
+		l.found = append(l.found, Enforcement{Field: field, Rule: r, Says: r.Text})
 	}
 }
 
@@ -40,7 +39,7 @@ func (l *lister) schema(path string, s *Schema) {
 		}
 	}
 	if s.Eval != nil {
-		l.found = append(l.found, Enforcement{Field: path, Rule: s.Eval, Evaluated: true})
+		l.found = append(l.found, Enforcement{Field: path, Rule: s.Eval, Says: s.Eval.Text, Evaluated: true})
 	}
 	for _, a := range s.Alternatives {
 		l.schema(path, a.Schema)
@@ -55,8 +54,12 @@ func (l *lister) schema(path string, s *Schema) {
 
 func (l *lister) structure(path string, s *StructSchema) {
 	for _, f := range s.Fields {
-		name := strings.TrimPrefix(path+"."+f.Name, ".")
-		if f.Presence != Optional {
+		name := joined(path, f.Name)
+		switch value, ok := staticDefault(f.Schema); {
+		case f.Presence == Optional:
+		case f.Presence == Regular && ok:
+			l.found = append(l.found, Enforcement{Field: name, Rule: f.Rule, Says: "default " + string(rawJSON(value).Raw)})
+		default:
 			l.add(name, f.Rule)
 		}
 		l.schema(name, f.Schema)
@@ -73,10 +76,13 @@ func (l *lister) structure(path string, s *StructSchema) {
 	}
 }
 
-// Unenforced notes that the CRD does not enforce what is said of a field.
-func Unenforced(f *Field) {
-	f.Rule.Where = Admission
-	for _, e := range Enforcements(f.Schema) {
-		e.Where = Admission
+// LeaveToAPIServer notes that a CRD cannot carry what is said of a field. For some
+// rules, those at the positions that own tells, the API server has its own.
+func LeaveToAPIServer(f *Field, own func(Position) bool) {
+	rules := append(Enforcements(f.Schema), Enforcement{Rule: f.Rule})
+	for _, e := range rules {
+		if e.Where = Admission; own(e.Position) {
+			e.Where = APIServer
+		}
 	}
 }

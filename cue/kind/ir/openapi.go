@@ -8,6 +8,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 type (
@@ -16,16 +18,40 @@ type (
 	jsonValue = apiextensionsv1.JSON
 )
 
+// CRD is a schema as a CRD carries it.
+type CRD struct {
+	// Schema is structural: it says the type of everything that it says anything of.
+	Schema *apiextensionsv1.JSONSchemaProps
+	// Rules are the CEL rules in it.
+	Rules []CELRule
+}
+
+// CELRule is a CEL rule in a CRD's schema.
+type CELRule struct {
+	// Path is its place within the schema, as errors of the API server name it.
+	Path string
+	// ID tells it from all others, also in a schema that has fewer rules.
+	ID string
+}
+
 // OpenAPI makes the structural schema with which the API server enforces as much of a
 // schema as it can, and notes at each rule who enforces it. It never demands more than
-// the schema does.
-func OpenAPI(s *Schema) *apiextensionsv1.JSONSchemaProps {
-	e := emitter{slot: slot{correlatable: true}}
-	return e.schema(s)
+// the schema does. The CEL rules whose IDs are in without are left out, since the API
+// server takes no rule that could cost it too much.
+func OpenAPI(s *Schema, without sets.Set[string]) *CRD {
+	for _, e := range Enforcements(s) {
+		e.Where = Admission
+	}
+	crd := &CRD{}
+	e := emitter{CRD: crd, without: without, slot: slot{correlatable: true}}
+	crd.Schema = e.schema(s)
+	return crd
 }
 
 // emitter makes one OpenAPI schema: that of the value in slot, within structs.
 type emitter struct {
+	*CRD
+	without sets.Set[string]
 	structs []frame // outermost first
 	slot    slot
 }
@@ -39,6 +65,8 @@ type frame struct {
 
 // slot is the place of a value.
 type slot struct {
+	// path is its place in the OpenAPI schema.
+	path *field.Path
 	// name is the field of the innermost struct that the value is in; it is empty if
 	// that is no plain way: through a list, a map or a disjunction, or not to be written
 	// in CEL.
@@ -48,14 +76,32 @@ type slot struct {
 }
 
 // in is an emitter for another place within the same structs.
-func (e *emitter) in(s slot) *emitter { return &emitter{structs: e.structs, slot: s} }
+func (e *emitter) in(s slot) *emitter {
+	return &emitter{CRD: e.CRD, without: e.without, structs: e.structs, slot: s}
+}
+
+// innermost is the struct that fields are made for.
+func (e *emitter) innermost() frame { return e.structs[len(e.structs)-1] }
 
 // below is the emitter for the value of a field of the innermost struct.
 func (e *emitter) below(name string) *emitter {
+	path := e.innermost().path.Child("properties").Key(name)
 	if !isIdentifier(name) {
 		name = ""
 	}
-	return e.in(slot{name, e.structs[len(e.structs)-1].correlatable})
+	return e.in(slot{path, name, e.innermost().correlatable})
+}
+
+// addRule adds a CEL rule to the schema at a path; it is false if the rule is to be left
+// out.
+func (e *emitter) addRule(path *field.Path, p *props, rule, message string) bool {
+	id := path.String() + " " + rule
+	if e.without.Has(id) {
+		return false
+	}
+	e.Rules = append(e.Rules, CELRule{Path: path.Child("x-kubernetes-validations").Index(len(p.XValidations)).String(), ID: id})
+	p.XValidations = append(p.XValidations, apiextensionsv1.ValidationRule{Rule: rule, Message: message})
+	return true
 }
 
 // schema makes the OpenAPI schema of one value.
@@ -74,6 +120,10 @@ func (e *emitter) schema(s *Schema) *props {
 	}
 	p.Description = s.Doc
 	e.attributes(s, p)
+	if p.Format != "" && p.Type == "string" && s.TypeRule != nil {
+		// The API server lets an empty list pass as a string that has a format.
+		s.TypeRule.Where = min(s.TypeRule.Where, CRDPartly)
+	}
 	return p
 }
 
@@ -277,8 +327,9 @@ func (e *emitter) attributes(s *Schema, p *props) {
 		p.XPreserveUnknownFields = new(true)
 	}
 	if s.Immutable != nil && e.slot.correlatable {
-		addRule(p, "self == oldSelf", "field is immutable")
-		s.Immutable.Where = CRDRule
+		if e.addRule(e.slot.path, p, "self == oldSelf", "field is immutable") {
+			s.Immutable.Where = CRDRule
+		}
 	}
 }
 
@@ -287,7 +338,7 @@ func (e *emitter) list(s *Schema, p *props) {
 	if s.Items != nil {
 		items = s.Items
 	}
-	inner := e.in(slot{correlatable: e.slot.correlatable && s.ListType == "map"})
+	inner := e.in(slot{path: e.slot.path.Child("items"), correlatable: e.slot.correlatable && s.ListType == "map"})
 	p.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: inner.schema(items)}
 	if s.Unique == nil || s.ListType != "" {
 		return
@@ -297,8 +348,9 @@ func (e *emitter) list(s *Schema, p *props) {
 		p.XListType = new("set")
 		s.Unique.Where = CRDSchema
 	case s.Size.Max != nil:
-		addRule(p, "self.all(x, self.exists_one(y, x == y))", "items must be unique")
-		s.Unique.Where = CRDRule
+		if e.addRule(e.slot.path, p, "self.all(x, self.exists_one(y, x == y))", "items must be unique") {
+			s.Unique.Where = CRDRule
+		}
 	}
 }
 
@@ -309,7 +361,8 @@ func (e *emitter) object(s *Schema, p *props) {
 		p.XPreserveUnknownFields = new(true)
 		return
 	}
-	inner := &emitter{structs: append(slices.Clone(e.structs), frame{e.slot, fields, p})}
+	inner := e.in(slot{})
+	inner.structs = append(slices.Clone(e.structs), frame{e.slot, fields, p})
 	inner.labels(fields, p)
 	if len(fields.Fields) > 0 || len(fields.Conditions) > 0 {
 		p.Properties = make(map[string]props)
@@ -336,8 +389,8 @@ func (e *emitter) field(f *Field, p *props) {
 		}
 		f.Rule.Where = CRDSchema
 	case Optional:
-		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.structs[len(e.structs)-1].correlatable {
-			addRule(p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")
+		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.innermost().correlatable {
+			e.addRule(e.innermost().path, p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")
 		}
 	}
 	p.Properties[f.Name] = *property
@@ -368,7 +421,7 @@ func (e *emitter) labels(s *StructSchema, p *props) {
 		p.XPreserveUnknownFields = new(true)
 	default:
 		label := s.Labels[0]
-		values := e.in(slot{}).schema(label.Schema)
+		values := e.in(slot{path: e.innermost().path.Child("additionalProperties")}).schema(label.Schema)
 		p.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: values}
 		if label.Regexp == nil {
 			label.Rule.Where = CRDSchema
@@ -377,8 +430,9 @@ func (e *emitter) labels(s *StructSchema, p *props) {
 			if label.Negated {
 				negation = "!"
 			}
-			addRule(p, "self.all(k, "+negation+"k.matches("+celString(label.Regexp.String())+"))", "names must satisfy "+label.Rule.Text)
-			label.Rule.Where = CRDRule
+			if e.addRule(e.innermost().path, p, "self.all(k, "+negation+"k.matches("+celString(label.Regexp.String())+"))", "names must satisfy "+label.Rule.Text) {
+				label.Rule.Where = CRDRule
+			}
 		}
 	}
 }
@@ -413,7 +467,7 @@ func (e *emitter) common(alternatives []Alternative) *props {
 	var all []*props
 	for _, a := range alternatives {
 		types |= e.typesOf(a.Schema)
-		p := e.in(slot{}).schema(a.Schema)
+		p := e.in(slot{path: e.slot.path}).schema(a.Schema)
 		withdraw(a.Schema, make(map[*Schema]bool))
 		all = append(all, p)
 	}

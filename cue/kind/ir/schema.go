@@ -80,6 +80,8 @@ type Where int
 // can enforce as well, through the CRD's schema or a CEL expression in it.
 const (
 	Admission Where = iota
+	// APIServer is a rule for metadata, say, for which the API server has one of its own.
+	APIServer
 	// CRDPartly is a rule of which the CRD's schema carries a part.
 	CRDPartly
 	CRDSchema
@@ -87,7 +89,7 @@ const (
 )
 
 func (w Where) String() string {
-	return [...]string{"admission and controller", "CRD schema in part", "CRD schema", "CRD CEL rule"}[w]
+	return [...]string{"admission and controller", "API server's own rules", "CRD schema in part", "CRD schema", "CRD CEL rule"}[w]
 }
 
 // Rule is one thing that a schema demands.

@@ -93,6 +93,7 @@ func Close(s *Schema, id int) *Schema {
 		return s
 	}
 	closed := *s
+	closed.prepared = false
 	if s.Items != nil {
 		closed.Items = Close(s.Items, id)
 	}
@@ -108,6 +109,7 @@ func Close(s *Schema, id int) *Schema {
 
 func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
 	closed := *s
+	closed.index, closed.variants = nil, nil
 	closed.Groups = slices.Clone(s.Groups)
 	if !open {
 		closed.Groups = append(closed.Groups, Group{ID: id, Labels: s.Labels})

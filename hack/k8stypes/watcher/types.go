@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Watcher runs a container beside a configuration.
+// Watcher is the template of a sidecar, and the configuration that goes with it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -25,27 +25,27 @@ type Watcher struct {
 	Status Status `json:"status,omitempty"`
 }
 
-// Spec is what is to run, and with which configuration.
+// Spec of a Watcher.
 type Spec struct {
-	// container is what runs.
+	// container is the sidecar.
 	Container corev1.Container `json:"container"`
-	// volume is mounted by the container.
+	// volume is a volume that the sidecar mounts.
 	// +optional
 	Volume *corev1.Volume `json:"volume,omitempty"`
-	// configData is the text of the configuration.
+	// configData is the data of the ConfigMap that the sidecar gets.
 	// +optional
 	ConfigData map[string]string `json:"configData,omitempty"`
-	// configBinaryData is the part of the configuration that is not text.
+	// configBinaryData is the binary data of that ConfigMap, in base64.
 	// +optional
 	ConfigBinaryData map[string][]byte `json:"configBinaryData,omitempty"`
-	// imagePullSecrets is the secret that the image is pulled with.
+	// imagePullSecrets is the secret that the sidecar's image is pulled with.
 	// +optional
 	ImagePullSecrets *corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 }
 
-// Status is what became of it.
+// Status of a Watcher.
 type Status struct {
-	// configMapName is the name of the ConfigMap that holds the configuration.
+	// configMapName is the name of the ConfigMap.
 	// +optional
 	ConfigMapName string `json:"configMapName,omitempty"`
 }

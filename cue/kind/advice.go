@@ -1,0 +1,34 @@
+package kind
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+// Advice is something that the author of a kind should know and that is no error.
+type Advice struct {
+	// Field is what it is about, and Position where that stands in CUE.
+	Field    string
+	Position ir.Position
+	Text     string
+}
+
+// Advice lists the fields that the CUE evaluator has to check, and those that can grow
+// without limit, the library's own aside.
+func (v *Version) Advice() []Advice {
+	var all []Advice
+	for _, e := range v.Enforcement() {
+		if e.Evaluated {
+			all = append(all, Advice{e.Field, e.Position, fmt.Sprintf(
+				"is checked by the CUE evaluator, so that objects of the kind may have %d values at most", evaluatorLimits.values)})
+		}
+	}
+	for _, u := range ir.Unboundeds(v.schema) {
+		if !isLibrary(u.Position.File) && !strings.HasPrefix(u.Field, "metadata") {
+			all = append(all, Advice{u.Field, u.Position, "has no " + u.Missing + ": it can grow until the object is too large, and the API server takes few CEL rules for it"})
+		}
+	}
+	return all
+}

@@ -1,0 +1,127 @@
+package kind
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+// Definition is the CustomResourceDefinition of the kind.
+func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: k.Names.Plural + "." + k.GroupVersionKind.Group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: k.GroupVersionKind.Group,
+			Names: k.Names,
+			Scope: k.Scope,
+		},
+	}
+	for _, v := range k.Versions {
+		definition.Spec.Versions = append(definition.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name:                     v.GroupVersionKind.Version,
+			Served:                   true,
+			Storage:                  v.GroupVersionKind == k.GroupVersionKind,
+			Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: v.Schema},
+			Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}, Scale: k.Scale},
+			AdditionalPrinterColumns: k.Columns,
+			SelectableFields:         k.selectableIn(v),
+		})
+	}
+	return definition
+}
+
+// selectableIn lists the selectable fields of a version: older versions may lack some.
+func (k *Kind) selectableIn(v *Version) []apiextensionsv1.SelectableField {
+	if v.GroupVersionKind == k.GroupVersionKind {
+		return k.SelectableFields
+	}
+	return slices.DeleteFunc(slices.Clone(k.SelectableFields), func(f apiextensionsv1.SelectableField) bool {
+		at := *v.Schema
+		for name := range strings.SplitSeq(strings.TrimPrefix(f.JSONPath, "."), ".") {
+			at = at.Properties[name]
+		}
+		return at.Type == ""
+	})
+}
+
+// collectOpenAPI makes the OpenAPI schema of a version. The API server estimates what
+// each CEL rule could cost and takes none that could cost too much: those are left to
+// admission and the controller.
+func (k *Kind) collectOpenAPI(v *Version) error {
+	without := sets.New[string]()
+	for {
+		crd := ir.OpenAPI(v.schema, without)
+		v.setOpenAPI(crd.Schema)
+		refused := refusals(k.definitionOf(v))
+		if len(refused) == 0 {
+			return nil
+		}
+		dropped := without.Len()
+		for _, err := range refused {
+			if i := slices.IndexFunc(crd.Rules, func(r ir.CELRule) bool { return strings.HasSuffix(err.Field, "."+r.Path+".rule") }); i >= 0 && isTooCostly(err) {
+				without.Insert(crd.Rules[i].ID)
+			}
+		}
+		if without.Len() == dropped {
+			return refused.ToAggregate()
+		}
+	}
+}
+
+// definitionOf is the definition with one version alone.
+func (k *Kind) definitionOf(v *Version) *apiextensionsv1.CustomResourceDefinition {
+	alone := *k
+	alone.Versions = []*Version{v}
+	definition := alone.Definition()
+	definition.Spec.Versions[0].Storage = true
+	return definition
+}
+
+// isTooCostly tells a refusal for cost from others, by the words that the library has
+// for it.
+func isTooCostly(err *field.Error) bool {
+	return err.Type == field.ErrorTypeForbidden && (strings.Contains(err.Detail, "exceeds budget") || strings.Contains(err.Detail, "exceeding cost limit"))
+}
+
+// refusals is what the API server would say of a definition, as far as its library can
+// without asking it.
+func refusals(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(definition)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&definition.Spec)
+	for _, v := range definition.Spec.Versions {
+		if v.Storage {
+			definition.Status.StoredVersions = []string{v.Name}
+		}
+	}
+	var internal apiextensions.CustomResourceDefinition
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(definition, &internal, nil); err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	return validation.ValidateCustomResourceDefinition(context.Background(), &internal)
+}
+
+// setOpenAPI takes over a schema but for what the API server has its own schema for.
+func (v *Version) setOpenAPI(schema *apiextensionsv1.JSONSchemaProps) {
+	for name, property := range map[string]schemaProps{
+		"apiVersion": {Type: "string", Description: "apiVersion is the group and version of the object's schema."},
+		"kind":       {Type: "string", Description: "kind is the name of the object's schema."},
+		"metadata":   {Type: "object"},
+	} {
+		schema.Properties[name] = property
+		ir.LeaveToAPIServer(v.schema.Struct.Field(name), func(at ir.Position) bool { return name != "metadata" || isLibrary(at.File) })
+	}
+	schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool {
+		return name == "apiVersion" || name == "kind" || name == "metadata"
+	})
+	v.Schema = schema
+}

@@ -1,0 +1,72 @@
+package kind
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+// selfCheckSamples is how many objects a version is tried with when it is loaded. The
+// evaluator takes 2 ms for one of the largest kinds.
+const selfCheckSamples = 8
+
+// selfCheck compares the compiled form of a version with the CUE evaluator on a handful
+// of objects, so that a construct that they understand differently shows when the kind
+// is loaded and not in what it does to objects.
+func (v *Version) selfCheck() error {
+	for seed := range uint64(selfCheckSamples) {
+		object := v.Sample(rand.New(rand.NewPCG(seed, 0)))
+		if checkLimits(object, evaluatorLimits) != nil {
+			continue
+		}
+		if err := v.evaluatorDisagrees(ir.Validate(v.schema, ir.Default(v.schema, object)), object); err != nil {
+			text, errText := json.Marshal(object)
+			return errors.Join(errText, fmt.Errorf("the compiled schema and the CUE evaluator differ, which is a fault of Fescue: %w; the object is %s", err, text))
+		}
+	}
+	return nil
+}
+
+// evaluatorDisagrees compares the problems of an object, and its defaults if it has
+// none, with what the CUE evaluator makes of it, which knows nothing of attributes.
+func (v *Version) evaluatorDisagrees(problems []Problem, object map[string]any) error {
+	refused := v.evaluator.validate(object)
+	var ours []Problem
+	for _, p := range problems {
+		switch {
+		case p.Rule == nil || !p.Rule.NotInCUE:
+			ours = append(ours, p)
+		case p.Type == field.ErrorTypeTypeInvalid:
+			return nil // whatever CUE makes of a list where a struct has to be
+		}
+	}
+	switch {
+	case len(refused) > 0 && len(ours) == 0 && !v.evaluated:
+		return fmt.Errorf("only the CUE evaluator refuses it: %w", refused.ToAggregate())
+	case len(refused) == 0 && len(ours) > 0:
+		return fmt.Errorf("only the compiled form refuses it: %w", ours[0].Error)
+	case len(problems) > 0 || len(refused) > 0:
+		return nil
+	}
+	expected, err := v.evaluator.withDefaults(object)
+	if err != nil {
+		return err
+	}
+	return sameJSON("the defaults differ", expected, ir.Default(v.schema, object))
+}
+
+// sameJSON compares two objects by their JSON, where 1 and 1.0 are the same.
+func sameJSON(what string, a, b map[string]any) error {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	if err := errors.Join(errX, errY); err != nil || bytes.Equal(x, y) {
+		return err
+	}
+	return fmt.Errorf("%s: %s and %s", what, x, y)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// maxObject is how large an object the API server stores: etcd's default limit for a
+// request, --max-request-bytes.
+const maxObject = 1536 << 10
+
+// explain prints for each rule of each kind who enforces it, and how large the CRD is.
+func explain(w io.Writer, kinds []*kind.Kind) error {
+	for _, k := range kinds {
+		if err := explainSize(w, k); err != nil {
+			return err
+		}
+		for _, v := range k.Versions {
+			if err := explainRules(w, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func explainSize(w io.Writer, k *kind.Kind) error {
+	full, err := crds.Size(k, false)
+	if err != nil {
+		return err
+	}
+	bare, err := crds.Size(k, true)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s: %d KiB as JSON, %d KiB without descriptions; the API server stores %d KiB\n",
+		k.Definition().Name, full>>10, bare>>10, maxObject>>10)
+	return err
+}
+
+func explainRules(w io.Writer, v *kind.Version) error {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	write := func(columns ...any) {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", columns...) // Flush reports it
+	}
+	_, _ = fmt.Fprintf(table, "\n%s\n", v.GroupVersionKind.GroupVersion())
+	write("FIELD", "RULE", "ENFORCED BY", "SOURCE")
+	for _, e := range v.Enforcement() {
+		by := e.Where.String()
+		if e.Evaluated {
+			by = "admission and controller, by the CUE evaluator"
+		}
+		write(e.Field, shortened(e.Says), by, e.Position)
+	}
+	write("", "no unknown fields", "admission and controller; the API server drops them", "")
+	_, _ = fmt.Fprintln(table)
+	return table.Flush()
+}
+
+// maxRule is how much of a rule a line shows, so that the table stays readable.
+const maxRule = 60
+
+func shortened(text string) string {
+	if all := []rune(text); len(all) > maxRule {
+		return string(all[:maxRule-1]) + "…"
+	}
+	return text
+}
