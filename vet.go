@@ -258,6 +258,9 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 	if len(errs) > 0 {
 		return fieldFindings(object, errs)
 	}
+	if gvk == (schema.GroupVersionKind{Version: "v1", Kind: "List"}) { // one that can be read is its items
+		return fieldFindings(object, brokenItems(object.Content))
+	}
 	k, known := v.kinds[gvk]
 	switch {
 	case known:
@@ -267,6 +270,15 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 		return nil
 	}
 	return []finding{v.unknownKind(object, gvk)}
+}
+
+// brokenItems says why an object that calls itself a list is none.
+func brokenItems(content map[string]any) field.ErrorList {
+	path := field.NewPath("items")
+	if value, ok := content["items"]; ok {
+		return field.ErrorList{field.TypeInvalid(path, value, "must be a list")}
+	}
+	return field.ErrorList{field.Required(path, "a List has its objects there")}
 }
 
 // typeOf reads the apiVersion and kind of an object.

@@ -50,10 +50,11 @@ type compiler struct {
 	following map[definition]*ir.Schema // those being read, to notice one that contains itself
 	read      []*ir.Schema              // definitions, for references to them from within
 	groups    int                       // definitions that were closed
+	reading   map[ast.Node]bool         // what references are being read, to notice one to itself
 }
 
 func newCompiler() *compiler {
-	return &compiler{following: make(map[definition]*ir.Schema), topLevel: make(map[*build.Instance]map[string][]*ast.Field)}
+	return &compiler{following: make(map[definition]*ir.Schema), topLevel: make(map[*build.Instance]map[string][]*ast.Field), reading: make(map[ast.Node]bool)}
 }
 
 // definition is a definition of a package.
@@ -239,17 +240,30 @@ func (s scope) identifier(e *ast.Ident) (*ir.Schema, error) {
 		}
 		return nil, errorAtNode(e, "reference %q not found", e.Name)
 	case *ast.LetClause:
-		return s.expression(target.Expr)
+		return s.once(e, func() (*ir.Schema, error) { return s.expression(target.Expr) })
 	case ast.Expr:
 		if _, ok := e.Scope.(*ast.File); ok {
 			return s.reference(e, e.Name)
 		}
-		if strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_") {
-			return s.expression(target)
-		}
-		return s.sibling(e, target)
+		return s.once(e, func() (*ir.Schema, error) {
+			if strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_") {
+				return s.expression(target)
+			}
+			return s.sibling(e, target)
+		})
 	}
 	return nil, s.unsupported(e, "a reference to "+e.Name)
+}
+
+// once reads what an identifier refers to, and refuses one that refers to itself: CUE takes
+// it for anything at all.
+func (s scope) once(e *ast.Ident, read func() (*ir.Schema, error)) (*ir.Schema, error) {
+	if s.reading[e.Node] {
+		return nil, errorAtNode(e, "%s refers to itself: a field hides a type or a package of the same name", e.Name)
+	}
+	s.reading[e.Node] = true
+	defer delete(s.reading, e.Node)
+	return read()
 }
 
 // sibling reads a reference to a field of the object: the two have to be equal.
@@ -264,6 +278,9 @@ func (s scope) sibling(e *ast.Ident, target ast.Expr) (*ir.Schema, error) {
 	}
 	if schema.Types&(ir.List|ir.Struct) != 0 || len(schema.Alternatives) > 0 || schema.Reference != nil {
 		return nil, s.unsupported(e, "a reference to "+e.Name+", which is no scalar,")
+	}
+	if schema.Default != nil { // an absent field would then be any of its alternatives
+		return nil, s.unsupported(e, "a reference to "+e.Name+", which has a default,")
 	}
 	return &ir.Schema{
 		Position: positionOf(e), Types: schema.Types, TypeRule: ruleAt(e),

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -46,12 +47,31 @@ func (k *Kind) selectableIn(v *Version) []apiextensionsv1.SelectableField {
 		return k.SelectableFields
 	}
 	return slices.DeleteFunc(slices.Clone(k.SelectableFields), func(f apiextensionsv1.SelectableField) bool {
-		at := *v.Schema
-		for name := range strings.SplitSeq(strings.TrimPrefix(f.JSONPath, "."), ".") {
-			at = at.Properties[name]
-		}
-		return at.Type == ""
+		return v.property(f.JSONPath).Type == ""
 	})
+}
+
+// property is the schema of the field at a JSONPath like ".spec.count".
+func (v *Version) property(path string) schemaProps {
+	at := *v.Schema
+	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+		at = at.Properties[name]
+	}
+	return at
+}
+
+// checkScale refuses a scale subresource whose numbers could be negative: the API server
+// takes none that are.
+func (k *Kind) checkScale(v *Version) error {
+	if k.Scale == nil {
+		return nil
+	}
+	for _, path := range []string{k.Scale.SpecReplicasPath, k.Scale.StatusReplicasPath} {
+		if p := v.property(path); p.Type != "integer" || p.Minimum == nil || *p.Minimum < 0 {
+			return fmt.Errorf("scale: %s of %s must be an integer of at least 0: int32 & >=0", path, v.GroupVersionKind.Version)
+		}
+	}
+	return nil
 }
 
 // collectOpenAPI makes the OpenAPI schema of a version. The API server estimates what

@@ -60,6 +60,9 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contr
 		if err := checkStatusSchema(k, v, controller); err != nil {
 			return nil, err
 		}
+		if err := k.checkScale(v); err != nil {
+			return nil, err
+		}
 		if err := v.selfCheck(); err != nil {
 			return nil, err
 		}

@@ -48,6 +48,8 @@ func literalValue(expr ast.Expr) (any, error) {
 		}
 	case *ast.BasicLit:
 		switch e.Kind {
+		case token.NULL:
+			return nil, nil
 		case token.TRUE, token.FALSE:
 			return e.Kind == token.TRUE, nil
 		case token.STRING:

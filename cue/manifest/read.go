@@ -165,7 +165,7 @@ func (r *reader) add(d *document, value any, node *yaml.Node) {
 func listItems(content map[string]any) (items []any, isList bool) {
 	items, isList = content["items"].([]any)
 	kind, _ := content["kind"].(string)
-	if kind == "List" && content["apiVersion"] == "v1" && content["items"] == nil {
+	if value, ok := content["items"]; kind == "List" && content["apiVersion"] == "v1" && ok && value == nil {
 		return nil, true
 	}
 	return items, isList && strings.HasSuffix(kind, "List")

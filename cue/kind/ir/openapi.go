@@ -131,6 +131,9 @@ func (e *emitter) schema(s *Schema) *props {
 func (e *emitter) typed(s *Schema) *props {
 	p := &props{}
 	where := setType(s, p)
+	if s.Format == "byte" {
+		where = min(where, CRDPartly) // the API server takes an empty list for a string of this format
+	}
 	if s.TypeRule != nil {
 		s.TypeRule.Where = where
 	}
@@ -185,10 +188,16 @@ func values(s *Schema, p *props) {
 	}
 	if s.Enum != nil && coversTypes(s.Enum, s.Types) {
 		p.Enum = enumOf(s.Enum.Values)
-		s.Enum.Where = CRDSchema
+		if s.Enum.Where = CRDSchema; s.Types&Float != 0 {
+			s.Enum.Where = CRDPartly // for the API server, 2.5 is the integer 2 in an enum
+		}
 	}
 	for _, not := range s.Not {
-		also(p, props{Not: &props{Enum: enumOf([]any{not.Value})}})
+		refused := &props{Enum: enumOf([]any{not.Value})}
+		if n, ok := not.Value.(int64); ok && s.Types&Float != 0 { // not an enum, in which 2 is also 2.5
+			refused = &props{Minimum: new(float64(n)), Maximum: new(float64(n))}
+		}
+		also(p, props{Not: refused})
 		not.Where = CRDSchema
 	}
 	if s.Min != nil {
@@ -248,11 +257,19 @@ func float(value any) float64 {
 // fraction is cut off.
 func bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
 	f := float(b.Value)
+	order := compareNumbers(b.Value, f)
 	switch {
-	case f == math.Trunc(f):
-		if b.Where = CRDSchema; compareNumbers(b.Value, f) != 0 {
-			b.Where = CRDPartly
+	case math.Abs(f) >= 1<<63: // with such a bound, the API server refuses all integers
+		b.Where = CRDPartly
+		return nil, false
+	case order != 0: // the nearest float64 that refuses nothing that the bound lets pass
+		b.Where = CRDPartly
+		if outwards := 1 - 2*int(inwards(0.5)); order == outwards {
+			f = math.Nextafter(f, math.Inf(outwards))
 		}
+		return &f, false
+	case f == math.Trunc(f):
+		b.Where = CRDSchema
 		return &f, b.Exclusive
 	case types&Number == Int:
 		b.Where = CRDSchema
@@ -305,6 +322,8 @@ func addCheck(p *props, c Check) {
 		if c.Where = CRDPartly; c.Exact {
 			c.Where = CRDSchema
 		}
+	default: // the same rule may demand the type, which is then all that the CRD has of it
+		c.Where = min(c.Where, CRDPartly)
 	}
 }
 
@@ -443,22 +462,36 @@ func (e *emitter) alternatives(s *Schema) *props {
 	if !isTyped(merged) || merged.XIntOrString {
 		return merged
 	}
-	scalars := true
+	exact := true
 	var branches []props
 	for _, a := range s.Alternatives {
-		scalars = scalars && a.isLeaf() && a.Types&(List|Struct) == 0
 		branches = append(branches, *validations(a.Schema, merged))
+		exact = exact && isExact(a.Schema)
 	}
-	if slices.ContainsFunc(branches, isEmpty) {
+	whole := !slices.ContainsFunc(branches, isEmpty)
+	if !whole || !exact {
+		for _, a := range s.Alternatives { // making the branches has noted the rules anew
+			withdraw(a.Schema, make(map[*Schema]bool))
+		}
+	}
+	if !whole {
 		return merged
 	}
 	merged.AnyOf = branches
 	if s.TypeRule != nil {
-		if s.TypeRule.Where = CRDPartly; scalars {
+		if s.TypeRule.Where = CRDPartly; exact {
 			s.TypeRule.Where = CRDSchema
 		}
 	}
 	return merged
+}
+
+// isExact tells whether a branch is a scalar of which the CRD has all rules but the type.
+func isExact(s *Schema) bool {
+	untyped := *s
+	untyped.TypeRule = nil
+	return s.isLeaf() && s.Types&(List|Struct) == 0 &&
+		!slices.ContainsFunc(untyped.rules(), func(r *Rule) bool { return r.Where < CRDSchema })
 }
 
 // common is what all branches of a disjunction share: the type, and the fields.

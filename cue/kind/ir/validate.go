@@ -39,7 +39,7 @@ func (p Problem) Where() Where {
 }
 
 // IsNull tells whether the problem is that a value is null.
-func (p Problem) IsNull() bool { return p.Type == field.ErrorTypeTypeInvalid && p.BadValue == nil }
+func (p Problem) IsNull() bool { return p.BadValue == nil && p.Type != field.ErrorTypeDuplicate }
 
 // Validate lists what is wrong with an object that has its defaults, in no order. After
 // maxProblems of them it stops looking.

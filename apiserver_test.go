@@ -1,0 +1,504 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/tools/txtar"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+var samples = flag.Int("samples", 60, "objects that are generated for each kind that is tried on the API server")
+
+// apiServerLoad is how many requests of one test are under way at once.
+const apiServerLoad = 8
+
+// TestAPIServerAgrees sends objects of each kind, shipped and in the corpus, to the API
+// server, those that stand in the archives and generated ones, and compares what it makes
+// of them by the CRD with what the compiled form does.
+func TestAPIServerAgrees(t *testing.T) {
+	t.Parallel()
+	for _, s := range conformanceSuites(t) {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s := installed(t, s)
+			t.Run("create", func(t *testing.T) {
+				t.Parallel()
+				s.agree(t, s.objects, s.create)
+			})
+			t.Run("status", func(t *testing.T) {
+				t.Parallel()
+				existing := s.existing(t)
+				s.agree(t, s.statuses(existing), func(ctx context.Context, object map[string]any) request {
+					return s.updateStatus(ctx, existing, object)
+				})
+			})
+		})
+	}
+}
+
+// suite is a kind with the objects to try on it.
+type suite struct {
+	name    string
+	kind    *kind.Kind
+	objects []conformanceObject
+	client  dynamic.ResourceInterface
+	// namespace is where the objects are; it is empty if the kind has none.
+	namespace string
+}
+
+// conformanceObject is an object with the name by which a failure is found again.
+type conformanceObject struct {
+	name    string
+	content map[string]any
+}
+
+// conformanceSuites are those of the shipped kinds and of the corpus.
+func conformanceSuites(t *testing.T) []*suite {
+	t.Helper()
+	shipped, err := kind.Shipped()
+	require.NoError(t, err)
+	suites := suitesOf(t, "shipped", shipped, nil)
+	archives, err := filepath.Glob("testdata/kinds/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, archives)
+	more, err := filepath.Glob("testdata/apiserver/*.txtar")
+	require.NoError(t, err)
+	for _, file := range append(archives, more...) {
+		archive, err := txtar.ParseFile(file)
+		require.NoError(t, err)
+		// The corpus also has kinds that do not load: TestCorpus in cue/kind says why.
+		kinds, _ := kindsOf(t, archive)
+		suites = append(suites, suitesOf(t, filepath.Base(file), kinds, archive)...)
+	}
+	installs := make(map[string]string)
+	for _, s := range suites {
+		crd := s.kind.Definition().Name
+		require.NotContains(t, installs, crd, "%s has a kind of the same name: one would replace the other's CRD", s.name)
+		installs[crd] = s.name
+	}
+	return suites
+}
+
+// kindsOf loads the kinds whose files are in an archive.
+func kindsOf(t *testing.T, archive *txtar.Archive) ([]*kind.Kind, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range archive.Files {
+		if filepath.Ext(f.Name) != ".cue" {
+			continue
+		}
+		file := filepath.Join(dir, f.Name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, f.Data, 0o600))
+	}
+	return kind.FromDir(dir)
+}
+
+// suitesOf makes a suite of each kind; an object of an archive belongs to the kind that
+// it names, whatever version it states.
+func suitesOf(t *testing.T, name string, kinds []*kind.Kind, archive *txtar.Archive) []*suite {
+	t.Helper()
+	var suites []*suite
+	for _, k := range kinds {
+		s := &suite{name: name + "/" + k.GroupVersionKind.Kind, kind: k}
+		for seed := range uint64(*samples) {
+			s.objects = append(s.objects, conformanceObject{fmt.Sprintf("seed %d", seed), k.Sample(rand.New(rand.NewPCG(seed, 1)))})
+		}
+		for _, object := range objectsIn(t, archive) {
+			if object.content["kind"] == k.GroupVersionKind.Kind {
+				s.objects = append(s.objects, object)
+			}
+		}
+		suites = append(suites, s)
+	}
+	return suites
+}
+
+func objectsIn(t *testing.T, archive *txtar.Archive) []conformanceObject {
+	t.Helper()
+	if archive == nil {
+		return nil
+	}
+	var objects []conformanceObject
+	for _, f := range archive.Files {
+		if filepath.Ext(f.Name) == ".yaml" {
+			objects = append(objects, conformanceObject{f.Name, parseObject(t, f.Data)})
+		}
+	}
+	return objects
+}
+
+// parseObject reads an object as the API machinery does, with integers as int64.
+func parseObject(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	b, err := yaml.YAMLToJSON(text)
+	require.NoError(t, err)
+	content := make(map[string]any)
+	require.NoError(t, utiljson.Unmarshal(b, &content))
+	return content
+}
+
+// installed is a suite whose kind the API server serves, and whose objects are those that
+// it gets.
+func installed(t *testing.T, s *suite) *suite {
+	t.Helper()
+	config := restConfig(t)
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	require.NoError(t, crds.Install(t.Context(), client, []*kind.Kind{s.kind}))
+	ready := &suite{name: s.name, kind: s.kind, client: client.Resource(s.kind.GroupVersionResource())}
+	if s.kind.Scope == apiextensionsv1.NamespaceScoped {
+		ready.namespace = newNamespace(t)
+		ready.client = client.Resource(s.kind.GroupVersionResource()).Namespace(ready.namespace)
+	}
+	for _, object := range s.objects {
+		ready.objects = append(ready.objects, conformanceObject{object.name, ready.normalised(t, object.content)})
+	}
+	return ready
+}
+
+// normalised is an object as both sides get it.
+//
+// The metadata is what the API server takes: it checks metadata by code of its own and not
+// by the CRD (ir.Unenforced), so a fault there would say nothing about the CRD and would
+// hide the faults of the rest. It is also what it leaves as it is: it sets a uid and
+// others, and drops what only it may set. The name, the labels and the annotations of the
+// object stay as far as they are valid.
+//
+// The whole goes through JSON, in which a request for 1.0 and one for 1 are the same.
+func (s *suite) normalised(t *testing.T, object map[string]any) map[string]any {
+	t.Helper()
+	object = maps.Clone(object)
+	given, _ := object["metadata"].(map[string]any)
+	metadata := map[string]any{"name": "a"}
+	if name, ok := given["name"].(string); ok && len(validation.IsDNS1123Subdomain(name)) == 0 {
+		metadata["name"] = name
+	}
+	if s.namespace != "" {
+		metadata["namespace"] = s.namespace
+	}
+	if labels := validEntries(given["labels"], validation.IsValidLabelValue); len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	if annotations := validEntries(given["annotations"], func(string) []string { return nil }); len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	object["metadata"] = metadata
+	b, err := json.Marshal(object)
+	require.NoError(t, err)
+	normalised := make(map[string]any)
+	require.NoError(t, utiljson.Unmarshal(b, &normalised))
+	return normalised
+}
+
+// validEntries are the labels or annotations that the API server lets pass.
+func validEntries(of any, faults func(value string) []string) map[string]any {
+	entries, _ := of.(map[string]any)
+	valid := make(map[string]any)
+	for key, value := range entries {
+		text, ok := value.(string)
+		if ok && len(validation.IsQualifiedName(strings.ToLower(key))) == 0 && len(faults(text)) == 0 {
+			valid[key] = text
+		}
+	}
+	return valid
+}
+
+// request is an object as the API server would have it after a request, and what came of
+// that request.
+type request struct {
+	// object is what the compiled form is asked about.
+	object map[string]any
+	// concerns tells whether the request can change a field.
+	concerns func(field string) bool
+	stored   *unstructured.Unstructured
+	err      error
+}
+
+// create tries to create an object. The status is left out: the API server drops it on
+// create, before it looks at it.
+func (s *suite) create(ctx context.Context, object map[string]any) request {
+	object = withoutStatus(object)
+	r := request{object: object, concerns: func(string) bool { return true }}
+	r.stored, r.err = s.client.Create(ctx, unstructuredCopy(object), metav1.CreateOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore,
+	})
+	return r
+}
+
+// updateStatus tries to give an object that exists the status of another.
+func (s *suite) updateStatus(ctx context.Context, existing *unstructured.Unstructured, object map[string]any) request {
+	r := request{object: object, concerns: func(field string) bool { return field == "status" || strings.HasPrefix(field, "status.") }}
+	update := unstructuredCopy(object)
+	update.SetResourceVersion(existing.GetResourceVersion())
+	r.stored, r.err = s.client.UpdateStatus(ctx, update, metav1.UpdateOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore,
+	})
+	return r
+}
+
+func unstructuredCopy(object map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
+}
+
+// existing creates an object of the kind in which nothing is wrong. Its name is none that
+// is generated, so that the others can be created beside it.
+func (s *suite) existing(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	for _, o := range s.objects {
+		object := unstructuredCopy(withoutStatus(o.content))
+		object.SetName("existing")
+		if len(s.kind.Problems(object.Object)) > 0 {
+			continue
+		}
+		created, err := s.client.Create(t.Context(), object, metav1.CreateOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, s.client.Delete(context.Background(), created.GetName(), metav1.DeleteOptions{}))
+		})
+		return created
+	}
+	require.FailNow(t, "no object is valid")
+	return nil
+}
+
+// statuses returns an object that exists with the status of each of those that have one.
+func (s *suite) statuses(existing *unstructured.Unstructured) []conformanceObject {
+	base := withoutStatus(existing.Object)
+	base["metadata"] = map[string]any{"name": existing.GetName()}
+	if s.namespace != "" {
+		base["metadata"] = map[string]any{"name": existing.GetName(), "namespace": s.namespace}
+	}
+	var objects []conformanceObject
+	for _, object := range s.objects {
+		if status, ok := object.content["status"]; ok {
+			changed := maps.Clone(base)
+			changed["status"] = status
+			objects = append(objects, conformanceObject{object.name, changed})
+		}
+	}
+	return objects
+}
+
+func withoutStatus(object map[string]any) map[string]any {
+	object = maps.Clone(object)
+	delete(object, "status")
+	return object
+}
+
+// verdict is what came of one object.
+type verdict int
+
+const (
+	// accepted by both sides.
+	accepted verdict = iota
+	// refused by both sides.
+	refused
+	// admissionOnly is refused by the compiled form, and not by the API server.
+	admissionOnly
+)
+
+// agree does something with each object, and fails for each that the two sides do not
+// agree about.
+func (s *suite) agree(t *testing.T, objects []conformanceObject, do func(context.Context, map[string]any) request) {
+	t.Helper()
+	verdicts, failures := make([]verdict, len(objects)), make([]error, len(objects))
+	var group errgroup.Group
+	group.SetLimit(apiServerLoad)
+	for i, object := range objects {
+		group.Go(func() error {
+			verdicts[i], failures[i] = s.compare(do(t.Context(), object.content))
+			return nil // the others are compared all the same
+		})
+	}
+	require.NoError(t, group.Wait())
+	count := make(map[verdict]int)
+	for i, object := range objects {
+		if failures[i] != nil {
+			t.Errorf("%s: %v\n%s", object.name, failures[i], jsonText(object.content))
+		}
+		count[verdicts[i]]++
+	}
+	t.Logf("%d objects: %d accepted, %d refused, %d refused only by admission", len(objects), count[accepted], count[refused], count[admissionOnly])
+}
+
+// compare holds the answer of the API server against the compiled form. The error says in
+// what they differ.
+func (s *suite) compare(r request) (verdict, error) {
+	problems := s.kind.Problems(r.object)
+	switch {
+	case r.err != nil && !isVerdict(r.err):
+		return refused, fmt.Errorf("the API server did not come to judge it by the CRD: %w", r.err)
+	case r.err != nil && len(problems) == 0:
+		return refused, fmt.Errorf("only the API server refuses it: %w", r.err)
+	case r.err != nil:
+		return refused, nil
+	case len(problems) == 0:
+		return accepted, s.sameDefaults(r)
+	}
+	// Where the API server dropped a null, presence is no longer what it was.
+	if slices.ContainsFunc(problems, ir.Problem.IsNull) {
+		return admissionOnly, nil
+	}
+	for _, p := range problems {
+		if p.Where() >= ir.CRDSchema && r.concerns(p.Field) {
+			return admissionOnly, fmt.Errorf("the API server should refuse it too, by the %s: %w (%s)", p.Where(), p.Error, p.Rule.Text)
+		}
+	}
+	return admissionOnly, nil
+}
+
+// isVerdict tells whether an error says that the CRD makes an object invalid, or that it is
+// of another type than the API server reads. Metadata is normalised: a fault in it is one
+// of this test.
+func isVerdict(err error) bool {
+	if apierrors.IsBadRequest(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && apierrors.IsInvalid(err) && !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return strings.HasPrefix(c.Field, "metadata")
+	})
+}
+
+// sameDefaults compares the defaults of an object with those of what the API server made
+// of it.
+func (s *suite) sameDefaults(r request) error {
+	ours, err := s.kind.Default(r.object)
+	if err != nil {
+		return err
+	}
+	stored := maps.Clone(r.stored.Object)
+	stored["metadata"] = r.object["metadata"] // without what the API server sets
+	again, err := s.kind.Default(stored)
+	if err != nil {
+		return err
+	}
+	if jsonText(ours) != jsonText(again) {
+		return fmt.Errorf("the defaults of what the API server stores differ:\n  ours %s\n  its  %s", jsonText(ours), jsonText(again))
+	}
+	return nil
+}
+
+// jsonText is an object as text; the keys are sorted.
+func jsonText(object map[string]any) string {
+	b, err := json.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// TestAPIServerAgreesOnUpdates changes an object that has immutable fields. In the archive
+// stored.yaml is that object, and the others are what it is to become: those in same leave
+// the immutable fields as they are, those in changed do not, and those in unguarded change
+// one for which Kubernetes has no rule, because the API server cannot find its former value
+// or because CEL cannot name it.
+func TestAPIServerAgreesOnUpdates(t *testing.T) {
+	t.Parallel()
+	archive, err := txtar.ParseFile("testdata/apiserver/immutable.txtar")
+	require.NoError(t, err)
+	kinds, err := kindsOf(t, archive)
+	require.NoError(t, err)
+	require.Len(t, kinds, 1)
+	u := newUpdates(t, installed(t, suitesOf(t, "immutable", kinds, archive)[0]))
+	for _, object := range u.objects {
+		group, _, inFolder := strings.Cut(object.name, "/")
+		if !inFolder {
+			continue
+		}
+		t.Run(object.name, func(t *testing.T) {
+			t.Parallel()
+			errs, err := u.try(t.Context(), object.content)
+			require.Equal(t, group != "same", len(errs) > 0, "%v", errs)
+			for _, err := range errs {
+				require.Contains(t, err.Detail, "immutable")
+			}
+			if group != "changed" {
+				require.NoError(t, err)
+				return
+			}
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(t, err, "immutable")
+		})
+	}
+	t.Run("generated", func(t *testing.T) {
+		t.Parallel()
+		u.generated(t)
+	})
+}
+
+// updates changes an object that exists.
+type updates struct {
+	*suite
+	existing *unstructured.Unstructured
+}
+
+func newUpdates(t *testing.T, s *suite) updates {
+	t.Helper()
+	i := slices.IndexFunc(s.objects, func(o conformanceObject) bool { return o.name == "stored.yaml" })
+	require.GreaterOrEqual(t, i, 0)
+	created, err := s.client.Create(t.Context(), unstructuredCopy(s.objects[i].content), metav1.CreateOptions{})
+	require.NoError(t, err)
+	return updates{s, created}
+}
+
+// try asks the compiled form and the API server for leave to replace the object.
+func (u updates) try(ctx context.Context, object map[string]any) (field.ErrorList, error) {
+	update := unstructuredCopy(object)
+	update.SetName(u.existing.GetName())
+	update.SetResourceVersion(u.existing.GetResourceVersion())
+	_, err := u.client.Update(ctx, update, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore})
+	return u.kind.ValidateUpdate(update.Object, u.existing.Object), err
+}
+
+// generated gives the object fields of generated ones: what the compiled form lets pass,
+// the API server does too.
+func (u updates) generated(t *testing.T) {
+	t.Helper()
+	passed := 0
+	for i, object := range u.objects {
+		mixed := runtime.DeepCopyJSON(u.existing.Object)
+		spec := mixed["spec"].(map[string]any)
+		other, _ := object.content["spec"].(map[string]any)
+		random := rand.New(rand.NewPCG(uint64(i), 2))
+		for _, name := range slices.Sorted(maps.Keys(other)) {
+			if random.IntN(6) == 0 {
+				spec[name] = other[name]
+			}
+		}
+		errs, err := u.try(t.Context(), mixed)
+		if len(errs) == 0 {
+			passed++
+			require.NoError(t, err, "%s: %s", object.name, jsonText(mixed))
+		}
+	}
+	require.Positive(t, passed)
+	t.Logf("%d updates: %d of them let pass", len(u.objects), passed)
+}
