@@ -3,36 +3,62 @@ package kind
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// An if that cannot be evaluated is an error, and not a child that is wanted no more.
+// An if that cannot be evaluated is an error, and not a child that is wanted no more,
+// wherever it stands.
 func TestBrokenConditionIsAnError(t *testing.T) {
 	t.Parallel()
-	for condition, want := range map[string]string{
+	const child = `shout: template: {apiVersion: "v1", kind: "ConfigMap"}`
+	places := map[string]string{
+		"controller":   "if CONDITION {children: " + child + "}",
+		"children":     "children: {if CONDITION {" + child + "}}",
+		"phase":        "phases: A: {if CONDITION {children: " + child + "}}",
+		"its children": "phases: A: children: {if CONDITION {" + child + "}}",
+	}
+	conditions := map[string]string{
 		"object.spec.loud": "", "object.spec.luod": "undefined field: luod", "object.spec.text": "as type bool",
-	} {
-		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(`package k
+	}
+	for place, text := range places {
+		for condition, want := range conditions {
+			t.Run(place+" "+condition, func(t *testing.T) {
+				t.Parallel()
+				err := decideWith(t, strings.ReplaceAll(text, "CONDITION", condition))
+				if want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorContains(t, err, want)
+			})
+		}
+	}
+}
+
+// decideWith decides for an object of a kind whose behaviour has a given part.
+func decideWith(t *testing.T, part string) error {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(`package k
 import "fescue.dev/cue/contract"
-#G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {text!: string, loud?: bool}, status?: contract.#Status}
+#G: {
+	apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {text!: string, loud?: bool}
+	status?: {contract.#Status, phase?: "A"}
+}
 #GController: contract.#Controller & {
 	object!: #G
 	names: plural: "gs"
 	owns: [{apiVersion: "v1", kind: "ConfigMap"}]
-	if `+condition+` {children: shout: template: {apiVersion: "v1", kind: "ConfigMap"}}
+	initial: "A"
+	phases: A: {}
+	`+part+`
 }
 `), 0o600))
-		kinds, err := FromDir(dir)
-		require.NoError(t, err)
-		_, err = kinds[0].Decide(map[string]any{"apiVersion": "try.example.com/v1", "kind": "G",
-			"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "a"}}, nil)
-		if want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.ErrorContains(t, err, want)
-	}
+	kinds, err := FromDir(dir)
+	require.NoError(t, err)
+	_, err = kinds[0].Decide(map[string]any{"apiVersion": "try.example.com/v1", "kind": "G",
+		"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "a"}, "status": map[string]any{"phase": "A"}}, nil)
+	return err
 }

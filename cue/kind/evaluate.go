@@ -50,9 +50,6 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 	if err := v.LookupPath(pathObject).Err(); err != nil {
 		return nil, evaluationError("object", err)
 	}
-	if err := brokenCondition(v); err != nil {
-		return nil, err
-	}
 	d := &Decision{}
 	if err := addChildren(d, v, "", ""); err != nil {
 		return nil, evaluationError("children", err)
@@ -76,23 +73,32 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 	return d, err
 }
 
-// brokenCondition reports an if at the top of a controller that cannot be evaluated. CUE
-// leaves out what it guards, and a child that is left out would be deleted. One that reads
-// an optional field that the object does not have is false.
-func brokenCondition(controller cue.Value) error {
-	err, ok := errors.AsType[cueerrors.Error](controller.Err())
+// brokenCondition reports an if in a struct that cannot be evaluated. CUE leaves out what
+// it guards, and a child that is left out would be deleted. One that reads an optional
+// field that the object does not have is false.
+func brokenCondition(owner cue.Value) error {
+	err, ok := errors.AsType[cueerrors.Error](owner.Err())
 	if !ok {
 		return nil
 	}
-	first := cueerrors.Errors(err)[0]
-	if len(first.Path()) != 1 || strings.HasPrefix(messageOf(first), "cannot reference optional field: ") {
-		return nil
+	// Errors of what is within the struct have longer paths, and are met where it is read.
+	depth := len(owner.Path().Selectors())
+	for _, e := range cueerrors.Errors(err) {
+		if len(e.Path()) <= depth && !strings.HasPrefix(messageOf(e), "cannot reference optional field: ") {
+			return evaluationError("if", e)
+		}
 	}
-	return evaluationError("if", err)
+	return nil
 }
 
 func addChildren(d *Decision, owner cue.Value, phase, prefix string) error {
-	return eachField(owner.LookupPath(pathChildren), func(name string, child cue.Value) error {
+	children := owner.LookupPath(pathChildren)
+	for _, value := range []cue.Value{owner, children} {
+		if err := brokenCondition(value); err != nil {
+			return err
+		}
+	}
+	return eachField(children, func(name string, child cue.Value) error {
 		path := prefix + "children." + name
 		template, err := decode(child.LookupPath(pathTemplate), path+".template")
 		if err != nil {
