@@ -49,12 +49,15 @@ type compiler struct {
 	topLevel  map[*build.Instance]map[string][]*ast.Field
 	following map[definition]*ir.Schema // those being read, to notice one that contains itself
 	read      []*ir.Schema              // definitions, for references to them from within
+	reading   map[ast.Expr]bool         // values of fields being read for a reference, to notice one that refers to itself
 	groups    int                       // definitions that were closed
-	reading   map[ast.Node]bool         // what references are being read, to notice one to itself
 }
 
 func newCompiler() *compiler {
-	return &compiler{following: make(map[definition]*ir.Schema), topLevel: make(map[*build.Instance]map[string][]*ast.Field), reading: make(map[ast.Node]bool)}
+	return &compiler{
+		following: make(map[definition]*ir.Schema), reading: make(map[ast.Expr]bool),
+		topLevel: make(map[*build.Instance]map[string][]*ast.Field),
+	}
 }
 
 // definition is a definition of a package.
@@ -90,6 +93,7 @@ type scope struct {
 	frames   []frame // the struct literals around it
 	depth    int     // how many structs of the object are around its value
 	embedded bool    // it is embedded: definitions do not close the struct
+	orType   bool    // it is the default of a disjunction that also has a type of CUE's own
 }
 
 // frame is a struct literal around an expression.
@@ -127,7 +131,7 @@ func (s scope) expression(expr ast.Expr) (*ir.Schema, error) {
 			return s.disjunction(e)
 		}
 	}
-	return nil, s.unsupported(expr, "this expression")
+	return nil, s.unsupported(expr, sourceOf(expr))
 }
 
 // unsupported refuses a construct that the intermediate form does not have.
@@ -168,7 +172,9 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*ir.Schema, error) {
 			list = &ir.Literal{Rule: ruleAt(branch), Value: value}
 			continue
 		}
-		schema, err := s.expression(branch)
+		inner := s
+		inner.orType = marked && slices.ContainsFunc(flatten(e), isType)
+		schema, err := inner.expression(branch)
 		if err != nil {
 			return nil, err
 		}
@@ -184,10 +190,19 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*ir.Schema, error) {
 	return &schema, nil
 }
 
+// isType tells whether an expression is one of CUE's own types.
+func isType(e ast.Expr) bool {
+	ident, ok := e.(*ast.Ident)
+	return ok && ident.Node == nil && predeclared(ident) != nil
+}
+
 // withListDefault reads *[…] | [...T].
 func withListDefault(others []ir.Alternative, list *ir.Literal, at ast.Node) (*ir.Schema, error) {
 	if len(others) != 1 || others[0].Types != ir.List || others[0].Schema.Default != nil {
 		return nil, errorAtNode(at, "a list as default needs one other alternative, [...T]")
+	}
+	if !others[0].Fits(list.Value) {
+		return nil, errorAtNode(at, "the default %s does not satisfy the other alternative", list.Text)
 	}
 	schema := *others[0].Schema
 	schema.Default = list
@@ -204,7 +219,7 @@ func flatten(e ast.Expr) []ast.Expr {
 func (s scope) constant(e ast.Expr) (*ir.Schema, error) {
 	value, err := literalValue(e)
 	if err != nil {
-		return nil, s.unsupported(e, "this literal")
+		return nil, err
 	}
 	return ir.Constant(value, ruleAt(e)), nil
 }
@@ -238,32 +253,37 @@ func (s scope) identifier(e *ast.Ident) (*ir.Schema, error) {
 		if basic := predeclared(e); basic != nil {
 			return basic, nil
 		}
+		if e.Name == "bytes" || e.Name == "__bytes" {
+			return nil, errorAtNode(e, "%s", noBytes)
+		}
 		return nil, errorAtNode(e, "reference %q not found", e.Name)
 	case *ast.LetClause:
-		return s.once(e, func() (*ir.Schema, error) { return s.expression(target.Expr) })
+		return s.named(e, target.Expr)
 	case ast.Expr:
 		if _, ok := e.Scope.(*ast.File); ok {
 			return s.reference(e, e.Name)
 		}
-		return s.once(e, func() (*ir.Schema, error) {
-			if strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_") {
-				return s.expression(target)
-			}
-			return s.sibling(e, target)
-		})
+		if strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_") {
+			return s.named(e, target)
+		}
+		return s.sibling(e, target)
 	}
 	return nil, s.unsupported(e, "a reference to "+e.Name)
 }
 
-// once reads what an identifier refers to, and refuses one that refers to itself: CUE takes
-// it for anything at all.
-func (s scope) once(e *ast.Ident, read func() (*ir.Schema, error)) (*ir.Schema, error) {
-	if s.reading[e.Node] {
-		return nil, errorAtNode(e, "%s refers to itself: a field hides a type or a package of the same name", e.Name)
+// named reads what a name within the struct stands for.
+func (s scope) named(e *ast.Ident, target ast.Expr) (*ir.Schema, error) {
+	switch {
+	case !s.reading[target]:
+		s.reading[target] = true
+		defer delete(s.reading, target)
+		return s.expression(target)
+	case strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_"):
+		return nil, errorAtNode(e, "%s contains itself: move it to the top of its file", e.Name)
+	case predeclared(e) != nil:
+		return nil, errorAtNode(e, "%s is the field of this name here, which refers to itself: write __%s for CUE's own type", e.Name, e.Name)
 	}
-	s.reading[e.Node] = true
-	defer delete(s.reading, e.Node)
-	return read()
+	return nil, errorAtNode(e, "%s refers to itself", e.Name)
 }
 
 // sibling reads a reference to a field of the object: the two have to be equal.
@@ -272,15 +292,17 @@ func (s scope) sibling(e *ast.Ident, target ast.Expr) (*ir.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, err := s.expression(target)
+	schema, err := s.named(e, target)
 	if err != nil {
 		return nil, err
 	}
 	if schema.Types&(ir.List|ir.Struct) != 0 || len(schema.Alternatives) > 0 || schema.Reference != nil {
 		return nil, s.unsupported(e, "a reference to "+e.Name+", which is no scalar,")
 	}
-	if schema.Default != nil { // an absent field would then be any of its alternatives
-		return nil, s.unsupported(e, "a reference to "+e.Name+", which has a default,")
+	if schema.HasDefault() && !s.orType {
+		// CUE takes the field for all that it may be until an object gives it, so the two
+		// would be equal only then.
+		return nil, errorAtNode(e, "%s has a default, and a reference to it does not make the two equal: write *%s | T, with the type T", e.Name, e.Name)
 	}
 	return &ir.Schema{
 		Position: positionOf(e), Types: schema.Types, TypeRule: ruleAt(e),
@@ -362,12 +384,19 @@ func (s scope) within(e *ast.SelectorExpr, name string) (*ir.Schema, error) {
 			Relations: []ir.Relation{{Rule: ruleAt(e), Op: "==", Expr: expr}},
 		}, nil
 	}
+	if strings.HasPrefix(name, "#") {
+		return nil, errorAtNode(e, "%s is a definition within another: move it to the top of its file", sourceOf(e))
+	}
 	outer, err := s.expression(e.X)
 	if err != nil {
 		return nil, err
 	}
 	if outer.Struct != nil {
-		if f := outer.Struct.Field(name); f != nil {
+		switch f := outer.Struct.Field(name); {
+		case f == nil:
+		case f.Presence != ir.Regular: // CUE takes such a field for one that is missing
+			return nil, errorAtNode(e, "%s is a required or an optional field, which CUE does not look into: make what it has to be a definition", sourceOf(e))
+		default:
 			return f.Schema, nil
 		}
 	}

@@ -111,13 +111,28 @@ func (s scope) objectReference(expr ast.Expr) (*ir.Expr, error) {
 
 // constantOf is the literal that a top-level or hidden field gives a name.
 func (s scope) constantOf(e *ast.Ident) (any, error) {
-	if target, ok := e.Node.(ast.Expr); ok {
-		return literalValue(target)
-	}
-	if fields := s.fieldsOf(s.instance)[e.Name]; len(fields) == 1 {
-		return literalValue(fields[0].Value)
+	if named := s.source(e); named != nil {
+		return literalValue(named)
 	}
 	return nil, errorAtNode(e, "%s is not a literal", e.Name)
+}
+
+// source is the expression that a let clause, a top-level or a hidden field gives a name.
+func (s scope) source(e ast.Expr) ast.Expr {
+	ident, ok := e.(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	switch target := ident.Node.(type) {
+	case ast.Expr:
+		return target
+	case *ast.LetClause:
+		return target.Expr
+	}
+	if fields := s.fieldsOf(s.instance)[ident.Name]; len(fields) == 1 {
+		return fields[0].Value
+	}
+	return nil
 }
 
 // literalOf is the value of a literal, or of a name for one.

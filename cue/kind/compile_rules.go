@@ -18,7 +18,8 @@ import (
 func predeclared(e *ast.Ident) *ir.Schema {
 	rule := ruleAt(e)
 	s := typedBy(rule)
-	switch e.Name {
+	// A field may hide the name of a type, which then has another.
+	switch name := strings.TrimPrefix(e.Name, "__"); name {
 	case "_":
 		return ir.Anything(rule.Position)
 	case "string":
@@ -32,7 +33,7 @@ func predeclared(e *ast.Ident) *ir.Schema {
 	case "null":
 		s.Types = ir.Null
 	default:
-		limits, ok := integers[e.Name]
+		limits, ok := integers[name]
 		if !ok {
 			return nil
 		}
@@ -144,8 +145,9 @@ func (s scope) call(e *ast.CallExpr) (*ir.Schema, error) {
 			return result, nil
 		}
 	case string:
-		if holds, ok := textCheck(path+"."+name, arg); ok {
-			result.Types, result.Checks = ir.String, []ir.Check{{Rule: rule, Holds: holds}}
+		if check, ok := textCheck(path+"."+name, arg); ok {
+			check.Rule = rule
+			result.Types, result.Checks = ir.String, []ir.Check{check}
 			return result, nil
 		}
 	}
@@ -174,18 +176,19 @@ func sized(s *ir.Schema, name string, limit *ir.Limit) bool {
 }
 
 // textCheck finds a validator for strings that has a string as its argument.
-func textCheck(name, arg string) (func(string) bool, bool) {
+func textCheck(name, arg string) (ir.Check, bool) {
+	quoted := regexp.QuoteMeta(arg)
 	switch name {
 	case "strings.HasPrefix":
-		return func(text string) bool { return strings.HasPrefix(text, arg) }, true
+		return ir.Check{Pattern: "^" + quoted, Holds: func(text string) bool { return strings.HasPrefix(text, arg) }}, true
 	case "strings.HasSuffix":
-		return func(text string) bool { return strings.HasSuffix(text, arg) }, true
+		return ir.Check{Pattern: quoted + "$", Holds: func(text string) bool { return strings.HasSuffix(text, arg) }}, true
 	case "strings.Contains":
-		return func(text string) bool { return strings.Contains(text, arg) }, true
+		return ir.Check{Pattern: quoted, Holds: func(text string) bool { return strings.Contains(text, arg) }}, true
 	case "time.Format":
-		return func(text string) bool { ok, err := cuetime.Format(text, arg); return ok && err == nil }, true
+		return ir.Check{Holds: func(text string) bool { ok, err := cuetime.Format(text, arg); return ok && err == nil }}, true
 	}
-	return nil, false
+	return ir.Check{}, false
 }
 
 // builtin reads close(…), and(…) and or(…).
@@ -219,6 +222,11 @@ func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*ir.Schema, error) {
 // unary reads bounds and negative numbers.
 func (s scope) unary(e *ast.UnaryExpr) (*ir.Schema, error) {
 	rule := ruleAt(e)
+	if named := s.source(e.X); named != nil {
+		if _, err := literalValue(named); err == nil {
+			rule.Text = e.Op.String() + sourceOf(named) // a name says nothing to who writes objects
+		}
+	}
 	result := typedBy(rule)
 	switch e.Op {
 	case token.SUB, token.ADD:
@@ -244,7 +252,7 @@ func (s scope) unary(e *ast.UnaryExpr) (*ir.Schema, error) {
 
 // bound reads >=x and its like, where x is a literal or an expression over the object.
 func (s scope) bound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, error) {
-	rule := ruleAt(e)
+	rule := new(*result.TypeRule)
 	value, err := s.literalOf(e.X)
 	if err != nil {
 		return s.relativeBound(e, result)
@@ -280,6 +288,6 @@ func (s scope) relativeBound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, e
 		return nil, err
 	}
 	result.Types = ir.AnyType &^ (ir.Struct | ir.List)
-	result.Relations = []ir.Relation{{Rule: ruleAt(e), Op: e.Op.String(), Expr: expr}}
+	result.Relations = []ir.Relation{{Rule: new(*result.TypeRule), Op: e.Op.String(), Expr: expr}}
 	return result, nil
 }

@@ -66,7 +66,7 @@ func (s scope) field(to *ir.StructSchema, f *ast.Field) error {
 	}
 	name, _, err := ast.LabelName(f.Label)
 	if err != nil {
-		return s.unsupported(f, "this label")
+		return s.unsupported(f, "the label "+sourceOf(f.Label))
 	}
 	if strings.HasPrefix(name, "#") {
 		return nil
@@ -172,11 +172,14 @@ func (s scope) condition(to *ir.StructSchema, c *ast.Comprehension) error {
 		return err
 	}
 	to.Conditions = append(to.Conditions, ir.Condition{
-		Rule: &ir.Rule{Text: sourceOf(first.Condition), Position: positionOf(first)},
+		Rule: &ir.Rule{Text: presenceInWords.Replace(sourceOf(first.Condition)), Position: positionOf(first)},
 		When: when, Then: then,
 	})
 	return nil
 }
+
+// presenceInWords says what CUE asks by comparing with its error value.
+var presenceInWords = strings.NewReplacer(" != _|_", " is set", " == _|_", " is not set")
 
 // conditionBody reads what an if adds to the struct that it stands in.
 func (s scope) conditionBody(body *ast.StructLit) (*ir.StructSchema, error) {

@@ -1,6 +1,8 @@
 package kind
 
 import (
+	"strings"
+
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
@@ -18,15 +20,13 @@ func stringLiteral(e ast.Expr) (string, error) {
 	return "", errorAtNode(e, "must be a string")
 }
 
-// literalValue is the value of a literal scalar, or of an empty list or struct.
+// literalValue is the value of a literal scalar, of a list of them, or of an empty struct.
 func literalValue(expr ast.Expr) (any, error) {
 	switch e := expr.(type) {
 	case *ast.ParenExpr:
 		return literalValue(e.X)
 	case *ast.ListLit:
-		if len(e.Elts) == 0 {
-			return []any{}, nil
-		}
+		return literalList(e)
 	case *ast.StructLit:
 		if len(e.Elts) == 0 {
 			return map[string]any{}, nil
@@ -48,11 +48,14 @@ func literalValue(expr ast.Expr) (any, error) {
 		}
 	case *ast.BasicLit:
 		switch e.Kind {
-		case token.NULL:
-			return nil, nil
 		case token.TRUE, token.FALSE:
 			return e.Kind == token.TRUE, nil
+		case token.NULL:
+			return nil, nil //nolint:nilnil // null is a value
 		case token.STRING:
+			if isBytes(e) {
+				return nil, errorAtNode(expr, "%s", noBytes)
+			}
 			if text, err := literal.Unquote(e.Value); err == nil {
 				return text, nil
 			}
@@ -66,5 +69,24 @@ func literalValue(expr ast.Expr) (any, error) {
 			}
 		}
 	}
-	return nil, errorAtNode(expr, "the CRD can carry only a literal value here")
+	return nil, errorAtNode(expr, "%s cannot be compiled: write a literal value here", sourceOf(expr))
+}
+
+func literalList(e *ast.ListLit) (any, error) {
+	list := make([]any, 0, len(e.Elts))
+	for _, element := range e.Elts {
+		value, err := literalValue(element)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, nil
+}
+
+// noBytes says what to write instead of CUE's bytes.
+const noBytes = "bytes cannot be compiled, for objects are JSON, which has none: write string with @kube(format=byte) for base64"
+
+func isBytes(e *ast.BasicLit) bool {
+	return strings.HasPrefix(strings.TrimLeft(e.Value, "#"), "'")
 }

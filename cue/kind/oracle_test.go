@@ -3,7 +3,6 @@ package kind
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -73,9 +72,9 @@ func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 	if len(refused) > 0 && len(problems) == 0 {
 		return fmt.Errorf("only the CRD refuses it: %v", refused)
 	}
-	// Where the API server dropped a null, presence is no longer what it was.
-	if len(refused) == 0 && !slices.ContainsFunc(problems, Problem.IsNull) {
-		for _, p := range problems {
+	if len(refused) == 0 {
+		// What the API server dropped, unknown fields and nulls, is no longer wrong.
+		for _, p := range k.Problems(stored) {
 			if p.Where() >= ir.CRDSchema {
 				return fmt.Errorf("the CRD should refuse it too: %w (%s)", p.Error, p.Rule.Text)
 			}

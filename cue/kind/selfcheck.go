@@ -47,6 +47,8 @@ func (v *Version) evaluatorDisagrees(problems []Problem, object map[string]any) 
 		}
 	}
 	switch {
+	case v.evaluated && len(problems) > 0:
+		return nil // the evaluator is asked about what is valid otherwise
 	case len(refused) > 0 && len(ours) == 0 && !v.evaluated:
 		return fmt.Errorf("only the CUE evaluator refuses it: %w", refused.ToAggregate())
 	case len(refused) == 0 && len(ours) > 0:

@@ -3,6 +3,7 @@ package ir
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -141,6 +142,9 @@ func andLeaves(a, b *Schema) *Schema {
 		return impossible
 	}
 	s.Default = andDefaults(a, b, s)
+	if rule := s.emptyRange(); rule != nil {
+		return &Schema{Position: s.Position, Impossible: rule}
+	}
 	return s.onlyPossibleEnum()
 }
 
@@ -223,6 +227,9 @@ func (s *Schema) onlyPossibleEnum() *Schema {
 		return Impossible(s.Position, "no value of %s fits the other rules", s.Enum.Text)
 	}
 	s.Enum = &Enum{s.Enum.Rule, left}
+	if coversTypes(s.Enum, s.Types) {
+		s.Not = nil // what is excluded is no longer in the enum
+	}
 	return s
 }
 
@@ -231,11 +238,30 @@ func andDefaults(a, b, both *Schema) *Literal {
 	switch {
 	case a.Default == nil:
 		d = b.Default
-	case b.Default == nil || a.Default.Value == b.Default.Value:
+	case b.Default == nil || reflect.DeepEqual(a.Default.Value, b.Default.Value):
 		d = a.Default
 	}
-	if d != nil && both.fits(d.Value) {
+	if d != nil && both.Fits(d.Value) {
 		return d
+	}
+	return nil
+}
+
+// emptyRange says why no value is between the limits, if nothing else is allowed.
+func (s *Schema) emptyRange() *Rule {
+	between := func(a, b *Rule) *Rule {
+		return &Rule{Text: "nothing satisfies both " + a.Text + " and " + b.Text, Position: b.Position}
+	}
+	if s.Types&^Number == 0 && s.Min != nil && s.Max != nil {
+		order := compareNumbers(s.Min.Value, s.Max.Value)
+		if order > 0 || order == 0 && (s.Min.Exclusive || s.Max.Exclusive) {
+			return between(s.Min.Rule, s.Max.Rule)
+		}
+	}
+	for types, r := range map[Types]Range{String: s.Length, List: s.Size, Struct: s.Count} {
+		if s.Types == types && r.Min != nil && r.Max != nil && r.Min.N > r.Max.N {
+			return between(r.Min.Rule, r.Max.Rule)
+		}
 	}
 	return nil
 }

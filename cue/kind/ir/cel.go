@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,13 +26,20 @@ func (e *emitter) relations(s *Schema) {
 			continue
 		}
 		value, ok := c.write(r.Expr)
-		if !ok {
+		if class := c.class(r.Expr); !ok || class != s.Types && (class != Number || s.Types&^Number != 0) {
 			continue
 		}
-		guards := c.guards()
-		holds := strings.Join(append(others(guards, presence(own)), own+" "+r.Op+" "+value), " && ")
-		if e.addRule(structs[at].path, structs[at].props, "!("+presence(own)+") || "+holds, strings.TrimPrefix(own, "self.")+" must satisfy "+r.Text) {
-			r.Where = CRDRule
+		mixed := c.isDouble(r.Expr) != (s.Types&Float != 0)
+		there := c.presence(own)
+		rule := conjunction(append(others(c.guards(), there), comparison(own, r.Op, value, mixed)))
+		if there != "" {
+			rule = negated(there) + " || " + rule
+		}
+		if !e.addRule(structs[at].path, structs[at].props, rule, strings.TrimPrefix(own, "self.")+" must satisfy "+r.Text) {
+			continue
+		}
+		if r.Where = CRDRule; r.Op == "==" && s.Types&Float != 0 {
+			r.Where = CRDPartly // for CUE, 1 is not 1.0
 		}
 	}
 }
@@ -48,7 +56,7 @@ func commonStruct(structs []frame, e *Expr) (int, bool) {
 		return 0, false
 	}
 	for _, s := range structs[at+1:] {
-		if s.name == "" {
+		if s.name == "" || s.nullable {
 			return 0, false
 		}
 	}
@@ -83,21 +91,58 @@ type celWriter struct {
 func (c *celWriter) guards() []string {
 	var guards []string
 	for _, path := range c.paths {
-		if g := presence(path); g != "" && !slices.Contains(guards, g) {
+		if g := c.presence(path); g != "" && !slices.Contains(guards, g) {
 			guards = append(guards, g)
 		}
 	}
 	return guards
 }
 
-// presence is the condition that a field and all that lead to it are there.
-func presence(path string) string {
+// presence is the condition that a field and all that lead to it are there; it is empty
+// if they always are.
+func (c *celWriter) presence(path string) string {
 	var parts []string
 	steps := strings.Split(path, ".")
-	for i := 2; i <= len(steps); i++ {
-		parts = append(parts, "has("+strings.Join(steps[:i], ".")+")")
+	fields := c.structs[c.at].schema
+	for i := 1; i < len(steps); i++ {
+		var f *Field
+		if fields != nil {
+			f = fields.Field(steps[i])
+		}
+		if fields = nil; f == nil || !f.always() {
+			parts = append(parts, "has("+strings.Join(steps[:i+1], ".")+")")
+		}
+		if f != nil {
+			fields = f.Schema.Struct
+		}
 	}
-	return strings.Join(parts, " && ")
+	return conjunction(parts)
+}
+
+// always tells whether an object that the API server has given its defaults and let
+// pass has the field.
+func (f *Field) always() bool {
+	if f.Presence == Regular {
+		value, ok := staticDefault(f.Schema)
+		return !ok || value != nil
+	}
+	return f.Presence == Required
+}
+
+// conjunction joins conditions; more than one are put in parentheses.
+func conjunction(parts []string) string {
+	if len(parts) > 1 {
+		return "(" + strings.Join(parts, " && ") + ")"
+	}
+	return strings.Join(parts, "")
+}
+
+// negated is the opposite of a condition that is one operand.
+func negated(condition string) string {
+	if positive, ok := strings.CutPrefix(condition, "!"); ok {
+		return positive
+	}
+	return "!" + condition
 }
 
 // reference writes a path from the struct that is up above the innermost one.
@@ -130,9 +175,24 @@ func (c *celWriter) find(e *Expr) *Schema {
 		if i == len(e.Path)-1 {
 			return f.Schema
 		}
+		if f.Schema.Types != Struct || !f.Schema.isLeaf() {
+			return nil // what is in it may be asked of null
+		}
 		fields = f.Schema.Struct
 	}
 	return nil
+}
+
+// visible tells whether CEL sees a field: the schema has to say its type.
+func (c *celWriter) visible(e *Expr) bool {
+	p := c.structs[len(c.structs)-1-e.Up].props
+	for _, name := range e.Path {
+		property := p.Properties[name]
+		if p = &property; !isTyped(p) {
+			return false
+		}
+	}
+	return true
 }
 
 // write writes an expression; it is false if CEL cannot say the same.
@@ -144,14 +204,14 @@ func (c *celWriter) write(e *Expr) (string, bool) {
 		return c.read(e)
 	case OpPresent:
 		arg := e.Args[0]
-		if arg.Op != OpReference || c.find(arg) == nil {
+		if arg.Op != OpReference || c.find(arg) == nil || !c.visible(arg) {
 			return "", false
 		}
 		path, ok := c.reference(arg.Up, arg.Path)
-		return "(" + presence(path) + ")", ok
+		return cmp.Or(c.presence(path), "true"), ok
 	case OpNot:
 		arg, ok := c.write(e.Args[0])
-		return "!" + arg, ok
+		return negated(arg), ok
 	case OpMatch, OpNoMatch:
 		arg, ok := c.write(e.Args[0])
 		match := arg + ".matches(" + celString(e.Regexp.String()) + ")"
@@ -193,7 +253,31 @@ func (c *celWriter) operator(e *Expr) (string, bool) {
 	if !ok || !c.comparable(e) {
 		return "", false
 	}
-	return "(" + left + " " + string(e.Op) + " " + right + ")", true
+	return "(" + comparison(left, string(e.Op), right, c.isDouble(e.Args[0]) != c.isDouble(e.Args[1])) + ")", true
+}
+
+// comparison compares two values; CEL has no == for an int and a double, but it orders
+// them.
+func comparison(left, op, right string, mixed bool) string {
+	switch {
+	case mixed && op == "==":
+		return left + " <= " + right + " && " + left + " >= " + right
+	case mixed && op == "!=":
+		return "(" + left + " < " + right + " || " + left + " > " + right + ")"
+	}
+	return left + " " + op + " " + right
+}
+
+// isDouble tells whether a number is a double for CEL.
+func (c *celWriter) isDouble(e *Expr) bool {
+	switch e.Op {
+	case OpLiteral:
+		return TypeOf(e.Value) == Float
+	case OpReference:
+		s := c.find(e)
+		return s != nil && s.Types&Float != 0
+	}
+	return false
 }
 
 // comparable tells whether CEL knows that both sides are of one type: it refuses to

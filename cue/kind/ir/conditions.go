@@ -5,36 +5,66 @@ import "strings"
 // conditions carries what ifs add to a struct: their fields become fields that may
 // always be there, and CEL rules say when they have to and when they must not.
 func (e *emitter) conditions(s *StructSchema, p *props) {
-	added := make(map[string][]*props)
+	added, further := make(map[string][]*props), make(map[string][]*props)
 	for _, c := range s.Conditions {
-		e.conditionFields(s, c.Then, added)
+		e.conditionFields(s, c.Then, added, further)
+	}
+	for name, all := range further {
+		property := p.Properties[name]
+		widen(&property, loosestOf(all))
+		p.Properties[name] = property
 	}
 	for name, all := range added {
-		p.Properties[name] = *loosestOf(all)
+		if p.Properties[name] = *loosestOf(all); s.allows(name) {
+			// Without the condition the field may be there too, and be anything else.
+			p.Properties[name] = props{XPreserveUnknownFields: new(true), Nullable: true}
+			for _, c := range s.Conditions {
+				withdraw(&Schema{Struct: c.Then}, make(map[*Schema]bool))
+			}
+		}
 	}
-	for _, c := range s.Conditions {
+	for _, c := range flatConditions(s) {
 		at, ok := commonStruct(e.structs, c.When)
 		if !ok {
 			continue
 		}
 		w := celWriter{structs: e.structs, at: at}
 		when, ok := w.write(c.When)
-		if !ok || len(c.Then.Conditions) > 0 {
+		if !ok {
 			continue
 		}
 		c.Where = CRDPartly
-		if guards := w.guards(); len(guards) > 0 {
-			when = strings.Join(append(guards, when), " && ")
-		}
-		e.conditionRules(s, c, "("+when+")", w)
+		e.conditionRules(s, c, conjunction(append(w.guards(), when)), w)
 	}
 }
 
+// flatConditions lists the conditions of a struct and those within them, each with all
+// that has to hold.
+func flatConditions(s *StructSchema) []Condition {
+	var flat []Condition
+	for _, c := range s.Conditions {
+		flat = append(flat, c)
+		for _, inner := range flatConditions(c.Then) {
+			inner.When = &Expr{Op: "&&", Args: []*Expr{c.When, inner.When}}
+			rule := *inner.Rule
+			rule.Text = c.Text + " and " + inner.Text
+			inner.Rule = &rule
+			flat = append(flat, inner)
+		}
+	}
+	return flat
+}
+
 // conditionFields collects the fields that a condition adds to those that are always
-// allowed. A default among them is not the CRD's to set.
-func (e *emitter) conditionFields(s, then *StructSchema, added map[string][]*props) {
+// allowed, and further what it says of those. A default among them is not the CRD's to
+// set.
+func (e *emitter) conditionFields(s, then *StructSchema, added, further map[string][]*props) {
 	for _, f := range then.Fields {
 		if s.Field(f.Name) != nil {
+			if f.Schema.Types&(List|Struct) != 0 {
+				further[f.Name] = append(further[f.Name], e.below(f.Name).schema(f.Schema))
+				withdraw(f.Schema, make(map[*Schema]bool))
+			}
 			continue
 		}
 		property := e.below(f.Name).schema(f.Schema)
@@ -45,7 +75,31 @@ func (e *emitter) conditionFields(s, then *StructSchema, added map[string][]*pro
 		added[f.Name] = append(added[f.Name], property)
 	}
 	for _, c := range then.Conditions {
-		e.conditionFields(s, c.Then, added)
+		e.conditionFields(s, c.Then, added, further)
+	}
+}
+
+// widen lets a value have the fields within it that a condition may bring in: the API
+// server would drop them otherwise.
+func widen(p, with *props) {
+	if p.Items != nil && with.Items != nil {
+		widen(p.Items.Schema, with.Items.Schema)
+	}
+	if p.Type != "object" || p.AdditionalProperties != nil {
+		return
+	}
+	for name, property := range with.Properties {
+		own, ok := p.Properties[name]
+		if ok {
+			widen(&own, &property)
+		} else {
+			own = property
+			own.Default = nil
+		}
+		if p.Properties == nil {
+			p.Properties = make(map[string]props)
+		}
+		p.Properties[name] = own
 	}
 }
 
@@ -67,22 +121,24 @@ func (e *emitter) conditionRules(s *StructSchema, c Condition, when string, w ce
 	target := e.structs[w.at]
 	for _, f := range c.Then.Fields {
 		own, ok := w.reference(0, []string{f.Name})
-		if !ok {
-			continue
+		if property := e.structs[len(e.structs)-1].props.Properties[f.Name]; !ok || !isTyped(&property) {
+			continue // CEL does not see a field of which the schema does not say the type
 		}
-		there := presence(own)
+		there := w.presence(own)
 		_, defaulted := staticDefault(f.Schema)
-		if f.Presence == Required || f.Presence == Regular && !defaulted {
-			rule := "!" + when + " || " + there
-			if outer := strings.TrimSuffix(strings.TrimSuffix(there, "has("+own+")"), " && "); outer != "" {
-				rule = "!(" + outer + ") || !" + when + " || (" + there + ")"
+		base := s.Field(f.Name)
+		if (f.Presence == Required || f.Presence == Regular && !defaulted) && (base == nil || !base.always()) {
+			rule := negated(when) + " || " + there
+			// What is around the field has to be there for it to be missing.
+			if outer := w.presence(strings.TrimSuffix(own, "."+f.Name)); outer != "" {
+				rule = negated(outer) + " || " + rule
 			}
 			if e.addRule(target.path, target.props, rule, f.Name+" is required if "+c.Text) {
 				f.Rule.Where = CRDRule
 			}
 		}
-		if s.Field(f.Name) == nil && declarations(s, f.Name) == 1 && len(s.Labels) == 0 && len(s.Groups) > 0 {
-			e.addRule(target.path, target.props, when+" || !("+there+")", f.Name+" is allowed only if "+c.Text)
+		if base == nil && declarations(s, f.Name) == 1 && len(s.Labels) == 0 && len(s.Groups) > 0 {
+			e.addRule(target.path, target.props, when+" || "+negated(there), f.Name+" is allowed only if "+c.Text)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package ir
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Default returns an object in which every absent field that has a default is set to
 // it. The object is not changed; the result shares with it what is the same in both.
@@ -79,16 +82,22 @@ func (d *defaulter) fields(s *StructSchema, object map[string]any) map[string]an
 		}
 		object[name] = value
 		d.changed = true
-	}
-	for _, f := range s.Fields {
-		if _, ok := object[f.Name]; ok || f.Presence != Regular {
-			continue
-		}
-		if value, ok := d.absent(f.Schema); ok {
-			set(f.Name, value)
-		}
+		d.structs[len(d.structs)-1] = object
 	}
 	d.structs = append(d.structs, object)
+	// A default may be the value of another field, which may be a default too.
+	for again := true; again; {
+		again = false
+		for _, f := range s.Fields {
+			if _, ok := object[f.Name]; ok || f.Presence != Regular {
+				continue
+			}
+			if value, ok := d.absent(f.Schema); ok {
+				set(f.Name, value)
+				again = true
+			}
+		}
+	}
 	for _, f := range s.Fields {
 		if !f.Schema.defaults {
 			continue
@@ -99,13 +108,12 @@ func (d *defaulter) fields(s *StructSchema, object map[string]any) map[string]an
 		}
 		if with := d.value(f.Schema, value); !same(value, with) {
 			set(f.Name, with)
-			d.structs[len(d.structs)-1] = object
 		}
 	}
-	d.structs = d.structs[:len(d.structs)-1]
 	if len(s.Labels) > 0 {
 		d.labels(s, object, set)
 	}
+	d.structs = d.structs[:len(d.structs)-1]
 	return object
 }
 
@@ -163,6 +171,9 @@ func (d *defaulter) absent(s *Schema) (any, bool) {
 		return d.absent(s.Reference)
 	case s.Default != nil:
 		return s.Default.Value, true
+	case s.isSameAsField():
+		value, how := s.Relations[0].Expr.eval(d.structs)
+		return value, how == known
 	case len(s.Alternatives) > 0:
 		return d.absentAlternative(s)
 	case s.Enum != nil:
@@ -177,6 +188,16 @@ func (d *defaulter) absent(s *Schema) (any, bool) {
 		return []any{}, true
 	}
 	return nil, false
+}
+
+// isSameAsField tells whether the value has to be that of another field.
+func (s *Schema) isSameAsField() bool {
+	return s.isLeaf() && len(s.Relations) == 1 && s.Relations[0].Op == "=="
+}
+
+// dependsOnField tells whether the value of an absent field is that of another one.
+func (s *Schema) dependsOnField() bool {
+	return s.isSameAsField() || slices.ContainsFunc(s.Alternatives, func(a Alternative) bool { return a.Default && a.isSameAsField() })
 }
 
 // absentAlternative is the value of the only alternative, or the only default one.

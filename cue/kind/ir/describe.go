@@ -31,7 +31,9 @@ func (s *Schema) describe() string {
 	}
 	var texts []string
 	for _, r := range s.rules() {
-		texts = append(texts, r.Text)
+		if !slices.Contains(texts, r.Text) { // strings.MaxRunes(3), say, is a rule for the type as well
+			texts = append(texts, r.Text)
+		}
 	}
 	if len(texts) == 0 {
 		return s.Types.String()

@@ -43,6 +43,7 @@ const (
 	known   outcome = iota
 	missing         // a field that it reads is not there
 	invalid         // the types do not fit
+	outside         // a field that it reads is around the value that alone is looked at
 )
 
 // eval computes an expression where structs are the structs around it, outermost first.
@@ -54,6 +55,9 @@ func (e *Expr) eval(structs []map[string]any) (any, outcome) {
 		return e.lookUp(structs)
 	case OpPresent:
 		_, how := e.Args[0].eval(structs)
+		if how == outside {
+			return nil, outside
+		}
 		return how == known, known
 	case "&&", "||":
 		return e.evalLogic(structs)
@@ -73,7 +77,7 @@ func (e *Expr) eval(structs []map[string]any) (any, outcome) {
 func (e *Expr) lookUp(structs []map[string]any) (any, outcome) {
 	level := len(structs) - 1 - e.Up
 	if level < 0 {
-		return nil, missing
+		return nil, outside
 	}
 	var value any = structs[level]
 	for _, name := range e.Path {

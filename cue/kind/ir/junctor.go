@@ -42,7 +42,7 @@ func fieldValidations(s *StructSchema, p, outer *props) {
 		if f.Presence == Required {
 			p.Required = append(p.Required, f.Name)
 		}
-		if inner := validations(f.Schema, &property); !isEmpty(*inner) {
+		if inner := validations(f.Schema, &property); !isEmpty(*inner) && !saysAlready(property, *inner) {
 			if p.Properties == nil {
 				p.Properties = make(map[string]props)
 			}
@@ -62,6 +62,30 @@ func fieldValidations(s *StructSchema, p, outer *props) {
 	slices.SortFunc(others, func(a, b props) int { return bytes.Compare([]byte(a.Required[0]), []byte(b.Required[0])) })
 	if len(others) > 0 {
 		also(p, props{Not: &props{AnyOf: others}})
+	}
+}
+
+// saysAlready tells whether the schema around a branch demands of a field all that the
+// branch does.
+func saysAlready(outer, inner props) bool {
+	outer.Type, outer.Format, outer.Description, outer.Default = "", "", "", nil
+	return sameProps(&outer, &inner)
+}
+
+// shareRequired moves to the schema around the branches the fields that all of them
+// demand.
+func shareRequired(outer *props, branches []props) {
+	for _, name := range branches[0].Required {
+		if slices.ContainsFunc(branches, func(b props) bool { return !slices.Contains(b.Required, name) }) {
+			continue
+		}
+		if !slices.Contains(outer.Required, name) {
+			outer.Required = append(outer.Required, name)
+		}
+	}
+	slices.Sort(outer.Required)
+	for i := range branches {
+		branches[i].Required = slices.DeleteFunc(slices.Clone(branches[i].Required), func(name string) bool { return slices.Contains(outer.Required, name) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"bytes"
 	"maps"
 	"math"
 	"regexp"
@@ -61,6 +62,8 @@ type frame struct {
 	slot
 	schema *StructSchema
 	props  *props
+	// nullable tells that there may be null instead, in which CEL finds no fields.
+	nullable bool
 }
 
 // slot is the place of a value.
@@ -186,20 +189,13 @@ func values(s *Schema, p *props) {
 	if !isTyped(p) {
 		return
 	}
-	if s.Enum != nil && coversTypes(s.Enum, s.Types) {
+	if s.Enum != nil && coversTypes(s.Enum, s.Types) && s.Types&Null == 0 { // the API server finds no null in an enum
 		p.Enum = enumOf(s.Enum.Values)
 		if s.Enum.Where = CRDSchema; s.Types&Float != 0 {
 			s.Enum.Where = CRDPartly // for the API server, 2.5 is the integer 2 in an enum
 		}
 	}
-	for _, not := range s.Not {
-		refused := &props{Enum: enumOf([]any{not.Value})}
-		if n, ok := not.Value.(int64); ok && s.Types&Float != 0 { // not an enum, in which 2 is also 2.5
-			refused = &props{Minimum: new(float64(n)), Maximum: new(float64(n))}
-		}
-		also(p, props{Not: refused})
-		not.Where = CRDSchema
-	}
+	excluded(s, p)
 	if s.Min != nil {
 		p.Minimum, p.ExclusiveMinimum = bound(s.Min, s.Types, math.Ceil)
 	}
@@ -215,6 +211,24 @@ func values(s *Schema, p *props) {
 	}
 	for _, check := range s.Checks {
 		addCheck(p, check)
+	}
+}
+
+// excluded carries the values that there must not be.
+func excluded(s *Schema, p *props) {
+	var values []any
+	for _, not := range s.Not {
+		not.Where = CRDSchema
+		if s.Types&TypeOf(not.Value)&Number != 0 && s.Types&Float != 0 || TypeOf(not.Value) == Float {
+			// An enum with 3 would exclude 3.5 as well.
+			limit := float(not.Value)
+			also(p, props{Not: &props{Minimum: &limit, Maximum: &limit}})
+			continue
+		}
+		values = append(values, not.Value)
+	}
+	if len(values) > 0 {
+		also(p, props{Not: &props{Enum: enumOf(values)}})
 	}
 }
 
@@ -359,11 +373,13 @@ func (e *emitter) list(s *Schema, p *props) {
 	}
 	inner := e.in(slot{path: e.slot.path.Child("items"), correlatable: e.slot.correlatable && s.ListType == "map"})
 	p.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: inner.schema(items)}
-	if s.Unique == nil || s.ListType != "" {
+	if s.Unique == nil {
 		return
 	}
+	s.Unique.Where = min(s.Unique.Where, CRDPartly) // it may also say that it is a list
 	switch {
-	case items.isLeaf() && items.Types&(List|Struct|Number) == 0 && items.Types != 0:
+	case s.ListType != "":
+	case items.isLeaf() && items.Types&(List|Struct|Float) == 0 && items.Types != 0: // 1 and 1.0 are one for a set
 		p.XListType = new("set")
 		s.Unique.Where = CRDSchema
 	case s.Size.Max != nil:
@@ -381,13 +397,18 @@ func (e *emitter) object(s *Schema, p *props) {
 		return
 	}
 	inner := e.in(slot{})
-	inner.structs = append(slices.Clone(e.structs), frame{e.slot, fields, p})
+	inner.structs = append(slices.Clone(e.structs), frame{e.slot, fields, p, p.Nullable})
 	inner.labels(fields, p)
 	if len(fields.Fields) > 0 || len(fields.Conditions) > 0 {
 		p.Properties = make(map[string]props)
 	}
 	for _, f := range fields.Fields {
 		inner.field(f, p)
+	}
+	if p.AdditionalProperties == nil {
+		for _, label := range fields.Labels { // a named field may share their rules
+			withdraw(label.Schema, make(map[*Schema]bool))
+		}
 	}
 	inner.conditions(fields, p)
 	slices.Sort(p.Required)
@@ -400,11 +421,16 @@ func (e *emitter) field(f *Field, p *props) {
 		p.Required = append(p.Required, f.Name)
 		f.Rule.Where = CRDSchema
 	case Regular:
-		if value, ok := staticDefault(f.Schema); ok {
+		switch value, ok := staticDefault(f.Schema); {
+		case !ok:
+			p.Required = append(p.Required, f.Name)
+		case value != nil: // the API server drops a null that is a default
+			if hasRules(property) {
+				// The rules are tried on the default alone, without those within it.
+				value = (&defaulter{}).value(f.Schema, value)
+			}
 			raw := rawJSON(value)
 			property.Default = &raw
-		} else {
-			p.Required = append(p.Required, f.Name)
 		}
 		f.Rule.Where = CRDSchema
 	case Optional:
@@ -415,12 +441,28 @@ func (e *emitter) field(f *Field, p *props) {
 	p.Properties[f.Name] = *property
 }
 
+// hasRules tells whether there are CEL rules for a value or for a field within it.
+func hasRules(p *props) bool {
+	if len(p.XValidations) > 0 {
+		return true
+	}
+	for _, property := range p.Properties {
+		if hasRules(&property) {
+			return true
+		}
+	}
+	return false
+}
+
 // staticDefault is the value of an absent field, if it is the same for all objects and
 // valid as it is.
 func staticDefault(s *Schema) (any, bool) {
 	d := defaulter{}
 	value, ok := d.absent(s)
-	if !ok || value == nil {
+	switch {
+	case s.dependsOnField():
+		return nil, true // there is one, but not the same for all
+	case !ok:
 		return nil, false
 	}
 	w := walker{}
@@ -474,7 +516,8 @@ func (e *emitter) alternatives(s *Schema) *props {
 			withdraw(a.Schema, make(map[*Schema]bool))
 		}
 	}
-	if !whole {
+	shareRequired(merged, branches)
+	if !whole || slices.ContainsFunc(branches, isEmpty) {
 		return merged
 	}
 	merged.AnyOf = branches
@@ -563,8 +606,26 @@ func loosest(types Types, all []*props) *props {
 		p.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: loosestOf(items)}
 	case "object":
 		looseFields(p, all)
+	default:
+		looseEnum(p, all)
 	}
 	return p
+}
+
+// looseEnum lets a scalar have the values of all others, if each of them lists its own.
+func looseEnum(p *props, all []*props) {
+	var values []jsonValue
+	for _, a := range all {
+		if len(a.Enum) == 0 {
+			return
+		}
+		for _, v := range a.Enum {
+			if !slices.ContainsFunc(values, func(o jsonValue) bool { return bytes.Equal(o.Raw, v.Raw) }) {
+				values = append(values, v)
+			}
+		}
+	}
+	p.Enum = values
 }
 
 // loosestOf combines schemas of which only OpenAPI's form is left.

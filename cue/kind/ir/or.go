@@ -11,7 +11,10 @@ func Or(at Position, alternatives []Alternative) *Schema {
 	if len(possible) == 0 {
 		return all[0].Schema
 	}
-	possible = mergeLiterals(mergeTypes(possible))
+	if s := withDefault(possible); s != nil { // before merging, which loses the order of literals
+		return s
+	}
+	possible = mergeTypes(mergeLiterals(possible))
 	if len(possible) == 1 {
 		return possible[0].Schema
 	}
@@ -134,11 +137,15 @@ func (s *Schema) isLiteral() bool {
 	return types == s.Types
 }
 
+// HasDefault tells whether a value that is absent may get one.
+func (s *Schema) HasDefault() bool { return s.Default != nil || hasDefault(s.Alternatives) }
+
 // withDefault makes one schema of alternatives of which one is a marked literal: the
 // others, with it as their default.
 func withDefault(alternatives []Alternative) *Schema {
 	var marked *Literal
 	var others []Alternative
+	at := 0 // how many others stand before the marked one
 	for _, a := range alternatives {
 		switch {
 		case !a.Default:
@@ -146,7 +153,7 @@ func withDefault(alternatives []Alternative) *Schema {
 		case marked != nil || !a.isLiteral() || len(a.Enum.Values) != 1:
 			return nil
 		default:
-			marked = &Literal{a.Enum.Rule, a.Enum.Values[0]}
+			marked, at = &Literal{a.Enum.Rule, a.Enum.Values[0]}, len(others)
 		}
 	}
 	if marked == nil || len(others) == 0 {
@@ -155,9 +162,9 @@ func withDefault(alternatives []Alternative) *Schema {
 	literalsOnly := !slices.ContainsFunc(others, func(a Alternative) bool { return !a.isLiteral() })
 	if literalsOnly {
 		literal := Alternative{Schema: Constant(marked.Value, marked.Rule)}
-		others = mergeLiterals(append([]Alternative{literal}, others...))
+		others = mergeLiterals(slices.Insert(others, at, literal))
 	}
-	if len(others) != 1 || !others[0].isLeaf() || others[0].Schema.Default != nil || !others[0].fits(marked.Value) {
+	if len(others) != 1 || !others[0].isLeaf() || others[0].Schema.Default != nil || len(others[0].Relations) > 0 || !others[0].Fits(marked.Value) {
 		return nil
 	}
 	s := *others[0].Schema

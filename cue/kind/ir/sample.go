@@ -98,13 +98,30 @@ func (g *generator) integer(s *Schema) any {
 			near = append(near, int64(f))
 		}
 	}
+	for _, value := range s.scalars() {
+		if n, ok := value.(int64); ok && g.chance(0.5) {
+			near = append(near, n)
+		}
+	}
 	if len(near) > 0 && g.chance(0.6) {
 		return pick(g, near) + int64(g.IntN(3)) - 1
 	}
-	if len(near) == 2 {
+	if len(near) == 2 && s.Min != nil && s.Max != nil {
 		return near[0] + g.Int64N(max(near[1]-near[0], 0)+1)
 	}
 	return int64(g.IntN(8)) - 2
+}
+
+// scalars are the values that the schema names.
+func (s *Schema) scalars() []any {
+	var values []any
+	if s.Enum != nil {
+		values = append(values, s.Enum.Values...)
+	}
+	for _, not := range s.Not {
+		values = append(values, not.Value)
+	}
+	return values
 }
 
 // texts are strings that the named checks and formats let pass, or nearly so.
@@ -242,11 +259,20 @@ func (g *generator) structure(s *StructSchema, depth int) any {
 	return object
 }
 
+// isDemanded tells whether an object without the field is not valid.
+func (f *Field) isDemanded() bool {
+	if f.Presence == Regular {
+		_, ok := staticDefault(f.Schema)
+		return !ok
+	}
+	return f.Presence == Required
+}
+
 func (g *generator) fields(s *StructSchema, object map[string]any, depth int) {
 	for _, f := range s.Fields {
 		p := g.extras
 		switch {
-		case f.Presence == Required:
+		case f.isDemanded():
 			p = 1 - g.noise
 		case depth > maxSampleDepth:
 			p = 0

@@ -95,6 +95,9 @@ func Close(s *Schema, id int) *Schema {
 	closed := *s
 	closed.prepared = false
 	if s.Items != nil {
+		if (s.Unique != nil || s.Size != Range{}) && s.Items.isUnclosed() {
+			return Impossible(s.Position, "CUE does not close the structs in a list that has a validator like list.MaxItems too: give them a definition, as in [...#Item]")
+		}
 		closed.Items = Close(s.Items, id)
 	}
 	if s.Struct != nil {
@@ -105,6 +108,15 @@ func Close(s *Schema, id int) *Schema {
 		closed.Alternatives = append(closed.Alternatives, Alternative{Close(a.Schema, id), a.Default})
 	}
 	return &closed
+}
+
+// isUnclosed tells whether there is a struct in a schema that only a definition around it
+// closes.
+func (s *Schema) isUnclosed() bool {
+	if s.Reference != nil {
+		return false
+	}
+	return s.Struct != nil && len(s.Struct.Groups) == 0 && !s.Struct.Open || slices.ContainsFunc(s.parts(), (*Schema).isUnclosed)
 }
 
 func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
@@ -118,6 +130,13 @@ func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
 	for _, f := range s.Fields {
 		field := *f
 		field.Schema = Close(f.Schema, id)
+		for _, c := range s.Conditions { // which may bring in a validator of a list
+			if added := c.Then.Field(f.Name); added != nil {
+				if both := And(f.Schema, added.Schema); both.Impossible == nil && Close(both, id).Impossible != nil {
+					field.Schema = Close(both, id)
+				}
+			}
+		}
 		closed.Fields = append(closed.Fields, &field)
 	}
 	closed.Labels = nil

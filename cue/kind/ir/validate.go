@@ -22,6 +22,8 @@ type Problem struct {
 	// incomplete tells that the value lacks something but contradicts nothing, which
 	// does not rule out an alternative.
 	incomplete bool
+	// enum is what has none of its values.
+	enum *Enum
 	// deep tells that the problem is where the schema contains itself, which CRDs cannot
 	// express.
 	deep bool
@@ -132,6 +134,7 @@ func (w *walker) typed(s *Schema, value any) {
 func (w *walker) scalar(s *Schema, value any) {
 	if s.Enum != nil && !s.Enum.allows(value) {
 		w.add(s.Enum.Rule, field.NotSupported(w.at(), value, supported(s.Enum)))
+		w.problems[len(w.problems)-1].enum = s.Enum
 	}
 	for _, not := range s.Not {
 		if equal, ok := compare("==", value, not.Value); ok && equal {
@@ -164,15 +167,24 @@ func (w *walker) text(s *Schema, text string) {
 	}
 }
 
+// counted says how many things there are; their name is a plural.
+func counted(n int64, things string) string {
+	if n == 1 {
+		things = strings.TrimSuffix(things, "s")
+	}
+	return fmt.Sprintf("%d %s", n, things)
+}
+
 // inRange checks a length or a number of things.
 func (w *walker) inRange(r Range, n int64, value any, things string) {
 	if r.Min != nil && n < r.Min.N {
-		w.add(r.Min.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must have at least %d %s, has %d", r.Min.N, things, n)))
+		w.add(r.Min.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must have at least %s, has %d", counted(r.Min.N, things), n)))
 	}
 	if r.Max != nil && n > r.Max.N {
 		err := field.TooLongCharacters(w.at(), "", int(r.Max.N))
 		if things != "characters" {
 			err = field.TooMany(w.at(), int(n), int(r.Max.N))
+			err.Detail = "must have at most " + counted(r.Max.N, things)
 		}
 		w.add(r.Max.Rule, err)
 	}
@@ -324,7 +336,8 @@ func (w *walker) relation(r Relation, value any) {
 		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
 	case known:
 		holds, ok := compare(r.Op, value, other)
-		if r.Op == "==" { // a reference: 1 is not 1.0
+		ok = ok && TypeOf(other) != Bool // CUE has no bounds of booleans
+		if r.Op == "==" {                // a reference: 1 is not 1.0
 			holds, ok = value == other, true
 		}
 		if !ok || !holds {
@@ -337,11 +350,20 @@ func (w *walker) relation(r Relation, value any) {
 func (w *walker) alternatives(s *Schema, value any) {
 	chosen, problems := w.choose(s.Alternatives, func(*Schema) any { return value })
 	switch {
-	case chosen == nil && len(problems) == 0:
-		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, "fits more than one of the alternatives: "+describe(s.Alternatives)))
+	case chosen != nil:
+	case len(problems) == 0:
+		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, "must tell which of the alternatives it is: "+describe(s.Alternatives)))
 	default:
-		w.problems = append(w.problems, problems...)
+		// No alternative gave the value its defaults: they are not what is missing.
+		d := defaulter{structs: w.structs}
+		if _, with := w.choose(s.Alternatives, func(a *Schema) any { return d.value(a, value) }); len(with) > 0 {
+			problems = with
+		}
+		if s.TypeRule != nil && onlyScalars(s.Alternatives) {
+			problems[0].Rule = s.TypeRule
+		}
 	}
+	w.problems = append(w.problems, problems...)
 }
 
 // choose picks the alternative that a value fits: the only one that it does not
@@ -357,12 +379,16 @@ func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (*Sc
 	}
 	var fit []fitting
 	var closest []Problem
+	var all [][]Problem
 	for _, a := range alternatives {
 		value := with(a.Schema)
 		problems := w.try(a.Schema, value)
 		if !slices.ContainsFunc(problems, func(p Problem) bool { return !p.incomplete }) {
 			fit = append(fit, fitting{a, problems, value})
-		} else if closest == nil || closeness(problems) < closeness(closest) {
+			continue
+		}
+		all = append(all, problems)
+		if closest == nil || w.closeness(problems) < w.closeness(closest) {
 			closest = problems
 		}
 	}
@@ -371,22 +397,26 @@ func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (*Sc
 	}
 	switch {
 	case len(fit) == 0:
-		return nil, w.noneFits(alternatives, closest)
+		return nil, w.noneFits(alternatives, all, closest)
 	case len(fit) > 1 && hasStruct(fit[0].value):
 		return nil, nil
 	}
 	return fit[0].Schema, fit[0].problems
 }
 
-// closeness orders alternatives by how much a value contradicts them; a contradiction
-// of the type or of a literal, by which alternatives are told apart, weighs more.
-func closeness(problems []Problem) int {
-	n := 0
+// closeness orders alternatives by how much a value contradicts them; what alternatives
+// are told apart by weighs more: the type, literals, and which fields there are.
+func (w *walker) closeness(problems []Problem) int {
+	n, own := 0, w.at().String()
 	for _, p := range problems {
 		switch {
 		case p.incomplete:
-		case p.Type == field.ErrorTypeTypeInvalid, p.Type == field.ErrorTypeNotSupported:
-			n += 1000
+		case p.Type == field.ErrorTypeTypeInvalid && p.Field == own:
+			n += 100_000
+		case p.Type == field.ErrorTypeNotSupported:
+			n += 10_000
+		case p.Type == field.ErrorTypeForbidden:
+			n += 100
 		default:
 			n++
 		}
@@ -395,16 +425,52 @@ func closeness(problems []Problem) int {
 }
 
 // noneFits reports a value that contradicts all alternatives: as one problem if they
-// are scalars, else as those with the alternative that comes closest.
-func (w *walker) noneFits(alternatives []Alternative, closest []Problem) []Problem {
-	for _, a := range alternatives {
-		if a.Types&(List|Struct) != 0 {
-			return closest
+// are scalars or told apart by a literal, else as those with the closest.
+func (w *walker) noneFits(alternatives []Alternative, all [][]Problem, closest []Problem) []Problem {
+	if !onlyScalars(alternatives) {
+		if literal := noLiteral(all); literal != nil {
+			return literal
 		}
+		return closest
 	}
 	first := closest[0]
-	first.Error = field.Invalid(w.at(), first.BadValue, "must satisfy "+describe(alternatives))
+	first.Error = &field.Error{Type: field.ErrorTypeInvalid, Field: w.at().String(), BadValue: first.BadValue, Detail: "must satisfy " + describe(alternatives)}
+	if closest[0].Type == field.ErrorTypeTypeInvalid {
+		first.Type = field.ErrorTypeTypeInvalid
+	}
 	return []Problem{first}
+}
+
+func onlyScalars(alternatives []Alternative) bool {
+	return !slices.ContainsFunc(alternatives, func(a Alternative) bool { return a.Reference != nil || a.Types&(List|Struct) != 0 })
+}
+
+// noLiteral finds the field that has none of the literals by which all alternatives are
+// told apart.
+func noLiteral(all [][]Problem) []Problem {
+	for _, p := range all[0] {
+		if p.Type != field.ErrorTypeNotSupported {
+			continue
+		}
+		var allowed []string
+		for _, problems := range all {
+			i := slices.IndexFunc(problems, func(o Problem) bool {
+				return o.Type == field.ErrorTypeNotSupported && o.Field == p.Field && o.enum != nil
+			})
+			if i < 0 {
+				allowed = nil
+				break
+			}
+			allowed = append(allowed, supported(problems[i].enum)...)
+		}
+		if len(allowed) > 0 {
+			error := *p.Error
+			error.Detail = field.NotSupported(nil, "", allowed).Detail
+			p.Error = &error
+			return []Problem{p}
+		}
+	}
+	return nil
 }
 
 // try validates a value without reporting what is wrong with it.
@@ -429,8 +495,8 @@ func hasStruct(value any) bool {
 	return false
 }
 
-// fits tells whether a schema lets a scalar pass.
-func (s *Schema) fits(value any) bool {
+// Fits tells whether a schema lets a value pass that is a default.
+func (s *Schema) Fits(value any) bool {
 	w := walker{}
 	w.value(s, value)
 	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
@@ -439,5 +505,5 @@ func (s *Schema) fits(value any) bool {
 // scalarFits tells whether the rules for scalars, the enum aside, let a value pass.
 func (s *Schema) scalarFits(value any) bool {
 	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
-	return without.fits(value)
+	return without.Fits(value)
 }

@@ -64,6 +64,7 @@ func (s *StructSchema) holding(structs []map[string]any) (mask uint32, failed []
 		v, how := c.When.eval(structs)
 		holds, isBool := v.(bool)
 		switch {
+		case how == outside: // nothing can be said
 		case how == missing:
 			failed = append(failed, failedCondition{c, missing})
 		case how == invalid || !isBool:
