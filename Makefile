@@ -26,6 +26,18 @@ test: devcluster ## run all tests, on a control plane that is started for them
 	go test -C hack/k8stypes ./...
 	$(DEVCLUSTER) -- go test -race -timeout 15m ./...
 
+# Longer than any test: go test ./cue/kind -run TestDifferential -samples 1000000 -timeout 0
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for $FUZZTIME, and compare many more objects than the tests do
+	@for package in ./cue/kind ./cue/manifest; do \
+		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
+			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; \
+	done
+	go test ./cue/kind -run 'TestDifferential|TestMutations' -samples 3000 -mutations 1000 -timeout 60m
+
 .PHONY: bench
 bench: ## run the benchmarks of docs/performance.md
 	go test -run '^$$' -bench . -benchmem ./cue/... ./engine/...

@@ -53,13 +53,9 @@ func makePlan(k *kind.Kind, object map[string]any, observed map[string]any, now 
 	if k.Phases[p.phase].Terminal {
 		return p
 	}
-	if errs := k.Validate(object); len(errs) > 0 {
+	defaulted, errs := k.DefaultAndValidate(object)
+	if len(errs) > 0 {
 		p.stalled = &problem{reasonInvalid, errs.ToAggregate().Error()}
-		return p
-	}
-	defaulted, err := k.Default(object)
-	if err != nil {
-		p.stalled = &problem{reasonEvaluation, err.Error()}
 		return p
 	}
 	if p.phase == "" && k.Initial != "" {

@@ -94,8 +94,13 @@ func (s scope) objectReference(expr ast.Expr) (*ir.Expr, error) {
 	if !ok {
 		return nil, s.unsupported(expr, "this reference")
 	}
-	if let, ok := ident.Node.(*ast.LetClause); ok && len(path) == 0 {
+	if let, ok := ident.Node.(*ast.LetClause); ok && len(path) == 0 && !s.reading[let.Expr] {
+		s.reading[let.Expr] = true
+		defer delete(s.reading, let.Expr)
 		return s.objectExpr(let.Expr)
+	}
+	if slices.ContainsFunc(s.frames, func(f frame) bool { return f.literal == ident.Node }) {
+		return nil, errorAtNode(ident, "%s is a struct around this reference: refer to one of its fields by its name alone", ident.Name)
 	}
 	around, ok := s.frameOf(ident)
 	if !ok {

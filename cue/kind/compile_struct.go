@@ -68,6 +68,9 @@ func (s scope) field(to *ir.StructSchema, f *ast.Field) error {
 	if err != nil {
 		return s.unsupported(f, "the label "+sourceOf(f.Label))
 	}
+	if f.Constraint == token.NOT && (strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_")) {
+		return errorAtNode(f, "%s! cannot be in any object: only regular and optional definitions and hidden fields can be compiled", name)
+	}
 	if strings.HasPrefix(name, "#") {
 		return nil
 	}
@@ -85,6 +88,9 @@ func (s scope) field(to *ir.StructSchema, f *ast.Field) error {
 		added.Presence = ir.Required
 	default:
 		added.Presence, added.Rule.Text = ir.Regular, name+" is required"
+		if schema.Default == nil && slices.ContainsFunc(schema.Relations, func(r ir.Relation) bool { return r.Op == "==" }) {
+			return errorAtNode(f, "a field that is set to another one of the object cannot be compiled: write %s? or %s!, or mark it @kube(eval)", name, name)
+		}
 	}
 	to.Fields = append(to.Fields, added)
 	return nil
@@ -120,6 +126,9 @@ func (s scope) fieldValue(f *ast.Field) (*ir.Schema, error) {
 		if err := applyAttribute(&own, attribute); err != nil {
 			return nil, err
 		}
+	}
+	if !slices.Contains([]string{"", "atomic", "set", "map"}, own.ListType) || (own.ListType == "map") != (len(own.ListMapKeys) > 0) {
+		return nil, errorAtNode(f, "listType has to be atomic, set or map, and map alone has a listMapKey")
 	}
 	return &own, nil
 }

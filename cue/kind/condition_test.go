@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,4 +62,26 @@ import "fescue.dev/cue/contract"
 	_, err = kinds[0].Decide(map[string]any{"apiVersion": "try.example.com/v1", "kind": "G",
 		"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "a"}, "status": map[string]any{"phase": "A"}}, nil)
 	return err
+}
+
+// What a condition adds is shared by all goroutines that meet it for the first time; the
+// race detector watches.
+func TestConcurrentConditions(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		k := kindWithSpec(t, `{mode!: "a" | "b", if mode == "a" {x!: {y?: int, z: *1 | int}}}`)
+		object := map[string]any{
+			"apiVersion": "fuzzed.example.com/v1", "kind": "X", "metadata": map[string]any{"name": "a"},
+			"spec": map[string]any{"mode": "a", "x": map[string]any{"y": int64(1)}},
+		}
+		var workers sync.WaitGroup
+		for range 4 {
+			workers.Go(func() {
+				if problems := k.Problems(object); len(problems) > 0 {
+					t.Error(problems[0].Error)
+				}
+			})
+		}
+		workers.Wait()
+	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
 var samples = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
@@ -26,7 +28,7 @@ func TestDifferential(t *testing.T) {
 				require.NoError(t, err)
 				valid := 0
 				for seed := range uint64(*samples) {
-					object := k.Sample(rand.New(rand.NewPCG(seed, 1)))
+					object := sample(k, seed)
 					require.NoError(t, disagreement(k, crd, object), "seed %d: %s", seed, text(object))
 					if len(k.Problems(object)) == 0 {
 						valid++
@@ -37,6 +39,29 @@ func TestDifferential(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDifferentialOfSeeds compares as TestDifferential does, for the schemas that FuzzSchema
+// begins with: they have each construct, and each that was a mistake once.
+func TestDifferentialOfSeeds(t *testing.T) {
+	t.Parallel()
+	for _, spec := range schemaSeeds {
+		k := kindWithSpec(t, spec)
+		if k == nil {
+			continue
+		}
+		crd, err := newCRDOracle(k.Schema)
+		require.NoError(t, err)
+		for seed := range uint64(*samples) {
+			object := sample(k, seed)
+			require.NoError(t, disagreement(k, crd, object), "%s: seed %d: %s", spec, seed, text(object))
+		}
+	}
+}
+
+// sample makes an object of a kind.
+func sample(k *Kind, seed uint64) map[string]any {
+	return ir.Sample(k.schema, rand.New(rand.NewPCG(seed, 1)))
 }
 
 // corpusKinds loads the shipped kinds and those of the corpus that load.

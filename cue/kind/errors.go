@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
@@ -99,6 +100,9 @@ func isLibrary(file string) bool {
 	return strings.HasSuffix(dir, "cue/contract") || strings.HasSuffix(dir, "cue/k8s")
 }
 
+// workingDirectory is asked for at each position of a rule, of which a kind has hundreds.
+var workingDirectory = sync.OnceValues(os.Getwd)
+
 // relative shortens a path under the working directory, as the cue command does, and
 // that of a file of Fescue's own.
 func relative(file string) string {
@@ -107,7 +111,7 @@ func relative(file string) string {
 			return shipped
 		}
 	}
-	wd, err := os.Getwd()
+	wd, err := workingDirectory()
 	if err != nil {
 		return file
 	}

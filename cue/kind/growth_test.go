@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"crypto/rand"
 	"fmt"
 	"runtime"
 	"sync"
@@ -12,7 +13,7 @@ import (
 // A kind that has served many objects holds no more memory than before. It is not
 // parallel, so that no other test allocates meanwhile.
 func TestMemoryDoesNotGrow(t *testing.T) {
-	k := shippedAt(t)
+	k := shippedKind(t, "At")
 	serve := func(from, to int) {
 		for i := from; i < to; i++ {
 			object := map[string]any{
@@ -37,6 +38,38 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	require.Less(t, grown/rounds, int64(500), "bytes per object")
 }
 
+// Neither do validations of objects that have a key each that no other has: nothing may
+// keep the names it has seen. A million of them would hold 50 MB at least, so that 1 MB,
+// which leaves room for what the runtime does meanwhile, tells the two apart. With -short
+// or the race detector it is a tenth of both.
+func TestNamesAreNotKept(t *testing.T) {
+	k := shippedKind(t, "Watcher")
+	validate := func(rounds int) {
+		for range rounds {
+			key := rand.Text()
+			errs := k.Validate(map[string]any{
+				"apiVersion": "watch.fescue.dev/v1alpha1", "kind": "Watcher",
+				"metadata": map[string]any{"name": "a", "labels": map[string]any{key: key}},
+				"spec": map[string]any{
+					"container":  map[string]any{"name": "a"},
+					"configData": map[string]any{key: key},
+				},
+			})
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+		}
+	}
+	rounds, bound := 1_000_000, int64(1<<20)
+	if testing.Short() || raceEnabled {
+		rounds, bound = rounds/10, bound/10
+	}
+	validate(1000)
+	before := heap()
+	validate(rounds)
+	require.Less(t, int64(heap())-int64(before), bound, "bytes")
+}
+
 func heap() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -48,7 +81,7 @@ func heap() uint64 {
 // Workers share a kind; the race detector watches.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
-	k := shippedAt(t)
+	k := shippedKind(t, "At")
 	want, err := k.Decide(at, observedPod)
 	require.NoError(t, err)
 	var workers sync.WaitGroup

@@ -45,18 +45,15 @@ const (
 	tooMany
 )
 
-// exceeds counts values. It collects the way to the one that is too many on the way
-// back, innermost step first, so that an object within the limits costs nothing more.
+// exceeds counts the values in a struct or a list, as soon as it sees how many there are:
+// scalars need no look. It collects the way to what is too much on the way back,
+// innermost step first, so that an object within the limits costs nothing more.
 func exceeds(value any, depth int, left *int, way *[]any) excess {
-	*left--
-	switch {
-	case *left < 0:
-		return tooMany
-	case depth < 0:
-		return tooDeep
-	}
 	switch value := value.(type) {
 	case map[string]any:
+		if reason := count(len(value), depth, left); reason != none {
+			return reason
+		}
 		for name, v := range value {
 			if reason := exceeds(v, depth-1, left, way); reason != none {
 				*way = append(*way, name)
@@ -64,12 +61,27 @@ func exceeds(value any, depth int, left *int, way *[]any) excess {
 			}
 		}
 	case []any:
+		if reason := count(len(value), depth, left); reason != none {
+			return reason
+		}
 		for i, v := range value {
 			if reason := exceeds(v, depth-1, left, way); reason != none {
 				*way = append(*way, i)
 				return reason
 			}
 		}
+	}
+	return none
+}
+
+// count is for a struct or a list with n values, in which depth levels may follow.
+func count(n, depth int, left *int) excess {
+	*left -= n
+	switch {
+	case *left < 0:
+		return tooMany
+	case depth <= 0 && n > 0:
+		return tooDeep
 	}
 	return none
 }

@@ -11,6 +11,7 @@ import (
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/cuecontext"
 	"cuelang.org/go/cue/load"
 
@@ -106,11 +107,19 @@ func addLibrary(overlay map[string]load.Source, dir string) {
 
 // loadPackage builds the package in dir and makes a Kind of each kind in it. All of
 // them share one CUE context, which is never used for anything else.
-func loadPackage(dir string, overlay map[string]load.Source) ([]*Kind, error) {
+func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, err error) {
+	defer func() {
+		if r := recover(); r != nil { // CUE v0.17.1 does for a call of what is no function, say
+			loaded, err = nil, &LoadError{Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}
+		}
+	}()
 	instances := load.Instances([]string{".", contractPackage}, &load.Config{Dir: dir, Overlay: overlay})
 	for _, instance := range instances {
 		if instance.Err != nil {
 			return nil, newLoadError("", instance.Err)
+		}
+		if err := refuseFatal(instance); err != nil {
+			return nil, err
 		}
 	}
 	ctx := cuecontext.New()
@@ -142,6 +151,40 @@ func loadPackage(dir string, overlay map[string]load.Source) ([]*Kind, error) {
 		return nil, fmt.Errorf("kinds folder %s has no kind: a kind is a definition #X with a definition #X%s beside it", dir, controllerSuffix)
 	}
 	return kinds, errors.Join(errs...)
+}
+
+// refuseFatal finds what CUE v0.17.1 does not survive: a struct with fields that also
+// embeds a bound overflows its stack, which ends the process.
+func refuseFatal(instance *build.Instance) error {
+	var found error
+	for _, file := range instance.Files {
+		ast.Walk(file, func(node ast.Node) bool {
+			literal, ok := node.(*ast.StructLit)
+			if !ok || found != nil {
+				return found == nil
+			}
+			for _, decl := range literal.Elts {
+				if embedded, ok := decl.(*ast.EmbedDecl); ok && len(literal.Elts) > 1 && hasBound(embedded.Expr) {
+					found = errorAtNode(embedded, "a bound cannot stand alone in a struct: write it at the field that it is about")
+				}
+			}
+			return found == nil
+		}, nil)
+	}
+	return found
+}
+
+// hasBound tells whether an expression is or combines bounds like <5.
+func hasBound(expr ast.Expr) bool {
+	switch e := expr.(type) {
+	case *ast.UnaryExpr:
+		return true
+	case *ast.ParenExpr:
+		return hasBound(e.X)
+	case *ast.BinaryExpr:
+		return hasBound(e.X) || hasBound(e.Y)
+	}
+	return false
 }
 
 // kindNames lists the kinds of a package by their syntax, so that one that cannot be

@@ -28,7 +28,11 @@ func TestShipped(t *testing.T) {
 	kinds, err := Shipped()
 	require.NoError(t, err)
 	require.Len(t, kinds, 2)
-	at := kinds[0]
+	at, watcher := kinds[0], kinds[1]
+	require.Equal(t, schema.GroupVersionKind{Group: "watch.fescue.dev", Version: "v1alpha1", Kind: "Watcher"}, watcher.GroupVersionKind)
+	require.Empty(t, watcher.Initial)
+	require.Empty(t, watcher.Phases)
+	require.Equal(t, []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, watcher.Owns)
 	require.Equal(t, schema.GroupVersionKind{Group: "cnat.fescue.dev", Version: "v1alpha1", Kind: "At"}, at.GroupVersionKind)
 	require.Equal(t, "PENDING", at.Initial)
 	require.Equal(t, map[string]PhaseFacts{

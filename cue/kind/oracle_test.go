@@ -49,11 +49,7 @@ func newCRDOracle(schema *apiextensionsv1.JSONSchemaProps) (*crdOracle, error) {
 // admit returns the object as the API server would store it, and what it refuses.
 func (o *crdOracle) admit(object map[string]any) (map[string]any, field.ErrorList) {
 	stored := runtime.DeepCopyJSON(object)
-	structuralpruning.Prune(stored, o.structural, true)
-	defaulting.PruneNonNullableNullsWithoutDefaults(stored, o.structural)
-	defaulting.Default(stored, o.structural)
-	errs := validation.ValidateCustomResource(nil, stored, o.validator)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, o.structural, stored)...)
+	errs := o.admitInPlace(stored)
 	if len(errs) == 0 && o.cel != nil {
 		celErrs, _ := o.cel.Validate(context.Background(), nil, o.structural, stored, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, celErrs...)
@@ -61,13 +57,28 @@ func (o *crdOracle) admit(object map[string]any) (map[string]any, field.ErrorLis
 	return stored, errs
 }
 
+// admitInPlace is admit without CEL, on an object that it changes.
+func (o *crdOracle) admitInPlace(object map[string]any) field.ErrorList {
+	structuralpruning.Prune(object, o.structural, true)
+	defaulting.PruneNonNullableNullsWithoutDefaults(object, o.structural)
+	defaulting.Default(object, o.structural)
+	errs := validation.ValidateCustomResource(nil, object, o.validator)
+	return append(errs, listtype.ValidateListSetsAndMaps(nil, o.structural, object)...)
+}
+
 // disagreement says in what the compiled form, CUE's evaluator and the CRD differ about
 // an object; it is nil if they agree.
 func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 	problems := k.Problems(object)
-	if err := k.evaluatorDisagrees(problems, object); err != nil {
+	if err := k.disagrees(problems, object, k.evaluate(object)); err != nil {
 		return err
 	}
+	return crdDisagrees(k, crd, problems, object)
+}
+
+// crdDisagrees says in what the compiled form, which found the problems, and the CRD
+// differ about an object.
+func crdDisagrees(k *Kind, crd *crdOracle, problems []Problem, object map[string]any) error {
 	stored, refused := crd.admit(object)
 	if len(refused) > 0 && len(problems) == 0 {
 		return fmt.Errorf("only the CRD refuses it: %v", refused)

@@ -25,7 +25,7 @@ func (v *Version) selfCheck() error {
 		if checkLimits(object, evaluatorLimits) != nil {
 			continue
 		}
-		if err := v.evaluatorDisagrees(ir.Validate(v.schema, ir.Default(v.schema, object)), object); err != nil {
+		if err := v.disagrees(ir.Validate(v.schema, ir.Default(v.schema, object)), object, v.evaluate(object)); err != nil {
 			text, errText := json.Marshal(object)
 			return errors.Join(errText, fmt.Errorf("the compiled schema and the CUE evaluator differ, which is a fault of Fescue: %w; the object is %s", err, text))
 		}
@@ -33,10 +33,24 @@ func (v *Version) selfCheck() error {
 	return nil
 }
 
-// evaluatorDisagrees compares the problems of an object, and its defaults if it has
-// none, with what the CUE evaluator makes of it, which knows nothing of attributes.
-func (v *Version) evaluatorDisagrees(problems []Problem, object map[string]any) error {
-	refused := v.evaluator.validate(object)
+// evaluation is what the CUE evaluator makes of an object.
+type evaluation struct {
+	refused  field.ErrorList
+	defaults map[string]any // of an object that it lets pass
+	err      error          // if there are none
+}
+
+func (v *Version) evaluate(object map[string]any) evaluation {
+	result := evaluation{refused: v.evaluator.validate(object)}
+	if len(result.refused) == 0 {
+		result.defaults, result.err = v.evaluator.withDefaults(object)
+	}
+	return result
+}
+
+// disagrees compares the problems of an object, and its defaults if it has none, with
+// what the evaluator makes of it, which knows nothing of attributes.
+func (v *Version) disagrees(problems []Problem, object map[string]any, expected evaluation) error {
 	var ours []Problem
 	for _, p := range problems {
 		switch {
@@ -49,18 +63,16 @@ func (v *Version) evaluatorDisagrees(problems []Problem, object map[string]any) 
 	switch {
 	case v.evaluated && len(problems) > 0:
 		return nil // the evaluator is asked about what is valid otherwise
-	case len(refused) > 0 && len(ours) == 0 && !v.evaluated:
-		return fmt.Errorf("only the CUE evaluator refuses it: %w", refused.ToAggregate())
-	case len(refused) == 0 && len(ours) > 0:
+	case len(expected.refused) > 0 && len(ours) == 0 && !v.evaluated:
+		return fmt.Errorf("only the CUE evaluator refuses it: %w", expected.refused.ToAggregate())
+	case len(expected.refused) == 0 && len(ours) > 0:
 		return fmt.Errorf("only the compiled form refuses it: %w", ours[0].Error)
-	case len(problems) > 0 || len(refused) > 0:
+	case len(problems) > 0 || len(expected.refused) > 0:
 		return nil
+	case expected.err != nil:
+		return expected.err
 	}
-	expected, err := v.evaluator.withDefaults(object)
-	if err != nil {
-		return err
-	}
-	return sameJSON("the defaults differ", expected, ir.Default(v.schema, object))
+	return sameJSON("the defaults differ", expected.defaults, ir.Default(v.schema, object))
 }
 
 // sameJSON compares two objects by their JSON, where 1 and 1.0 are the same.

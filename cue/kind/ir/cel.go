@@ -26,7 +26,7 @@ func (e *emitter) relations(s *Schema) {
 			continue
 		}
 		value, ok := c.write(r.Expr)
-		if class := c.class(r.Expr); !ok || class != s.Types && (class != Number || s.Types&^Number != 0) {
+		if !ok || !comparable(r.Op, c.class(r.Expr), classOf(s)) {
 			continue
 		}
 		mixed := c.isDouble(r.Expr) != (s.Types&Float != 0)
@@ -211,7 +211,7 @@ func (c *celWriter) write(e *Expr) (string, bool) {
 		return cmp.Or(c.presence(path), "true"), ok
 	case OpNot:
 		arg, ok := c.write(e.Args[0])
-		return negated(arg), ok
+		return negated(arg), ok && c.class(e.Args[0]) == Bool
 	case OpMatch, OpNoMatch:
 		arg, ok := c.write(e.Args[0])
 		match := arg + ".matches(" + celString(e.Regexp.String()) + ")"
@@ -250,7 +250,7 @@ func (c *celWriter) operator(e *Expr) (string, bool) {
 		return "", false
 	}
 	right, ok := c.write(e.Args[1])
-	if !ok || !c.comparable(e) {
+	if !ok || !comparable(string(e.Op), c.class(e.Args[0]), c.class(e.Args[1])) {
 		return "", false
 	}
 	return "(" + comparison(left, string(e.Op), right, c.isDouble(e.Args[0]) != c.isDouble(e.Args[1])) + ")", true
@@ -280,33 +280,37 @@ func (c *celWriter) isDouble(e *Expr) bool {
 	return false
 }
 
-// comparable tells whether CEL knows that both sides are of one type: it refuses to
-// compile a comparison of others, where CUE makes it false.
-func (c *celWriter) comparable(e *Expr) bool {
-	left, right := c.class(e.Args[0]), c.class(e.Args[1])
-	return left != 0 && left == right
+// comparable tells whether both sides of an operator are of one type for CEL, or both
+// numbers: it refuses to compile a comparison of others, where CUE makes it false.
+func comparable(op string, a, b Types) bool {
+	if op == "&&" || op == "||" {
+		return a == Bool && b == Bool
+	}
+	return a != 0 && (a == b || (a|b)&^Number == 0)
 }
 
 func (c *celWriter) class(e *Expr) Types {
 	switch e.Op {
 	case OpLiteral:
-		if t := TypeOf(e.Value); t&Number != 0 {
-			return Number
-		}
 		return TypeOf(e.Value)
 	case OpReference:
-		s := c.find(e)
-		switch {
-		case s == nil:
-			return 0
-		case s.Types&Number != 0:
-			return Number
+		if s := c.find(e); s != nil {
+			return classOf(s)
 		}
-		return s.Types
+		return 0
 	case OpLen:
-		return Number
+		return Int
 	}
 	return Bool
+}
+
+// classOf is the type that CEL knows a value by: numbers that need not be integers are
+// doubles.
+func classOf(s *Schema) Types {
+	if s.Types == Number {
+		return Float
+	}
+	return s.Types
 }
 
 func celLiteral(value any) (string, bool) {

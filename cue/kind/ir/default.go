@@ -8,12 +8,12 @@ import (
 // Default returns an object in which every absent field that has a default is set to
 // it. The object is not changed; the result shares with it what is the same in both.
 func Default(s *Schema, object map[string]any) map[string]any {
-	d := defaulter{structs: make([]map[string]any, 0, 16)}
+	d := defaulter{structs: make([]map[string]any, 0, 8)}
 	result, _ := d.value(s, object).(map[string]any)
 	// An if that reads a field further up may have been asked before that one had its
 	// default.
 	for round := 0; d.conditions && round < maxRounds; round++ {
-		d.changed = false
+		d.changed, d.done = false, nil
 		if result, _ = d.value(s, result).(map[string]any); !d.changed {
 			break
 		}
@@ -25,12 +25,19 @@ type defaulter struct {
 	structs    []map[string]any // around the value, outermost first
 	conditions bool             // whether an if was met
 	changed    bool             // whether a default was set
+	// again counts the disjunctions and conditions around the value: below one, a value
+	// is defaulted more than once.
+	again int
+	done  map[visit]defaulted
 }
+
+// defaulted is a value before and after its defaults were set.
+type defaulted struct{ before, after any }
 
 // value sets the defaults within a value.
 func (d *defaulter) value(s *Schema, value any) any {
 	if s.Reference != nil {
-		s = s.Reference
+		return d.reference(s.Reference, value)
 	}
 	if !s.defaults {
 		return value
@@ -49,6 +56,28 @@ func (d *defaulter) value(s *Schema, value any) any {
 		}
 	}
 	return value
+}
+
+// reference sets the defaults where the schema contains itself. Below a disjunction or a
+// condition it does so once in a round: doing it again would double the work at each
+// level. A definition that contains itself reads nothing outside of it, so the outcome
+// is the same.
+func (d *defaulter) reference(s *Schema, value any) any {
+	if d.again == 0 || TypeOf(value)&(List|Struct) == 0 {
+		return d.value(s, value)
+	}
+	if known, ok := d.done[visitOf(s, value)]; ok {
+		d.changed = d.changed || !same(known.before, known.after)
+		return known.after
+	}
+	after := d.value(s, value)
+	if d.done == nil {
+		d.done = make(map[visit]defaulted)
+	}
+	// Values are kept, so that no other takes their place in memory.
+	d.done[visitOf(s, value)] = defaulted{value, after}
+	d.done[visitOf(s, after)] = defaulted{after, after}
+	return after
 }
 
 func (d *defaulter) list(items *Schema, list []any) []any {
@@ -138,6 +167,8 @@ func (d *defaulter) labels(s *StructSchema, object map[string]any, set func(stri
 // bring in makes another one hold.
 func (d *defaulter) conditional(s *StructSchema, object map[string]any) map[string]any {
 	d.conditions = true
+	d.again++
+	defer func() { d.again-- }()
 	mask := uint32(0)
 	for range maxRounds {
 		object = d.fields(s.variants.with(s.Conditions, mask).schema, object)
@@ -157,11 +188,20 @@ func (d *defaulter) alternatives(s *Schema, value any) any {
 	if TypeOf(value)&(List|Struct) == 0 {
 		return value
 	}
-	w := walker{structs: d.structs}
-	if chosen, _ := w.choose(s.Alternatives, func(a *Schema) any { return d.value(a, value) }); chosen != nil {
-		return d.value(chosen, value)
+	left := possible(s.Alternatives, value)
+	before := d.changed
+	if len(left) > 1 {
+		d.again++
+		defer func() { d.again-- }()
 	}
-	return value
+	w := walker{structs: d.structs}
+	chosen, _ := w.choose(left, func(a *Schema) any { return d.value(a, value) })
+	d.changed = before // what was set for other alternatives does not count
+	if chosen == nil {
+		return value
+	}
+	d.changed = before || !same(value, chosen.value)
+	return chosen.value
 }
 
 // absent is what an absent regular field is set to.

@@ -128,6 +128,11 @@ func (e *Expr) apply(values []any) (any, outcome) {
 		if text, ok := values[0].(string); ok {
 			return e.Regexp.MatchString(text) == (e.Op == OpMatch), known
 		}
+	case "==", "!=":
+		if a, b := TypeOf(values[0]), TypeOf(values[1]); a != b && (a|b)&(List|Struct) != 0 {
+			return e.Op == "!=", known // CUE compares a list or struct with anything else
+		}
+		fallthrough
 	default:
 		if holds, ok := compare(string(e.Op), values[0], values[1]); ok {
 			return holds, known

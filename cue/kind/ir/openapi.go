@@ -218,6 +218,10 @@ func values(s *Schema, p *props) {
 func excluded(s *Schema, p *props) {
 	var values []any
 	for _, not := range s.Not {
+		if f, ok := not.Value.(float64); ok && f != math.Trunc(f) {
+			not.Where = CRDPartly // the API server cuts 0.5 down to 0 to compare it with an integer
+			continue
+		}
 		not.Where = CRDSchema
 		if s.Types&TypeOf(not.Value)&Number != 0 && s.Types&Float != 0 || TypeOf(not.Value) == Float {
 			// An enum with 3 would exclude 3.5 as well.
@@ -382,7 +386,7 @@ func (e *emitter) list(s *Schema, p *props) {
 	case items.isLeaf() && items.Types&(List|Struct|Float) == 0 && items.Types != 0: // 1 and 1.0 are one for a set
 		p.XListType = new("set")
 		s.Unique.Where = CRDSchema
-	case s.Size.Max != nil:
+	case s.Size.Max != nil && items.Types&Float == 0: // 1 and 1.0 are two items in CUE, and one in CEL
 		if e.addRule(e.slot.path, p, "self.all(x, self.exists_one(y, x == y))", "items must be unique") {
 			s.Unique.Where = CRDRule
 		}
@@ -432,7 +436,7 @@ func (e *emitter) field(f *Field, p *props) {
 			raw := rawJSON(value)
 			property.Default = &raw
 		}
-		f.Rule.Where = CRDSchema
+		f.Rule.Where = CRDSchema // one that has a default is never missed
 	case Optional:
 		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.innermost().correlatable {
 			e.addRule(e.innermost().path, p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")

@@ -58,7 +58,13 @@ func mergeTypes(alternatives []Alternative) []Alternative {
 
 func separable(a, b Alternative) bool {
 	return !a.Default && !b.Default && a.isLeaf() && b.isLeaf() && a.Types&b.Types == 0 &&
-		len(a.Relations) == 0 && len(b.Relations) == 0
+		len(a.Relations) == 0 && len(b.Relations) == 0 &&
+		(a.Types&Number == 0 || b.Types&Number == 0 || !boundsNumbers(a.Schema) && !boundsNumbers(b.Schema))
+}
+
+// boundsNumbers tells whether a schema has rules that integers and other numbers share.
+func boundsNumbers(s *Schema) bool {
+	return s.Min != nil || s.Max != nil || len(s.Not) > 0
 }
 
 func bothTypes(a, b *Schema) *Schema {

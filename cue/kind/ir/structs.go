@@ -165,6 +165,10 @@ func Prepare(s *Schema) {
 	}
 	if s.Struct != nil {
 		s.Struct.prepare()
+		// Variants share these, and are made while objects are validated.
+		for _, c := range s.Struct.Conditions {
+			Prepare(&Schema{Struct: c.Then})
+		}
 		defaults = defaults || len(s.Struct.Conditions) > 0 ||
 			slices.ContainsFunc(s.Struct.Fields, func(f *Field) bool { return f.Presence == Regular })
 	}

@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -46,7 +47,7 @@ func (p Problem) IsNull() bool { return p.BadValue == nil && p.Type != field.Err
 // Validate lists what is wrong with an object that has its defaults, in no order. After
 // maxProblems of them it stops looking.
 func Validate(s *Schema, object map[string]any) []Problem {
-	w := walker{structs: make([]map[string]any, 0, 16), path: make([]step, 0, 16)}
+	w := walker{structs: make([]map[string]any, 0, 8), path: make([]step, 0, 8)}
 	w.value(s, object)
 	return w.problems
 }
@@ -63,9 +64,18 @@ type walker struct {
 	structs  []map[string]any // around the value, outermost first
 	problems []Problem
 	deep     bool // beyond where the schema contains itself
+	// choosing counts the disjunctions around the value: below one, a value is looked at
+	// once for each alternative.
+	choosing int
+	probing  bool // only whether there is a contradiction matters
+	against  bool // one was found while probing
+	memo     memo
 }
 
 func (w *walker) at() *field.Path {
+	if w.probing {
+		return nil // nobody reads the problem
+	}
 	var path *field.Path
 	for _, s := range w.path {
 		if s.name == "" && path != nil {
@@ -81,24 +91,29 @@ func (w *walker) at() *field.Path {
 }
 
 func (w *walker) add(rule *Rule, err *field.Error) {
-	w.problems = append(w.problems, Problem{Error: err, Rule: rule, deep: w.deep})
+	w.report(Problem{Error: err, Rule: rule, deep: w.deep})
+	w.against = w.against || w.probing
 }
 
 func (w *walker) addIncomplete(rule *Rule, err *field.Error) {
-	w.problems = append(w.problems, Problem{Error: err, Rule: rule, incomplete: true, deep: w.deep})
+	w.report(Problem{Error: err, Rule: rule, incomplete: true, deep: w.deep})
 }
+
+func (w *walker) report(problems ...Problem) {
+	w.problems = append(w.problems, problems[:min(len(problems), maxProblems-len(w.problems))]...)
+}
+
+// done tells that nothing more has to be looked at.
+func (w *walker) done() bool { return w.against || len(w.problems) >= maxProblems }
 
 // value validates one value.
 func (w *walker) value(s *Schema, value any) {
-	if len(w.problems) >= maxProblems {
+	if w.done() {
 		return
 	}
 	switch {
 	case s.Reference != nil:
-		before := w.deep
-		w.deep = true
-		w.value(s.Reference, value)
-		w.deep = before
+		w.reference(s.Reference, value)
 	case s.Impossible != nil:
 		w.add(s.Impossible, field.Invalid(w.at(), value, s.Impossible.Text))
 	case len(s.Alternatives) > 0:
@@ -152,8 +167,8 @@ func supported(e *Enum) []string {
 }
 
 func (w *walker) text(s *Schema, text string) {
-	if s.Length.Min != nil || s.Length.Max != nil {
-		w.inRange(s.Length, runes(text), text, "characters")
+	if s.Length != (Range{}) && !s.Length.allows(runes(text)) {
+		w.outOfRange(s.Length, runes(text), text, "characters")
 	}
 	for i := range s.Patterns {
 		if p := &s.Patterns[i]; p.Regexp.MatchString(text) == p.Negated {
@@ -175,8 +190,13 @@ func counted(n int64, things string) string {
 	return fmt.Sprintf("%d %s", n, things)
 }
 
-// inRange checks a length or a number of things.
-func (w *walker) inRange(r Range, n int64, value any, things string) {
+// allows is apart from outOfRange, whose arguments cost an allocation.
+func (r Range) allows(n int64) bool {
+	return (r.Min == nil || n >= r.Min.N) && (r.Max == nil || n <= r.Max.N)
+}
+
+// outOfRange reports a length or a number of things.
+func (w *walker) outOfRange(r Range, n int64, value any, things string) {
 	if r.Min != nil && n < r.Min.N {
 		w.add(r.Min.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must have at least %s, has %d", counted(r.Min.N, things), n)))
 	}
@@ -205,11 +225,14 @@ func (w *walker) number(s *Schema, n any) {
 }
 
 func (w *walker) list(s *Schema, list []any) {
-	if s.Size.Min != nil || s.Size.Max != nil {
-		w.inRange(s.Size, int64(len(list)), field.OmitValueType{}, "items")
+	if n := int64(len(list)); !s.Size.allows(n) {
+		w.outOfRange(s.Size, n, field.OmitValueType{}, "items")
 	}
 	if s.Items != nil {
 		for i, item := range list {
+			if w.done() {
+				return
+			}
 			w.path = append(w.path, step{index: i})
 			w.value(s.Items, item)
 			w.path = w.path[:len(w.path)-1]
@@ -231,6 +254,9 @@ func (w *walker) unique(rule *Rule, list []any, keys []string) {
 	seen := make(map[string]bool, len(list))
 	var b strings.Builder
 	for i, item := range list {
+		if w.done() {
+			return
+		}
 		b.Reset()
 		if keys == nil {
 			writeIdentity(&b, item)
@@ -254,8 +280,8 @@ func (w *walker) unique(rule *Rule, list []any, keys []string) {
 }
 
 func (w *walker) object(s *Schema, object map[string]any) {
-	if s.Count.Min != nil || s.Count.Max != nil {
-		w.inRange(s.Count, int64(len(object)), field.OmitValueType{}, "fields")
+	if n := int64(len(object)); !s.Count.allows(n) {
+		w.outOfRange(s.Count, n, field.OmitValueType{}, "fields")
 	}
 	if s.Struct == nil {
 		return
@@ -273,6 +299,9 @@ func (w *walker) fields(s *StructSchema, object map[string]any) {
 	}
 	found := 0
 	for name, value := range object {
+		if w.done() {
+			return
+		}
 		w.path = append(w.path, step{name: name})
 		if i, ok := s.index[name]; ok {
 			if s.Fields[i].Presence != Optional {
@@ -336,9 +365,11 @@ func (w *walker) relation(r Relation, value any) {
 		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
 	case known:
 		holds, ok := compare(r.Op, value, other)
-		ok = ok && TypeOf(other) != Bool // CUE has no bounds of booleans
-		if r.Op == "==" {                // a reference: 1 is not 1.0
-			holds, ok = value == other, true
+		// CUE has no bounds of booleans, and refuses those of other types, also with !=.
+		types := TypeOf(value) | TypeOf(other)
+		ok = ok && types&Bool == 0 && (TypeOf(value) == TypeOf(other) || types&^Number == 0)
+		if r.Op == "==" { // a reference: 1 is not 1.0
+			holds, ok = TypeOf(value)&(List|Struct) == 0 && value == other, true
 		}
 		if !ok || !holds {
 			w.add(r.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must satisfy %s, which is %v here", r.Text, other)))
@@ -346,62 +377,165 @@ func (w *walker) relation(r Relation, value any) {
 	}
 }
 
+// reference validates a value where the schema contains itself. Below a disjunction, it
+// does so once: looking again for each alternative would double the work at each level.
+func (w *walker) reference(s *Schema, value any) {
+	before := w.deep
+	w.deep = true
+	defer func() { w.deep = before }()
+	if w.choosing == 0 {
+		w.value(s, value)
+		return
+	}
+	if w.probing {
+		against, ok := w.memo.probed(s, value)
+		if !ok {
+			against = w.contradicts(s, value)
+			w.memo.keepProbed(s, value, against)
+		}
+		w.against = w.against || against
+		return
+	}
+	problems, ok := w.memo.tried(s, value, w.path)
+	if !ok {
+		problems = w.try(s, value)
+		w.memo.keepTried(s, value, w.path, problems)
+	}
+	w.report(problems...)
+}
+
 // alternatives validates a value that has to satisfy one of several schemas.
 func (w *walker) alternatives(s *Schema, value any) {
-	chosen, problems := w.choose(s.Alternatives, func(*Schema) any { return value })
+	chosen, several := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value })
 	switch {
-	case chosen != nil:
-	case len(problems) == 0:
+	case several:
 		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, "must tell which of the alternatives it is: "+describe(s.Alternatives)))
+	case w.probing:
+		w.against = w.against || chosen == nil
+	case chosen == nil:
+		w.report(w.noneFits(s, value)...)
 	default:
-		// No alternative gave the value its defaults: they are not what is missing.
-		d := defaulter{structs: w.structs}
-		if _, with := w.choose(s.Alternatives, func(a *Schema) any { return d.value(a, value) }); len(with) > 0 {
-			problems = with
-		}
-		if s.TypeRule != nil && onlyScalars(s.Alternatives) {
-			problems[0].Rule = s.TypeRule
+		w.report(w.try(chosen.schema, value)...)
+	}
+}
+
+// possible drops the alternatives that a struct contradicts by a literal or by the name
+// of a field, by which most are told apart: what is left is most often one.
+func possible(alternatives []Alternative, value any) []Alternative {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return alternatives
+	}
+	return slices.DeleteFunc(slices.Clone(alternatives), func(a Alternative) bool { return a.rulesOut(object) })
+}
+
+// rulesOut looks at the scalars and the names of a struct alone, which defaults do not
+// change.
+func (s *Schema) rulesOut(object map[string]any) bool {
+	if s.Struct == nil {
+		return false
+	}
+	for name, value := range object {
+		f := s.Struct.Field(name)
+		switch {
+		case f == nil:
+			if len(s.Struct.Conditions) == 0 && !s.Struct.allows(name) {
+				return true
+			}
+		case TypeOf(value)&(List|Struct) == 0 && !f.Schema.Enum.allows(value):
+			return true
 		}
 	}
-	w.problems = append(w.problems, problems...)
+	return false
+}
+
+// fitting is an alternative that a value fits, and the value with its defaults.
+type fitting struct {
+	schema *Schema
+	value  any
 }
 
 // choose picks the alternative that a value fits: the only one that it does not
-// contradict, or the only default one among several. The problems are those that the
-// value still has with it, or with the one that it comes closest to if it contradicts
-// all; no alternative and no problems mean that several fit. with gives the value with
-// the defaults of an alternative.
-func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (*Schema, []Problem) {
-	type fitting struct {
-		Alternative
-		problems []Problem
-		value    any
+// contradict, or the only default one among several; several tells that there is no such
+// one. with gives the value with the defaults of an alternative.
+func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (chosen *fitting, several bool) {
+	if len(alternatives) > 1 {
+		w.choosing++
+		defer func() { w.choosing-- }()
 	}
-	var fit []fitting
-	var closest []Problem
-	var all [][]Problem
+	marked := false
 	for _, a := range alternatives {
-		value := with(a.Schema)
-		problems := w.try(a.Schema, value)
-		if !slices.ContainsFunc(problems, func(p Problem) bool { return !p.incomplete }) {
-			fit = append(fit, fitting{a, problems, value})
+		if chosen != nil && marked && !a.Default {
 			continue
 		}
+		value := with(a.Schema)
+		if w.contradicts(a.Schema, value) {
+			continue
+		}
+		fit := &fitting{a.Schema, value}
+		if chosen == nil || a.Default && !marked {
+			chosen, marked, several = fit, a.Default, false
+			continue
+		}
+		several = several || !chosen.isSame(fit)
+	}
+	if several {
+		return nil, true
+	}
+	return chosen, false
+}
+
+// isSame tells whether two alternatives make the same of a value: for scalars they
+// always do, but structs differ in what else they allow.
+func (f *fitting) isSame(o *fitting) bool {
+	if !hasStruct(f.value) {
+		return true
+	}
+	return f.schema.saysNothingElse(f.value) && o.schema.saysNothingElse(o.value) &&
+		(len(f.schema.Struct.Groups) == 0) == (len(o.schema.Struct.Groups) == 0) && reflect.DeepEqual(f.value, o.value)
+}
+
+// saysNothingElse tells whether a schema names only fields that a struct has, and those
+// are no structs themselves.
+func (s *Schema) saysNothingElse(value any) bool {
+	object, ok := value.(map[string]any)
+	if !ok || s.Struct == nil || len(s.Struct.Labels) > 0 || len(s.Struct.Conditions) > 0 {
+		return false
+	}
+	for _, f := range s.Struct.Fields {
+		if v, ok := object[f.Name]; !ok || hasStruct(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// contradicts tells whether a value has problems with a schema other than that it is
+// incomplete.
+func (w *walker) contradicts(s *Schema, value any) bool {
+	probing, against, problems := w.probing, w.against, w.problems
+	w.probing, w.against, w.problems = true, false, nil
+	w.value(s, value)
+	found := w.against
+	w.probing, w.against, w.problems = probing, against, problems
+	return found
+}
+
+// closest lists the problems that a value has with the alternative that it contradicts
+// least, and those that it has with each.
+func (w *walker) closest(alternatives []Alternative, value any) (closest []Problem, all [][]Problem) {
+	w.choosing++
+	defer func() { w.choosing-- }()
+	// No alternative gave the value its defaults: they are not what is missing.
+	d := defaulter{structs: w.structs}
+	for _, a := range alternatives {
+		problems := w.try(a.Schema, d.value(a.Schema, value))
 		all = append(all, problems)
 		if closest == nil || w.closeness(problems) < w.closeness(closest) {
 			closest = problems
 		}
 	}
-	if i := slices.IndexFunc(fit, func(f fitting) bool { return f.Default }); i >= 0 {
-		fit = slices.DeleteFunc(fit, func(f fitting) bool { return !f.Default })
-	}
-	switch {
-	case len(fit) == 0:
-		return nil, w.noneFits(alternatives, all, closest)
-	case len(fit) > 1 && hasStruct(fit[0].value):
-		return nil, nil
-	}
-	return fit[0].Schema, fit[0].problems
+	return closest, all
 }
 
 // closeness orders alternatives by how much a value contradicts them; what alternatives
@@ -426,7 +560,9 @@ func (w *walker) closeness(problems []Problem) int {
 
 // noneFits reports a value that contradicts all alternatives: as one problem if they
 // are scalars or told apart by a literal, else as those with the closest.
-func (w *walker) noneFits(alternatives []Alternative, all [][]Problem, closest []Problem) []Problem {
+func (w *walker) noneFits(s *Schema, value any) []Problem {
+	alternatives := s.Alternatives
+	closest, all := w.closest(alternatives, value)
 	if !onlyScalars(alternatives) {
 		if literal := noLiteral(all); literal != nil {
 			return literal
@@ -437,6 +573,9 @@ func (w *walker) noneFits(alternatives []Alternative, all [][]Problem, closest [
 	first.Error = &field.Error{Type: field.ErrorTypeInvalid, Field: w.at().String(), BadValue: first.BadValue, Detail: "must satisfy " + describe(alternatives)}
 	if closest[0].Type == field.ErrorTypeTypeInvalid {
 		first.Type = field.ErrorTypeTypeInvalid
+	}
+	if s.TypeRule != nil {
+		first.Rule = s.TypeRule
 	}
 	return []Problem{first}
 }
@@ -506,4 +645,64 @@ func (s *Schema) Fits(value any) bool {
 func (s *Schema) scalarFits(value any) bool {
 	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
 	return without.Fits(value)
+}
+
+// visit is a struct or a list that is looked at along a schema.
+type visit struct {
+	schema  *Schema
+	address uintptr
+	size    int
+}
+
+func visitOf(s *Schema, value any) visit {
+	v := reflect.ValueOf(value)
+	return visit{s, v.Pointer(), v.Len()}
+}
+
+// memo is what a walker found out of the structs and lists of one object, which do not
+// change meanwhile. The zero memo is ready for use.
+type memo struct {
+	against  map[visit]bool
+	problems map[visit]problemsAt
+}
+
+type problemsAt struct {
+	path     []step
+	problems []Problem
+}
+
+func (m *memo) probed(s *Schema, value any) (against, ok bool) {
+	if TypeOf(value)&(List|Struct) != 0 {
+		against, ok = m.against[visitOf(s, value)]
+	}
+	return against, ok
+}
+
+func (m *memo) keepProbed(s *Schema, value any, against bool) {
+	if TypeOf(value)&(List|Struct) == 0 {
+		return
+	}
+	if m.against == nil {
+		m.against = make(map[visit]bool)
+	}
+	m.against[visitOf(s, value)] = against
+}
+
+// tried is what was found where path leads; one value may be at several places.
+func (m *memo) tried(s *Schema, value any, path []step) ([]Problem, bool) {
+	if TypeOf(value)&(List|Struct) == 0 {
+		return nil, false
+	}
+	found, ok := m.problems[visitOf(s, value)]
+	return found.problems, ok && slices.Equal(found.path, path)
+}
+
+func (m *memo) keepTried(s *Schema, value any, path []step, problems []Problem) {
+	if TypeOf(value)&(List|Struct) == 0 {
+		return
+	}
+	if m.problems == nil {
+		m.problems = make(map[visit]problemsAt)
+	}
+	m.problems[visitOf(s, value)] = problemsAt{slices.Clone(path), problems}
 }

@@ -1,0 +1,242 @@
+package kind
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
+)
+
+var (
+	mutations     = flag.Int("mutations", 100, "ways in which TestMutations breaks each kind's schema")
+	mutationKinds = flag.String("mutation-kinds", "^(shipped/At|features.txtar/Feature|phases.txtar/Job)$",
+		"kinds that TestMutations is about; the larger a kind is, the more -samples it takes to notice what is broken")
+)
+
+const (
+	// objectsPerSample is how many objects a broken schema is tried with for each that
+	// TestDifferential takes: the evaluator is asked only once about each, for all schemas.
+	// The CRD, which costs more, is tried with as many as there.
+	objectsPerSample = 10
+	// needed is the part of the broken schemas that has to be noticed. What is left are
+	// those that nothing can notice, like a bound that another rule implies.
+	needed = 0.95
+)
+
+// TestMutations asks whether the comparison of TestDifferential would notice an error of
+// the compiler: it breaks the compiled schema of a kind in one place at a time, and
+// counts for how many of them an object shows it. It asks the same of the CRD alone,
+// which may demand less than the schema, so that there the score is only logged.
+func TestMutations(t *testing.T) {
+	t.Parallel()
+	about := regexp.MustCompile(*mutationKinds)
+	for name, kinds := range corpusKinds(t) {
+		for _, k := range kinds {
+			full := name + "/" + k.GroupVersionKind.Kind
+			if !about.MatchString(full) {
+				continue
+			}
+			t.Run(full, func(t *testing.T) {
+				t.Parallel()
+				validator, crd := mutationScores(t, k)
+				t.Logf("%s: validator: %s", full, validator)
+				t.Logf("%s: CRD: %s", full, crd)
+				require.GreaterOrEqual(t, validator.part(), needed, "errors that are noticed, survivors: %v", validator.survivors)
+			})
+		}
+	}
+}
+
+// score counts what was noticed.
+type score struct {
+	noticed   int
+	survivors []string
+}
+
+func (s *score) count(name string, noticed bool) {
+	if noticed {
+		s.noticed++
+	} else {
+		s.survivors = append(s.survivors, name)
+	}
+}
+
+func (s *score) part() float64 {
+	return float64(s.noticed) / float64(max(1, s.noticed+len(s.survivors)))
+}
+
+func (s *score) String() string {
+	return fmt.Sprintf("%d of %d noticed (%.1f %%), survivors:\n  %s",
+		s.noticed, s.noticed+len(s.survivors), 100*s.part(), strings.Join(s.survivors, "\n  "))
+}
+
+func mutationScores(t *testing.T, k *Kind) (validator, crd *score) {
+	objects := judgedSamples(k, *samples*objectsPerSample)
+	chosen := rand.New(rand.NewPCG(1, 1)).Perm(len(mutationsOf(copyOf(k.schema))))
+	validator, crd = &score{}, &score{}
+	for _, i := range chosen[:min(*mutations, len(chosen))] {
+		mutant, change := mutate(k, i)
+		inCRD := false
+		if !sameSchema(t, mutant.Schema, k.Schema) {
+			n := len(objects)
+			if !change.attribute {
+				n = min(n, *samples)
+			}
+			inCRD = crdShows(k, mutant, objects[:n])
+			crd.count(change.name, inCRD)
+		}
+		// The evaluator knows nothing of attributes.
+		validator.count(change.name, change.attribute && inCRD || validatorShows(mutant, objects))
+	}
+	return validator, crd
+}
+
+// judged is an object and what is right to say of it.
+type judged struct {
+	object    map[string]any
+	evaluator evaluation
+	problems  []Problem // those that the original schema finds
+}
+
+// judgedSamples generates objects for a kind. What the evaluator alone checks, in fields
+// that are marked for it, is no matter of the compiled form.
+func judgedSamples(k *Kind, n int) []judged {
+	compiled := compiledOnly(k, k.schema)
+	var all []judged
+	for seed := range uint64(n) {
+		object := sample(k, seed)
+		j := judged{object, compiled.evaluate(object), compiled.Problems(object)}
+		if compiled.disagrees(j.problems, object, j.evaluator) == nil {
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+// validatorShows tells whether an object is judged differently by a broken schema and by
+// CUE's evaluator.
+func validatorShows(mutant *Kind, objects []judged) bool {
+	for _, j := range objects {
+		if mutant.disagrees(mutant.Problems(j.object), j.object, j.evaluator) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// crdShows tells whether an object is judged differently by the CRD of a broken schema
+// and by the schema as it was.
+func crdShows(k, mutant *Kind, objects []judged) bool {
+	crd, err := newCRDOracle(mutant.Schema)
+	if err != nil {
+		return true
+	}
+	compiled := compiledOnly(k, k.schema)
+	for _, j := range objects {
+		if crdDisagrees(compiled, crd, j.problems, j.object) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func sameSchema(t *testing.T, a, b *apiextensionsv1.JSONSchemaProps) bool {
+	x, err := json.Marshal(a)
+	require.NoError(t, err)
+	y, err := json.Marshal(b)
+	require.NoError(t, err)
+	return string(x) == string(y)
+}
+
+// mutate makes a kind with a schema of its own, in which one thing is changed.
+func mutate(k *Kind, i int) (*Kind, mutation) {
+	schema := copyOf(k.schema)
+	change := mutationsOf(schema)[i]
+	change.apply()
+	prepareAll(reflect.ValueOf(schema), make(map[any]bool))
+	mutant := compiledOnly(k, schema)
+	mutant.setOpenAPI(ir.OpenAPI(schema, nil).Schema)
+	return mutant, change
+}
+
+// compiledOnly is a kind with another schema, of which the evaluator checks nothing.
+func compiledOnly(k *Kind, schema *ir.Schema) *Kind {
+	v := *k.Version
+	v.schema, v.evaluated = schema, false
+	with := *k
+	with.Version, with.Versions = &v, []*Version{&v}
+	return &with
+}
+
+// prepareAll prepares a schema and those that references lead to.
+func prepareAll(v reflect.Value, seen map[any]bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() || seen[v.Interface()] {
+			return
+		}
+		seen[v.Interface()] = true
+		if s, ok := reflect.TypeAssert[*ir.Schema](v); ok {
+			ir.Prepare(s)
+		}
+		prepareAll(v.Elem(), seen)
+	case reflect.Slice:
+		for i := range v.Len() {
+			prepareAll(v.Index(i), seen)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				prepareAll(v.Field(i), seen)
+			}
+		}
+	}
+}
+
+// copyOf copies a schema with all that is in it, as it is before it is prepared: without
+// the fields that are not exported, which only preparing sets.
+func copyOf(s *ir.Schema) *ir.Schema {
+	return copyValue(reflect.ValueOf(s), make(map[any]reflect.Value)).Interface().(*ir.Schema)
+}
+
+// copyValue keeps what is shared shared: a definition may contain itself.
+func copyValue(v reflect.Value, copies map[any]reflect.Value) reflect.Value {
+	made := v
+	switch v.Kind() {
+	case reflect.Pointer:
+		if _, immutable := reflect.TypeAssert[*regexp.Regexp](v); immutable || v.IsNil() {
+			return v
+		}
+		if known, ok := copies[v.Interface()]; ok {
+			return known
+		}
+		made = reflect.New(v.Type().Elem())
+		copies[v.Interface()] = made
+		made.Elem().Set(copyValue(v.Elem(), copies))
+	case reflect.Slice:
+		if v.IsNil() {
+			return v
+		}
+		made = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			made.Index(i).Set(copyValue(v.Index(i), copies))
+		}
+	case reflect.Struct:
+		made = reflect.New(v.Type()).Elem()
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				made.Field(i).Set(copyValue(v.Field(i), copies))
+			}
+		}
+	}
+	return made
+}
