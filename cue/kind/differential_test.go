@@ -13,7 +13,10 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
-var samples = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
+var (
+	samples   = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
+	firstSeed = flag.Uint64("first-seed", 0, "seed of the first of them, so that several processes can share a large number")
+)
 
 // TestDifferential generates objects for each kind, shipped and in the corpus, and
 // compares what the compiled form, CUE's evaluator and the API server's library for CRDs
@@ -27,7 +30,8 @@ func TestDifferential(t *testing.T) {
 				crd, err := newCRDOracle(k.Schema)
 				require.NoError(t, err)
 				valid := 0
-				for seed := range uint64(*samples) {
+				for i := range uint64(*samples) {
+					seed := *firstSeed + i
 					object := sample(k, seed)
 					require.NoError(t, disagreement(k, crd, object), "seed %d: %s", seed, text(object))
 					if len(k.Problems(object)) == 0 {

@@ -167,6 +167,7 @@ var schemaSeeds = []string{
 	`{a?: list.MaxItems(3) & [...number] & list.UniqueItems(), b?: list.UniqueItems() & [...int]}`, `{a?: [...{n?: string}] @kube(listType=map)}`,
 	`{a!: int, b?: number & !=a}`, `{a!: number, if a == 1 {b!: int}}`,
 	`{a?: [...int], b!: int, if a != b {x: 1}}`, `{a?: {}, if a == "x" {x: 1}}`, `{l!: bool, if l {a: *1 | int, b: *1 | int & >=a}}`,
+	`{a?: c | 0.0, c?: number & !=0}`,
 	// CUE v0.17.1 panics or overflows its stack on these.
 	`{a!: int, <.5}`, `{a: int | string, b: a()}`, `{a!: {b?: number & !=a}}`,
 	`#A, #A: {#B}, #B: {n?: {m?: int, if m != _|_ {o?: int}}}`,

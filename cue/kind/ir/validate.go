@@ -478,6 +478,9 @@ func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (cho
 			continue
 		}
 		several = several || !chosen.isSame(fit)
+		if len(chosen.schema.Relations) > 0 && a.Default == marked {
+			chosen = fit // which needs no other field to be there
+		}
 	}
 	if several {
 		return nil, true
