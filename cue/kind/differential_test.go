@@ -14,9 +14,17 @@ import (
 )
 
 var (
-	samples   = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
+	samples   = flag.Int("samples", defaultSamples(), "objects that are generated for each kind in TestDifferential")
 	firstSeed = flag.Uint64("first-seed", 0, "seed of the first of them, so that several processes can share a large number")
 )
+
+// defaultSamples is fewer under the race detector, which takes ten times as long.
+func defaultSamples() int {
+	if raceEnabled {
+		return 60
+	}
+	return 300
+}
 
 // TestDifferential generates objects for each kind, shipped and in the corpus, and
 // compares what the compiled form, CUE's evaluator and the API server's library for CRDs

@@ -38,6 +38,9 @@ const (
 // which may demand less than the schema, so that there the score is only logged.
 func TestMutations(t *testing.T) {
 	t.Parallel()
+	if raceEnabled {
+		t.Skip("needs many objects; the race detector has them in TestDifferential")
+	}
 	about := regexp.MustCompile(*mutationKinds)
 	for name, kinds := range corpusKinds(t) {
 		for _, k := range kinds {
