@@ -357,6 +357,10 @@ func (e *emitter) attributes(s *Schema, p *props) {
 	}
 	if s.Embedded {
 		p.XEmbeddedResource = true
+		if _, ok := p.Properties["metadata"]; ok { // of which the API server takes no schema
+			p.Properties["metadata"] = props{Type: "object"}
+			LeaveToAPIServer(s.Struct.Field("metadata"), func(Position) bool { return false })
+		}
 	}
 	if s.PreserveAll {
 		p.XPreserveUnknownFields = new(true)

@@ -225,12 +225,24 @@ func (s *Schema) Check() error {
 	if len(s.Checks) > 0 && s.Types&List != 0 {
 		return &ImpossibleError{Rule: &Rule{Text: "write string & " + s.Checks[0].Text + ": CUE also takes a list of bytes for it", Position: s.Position}}
 	}
+	if s.Embedded && !(s.Struct.demands("apiVersion") && s.Struct.demands("kind")) {
+		return &ImpossibleError{Rule: &Rule{Text: "an embedded resource needs apiVersion! and kind!, which the API server demands: write k8s.#EmbeddedObject", Position: s.Position}}
+	}
 	for _, sub := range s.parts() {
 		if err := sub.Check(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// demands tells whether a struct has to have a field.
+func (s *StructSchema) demands(name string) bool {
+	if s == nil {
+		return false
+	}
+	f := s.Field(name)
+	return f != nil && f.Presence == Required
 }
 
 // ImpossibleError says where a schema contradicts itself.
