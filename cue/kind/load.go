@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,6 +148,9 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 		}
 		kinds = append(kinds, k)
 	}
+	for _, stray := range strayControllers(definitions, instances[0]) {
+		errs = append(errs, newLoadError("", stray))
+	}
 	if len(kinds) == 0 && len(errs) == 0 {
 		return nil, fmt.Errorf("kinds folder %s has no kind: a kind is a definition #X with a definition #X%s beside it", dir, controllerSuffix)
 	}
@@ -183,6 +187,48 @@ func hasBound(expr ast.Expr) bool {
 		return hasBound(e.X)
 	case *ast.BinaryExpr:
 		return hasBound(e.X) || hasBound(e.Y)
+	}
+	return false
+}
+
+// strayControllers finds behaviours that belong to no kind, because of a letter in the
+// name most often: what is a contract.#Controller, and no part of another.
+func strayControllers(definitions map[string][]*ast.Field, instance *build.Instance) []error {
+	used := make(map[string]bool)
+	for _, file := range instance.Files {
+		ast.Walk(file, func(node ast.Node) bool {
+			if ident, ok := node.(*ast.Ident); ok {
+				used[ident.Name] = used[ident.Name] || !isLabel(definitions, ident)
+			}
+			return true
+		}, nil)
+	}
+	kinds := kindNames(definitions)
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(definitions)) {
+		kind, isNamedSo := strings.CutSuffix(strings.TrimPrefix(name, "#"), controllerSuffix)
+		if isNamedSo && slices.Contains(kinds, kind) || used[name] || !isController(definitions[name][0].Value) {
+			continue
+		}
+		errs = append(errs, errorAtNode(definitions[name][0], "%s is the behaviour of no kind: that of #X is called #X%s", name, controllerSuffix))
+	}
+	return errs
+}
+
+// isLabel tells whether an identifier is the label of a top-level field.
+func isLabel(definitions map[string][]*ast.Field, ident *ast.Ident) bool {
+	return slices.ContainsFunc(definitions[ident.Name], func(f *ast.Field) bool { return f.Label == ident })
+}
+
+// isController tells whether an expression begins with contract.#Controller.
+func isController(expr ast.Expr) bool {
+	switch e := expr.(type) {
+	case *ast.BinaryExpr:
+		return isController(e.X) || isController(e.Y)
+	case *ast.SelectorExpr:
+		_, path := importedPackage(e)
+		name, _, err := ast.LabelName(e.Sel)
+		return err == nil && path == contractPackage && name == "#Controller"
 	}
 	return false
 }

@@ -23,6 +23,10 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 	}); err != nil {
 		return err
 	}
+	if len(status.Required) > 0 {
+		return errorAt(controller, "status", "%s of #%s.status must be optional, as in %s?: an object has no status at first",
+			strings.Join(status.Required, ", "), k.GroupVersionKind.Kind, status.Required[0])
+	}
 	for _, name := range engineStatus {
 		if len(k.Phases) == 0 && name != "conditions" && name != "observedGeneration" {
 			continue

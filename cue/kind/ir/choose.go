@@ -3,6 +3,7 @@ package ir
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -171,19 +172,22 @@ func (w *walker) closest(alternatives []Alternative, value any) (closest []Probl
 	return closest, all
 }
 
-// closeness orders alternatives by how much a value contradicts them; what alternatives
-// are told apart by weighs more: the type, literals, and which fields there are.
+// closeness orders alternatives by how much a value contradicts them. What alternatives
+// are told apart by weighs most: the type of the value, and in a struct the names of its
+// fields and their literals. What is wrong further within comes after that.
 func (w *walker) closeness(problems []Problem) int {
 	n, own := 0, w.at().String()
 	for _, p := range problems {
+		inner := strings.TrimPrefix(strings.TrimPrefix(p.Field, own), ".")
+		direct := !strings.ContainsAny(inner, ".[")
 		switch {
 		case p.incomplete:
 		case p.Type == field.ErrorTypeTypeInvalid && p.Field == own:
-			n += 100_000
-		case p.Type == field.ErrorTypeNotSupported:
-			n += 10_000
-		case p.Type == field.ErrorTypeForbidden:
-			n += 100
+			n += 100_000_000
+		case direct && p.Type == field.ErrorTypeNotSupported:
+			n += 1_000_000
+		case direct && p.Type == field.ErrorTypeForbidden:
+			n += 1_000
 		default:
 			n++
 		}

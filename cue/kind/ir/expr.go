@@ -73,6 +73,24 @@ func (e *Expr) eval(structs []map[string]any) (any, outcome) {
 	return e.apply(values)
 }
 
+// missing names the first field that an expression reads and that is not there.
+func (e *Expr) missing(structs []map[string]any) string {
+	switch e.Op {
+	case OpPresent:
+		return ""
+	case OpReference:
+		if _, how := e.lookUp(structs); how == missing {
+			return strings.Join(e.Path, ".")
+		}
+	}
+	for _, arg := range e.Args {
+		if name := arg.missing(structs); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 // lookUp follows a reference from the innermost struct.
 func (e *Expr) lookUp(structs []map[string]any) (any, outcome) {
 	level := len(structs) - 1 - e.Up

@@ -225,7 +225,7 @@ func (s *Schema) Check() error {
 	if len(s.Checks) > 0 && s.Types&List != 0 {
 		return &ImpossibleError{Rule: &Rule{Text: "write string & " + s.Checks[0].Text + ": CUE also takes a list of bytes for it", Position: s.Position}}
 	}
-	if s.Embedded && !(s.Struct.demands("apiVersion") && s.Struct.demands("kind")) {
+	if s.Embedded && (!s.Struct.demands("apiVersion") || !s.Struct.demands("kind")) {
 		return &ImpossibleError{Rule: &Rule{Text: "an embedded resource needs apiVersion! and kind!, which the API server demands: write k8s.#EmbeddedObject", Position: s.Position}}
 	}
 	for _, sub := range s.parts() {

@@ -342,7 +342,7 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 	mask, failed := s.holding(w.structs)
 	for _, f := range failed {
 		if f.how == missing {
-			w.addIncomplete(f.Rule, field.Required(w.at(), "a field that the condition "+f.Text+" reads is not there"))
+			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+", which is not there"))
 		} else {
 			w.add(f.Rule, field.Invalid(w.at(), field.OmitValueType{}, "the condition "+f.Text+" cannot be evaluated"))
 		}
@@ -352,14 +352,45 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 		w.add(active.impossible, field.Invalid(w.at(), field.OmitValueType{}, active.impossible.Text))
 		return
 	}
+	before := len(w.problems)
 	w.fields(active.schema, object)
+	for i := before; i < len(w.problems); i++ {
+		s.because(mask, w.at(), &w.problems[i])
+	}
+}
+
+// because adds the condition to a problem that comes of one: a field that is demanded
+// since it holds, or not allowed since it does not.
+func (s *StructSchema) because(mask uint32, at *field.Path, p *Problem) {
+	for i, c := range s.Conditions {
+		for _, f := range c.Then.Fields {
+			if p.Field != child(at, f.Name) {
+				continue
+			}
+			holds := mask&(1<<i) != 0
+			switch {
+			case p.Type == field.ErrorTypeRequired && holds && p.Rule == f.Rule && p.Detail == "":
+				p.Error = field.Required(field.NewPath(p.Field), "since "+c.Text)
+			case p.Type == field.ErrorTypeForbidden && !holds && p.Rule == nil:
+				p.Error = field.Forbidden(field.NewPath(p.Field), "is allowed only if "+c.Text)
+			}
+		}
+	}
+}
+
+// child names a field of the struct at a path.
+func child(at *field.Path, name string) string {
+	if at.String() == "" {
+		return name
+	}
+	return at.Child(name).String()
 }
 
 func (w *walker) relation(r Relation, value any) {
 	other, how := r.Expr.eval(w.structs)
 	switch how {
 	case missing:
-		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and a field that this reads is not there"))
+		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and "+r.Expr.missing(w.structs)+" is not there"))
 	case invalid:
 		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
 	case known:
