@@ -34,8 +34,8 @@ Each error is one line:
 The exit code is 1 if there is an error; of manifests without one nothing is printed. Values are read as
 Kubernetes reads them, by YAML 1.1; an error that comes of this says so.
 
-With -o json the output is one document, {"errors": […], "objects": N}, where N is how
-many objects were checked. Each error has a type and a message, and, as far as they are
+With -o json the output is one document, {"errors": […], "advice": […], "objects": N},
+where N is how many objects were checked. Each error has a type and a message, and, as far as they are
 known:
 
   file, line, column                   where it is

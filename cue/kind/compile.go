@@ -47,17 +47,23 @@ func compileSchema(name string, instance *build.Instance) (*ir.Schema, error) {
 // compiler is what reading one kind shares.
 type compiler struct {
 	topLevel  map[*build.Instance]map[string][]*ast.Field
-	following map[definition]*ir.Schema // those being read, to notice one that contains itself
-	read      []*ir.Schema              // definitions, for references to them from within
-	reading   map[ast.Expr]bool         // values of fields being read for a reference, to notice one that refers to itself
-	groups    int                       // definitions that were closed
+	following map[definition]followed // those being read, to notice one that contains itself
+	read      []*ir.Schema            // definitions, for references to them from within
+	reading   map[ast.Expr]bool       // values of fields being read for a reference, to notice one that refers to itself
+	groups    int                     // definitions that were closed
 }
 
 func newCompiler() *compiler {
 	return &compiler{
-		following: make(map[definition]*ir.Schema), reading: make(map[ast.Expr]bool),
+		following: make(map[definition]followed), reading: make(map[ast.Expr]bool),
 		topLevel: make(map[*build.Instance]map[string][]*ast.Field),
 	}
+}
+
+// followed is a definition that is being read.
+type followed struct {
+	schema *ir.Schema
+	guards int // of the place that refers to it
 }
 
 // definition is a definition of a package.
@@ -92,6 +98,7 @@ type scope struct {
 	instance *build.Instance
 	frames   []frame // the struct literals around it
 	depth    int     // how many structs of the object are around its value
+	guards   int     // how many of its values around need not be there: a definition may contain itself below one
 	embedded bool    // it is embedded: definitions do not close the struct
 	orType   bool    // it is the default of a disjunction that also has a type of CUE's own
 }
@@ -169,6 +176,9 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*ir.Schema, error) {
 			branch, marked = unary.X, true
 		}
 		if value, err := literalValue(branch); err == nil && marked && ir.TypeOf(value) == ir.List {
+			if list != nil {
+				return nil, errorAtNode(branch, "a disjunction can have one list as its default")
+			}
 			list = &ir.Literal{Rule: ruleAt(branch), Value: value}
 			continue
 		}
@@ -237,6 +247,7 @@ func (s scope) listLiteral(e *ast.ListLit) (*ir.Schema, error) {
 	if ellipsis.Type == nil {
 		return list, nil
 	}
+	s.guards++
 	items, err := s.expression(ellipsis.Type)
 	list.Items = items
 	return list, err
@@ -315,16 +326,19 @@ func (s scope) sibling(e *ast.Ident, target ast.Expr) (*ir.Schema, error) {
 func (s scope) reference(at ast.Node, name string) (*ir.Schema, error) {
 	key := definition{s.instance, name}
 	if self, ok := s.following[key]; ok {
-		return &ir.Schema{Position: positionOf(at), Types: ir.AnyType, Reference: self}, nil
+		if s.guards == self.guards {
+			return nil, errorAtNode(at, "%s contains itself in every value, without an end: let it be in an optional or required field, or in a list", name)
+		}
+		return &ir.Schema{Position: positionOf(at), Types: ir.AnyType, Reference: self.schema}, nil
 	}
 	fields := s.fieldsOf(s.instance)[name]
 	if len(fields) == 0 {
 		return nil, errorAtNode(at, "%s is not a definition at the top of a file of its package", name)
 	}
 	self := new(ir.Schema)
-	s.following[key] = self
+	s.following[key] = followed{self, s.guards}
 	defer delete(s.following, key)
-	inner := scope{compiler: s.compiler, instance: s.instance, depth: s.depth, embedded: s.embedded}
+	inner := scope{compiler: s.compiler, instance: s.instance, depth: s.depth, guards: s.guards, embedded: s.embedded}
 	var schema *ir.Schema
 	for _, f := range fields {
 		declared, err := inner.expression(f.Value)
@@ -368,7 +382,7 @@ func (s scope) selector(e *ast.SelectorExpr) (*ir.Schema, error) {
 	}
 	for _, imported := range s.instance.Imports {
 		if imported.ImportPath == path || imported.ID() == path || strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
-			inner := scope{compiler: s.compiler, instance: imported, depth: s.depth, embedded: s.embedded}
+			inner := scope{compiler: s.compiler, instance: imported, depth: s.depth, guards: s.guards, embedded: s.embedded}
 			return inner.reference(e, name)
 		}
 	}

@@ -82,9 +82,9 @@ func (s scope) field(to *ir.StructSchema, f *ast.Field) error {
 		return s.hidden(f, schema)
 	}
 	added := &ir.Field{Name: name, Schema: schema, Rule: &ir.Rule{Text: name + "!", Position: positionOf(f)}}
-	switch f.Constraint {
-	case token.OPTION:
-	case token.NOT:
+	switch {
+	case f.Constraint == token.OPTION, schema.Eval != nil: // the evaluator says whether it has to be there
+	case f.Constraint == token.NOT:
 		added.Presence = ir.Required
 	default:
 		added.Presence, added.Rule.Text = ir.Regular, name+" is required"
@@ -98,7 +98,7 @@ func (s scope) field(to *ir.StructSchema, f *ast.Field) error {
 
 // hidden refuses a hidden field that checks the object: it would be dropped otherwise.
 func (s scope) hidden(f *ast.Field, schema *ir.Schema) error {
-	if len(schema.Relations) > 0 || schema.Struct != nil && len(schema.Struct.Conditions) > 0 {
+	if schema.DependsOnObject() {
 		return errorAtNode(f, "a hidden field that depends on the object cannot be compiled: state the constraint on the field itself")
 	}
 	return nil
@@ -107,6 +107,9 @@ func (s scope) hidden(f *ast.Field, schema *ir.Schema) error {
 // fieldValue reads the value of a field, its comment and its attributes.
 func (s scope) fieldValue(f *ast.Field) (*ir.Schema, error) {
 	var schema *ir.Schema
+	if _, isPattern := f.Label.(*ast.ListLit); isPattern || f.Constraint != token.ILLEGAL {
+		s.guards++ // an object need not have it, or its author ends it
+	}
 	if hasArgument(f.Attrs, "eval") {
 		schema = ir.Anything(positionOf(f))
 	} else {

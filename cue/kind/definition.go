@@ -38,7 +38,7 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 			SelectableFields:         k.selectableIn(v),
 		})
 	}
-	return definition
+	return definition.DeepCopy()
 }
 
 // selectableIn lists the selectable fields of a version: older versions may lack some.

@@ -168,6 +168,12 @@ var schemaSeeds = []string{
 	`{a!: int, b?: number & !=a}`, `{a!: number, if a == 1 {b!: int}}`,
 	`{a?: [...int], b!: int, if a != b {x: 1}}`, `{a?: {}, if a == "x" {x: 1}}`, `{l!: bool, if l {a: *1 | int, b: *1 | int & >=a}}`,
 	`{a?: c | 0.0, c?: number & !=0}`,
+	`#A, #A: #A`, `{x?: #A}, #A: string | #A`, `{x?: #A}, #A: {kid: #A}`, `{x?: #A}, #A: {on: *true | bool, if on {kid: #A}}`,
+	`{x: *[{}] | [...{a?: int, if a != _|_ {b?: int}}]}`, `{big?: bool, tier: *"small" | "large", if big != _|_ {tier: "large"}}`,
+	`{mode: *"a"|"b", if mode == "a" {x?: int}} | {mode: *"a"|"b", if mode == "a" {x?: int}, y?: string}`,
+	`{least?: int, _c: {v: 5 & >=least}}`, `{n?: >=-9223372036854775808}`, `{x: *[1] | *[2] | [...int]}`, `{big!: bool, n: int, if big {n: 5}}`,
+	`{x?: null | int, if x != _|_ {y?: int}}`, `{a__b?: int @kube(immutable)}`, `{x?: [...(string | null)] & list.UniqueItems()}`,
+	`struct.MinFields(2) & {a?: int, b: *1 | int} | struct.MinFields(1) & {c!: int}`, `struct.MinFields(2) & {a?: int, if a != _|_ {b: *2 | int}}`,
 	// CUE v0.17.1 panics or overflows its stack on these.
 	`{a!: int, <.5}`, `{a: int | string, b: a()}`, `{a!: {b?: number & !=a}}`,
 	`#A, #A: {#B}, #B: {n?: {m?: int, if m != _|_ {o?: int}}}`,

@@ -100,9 +100,7 @@ func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []P
 	if len(problems) == 0 && v.evaluated {
 		defaulted, problems = v.askEvaluator(object)
 	}
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.ErrorBody(), b.ErrorBody()))
-	})
+	sortProblems(problems)
 	return defaulted, problems
 }
 
@@ -117,7 +115,7 @@ func (v *Version) askEvaluator(object map[string]any) (map[string]any, []Problem
 	}
 	defaulted, err := v.evaluator.withDefaults(object)
 	if err != nil {
-		return object, []Problem{{Error: field.InternalError(nil, err)}}
+		return object, []Problem{{Error: field.InternalError(field.NewPath(""), err)}}
 	}
 	return defaulted, nil
 }
@@ -134,13 +132,22 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 }
 
 // ValidateUpdate lists everything that is wrong with an object that is to replace old,
-// both of one version: what Validate lists, and the immutable fields that differ.
+// both of one version: what Validate lists, and, of a valid one, the immutable fields that
+// differ. An old one that is beyond the limits cannot be compared with.
 func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
-	problems := k.Problems(object)
-	if v := k.versionOf(object); checkLimits(object, v.limits()) == nil && checkLimits(old, v.limits()) == nil {
-		problems = append(problems, ir.ValidateUpdate(v.schema, ir.Default(v.schema, old), ir.Default(v.schema, object))...)
+	v := k.versionOf(object)
+	defaulted, problems := v.defaultAndValidate(object)
+	if len(problems) == 0 && checkLimits(old, v.limits()) == nil {
+		problems = ir.ValidateUpdate(v.schema, ir.Default(v.schema, old), defaulted)
+		sortProblems(problems)
 	}
 	return errorList(problems)
+}
+
+func sortProblems(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(string(a.Type), string(b.Type)), strings.Compare(a.Detail, b.Detail))
+	})
 }
 
 func errorList(problems []Problem) field.ErrorList {

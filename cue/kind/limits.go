@@ -14,7 +14,8 @@ type limits struct {
 }
 
 var (
-	// compiledLimits are those of the compiled form, whose time is linear. Kubernetes'
+	// compiledLimits are those of the compiled form, whose time grows with the number of
+	// values, times the depth of disjunctions within each other. Kubernetes'
 	// own JSON reader stops at a depth of 10,000; no schema that people write has 100.
 	// The API server takes requests of 3 MiB, and a value takes two bytes at least.
 	compiledLimits = limits{depth: 128, values: 3 << 20 / 2}
@@ -88,6 +89,9 @@ func count(n, depth int, left *int) excess {
 
 // pathOf makes a path of its steps, innermost first.
 func pathOf(way []any) *field.Path {
+	if len(way) == 0 {
+		return field.NewPath("")
+	}
 	var path *field.Path
 	for _, step := range slices.Backward(way) {
 		if i, ok := step.(int); ok {

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"math"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -42,6 +43,9 @@ func literalValue(expr ast.Expr) (any, error) {
 				return -n, nil
 			}
 		case float64:
+			if e.Op == token.SUB && n == 1<<63 {
+				return int64(math.MinInt64), nil // the one integer whose opposite is none
+			}
 			if e.Op == token.SUB {
 				return -n, nil
 			}

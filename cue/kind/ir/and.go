@@ -190,6 +190,15 @@ func andEnums(a, b *Schema, types Types) *Enum {
 			rule.Values = append(rule.Values, v)
 		}
 	}
+	if a.Enum != nil && b.Enum != nil {
+		// What is left is a rule of its own: the CRD may carry one of the two alone.
+		if len(b.Enum.Values) < len(a.Enum.Values) {
+			rule.Rule = b.Enum.Rule
+		}
+		own := *rule.Rule
+		own.Where = Admission
+		rule.Rule = &own
+	}
 	return rule
 }
 

@@ -188,7 +188,7 @@ func (c *celWriter) visible(e *Expr) bool {
 	p := c.structs[len(c.structs)-1-e.Up].props
 	for _, name := range e.Path {
 		property := p.Properties[name]
-		if p = &property; !isTyped(p) {
+		if p = &property; !isTyped(p) || p.Nullable { // has() of null is false
 			return false
 		}
 	}
@@ -226,6 +226,9 @@ func (c *celWriter) write(e *Expr) (string, bool) {
 		}
 		if s := c.find(arg); s == nil || s.Types&^(List|Struct) != 0 || !s.isLeaf() || s.Types == 0 {
 			return "", false // CUE counts the bytes of a string, CEL its characters
+		}
+		if s := c.find(arg); s.Types&Struct != 0 && (s.Struct == nil || len(s.Struct.Fields) > 0 || len(s.Struct.Conditions) > 0) {
+			return "", false // CEL counts the entries of maps alone
 		}
 		path, ok := c.reference(arg.Up, arg.Path)
 		c.paths = append(c.paths, path)

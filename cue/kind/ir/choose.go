@@ -200,6 +200,9 @@ func (w *walker) closeness(problems []Problem) int {
 func (w *walker) noneFits(s *Schema, value any) []Problem {
 	alternatives := s.Alternatives
 	closest, all := w.closest(alternatives, value)
+	if len(closest) == 0 { // with its defaults, it fits several
+		return []Problem{{Error: field.Invalid(w.at(), field.OmitValueType{}, "must tell which of the alternatives it is: "+describe(alternatives)), Rule: s.TypeRule, incomplete: true}}
+	}
 	if !onlyScalars(alternatives) {
 		if literal := noLiteral(all); literal != nil {
 			return literal

@@ -3,6 +3,8 @@ package ir
 import (
 	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Default returns an object in which every absent field that has a default is set to
@@ -170,13 +172,14 @@ func (d *defaulter) conditional(s *StructSchema, object map[string]any) map[stri
 	d.again++
 	defer func() { d.again-- }()
 	mask := uint32(0)
-	for range maxRounds {
-		object = d.fields(s.variants.with(s.Conditions, mask).schema, object)
-		d.structs = append(d.structs, object)
+	for range maxConditions + 1 { // each round that does not end makes one more condition hold
+		// From the start again: a condition that holds may change a default.
+		defaulted := d.fields(s.variants.with(s.Conditions, mask).schema, object)
+		d.structs = append(d.structs, defaulted)
 		holding, _ := s.holding(d.structs)
 		d.structs = d.structs[:len(d.structs)-1]
 		if holding|mask == mask {
-			break
+			return defaulted
 		}
 		mask |= holding
 	}
@@ -210,7 +213,7 @@ func (d *defaulter) absent(s *Schema) (any, bool) {
 	case s.Reference != nil:
 		return d.absent(s.Reference)
 	case s.Default != nil:
-		return s.Default.Value, true
+		return runtime.DeepCopyJSONValue(s.Default.Value), true
 	case s.isSameAsField():
 		value, how := s.Relations[0].Expr.eval(d.structs)
 		return value, how == known
@@ -268,5 +271,5 @@ func same(a, b any) bool {
 		y, ok := b.([]any)
 		return ok && len(x) == len(y) && (len(x) == 0 || &x[0] == &y[0])
 	}
-	return a == b
+	return TypeOf(a) == 0 || a == b // what no JSON has gets no defaults
 }

@@ -116,3 +116,10 @@ func writeIdentity(b *strings.Builder, value any) {
 		fmt.Fprintf(b, "%T %v", v, v)
 	}
 }
+
+// DependsOnObject tells whether a schema compares a value with other fields, or asks them
+// in a condition.
+func (s *Schema) DependsOnObject() bool {
+	return len(s.Relations) > 0 || s.Struct != nil && len(s.Struct.Conditions) > 0 ||
+		slices.ContainsFunc(s.parts(), (*Schema).DependsOnObject)
+}

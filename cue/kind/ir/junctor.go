@@ -22,6 +22,7 @@ func validations(s *Schema, outer *props) *props {
 	p.Type = typed.Type
 	values(s, p)
 	p.Type, p.Format = "", ""
+	p.MinProperties = nil // the API server counts before defaults, which are no part of a branch
 	if p.Enum == nil && s.Types == Null {
 		p.Enum = enumOf([]any{nil})
 	}

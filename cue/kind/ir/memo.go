@@ -22,6 +22,8 @@ func visitOf(s *Schema, value any) visit {
 type memo struct {
 	against  map[visit]bool
 	problems map[visit]problemsAt
+	// held keeps what was looked at alive, so that nothing else gets its address.
+	held []any
 }
 
 type problemsAt struct {
@@ -44,6 +46,7 @@ func (m *memo) keepProbed(s *Schema, value any, against bool) {
 		m.against = make(map[visit]bool)
 	}
 	m.against[visitOf(s, value)] = against
+	m.held = append(m.held, value)
 }
 
 // tried is what was found where path leads; one value may be at several places.
@@ -62,5 +65,6 @@ func (m *memo) keepTried(s *Schema, value any, path []step, problems []Problem) 
 	if m.problems == nil {
 		m.problems = make(map[visit]problemsAt)
 	}
+	m.held = append(m.held, value)
 	m.problems[visitOf(s, value)] = problemsAt{slices.Clone(path), problems}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -365,7 +366,7 @@ func (e *emitter) attributes(s *Schema, p *props) {
 	if s.PreserveAll {
 		p.XPreserveUnknownFields = new(true)
 	}
-	if s.Immutable != nil && e.slot.correlatable {
+	if s.Immutable != nil && e.slot.correlatable && isTyped(p) {
 		if e.addRule(e.slot.path, p, "self == oldSelf", "field is immutable") {
 			s.Immutable.Where = CRDRule
 		}
@@ -385,7 +386,7 @@ func (e *emitter) list(s *Schema, p *props) {
 	s.Unique.Where = min(s.Unique.Where, CRDPartly) // it may also say that it is a list
 	switch {
 	case s.ListType != "":
-	case items.isLeaf() && items.Types&(List|Struct|Float) == 0 && items.Types != 0: // 1 and 1.0 are one for a set
+	case items.isLeaf() && items.Types&(List|Struct|Float|Null) == 0 && items.Types != 0: // 1 and 1.0 are one for a set
 		p.XListType = new("set")
 		s.Unique.Where = CRDSchema
 	case s.Size.Max != nil && items.Types&Float == 0: // 1 and 1.0 are two items in CUE, and one in CEL
@@ -417,7 +418,19 @@ func (e *emitter) object(s *Schema, p *props) {
 		}
 	}
 	inner.conditions(fields, p)
+	if p.MinProperties != nil && fields.addsFields(p) {
+		p.MinProperties = nil // the API server counts before Fescue's defaults
+		s.Count.Min.Where = CRDPartly
+	}
 	slices.Sort(p.Required)
+}
+
+// addsFields tells whether the struct can get fields by a default that the CRD does not
+// have.
+func (s *StructSchema) addsFields(p *props) bool {
+	return len(s.Conditions) > 0 || slices.ContainsFunc(s.Fields, func(f *Field) bool {
+		return f.Presence == Regular && p.Properties[f.Name].Default == nil
+	})
 }
 
 func (e *emitter) field(f *Field, p *props) {
@@ -427,6 +440,9 @@ func (e *emitter) field(f *Field, p *props) {
 		p.Required = append(p.Required, f.Name)
 		f.Rule.Where = CRDSchema
 	case Regular:
+		if declarations(e.innermost().schema, f.Name) > 0 {
+			break // an if may say what it is when it is absent
+		}
 		switch value, ok := staticDefault(f.Schema); {
 		case !ok:
 			p.Required = append(p.Required, f.Name)
@@ -512,5 +528,5 @@ var celReserved = []string{"as", "break", "const", "continue", "else", "false", 
 	"loop", "namespace", "null", "package", "return", "true", "var", "void", "while"}
 
 func isIdentifier(name string) bool {
-	return identifier.MatchString(name) && !slices.Contains(celReserved, name)
+	return identifier.MatchString(name) && !strings.Contains(name, "__") && !slices.Contains(celReserved, name)
 }

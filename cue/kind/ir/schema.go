@@ -144,6 +144,7 @@ type Schema struct {
 	Attributes
 	prepared bool
 	defaults bool // whether any value within can get a default
+	guarded  bool // whether any value within may be immutable
 }
 
 // Attributes carry what @kube(…) says and CUE cannot.

@@ -157,11 +157,12 @@ func Prepare(s *Schema) {
 	if s.prepared {
 		return
 	}
-	s.prepared, s.defaults = true, true // what contains itself may have defaults
+	s.prepared, s.defaults, s.guarded = true, true, true // what contains itself may have either
 	defaults := s.Default != nil || s.Reference != nil
+	guarded := s.Immutable != nil || s.Reference != nil
 	for _, sub := range s.parts() {
 		Prepare(sub)
-		defaults = defaults || sub.defaults
+		defaults, guarded = defaults || sub.defaults, guarded || sub.guarded
 	}
 	if s.Struct != nil {
 		s.Struct.prepare()
@@ -169,10 +170,11 @@ func Prepare(s *Schema) {
 		for _, c := range s.Struct.Conditions {
 			Prepare(&Schema{Struct: c.Then})
 		}
+		guarded = guarded || len(s.Struct.Conditions) > 0
 		defaults = defaults || len(s.Struct.Conditions) > 0 ||
 			slices.ContainsFunc(s.Struct.Fields, func(f *Field) bool { return f.Presence == Regular })
 	}
-	s.defaults = defaults
+	s.defaults, s.guarded = defaults, guarded
 }
 
 // parts lists the schemas within.
@@ -219,8 +221,10 @@ func (s *Schema) Check() error {
 	if s.Impossible != nil {
 		return &ImpossibleError{Rule: s.Impossible}
 	}
-	if s.Struct != nil && len(s.Struct.Conditions) > maxConditions {
-		return &ImpossibleError{Rule: &Rule{Text: fmt.Sprintf("there are more than %d conditions in one struct", maxConditions), Position: s.Position}}
+	if s.Struct != nil {
+		if s.Struct.conditions() > maxConditions {
+			return &ImpossibleError{Rule: &Rule{Text: fmt.Sprintf("there are more than %d conditions in one struct", maxConditions), Position: s.Position}}
+		}
 	}
 	if len(s.Checks) > 0 && s.Types&List != 0 {
 		return &ImpossibleError{Rule: &Rule{Text: "write string & " + s.Checks[0].Text + ": CUE also takes a list of bytes for it", Position: s.Position}}
@@ -234,6 +238,15 @@ func (s *Schema) Check() error {
 		}
 	}
 	return nil
+}
+
+// conditions counts the ifs of a struct and those within them.
+func (s *StructSchema) conditions() int {
+	n := len(s.Conditions)
+	for _, c := range s.Conditions {
+		n += c.Then.conditions()
+	}
+	return n
 }
 
 // demands tells whether a struct has to have a field.

@@ -3,6 +3,7 @@ package ir
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -17,8 +18,11 @@ func ValidateUpdate(s *Schema, old, object map[string]any) []Problem {
 
 // update compares two versions of a value that were there both times.
 func (w *walker) update(s *Schema, old, value any) {
-	if s.Reference != nil {
+	if s.Immutable == nil && s.Reference != nil {
 		s = s.Reference
+	}
+	if !s.guarded {
+		return
 	}
 	if s.Immutable != nil {
 		if !reflect.DeepEqual(old, value) {
@@ -26,8 +30,11 @@ func (w *walker) update(s *Schema, old, value any) {
 		}
 		return
 	}
-	for _, a := range s.Alternatives {
-		w.update(a.Schema, old, value)
+	if len(s.Alternatives) > 0 {
+		if chosen, _ := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value }); chosen != nil {
+			w.update(chosen.schema, old, value)
+		}
+		return
 	}
 	oldObject, wasObject := old.(map[string]any)
 	object, isObject := value.(map[string]any)
@@ -44,14 +51,17 @@ func (w *walker) update(s *Schema, old, value any) {
 func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 	w.structs = append(w.structs, object)
 	defer func() { w.structs = w.structs[:len(w.structs)-1] }()
+	before := append(slices.Clone(w.structs[:len(w.structs)-1]), old)
 	for len(s.Conditions) > 0 { // what an if brings in may have ifs of its own
+		// What held before counts as well: else an update could lift the lock that it breaks.
 		mask, _ := s.holding(w.structs)
-		s = s.variants.with(s.Conditions, mask).schema
+		held, _ := s.holding(before)
+		s = s.variants.with(s.Conditions, mask|held).schema
 	}
 	for _, f := range s.Fields {
 		before, was := old[f.Name]
 		now, is := object[f.Name]
-		w.path = append(w.path, step{name: f.Name})
+		w.path = append(w.path, fieldStep(f.Name))
 		switch {
 		case was && is:
 			w.update(f.Schema, before, now)
@@ -65,7 +75,7 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 		if _, named := s.index[name]; named || !was {
 			continue
 		}
-		w.path = append(w.path, step{name: name})
+		w.path = append(w.path, fieldStep(name))
 		for _, label := range s.Labels {
 			if label.matches(name) {
 				w.update(label.Schema, before, now)
@@ -77,20 +87,32 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 
 // updateItems compares the items of two lists that have the same keys.
 func (w *walker) updateItems(s *Schema, old, list []any) {
+	before := make(map[string]any, len(old))
+	for _, item := range old {
+		if object, ok := item.(map[string]any); ok {
+			before[keysOf(object, s.ListMapKeys)] = item
+		}
+	}
 	for i, item := range list {
 		object, ok := item.(map[string]any)
 		if !ok {
 			continue
 		}
-		j := slices.IndexFunc(old, func(o any) bool {
-			before, ok := o.(map[string]any)
-			return ok && !slices.ContainsFunc(s.ListMapKeys, func(key string) bool { return before[key] != object[key] })
-		})
-		if j < 0 {
+		was, ok := before[keysOf(object, s.ListMapKeys)]
+		if !ok {
 			continue
 		}
-		w.path = append(w.path, step{index: i})
-		w.update(s.Items, old[j], item)
+		w.path = append(w.path, itemStep(i))
+		w.update(s.Items, was, item)
 		w.path = w.path[:len(w.path)-1]
 	}
+}
+
+// keysOf is a text that is the same for items with the same keys.
+func keysOf(item map[string]any, keys []string) string {
+	var b strings.Builder
+	for _, key := range keys {
+		writeIdentity(&b, item[key])
+	}
+	return b.String()
 }

@@ -54,8 +54,12 @@ func Validate(s *Schema, object map[string]any) []Problem {
 // step is one step of the path to a value.
 type step struct {
 	name  string
-	index int // of a list if name is empty
+	index int // of a list, or -1 if it is a field
 }
+
+func fieldStep(name string) step { return step{name, -1} }
+
+func itemStep(index int) step { return step{"", index} }
 
 // walker walks through an object along a schema.
 type walker struct {
@@ -77,7 +81,7 @@ func (w *walker) at() *field.Path {
 	}
 	var path *field.Path
 	for _, s := range w.path {
-		if s.name == "" && path != nil {
+		if s.index >= 0 {
 			path = path.Index(s.index)
 		} else {
 			path = path.Child(s.name)
@@ -232,7 +236,7 @@ func (w *walker) list(s *Schema, list []any) {
 			if w.done() {
 				return
 			}
-			w.path = append(w.path, step{index: i})
+			w.path = append(w.path, itemStep(i))
 			w.value(s.Items, item)
 			w.path = w.path[:len(w.path)-1]
 		}
@@ -270,7 +274,7 @@ func (w *walker) unique(rule *Rule, list []any, keys []string) {
 		}
 		identity := b.String()
 		if seen[identity] {
-			w.path = append(w.path, step{index: i})
+			w.path = append(w.path, itemStep(i))
 			w.add(rule, field.Duplicate(w.at(), item))
 			w.path = w.path[:len(w.path)-1]
 		}
@@ -301,7 +305,7 @@ func (w *walker) fields(s *StructSchema, object map[string]any) {
 		if w.done() {
 			return
 		}
-		w.path = append(w.path, step{name: name})
+		w.path = append(w.path, fieldStep(name))
 		if i, ok := s.index[name]; ok {
 			if s.Fields[i].Presence != Optional {
 				found++
@@ -317,7 +321,7 @@ func (w *walker) fields(s *StructSchema, object map[string]any) {
 	}
 	for _, f := range s.Fields {
 		if _, ok := object[f.Name]; !ok && f.Presence != Optional {
-			w.path = append(w.path, step{name: f.Name})
+			w.path = append(w.path, fieldStep(f.Name))
 			w.addIncomplete(f.Rule, field.Required(w.at(), ""))
 			w.path = w.path[:len(w.path)-1]
 		}
@@ -386,6 +390,14 @@ func child(at *field.Path, name string) string {
 	return at.Child(name).String()
 }
 
+// shown says what the other field of a comparison is, if it is short and no secret.
+func shown(other any) string {
+	if TypeOf(other)&Number == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", which is %v here", other)
+}
+
 func (w *walker) relation(r Relation, value any) {
 	other, how := r.Expr.eval(w.structs)
 	switch how {
@@ -402,15 +414,18 @@ func (w *walker) relation(r Relation, value any) {
 			holds, ok = TypeOf(value)&(List|Struct) == 0 && value == other, true
 		}
 		if !ok || !holds {
-			w.add(r.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must satisfy %s, which is %v here", r.Text, other)))
+			w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+shown(other)))
 		}
 	}
 }
 
 // Fits tells whether a schema lets a value pass that is a default.
 func (s *Schema) Fits(value any) bool {
+	prepared := *s
+	prepared.prepared = false
+	Prepare(&prepared)
 	w := walker{}
-	w.value(s, value)
+	w.value(&prepared, value)
 	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
 }
 

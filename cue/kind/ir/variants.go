@@ -1,14 +1,20 @@
 package ir
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 const (
 	// maxConditions bounds the ifs of one struct: which of them hold is kept as the bits
 	// of one word, and people do not read more.
 	maxConditions = 16
-	// maxRounds bounds how often defaults can bring in an if that brings in defaults;
-	// each round that changes something makes one more condition hold.
-	maxRounds = maxConditions + 1
+	// maxRounds bounds how often defaults can bring in an if further up or beside them that
+	// brings in defaults; kinds that people write need two or three.
+	maxRounds = 64
+	// maxVariants bounds how many variants of a struct are kept. Objects of few kinds use
+	// more than a handful, but one could be made to use all 2^16.
+	maxVariants = 256
 )
 
 // variants are a struct with different of its conditions holding, made when they are
@@ -16,6 +22,7 @@ const (
 type variants struct {
 	base  *StructSchema
 	known sync.Map // of uint32 to *variant
+	kept  atomic.Int32
 }
 
 // variant is a struct with some of its conditions holding.
@@ -53,6 +60,9 @@ func (v *variants) with(conditions []Condition, mask uint32) *variant {
 		prepared.Struct, made.schema = &copied, &copied
 	}
 	Prepare(prepared)
+	if v.kept.Add(1) > maxVariants {
+		return made
+	}
 	found, _ := v.known.LoadOrStore(mask, made)
 	return found.(*variant)
 }

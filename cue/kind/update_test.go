@@ -1,0 +1,80 @@
+package kind
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// TestImmutable updates the spec of an object, with what the author of the update might
+// try to get around the lock.
+func TestImmutable(t *testing.T) {
+	t.Parallel()
+	type spec = map[string]any
+	for name, tc := range map[string]struct {
+		schema   string
+		old, now spec
+		want     []string
+	}{
+		"same":           {`{x?: int @kube(immutable)}`, spec{"x": int64(1)}, spec{"x": int64(1)}, nil},
+		"changed":        {`{x?: int @kube(immutable)}`, spec{"x": int64(1)}, spec{"x": int64(2)}, []string{"spec.x"}},
+		"removed":        {`{x?: int @kube(immutable)}`, spec{"x": int64(1)}, spec{}, []string{"spec.x"}},
+		"added":          {`{x?: int @kube(immutable)}`, spec{}, spec{"x": int64(1)}, []string{"spec.x"}},
+		"default is set": {`{x: *1 | int @kube(immutable)}`, spec{}, spec{"x": int64(1)}, nil},
+		"of a definition that contains itself": {
+			`#T, #T: {name?: string, child?: #T @kube(immutable)}`,
+			spec{"child": spec{"name": "a"}}, spec{"child": spec{"name": "b"}}, []string{"spec.child"},
+		},
+		"of another alternative": {
+			`{t!: "a", x?: int @kube(immutable)} | {t!: "b", x?: int}`,
+			spec{"t": "b", "x": int64(1)}, spec{"t": "b", "x": int64(2)}, nil,
+		},
+		"of the alternative": {
+			`{t!: "a", x?: int @kube(immutable)} | {t!: "b", x?: int}`,
+			spec{"t": "a", "x": int64(1)}, spec{"t": "a", "x": int64(2)}, []string{"spec.x"},
+		},
+		"by a condition that held": {
+			`{mode!: "a" | "b", x?: int, if mode == "a" {x?: int @kube(immutable)}}`,
+			spec{"mode": "a", "x": int64(1)}, spec{"mode": "b", "x": int64(2)}, []string{"spec.x"},
+		},
+		"item that moved": {
+			`{l?: [...{name!: string, x?: int @kube(immutable)}] @kube(listType=map,listMapKey=name)}`,
+			spec{"l": []any{spec{"name": "a", "x": int64(1)}, spec{"name": "b", "x": int64(2)}}},
+			spec{"l": []any{spec{"name": "b", "x": int64(2)}, spec{"name": "a", "x": int64(3)}}}, []string{"spec.l[1].x"},
+		},
+		"key that is no scalar": {
+			`{l?: [...{name!: string, x?: int @kube(immutable)}] @kube(listType=map,listMapKey=name)}`,
+			spec{"l": []any{spec{"name": []any{}}}}, spec{"l": []any{spec{"name": []any{}}}}, []string{"spec.l[0].name"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := kindWithSpec(t, tc.schema)
+			require.NotNil(t, k)
+			object := func(s spec) map[string]any {
+				return map[string]any{"apiVersion": "fuzzed.example.com/v1", "kind": "X", "metadata": spec{"name": "a"}, "spec": s}
+			}
+			var fields []string
+			for _, err := range k.ValidateUpdate(object(tc.now), object(tc.old)) {
+				require.Contains(t, []field.ErrorType{field.ErrorTypeInvalid, field.ErrorTypeTypeInvalid}, err.Type)
+				fields = append(fields, err.Field)
+			}
+			require.Equal(t, tc.want, fields)
+		})
+	}
+}
+
+// A default is the schema's own: what is done to an object must not reach the next.
+func TestDefaultsAreNotShared(t *testing.T) {
+	t.Parallel()
+	k := kindWithSpec(t, `{x: *["a"] | [...string]}`)
+	require.NotNil(t, k)
+	object := map[string]any{"apiVersion": "fuzzed.example.com/v1", "kind": "X", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{}}
+	first, err := k.Default(object)
+	require.NoError(t, err)
+	first["spec"].(map[string]any)["x"].([]any)[0] = "changed"
+	second, err := k.Default(object)
+	require.NoError(t, err)
+	require.Equal(t, []any{"a"}, second["spec"].(map[string]any)["x"])
+}
