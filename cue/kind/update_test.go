@@ -38,6 +38,13 @@ func TestImmutable(t *testing.T) {
 			`{mode!: "a" | "b", x?: int, if mode == "a" {x?: int @kube(immutable)}}`,
 			spec{"mode": "a", "x": int64(1)}, spec{"mode": "b", "x": int64(2)}, []string{"spec.x"},
 		},
+		"gone with its condition": {
+			`{on?: bool, if on == true {x!: int @kube(immutable)}}`, spec{"on": true, "x": int64(1)}, spec{"on": false}, nil,
+		},
+		"by leaving the alternative": {
+			`{t!: "a", x?: int @kube(immutable)} | {t!: "b", x?: int}`,
+			spec{"t": "a", "x": int64(1)}, spec{"t": "b", "x": int64(2)}, []string{"spec.x"},
+		},
 		"item that moved": {
 			`{l?: [...{name!: string, x?: int @kube(immutable)}] @kube(listType=map,listMapKey=name)}`,
 			spec{"l": []any{spec{"name": "a", "x": int64(1)}, spec{"name": "b", "x": int64(2)}}},

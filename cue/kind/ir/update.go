@@ -31,9 +31,7 @@ func (w *walker) update(s *Schema, old, value any) {
 		return
 	}
 	if len(s.Alternatives) > 0 {
-		if chosen, _ := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value }); chosen != nil {
-			w.update(chosen.schema, old, value)
-		}
+		w.updateAlternatives(s, old, value)
 		return
 	}
 	oldObject, wasObject := old.(map[string]any)
@@ -48,15 +46,29 @@ func (w *walker) update(s *Schema, old, value any) {
 	}
 }
 
+// updateAlternatives compares along the alternative that the value fits, and the one that
+// it fitted before.
+func (w *walker) updateAlternatives(s *Schema, old, value any) {
+	now, _ := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value })
+	before, _ := w.choose(possible(s.Alternatives, old), func(*Schema) any { return old })
+	if now != nil {
+		w.update(now.schema, old, value)
+	}
+	if before != nil && (now == nil || now.schema != before.schema) {
+		w.update(before.schema, old, value)
+	}
+}
+
 func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 	w.structs = append(w.structs, object)
 	defer func() { w.structs = w.structs[:len(w.structs)-1] }()
 	before := append(slices.Clone(w.structs[:len(w.structs)-1]), old)
+	present := s // says which fields may not come or go
 	for len(s.Conditions) > 0 { // what an if brings in may have ifs of its own
 		// What held before counts as well: else an update could lift the lock that it breaks.
 		mask, _ := s.holding(w.structs)
 		held, _ := s.holding(before)
-		s = s.variants.with(s.Conditions, mask|held).schema
+		s, present = s.variants.with(s.Conditions, mask|held).schema, s.variants.with(s.Conditions, mask).schema
 	}
 	for _, f := range s.Fields {
 		before, was := old[f.Name]
@@ -65,7 +77,7 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 		switch {
 		case was && is:
 			w.update(f.Schema, before, now)
-		case was != is && f.Schema.Immutable != nil:
+		case was != is && f.Schema.Immutable != nil && present.Field(f.Name) != nil:
 			w.add(f.Schema.Immutable, field.Invalid(w.at(), now, "field is immutable"))
 		}
 		w.path = w.path[:len(w.path)-1]
