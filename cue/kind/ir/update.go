@@ -63,7 +63,7 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 	w.structs = append(w.structs, object)
 	defer func() { w.structs = w.structs[:len(w.structs)-1] }()
 	before := append(slices.Clone(w.structs[:len(w.structs)-1]), old)
-	present := s // says which fields may not come or go
+	present := s                // says which fields may not come or go
 	for len(s.Conditions) > 0 { // what an if brings in may have ifs of its own
 		// What held before counts as well: else an update could lift the lock that it breaks.
 		mask, _ := s.holding(w.structs)
