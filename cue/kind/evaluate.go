@@ -37,12 +37,25 @@ func (e *cueEvaluator) unified(object map[string]any) cue.Value {
 }
 
 func (e *cueEvaluator) validate(object map[string]any) field.ErrorList {
-	err := e.unified(object).Validate(cue.Concrete(true), cue.Final())
-	return fieldErrors(err, object, "#"+e.name)
+	return e.errorsOf(e.unified(object), object)
+}
+
+func (e *cueEvaluator) errorsOf(unified cue.Value, object map[string]any) field.ErrorList {
+	return fieldErrors(unified.Validate(cue.Concrete(true), cue.Final()), object, "#"+e.name)
 }
 
 func (e *cueEvaluator) withDefaults(object map[string]any) (map[string]any, error) {
 	return decode(e.unified(object), "#"+e.name)
+}
+
+// defaultAndValidate is both in one evaluation; an object with errors has no defaults.
+func (e *cueEvaluator) defaultAndValidate(object map[string]any) (map[string]any, field.ErrorList, error) {
+	unified := e.unified(object)
+	if errs := e.errorsOf(unified, object); len(errs) > 0 {
+		return nil, errs, nil
+	}
+	defaulted, err := decode(unified, "#"+e.name)
+	return defaulted, nil, err
 }
 
 func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error) {

@@ -106,18 +106,15 @@ func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []P
 
 // askEvaluator has the CUE evaluator look at an object, for fields that are marked for it.
 func (v *Version) askEvaluator(object map[string]any) (map[string]any, []Problem) {
+	defaulted, errs, err := v.evaluator.defaultAndValidate(object)
+	if err != nil {
+		errs = field.ErrorList{field.InternalError(field.NewPath(""), err)}
+	}
 	var problems []Problem
-	for _, err := range v.evaluator.validate(object) {
+	for _, err := range errs {
 		problems = append(problems, Problem{Error: err})
 	}
-	if len(problems) > 0 {
-		return object, problems
-	}
-	defaulted, err := v.evaluator.withDefaults(object)
-	if err != nil {
-		return object, []Problem{{Error: field.InternalError(field.NewPath(""), err)}}
-	}
-	return defaulted, nil
+	return defaulted, problems
 }
 
 // versionOf is the version that an object says it is of; one of none is looked at as

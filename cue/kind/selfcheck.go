@@ -41,11 +41,9 @@ type evaluation struct {
 }
 
 func (v *Version) evaluate(object map[string]any) evaluation {
-	result := evaluation{refused: v.evaluator.validate(object)}
-	if len(result.refused) == 0 {
-		result.defaults, result.err = v.evaluator.withDefaults(object)
-	}
-	return result
+	var e evaluation
+	e.defaults, e.refused, e.err = v.evaluator.defaultAndValidate(object)
+	return e
 }
 
 // disagrees compares the problems of an object, and its defaults if it has none, with
