@@ -26,7 +26,7 @@ func (e *emitter) relations(s *Schema) {
 			continue
 		}
 		value, ok := c.write(r.Expr)
-		if !ok || !comparable(r.Op, c.class(r.Expr), classOf(s)) {
+		if !ok || !sameClass(r.Op, c.class(r.Expr), classOf(s)) {
 			continue
 		}
 		mixed := c.isDouble(r.Expr) != (s.Types&Float != 0)
@@ -253,7 +253,7 @@ func (c *celWriter) operator(e *Expr) (string, bool) {
 		return "", false
 	}
 	right, ok := c.write(e.Args[1])
-	if !ok || !comparable(string(e.Op), c.class(e.Args[0]), c.class(e.Args[1])) {
+	if !ok || !sameClass(string(e.Op), c.class(e.Args[0]), c.class(e.Args[1])) {
 		return "", false
 	}
 	return "(" + comparison(left, string(e.Op), right, c.isDouble(e.Args[0]) != c.isDouble(e.Args[1])) + ")", true
@@ -283,9 +283,9 @@ func (c *celWriter) isDouble(e *Expr) bool {
 	return false
 }
 
-// comparable tells whether both sides of an operator are of one type for CEL, or both
+// sameClass tells whether both sides of an operator are of one type for CEL, or both
 // numbers: it refuses to compile a comparison of others, where CUE makes it false.
-func comparable(op string, a, b Types) bool {
+func sameClass(op string, a, b Types) bool {
 	if op == "&&" || op == "||" {
 		return a == Bool && b == Bool
 	}

@@ -243,9 +243,9 @@ func noLiteral(all [][]Problem) []Problem {
 			allowed = append(allowed, supported(problems[i].enum)...)
 		}
 		if len(allowed) > 0 {
-			error := *p.Error
-			error.Detail = field.NotSupported(nil, "", allowed).Detail
-			p.Error = &error
+			narrowed := *p.Error
+			narrowed.Detail = field.NotSupported(nil, "", allowed).Detail
+			p.Error = &narrowed
 			return []Problem{p}
 		}
 	}

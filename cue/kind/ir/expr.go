@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -214,13 +215,13 @@ func compareNumbers(a, b any) int {
 	y, yIsInt := b.(int64)
 	switch {
 	case xIsInt && yIsInt:
-		return cmpOrdered(x, y)
+		return cmp.Compare(x, y)
 	case xIsInt:
 		return -compareFloatInt(b.(float64), x)
 	case yIsInt:
 		return compareFloatInt(a.(float64), y)
 	}
-	return cmpOrdered(a.(float64), b.(float64))
+	return cmp.Compare(a.(float64), b.(float64))
 }
 
 func compareFloatInt(f float64, i int64) int {
@@ -230,20 +231,10 @@ func compareFloatInt(f float64, i int64) int {
 	case f < -1<<63:
 		return -1
 	}
-	if order := cmpOrdered(int64(f), i); order != 0 {
+	if order := cmp.Compare(int64(f), i); order != 0 {
 		return order
 	}
-	return cmpOrdered(f, float64(int64(f)))
-}
-
-func cmpOrdered[T int64 | float64](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	return cmp.Compare(f, float64(int64(f)))
 }
 
 // runes counts the characters of a string as strings.MinRunes does.
