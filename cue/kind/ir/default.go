@@ -2,6 +2,7 @@ package ir
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -273,3 +274,6 @@ func same(a, b any) bool {
 	}
 	return TypeOf(a) == 0 || a == b // what no JSON has gets no defaults
 }
+
+// mapIdentity tells maps apart, whatever is in them.
+func mapIdentity(m map[string]any) uintptr { return reflect.ValueOf(m).Pointer() }

@@ -152,7 +152,7 @@ func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
 	return &closed
 }
 
-// Prepare makes a schema ready for use; it must not be combined any more afterwards.
+// Prepare makes a schema ready for use. What And makes of it later has to be prepared anew.
 func Prepare(s *Schema) {
 	if s.prepared {
 		return
@@ -262,3 +262,10 @@ func (s *StructSchema) demands(name string) bool {
 type ImpossibleError struct{ *Rule }
 
 func (e *ImpossibleError) Error() string { return e.Text }
+
+// DependsOnObject tells whether a schema compares a value with other fields, or asks them
+// in a condition.
+func (s *Schema) DependsOnObject() bool {
+	return len(s.Relations) > 0 || s.Struct != nil && len(s.Struct.Conditions) > 0 ||
+		slices.ContainsFunc(s.parts(), (*Schema).DependsOnObject)
+}

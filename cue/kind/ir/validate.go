@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -433,4 +434,36 @@ func (s *Schema) Fits(value any) bool {
 func (s *Schema) scalarFits(value any) bool {
 	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
 	return without.Fits(value)
+}
+
+// writeIdentity writes a text that is the same for equal values only; 1 and 1.0 differ,
+// as they do in CUE.
+func writeIdentity(b *strings.Builder, value any) {
+	switch v := value.(type) {
+	case string:
+		b.WriteString(strconv.Quote(v))
+	case []any:
+		b.WriteByte('[')
+		for _, item := range v {
+			writeIdentity(b, item)
+			b.WriteByte(',')
+		}
+		b.WriteByte(']')
+	case map[string]any:
+		names := make([]string, 0, len(v))
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		b.WriteByte('{')
+		for _, name := range names {
+			b.WriteString(strconv.Quote(name))
+			b.WriteByte(':')
+			writeIdentity(b, v[name])
+			b.WriteByte(',')
+		}
+		b.WriteByte('}')
+	default:
+		fmt.Fprintf(b, "%T %v", v, v)
+	}
 }
