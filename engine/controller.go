@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,30 +43,18 @@ type controller struct {
 	config   *Config
 	log      *slog.Logger
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	owned    map[schema.GroupVersionKind]schema.GroupVersionResource
 	objects  *watch
-	children map[schema.GroupVersionResource]*watch
+	types    *childTypes
 	acquired []watchKey
 	writes   *writes
+	settled  *settled
 }
 
 func newController(k *kind.Kind, config *Config) (*controller, error) {
 	c := &controller{
 		kind: k, config: config,
-		log:      config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		owned:    make(map[schema.GroupVersionKind]schema.GroupVersionResource),
-		children: make(map[schema.GroupVersionResource]*watch),
-		writes:   newWrites(),
-	}
-	for _, gvk := range k.Owns {
-		mapping, err := config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		if err != nil {
-			return nil, fmt.Errorf("children of type %s: %w", gvk, err)
-		}
-		if namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; namespaced != (k.Scope == apiextensionsv1.NamespaceScoped) {
-			return nil, fmt.Errorf("children of type %s: objects and their children must both live in a namespace, or neither", gvk)
-		}
-		c.owned[gvk] = mapping.Resource
+		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
+		types: newChildTypes(k), writes: newWrites(), settled: newSettled(),
 	}
 	if k.Scope == apiextensionsv1.ClusterScoped && len(config.Namespaces) > 0 {
 		return nil, errors.New("its objects live in no namespace, so it cannot be limited to some")
@@ -97,6 +85,10 @@ func (c *controller) run(ctx, watching context.Context, shared *watches) {
 	}
 	c.log.Info("kind is running", "workers", c.config.Workers)
 	var workers sync.WaitGroup
+	if missing := c.types.missing(); len(missing) > 0 {
+		c.log.Warn("types of children are not served by the cluster; they are looked for", "types", missing)
+		workers.Go(func() { c.awaitTypes(ctx, watching, shared) })
+	}
 	for range c.config.Workers {
 		workers.Go(func() {
 			for ctx.Err() == nil && c.work(context.WithoutCancel(ctx)) {
@@ -108,32 +100,24 @@ func (c *controller) run(ctx, watching context.Context, shared *watches) {
 	workers.Wait()
 }
 
+// acquire shares a watch until the controller ends.
+func (c *controller) acquire(watching context.Context, shared *watches, key watchKey) (*watch, error) {
+	w, err := shared.acquire(watching, key)
+	if err == nil {
+		c.acquired = append(c.acquired, key)
+	}
+	return w, err
+}
+
 // watch acquires the watches of the kind and its children, and returns when their
 // caches are filled.
 func (c *controller) watch(ctx, watching context.Context, shared *watches) error {
-	acquire := func(key watchKey) (*watch, error) {
-		w, err := shared.acquire(watching, key)
-		if err == nil {
-			c.acquired = append(c.acquired, key)
-		}
-		return w, err
-	}
 	var err error
-	for _, resource := range c.owned {
-		if c.children[resource] != nil {
-			continue
-		}
-		if c.children[resource], err = acquire(watchKey{resource, labelManagedBy + "=" + managedBy}); err != nil {
-			return err
-		}
-	}
-	if c.objects, err = acquire(watchKey{resource: c.kind.GroupVersionResource()}); err != nil {
+	if c.objects, err = c.acquire(watching, shared, watchKey{resource: c.kind.GroupVersionResource()}); err != nil {
 		return err
 	}
-	for resource, w := range c.children {
-		if err := w.handle(ctx, c.childHandler()); err != nil {
-			return fmt.Errorf("watch %s: %w", resource, err)
-		}
+	if _, err := c.start(ctx, watching, shared); err != nil {
+		return err
 	}
 	if err := c.objects.handle(ctx, c.objectHandler()); err != nil {
 		return fmt.Errorf("watch %s: %w", c.kind.GroupVersionResource(), err)
@@ -175,21 +159,45 @@ func asksForWork(a, b *unstructured.Unstructured) bool {
 		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations())
 }
 
+// memberDelay is how long changes of the members of a set are collected, so that a
+// hundred Pods that start together make a few passes and not a hundred. It is that of the
+// Job controller of Kubernetes.
+const memberDelay = time.Second
+
 // childHandler queues the object that a child is kept for.
 func (c *controller) childHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: c.enqueueOwner,
+		AddFunc: func(object any) { c.enqueueOwner(object, c.queue.Add) },
 		UpdateFunc: func(before, after any) {
-			c.enqueueOwner(before) // it may have been another
-			c.enqueueOwner(after)
+			queue := c.queue.Add
+			if c.isCalmChange(before, after) {
+				queue = func(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
+			}
+			c.enqueueOwner(before, queue) // it may have been another
+			c.enqueueOwner(after, queue)
 		},
 		DeleteFunc: func(object any) {
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = tombstone.Obj
 			}
-			c.enqueueOwner(object)
+			c.enqueueOwner(object, c.queue.Add)
+			if child, ok := object.(*unstructured.Unstructured); ok {
+				c.settled.forget(child.GetUID())
+			}
 		},
 	}
+}
+
+// isCalmChange tells whether a member of a set has changed and no less is there to be
+// done about it a second later: it is not going, and was not ours before.
+func (c *controller) isCalmChange(before, after any) bool {
+	a, okA := before.(*unstructured.Unstructured)
+	b, okB := after.(*unstructured.Unstructured)
+	if !okA || !okB {
+		return false
+	}
+	_, isMember := c.kind.Sets[b.GetLabels()[labelChild]]
+	return isMember && (a.GetDeletionTimestamp() == nil) == (b.GetDeletionTimestamp() == nil)
 }
 
 func (c *controller) enqueue(object any) {
@@ -199,22 +207,23 @@ func (c *controller) enqueue(object any) {
 }
 
 // enqueueOwner queues the object that a child is kept for: the one that its controller
-// reference names or, if it has lost that, the one that its label does.
-func (c *controller) enqueueOwner(object any) {
+// reference names, and the one that it was made for, which another may have taken it from.
+func (c *controller) enqueueOwner(object any, queue func(cache.ObjectName)) {
 	child, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return
 	}
+	madeFor, found := strings.CutPrefix(child.GetAnnotations()[annotationOwner], ownerName(c.kind, ""))
+	if found {
+		queue(cache.ObjectName{Namespace: child.GetNamespace(), Name: madeFor})
+	}
 	owner := metav1.GetControllerOfNoCopy(child)
-	if owner == nil {
-		if name, found := c.objects.byUID(child.GetNamespace(), child.GetLabels()[labelOwnerUID]); found {
-			c.queue.Add(name)
-		}
+	if owner == nil || owner.Name == madeFor {
 		return
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err == nil && gv.Group == c.kind.GroupVersionKind.Group && owner.Kind == c.kind.GroupVersionKind.Kind {
-		c.queue.Add(cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
+		queue(cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
 	}
 }
 

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // mapper knows Pods alone.
@@ -25,19 +23,6 @@ func mapper() meta.RESTMapper {
 }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-
-// A kind whose children nobody serves stops no other.
-func TestKindsWithUnknownChildrenAreLeftOut(t *testing.T) {
-	t.Parallel()
-	at, features := shippedAt(t), corpusKind(t, "features")
-	e, err := New(Config{Kinds: []*kind.Kind{features, at}, Mapper: mapper(), Log: quiet()})
-	require.NoError(t, err)
-	require.Len(t, e.controllers, 1)
-	require.Equal(t, at, e.controllers[0].kind)
-
-	_, err = New(Config{Kinds: []*kind.Kind{features}, Mapper: mapper(), Log: quiet()})
-	require.EqualError(t, err, `kind Feature: children of type /v1, Kind=ConfigMap: no matches for kind "ConfigMap" in version "v1"`)
-}
 
 func TestAsksForWork(t *testing.T) {
 	t.Parallel()

@@ -3,9 +3,10 @@
 // reports it in the object's status.
 //
 // The way of an event: watches.go (event → handler) → controller.go (handler → queue
-// → worker) → reconcile.go (one pass) → plan.go (what to do, a pure function) →
-// children.go (do it) → status.go (what to report, a pure function) → reconcile.go
-// (write it).
+// → worker) → reconcile.go (one pass) → view.go (what there is) → plan.go (what the kind
+// wants) → compare.go and set.go (what to write) → apply.go (write it) → status.go (what
+// to report) → reconcile.go (report it). Plan, comparison and report are pure functions;
+// render.go calls them without a cluster.
 //
 // It knows kinds only as kind.Kind: nothing of CUE, of single kinds, or of admission.
 package engine

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -29,6 +33,14 @@ type plan struct {
 	wakeAt time.Time
 	// again asks for another pass as soon as the status is written.
 	again bool
+	// states say how the children stand.
+	states []childState
+	// deadline is how long the object may take to become ready; 0 means any time.
+	// notReadySince is when an object without phases ceased to be ready, and isLate says
+	// that this is longer ago than the deadline.
+	deadline      time.Duration
+	notReadySince time.Time
+	isLate        bool
 	// stalled says what is wrong with the object or its kind.
 	stalled *problem
 }
@@ -79,7 +91,7 @@ func (p *plan) follow(k *kind.Kind, object, observed map[string]any, now time.Ti
 		if err != nil {
 			return err
 		}
-		p.projection = decision.Status
+		p.projection, p.deadline = decision.Status, decision.Deadline
 		if p.projection == nil {
 			p.projection = map[string]any{}
 		}
@@ -147,7 +159,43 @@ func choose(next []kind.Transition, entered, now time.Time) (to string, wakeAt t
 }
 
 func allExist(children []kind.Child, observed map[string]any) bool {
-	return !slices.ContainsFunc(children, func(c kind.Child) bool { return observed[c.Name] == nil })
+	return !slices.ContainsFunc(children, func(c kind.Child) bool {
+		if c.Set != nil {
+			members, _ := observed[c.Name].([]any)
+			return len(members) < c.Set.Replicas
+		}
+		return observed[c.Name] == nil
+	})
+}
+
+// settle adds to a plan how the children of its object stand, once everything was done
+// for them that could be; refused is what nothing could be done about.
+func (p *plan) settle(k *kind.Kind, object *unstructured.Unstructured, states []childState, refused error, now time.Time) error {
+	p.states = states
+	if refused != nil && p.stalled == nil {
+		p.stalled = &problem{reasonChild, refused.Error()}
+	}
+	if len(k.Phases) > 0 {
+		return nil
+	}
+	status, _ := object.Object["status"].(map[string]any)
+	conditions, err := conditionsOf(status)
+	if err != nil {
+		return fmt.Errorf("status.conditions: %w", err)
+	}
+	p.notReadySince = now
+	before := meta.FindStatusCondition(conditions, conditionReady)
+	if before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == object.GetGeneration() {
+		// A new spec begins a new attempt to become ready.
+		p.notReadySince = before.LastTransitionTime.Time
+	}
+	if p.deadline > 0 && !p.isReady() {
+		due := p.notReadySince.Add(p.deadline)
+		if p.isLate = !now.Before(due); !p.isLate {
+			p.wakeAt = due
+		}
+	}
+	return nil
 }
 
 // withPhase is a shallow copy of an object that says it is in phase.

@@ -147,7 +147,7 @@ func TestPlanMakesChildrenOfAPassingPhase(t *testing.T) {
 	p = makePlan(k, object, map[string]any{"y": map[string]any{}}, now)
 	require.Equal(t, "Z", p.phase)
 	require.Len(t, p.children, 1)
-	require.Equal(t, "False", string(mainCondition(k, p).Status), "Z is a failure")
+	require.Equal(t, "False", string(p.succeeded(k).Status), "Z is a failure")
 }
 
 const loop = `

@@ -13,14 +13,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// staleRecheck is when to look again at an object that waits for an event of a child: a
-// watch that broke may have skipped it. It costs a pass, and no request.
-const staleRecheck = time.Second
+const (
+	// staleRecheck is when to look again at an object that waits for an event of a child: a
+	// watch that broke may have skipped it. It costs a pass, and no request.
+	staleRecheck = time.Second
+	// staleLimit is how long a cache may take to see what was written before the API
+	// server is asked itself. A watch that broke is made again within seconds.
+	staleLimit = 15 * time.Second
+	// maxRounds is how often one pass may find something to write after it has written
+	// all that it found before. Three suffice for members that are deleted, replaced, and
+	// looked at.
+	maxRounds = 8
+)
 
 // reconcile makes one pass for an object: it decides what to do from the caches, does
 // it, and reports it. wakeAt is when to come back although nothing has changed; zero
@@ -29,30 +39,35 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 	cached := c.objects.get(name)
 	if cached == nil {
 		c.writes.forget(name)
+		c.types.forgetOwner(name)
 		return time.Time{}, nil
 	}
 	if cached.GetDeletionTimestamp() != nil {
 		return time.Time{}, nil // the garbage collector takes the children
 	}
-	if !c.writes.seen(name, func(resource schema.GroupVersionResource, version string) bool {
-		return c.children[resource].hasSeen(name.Namespace, version)
-	}) {
+	ok, since := c.writes.seen(name, c)
+	isLive := !ok && time.Since(since) > staleLimit
+	if !ok && !isLive {
 		// The event that is still to come queues the object again.
 		return time.Now().Add(staleRecheck), nil
 	}
 	object := c.writes.newest(name, cached)
 	for {
-		children, err := c.existing(object)
+		var v *view
+		if isLive {
+			log.Warn("the caches have not seen what was written; the API server is asked", "since", since)
+			v, err = c.lookAgain(ctx, object)
+			c.writes.readLive(name)
+		} else {
+			v, err = c.look(object)
+		}
 		if err != nil {
 			return time.Time{}, err
 		}
 		now := time.Now()
-		p := makePlan(c.kind, object.Object, observedOf(children), now)
-		done := c.keepChildren(ctx, log, name, object, p, children)
-		if done.refused != nil {
-			p.stalled = &problem{reasonChild, done.refused.Error()}
-		} else if done.failed != nil {
-			return time.Time{}, done.failed
+		p, done, err := c.keepChildren(ctx, log, name, object, v, now)
+		if err != nil {
+			return time.Time{}, err
 		}
 		object, err = c.writeStatus(ctx, log, name, object, p, now)
 		if err != nil {
@@ -61,15 +76,36 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 		if kind.PhaseOf(object.Object) != p.phase {
 			return time.Time{}, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.phase)
 		}
-		if err := errors.Join(done.refused, done.failed); err != nil || !p.again || done.waiting {
-			return c.nextLook(name, p, done, now), err
+		if done.refused != nil || !p.again || done.waiting {
+			return c.nextLook(name, p, done, now), done.refused
 		}
 	}
 }
 
+// keepChildren plans for an object and carries the plan out, until there is nothing left
+// to write. What it returns is the plan for the object and its children as they are then.
+// An error is one that time may mend.
+func (c *controller) keepChildren(ctx context.Context, log *slog.Logger, name cache.ObjectName, object *unstructured.Unstructured, v *view, now time.Time) (*plan, *changes, error) {
+	done := &changes{}
+	for range maxRounds {
+		p := makePlan(c.kind, object.Object, v.observed(c.kind), now)
+		todo := compare(c.kind, object, p, v)
+		settled := len(todo.steps) == 0 && len(todo.prunes) == 0
+		if settled || done.refused != nil || done.waiting {
+			done.waiting = done.waiting || todo.waiting
+			return p, done, p.settle(c.kind, object, todo.states, errors.Join(todo.refused, done.refused), now)
+		}
+		if done = c.carryOut(ctx, log, name, object, todo); done.failed != nil {
+			return nil, nil, done.failed
+		}
+		v = v.with(done)
+	}
+	return nil, nil, errors.New("the children do not become what the kind says: each write asks for another")
+}
+
 // nextLook is when a pass that is over wants the next one: when its plan says, or soon if
 // it waits for something that an event might fail to tell.
-func (c *controller) nextLook(name cache.ObjectName, p *plan, done changes, now time.Time) time.Time {
+func (c *controller) nextLook(name cache.ObjectName, p *plan, done *changes, now time.Time) time.Time {
 	soon := now.Add(staleRecheck)
 	if (done.waiting || c.writes.pending(name)) && (p.wakeAt.IsZero() || soon.Before(p.wakeAt)) {
 		return soon
@@ -77,31 +113,14 @@ func (c *controller) nextLook(name cache.ObjectName, p *plan, done changes, now 
 	return p.wakeAt
 }
 
-// existing lists the children of an object that the caches hold.
-func (c *controller) existing(object *unstructured.Unstructured) ([]existingChild, error) {
-	var all []existingChild
-	for resource, w := range c.children {
-		owned, err := w.ownedBy(object)
-		if err != nil {
-			return nil, err
-		}
-		for _, child := range owned {
-			all = append(all, existingChild{name: child.GetLabels()[labelChild], resource: resource, object: child})
-		}
-	}
-	return all, nil
+func (c *controller) hasSeen(resource schema.GroupVersionResource, namespace, version string) bool {
+	w := c.types.watches()[resource]
+	return w == nil || w.hasSeen(namespace, version)
 }
 
-// observedOf is what a kind sees of the children: those that are not being deleted, by
-// the names that it gives them.
-func observedOf(children []existingChild) map[string]any {
-	observed := make(map[string]any, len(children))
-	for _, child := range children {
-		if child.object.GetDeletionTimestamp() == nil {
-			observed[child.name] = child.object.Object
-		}
-	}
-	return observed
+func (c *controller) hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool {
+	w := c.types.watches()[resource]
+	return w == nil || w.hasLost(name, uid)
 }
 
 // writeStatus reports a plan in the status of its object if that says something new,
@@ -124,7 +143,7 @@ func (c *controller) writeStatus(ctx context.Context, log *slog.Logger, name cac
 		// The kind projects what its schema does not allow; the status says so instead.
 		refusal := &refusedError{fmt.Errorf("status: %w", err)}
 		_, err := c.writeStatus(ctx, log, name, object, &plan{
-			phase: kind.PhaseOf(object.Object), entered: enteredAt(object.Object),
+			phase: kind.PhaseOf(object.Object), entered: enteredAt(object.Object), notReadySince: p.notReadySince,
 			stalled: &problem{reasonEvaluation, refusal.Error()},
 		}, now)
 		return nil, errors.Join(refusal, err)
@@ -155,6 +174,12 @@ func (c *controller) recordEvents(log *slog.Logger, before *unstructured.Unstruc
 		log.Warn("object is stalled", "reason", p.stalled.reason, "message", p.stalled.message)
 		c.config.Events.Eventf(before, nil, corev1.EventTypeWarning, p.stalled.reason, "Reconcile", "%s", truncate(p.stalled.message, maxNote))
 	}
+}
+
+// recordStray tells people what became of an object that they made.
+func (h *hand) recordStray(s step) {
+	h.config.Events.Eventf(h.owner, s.is, corev1.EventTypeNormal, "StrayDeleted", "Delete", "%s",
+		truncate(fmt.Sprintf("deleted %s %q: it had the labels of %q and was not made for it", s.resource.Resource, s.is.GetName(), s.child), maxNote))
 }
 
 // maxNote is the limit of events.k8s.io/v1 for the note of an Event, in bytes.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -49,7 +50,11 @@ func report(k *kind.Kind, object map[string]any, generation int64, p *plan, now 
 		c.LastTransitionTime = metav1.NewTime(now)
 		meta.SetStatusCondition(&conditions, c)
 	}
-	set(mainCondition(k, p))
+	if len(k.Phases) > 0 {
+		set(p.succeeded(k))
+	} else if set(p.ready()); !p.isReady() {
+		meta.FindStatusCondition(conditions, conditionReady).LastTransitionTime = metav1.NewTime(p.notReadySince)
+	}
 	if p.stalled != nil {
 		set(metav1.Condition{Type: conditionStalled, Status: metav1.ConditionTrue, Reason: p.stalled.reason, Message: p.stalled.message})
 	} else {
@@ -65,15 +70,29 @@ func report(k *kind.Kind, object map[string]any, generation int64, p *plan, now 
 	return status, nil
 }
 
-// mainCondition says in one condition how the object stands.
-func mainCondition(k *kind.Kind, p *plan) metav1.Condition {
-	facts, hasPhase := k.Phases[p.phase]
-	if len(k.Phases) == 0 {
-		if p.stalled != nil {
-			return metav1.Condition{Type: conditionReady, Status: metav1.ConditionFalse, Reason: p.stalled.reason, Message: p.stalled.message}
-		}
-		return metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: "Reconciled"}
+// ready says in one condition how an object without phases stands.
+func (p *plan) ready() metav1.Condition {
+	c := metav1.Condition{Type: conditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(p.states)}
+	switch {
+	case p.stalled != nil:
+		c.Reason, c.Message = p.stalled.reason, p.stalled.message
+	case p.isReady():
+		c.Status, c.Reason = metav1.ConditionTrue, "Reconciled"
+	case p.isLate:
+		c.Reason = "ProgressDeadlineExceeded"
+		c.Message = fmt.Sprintf("not ready within %s: %s", p.deadline, c.Message)
 	}
+	return c
+}
+
+// isReady tells whether all children of an object are as they should be.
+func (p *plan) isReady() bool {
+	return p.stalled == nil && !slices.ContainsFunc(p.states, func(s childState) bool { return !s.isReady() })
+}
+
+// succeeded says in one condition how an object with phases stands.
+func (p *plan) succeeded(k *kind.Kind) metav1.Condition {
+	facts, hasPhase := k.Phases[p.phase]
 	c := metav1.Condition{Type: conditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.phase}
 	switch {
 	case facts.Terminal && facts.Failed:

@@ -11,31 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 )
 
-// The labels of every child. Children are watched by the first and found by the
-// second, also when they have lost their owner reference. The last is for children of a
-// phase, which stay when it is left.
-const (
-	labelManagedBy = "app.kubernetes.io/managed-by"
-	managedBy      = "fescue"
-	labelOwnerUID  = "fescue.dev/owner-uid"
-	labelChild     = "fescue.dev/child"
-	labelPhase     = "fescue.dev/phase"
-)
+// managedSelector selects the children of all kinds.
+const managedSelector = labelManagedBy + "=" + managedBy
 
-var ownLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase}
-
-// ownerIndex finds children by the UID of the object that they are kept for, uidIndex
-// objects by their own.
-const (
-	ownerIndex = "owner"
-	uidIndex   = "uid"
-)
+// ownerIndex finds children by the object that they are kept for: by its UID and, if
+// they have no controller, by its name.
+const ownerIndex = "owner"
 
 // watchKey names a watch: a resource, whole or restricted by labels.
 type watchKey struct {
@@ -81,7 +69,7 @@ func (w *watches) acquire(ctx context.Context, key watchKey) (*watch, error) {
 	created := &watch{informers: make(map[string]cache.SharedIndexInformer), users: 1, stop: stop}
 	for _, namespace := range w.namespaces {
 		informer := dynamicinformer.NewFilteredDynamicInformer(w.client, key.resource, namespace, 0,
-			cache.Indexers{ownerIndex: indexByOwner, uidIndex: indexByUID},
+			cache.Indexers{ownerIndex: indexByOwner, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			func(options *metav1.ListOptions) { options.LabelSelector = key.selector }).Informer()
 		if err := informer.SetTransform(stripManagedFields); err != nil {
 			stop()
@@ -121,18 +109,19 @@ func indexByOwner(object any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("cache holds a %T", object)
 	}
-	if uid := u.GetLabels()[labelOwnerUID]; uid != "" {
-		return []string{uid}, nil
+	var keys []string
+	add := func(key string) {
+		if key != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
 	}
-	return nil, nil
-}
-
-func indexByUID(object any) ([]string, error) {
-	u, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("cache holds a %T", object)
+	if holder := metav1.GetControllerOfNoCopy(u); holder != nil {
+		add(string(holder.UID))
+	} else if u.GetLabels()[labelManagedBy] == managedBy {
+		add(u.GetAnnotations()[annotationOwner])
 	}
-	return []string{string(u.GetUID())}, nil
+	add(u.GetLabels()[labelOwnerUID])
+	return keys, nil
 }
 
 // handle calls handler for every event and waits until it has seen all objects that
@@ -172,31 +161,49 @@ func (w *watch) get(name cache.ObjectName) *unstructured.Unstructured {
 	return u
 }
 
-// byUID returns the name of the cached object with a UID, if there is one.
-func (w *watch) byUID(namespace, uid string) (name cache.ObjectName, found bool) {
-	objects, err := w.informer(namespace).GetIndexer().ByIndex(uidIndex, uid)
-	if err != nil || len(objects) != 1 {
-		return cache.ObjectName{}, false
+// each calls do for every cached object.
+func (w *watch) each(do func(cache.ObjectName)) {
+	for _, informer := range w.informers {
+		for _, object := range informer.GetStore().List() {
+			if name, err := cache.ObjectToName(object); err == nil {
+				do(name)
+			}
+		}
 	}
-	name, err = cache.ObjectToName(objects[0])
-	return name, err == nil
+}
+
+// inNamespace returns the cached objects of a namespace, which must not be changed.
+func (w *watch) inNamespace(namespace string) []*unstructured.Unstructured {
+	found, err := w.informer(namespace).GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
+	if err != nil {
+		return nil // only an index that is not there
+	}
+	var objects []*unstructured.Unstructured
+	for _, object := range found {
+		if u, ok := object.(*unstructured.Unstructured); ok {
+			objects = append(objects, u)
+		}
+	}
+	return objects
 }
 
 // ownedBy returns the cached children of an object, which must not be changed, sorted
-// by name.
-func (w *watch) ownedBy(owner *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	found, err := w.informer(owner.GetNamespace()).GetIndexer().ByIndex(ownerIndex, string(owner.GetUID()))
-	if err != nil {
-		return nil, err
-	}
+// by name. ownerName is how annotationOwner names it.
+func (w *watch) ownedBy(owner *unstructured.Unstructured, ownerName string) ([]*unstructured.Unstructured, error) {
 	var children []*unstructured.Unstructured
-	for _, object := range found {
-		if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.GetNamespace() {
-			children = append(children, u)
+	for _, key := range []string{string(owner.GetUID()), ownerName} {
+		found, err := w.informer(owner.GetNamespace()).GetIndexer().ByIndex(ownerIndex, key)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range found {
+			if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.GetNamespace() {
+				children = append(children, u)
+			}
 		}
 	}
 	slices.SortFunc(children, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return children, nil
+	return slices.CompactFunc(children, func(a, b *unstructured.Unstructured) bool { return a.GetUID() == b.GetUID() }), nil
 }
 
 // hasSeen tells whether the cache of a namespace is at least as new as a write that
@@ -213,4 +220,11 @@ func older(a, b string) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
+}
+
+// hasLost tells whether the cache of a namespace knows that a deleted object is gone or
+// about to be.
+func (w *watch) hasLost(name cache.ObjectName, uid types.UID) bool {
+	is := w.get(name)
+	return is == nil || is.GetUID() != uid || is.GetDeletionTimestamp() != nil
 }

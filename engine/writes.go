@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,8 +23,17 @@ type written struct {
 	// once the cache has it.
 	object *unstructured.Unstructured
 	// children are the resource versions of the last write to each resource that its
-	// cache has not seen yet.
+	// cache has not seen yet, and deleted the children that it has not seen go.
 	children map[schema.GroupVersionResource]string
+	deleted  map[types.UID]deletedChild
+	// since is when the oldest of them was written.
+	since time.Time
+}
+
+// deletedChild is a child whose deletion was asked for.
+type deletedChild struct {
+	resource schema.GroupVersionResource
+	name     cache.ObjectName
 }
 
 func newWrites() *writes { return &writes{byObject: make(map[cache.ObjectName]*written)} }
@@ -48,10 +58,13 @@ func (w *writes) cached(name cache.ObjectName, cached *unstructured.Unstructured
 		return
 	}
 	known.object = nil
-	if len(known.children) == 0 {
+	if known.isSeen() {
 		delete(w.byObject, name)
 	}
 }
+
+// isSeen tells whether the caches of the children have everything.
+func (k *written) isSeen() bool { return len(k.children) == 0 && len(k.deleted) == 0 }
 
 func (k *written) isNewer(cached *unstructured.Unstructured) bool {
 	return k.object != nil && k.uid == cached.GetUID() && older(cached.GetResourceVersion(), k.object.GetResourceVersion())
@@ -66,39 +79,70 @@ func (w *writes) rememberObject(name cache.ObjectName, object *unstructured.Unst
 func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, resourceVersion string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	children := w.entry(name, owner).children
-	if older(children[resource], resourceVersion) {
-		children[resource] = resourceVersion
+	known := w.unseen(name, owner)
+	if older(known.children[resource], resourceVersion) {
+		known.children[resource] = resourceVersion
 	}
 }
 
-// seen tells whether the caches have everything that was written for the children of
-// an object; hasSeen asks one cache.
-func (w *writes) seen(name cache.ObjectName, hasSeen func(schema.GroupVersionResource, string) bool) bool {
+func (w *writes) rememberDelete(name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unseen(name, owner).deleted[child.GetUID()] = deletedChild{resource, cache.MetaObjectToName(child)}
+}
+
+// cacheState tells how far the caches of children are.
+type cacheState interface {
+	// hasSeen tells whether a cache is at least as new as a resource version.
+	hasSeen(resource schema.GroupVersionResource, namespace, version string) bool
+	// hasLost tells whether a cache knows that a deleted object is gone or about to be.
+	hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool
+}
+
+// seen tells whether the caches have everything that was written for the children of an
+// object and, if not, since when.
+func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.byObject[name]
 	if known == nil {
-		return true
+		return true, time.Time{}
 	}
 	for resource, version := range known.children {
-		if !hasSeen(resource, version) {
-			return false
+		if caches.hasSeen(resource, name.Namespace, version) {
+			delete(known.children, resource)
 		}
-		delete(known.children, resource)
+	}
+	for uid, child := range known.deleted {
+		if caches.hasLost(child.resource, child.name, uid) {
+			delete(known.deleted, uid)
+		}
+	}
+	if !known.isSeen() {
+		return false, known.since
 	}
 	if known.object == nil {
 		delete(w.byObject, name)
 	}
-	return true
+	return true, time.Time{}
 }
 
-// pending tells whether the cache of some resource has not seen the last write to it.
+// pending tells whether some cache has not seen the last write to it.
 func (w *writes) pending(name cache.ObjectName) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.byObject[name]
-	return known != nil && len(known.children) > 0
+	return known != nil && !known.isSeen()
+}
+
+// readLive notes that everything was read from the API server itself. The caches are still
+// waited for, for as long again.
+func (w *writes) readLive(name cache.ObjectName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.byObject[name]; known != nil {
+		known.since = time.Now()
+	}
 }
 
 // forget drops what is known of an object that is gone.
@@ -108,10 +152,19 @@ func (w *writes) forget(name cache.ObjectName) {
 	delete(w.byObject, name)
 }
 
+// unseen is the entry of an object for which something is being written.
+func (w *writes) unseen(name cache.ObjectName, uid types.UID) *written {
+	known := w.entry(name, uid)
+	if known.isSeen() {
+		known.since = time.Now()
+	}
+	return known
+}
+
 func (w *writes) entry(name cache.ObjectName, uid types.UID) *written {
 	known := w.byObject[name]
 	if known == nil || known.uid != uid {
-		known = &written{uid: uid, children: make(map[schema.GroupVersionResource]string)}
+		known = &written{uid: uid, children: make(map[schema.GroupVersionResource]string), deleted: make(map[types.UID]deletedChild)}
 		w.byObject[name] = known
 	}
 	return known

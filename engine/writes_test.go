@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -30,25 +31,64 @@ func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 	require.Empty(t, w.byObject, "what the cache has seen is forgotten")
 }
 
+// caches are as far as a resource version, and still hold one object.
+type caches struct {
+	version string
+	held    types.UID
+}
+
+func (c *caches) hasSeen(_ schema.GroupVersionResource, _, version string) bool {
+	return !older(c.version, version)
+}
+
+func (c *caches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName, uid types.UID) bool {
+	return c.held != uid
+}
+
 func TestSeenWaitsForChildren(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	w := newWrites()
-	inCache := ""
-	hasSeen := func(_ schema.GroupVersionResource, version string) bool { return !older(inCache, version) }
-	require.True(t, w.seen(name, hasSeen))
+	w, c := newWrites(), &caches{}
+	seen := func() bool { ok, _ := w.seen(name, c); return ok }
+	require.True(t, seen())
 
 	w.rememberChild(name, "u", pods, "9")
 	w.rememberChild(name, "u", pods, "7")
-	require.False(t, w.seen(name, hasSeen), "nothing seen at all")
-	inCache = "8"
-	require.False(t, w.seen(name, hasSeen))
-	inCache = "11"
-	require.True(t, w.seen(name, hasSeen))
+	require.False(t, seen(), "nothing seen at all")
+	require.True(t, w.pending(name))
+	c.version = "8"
+	require.False(t, seen())
+	c.version = "11"
+	require.True(t, seen())
+	require.Empty(t, w.byObject)
+
+	c.held = "child"
+	w.rememberDelete(name, "u", pods, version("child", "10"))
+	require.False(t, seen(), "what was deleted is still there")
+	c.held = ""
+	require.True(t, seen())
 	require.Empty(t, w.byObject)
 
 	w.rememberChild(name, "u", pods, "20")
 	w.forget(name)
-	require.True(t, w.seen(name, hasSeen))
+	require.True(t, seen())
+}
+
+// The time that a cache lags behind counts from the oldest write that it has not seen.
+func TestLagCountsFromTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	name := cache.ObjectName{Name: "a"}
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	w, c := newWrites(), &caches{}
+	w.rememberChild(name, "u", pods, "9")
+	_, first := w.seen(name, c)
+	require.False(t, first.IsZero())
+	w.rememberChild(name, "u", pods, "10")
+	_, second := w.seen(name, c)
+	require.Equal(t, first, second)
+	w.readLive(name)
+	ok, third := w.seen(name, c)
+	require.False(t, ok, "reading the API server makes no cache see more")
+	require.True(t, third.After(first))
 }

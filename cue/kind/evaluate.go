@@ -3,8 +3,10 @@ package kind
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"cuelang.org/go/cue"
 	cueerrors "cuelang.org/go/cue/errors"
@@ -18,18 +20,24 @@ type cueEvaluator struct {
 	name               string // of the kind
 	ctx                *cue.Context
 	schema, controller cue.Value
+	sets               map[string]SetFacts
+	reads              *reads // of what is observed
 }
 
 var (
-	pathObject   = cue.ParsePath("object")
-	pathChildren = cue.ParsePath("children")
-	pathNext     = cue.ParsePath("next")
-	pathStatus   = cue.ParsePath("status")
-	pathTemplate = cue.ParsePath("template")
-	pathUpdate   = cue.ParsePath("update")
-	pathTo       = cue.ParsePath("to")
-	pathWhen     = cue.ParsePath("when")
-	pathAfter    = cue.ParsePath("after")
+	pathObject         = cue.ParsePath("object")
+	pathChildren       = cue.ParsePath("children")
+	pathDeadline       = cue.ParsePath("deadline")
+	pathNext           = cue.ParsePath("next")
+	pathStatus         = cue.ParsePath("status")
+	pathTemplate       = cue.ParsePath("template")
+	pathUpdate         = cue.ParsePath("update")
+	pathReplicas       = cue.ParsePath("replicas")
+	pathMaxUnavailable = cue.ParsePath("maxUnavailable")
+	pathStrays         = cue.ParsePath("strays")
+	pathTo             = cue.ParsePath("to")
+	pathWhen           = cue.ParsePath("when")
+	pathAfter          = cue.ParsePath("after")
 )
 
 func (e *cueEvaluator) unified(object map[string]any) cue.Value {
@@ -64,7 +72,7 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 		return nil, evaluationError("object", err)
 	}
 	d := &Decision{}
-	if err := addChildren(d, v, "", ""); err != nil {
+	if err := e.addChildren(d, v, "", ""); err != nil {
 		return nil, evaluationError("children", err)
 	}
 	if phase := PhaseOf(object); phase != "" {
@@ -73,7 +81,7 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 		if !value.Exists() {
 			return nil, &EvaluationError{Path: "object.status.phase", Err: errors.New("the kind has no phase " + phase)}
 		}
-		if err := addChildren(d, value, phase, path+"."); err != nil {
+		if err := e.addChildren(d, value, phase, path+"."); err != nil {
 			return nil, evaluationError(path+".children", err)
 		}
 		if err := addTransitions(d, value, path+".next"); err != nil {
@@ -82,48 +90,11 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 	}
 	slices.SortStableFunc(d.Children, func(a, b Child) int { return strings.Compare(a.Name, b.Name) })
 	var err error
+	if d.Deadline, err = deadlineOf(v); err != nil {
+		return nil, evaluationError("deadline", err)
+	}
 	d.Status, err = decode(v.LookupPath(pathStatus), "status")
 	return d, err
-}
-
-// brokenCondition reports an if in a struct that cannot be evaluated. CUE leaves out what
-// it guards, and a child that is left out would be deleted. One that reads an optional
-// field that the object does not have is false.
-func brokenCondition(owner cue.Value) error {
-	err, ok := errors.AsType[cueerrors.Error](owner.Err())
-	if !ok {
-		return nil
-	}
-	// Errors of what is within the struct have longer paths, and are met where it is read.
-	depth := len(owner.Path().Selectors())
-	for _, e := range cueerrors.Errors(err) {
-		if len(e.Path()) <= depth && !strings.HasPrefix(messageOf(e), "cannot reference optional field: ") {
-			return evaluationError("if", e)
-		}
-	}
-	return nil
-}
-
-func addChildren(d *Decision, owner cue.Value, phase, prefix string) error {
-	children := owner.LookupPath(pathChildren)
-	for _, value := range []cue.Value{owner, children} {
-		if err := brokenCondition(value); err != nil {
-			return err
-		}
-	}
-	return eachField(children, func(name string, child cue.Value) error {
-		path := prefix + "children." + name
-		template, err := decode(child.LookupPath(pathTemplate), path+".template")
-		if err != nil {
-			return err
-		}
-		update, err := child.LookupPath(pathUpdate).String()
-		if err != nil {
-			return evaluationError(path+".update", err)
-		}
-		d.Children = append(d.Children, Child{Name: name, Phase: phase, Template: template, Update: UpdatePolicy(update)})
-		return nil
-	})
 }
 
 func addTransitions(d *Decision, phase cue.Value, path string) error {
@@ -147,6 +118,23 @@ func addTransitions(d *Decision, phase cue.Value, path string) error {
 		d.Next = append(d.Next, t)
 		return nil
 	})
+}
+
+// deadlineOf reads how long an object may take to become ready; 0 means any time.
+func deadlineOf(controller cue.Value) (time.Duration, error) {
+	value := controller.LookupPath(pathDeadline)
+	if !value.Exists() {
+		return 0, nil
+	}
+	text, err := value.String()
+	if err != nil {
+		return 0, err
+	}
+	deadline, err := time.ParseDuration(text)
+	if err != nil || deadline <= 0 {
+		return 0, fmt.Errorf("%q must be a duration like \"5m\"", text)
+	}
+	return deadline, nil
 }
 
 // condition reads a condition. One that reads something that is not there yet does

@@ -34,7 +34,7 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contr
 	}
 	k := &Kind{}
 	for _, collect := range []func(*Kind, cue.Value) error{
-		collectNames, collectPhases, collectOwned,
+		collectNames, collectPhases, collectOwned, checkDeadline,
 	} {
 		if err := collect(k, controller); err != nil {
 			return nil, err
@@ -47,7 +47,7 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contr
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
-	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name}
+	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: observedReads(instance, k.Sets)}
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
 	if err := collectVersions(k, ctx, instance, pkg); err != nil {
@@ -236,46 +236,6 @@ func collectPhases(k *Kind, controller cue.Value) error {
 			return nil
 		})
 	})
-}
-
-// collectOwned finds the types of the children: those in templates that stand in
-// place whatever the object says, and those that the kind declares in owns.
-func collectOwned(k *Kind, controller cue.Value) error {
-	var owned []schema.GroupVersionKind
-	add := func(value cue.Value) error {
-		apiVersion, err := constant(value, cue.ParsePath("apiVersion"))
-		if err != nil {
-			return err
-		}
-		kind, err := constant(value, cue.ParsePath("kind"))
-		if err != nil {
-			return err
-		}
-		owned = append(owned, schema.FromAPIVersionAndKind(apiVersion, kind))
-		return nil
-	}
-	addChildren := func(children cue.Value) error {
-		return eachField(children, func(name string, child cue.Value) error {
-			if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-				return errorAt(child, "children", "the name %q of a child must be a DNS label: %s", name, problems[0])
-			}
-			return add(child.LookupPath(cue.ParsePath("template")))
-		})
-	}
-	if err := addChildren(controller.LookupPath(cue.ParsePath("children"))); err != nil {
-		return err
-	}
-	if err := eachField(controller.LookupPath(cue.ParsePath("phases")), func(_ string, phase cue.Value) error {
-		return addChildren(phase.LookupPath(cue.ParsePath("children")))
-	}); err != nil {
-		return err
-	}
-	if err := eachElement(controller.LookupPath(cue.ParsePath("owns")), add); err != nil {
-		return err
-	}
-	slices.SortFunc(owned, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
-	k.Owns = slices.Compact(owned)
-	return nil
 }
 
 // constant reads a string that the kind fixes for all its objects.

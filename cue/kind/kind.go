@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,6 +39,8 @@ type Kind struct {
 	Phases map[string]PhaseFacts
 	// Owns are the types of the children, each once, in a fixed order.
 	Owns []schema.GroupVersionKind
+	// Sets are the children that are sets, by name.
+	Sets map[string]SetFacts
 }
 
 // Version is what objects of a kind look like in one version of its API.
@@ -58,6 +61,15 @@ type PhaseFacts struct {
 	Terminal bool
 	// Failed says that an object that ends in this phase has failed.
 	Failed bool
+}
+
+// SetFacts is what is known of a set without looking at any object.
+type SetFacts struct {
+	// Type is the type of its members.
+	Type schema.GroupVersionKind
+	// StrayLabels are the names of the labels that the template gives all members, sorted.
+	// It is empty if strays are ignored.
+	StrayLabels []string
 }
 
 // GroupVersionResource is where the API server serves objects of the kind.
@@ -220,6 +232,7 @@ func (v *Version) Evaluated() []string {
 // them. A part of observed that is missing makes a condition not hold; any other
 // failure is an *EvaluationError.
 func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
+	observed, _ = k.evaluator.reads.of(observed).(map[string]any)
 	if err := checkLimits(observed, evaluatorLimits); err != nil {
 		return nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}
 	}
@@ -241,9 +254,11 @@ type Decision struct {
 	Next []Transition
 	// Status is the kind's own part of the status.
 	Status map[string]any
+	// Deadline is how long the object may take to become ready; 0 means any time.
+	Deadline time.Duration
 }
 
-// Child is an object that is to be kept in place.
+// Child is an object, or a set of objects, that is to be kept in place.
 type Child struct {
 	// Name is how the kind calls it, not the name of the object.
 	Name string
@@ -253,6 +268,19 @@ type Child struct {
 	Template map[string]any
 	// Update says what becomes of a child that exists and differs.
 	Update UpdatePolicy
+	// Set says how many members there are to be; it is nil for a single object.
+	Set *Set `json:",omitempty"`
+}
+
+// Set is what a kind wants of the members of a set.
+type Set struct {
+	// Replicas is how many there are to be.
+	Replicas int
+	// MaxUnavailable is how many of them may be away while they are replaced, 1 or more.
+	MaxUnavailable int
+	// DeleteStrays asks for the deletion of objects that carry the template's labels and
+	// were not made for the set.
+	DeleteStrays bool
 }
 
 // UpdatePolicy says what becomes of a child that exists and differs from its template.

@@ -27,8 +27,8 @@ func TestShipped(t *testing.T) {
 	t.Parallel()
 	kinds, err := Shipped()
 	require.NoError(t, err)
-	require.Len(t, kinds, 2)
-	at, watcher := kinds[0], kinds[1]
+	require.Len(t, kinds, 3)
+	at, cluster, watcher := kinds[0], kinds[1], kinds[2]
 	require.Equal(t, schema.GroupVersionKind{Group: "watch.fescue.dev", Version: "v1alpha1", Kind: "Watcher"}, watcher.GroupVersionKind)
 	require.Empty(t, watcher.Initial)
 	require.Empty(t, watcher.Phases)
@@ -39,6 +39,8 @@ func TestShipped(t *testing.T) {
 		"PENDING": {}, "RUNNING": {}, "DONE": {Terminal: true},
 	}, at.Phases)
 	require.Equal(t, []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}}, at.Owns)
+	require.Equal(t, schema.GroupVersionKind{Group: "samplecontroller.fescue.dev", Version: "v1alpha1", Kind: "Customcluster"}, cluster.GroupVersionKind)
+	require.Equal(t, map[string]SetFacts{"pods": {Type: at.Owns[0], StrayLabels: []string{"controller"}}}, cluster.Sets)
 }
 
 // Every kind that is shipped can be named by a manifest that mixes kinds.

@@ -1,0 +1,193 @@
+package kind
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue"
+	cueerrors "cuelang.org/go/cue/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// brokenCondition reports an if in a struct that cannot be evaluated. CUE leaves out what
+// it guards, and a child that is left out would be deleted. One that reads an optional
+// field that the object does not have is false.
+func brokenCondition(owner cue.Value) error {
+	err, ok := errors.AsType[cueerrors.Error](owner.Err())
+	if !ok {
+		return nil
+	}
+	// Errors of what is within the struct have longer paths, and are met where it is read.
+	depth := len(owner.Path().Selectors())
+	for _, e := range cueerrors.Errors(err) {
+		if len(e.Path()) <= depth && !strings.HasPrefix(messageOf(e), "cannot reference optional field: ") {
+			return evaluationError("if", e)
+		}
+	}
+	return nil
+}
+
+// addChildren adds the children of a controller, or of one of its phases, to a decision.
+func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, phase, prefix string) error {
+	children := owner.LookupPath(pathChildren)
+	for _, value := range []cue.Value{owner, children} {
+		if err := brokenCondition(value); err != nil {
+			return err
+		}
+	}
+	return eachField(children, func(name string, child cue.Value) error {
+		path := prefix + "children." + name
+		template, err := decode(child.LookupPath(pathTemplate), path+".template")
+		if err != nil {
+			return err
+		}
+		update, err := child.LookupPath(pathUpdate).String()
+		if err != nil {
+			return evaluationError(path+".update", err)
+		}
+		set, err := setOf(child, path)
+		if err != nil {
+			return err
+		}
+		if _, known := e.sets[name]; set != nil && !known {
+			return evaluationError(path+".replicas", errors.New("a set must not stand in an if: let replicas be 0 instead"))
+		}
+		d.Children = append(d.Children, Child{Name: name, Phase: phase, Template: template, Update: UpdatePolicy(update), Set: set})
+		return nil
+	})
+}
+
+// setOf reads what makes a child a set; it is nil for a child that is a single object.
+func setOf(child cue.Value, path string) (*Set, error) {
+	value := child.LookupPath(pathReplicas)
+	if !value.Exists() {
+		return nil, nil
+	}
+	replicas, err := value.Int64()
+	if err != nil {
+		return nil, evaluationError(path+".replicas", err)
+	}
+	var share intstr.IntOrString
+	if err := child.LookupPath(pathMaxUnavailable).Decode(&share); err != nil {
+		return nil, evaluationError(path+".maxUnavailable", err)
+	}
+	away, err := intstr.GetScaledValueFromIntOrPercent(&share, int(replicas), false)
+	if err != nil {
+		return nil, evaluationError(path+".maxUnavailable", err)
+	}
+	strays, err := child.LookupPath(pathStrays).String()
+	if err != nil {
+		return nil, evaluationError(path+".strays", err)
+	}
+	return &Set{Replicas: int(replicas), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete"}, nil
+}
+
+// collectOwned finds the types of the children, and which of them are sets: those in
+// templates that stand in place whatever the object says, and the types that the kind
+// declares in owns.
+func collectOwned(k *Kind, controller cue.Value) error {
+	owned := make(map[schema.GroupVersionKind]bool)
+	k.Sets = make(map[string]SetFacts)
+	addChildren := func(children cue.Value) error {
+		return eachField(children, func(name string, child cue.Value) error {
+			if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+				return errorAt(child, "children", "the name %q of a child must be a DNS label: %s", name, problems[0])
+			}
+			gvk, err := ownedType(child.LookupPath(pathTemplate))
+			if err != nil {
+				return err
+			}
+			owned[gvk] = true
+			return k.collectSet(name, gvk, child)
+		})
+	}
+	if err := addChildren(controller.LookupPath(pathChildren)); err != nil {
+		return err
+	}
+	if err := eachField(controller.LookupPath(cue.ParsePath("phases")), func(_ string, phase cue.Value) error {
+		return addChildren(phase.LookupPath(pathChildren))
+	}); err != nil {
+		return err
+	}
+	if err := eachElement(controller.LookupPath(cue.ParsePath("owns")), func(value cue.Value) error {
+		gvk, err := ownedType(value)
+		owned[gvk] = true
+		return err
+	}); err != nil {
+		return err
+	}
+	k.Owns = slices.SortedFunc(maps.Keys(owned), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	return nil
+}
+
+// ownedType is the type that a template is of.
+func ownedType(template cue.Value) (schema.GroupVersionKind, error) {
+	apiVersion, err := constant(template, cue.ParsePath("apiVersion"))
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	kind, err := constant(template, cue.ParsePath("kind"))
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	if _, err := schema.ParseGroupVersion(apiVersion); err != nil || apiVersion == "" {
+		return schema.GroupVersionKind{}, errorAt(template, "apiVersion", "%q must be a version, or a group and a version, like \"apps/v1\"", apiVersion)
+	}
+	if kind == "" {
+		return schema.GroupVersionKind{}, errorAt(template, "kind", "must not be empty")
+	}
+	return schema.FromAPIVersionAndKind(apiVersion, kind), nil
+}
+
+// collectSet notes a child that is a set.
+func (k *Kind) collectSet(name string, members schema.GroupVersionKind, child cue.Value) error {
+	ignored := child.LookupPath(pathStrays)
+	strays, err := ignored.String()
+	deletes := err != nil || strays == "Delete" // the object may say it
+	if !child.LookupPath(pathReplicas).Exists() {
+		if deletes {
+			return errorAt(ignored, "strays", "is for sets: %q has no replicas", name)
+		}
+		return nil
+	}
+	set := SetFacts{Type: members}
+	if deletes {
+		if err := eachField(child.LookupPath(cue.ParsePath("template.metadata.labels")), func(label string, _ cue.Value) error {
+			set.StrayLabels = append(set.StrayLabels, label)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if len(set.StrayLabels) == 0 {
+			return errorAt(ignored, "strays", "cannot be told from other objects: give the template of %q a label that names its object", name)
+		}
+		slices.Sort(set.StrayLabels)
+	}
+	if other, ok := k.Sets[name]; ok && !(other.Type == set.Type && slices.Equal(other.StrayLabels, set.StrayLabels)) {
+		return errorAt(child, "children", "the set %q must be of one type and have the same labels in all phases", name)
+	}
+	k.Sets[name] = set
+	return nil
+}
+
+// checkDeadline refuses a deadline that could not be kept.
+func checkDeadline(k *Kind, controller cue.Value) error {
+	deadline := controller.LookupPath(pathDeadline)
+	if !deadline.Exists() {
+		return nil
+	}
+	if len(k.Phases) > 0 {
+		return errorAt(deadline, "deadline", "is for kinds without phases: give a phase a transition with after instead")
+	}
+	if !deadline.IsConcrete() {
+		return nil // the object says it
+	}
+	if _, err := deadlineOf(controller); err != nil {
+		return errorAt(deadline, "deadline", "%v", err)
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package kind
+
+import (
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/token"
+)
+
+// reads says which parts of a value the CUE of a kind can read. What it cannot read is
+// taken out of the children before the evaluator sees them: a Pod has two hundred values,
+// of which a behaviour reads a few, and a set has a thousand Pods.
+type reads struct {
+	// whole says that all of it may be read.
+	whole bool
+	// fields are those that are named, of a struct.
+	fields map[string]*reads
+	// elements is what is read of the elements of a list.
+	elements *reads
+}
+
+func (r *reads) field(name string) *reads {
+	if r.fields == nil {
+		r.fields = make(map[string]*reads)
+	}
+	if r.fields[name] == nil {
+		r.fields[name] = &reads{}
+	}
+	return r.fields[name]
+}
+
+func (r *reads) element() *reads {
+	if r.elements == nil {
+		r.elements = &reads{}
+	}
+	return r.elements
+}
+
+// of is the part of a value that may be read. It shares with it what is the same in both.
+func (r *reads) of(value any) any {
+	if r.whole {
+		return value
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		part := make(map[string]any, len(r.fields))
+		for name, read := range r.fields {
+			if is, ok := value[name]; ok {
+				part[name] = read.of(is)
+			}
+		}
+		return part
+	case []any:
+		element := r.elements
+		if element == nil {
+			element = &reads{} // of which only the number is read
+		}
+		part := make([]any, len(value))
+		for i := range value {
+			part[i] = element.of(value[i])
+		}
+		return part
+	}
+	return value
+}
+
+// observedReads finds what is read of the children of a kind, from the syntax of its
+// package and of those that it imports. Whatever is not plainly the name of a field counts
+// as reading all.
+func observedReads(instance *build.Instance, sets map[string]SetFacts) *reads {
+	c := &readCollector{root: &reads{}, sets: sets, seen: make(map[*build.Instance]bool)}
+	c.instance(instance)
+	return c.root
+}
+
+// observedName is how the contract calls the children that exist.
+const observedName = "observed"
+
+type readCollector struct {
+	root *reads
+	sets map[string]SetFacts
+	seen map[*build.Instance]bool
+	// variables are those of the comprehensions around, with what they stand for.
+	variables []readVariable
+}
+
+type readVariable struct {
+	name string
+	is   *reads // nil if it is nothing that was observed
+}
+
+func (c *readCollector) instance(instance *build.Instance) {
+	if c.seen[instance] || instance.ImportPath == contractPackage {
+		return
+	}
+	c.seen[instance] = true
+	for _, file := range instance.Files {
+		for _, declaration := range file.Decls {
+			c.visit(declaration)
+		}
+	}
+	for _, imported := range instance.Imports {
+		c.instance(imported)
+	}
+}
+
+// visit finds what is read within a piece of syntax.
+func (c *readCollector) visit(node ast.Node) {
+	ast.Walk(node, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field:
+			c.visitField(n)
+			return false
+		case *ast.Comprehension:
+			c.visitComprehension(n)
+			return false
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "len" && len(n.Args) == 1 {
+				if set := c.resolve(n.Args[0]); c.isSet(set) {
+					return false // which reads no element
+				}
+			}
+		case ast.Expr:
+			if read := c.resolve(n); read != nil {
+				read.whole = true
+				return false
+			}
+		}
+		return true
+	}, nil)
+}
+
+// visitField reads a field. One that is called observed says what the children look like;
+// its name refers to nothing.
+func (c *readCollector) visitField(f *ast.Field) {
+	label, isAliased := f.Label, f.Alias != nil
+	if alias, ok := label.(*ast.Alias); ok {
+		isAliased = true
+		label, _ = alias.Expr.(ast.Label)
+	}
+	name, _, err := ast.LabelName(label)
+	if err != nil {
+		c.visit(label) // a pattern, or a name that is computed
+	}
+	if err == nil && name == observedName {
+		c.root.whole = c.root.whole || isAliased // by which it may be read
+		c.declare(f.Value, c.root)
+		return
+	}
+	c.visit(f.Value)
+}
+
+// declare notes what a declaration of the children says of them, which the evaluator
+// compares with them.
+func (c *readCollector) declare(value ast.Expr, read *reads) {
+	switch value := value.(type) {
+	case *ast.ParenExpr:
+		c.declare(value.X, read)
+		return
+	case *ast.BinaryExpr:
+		if value.Op == token.AND {
+			c.declare(value.X, read)
+			c.declare(value.Y, read)
+			return
+		}
+	case *ast.ListLit:
+		for _, element := range value.Elts {
+			if rest, ok := element.(*ast.Ellipsis); ok && rest.Type != nil {
+				c.declare(rest.Type, read.element())
+				continue
+			}
+			read.whole = true
+		}
+		return
+	case *ast.StructLit:
+		for _, declaration := range value.Elts {
+			switch declaration := declaration.(type) {
+			case *ast.Ellipsis, *ast.CommentGroup:
+				continue
+			case *ast.Field:
+				name, _, err := ast.LabelName(declaration.Label)
+				if err == nil && declaration.Alias == nil {
+					c.declare(declaration.Value, read.field(name))
+					continue
+				}
+			}
+			read.whole = true
+		}
+		return
+	}
+	read.whole = true
+}
+
+// visitComprehension reads a comprehension. The variable of a loop over a set stands for
+// its members.
+func (c *readCollector) visitComprehension(n *ast.Comprehension) {
+	outer := len(c.variables)
+	defer func() { c.variables = c.variables[:outer] }()
+	bind := func(name *ast.Ident, is *reads) {
+		if name != nil {
+			c.variables = append(c.variables, readVariable{name.Name, is})
+		}
+	}
+	for _, clause := range n.Clauses {
+		switch clause := clause.(type) {
+		case *ast.ForClause:
+			var member *reads
+			if set := c.resolve(clause.Source); c.isSet(set) {
+				member = set.element()
+			} else {
+				c.visit(clause.Source)
+			}
+			bind(clause.Key, nil)
+			bind(clause.Value, member)
+		case *ast.LetClause:
+			c.visit(clause.Expr)
+			bind(clause.Ident, nil)
+		default:
+			c.visit(clause)
+		}
+	}
+	c.visit(n.Value)
+}
+
+// isSet tells whether something observed is a set, which is a list.
+func (c *readCollector) isSet(read *reads) bool {
+	if read == nil {
+		return false
+	}
+	for name := range c.sets {
+		if c.root.fields[name] == read {
+			return true
+		}
+	}
+	return false
+}
+
+// resolve is what of the observed an expression refers to; nil is nothing, as far as can
+// be seen.
+func (c *readCollector) resolve(n ast.Node) *reads {
+	switch n := n.(type) {
+	case *ast.ParenExpr:
+		return c.resolve(n.X)
+	case *ast.Ident:
+		for i := len(c.variables) - 1; i >= 0; i-- {
+			if c.variables[i].name == n.Name {
+				return c.variables[i].is
+			}
+		}
+		if n.Name == observedName {
+			return c.root
+		}
+	case *ast.SelectorExpr:
+		name, _, err := ast.LabelName(n.Sel)
+		if x := c.resolve(n.X); x != nil && err == nil {
+			return x.field(name)
+		}
+		if name == observedName { // as in #XController.observed
+			return c.root
+		}
+	case *ast.IndexExpr:
+		literal, ok := n.Index.(*ast.BasicLit)
+		if !ok {
+			return nil
+		}
+		x := c.resolve(n.X)
+		if x == nil {
+			return nil
+		}
+		if name, _, err := ast.LabelName(literal); err == nil && literal.Kind == token.STRING {
+			return x.field(name)
+		}
+		if literal.Kind == token.INT {
+			return x.element()
+		}
+	}
+	return nil
+}

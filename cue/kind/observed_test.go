@@ -1,0 +1,91 @@
+package kind
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/parser"
+	"github.com/stretchr/testify/require"
+)
+
+// String lists the paths that are read; a * ends one of which all is.
+func (r *reads) String() string {
+	if r.whole {
+		return "*"
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
+		parts = append(parts, name+":"+r.fields[name].String())
+	}
+	if r.elements != nil {
+		parts = append(parts, "[]:"+r.elements.String())
+	}
+	return "{" + strings.Join(parts, " ") + "}"
+}
+
+func TestObservedReads(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`observed: pod?: {...}
+a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
+		`a: observed`:                  "*",
+		`a: observed.pod`:              "{pod:*}",
+		`a: observed["pod"].status`:    "{pod:{status:*}}",
+		`a: observed["p-\(x)"].status`: "*",
+		`a: observed.pod[name].status`: "{pod:*}",
+		`a: #C.observed.pod.x`:         "{pod:{x:*}}",
+		`let o = observed.pod, a: o.x`: "{pod:*}",
+		`a: len([for p in observed.set if p.status.phase == "x" {1}])`:  "{set:{[]:{status:{phase:*}}}}",
+		`a: len([for p in observed.set {p}])`:                           "{set:{[]:*}}",
+		`a: len(observed.set)`:                                          "{set:{}}",
+		`a: len(observed.pod.list)`:                                     "{pod:{list:*}}",
+		`a: observed.set[0].x.y`:                                        "{set:{[]:{x:{y:*}}}}",
+		`a: [for k, v in observed.pod.labels {v}]`:                      "{pod:{labels:*}}",
+		`a: [for p in observed.set for c in p.conditions {c.type}]`:     "{set:{[]:{conditions:*}}}",
+		`a: "\(observed.pod.x)"`:                                        "{pod:{x:*}}",
+		`"\(observed.pod.x)": 1`:                                        "{pod:{x:*}}",
+		`observed: set: [...{status: {phase: *"" | string, ...}, ...}]`: "{set:{[]:{status:{phase:*}}}}",
+		`observed: pod?: #Pod`:                                          "{pod:*}",
+		`observed: {pod?: {...} & {a: b: int}}`:                         "{pod:{a:{b:*}}}",
+		`observed: {[string]: _}`:                                       "*",
+		`X=observed: {pod?: {...}}`:                                     "*",
+		`a: observed.pod.b, a: observed.pod.c.d, a: observed.pod.c`:     "{pod:{b:* c:*}}",
+		`a: {if observed.pod != _|_ {x: 1}}`:                            "{pod:*}",
+		`a: b: c: 1`:                                                    "{}",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			file, err := parser.ParseFile("x.cue", strings.ReplaceAll(text, ", a:", "\na:"))
+			require.NoError(t, err)
+			instance := &build.Instance{}
+			require.NoError(t, instance.AddSyntax(file))
+			require.Equal(t, want, observedReads(instance, map[string]SetFacts{"set": {}}).String())
+		})
+	}
+}
+
+// What a kind does not read makes no difference to what it decides, and a thousand Pods
+// are no more than a thousand phases.
+func TestDecideWithManyMembers(t *testing.T) {
+	t.Parallel()
+	k := shippedKind(t, "Customcluster")
+	require.Equal(t, "{pod:{status:{phase:*}} pods:{[]:{status:{phase:*}}}}", k.evaluator.reads.String())
+	large := make(map[string]any) // as large as the evaluator takes an object
+	for i := range 5000 {
+		large[fmt.Sprint(i)] = int64(i)
+	}
+	members := make([]any, 1000)
+	for i := range members {
+		members[i] = map[string]any{"metadata": map[string]any{"name": fmt.Sprint("p-", i)}, "spec": large, "status": map[string]any{"phase": "Running"}}
+	}
+	decision, err := k.Decide(map[string]any{
+		"apiVersion": "samplecontroller.fescue.dev/v1alpha1", "kind": "Customcluster", "metadata": map[string]any{"name": "c"},
+		"spec": map[string]any{"count": int64(1000), "message": "m"},
+	}, map[string]any{"pods": members})
+	require.NoError(t, err)
+	require.Equal(t, int64(1000), decision.Status["count"])
+}

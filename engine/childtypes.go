@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// lookForTypes is how often discovery is asked for types of children that are not served
+// yet: soon at first, when CRDs are being installed together with their kinds, and seldom
+// later. Nothing is asked once all are served.
+var lookForTypes = wait.Backoff{Duration: time.Second, Factor: 1.5, Jitter: 0.1, Steps: 10, Cap: 30 * time.Second}
+
+// childType is where the API server serves a type of children, or why it is not used.
+type childType struct {
+	resource schema.GroupVersionResource
+	err      error
+}
+
+// childTypes are the types of a kind's children, and the watches of those that are served.
+type childTypes struct {
+	mu       sync.Mutex
+	types    map[schema.GroupVersionKind]childType
+	children map[schema.GroupVersionResource]*watch
+	bySet    map[string]*watch
+	// owners are the objects whose sets have strays of these labels, and keys the same
+	// the other way round.
+	owners map[strayKey]map[cache.ObjectName]bool
+	keys   map[cache.ObjectName]map[strayKey]bool
+}
+
+// strayKey names the objects that could be strays of one set.
+type strayKey struct{ set, namespace, labels string }
+
+func newChildTypes(k *kind.Kind) *childTypes {
+	t := &childTypes{
+		types:    make(map[schema.GroupVersionKind]childType),
+		children: make(map[schema.GroupVersionResource]*watch),
+		bySet:    make(map[string]*watch),
+		owners:   make(map[strayKey]map[cache.ObjectName]bool),
+		keys:     make(map[cache.ObjectName]map[strayKey]bool),
+	}
+	for _, gvk := range k.Owns {
+		t.types[gvk] = childType{err: errNotServed}
+	}
+	return t
+}
+
+// known is a copy of what is known of the types now.
+func (t *childTypes) known() map[schema.GroupVersionKind]childType {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.types)
+}
+
+// watches is a copy of the watches of children.
+func (t *childTypes) watches() map[schema.GroupVersionResource]*watch {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.children)
+}
+
+// missing lists the types that are not served.
+func (t *childTypes) missing() []schema.GroupVersionKind {
+	var missing []schema.GroupVersionKind
+	for gvk, served := range t.known() {
+		if served.err == errNotServed {
+			missing = append(missing, gvk)
+		}
+	}
+	return missing
+}
+
+// resolve finds where a type of children is served. An error is one of asking.
+func (c *controller) resolve(gvk schema.GroupVersionKind) (childType, error) {
+	mapping, err := c.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return childType{err: errNotServed}, nil
+	}
+	if err != nil {
+		return childType{}, err
+	}
+	if namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; namespaced != (c.kind.Scope == apiextensionsv1.NamespaceScoped) {
+		return childType{err: fmt.Errorf("objects and their children must both live in a namespace, or neither")}, nil
+	}
+	return childType{resource: mapping.Resource}, nil
+}
+
+// start finds the types of children that are not served yet, and watches them. It tells
+// whether it has found any.
+func (c *controller) start(ctx, watching context.Context, shared *watches) (found bool, err error) {
+	for _, gvk := range c.types.missing() {
+		served, err := c.resolve(gvk)
+		if err != nil {
+			return found, fmt.Errorf("children of type %s: %w", gvk, err)
+		}
+		if served.err == nil {
+			if err := c.watchChildren(ctx, watching, shared, gvk, served.resource); err != nil {
+				return found, fmt.Errorf("children of type %s: %w", gvk, err)
+			}
+		}
+		c.types.mu.Lock()
+		c.types.types[gvk] = served
+		c.types.mu.Unlock()
+		found = found || served.err != errNotServed
+	}
+	return found, nil
+}
+
+// watchChildren watches a type of children, and returns when the caches are filled.
+func (c *controller) watchChildren(ctx, watching context.Context, shared *watches, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
+	w, err := c.acquire(watching, shared, watchKey{resource, managedSelector})
+	if err != nil {
+		return err
+	}
+	if err := w.handle(ctx, c.childHandler()); err != nil {
+		return err
+	}
+	c.types.mu.Lock()
+	c.types.children[resource] = w
+	c.types.mu.Unlock()
+	for set, facts := range c.kind.Sets {
+		if facts.Type != gvk || len(facts.StrayLabels) == 0 {
+			continue
+		}
+		w, err := c.acquire(watching, shared, watchKey{resource, straySelector(facts.StrayLabels)})
+		if err != nil {
+			return err
+		}
+		if err := w.handle(ctx, c.strayHandler(set, facts.StrayLabels)); err != nil {
+			return err
+		}
+		c.types.mu.Lock()
+		c.types.bySet[set] = w
+		c.types.mu.Unlock()
+	}
+	return nil
+}
+
+// awaitTypes looks for the types of children that are not served until all are, and has
+// the objects worked on again that may want them.
+func (c *controller) awaitTypes(ctx, watching context.Context, shared *watches) {
+	backoff := lookForTypes
+	for len(c.types.missing()) > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff.Step()):
+		}
+		meta.MaybeResetRESTMapper(c.config.Mapper)
+		found, err := c.start(ctx, watching, shared)
+		if err != nil {
+			c.log.Warn("looking for the types of children failed; it is tried again", "error", err)
+		}
+		if found {
+			c.log.Info("types of children have come to be served", "missing", c.types.missing())
+			c.objects.each(c.queue.Add)
+		}
+	}
+}
+
+// straySelector selects what has all of a set's labels and is not of any kind of ours.
+func straySelector(names []string) string {
+	return strings.Join(names, ",") + "," + labelManagedBy + "!=" + managedBy
+}
+
+// strays lists the cached objects that carry the labels of a set's template, and has their
+// events queue the object from then on.
+func (t *childTypes) strays(k *kind.Kind, owner *unstructured.Unstructured, set string, template map[string]string) []*unstructured.Unstructured {
+	w := t.expectStrays(cache.MetaObjectToName(owner), set, strayValues(k.Sets[set].StrayLabels, template))
+	if w == nil {
+		return nil
+	}
+	var found []*unstructured.Unstructured
+	for _, object := range w.inNamespace(owner.GetNamespace()) {
+		if labels.SelectorFromSet(template).Matches(labels.Set(object.GetLabels())) {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// expectStrays has events of objects with these labels queue the owner of a set, and
+// returns the watch that they come from; it is nil while there is none.
+func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *watch {
+	key := strayKey{set, owner.Namespace, labels}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.owners[key] == nil {
+		t.owners[key] = make(map[cache.ObjectName]bool)
+	}
+	if t.keys[owner] == nil {
+		t.keys[owner] = make(map[strayKey]bool)
+	}
+	t.owners[key][owner], t.keys[owner][key] = true, true
+	return t.bySet[set]
+}
+
+// strayValues are the values of labels in the order of their names.
+func strayValues(names []string, values map[string]string) string {
+	var b strings.Builder
+	for _, name := range names {
+		b.WriteString(values[name])
+		b.WriteByte(',') // which no label value has
+	}
+	return b.String()
+}
+
+// strayHandler queues the objects whose set an object could be a stray of.
+func (c *controller) strayHandler(set string, names []string) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { c.enqueueStray(set, names, object) },
+		UpdateFunc: func(_, object any) {
+			c.enqueueStray(set, names, object)
+		},
+	}
+}
+
+func (c *controller) enqueueStray(set string, names []string, object any) {
+	stray, ok := object.(*unstructured.Unstructured)
+	if !ok || metav1.GetControllerOfNoCopy(stray) != nil || stray.GetDeletionTimestamp() != nil {
+		return
+	}
+	c.types.mu.Lock()
+	owners := slices.Collect(maps.Keys(c.types.owners[strayKey{set, stray.GetNamespace(), strayValues(names, stray.GetLabels())}]))
+	c.types.mu.Unlock()
+	for _, owner := range owners {
+		c.queue.Add(owner)
+	}
+}
+
+// forgetOwner drops what is known of the strays of an object that is gone.
+func (t *childTypes) forgetOwner(name cache.ObjectName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.keys[name] {
+		delete(t.owners[key], name)
+		if len(t.owners[key]) == 0 {
+			delete(t.owners, key)
+		}
+	}
+	delete(t.keys, name)
+}

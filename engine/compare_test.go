@@ -1,0 +1,380 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+var (
+	pods    = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	configs = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+)
+
+// shipped returns the shipped kind of a name.
+func shipped(tb testing.TB, name string) *kind.Kind {
+	kinds, err := kind.Shipped()
+	require.NoError(tb, err)
+	i := slices.IndexFunc(kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == name })
+	require.GreaterOrEqual(tb, i, 0)
+	return kinds[i]
+}
+
+// customcluster is an object with this many Pods wanted.
+func customcluster(count int64, message string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "samplecontroller.fescue.dev/v1alpha1", "kind": "Customcluster",
+		"metadata": map[string]any{"name": "c", "namespace": "default", "uid": "owner", "generation": int64(1)},
+		"spec":     map[string]any{"count": count, "message": message},
+	}}
+}
+
+// world is a cluster with one object in it, in which steps happen at once.
+type world struct {
+	kind    *kind.Kind
+	owner   *unstructured.Unstructured
+	objects []existingChild
+	strays  []*unstructured.Unstructured
+	settled *settled
+	made    int
+}
+
+func newWorld(k *kind.Kind, owner *unstructured.Unstructured) *world {
+	return &world{kind: k, owner: owner, settled: newSettled()}
+}
+
+func (w *world) view() *view {
+	return &view{
+		children: slices.Clone(w.objects),
+		strays: func(_ string, template map[string]string) []*unstructured.Unstructured {
+			return slices.DeleteFunc(slices.Clone(w.strays), func(s *unstructured.Unstructured) bool {
+				return s.GetLabels()["controller"] != template["controller"]
+			})
+		},
+		types: map[schema.GroupVersionKind]childType{
+			podKind:                                {resource: pods},
+			{Version: "v1", Kind: "ConfigMap"}:     {resource: configs},
+			{Version: "v1", Kind: "Unserved"}:      {err: errNotServed},
+			{Group: "x", Version: "v1", Kind: "Y"}: {resource: schema.GroupVersionResource{Group: "x", Version: "v1", Resource: "ys"}},
+		},
+		settled: w.settled,
+	}
+}
+
+// compare plans for the object and says what is to be written.
+func (w *world) compare(t *testing.T) *comparison {
+	p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind), now)
+	require.Nil(t, p.stalled)
+	return compare(w.kind, w.owner, p, w.view())
+}
+
+// do makes steps happen.
+func (w *world) do(steps []step) {
+	for _, s := range steps {
+		switch s.verb {
+		case verbCreate:
+			w.made++
+			made := s.wanted.DeepCopy()
+			made.SetUID(types.UID(fmt.Sprint("made-", w.made)))
+			made.SetCreationTimestamp(metav1.NewTime(now.Add(time.Duration(w.made) * time.Second)))
+			w.objects = append(w.objects, newExistingChild(s.resource, made))
+		case verbDelete:
+			w.remove(s.is.GetUID())
+		case verbApply, verbAdopt:
+			i := slices.IndexFunc(w.objects, func(e existingChild) bool { return e.object.GetUID() == s.is.GetUID() })
+			is := s.is.DeepCopy()
+			is.SetLabels(merged(is.GetLabels(), s.wanted.GetLabels()))
+			is.SetOwnerReferences(s.wanted.GetOwnerReferences())
+			if s.verb == verbApply {
+				for field, value := range s.wanted.Object {
+					if field != "metadata" {
+						is.Object[field] = value
+					}
+				}
+			}
+			is.SetAnnotations(merged(is.GetAnnotations(), s.wanted.GetAnnotations()))
+			w.objects[i] = newExistingChild(s.resource, is)
+		}
+	}
+}
+
+func (w *world) remove(uid types.UID) {
+	w.objects = slices.DeleteFunc(w.objects, func(e existingChild) bool { return e.object.GetUID() == uid })
+	w.strays = slices.DeleteFunc(w.strays, func(s *unstructured.Unstructured) bool { return s.GetUID() == uid })
+}
+
+// ready makes all Pods ready.
+func (w *world) ready() {
+	for i, e := range w.objects {
+		w.objects[i].object = withStatus(e.object, "Running", true)
+	}
+}
+
+func withStatus(object *unstructured.Unstructured, phase string, isReady bool) *unstructured.Unstructured {
+	object = object.DeepCopy()
+	status := metav1.ConditionFalse
+	if isReady {
+		status = metav1.ConditionTrue
+	}
+	object.Object["status"] = map[string]any{"phase": phase, "conditions": []any{map[string]any{"type": "Ready", "status": string(status)}}}
+	return object
+}
+
+// converge makes steps until there are none, with all Pods ready in between, and fails if
+// more members are away than may be.
+func (w *world) converge(t *testing.T, check func(*comparison)) {
+	for range 100 {
+		c := w.compare(t)
+		require.NoError(t, c.refused)
+		check(c)
+		if len(c.steps) == 0 && len(c.prunes) == 0 {
+			return
+		}
+		w.do(c.steps)
+		w.do(c.prunes)
+		w.ready()
+	}
+	require.Fail(t, "never at rest")
+}
+
+func describe(steps []step) string {
+	texts := make([]string, len(steps))
+	for i, s := range steps {
+		texts[i] = string(s.verb) + " " + s.name()
+	}
+	return strings.Join(texts, ", ")
+}
+
+func names(objects []existingChild) []string {
+	var names []string
+	for _, e := range objects {
+		names = append(names, e.object.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestCompareOfSet(t *testing.T) {
+	t.Parallel()
+	k := shipped(t, "Customcluster")
+	other := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}
+	for name, tc := range map[string]struct {
+		count int64
+		is    func(w *world) // of three that are ready
+		want  string
+		state childState
+	}{
+		"as wanted":     {3, func(*world) {}, "", childState{"pods", true, 3, 3, 0}},
+		"more wanted":   {5, func(*world) {}, "create c-3, create c-4", childState{"pods", true, 5, 3, 0}},
+		"fewer wanted":  {1, func(*world) {}, "delete c-2, delete c-1", childState{"pods", true, 1, 1, 0}},
+		"none wanted":   {0, func(*world) {}, "delete c-2, delete c-1, delete c-0", childState{"pods", true, 0, 0, 0}},
+		"one is gone":   {3, func(w *world) { w.objects = w.objects[1:] }, "create c-0", childState{"pods", true, 3, 2, 0}},
+		"one not ready": {2, func(w *world) { w.objects[0].object = withStatus(w.objects[0].object, "Pending", false) }, "delete c-0", childState{"pods", true, 2, 2, 0}},
+		"one is going": {3, func(w *world) {
+			w.objects[0].object = w.objects[0].object.DeepCopy()
+			w.objects[0].object.SetDeletionTimestamp(new(metav1.NewTime(now)))
+		}, "create c-3", childState{"pods", true, 3, 2, 0}},
+		"one has failed": {3, func(w *world) { w.objects[1].object = withStatus(w.objects[1].object, "Failed", false) }, "delete c-1, create c-3", childState{"pods", true, 3, 2, 0}},
+		"one lost its reference": {3, func(w *world) {
+			w.objects[0].object = w.objects[0].object.DeepCopy()
+			w.objects[0].object.SetOwnerReferences(nil)
+		}, "adopt c-0", childState{"pods", true, 3, 3, 0}},
+		"one was taken over": {3, func(w *world) {
+			w.objects[0].object = w.objects[0].object.DeepCopy()
+			w.objects[0].object.SetOwnerReferences(other)
+		}, "create c-3", childState{"pods", true, 3, 2, 0}},
+		"strays": {3, func(w *world) {
+			for name, labels := range map[string]map[string]string{"mine": {"controller": "c"}, "yours": {"controller": "d"}, "owned": {"controller": "c"}} {
+				stray := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "uid": name, "namespace": "default"}}}
+				stray.SetLabels(labels)
+				if name == "owned" {
+					stray.SetOwnerReferences(other)
+				}
+				w.strays = append(w.strays, stray)
+			}
+		}, "delete mine", childState{"pods", true, 3, 3, 0}},
+		"copied with its labels": {3, func(w *world) {
+			copied := w.objects[0].object.DeepCopy()
+			copied.SetName("copy")
+			copied.SetUID("copy")
+			copied.SetOwnerReferences(nil)
+			w.objects = append(w.objects, newExistingChild(pods, copied))
+		}, "delete copy", childState{"pods", true, 3, 3, 0}},
+		"copied with its reference": {3, func(w *world) {
+			copied := w.objects[0].object.DeepCopy()
+			copied.SetName("copy")
+			copied.SetUID("copy")
+			copied.SetCreationTimestamp(metav1.NewTime(now.Add(time.Hour)))
+			w.objects = append(w.objects, newExistingChild(pods, copied))
+		}, "delete copy", childState{"pods", true, 3, 3, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(k, customcluster(3, "m"))
+			w.converge(t, func(*comparison) {})
+			require.Equal(t, []string{"c-0", "c-1", "c-2"}, names(w.objects))
+			tc.is(w)
+			w.owner = customcluster(tc.count, "m")
+			c := w.compare(t)
+			require.Equal(t, tc.want, describe(c.steps))
+			require.Equal(t, []childState{tc.state}, c.states)
+		})
+	}
+}
+
+// All members are replaced, and never more than the bound are away.
+func TestReplacementIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int64{1, 2, 7, 40} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(shipped(t, "Customcluster"), customcluster(count, "old"))
+			w.converge(t, func(*comparison) {})
+			w.owner = customcluster(count, "new")
+			most := 0
+			w.converge(t, func(c *comparison) {
+				leaving := 0
+				for _, s := range c.steps {
+					if s.verb == verbDelete {
+						leaving++
+					}
+				}
+				most = max(most, leaving)
+			})
+			require.Equal(t, max(int(count)/4, 1), most)
+			for _, e := range w.objects {
+				env, _, _ := unstructured.NestedSlice(e.object.Object, "spec", "containers")
+				require.Contains(t, fmt.Sprint(env), "value:new")
+			}
+		})
+	}
+}
+
+// A set of an older template that never became ready is replaced at once.
+func TestBrokenMembersAreReplacedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(shipped(t, "Customcluster"), customcluster(4, "old"))
+	w.do(w.compare(t).steps)
+	w.owner = customcluster(4, "new")
+	require.Equal(t, "delete c-3, delete c-2, delete c-1, delete c-0, create c-4, create c-5, create c-6, create c-7", describe(w.compare(t).steps))
+}
+
+func TestManyMembers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(shipped(t, "Customcluster"), customcluster(1000, "m"))
+	w.converge(t, func(*comparison) {})
+	require.Len(t, w.objects, 1000)
+	require.Empty(t, w.compare(t).steps)
+}
+
+const odd = `
+package odd
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "odd.example.com/v1", kind!: "A", metadata!: {...}, spec!: case!: string, status?: contract.#Status}
+#AController: contract.#Controller & {
+	object!: #A
+	names: plural: "as"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}, {apiVersion: "v1", kind: "Unserved"}]
+	if object.spec.case == "same name" {
+		children: {
+			a: template: {apiVersion: "v1", kind: "ConfigMap", metadata: name: "x"}
+			b: template: {apiVersion: "v1", kind: "ConfigMap", metadata: name: "x"}
+		}
+	}
+	if object.spec.case == "unserved" {children: a: template: {apiVersion: "v1", kind: "Unserved"}}
+	if object.spec.case == "undeclared" {children: a: template: {apiVersion: "v1", kind: "Undeclared"}}
+	if object.spec.case == "namespace" {children: a: template: {apiVersion: "v1", kind: "ConfigMap", metadata: namespace: "kube-system"}}
+	if object.spec.case == "one" {children: a: template: {apiVersion: "v1", kind: "ConfigMap"}}
+}
+`
+
+func TestCompareRefuses(t *testing.T) {
+	t.Parallel()
+	k := kindFrom(t, odd)
+	owner := func(which string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "odd.example.com/v1", "kind": "A", "spec": map[string]any{"case": which},
+			"metadata": map[string]any{"name": "o", "namespace": "default", "uid": "owner"},
+		}}
+	}
+	for which, want := range map[string]string{
+		"same name":  "child \"a\": configmaps \"x\" is wanted by child \"b\" as well\nchild \"b\": configmaps \"x\" is wanted by child \"a\" as well",
+		"unserved":   `child "a": /v1, Kind=Unserved: its type is not served by the cluster: install its CRD`,
+		"undeclared": `child "a": its type /v1, Kind=Undeclared is not among those that the kind owns; add it to owns in #AController`,
+		"namespace":  `child "a": metadata.namespace: Invalid value: "kube-system": must be the namespace of its object, "default"`,
+	} {
+		t.Run(which, func(t *testing.T) {
+			t.Parallel()
+			c := newWorld(k, owner(which)).compare(t)
+			require.EqualError(t, c.refused, want)
+			require.Empty(t, c.steps)
+			require.False(t, c.states[0].isReady())
+		})
+	}
+	t.Run("a child of another controller", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(k, owner("one"))
+		w.do(w.compare(t).steps)
+		w.objects[0].object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}})
+		c := w.compare(t)
+		require.EqualError(t, c.refused, `child "a": configmaps "o-a" exists and is controlled by ReplicaSet "r"`)
+		require.Empty(t, c.steps)
+
+		w.owner = owner("none")
+		require.Empty(t, w.compare(t).prunes, "nor is it deleted when it is not wanted")
+	})
+	t.Run("no longer wanted", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(k, owner("one"))
+		w.do(w.compare(t).steps)
+		w.owner = owner("none")
+		require.Equal(t, "delete o-a", describe(w.compare(t).prunes))
+	})
+}
+
+// An object that came back from a backup has another UID, and its children have lost
+// their owner references: they are adopted, not made a second time.
+func TestRestoredChildrenAreAdopted(t *testing.T) {
+	t.Parallel()
+	for name, owner := range map[string]*unstructured.Unstructured{
+		"Customcluster": customcluster(3, "m"),
+		"Watcher": {Object: map[string]any{
+			"apiVersion": "watch.fescue.dev/v1alpha1", "kind": "Watcher",
+			"metadata": map[string]any{"name": "w", "namespace": "default", "uid": "owner"},
+			"spec":     map[string]any{"container": map[string]any{"name": "x"}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(shipped(t, name), owner)
+			w.converge(t, func(*comparison) {})
+			before := names(w.objects)
+			w.owner = owner.DeepCopy()
+			w.owner.SetUID("restored")
+			for _, e := range w.objects {
+				e.object.SetOwnerReferences(nil)
+			}
+			w.converge(t, func(c *comparison) {
+				for _, s := range c.steps {
+					require.Equal(t, verbAdopt, s.verb)
+				}
+			})
+			require.Equal(t, before, names(w.objects))
+			for _, e := range w.objects {
+				require.True(t, metav1.IsControlledBy(e.object, w.owner))
+			}
+		})
+	}
+}
