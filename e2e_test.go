@@ -95,11 +95,11 @@ func (c *cluster) eventReasons(name string) []string {
 	return reasons
 }
 
-// eventReasonsOf lists the reasons of the Events of an At by now, in the order of their
+// eventReasonsOf lists the reasons of the Events of an object by now, in the order of their
 // times.
 func (c *cluster) eventReasonsOf(name string) []string {
 	resource := schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
-	list, err := c.client.Resource(resource).Namespace(c.namespace).List(context.Background(), metav1.ListOptions{FieldSelector: "regarding.kind=At,regarding.name=" + name})
+	list, err := c.client.Resource(resource).Namespace(c.namespace).List(context.Background(), metav1.ListOptions{FieldSelector: "regarding.name=" + name})
 	if err != nil {
 		return nil
 	}

@@ -288,7 +288,6 @@ func (h *hand) delete(ctx context.Context, s step) error {
 	h.done.mu.Unlock()
 	if s.stray {
 		h.recordStray(s)
-		return nil
 	}
 	h.writes.rememberDelete(h.name, h.owner.GetUID(), s.resource, s.is)
 	return nil

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,11 +76,27 @@ func (t *childTypes) watches() map[schema.GroupVersionResource]*watch {
 	return maps.Clone(t.children)
 }
 
+// watchesOf are the watches of a resource, also those for strays.
+func (t *childTypes) watchesOf(resource schema.GroupVersionResource) []*watch {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var found []*watch
+	if w := t.children[resource]; w != nil {
+		found = append(found, w)
+	}
+	for _, w := range t.bySet {
+		if w.resource == resource {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
 // missing lists the types that are not served.
 func (t *childTypes) missing() []schema.GroupVersionKind {
 	var missing []schema.GroupVersionKind
 	for gvk, served := range t.known() {
-		if served.err == errNotServed {
+		if errors.Is(served.err, errNotServed) {
 			missing = append(missing, gvk)
 		}
 	}
@@ -96,7 +113,7 @@ func (c *controller) resolve(gvk schema.GroupVersionKind) (childType, error) {
 		return childType{}, err
 	}
 	if namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; namespaced != (c.kind.Scope == apiextensionsv1.NamespaceScoped) {
-		return childType{err: fmt.Errorf("objects and their children must both live in a namespace, or neither")}, nil
+		return childType{err: errors.New("objects and their children must both live in a namespace, or neither")}, nil
 	}
 	return childType{resource: mapping.Resource}, nil
 }
@@ -117,7 +134,7 @@ func (c *controller) start(ctx, watching context.Context, shared *watches) (foun
 		c.types.mu.Lock()
 		c.types.types[gvk] = served
 		c.types.mu.Unlock()
-		found = found || served.err != errNotServed
+		found = found || !errors.Is(served.err, errNotServed)
 	}
 	return found, nil
 }

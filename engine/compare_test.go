@@ -92,18 +92,7 @@ func (w *world) do(steps []step) {
 			w.remove(s.is.GetUID())
 		case verbApply, verbAdopt:
 			i := slices.IndexFunc(w.objects, func(e existingChild) bool { return e.object.GetUID() == s.is.GetUID() })
-			is := s.is.DeepCopy()
-			is.SetLabels(merged(is.GetLabels(), s.wanted.GetLabels()))
-			is.SetOwnerReferences(s.wanted.GetOwnerReferences())
-			if s.verb == verbApply {
-				for field, value := range s.wanted.Object {
-					if field != "metadata" {
-						is.Object[field] = value
-					}
-				}
-			}
-			is.SetAnnotations(merged(is.GetAnnotations(), s.wanted.GetAnnotations()))
-			w.objects[i] = newExistingChild(s.resource, is)
+			w.objects[i] = newExistingChild(s.resource, rewritten(s))
 		}
 	}
 }
@@ -134,6 +123,7 @@ func withStatus(object *unstructured.Unstructured, phase string, isReady bool) *
 // more members are away than may be.
 func (w *world) converge(t *testing.T, check func(*comparison)) {
 	for range 100 {
+		w.ready()
 		c := w.compare(t)
 		require.NoError(t, c.refused)
 		check(c)
@@ -142,7 +132,6 @@ func (w *world) converge(t *testing.T, check func(*comparison)) {
 		}
 		w.do(c.steps)
 		w.do(c.prunes)
-		w.ready()
 	}
 	require.Fail(t, "never at rest")
 }

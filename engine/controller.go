@@ -29,6 +29,8 @@ const (
 	// be noticed within a coffee break.
 	retryBase = 5 * time.Millisecond
 	retryMax  = 5 * time.Minute
+	// refusedRetry is the least wait after a refusal, which only a person can change.
+	refusedRetry = 2 * time.Second
 	// retryRate and retryBurst bound the retries of all objects of a kind together;
 	// the numbers are those of Kubernetes' sample controller.
 	retryRate  = 50
@@ -43,6 +45,7 @@ type controller struct {
 	config   *Config
 	log      *slog.Logger
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	limiter  workqueue.TypedRateLimiter[cache.ObjectName] // of the queue
 	objects  *watch
 	types    *childTypes
 	acquired []watchKey
@@ -62,10 +65,10 @@ func newController(k *kind.Kind, config *Config) (*controller, error) {
 	if limit := 128; len(c.fieldManager()) > limit { // metav1's validation of field managers
 		return nil, fmt.Errorf("the name of its field manager, %q, has more than %d characters", c.fieldManager(), limit)
 	}
-	limiter := workqueue.NewTypedMaxOfRateLimiter(
+	c.limiter = workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
 		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(retryRate, retryBurst)})
-	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(c.limiter,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: k.GroupVersionResource().GroupResource().String()})
 	return c, nil
 }
@@ -167,12 +170,9 @@ const memberDelay = time.Second
 // childHandler queues the object that a child is kept for.
 func (c *controller) childHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { c.enqueueOwner(object, c.queue.Add) },
+		AddFunc: func(object any) { c.enqueueOwner(object, c.pace(nil, object)) },
 		UpdateFunc: func(before, after any) {
-			queue := c.queue.Add
-			if c.isCalmChange(before, after) {
-				queue = func(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
-			}
+			queue := c.pace(before, after)
 			c.enqueueOwner(before, queue) // it may have been another
 			c.enqueueOwner(after, queue)
 		},
@@ -188,16 +188,20 @@ func (c *controller) childHandler() cache.ResourceEventHandler {
 	}
 }
 
-// isCalmChange tells whether a member of a set has changed and no less is there to be
-// done about it a second later: it is not going, and was not ours before.
-func (c *controller) isCalmChange(before, after any) bool {
-	a, okA := before.(*unstructured.Unstructured)
-	b, okB := after.(*unstructured.Unstructured)
-	if !okA || !okB {
-		return false
+// pace is how an event of a child queues its object: after a while if it is one of a
+// member of a set that is neither going nor gone.
+func (c *controller) pace(before, after any) func(cache.ObjectName) {
+	old, _ := before.(*unstructured.Unstructured)
+	child, ok := after.(*unstructured.Unstructured)
+	if !ok {
+		return c.queue.Add
 	}
-	_, isMember := c.kind.Sets[b.GetLabels()[labelChild]]
-	return isMember && (a.GetDeletionTimestamp() == nil) == (b.GetDeletionTimestamp() == nil)
+	_, isMember := c.kind.Sets[child.GetLabels()[labelChild]]
+	isGoing := child.GetDeletionTimestamp() != nil && (old == nil || old.GetDeletionTimestamp() == nil)
+	if !isMember || isGoing {
+		return c.queue.Add
+	}
+	return func(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
 }
 
 func (c *controller) enqueue(object any) {
@@ -245,7 +249,10 @@ func (c *controller) work(ctx context.Context) bool {
 	}
 	_, isRefused := errors.AsType[*refusedError](err)
 	switch {
-	case apierrors.IsConflict(err) && !isRefused: // someone has changed the object meanwhile
+	case isRefused:
+		log.Warn("a child or the status was refused; it will be tried again", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		c.queue.AddAfter(name, max(refusedRetry, c.limiter.When(name)))
+	case apierrors.IsConflict(err): // someone has changed the object meanwhile
 		log.Debug("pass was overtaken; it is made again", "error", err)
 		c.queue.AddRateLimited(name)
 	case err != nil:

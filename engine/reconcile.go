@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,9 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 			return time.Time{}, err
 		}
 		now := time.Now()
-		p, done, err := c.keepChildren(ctx, log, name, object, v, now)
+		p, done, err := keepChildren(c.kind, object, v, now, func(todo *comparison) *changes {
+			return c.carryOut(ctx, log, name, object, todo)
+		})
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -82,20 +85,20 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 	}
 }
 
-// keepChildren plans for an object and carries the plan out, until there is nothing left
-// to write. What it returns is the plan for the object and its children as they are then.
-// An error is one that time may mend.
-func (c *controller) keepChildren(ctx context.Context, log *slog.Logger, name cache.ObjectName, object *unstructured.Unstructured, v *view, now time.Time) (*plan, *changes, error) {
+// keepChildren plans for an object and has the plan carried out, until there is nothing
+// left to write. What it returns is the plan for the object and its children as they are
+// then. An error is one that time may mend.
+func keepChildren(k *kind.Kind, object *unstructured.Unstructured, v *view, now time.Time, carryOut func(*comparison) *changes) (*plan, *changes, error) {
 	done := &changes{}
 	for range maxRounds {
-		p := makePlan(c.kind, object.Object, v.observed(c.kind), now)
-		todo := compare(c.kind, object, p, v)
+		p := makePlan(k, object.Object, v.observed(k), now)
+		todo := compare(k, object, p, v)
 		settled := len(todo.steps) == 0 && len(todo.prunes) == 0
 		if settled || done.refused != nil || done.waiting {
 			done.waiting = done.waiting || todo.waiting
-			return p, done, p.settle(c.kind, object, todo.states, errors.Join(todo.refused, done.refused), now)
+			return p, done, p.settle(k, object, todo.states, errors.Join(todo.refused, done.refused), now)
 		}
-		if done = c.carryOut(ctx, log, name, object, todo); done.failed != nil {
+		if done = carryOut(todo); done.failed != nil {
 			return nil, nil, done.failed
 		}
 		v = v.with(done)
@@ -119,8 +122,7 @@ func (c *controller) hasSeen(resource schema.GroupVersionResource, namespace, ve
 }
 
 func (c *controller) hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool {
-	w := c.types.watches()[resource]
-	return w == nil || w.hasLost(name, uid)
+	return !slices.ContainsFunc(c.types.watchesOf(resource), func(w *watch) bool { return !w.hasLost(name, uid) })
 }
 
 // writeStatus reports a plan in the status of its object if that says something new,

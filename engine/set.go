@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -202,15 +203,10 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 
 // named is a copy of an object that has another name and shares all else with it.
 func named(object *unstructured.Unstructured, name string) *unstructured.Unstructured {
-	metadata := make(map[string]any)
-	for field, value := range object.Object["metadata"].(map[string]any) {
-		metadata[field] = value
-	}
+	result := maps.Clone(object.Object)
+	metadata, _ := result["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
 	metadata["name"] = name
-	result := make(map[string]any, len(object.Object))
-	for field, value := range object.Object {
-		result[field] = value
-	}
 	result["metadata"] = metadata
 	return &unstructured.Unstructured{Object: result}
 }

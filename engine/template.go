@@ -78,12 +78,16 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 		labels[labelPhase] = child.Phase
 	}
 	object.SetLabels(merged(object.GetLabels(), labels))
-	object.SetOwnerReferences([]metav1.OwnerReference{{
+	object.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
+	return object, nil
+}
+
+func ownerReference(k *kind.Kind, owner *unstructured.Unstructured) metav1.OwnerReference {
+	return metav1.OwnerReference{
 		APIVersion: k.GroupVersionKind.GroupVersion().String(), Kind: k.GroupVersionKind.Kind,
 		Name: owner.GetName(), UID: owner.GetUID(),
 		Controller: new(true), BlockOwnerDeletion: new(true),
-	}})
-	return object, nil
+	}
 }
 
 const (

@@ -44,6 +44,7 @@ type watches struct {
 // watch is a cache of one resource that follows the API server, with one informer for
 // each namespace.
 type watch struct {
+	resource  schema.GroupVersionResource
 	informers map[string]cache.SharedIndexInformer
 	users     int
 	stop      context.CancelFunc
@@ -66,7 +67,7 @@ func (w *watches) acquire(ctx context.Context, key watchKey) (*watch, error) {
 		return existing, nil
 	}
 	ctx, stop := context.WithCancel(ctx)
-	created := &watch{informers: make(map[string]cache.SharedIndexInformer), users: 1, stop: stop}
+	created := &watch{resource: key.resource, informers: make(map[string]cache.SharedIndexInformer), users: 1, stop: stop}
 	for _, namespace := range w.namespaces {
 		informer := dynamicinformer.NewFilteredDynamicInformer(w.client, key.resource, namespace, 0,
 			cache.Indexers{ownerIndex: indexByOwner, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},

@@ -167,7 +167,7 @@ func (k *Kind) collectSet(name string, members schema.GroupVersionKind, child cu
 		}
 		slices.Sort(set.StrayLabels)
 	}
-	if other, ok := k.Sets[name]; ok && !(other.Type == set.Type && slices.Equal(other.StrayLabels, set.StrayLabels)) {
+	if other, ok := k.Sets[name]; ok && (other.Type != set.Type || !slices.Equal(other.StrayLabels, set.StrayLabels)) {
 		return errorAt(child, "children", "the set %q must be of one type and have the same labels in all phases", name)
 	}
 	k.Sets[name] = set

@@ -1,6 +1,8 @@
 package kind
 
 import (
+	"slices"
+
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
@@ -241,9 +243,9 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 	case *ast.ParenExpr:
 		return c.resolve(n.X)
 	case *ast.Ident:
-		for i := len(c.variables) - 1; i >= 0; i-- {
-			if c.variables[i].name == n.Name {
-				return c.variables[i].is
+		for _, v := range slices.Backward(c.variables) {
+			if v.name == n.Name {
+				return v.is
 			}
 		}
 		if n.Name == observedName {

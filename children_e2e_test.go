@@ -1,0 +1,437 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+var (
+	idleWatchers = flag.Int("idle-watchers", 50, "Watchers of TestIdleSetsSendNoRequests")
+	idleTime     = flag.Duration("idle-time", 5*time.Second, "how long TestIdleSetsSendNoRequests counts requests")
+)
+
+var (
+	customclusters = schema.GroupVersionResource{Group: "samplecontroller.fescue.dev", Version: "v1alpha1", Resource: "customclusters"}
+	watchers       = schema.GroupVersionResource{Group: "watch.fescue.dev", Version: "v1alpha1", Resource: "watchers"}
+	configMaps     = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	replicaSets    = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
+	quotas         = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
+)
+
+// create creates an object in the namespace of the test, as soon as its type is served.
+func (c *cluster) create(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
+	c.t.Helper()
+	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}}
+	for field, value := range fields {
+		object[field] = value
+	}
+	var created *unstructured.Unstructured
+	require.True(c.t, waitUntil(func() bool {
+		var err error
+		created, err = c.client.Resource(resource).Namespace(c.namespace).Create(c.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
+		if !apierrors.IsNotFound(err) {
+			require.NoError(c.t, err)
+		}
+		return err == nil
+	}))
+	return created
+}
+
+func (c *cluster) createCustomcluster(name string, count int64, message string) *unstructured.Unstructured {
+	c.t.Helper()
+	return c.create(customclusters, "Customcluster", name, map[string]any{"spec": map[string]any{"count": count, "message": message}})
+}
+
+func (c *cluster) createWatcher(name string, data map[string]any) *unstructured.Unstructured {
+	c.t.Helper()
+	return c.create(watchers, "Watcher", name, map[string]any{"spec": map[string]any{
+		"container": map[string]any{"name": "watch", "image": "busybox"}, "configData": data,
+	}})
+}
+
+// awaitReady waits until an object is ready in its present generation.
+func (c *cluster) awaitReady(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	c.t.Helper()
+	return c.await(resource, name, "ready", func(o *unstructured.Unstructured) bool {
+		status, _, _ := condition(o, "Ready")
+		observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		return status == "True" && observed == o.GetGeneration()
+	})
+}
+
+// census follows the Pods of a namespace and counts them.
+type census struct {
+	mu    sync.Mutex
+	alive map[types.UID]*unstructured.Unstructured
+	// most is the most there ever were, and fewest the fewest that were ready at once
+	// since it was last set.
+	most, fewest int
+}
+
+func (c *cluster) takeCensus(selector string) *census {
+	c.t.Helper()
+	s := &census{alive: make(map[types.UID]*unstructured.Unstructured)}
+	list, err := c.client.Resource(pods).Namespace(c.namespace).List(c.t.Context(), metav1.ListOptions{LabelSelector: selector})
+	require.NoError(c.t, err)
+	for i := range list.Items {
+		s.alive[list.Items[i].GetUID()] = &list.Items[i]
+	}
+	// The API server ends a watch that falls behind; this one goes on where it ended.
+	w, err := watchtools.NewRetryWatcherWithContext(c.t.Context(), list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = selector
+			return c.client.Resource(pods).Namespace(c.namespace).Watch(ctx, options)
+		},
+	})
+	require.NoError(c.t, err)
+	c.t.Cleanup(w.Stop)
+	go func() {
+		for event := range w.ResultChan() {
+			s.see(event)
+		}
+	}()
+	return s
+}
+
+func (s *census) see(event watch.Event) {
+	pod, ok := event.Object.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if event.Type == watch.Deleted || pod.GetDeletionTimestamp() != nil {
+		delete(s.alive, pod.GetUID())
+	} else {
+		s.alive[pod.GetUID()] = pod
+	}
+	s.most, s.fewest = max(s.most, len(s.alive)), min(s.fewest, s.ready())
+}
+
+func (s *census) ready() int {
+	n := 0
+	for _, pod := range s.alive {
+		if status, _, _ := condition(pod, "Ready"); status == "True" {
+			n++
+		}
+	}
+	return n
+}
+
+// since begins to look for the fewest that are ready.
+func (s *census) since(fewest int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fewest = fewest
+}
+
+func (s *census) counts() (alive, most, fewest int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.alive), s.most, s.fewest
+}
+
+func statusCount(o *unstructured.Unstructured) int64 {
+	count, _, _ := unstructured.NestedInt64(o.Object, "status", "count")
+	return count
+}
+
+func TestCustomclusterKeepsItsPods(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start()
+	c.createCustomcluster("c", 8, "one")
+	require.Equal(t, int64(8), statusCount(c.awaitReady(customclusters, "c")))
+	census := c.takeCensus("controller=c")
+
+	// A changed message replaces all Pods, and never more than a quarter are away.
+	census.since(8)
+	c.patch(customclusters, "c", `{"spec":{"message":"two"}}`)
+	c.awaitReady(customclusters, "c")
+	require.Eventually(t, func() bool { alive, _, _ := census.counts(); return alive == 8 }, timeout, poll)
+	_, most, fewest := census.counts()
+	require.GreaterOrEqual(t, fewest, 6)
+	require.LessOrEqual(t, most, 8)
+	list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "controller=c"})
+	require.NoError(t, err)
+	for _, pod := range list.Items {
+		containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
+		require.Contains(t, fmt.Sprint(containers), "value:two")
+	}
+
+	for _, count := range []int{11, 2, 0, 3} {
+		_, err := c.client.Resource(customclusters).Namespace(c.namespace).Patch(t.Context(), "c", types.MergePatchType,
+			fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count), metav1.PatchOptions{}, "scale")
+		require.NoError(t, err)
+		object := c.awaitReady(customclusters, "c")
+		require.Equal(t, int64(count), statusCount(object))
+		_, _, message := condition(object, "Ready")
+		require.Equal(t, fmt.Sprintf("pods: %d of %d ready", count, count), message)
+		require.Eventually(t, func() bool { alive, _, _ := census.counts(); return alive == count }, timeout, poll)
+	}
+}
+
+func TestStraysOfASet(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start()
+	template := func(labels map[string]any) map[string]any {
+		return map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"containers": []any{map[string]any{"name": "x", "image": "x"}}}}
+	}
+	labels := map[string]any{"controller": "c", "mine": "yes"}
+	c.create(replicaSets, "ReplicaSet", "other", map[string]any{"spec": map[string]any{
+		"replicas": int64(2), "selector": map[string]any{"matchLabels": map[string]any{"mine": "yes"}}, "template": template(labels),
+	}})
+	c.createCustomcluster("c", 2, "m")
+	c.awaitReady(customclusters, "c")
+	stray := c.create(pods, "Pod", "stray", map[string]any{
+		"metadata": map[string]any{"name": "stray", "labels": map[string]any{"controller": "c"}}, "spec": template(nil)["spec"],
+	})
+	require.Eventually(t, func() bool {
+		is, err := c.get(pods, "stray")
+		return apierrors.IsNotFound(err) || err == nil && is.GetDeletionTimestamp() != nil && is.GetUID() == stray.GetUID()
+	}, timeout, poll)
+	require.Eventually(t, func() bool { return strings.Contains(strings.Join(c.eventReasonsOf("c"), " "), "StrayDeleted") }, timeout, poll)
+	list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "mine=yes"})
+	require.NoError(t, err)
+	require.Len(t, list.Items, 2, "those of the ReplicaSet are left alone")
+	for _, pod := range list.Items {
+		require.Nil(t, pod.GetDeletionTimestamp())
+	}
+}
+
+// Twenty sets of fifty: exactly a thousand Pods, and never more, also when the operator
+// is killed again and again while it makes them.
+func TestNeverTooManyPods(t *testing.T) {
+	const objects, members = 20, 50
+	for name, kills := range map[string]int{"undisturbed": 0, "killed": 20} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			o := c.start()
+			census := c.takeCensus("")
+			for i := range objects {
+				c.createCustomcluster(fmt.Sprintf("c-%d", i), members, "m")
+			}
+			random := rand.New(rand.NewPCG(1, 2))
+			for range kills {
+				// A moment is a number of writes from now, so that it is within the work.
+				killed, at := make(chan struct{}), random.Int64N(40)+1
+				c.proxy.writes.Store(0)
+				hook := func(n int64) {
+					if n == at {
+						_ = o.cmd.Process.Kill()
+						close(killed)
+					}
+				}
+				c.proxy.afterWrite.Store(&hook)
+				select {
+				case <-killed:
+				case <-time.After(timeout):
+					require.FailNow(t, "the operator writes nothing")
+				}
+				c.proxy.afterWrite.Store(nil)
+				o.kill()
+				o = c.launch()
+			}
+			require.True(t, waitUntil(func() bool { alive, _, _ := census.counts(); return alive == objects*members }))
+			for i := range objects {
+				c.awaitReady(customclusters, fmt.Sprintf("c-%d", i))
+			}
+			alive, most, _ := census.counts()
+			require.Equal(t, objects*members, alive)
+			require.Equal(t, objects*members, most)
+		})
+	}
+}
+
+// What a transition costs, counted at the API server.
+func TestRequestsOfChildren(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start()
+	c.proxy.requests.reset()
+	c.createWatcher("w", map[string]any{"a": "b"})
+	c.awaitReady(watchers, "w")
+	require.Equal(t, []string{
+		"PATCH /api/v1/namespaces/" + c.namespace + "/configmaps/w-config",
+		"PUT /apis/watch.fescue.dev/v1alpha1/namespaces/" + c.namespace + "/watchers/w/status",
+	}, c.requestPaths())
+
+	const members = 10
+	c.proxy.requests.reset()
+	began := time.Now()
+	c.createCustomcluster("c", members, "m")
+	c.awaitReady(customclusters, "c")
+	// One report when the Pods are made, and then one a second until they are ready.
+	most := 2 + int(time.Since(began)/time.Second)
+	counts := make(map[string]int)
+	for _, request := range c.requestPaths() {
+		method, path, _ := strings.Cut(request, " ")
+		counts[method+" "+path[strings.LastIndexByte(path, '/')+1:]]++
+	}
+	reports := counts["PUT status"]
+	require.LessOrEqual(t, reports, most, counts)
+	for i := range members {
+		require.Equal(t, 1, counts[fmt.Sprintf("PATCH c-%d", i)], counts)
+	}
+	require.Len(t, c.requestPaths(), members+reports)
+	t.Logf("%d Pods took %d writes in %s", members, members+reports, time.Since(began))
+}
+
+// requestPaths are the requests that were seen, without their queries.
+func (c *cluster) requestPaths() []string {
+	var paths []string
+	for _, request := range c.proxy.requests.all() {
+		path, _, _ := strings.Cut(request, "?")
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+func TestIdleSetsSendNoRequests(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	for i := range *idleWatchers {
+		c.createWatcher(fmt.Sprintf("w-%d", i), map[string]any{"a": "b"})
+	}
+	for i := range 20 {
+		c.createCustomcluster(fmt.Sprintf("c-%d", i), 2, "m")
+	}
+	for i := range *idleWatchers {
+		c.awaitReady(watchers, fmt.Sprintf("w-%d", i))
+	}
+	for i := range 20 {
+		c.awaitReady(customclusters, fmt.Sprintf("c-%d", i))
+	}
+	c.proxy.requests.reset()
+	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, *idleTime, 100*time.Millisecond, "requests at rest")
+	require.Empty(t, c.proxy.requests.all())
+}
+
+func TestConfigMapOfAWatcher(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start()
+	c.create(watchers, "Watcher", "w", map[string]any{"spec": map[string]any{
+		"container": map[string]any{"name": "watch"}, "configData": map[string]any{"a": "1", "b": "2"}, "configBinaryData": map[string]any{"c": "AAEC"},
+	}})
+	object := c.awaitReady(watchers, "w")
+	name, _, _ := unstructured.NestedString(object.Object, "status", "configMapName")
+	require.Equal(t, "w-config", name)
+	has := func(want string) func(*unstructured.Unstructured) bool {
+		return func(o *unstructured.Unstructured) bool {
+			text, err := json.Marshal([]any{o.Object["data"], o.Object["binaryData"]})
+			return err == nil && string(text) == want
+		}
+	}
+	c.await(configMaps, name, "made", has(`[{"a":"1","b":"2"},{"c":"AAEC"}]`))
+	c.patch(watchers, "w", `{"spec":{"configData":{"a":"3","b":null}}}`)
+	c.await(configMaps, name, "changed", has(`[{"a":"3"},{"c":"AAEC"}]`))
+	c.patch(configMaps, name, `{"data":{"a":"by hand"}}`)
+	made := c.await(configMaps, name, "restored", has(`[{"a":"3"},{"c":"AAEC"}]`))
+	require.NoError(t, c.client.Resource(configMaps).Namespace(c.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+	c.await(configMaps, name, "made again", func(o *unstructured.Unstructured) bool { return o.GetUID() != made.GetUID() })
+
+	// What a backup brings back has another UID and no owner references.
+	require.NoError(t, c.client.Resource(watchers).Namespace(c.namespace).Delete(t.Context(), "w", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
+	orphan := c.await(configMaps, name, "orphaned", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 0 })
+	c.await(configMaps, name, "left", has(`[{"a":"3"},{"c":"AAEC"}]`))
+	require.Eventually(t, func() bool { _, err := c.get(watchers, "w"); return apierrors.IsNotFound(err) }, timeout, poll)
+	restored := c.createWatcher("w", map[string]any{"a": "4"})
+	adopted := c.await(configMaps, name, "adopted", func(o *unstructured.Unstructured) bool { return metav1.IsControlledBy(o, restored) })
+	require.Equal(t, orphan.GetUID(), adopted.GetUID())
+	c.await(configMaps, name, "as the restored one says", has(`[{"a":"4"},null]`))
+}
+
+// Each thing that is wrong ends in a status that says so, and is over when it is mended.
+func TestRefusedChildrenAreReported(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dir := t.TempDir()
+	group := "g" + strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), []byte(`
+package late
+
+import "fescue.dev/cue/contract"
+
+#Late: {apiVersion!: "`+group+`/v1", kind!: "Late", metadata!: {...}, spec?: {...}, status?: contract.#Status}
+#LateController: contract.#Controller & {
+	object!: #Late
+	names: plural: "lates"
+	children: x: template: {apiVersion: "`+group+`/v1", kind: "Thing", spec: size: 1}
+}
+`), 0o600))
+	c.start("--kinds", dir)
+	stalled := func(resource schema.GroupVersionResource, name, want string) {
+		t.Helper()
+		object := c.await(resource, name, "stalled", func(o *unstructured.Unstructured) bool {
+			_, _, message := condition(o, "Stalled")
+			return strings.Contains(message, want)
+		})
+		status, reason, _ := condition(object, "Ready")
+		require.Equal(t, []string{"False", "ChildRefused"}, []string{status, reason})
+	}
+
+	// A ConfigMap that is too large.
+	c.createWatcher("large", map[string]any{"a": strings.Repeat("x", 1<<20+1)})
+	stalled(watchers, "large", "may not be more than 1048576 bytes")
+	c.patch(watchers, "large", `{"spec":{"configData":{"a":"small"}}}`)
+	c.awaitReady(watchers, "large")
+
+	// A quota.
+	c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "3"}}})
+	c.await(quotas, "pods", "in force", func(o *unstructured.Unstructured) bool { return o.Object["status"] != nil })
+	c.createCustomcluster("c", 5, "m")
+	stalled(customclusters, "c", "exceeded quota: pods")
+	c.await(customclusters, "c", "as far as it may", func(o *unstructured.Unstructured) bool { return statusCount(o) == 3 })
+	c.patch(quotas, "pods", `{"spec":{"hard":{"pods":"9"}}}`)
+	c.awaitReady(customclusters, "c")
+
+	// A type that comes later.
+	lates := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "lates"}
+	c.create(lates, "Late", "l", nil)
+	stalled(lates, "l", "its type is not served by the cluster")
+	crd := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	_, err := c.client.Resource(crd).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things." + group},
+		"spec": map[string]any{
+			"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "things", "kind": "Thing"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+				"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+			}}},
+		},
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = c.client.Resource(crd).Delete(context.Background(), "things."+group, metav1.DeleteOptions{})
+		_ = c.client.Resource(crd).Delete(context.Background(), "lates."+group, metav1.DeleteOptions{})
+	})
+	c.awaitReady(lates, "l")
+
+	// A name that is nearly as long as names may be.
+	long := strings.Repeat("l", 250)
+	c.create(lates, "Late", long, nil)
+	c.awaitReady(lates, long)
+	things, err := c.client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, things.Items, 2)
+}

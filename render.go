@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/manifest"
+	"github.com/fescue-dev/fescue/engine"
+)
+
+type renderOptions struct {
+	files, observed, kinds []string
+	now, output            string
+
+	standardInput  io.Reader
+	standardOutput io.Writer
+}
+
+func newRenderCommand() *cobra.Command {
+	var o renderOptions
+	c := &cobra.Command{
+		Use:   "render -f FILE [--observed FILE]",
+		Short: "Show what the controller would do for an object, without a cluster",
+		Long: `Render shows what the controller would do now for each object of a file, by the
+controller's own code and without a cluster: what it would write for the children, the
+children as they would be then, the status with its conditions, and when it would look
+again. Each write is taken to succeed, and what the API server or other controllers would
+add is not there.
+
+--observed names the objects that exist: children as 'kubectl get -o yaml' prints them,
+or written by hand with the label fescue.dev/child, which names the child of the kind.`,
+		Example: `  fescue render -f at.yaml
+  fescue render -f at.yaml --now 2030-01-01T00:00:00Z -o json
+  kubectl get pods -o yaml | fescue render -f at.yaml --observed -`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.standardInput, o.standardOutput = c.InOrStdin(), c.OutOrStdout()
+			return o.render()
+		},
+	}
+	kindsFlag(c, &o.kinds)
+	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects, or - for the standard input (repeatable)")
+	c.Flags().StringArrayVar(&o.observed, "observed", nil, "file or folder with the objects that exist besides, or - (repeatable)")
+	c.Flags().StringVar(&o.now, "now", "", "time to render for, in RFC 3339; the present if not given")
+	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "form of the output: yaml or json")
+	if err := c.MarkFlagRequired("filename"); err != nil {
+		panic(err) // only if there is no such flag
+	}
+	return c
+}
+
+// rendered is what is printed for one object.
+type rendered struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	*engine.Rendering
+}
+
+func (o renderOptions) render() error {
+	if o.output != "yaml" && o.output != "json" {
+		return fmt.Errorf("--output: invalid value %q: must be yaml or json", o.output)
+	}
+	now := time.Now()
+	if o.now != "" {
+		var err error
+		if now, err = time.Parse(time.RFC3339, o.now); err != nil {
+			return fmt.Errorf("--now: invalid value %q: must be a time in RFC 3339, like 2006-01-02T15:04:05Z", o.now)
+		}
+	}
+	kinds, err := loadKinds(o.kinds)
+	if err := errors.Join(kinds.bad, err); err != nil {
+		return err
+	}
+	objects, err := o.read(o.files)
+	if err != nil {
+		return err
+	}
+	existing, err := o.read(o.observed)
+	if err != nil {
+		return err
+	}
+	observed := make([]*unstructured.Unstructured, len(existing))
+	for i := range existing {
+		observed[i] = &unstructured.Unstructured{Object: existing[i].Content}
+	}
+	for i, object := range objects {
+		if err := o.renderObject(kinds.all, object, observed, now, i > 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads the objects of files, all of which have to be readable.
+func (o renderOptions) read(files []string) ([]manifest.Object, error) {
+	var objects []manifest.Object
+	var errs []error
+	for _, name := range files {
+		readManifests(name, false, o.standardInput, func(f manifestFile) {
+			if f.err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", f.name, f.err))
+				return
+			}
+			read, problems := manifest.Read(f.name, f.text)
+			for _, problem := range problems {
+				errs = append(errs, problem)
+			}
+			objects = append(objects, read...)
+		})
+	}
+	return objects, errors.Join(errs...)
+}
+
+func (o renderOptions) renderObject(kinds []*kind.Kind, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
+	v := newVetter(kinds, nil, false)
+	gvk, errs := typeOf(object.Content)
+	if len(errs) > 0 {
+		return errors.New(fieldFindings(object, errs)[0].String())
+	}
+	k, known := v.kinds[gvk]
+	if !known {
+		return errors.New(v.unknownKind(object, gvk).String())
+	}
+	u := &unstructured.Unstructured{Object: object.Content}
+	rendering, err := engine.Render(k, u, observed, now)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), err)
+	}
+	text, err := json.MarshalIndent(rendered{u.GetAPIVersion(), u.GetKind(), u.GetName(), rendering}, "", "  ")
+	if err == nil && o.output == "yaml" {
+		text, err = yaml.JSONToYAML(text)
+		if further {
+			text = append([]byte("---\n"), text...)
+		}
+	} else {
+		text = append(text, '\n')
+	}
+	if err != nil {
+		return err
+	}
+	_, err = o.standardOutput.Write(text)
+	return err
+}
