@@ -114,9 +114,17 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 		next = append(next, fmt.Sprintf("%s at %s if entered at %s", transition.To,
 			transition.After.Due(entered).Format(time.RFC3339), entered.Format(time.RFC3339)))
 	}
-	return string(toYAML(t, map[string]any{
-		"spec": defaulted["spec"], "children": decision.Children, "next": next, "status": decision.Status,
-	}))
+	result := map[string]any{"spec": defaulted["spec"], "children": decision.Children, "next": next, "status": decision.Status}
+	if k.Injects() {
+		injection, err := k.Injection(defaulted)
+		if err != nil {
+			var evaluation *EvaluationError
+			require.ErrorAs(t, err, &evaluation)
+			return err.Error() + "\n"
+		}
+		result["inject"] = injection
+	}
+	return string(toYAML(t, result))
 }
 
 func toYAML(t testing.TB, value any) []byte {

@@ -15,9 +15,15 @@ import (
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
 
+// contractRules is what a behaviour is held against.
+type contractRules struct {
+	controller                 cue.Value // of the contract
+	podTemplate, labelSelector cue.Value // of the library: what may be injected, and where
+}
+
 // newKind checks one kind of a package against the contract and collects what is
 // known of it without looking at any object.
-func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contract cue.Value) (*Kind, error) {
+func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg cue.Value, rules contractRules) (*Kind, error) {
 	objectSchema := pkg.LookupPath(cue.MakePath(cue.Def("#" + name)))
 	if err := objectSchema.Validate(); err != nil {
 		return nil, err
@@ -29,7 +35,7 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contr
 	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
 		return nil, errorAt(controller, "#"+name+controllerSuffix, "must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, controllerSuffix)
 	}
-	if err := controller.Unify(contract).Validate(); err != nil {
+	if err := controller.Unify(rules.controller).Validate(); err != nil {
 		return nil, err
 	}
 	k := &Kind{}
@@ -39,6 +45,9 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg, contr
 		if err := collect(k, controller); err != nil {
 			return nil, err
 		}
+	}
+	if err := collectInjection(k, controller, rules, newCompiler().fieldsOf(instance)["#"+name+controllerSuffix]); err != nil {
+		return nil, err
 	}
 	stored, err := newVersion(name, instance, objectSchema)
 	if err != nil {

@@ -41,6 +41,9 @@ type Kind struct {
 	Owns []schema.GroupVersionKind
 	// Sets are the children that are sets, by name.
 	Sets map[string]SetFacts
+	// InjectAnnotation is the annotation by which Pods ask for what objects of the kind
+	// add to them; it is empty if they add nothing.
+	InjectAnnotation string
 }
 
 // Version is what objects of a kind look like in one version of its API.

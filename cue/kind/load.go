@@ -26,6 +26,7 @@ const (
 	// as cue.mod/module.cue says.
 	languageVersion = "v0.17.0"
 	contractPackage = modulePath + "/cue/contract"
+	libraryPackage  = modulePath + "/cue/k8s"
 	// shippedRoot is where positions in errors place the embedded files.
 	shippedRoot = "/embedded/" + modulePath
 	// controllerSuffix makes the name of a kind's behaviour from the name of the kind.
@@ -114,7 +115,7 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 			loaded, err = nil, &LoadError{Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}
 		}
 	}()
-	instances := load.Instances([]string{".", contractPackage}, &load.Config{Dir: dir, Overlay: overlay})
+	instances := load.Instances([]string{".", contractPackage, libraryPackage}, &load.Config{Dir: dir, Overlay: overlay})
 	for _, instance := range instances {
 		if instance.Err != nil {
 			return nil, newLoadError("", instance.Err)
@@ -132,16 +133,22 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 		}
 	}
 	pkg := values[0]
-	contract := values[1].LookupPath(cue.MakePath(cue.Def("#Controller")))
-	if err := contract.Err(); err != nil {
-		return nil, newLoadError("", err)
+	rules := contractRules{
+		controller:    values[1].LookupPath(cue.MakePath(cue.Def("#Controller"))),
+		podTemplate:   values[2].LookupPath(cue.MakePath(cue.Def("#PodTemplateSpec"))),
+		labelSelector: values[2].LookupPath(cue.MakePath(cue.Def("#LabelSelector"))),
+	}
+	for _, value := range []cue.Value{rules.controller, rules.podTemplate, rules.labelSelector} {
+		if err := value.Err(); err != nil {
+			return nil, newLoadError("", err)
+		}
 	}
 
 	definitions := newCompiler().fieldsOf(instances[0])
 	var kinds []*Kind
 	var errs []error
 	for _, name := range kindNames(definitions) {
-		k, err := newKind(name, ctx, instances[0], pkg, contract)
+		k, err := newKind(name, ctx, instances[0], pkg, rules)
 		if err != nil {
 			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix][0]))
 			continue

@@ -1,0 +1,136 @@
+package kind
+
+import (
+	"strings"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Injection is what one object adds to Pods of its namespace.
+type Injection struct {
+	// Selector is for the Pods that need no annotation; nil means none.
+	Selector *metav1.LabelSelector
+	// Add is the part of a Pod to merge in, with integers as int64. It may be empty.
+	Add map[string]any
+}
+
+var (
+	pathInject     = cue.ParsePath("inject")
+	pathAnnotation = cue.ParsePath("inject.annotation")
+	pathSelector   = cue.ParsePath("selector")
+	pathAdd        = cue.ParsePath("add")
+)
+
+// Injects tells whether objects of the kind add parts to Pods.
+func (k *Kind) Injects() bool { return k.InjectAnnotation != "" }
+
+// Injection says what a valid, defaulted object adds to Pods, and nil if the kind adds
+// nothing. A failure is an *EvaluationError.
+// It asks the CUE evaluator: call it when the object changes, and keep the answer.
+func (k *Kind) Injection(object map[string]any) (*Injection, error) {
+	if !k.Injects() {
+		return nil, nil
+	}
+	return k.evaluator.injection(object)
+}
+
+func (e *cueEvaluator) injection(object map[string]any) (*Injection, error) {
+	v := e.controller.Unify(e.ctx.Encode(map[string]any{"object": object}))
+	if err := v.LookupPath(pathObject).Err(); err != nil {
+		return nil, evaluationError("object", err)
+	}
+	inject := v.LookupPath(pathInject)
+	for _, owner := range []cue.Value{v, inject} {
+		if err := brokenCondition(owner); err != nil {
+			return nil, err
+		}
+	}
+	if !inject.Exists() {
+		return nil, nil
+	}
+	add, err := decode(inject.LookupPath(pathAdd), "inject.add")
+	if err != nil {
+		return nil, err
+	}
+	injection := &Injection{Add: add}
+	selector, err := decode(inject.LookupPath(pathSelector), "inject.selector")
+	if err != nil || selector == nil {
+		return injection, err
+	}
+	injection.Selector = &metav1.LabelSelector{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, injection.Selector, true); err != nil {
+		return nil, &EvaluationError{Path: "inject.selector", Err: err}
+	}
+	if _, err := metav1.LabelSelectorAsSelector(injection.Selector); err != nil {
+		return nil, &EvaluationError{Path: "inject.selector", Err: err}
+	}
+	return injection, nil
+}
+
+// collectInjection checks what is known of an injection without looking at any object:
+// the annotation, and that what it adds can be part of a Pod.
+func collectInjection(k *Kind, controller cue.Value, rules contractRules, definitions []*ast.Field) error {
+	inject := controller.LookupPath(pathInject)
+	if !inject.Exists() {
+		return refuseConditionalInject(definitions)
+	}
+	if k.Scope != apiextensionsv1.NamespaceScoped {
+		return errorAt(inject, "inject", "the kind must be Namespaced: what an object adds is for the Pods of its namespace")
+	}
+	annotation, err := constant(controller, pathAnnotation)
+	if err != nil {
+		return err
+	}
+	if problems := validation.IsQualifiedName(strings.ToLower(annotation)); len(problems) > 0 {
+		return errorAt(controller.LookupPath(pathAnnotation), "inject.annotation", "%q must be the name of an annotation: %s", annotation, problems[0])
+	}
+	add := inject.LookupPath(pathAdd)
+	if !add.Exists() {
+		return errorAt(inject, "inject.add", "is missing")
+	}
+	// Without Concrete, what a Pod must have and the part lacks is no error.
+	if err := add.Unify(rules.podTemplate).Validate(); err != nil {
+		return err
+	}
+	if selector := inject.LookupPath(pathSelector); selector.Exists() {
+		if err := selector.Unify(rules.labelSelector).Validate(); err != nil {
+			return err
+		}
+	}
+	k.InjectAnnotation = annotation
+	return nil
+}
+
+// refuseConditionalInject finds an inject that stands in an if: whether the kind injects
+// at all would depend on the object, and nothing would ask it.
+func refuseConditionalInject(definitions []*ast.Field) error {
+	var found error
+	for _, definition := range definitions {
+		ast.Walk(definition.Value, func(node ast.Node) bool {
+			comprehension, ok := node.(*ast.Comprehension)
+			if !ok {
+				return found == nil
+			}
+			body, ok := comprehension.Value.(*ast.StructLit)
+			if !ok {
+				return true
+			}
+			for _, decl := range body.Elts {
+				f, ok := decl.(*ast.Field)
+				if !ok {
+					continue
+				}
+				if name, _, err := ast.LabelName(f.Label); err == nil && name == "inject" {
+					found = errorAtNode(f, "inject cannot stand in an if: write inject: {annotation: …, add: {if … {…}}}")
+				}
+			}
+			return found == nil
+		}, nil)
+	}
+	return found
+}

@@ -1,0 +1,57 @@
+package kind
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a Watcher adds is in the order in which the variables of the sidecar are meant to
+// win: those of the container after those of the ConfigMap.
+func TestWatcherInjection(t *testing.T) {
+	t.Parallel()
+	k := shippedKind(t, "Watcher")
+	require.Equal(t, "watch.fescue.dev/inject", k.InjectAnnotation)
+	for name, tc := range map[string]struct{ spec, selector, add string }{
+		"least": {
+			`{container: {name: w, image: i}}`, ``,
+			`{spec: {initContainers: [{name: w, image: i, restartPolicy: Always, envFrom: [{configMapRef: {name: logs-config}}]}]}}`,
+		},
+		"all": {
+			`{container: {name: w, image: i, envFrom: [{secretRef: {name: s}}]}, volume: {name: v, emptyDir: {}},
+			  imagePullSecrets: {name: p}, selector: {matchLabels: {a: b}}}`, `{matchLabels: {a: b}}`,
+			`{spec: {
+			  initContainers: [{name: w, image: i, restartPolicy: Always, envFrom: [{configMapRef: {name: logs-config}}, {secretRef: {name: s}}]}],
+			  volumes: [{name: v, emptyDir: {}}], imagePullSecrets: [{name: p}]}}`,
+		},
+		"container": {
+			`{container: {name: w, image: i, envFrom: []}, mode: Container, selector: {}}`, `{}`,
+			`{spec: {containers: [{name: w, image: i, envFrom: [{configMapRef: {name: logs-config}}]}]}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object, errs := k.DefaultAndValidate(map[string]any{
+				"apiVersion": "watch.fescue.dev/v1alpha1", "kind": "Watcher",
+				"metadata": map[string]any{"name": "logs"}, "spec": fromYAML(t, []byte(tc.spec)),
+			})
+			require.Empty(t, errs)
+			injection, err := k.Injection(object)
+			require.NoError(t, err)
+			require.Equal(t, fromYAML(t, []byte(tc.add)), injection.Add)
+			require.Equal(t, tc.selector != "", injection.Selector != nil)
+			if injection.Selector != nil {
+				require.YAMLEq(t, tc.selector, string(toYAML(t, injection.Selector)))
+			}
+		})
+	}
+}
+
+func TestKindsThatInjectNothing(t *testing.T) {
+	t.Parallel()
+	k := shippedKind(t, "At")
+	require.False(t, k.Injects())
+	injection, err := k.Injection(at)
+	require.NoError(t, err)
+	require.Nil(t, injection)
+}
