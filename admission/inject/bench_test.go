@@ -1,0 +1,83 @@
+package inject
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// typical is a Pod of a Deployment as the API server sends it to a webhook, and a Watcher
+// with one container, its ConfigMap, a volume and a pull secret.
+func typical(t testing.TB) (*Injector, []byte, []*Injection) {
+	t.Helper()
+	pod, err := os.ReadFile("testdata/typical.json")
+	require.NoError(t, err)
+	watcher, err := os.ReadFile("testdata/typical-watcher.yaml")
+	require.NoError(t, err)
+	return NewInjector("", watcherKind), pod, injections(t, shipped(t), watcher)
+}
+
+func TestTypical(t *testing.T) {
+	t.Parallel()
+	i, pod, candidates := typical(t)
+	require.Greater(t, len(pod), 4<<10)
+	require.Less(t, len(pod), 6<<10)
+	result := checked(t, i, pod, candidates)
+	require.Equal(t, Injected, result.Outcomes[0].Reason)
+	require.Contains(t, string(result.Patch), `"path":"/spec/initContainers/0"`)
+}
+
+func BenchmarkInject(b *testing.B) {
+	i, pod, candidates := typical(b)
+	for name, text := range map[string][]byte{"typical": pod, "again": injectedOnce(b, i, pod, candidates)} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := i.Inject(text, namespace, candidates); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	other := NewInjector("", Kind{watcherKind.GroupKind, "example.com/other"})
+	b.Run("not-asked-for", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := other.Inject(pod, namespace, candidates); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func injectedOnce(t testing.TB, i *Injector, pod []byte, candidates []*Injection) []byte {
+	t.Helper()
+	result, err := i.Inject(pod, namespace, candidates)
+	require.NoError(t, err)
+	return result.Pod()
+}
+
+// BenchmarkRead is what it costs to look at a Pod in other ways: the floor for each.
+func BenchmarkRead(b *testing.B) {
+	_, pod, _ := typical(b)
+	for name, read := range map[string]func() error{
+		"places":    func() error { _, err := parse(pod); return err },
+		"map":       func() error { var v map[string]any; return json.Unmarshal(pod, &v) },
+		"struct":    func() error { var v corev1.Pod; return json.Unmarshal(pod, &v) },
+		"validated": func() error { json.Valid(pod); return nil },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(pod)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := read(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package inject
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+)
+
+// addSeeds adds the Pods of all cases.
+func addSeeds(f *testing.F) {
+	f.Helper()
+	archives, err := filepath.Glob("../../testdata/inject/*.txtar")
+	require.NoError(f, err)
+	for _, file := range archives {
+		archive, err := txtar.ParseFile(file)
+		require.NoError(f, err)
+		for _, file := range archive.Files {
+			switch file.Name {
+			case "pod.json":
+				f.Add(file.Data)
+			case "pod.yaml":
+				text, err := yaml.YAMLToJSON(file.Data)
+				require.NoError(f, err)
+				f.Add(text)
+			}
+		}
+	}
+	_, pod, _ := typical(f)
+	f.Add(pod)
+	for _, text := range []string{"-", "01", "1.", "1e", "-0.1E+5", `"\u12"`, "\"\x01\"", `{"a":1,}`, "[1 2]", "nul", " [ ] "} {
+		f.Add([]byte(text))
+	}
+}
+
+// FuzzParse compares what is JSON with what encoding/json takes for it.
+func FuzzParse(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		v, err := parse(text)
+		require.Equal(t, json.Valid(text), err == nil)
+		if err != nil {
+			return
+		}
+		var want, got any
+		require.NoError(t, json.Unmarshal(text, &want))
+		require.NoError(t, json.Unmarshal(v.raw(), &got))
+		require.Equal(t, want, got)
+	})
+}
+
+// fuzzed add to all parts of a Pod that lists are merged in, and to each other's.
+const fuzzed = `
+apiVersion: watch.fescue.dev/v1alpha1
+kind: Watcher
+metadata: {name: logs, generation: 2}
+spec:
+  container: {name: logs, image: "watcher:1", volumeMounts: [{name: logs, mountPath: /logs}], ports: [{containerPort: 80}]}
+  volume: {name: logs, emptyDir: {}}
+  imagePullSecrets: {name: registry}
+---
+apiVersion: watch.fescue.dev/v1alpha1
+kind: Watcher
+metadata: {name: another}
+spec:
+  container: {name: another, image: a, volumeMounts: [{name: logs, mountPath: /logs}], ports: [{hostPort: 80, containerPort: 80}]}
+  mode: Container
+  selector: {matchLabels: {traced: "yes"}}
+---
+apiVersion: watch.fescue.dev/v1alpha1
+kind: Watcher
+metadata: {name: untraced}
+spec:
+  container: {name: untraced, image: a}
+  selector: {matchExpressions: [{key: traced, operator: DoesNotExist}]}
+`
+
+// tracer adds to a container of the Pod, and a label that others select by.
+func tracer(t testing.TB) *Injection {
+	t.Helper()
+	trace, err := New(Source{
+		Object: Object{watcherKind.GroupKind, "trace"}, Namespace: namespace,
+		Add: map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"traced": "yes"}, "annotations": map[string]any{`a"b/~`: "1"}},
+			"spec": map[string]any{
+				"containers": []any{map[string]any{
+					"name":            "app",
+					"env":             []any{map[string]any{"name": "TRACE", "value": "on"}},
+					"envFrom":         []any{map[string]any{"configMapRef": map[string]any{"name": "trace"}}},
+					"securityContext": map[string]any{"runAsUser": int64(5)},
+				}},
+				"tolerations":           []any{map[string]any{"operator": "Exists"}},
+				"shareProcessNamespace": true,
+			},
+		},
+	})
+	require.NoError(t, err)
+	return trace
+}
+
+// FuzzInject takes anything for a Pod.
+func FuzzInject(f *testing.F) {
+	addSeeds(f)
+	candidates := injections(f, shipped(f), []byte(fuzzed))
+	candidates = append(candidates, tracer(f))
+	i := NewInjector("", watcherKind)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		result, err := i.Inject(text, namespace, candidates)
+		if err != nil || result.Patch == nil {
+			return
+		}
+		checked(t, i, text, candidates)
+	})
+}

@@ -1,0 +1,158 @@
+package inject
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+const namespace = "team"
+
+var watcherKind = Kind{schema.GroupKind{Group: "watch.fescue.dev", Kind: "Watcher"}, "watch.fescue.dev/inject"}
+
+// shipped are the kinds that Fescue ships.
+func shipped(t testing.TB) []*kind.Kind {
+	t.Helper()
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	return kinds
+}
+
+// injections makes the objects of a YAML text ready, each of the namespace that it states
+// or of the tests'.
+func injections(t testing.TB, kinds []*kind.Kind, text []byte) []*Injection {
+	t.Helper()
+	var ready []*Injection
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		u := unstructured.Unstructured{Object: fromYAML(t, document)}
+		if u.GetNamespace() == "" {
+			u.SetNamespace(namespace)
+		}
+		for _, k := range kinds {
+			if k.GroupVersionKind == u.GroupVersionKind() {
+				object, errs := k.DefaultAndValidate(u.Object)
+				require.Empty(t, errs)
+				injection, err := Of(k, object)
+				require.NoError(t, err)
+				ready = append(ready, injection)
+			}
+		}
+	}
+	require.NotEmpty(t, ready)
+	return ready
+}
+
+func fromYAML(t testing.TB, text []byte) map[string]any {
+	t.Helper()
+	b, err := yaml.YAMLToJSON(text)
+	require.NoError(t, err)
+	return fromJSON(t, b)
+}
+
+func fromJSON(t testing.TB, text []byte) map[string]any {
+	t.Helper()
+	object := make(map[string]any)
+	require.NoError(t, json.Unmarshal(text, &object), "%s", text)
+	return object
+}
+
+// checked injects into a Pod and holds what comes of it against what always has to be
+// so: the patch as a library applies it gives the Pod of the result, every leaf of the
+// Pod is in it, each operation adds, and a second call changes nothing.
+func checked(t testing.TB, i *Injector, pod []byte, candidates []*Injection) *Result {
+	t.Helper()
+	before := bytes.Clone(pod)
+	result, err := i.Inject(pod, namespace, candidates)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(pod), "the input is not changed")
+	after := result.Pod()
+	if result.Patch == nil {
+		require.Equal(t, string(pod), string(after))
+		return result
+	}
+	patch, err := jsonpatch.DecodePatch(result.Patch)
+	require.NoError(t, err, "%s", result.Patch)
+	patched, err := patch.Apply(pod)
+	require.NoError(t, err, "%s", result.Patch)
+	require.Equal(t, fromJSON(t, patched), fromJSON(t, after), "%s", result.Patch)
+	for _, operation := range patch {
+		require.Equal(t, "add", operation.Kind())
+	}
+	requireLeaves(t, fromJSON(t, pod), fromJSON(t, after), "")
+
+	again, err := i.Inject(after, namespace, candidates)
+	require.NoError(t, err)
+	require.Nil(t, again.Patch, "a second call adds %s to %s", again.Patch, after)
+	for _, o := range again.Outcomes {
+		if o.Reason == Present && !slices.Contains(result.Outcomes, o) {
+			o.Reason = Injected
+		}
+		require.Contains(t, result.Outcomes, o)
+	}
+	return result
+}
+
+// requireLeaves fails unless everything in before is in after: items of lists in their
+// order, with others between them. Null and our own annotation do not count.
+func requireLeaves(t testing.TB, before, after any, path string) {
+	t.Helper()
+	switch b := before.(type) {
+	case map[string]any:
+		a, ok := after.(map[string]any)
+		require.True(t, ok, path)
+		for name, value := range b {
+			if value == nil || path == ".metadata.annotations" && name == StatusAnnotation {
+				continue
+			}
+			require.Contains(t, a, name, path)
+			requireLeaves(t, value, a[name], path+"."+name)
+		}
+	case []any:
+		a, ok := after.([]any)
+		require.True(t, ok, path)
+		next := 0
+		for _, value := range b {
+			for next < len(a) && !hasLeaves(value, a[next]) {
+				next++
+			}
+			require.Less(t, next, len(a), "%s: %v is gone from %v", path, value, a)
+			next++
+		}
+	default:
+		require.Equal(t, before, after, path)
+	}
+}
+
+// hasLeaves is requireLeaves as a question.
+func hasLeaves(before, after any) bool {
+	switch b := before.(type) {
+	case map[string]any:
+		a, ok := after.(map[string]any)
+		for name, value := range b {
+			ok = ok && (value == nil || hasLeaves(value, a[name]))
+		}
+		return ok
+	case []any:
+		a, ok := after.([]any)
+		next := 0
+		for _, value := range b {
+			for next < len(a) && !hasLeaves(value, a[next]) {
+				next++
+			}
+			ok = ok && next < len(a)
+			next++
+		}
+		return ok
+	}
+	return before == after
+}

@@ -1,0 +1,203 @@
+package inject
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestCases injects the objects of each archive into its Pod. out/outcomes, out/patch and
+// out/pod.* hold what is expected; an archive may bring kinds of its own.
+func TestCases(t *testing.T) {
+	t.Parallel()
+	archives, err := filepath.Glob("../../testdata/inject/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, archives)
+	for _, file := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			require.NoError(t, err)
+			inputs := &txtar.Archive{Comment: archive.Comment}
+			expected := make(map[string]string)
+			for _, f := range archive.Files {
+				if strings.HasPrefix(f.Name, "out/") {
+					expected[f.Name] = string(f.Data)
+					continue
+				}
+				inputs.Files = append(inputs.Files, f)
+			}
+			results := resultsOf(t, inputs)
+			if *update {
+				inputs.Files = append(inputs.Files, results...)
+				require.NoError(t, os.WriteFile(file, txtar.Format(inputs), 0o600))
+				return
+			}
+			actual := make(map[string]string)
+			for _, f := range results {
+				actual[f.Name] = string(f.Data)
+			}
+			require.Equal(t, expected, actual)
+		})
+	}
+}
+
+func resultsOf(t *testing.T, archive *txtar.Archive) []txtar.File {
+	t.Helper()
+	dir := t.TempDir()
+	kinds := shipped(t)
+	var pod []byte
+	var asText bool
+	var candidates []*Injection
+	for _, f := range archive.Files {
+		switch {
+		case filepath.Ext(f.Name) == ".cue":
+			require.NoError(t, os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600))
+			more, err := kind.FromDir(dir)
+			require.NoError(t, err)
+			kinds = append(kinds, more...)
+		case f.Name == "pod.yaml":
+			var err error
+			pod, err = yaml.YAMLToJSON(f.Data)
+			require.NoError(t, err)
+		case f.Name == "pod.json":
+			pod, asText = f.Data, true
+		case f.Name == "objects.yaml":
+			candidates = injections(t, kinds, f.Data)
+		default:
+			require.Fail(t, "unknown file "+f.Name)
+		}
+	}
+	result := checked(t, NewInjector("fescue-system", KindsOf(kinds)...), pod, candidates)
+	return append([]txtar.File{{Name: "out/outcomes", Data: outcomesText(result)}}, patched(t, result, asText)...)
+}
+
+// outcomesText has a line for each outcome.
+func outcomesText(result *Result) []byte {
+	var lines strings.Builder
+	for _, o := range result.Outcomes {
+		fmt.Fprintf(&lines, "%s: %s", o, o.Reason)
+		if o.Done() {
+			fmt.Fprintf(&lines, ", generation %d", o.Generation)
+		} else {
+			fmt.Fprintf(&lines, ": %s", o.Message)
+		}
+		lines.WriteByte('\n')
+	}
+	return []byte(lines.String())
+}
+
+// patched is the patch, and the Pod with it: as YAML, or as the text that it is.
+func patched(t *testing.T, result *Result, asText bool) []txtar.File {
+	t.Helper()
+	if result.Patch == nil {
+		return nil
+	}
+	var operations []json.RawMessage
+	require.NoError(t, json.Unmarshal(result.Patch, &operations))
+	var patch bytes.Buffer
+	for _, operation := range operations {
+		patch.Write(operation)
+		patch.WriteByte('\n')
+	}
+	files := []txtar.File{{Name: "out/patch", Data: patch.Bytes()}}
+	if asText {
+		return append(files, txtar.File{Name: "out/pod.json", Data: result.Pod()})
+	}
+	pod, err := yaml.JSONToYAML(result.Pod())
+	require.NoError(t, err)
+	return append(files, txtar.File{Name: "out/pod.yaml", Data: pod})
+}
+
+// Nothing is injected where it could stop what would mend it, and that is said.
+func TestSkipped(t *testing.T) {
+	t.Parallel()
+	_, pod, candidates := typical(t)
+	i := NewInjector("fescue-system", watcherKind)
+	for name, want := range map[string]Reason{
+		"kube-system": ExcludedNamespace, "kube-node-lease": ExcludedNamespace, "fescue-system": ExcludedNamespace,
+		"other": NotFound, namespace: Injected,
+	} {
+		result, err := i.Inject(pod, name, candidates)
+		require.NoError(t, err)
+		require.Len(t, result.Outcomes, 1)
+		require.Equal(t, want, result.Outcomes[0].Reason, name)
+		require.Equal(t, want == ExcludedNamespace, result.Patch == nil, name)
+		require.Equal(t, want == Injected, len(result.Warnings()) == 0, name)
+	}
+	mirror := bytes.Replace(pod, []byte(`"annotations":{`), []byte(`"annotations":{"kubernetes.io/config.mirror":"x",`), 1)
+	result := checked(t, i, mirror, candidates)
+	require.Equal(t, MirrorPod, result.Outcomes[0].Reason)
+	require.Nil(t, result.Patch)
+	require.Contains(t, result.Warnings()[0], "log-watcher")
+}
+
+func TestNotAPod(t *testing.T) {
+	t.Parallel()
+	i, _, candidates := typical(t)
+	for _, text := range []string{"", "null", "[]", `{}`, `{"spec":null}`, `{"spec":[]}`, `{"spec":{}`, `{"spec":{}}x`} {
+		_, err := i.Inject([]byte(text), namespace, candidates)
+		require.Error(t, err, text)
+	}
+}
+
+// A Pod that lists very many names does not get an annotation of them all.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	i, _, candidates := typical(t)
+	names := strings.Repeat("x,", 10)
+	for n := range 1000 {
+		names += fmt.Sprintf("n%d,", n)
+	}
+	pod := fmt.Sprintf(`{"metadata":{"annotations":{"watch.fescue.dev/inject":%q}},"spec":{}}`, names)
+	result := checked(t, i, []byte(pod), candidates)
+	require.Less(t, len(result.Outcomes), maxNames)
+}
+
+// The annotation tells the engine what a Pod carries.
+func TestInjectedInto(t *testing.T) {
+	t.Parallel()
+	i, pod, candidates := typical(t)
+	result := checked(t, i, bytes.Replace(pod, []byte(`"log-watcher"`), []byte(`"log-watcher,gone"`), 1), candidates)
+	require.Len(t, result.Outcomes, 2)
+	annotations := fromJSON(t, result.Pod())["metadata"].(map[string]any)["annotations"].(map[string]any)
+	read := InjectedInto(map[string]string{StatusAnnotation: annotations[StatusAnnotation].(string)})
+	require.Equal(t, map[Object]int64{{watcherKind.GroupKind, "log-watcher"}: 3}, read)
+	for _, text := range []string{"", "x", "[]", `{"":{}}`, `{"a":1}`} {
+		require.Empty(t, InjectedInto(map[string]string{StatusAnnotation: text}), text)
+	}
+}
+
+// The order of the candidates does not matter.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	watcher := func(name string) string {
+		return "apiVersion: watch.fescue.dev/v1alpha1\nkind: Watcher\nmetadata: {name: " + name + "}\n" +
+			"spec: {container: {name: " + name + ", image: i}, selector: {}}"
+	}
+	candidates := injections(t, shipped(t), []byte(watcher("a")+"\n---\n"+watcher("b")+"\n---\n"+watcher("c")))
+	i := NewInjector("", watcherKind)
+	pod := []byte(`{"spec":{"containers":[{"name":"app"}],"initContainers":[{"name":"mesh","restartPolicy":"Always"},{"name":"setup"}]}}`)
+	want := checked(t, i, pod, candidates)
+	var names []string
+	for _, c := range fromJSON(t, want.Pod())["spec"].(map[string]any)["initContainers"].([]any) {
+		names = append(names, c.(map[string]any)["name"].(string))
+	}
+	require.Equal(t, []string{"mesh", "a", "b", "c", "setup"}, names)
+	slices.Reverse(candidates)
+	require.Equal(t, string(want.Patch), string(checked(t, i, pod, candidates).Patch))
+}

@@ -1,0 +1,127 @@
+package inject
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Object names an object that injects, apart from its namespace, which is the Pod's.
+type Object struct {
+	Kind schema.GroupKind
+	Name string
+}
+
+// String is how an object is called in the annotation of a Pod: Kind.group/name.
+func (o Object) String() string { return o.Kind.String() + "/" + o.Name }
+
+// Source is what an object says of its injection.
+type Source struct {
+	Object
+	Namespace  string
+	Generation int64
+	// Selector is for the Pods that need no annotation; nil means none, and an empty one
+	// all of the namespace.
+	Selector *metav1.LabelSelector
+	// Add is the part of a Pod to merge in: metadata with labels and annotations, and spec.
+	Add map[string]any
+}
+
+// Injection is a Source made ready to be injected many times. It never changes and may
+// be used by many goroutines at once.
+type Injection struct {
+	object     Object
+	id         string
+	namespace  string
+	generation int64
+	selector   labels.Selector // nil for none
+	add        value
+	metadata   bool // whether labels or annotations are added, which others may look at
+
+	needs needs
+}
+
+// New makes a Source ready. An error names the field of the object's injection that
+// cannot be part of a Pod, below add or selector.
+func New(source Source) (*Injection, error) {
+	i := &Injection{object: source.Object, id: source.String(), namespace: source.Namespace, generation: source.Generation}
+	var err error
+	if source.Selector != nil {
+		if i.selector, err = metav1.LabelSelectorAsSelector(source.Selector); err != nil {
+			return nil, fmt.Errorf("selector: %w", err)
+		}
+	}
+	if errs := checkPart(source.Add); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	text, err := json.Marshal(source.Add)
+	if err != nil {
+		return nil, fmt.Errorf("add: %w", err)
+	}
+	if i.add, err = parse(text); err != nil {
+		return nil, fmt.Errorf("add: %w", err)
+	}
+	if errs := checkLists(i.add, pod, field.NewPath("add")); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	i.metadata = i.add.member("metadata").given()
+	i.needs = needsOf(i.add.member("spec"))
+	return i, nil
+}
+
+// checkPart checks the types of all fields that this version of Kubernetes knows: the API
+// server would refuse the whole Pod for one that is wrong.
+func checkPart(add map[string]any) (errs field.ErrorList) {
+	root := field.NewPath("add")
+	for name := range add {
+		if name != "metadata" && name != "spec" {
+			errs = append(errs, field.Forbidden(root.Child(name), "only metadata and spec can be added to"))
+		}
+	}
+	metadata, _ := add["metadata"].(map[string]any)
+	for name := range metadata {
+		if name != "labels" && name != "annotations" {
+			errs = append(errs, field.Forbidden(root.Child("metadata", name), "of the metadata only labels and annotations can be added to"))
+		}
+	}
+	if annotations, _ := metadata["annotations"].(map[string]any); annotations[StatusAnnotation] != nil {
+		errs = append(errs, field.Forbidden(root.Child("metadata", "annotations").Key(StatusAnnotation), "says what was injected"))
+	}
+	if spec, _ := add["spec"].(map[string]any); spec["ephemeralContainers"] != nil {
+		errs = append(errs, field.Forbidden(root.Child("spec", "ephemeralContainers"), "a Pod cannot be created with them"))
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(add, &corev1.Pod{}); err != nil {
+		errs = append(errs, field.Invalid(root, field.OmitValueType{}, err.Error()))
+	}
+	return errs
+}
+
+// checkLists checks that the items of lists can be told apart.
+func checkLists(v value, s *shape, path *field.Path) (errs field.ErrorList) {
+	for name, member := range v.members {
+		if s.isStruct() && member.given() {
+			errs = append(errs, checkLists(member, s.field(name.string()), path.Child(name.string()))...)
+		}
+	}
+	if s.keys == nil {
+		return errs
+	}
+	for i, item := range v.items {
+		for _, key := range s.keys {
+			if !item.member(key).given() && defaultOf(key) == "" {
+				errs = append(errs, field.Required(path.Index(i).Child(key), "tells the items of the list apart"))
+			}
+		}
+		if first, _ := find(v, item, s); first != i {
+			errs = append(errs, field.Duplicate(path.Index(i), keyOf(item, s)))
+		}
+		errs = append(errs, checkLists(item, s.item, path.Index(i))...)
+	}
+	return errs
+}

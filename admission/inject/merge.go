@@ -1,0 +1,300 @@
+package inject
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// merger collects what has to be added to a Pod for it to have what an injection adds.
+type merger struct {
+	path  []byte // where it is, as a JSON pointer
+	patch []byte // operations, each followed by a comma
+	edits []edit
+}
+
+// refusal says why an injection does not fit a Pod. It names no values, which may be
+// secret, and no indices, which may differ when a Pod comes again.
+type refusal struct {
+	reason Reason
+	detail string
+	path   []string // from the inside out
+}
+
+func conflict(detail string) *refusal { return &refusal{reason: Conflict, detail: detail} }
+
+// in adds a step to the path of a refusal.
+func (r *refusal) in(step string) *refusal {
+	r.path = append(r.path, step)
+	return r
+}
+
+func (r *refusal) message() string {
+	var b strings.Builder
+	for _, step := range slices.Backward(r.path) {
+		if b.Len() > 0 && step[0] != '[' {
+			b.WriteByte('.')
+		}
+		b.WriteString(step)
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	return b.String() + r.detail
+}
+
+// merge adds to have what want says and have does not.
+func (m *merger) merge(have, want value, s *shape) *refusal {
+	switch {
+	case s.isStruct():
+		return m.fields(have, want, s)
+	case s.isList():
+		return m.list(have, want, s)
+	case contains(have, want, s):
+		return nil
+	}
+	return conflict("is there already with other content")
+}
+
+func (m *merger) fields(have, want value, s *shape) *refusal {
+	if !have.is('{') {
+		return conflict("is not an object")
+	}
+	for name, w := range want.members {
+		if !w.given() {
+			continue
+		}
+		depth := len(m.path)
+		field := s.field(string(name.content()))
+		m.push(string(name.content()))
+		h, r := have.like(name), (*refusal)(nil)
+		if h.given() {
+			r = m.merge(h, w, field)
+		} else {
+			r = m.absent(have, h, name, w, field)
+		}
+		m.path = m.path[:depth]
+		if r != nil {
+			return r.in(name.string())
+		}
+	}
+	return nil
+}
+
+// absent adds a member that an object does not have, or has as null.
+func (m *merger) absent(object, null, name, want value, s *shape) *refusal {
+	if (s.isList() || s.isStruct()) && want.empty() {
+		return nil
+	}
+	for _, item := range want.items {
+		if s.containers && isPartial(item) {
+			return missing(item, s)
+		}
+	}
+	m.put(object, null, name.raw(), want.raw())
+	return nil
+}
+
+// put gives an object a member at the present path. old is the value that goes: a null, or
+// our own annotation; the zero value if there is none.
+func (m *merger) put(object, old value, name, text []byte) {
+	if old.document != nil {
+		m.add(edit{at: old.start(), cut: old.end() - old.start(), text: text})
+		return
+	}
+	m.add(edit{at: object.end() - 1, text: text, name: name, alone: object.empty()})
+}
+
+func (m *merger) list(have, want value, s *shape) *refusal {
+	if !have.is('[') {
+		return conflict("is not a list")
+	}
+	for _, w := range want.items {
+		i, h := find(have, w, s)
+		switch {
+		case i < 0 && s.containers && isPartial(w):
+			return missing(w, s)
+		case i < 0:
+		case s.containers && isPartial(w):
+			depth := len(m.path)
+			m.push(strconv.Itoa(i))
+			r := m.fields(h, w, s.item)
+			m.path = m.path[:depth]
+			if r != nil {
+				return r.in("[" + keyOf(w, s) + "]")
+			}
+		case !contains(h, w, s.item):
+			return conflict("is there already with other content").in("[" + keyOf(w, s) + "]")
+		}
+	}
+	if s.sidecarsFirst {
+		m.insertSidecars(have, want, s)
+	}
+	for _, w := range want.items {
+		if i, _ := find(have, w, s); i < 0 && !(s.sidecarsFirst && isSidecar(w)) {
+			m.append(have, w)
+		}
+	}
+	return nil
+}
+
+// insertSidecars adds native sidecars before the first ordinary init container, which can
+// then use them, and after those that are at the front already.
+func (m *merger) insertSidecars(have, want value, s *shape) {
+	at, before := 0, value{}
+	for i, h := range have.items {
+		if !isSidecar(h) {
+			at, before = i, h
+			break
+		}
+	}
+	for _, w := range want.items {
+		if i, _ := find(have, w, s); i >= 0 || !isSidecar(w) {
+			continue
+		}
+		if before.document == nil {
+			m.append(have, w)
+			continue
+		}
+		depth := len(m.path)
+		m.push(strconv.Itoa(at))
+		m.add(edit{at: before.start(), text: w.raw(), before: true})
+		m.path = m.path[:depth]
+		at++
+	}
+}
+
+func (m *merger) append(list, item value) {
+	depth := len(m.path)
+	m.push("-")
+	m.add(edit{at: list.end() - 1, text: item.raw(), alone: list.empty()})
+	m.path = m.path[:depth]
+}
+
+// push adds a step to the path: RFC 6901 writes ~ as ~0 and / as ~1.
+func (m *merger) push(step string) {
+	m.path = append(m.path, '/')
+	for i := range len(step) {
+		switch c := step[i]; c {
+		case '~':
+			m.path = append(m.path, "~0"...)
+		case '/':
+			m.path = append(m.path, "~1"...)
+		default:
+			m.path = append(m.path, c)
+		}
+	}
+}
+
+// add records an addition at the present path.
+func (m *merger) add(e edit) {
+	m.edits = append(m.edits, e)
+	m.patch = append(m.patch, `{"op":"add","path":`...)
+	m.patch = appendQuoted(m.patch, m.path)
+	m.patch = append(m.patch, `,"value":`...)
+	m.patch = append(m.patch, e.text...)
+	m.patch = append(m.patch, "},"...)
+}
+
+// missing refuses a partial container that the Pod does not have.
+func missing(want value, s *shape) *refusal {
+	return (&refusal{reason: Incomplete, detail: "the Pod has no such container, and what is to be added has no image"}).in("[" + keyOf(want, s) + "]")
+}
+
+// isPartial tells whether a container is added to one of the Pod's.
+func isPartial(container value) bool { return !container.member("image").given() }
+
+// isSidecar tells whether an init container goes on running.
+func isSidecar(container value) bool { return container.member("restartPolicy").equals("Always") }
+
+// find is the item of a list that want is to be merged with; i is -1 if there is none.
+func find(list, want value, s *shape) (i int, found value) {
+	for i, item := range list.items {
+		if s.set && contains(item, want, whole) || s.keys != nil && sameKeys(item, want, s.keys) {
+			return i, item
+		}
+	}
+	return -1, value{}
+}
+
+func sameKeys(a, b value, keys []string) bool {
+	for _, key := range keys {
+		x, y := a.member(key), b.member(key)
+		switch {
+		case x.given() && y.given():
+			if !same(x, y) {
+				return false
+			}
+		case x.given():
+			if !x.equals(defaultOf(key)) {
+				return false
+			}
+		case y.given():
+			if !y.equals(defaultOf(key)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keyOf is what an item is called in messages.
+func keyOf(item value, s *shape) string {
+	var parts []string
+	for _, key := range s.keys {
+		if part := item.member(key); part.given() {
+			parts = append(parts, string(bytes.Trim(part.raw(), `"`)))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// contains tells whether have says all that want says.
+func contains(have, want value, s *shape) bool {
+	switch {
+	case bytes.Equal(have.raw(), want.raw()):
+		return true
+	case want.is('{'):
+		if !have.is('{') {
+			return false
+		}
+		for name, w := range want.members {
+			h := have.like(name)
+			if !h.given() && !leftOut(w) || h.given() && !contains(h, w, s.field(string(name.content()))) {
+				return false
+			}
+		}
+		return true
+	case want.is('['):
+		return have.is('[') && containsItems(have, want, s)
+	case have.is('{'), have.is('['):
+		return false
+	}
+	return same(have, want)
+}
+
+func containsItems(have, want value, s *shape) bool {
+	if !s.isList() {
+		n := 0
+		for i, w := range want.items {
+			if h := have.item(i); h.document == nil || !contains(h, w, s) {
+				return false
+			}
+			n++
+		}
+		return n == have.length()
+	}
+	for _, w := range want.items {
+		if i, h := find(have, w, s); i < 0 || !contains(h, w, s.item) {
+			return false
+		}
+	}
+	return true
+}
+
+// leftOut tells whether Kubernetes leaves a value out when it writes an object, so that
+// it is gone when a Pod comes again.
+func leftOut(v value) bool {
+	return !v.given() || v.is('[') && v.empty() || v.is('"') && v.end()-v.start() == len(`""`)
+}

@@ -1,0 +1,84 @@
+package inject
+
+// shape says how what is to be added is merged with what is there.
+type shape struct {
+	// fields are those of a struct that is merged field by field; those that are not
+	// listed are taken as a whole.
+	fields map[string]*shape
+	// open says that all fields of a struct are merged, as in a map of labels.
+	open bool
+	// keys are the fields that tell the items of a list apart.
+	keys []string
+	// set says that the items of a list are told apart by all that they say.
+	set bool
+	// item is the shape of the items of a list.
+	item *shape
+	// containers says that the items are containers, of which those without an image
+	// are merged field by field.
+	containers bool
+	// sidecarsFirst says that native sidecars go before ordinary init containers.
+	sidecarsFirst bool
+}
+
+// whole is what is there with the same content, or is not there, or is in the way.
+var whole = &shape{}
+
+func (s *shape) field(name string) *shape {
+	if f, ok := s.fields[name]; ok {
+		return f
+	}
+	return whole
+}
+
+func (s *shape) isStruct() bool { return s.open || s.fields != nil }
+func (s *shape) isList() bool   { return s.set || s.keys != nil }
+
+// The keys are those of server-side apply and strategic merge: the tags patchMergeKey
+// and listMapKey of k8s.io/api/core/v1. Lists that have none there, and of which each
+// item stands for itself, are sets.
+var (
+	openStruct = &shape{open: true}
+	set        = &shape{set: true, item: whole}
+	resources  = &shape{fields: map[string]*shape{
+		"limits": openStruct, "requests": openStruct, "claims": keyed("name"),
+	}}
+	container = &shape{fields: map[string]*shape{
+		"env":             keyed("name"),
+		"envFrom":         set,
+		"ports":           keyed("containerPort", "protocol"),
+		"volumeMounts":    keyed("mountPath"),
+		"volumeDevices":   keyed("devicePath"),
+		"resources":       resources,
+		"securityContext": openStruct,
+	}}
+	containers = &shape{keys: []string{"name"}, item: container, containers: true}
+	podSpec    = &shape{fields: map[string]*shape{
+		"containers":                containers,
+		"initContainers":            {keys: []string{"name"}, item: container, containers: true, sidecarsFirst: true},
+		"volumes":                   keyed("name"),
+		"imagePullSecrets":          keyed("name"),
+		"hostAliases":               keyed("ip"),
+		"topologySpreadConstraints": keyed("topologyKey", "whenUnsatisfiable"),
+		"resourceClaims":            keyed("name"),
+		"schedulingGates":           keyed("name"),
+		"readinessGates":            keyed("conditionType"),
+		"tolerations":               set,
+		"nodeSelector":              openStruct,
+		"securityContext":           openStruct,
+		"resources":                 resources,
+	}}
+	pod = &shape{fields: map[string]*shape{
+		"metadata": {fields: map[string]*shape{"labels": openStruct, "annotations": openStruct}},
+		"spec":     podSpec,
+	}}
+)
+
+func keyed(keys ...string) *shape { return &shape{keys: keys, item: whole} }
+
+// defaultOf is the value of a key that an item need not state.
+func defaultOf(key string) string {
+	if key == "protocol" {
+		return "TCP"
+	}
+	return ""
+}

@@ -1,0 +1,102 @@
+package inject
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// maxNames is how many names one annotation may list; what follows is passed over. More
+// would only fill the annotation of what was injected.
+const maxNames = 64
+
+// maxName is the length of the longest name of an object, by IsDNS1123Subdomain.
+const maxName = 253
+
+// request is an injection that a Pod asks for; without one there is no such object.
+type request struct {
+	object    Object
+	id        string
+	injection *Injection
+}
+
+// wanted lists what a Pod asks for by annotations or is selected for by its labels, each
+// once, sorted by kind and name.
+func (i *Injector) wanted(metadata value, namespace string, candidates []*Injection) []request {
+	var requests []request
+	annotations := metadata.member("annotations")
+	for _, kind := range i.kinds {
+		names := annotations.member(kind.Annotation)
+		if !names.is('"') {
+			continue
+		}
+		n := 0
+		for name := range strings.SplitSeq(names.string(), ",") {
+			if name = strings.TrimSpace(name); name != "" && n < maxNames {
+				requests = append(requests, requestFor(Object{kind.GroupKind, name}, namespace, candidates))
+				n++
+			}
+		}
+	}
+	podLabels := labelsOf{metadata.member("labels")}
+	for _, c := range candidates {
+		if c.namespace == namespace && c.selector != nil && c.selector.Matches(podLabels) {
+			requests = append(requests, request{c.object, c.id, c})
+		}
+	}
+	return sorted(requests)
+}
+
+// sorted sorts requests by kind and name, and takes each once.
+func sorted(requests []request) []request {
+	if len(requests) < 2 {
+		return requests
+	}
+	slices.SortFunc(requests, func(a, b request) int { return strings.Compare(a.id, b.id) })
+	return slices.CompactFunc(requests, func(a, b request) bool { return a.id == b.id })
+}
+
+// withInjected adds the former requests that were granted: what was injected since may
+// have labels by which a selector does not match any more.
+func withInjected(requests, former []request, injected []string) []request {
+	for _, r := range former {
+		if slices.Contains(injected, r.id) {
+			requests = append(requests, r)
+		}
+	}
+	return sorted(requests)
+}
+
+// requestFor finds the object that a Pod names.
+func requestFor(object Object, namespace string, candidates []*Injection) request {
+	for _, c := range candidates {
+		if c.object == object && c.namespace == namespace {
+			return request{object, c.id, c}
+		}
+	}
+	object.Name = strings.ToValidUTF8(object.Name[:min(len(object.Name), maxName)], "?")
+	return request{object, object.String(), nil}
+}
+
+// labelsOf has selectors look at the labels of a Pod where they stand.
+type labelsOf struct{ value }
+
+func (l labelsOf) Has(label string) bool { return l.member(label).is('"') }
+
+func (l labelsOf) Get(label string) string { return l.member(label).string() }
+
+func (l labelsOf) Lookup(label string) (value string, exists bool) {
+	return l.Get(label), l.Has(label)
+}
+
+// withFormer adds the entries of a Pod's annotation for objects that it has parts of and
+// that it does not ask for any more.
+func withFormer(entries, former []entry) []entry {
+	for _, f := range former {
+		if f.reason == "" && !slices.ContainsFunc(entries, func(e entry) bool { return e.id == f.id }) {
+			entries = append(entries, f)
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.id, b.id) })
+	return entries
+}
