@@ -33,7 +33,7 @@ func shipped(t testing.TB) []*kind.Kind {
 func injections(t testing.TB, kinds []*kind.Kind, text []byte) []*Injection {
 	t.Helper()
 	var ready []*Injection
-	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		u := unstructured.Unstructured{Object: fromYAML(t, document)}
 		if u.GetNamespace() == "" {
 			u.SetNamespace(namespace)

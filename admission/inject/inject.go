@@ -82,6 +82,7 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 	if err := s.read(); err != nil {
 		return nil, err
 	}
+	defer func() { s.pod.release() }() // the last one that was read
 	requests := i.wanted(s.pod.member("metadata"), namespace, candidates)
 	if len(requests) == 0 {
 		return &s.result, nil
@@ -138,6 +139,8 @@ func (s *state) read() (err error) {
 		return err
 	}
 	if !s.pod.member("spec").is('{') {
+		s.pod.release()
+		s.pod = value{}
 		return errors.New("is no Pod: it has no spec")
 	}
 	return nil
@@ -162,6 +165,7 @@ func (s *state) refresh() error {
 		return nil
 	}
 	s.result.text, s.edits = apply(s.result.text, s.edits), s.edits[:0]
+	s.pod.release()
 	return s.read()
 }
 

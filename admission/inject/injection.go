@@ -60,7 +60,7 @@ func New(source Source) (*Injection, error) {
 	if errs := checkPart(source.Add); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
-	text, err := json.Marshal(source.Add)
+	text, err := json.Marshal(withoutNothing(source.Add, pod))
 	if err != nil {
 		return nil, fmt.Errorf("add: %w", err)
 	}
@@ -100,6 +100,44 @@ func checkPart(add map[string]any) (errs field.ErrorList) {
 		errs = append(errs, field.Invalid(root, field.OmitValueType{}, err.Error()))
 	}
 	return errs
+}
+
+// withoutNothing leaves out what is null, and lists and structs that add nothing: a
+// condition in a kind may leave them behind.
+func withoutNothing(add map[string]any, s *shape) map[string]any {
+	kept := make(map[string]any, len(add))
+	for name, value := range add {
+		field := s.field(name)
+		switch v := value.(type) {
+		case nil:
+			continue
+		case map[string]any:
+			if field.isStruct() {
+				if v = withoutNothing(v, field); len(v) == 0 {
+					continue
+				}
+				value = v
+			}
+		case []any:
+			if field.isList() && len(v) == 0 {
+				continue
+			}
+			if field.containers {
+				value = eachWithoutNothing(v, field.item)
+			}
+		}
+		kept[name] = value
+	}
+	return kept
+}
+
+func eachWithoutNothing(items []any, s *shape) []any {
+	kept := make([]any, len(items))
+	for i, item := range items {
+		m, _ := item.(map[string]any) // checkPart has seen to it
+		kept[i] = withoutNothing(m, s)
+	}
+	return kept
 }
 
 // checkLists checks that the items of lists can be told apart.

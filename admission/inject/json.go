@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync"
 )
 
 // document is a JSON text with the places of its values, which are found in one pass and
@@ -40,46 +41,60 @@ func parse(text []byte) (value, error) {
 	if len(text) > math.MaxInt32 {
 		return value{}, errors.New("is too large")
 	}
-	// In Pods a token takes 12 bytes on average, and 9 where values are short.
-	p := parser{document{text: text, tokens: make([]token, 0, len(text)/9+8)}}
+	p := parser{documents.Get().(*document)}
+	p.text, p.tokens = text, p.tokens[:0]
 	end := p.value(p.space(0), 0)
 	if end < 0 || p.space(end) != len(text) {
+		p.release()
 		return value{}, errSyntax
 	}
-	return value{&p.document, 0}, nil
+	return value{p.document, 0}, nil
+}
+
+// documents are kept for the next Pod: the places of a usual one take more memory than
+// all else that an injection needs.
+var documents = sync.Pool{New: func() any { return new(document) }}
+
+// release gives a document back: no value of it may be used after that. One that is
+// never released is left to the garbage collector.
+func (d *document) release() {
+	if d != nil {
+		d.text = nil
+		documents.Put(d)
+	}
 }
 
 // parser fills a document. Its methods take the place where something begins and return
 // the one after it, or -1 if it is not what it should be.
-type parser struct{ document }
+type parser struct{ *document }
 
 // space passes over what means nothing.
-func (p *parser) space(at int) int {
+func (p parser) space(at int) int {
 	for at < len(p.text) && (p.text[at] == ' ' || p.text[at] == '\n' || p.text[at] == '\t' || p.text[at] == '\r') {
 		at++
 	}
 	return at
 }
 
-func (p *parser) value(at, depth int) int {
+func (p parser) value(at, depth int) int {
 	if at >= len(p.text) || depth > maxDepth {
 		return -1
 	}
 	i := len(p.tokens)
 	p.tokens = append(p.tokens, token{start: int32(at)})
-	end := -1
-	switch c := p.text[at]; {
-	case c == '"':
+	var end int
+	switch p.text[at] {
+	case '"':
 		end = p.string(at)
-	case c == '{':
+	case '{':
 		end = p.parts(at+1, depth+1, '}')
-	case c == '[':
+	case '[':
 		end = p.parts(at+1, depth+1, ']')
-	case c == 't':
+	case 't':
 		end = p.word(at, "true")
-	case c == 'f':
+	case 'f':
 		end = p.word(at, "false")
-	case c == 'n':
+	case 'n':
 		end = p.word(at, "null")
 	default:
 		end = p.number(at)
@@ -89,7 +104,7 @@ func (p *parser) value(at, depth int) int {
 }
 
 // parts reads the parts of an object or a list, up to the bracket that ends it.
-func (p *parser) parts(at, depth int, last byte) int {
+func (p parser) parts(at, depth int, last byte) int {
 	at = p.space(at)
 	if at < len(p.text) && p.text[at] == last {
 		return at + 1
@@ -118,7 +133,7 @@ func (p *parser) parts(at, depth int, last byte) int {
 }
 
 // name reads the name of a member and the colon after it.
-func (p *parser) name(at int) int {
+func (p parser) name(at int) int {
 	if at >= len(p.text) || p.text[at] != '"' {
 		return -1
 	}
@@ -135,7 +150,7 @@ func (p *parser) name(at int) int {
 	return p.space(end + 1)
 }
 
-func (p *parser) word(at int, word string) int {
+func (p parser) word(at int, word string) int {
 	if !bytes.HasPrefix(p.text[at:], []byte(word)) {
 		return -1
 	}
@@ -143,9 +158,10 @@ func (p *parser) word(at int, word string) int {
 }
 
 // string reads a string, which is the last token.
-func (p *parser) string(at int) int {
-	for at++; at < len(p.text); at++ {
-		switch c := p.text[at]; {
+func (p parser) string(at int) int {
+	text := p.text
+	for at++; at < len(text); at++ {
+		switch c := text[at]; {
 		case c == '"':
 			return at + 1
 		case c == '\\':
@@ -161,7 +177,7 @@ func (p *parser) string(at int) int {
 }
 
 // escape reads what follows a backslash and returns the place of its last byte.
-func (p *parser) escape(at int) int {
+func (p parser) escape(at int) int {
 	if at >= len(p.text) {
 		return -1
 	}
@@ -173,7 +189,7 @@ func (p *parser) escape(at int) int {
 			return -1
 		}
 		for _, c := range p.text[at+1 : at+5] {
-			if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
+			if !isHex(c) {
 				return -1
 			}
 		}
@@ -182,7 +198,11 @@ func (p *parser) escape(at int) int {
 	return -1
 }
 
-func (p *parser) number(at int) int {
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func (p parser) number(at int) int {
 	if p.is(at, '-') {
 		at++
 	}
@@ -206,10 +226,10 @@ func (p *parser) number(at int) int {
 	return at
 }
 
-func (p *parser) is(at int, c byte) bool { return at < len(p.text) && p.text[at] == c }
+func (p parser) is(at int, c byte) bool { return at < len(p.text) && p.text[at] == c }
 
 // digits reads one digit or more.
-func (p *parser) digits(at int) int {
+func (p parser) digits(at int) int {
 	start := at
 	for at < len(p.text) && '0' <= p.text[at] && p.text[at] <= '9' {
 		at++

@@ -84,9 +84,6 @@ func (m *merger) fields(have, want value, s *shape) *refusal {
 
 // absent adds a member that an object does not have, or has as null.
 func (m *merger) absent(object, null, name, want value, s *shape) *refusal {
-	if (s.isList() || s.isStruct()) && want.empty() {
-		return nil
-	}
 	for _, item := range want.items {
 		if s.containers && isPartial(item) {
 			return missing(item, s)
@@ -132,7 +129,10 @@ func (m *merger) list(have, want value, s *shape) *refusal {
 		m.insertSidecars(have, want, s)
 	}
 	for _, w := range want.items {
-		if i, _ := find(have, w, s); i < 0 && !(s.sidecarsFirst && isSidecar(w)) {
+		if s.sidecarsFirst && isSidecar(w) {
+			continue
+		}
+		if i, _ := find(have, w, s); i < 0 {
 			m.append(have, w)
 		}
 	}

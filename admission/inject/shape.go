@@ -62,6 +62,7 @@ var (
 		"resourceClaims":            keyed("name"),
 		"schedulingGates":           keyed("name"),
 		"readinessGates":            keyed("conditionType"),
+		"evictionResponders":        keyed("name"),
 		"tolerations":               set,
 		"nodeSelector":              openStruct,
 		"securityContext":           openStruct,

@@ -17,19 +17,19 @@ const StatusAnnotation = "fescue.dev/injected"
 type Reason string
 
 const (
-	// Injected: the patch adds it.
+	// Injected means: the patch adds it.
 	Injected Reason = "Injected"
-	// Present: the Pod has it already.
+	// Present means: the Pod has it already.
 	Present Reason = "Present"
-	// NotFound: the Pod names an object that its namespace does not have.
+	// NotFound means: the Pod names an object that its namespace does not have.
 	NotFound Reason = "NotFound"
-	// Conflict: the Pod says something else already.
+	// Conflict means: the Pod says something else already.
 	Conflict Reason = "Conflict"
-	// Incomplete: the Pod lacks something that the injection builds on.
+	// Incomplete means: the Pod lacks something that the injection builds on.
 	Incomplete Reason = "Incomplete"
-	// MirrorPod: the Pod stands for a static one, which a kubelet runs from its own files.
+	// MirrorPod means: the Pod stands for a static one, which a kubelet runs from its own files.
 	MirrorPod Reason = "MirrorPod"
-	// ExcludedNamespace: nothing is injected into Pods that the cluster needs to run.
+	// ExcludedNamespace means: nothing is injected into Pods that the cluster needs to run.
 	ExcludedNamespace Reason = "ExcludedNamespace"
 )
 

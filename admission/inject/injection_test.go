@@ -1,0 +1,44 @@
+package inject
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What could not be part of any Pod is said of the object, before there is a Pod.
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for add, want := range map[string]string{
+		`{status: {phase: Running}}`:                                            `add.status: Forbidden: only metadata and spec can be added to`,
+		`{metadata: {name: a}}`:                                                 `add.metadata.name: Forbidden: of the metadata only labels and annotations can be added to`,
+		`{metadata: {annotations: {fescue.dev/injected: a}}}`:                   `add.metadata.annotations[fescue.dev/injected]: Forbidden: says what was injected`,
+		`{metadata: {labels: {a: 1}}}`:                                          `add: Invalid value: cannot`,
+		`{spec: {ephemeralContainers: []}}`:                                     `add.spec.ephemeralContainers: Forbidden: a Pod cannot be created with them`,
+		`{spec: {shareProcessNamespace: "yes"}}`:                                `add: Invalid value: unrecognized type: bool`,
+		`{spec: {containers: {}}}`:                                              `add: Invalid value: `,
+		`{spec: {containers: [{image: a}]}}`:                                    `add.spec.containers[0].name: Required value: tells the items of the list apart`,
+		`{spec: {containers: [{name: a, image: a}, {name: a}]}}`:                `add.spec.containers[1]: Duplicate value: "a"`,
+		`{spec: {containers: [{name: a, env: [{name: b}, {name: b}]}]}}`:        `add.spec.containers[0].env[1]: Duplicate value: "b"`,
+		`{spec: {containers: [{name: a, volumeMounts: [{name: b}]}]}}`:          `add.spec.containers[0].volumeMounts[0].mountPath: Required value: tells the items of the list apart`,
+		`{spec: {volumes: [{emptyDir: {}}], imagePullSecrets: [{name: null}]}}`: `add.spec.imagePullSecrets[0].name: Required value`,
+	} {
+		_, err := New(Source{Add: fromYAML(t, []byte(add))})
+		require.ErrorContains(t, err, want, add)
+	}
+	_, err := New(Source{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}})
+	require.EqualError(t, err, `selector: "Like" is not a valid label selector operator`)
+}
+
+// Nothing to add is no error, and what is null or empty adds nothing.
+func TestNothingToAdd(t *testing.T) {
+	t.Parallel()
+	for _, add := range []string{`{}`, `{metadata: {labels: {}}, spec: {containers: [], volumes: null, securityContext: {}}}`, `{spec: {containers: [{name: app, env: [], image: null, securityContext: {}}]}}`} {
+		injection, err := New(Source{Object: Object{watcherKind.GroupKind, "a"}, Namespace: namespace, Selector: &metav1.LabelSelector{}, Add: fromYAML(t, []byte(add))})
+		require.NoError(t, err)
+		result := checked(t, NewInjector("", watcherKind), []byte(`{"spec":{"containers":[{"name":"app"}]}}`), []*Injection{injection})
+		require.Equal(t, Present, result.Outcomes[0].Reason)
+		require.JSONEq(t, `{"spec":{"containers":[{"name":"app"}]},"metadata":{"annotations":{"fescue.dev/injected":"{\"Watcher.watch.fescue.dev/a\":{\"generation\":0}}"}}}`, string(result.Pod()))
+	}
+}
