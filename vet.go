@@ -112,6 +112,7 @@ const (
 	unknownKindType = "UnknownKind"
 	invalidKindType = "InvalidKind"
 	adviceType      = "Advice"
+	injectionType   = "Injection"
 )
 
 // report is what vet finds.
@@ -231,17 +232,21 @@ func (v *vetter) advise(kinds []*kind.Kind) {
 	}
 }
 
-// vetFile checks one file. Its errors are in the order of their places.
-func (v *vetter) vetFile(f manifestFile) {
+// readObjects reads the objects of a file, and finds what cannot be read.
+func readObjects(f manifestFile) (objects []manifest.Object, findings []finding) {
 	if f.err != nil {
-		v.report.Errors = append(v.report.Errors, finding{File: f.name, Type: unreadableType, Message: f.err.Error()})
-		return
+		return nil, []finding{{File: f.name, Type: unreadableType, Message: f.err.Error()}}
 	}
-	var findings []finding
 	objects, errs := manifest.Read(f.name, f.text)
 	for _, err := range errs {
 		findings = append(findings, finding{Type: string(err.Type), Message: err.Message}.at(err.Position))
 	}
+	return objects, findings
+}
+
+// vetFile checks one file. Its errors are in the order of their places.
+func (v *vetter) vetFile(f manifestFile) {
+	objects, findings := readObjects(f)
 	for _, object := range objects {
 		findings = append(findings, v.vetObject(object)...)
 	}

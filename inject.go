@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/admission/inject"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/manifest"
+)
+
+const injectHelp = `Inject adds to the Pods in manifests, and to the Pod templates of Deployments, Jobs and
+the like, what objects of injecting kinds say, without a cluster and with the same code as
+the webhook. It prints all objects of the manifests, those of lists one by one, changed or
+not; comments and the order of fields are lost.
+
+--watchers takes objects of any kind that injects; they are checked as fescue vet does.
+A Pod gets what an object adds if its annotation names it (for Watchers
+watch.fescue.dev/inject), or if the object's selector matches its labels, and if both are
+in one namespace: that of the manifest, or of --namespace.
+
+With -o json-patch it prints an RFC 6902 patch for each object that has Pods, one in a
+line, and with -o diff what changes. Why something is not injected goes to the standard
+error, as FILE:LINE:COLUMN: KIND/NAME: WHY. The exit code is 1 if a manifest cannot be read,
+an object of --watchers is not valid, or a Pod does not get what it asks for.`
+
+// injectOptions are the flags of fescue inject.
+type injectOptions struct {
+	files, sources, kinds []string
+	output, namespace     string
+	recursive             bool
+	standardInput         io.Reader
+	standardOutput        io.Writer
+	standardError         io.Writer
+}
+
+func newInjectCommand() *cobra.Command {
+	var o injectOptions
+	c := &cobra.Command{
+		Use:   "inject -f FILE|DIR|- --watchers FILE|DIR|-",
+		Short: "Inject sidecars into the Pods of manifests, without a cluster",
+		Long:  injectHelp,
+		Example: `  fescue inject -f deployment.yaml --watchers watcher.yaml | kubectl apply -f -
+  kubectl get watchers -o yaml | fescue inject -f ./manifests --watchers - -o diff`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.standardInput, o.standardOutput, o.standardError = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+			return o.inject()
+		},
+	}
+	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "manifests with Pods: a file, a folder or - (repeatable)")
+	c.Flags().StringArrayVar(&o.sources, "watchers", nil, "manifests with objects to inject: a file, a folder or - (repeatable)")
+	c.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that state none")
+	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "form of the output: yaml, json-patch or diff")
+	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "take the manifests in folders of folders as well")
+	kindsFlag(c, &o.kinds)
+	return c
+}
+
+// injectWriters are the forms of the output.
+var injectWriters = map[string]func(io.Writer, injectedObject) error{
+	"yaml": writeInjectedYAML, "json-patch": writeInjectedPatch, "diff": writeInjectedDiff,
+}
+
+func (o injectOptions) inject() error {
+	write := injectWriters[o.output]
+	switch {
+	case write == nil:
+		return fmt.Errorf("--output: invalid value %q: must be yaml, json-patch or diff", o.output)
+	case len(o.files) == 0 || len(o.sources) == 0:
+		return errors.New("name manifests with Pods by -f, and objects to inject by --watchers; see 'fescue inject --help'")
+	case slices.Contains(o.files, "-") && slices.Contains(o.sources, "-"):
+		return errors.New("the standard input can be read once: for -f or for --watchers")
+	}
+	kinds, err := loadKinds(o.kinds)
+	if err != nil {
+		return errors.Join(kinds.bad, err)
+	}
+	v := newVetter(kinds.all, kinds.bad, false)
+	candidates := o.readInjections(v)
+	injector := inject.NewInjector("", inject.KindsOf(kinds.all)...)
+	var writeErr error
+	for _, arg := range o.files {
+		readManifests(arg, o.recursive, o.standardInput, func(f manifestFile) {
+			for _, object := range v.read(f) {
+				injected := o.injectObject(v, object, injector, candidates)
+				writeErr = errors.Join(writeErr, write(o.standardOutput, injected))
+			}
+		})
+	}
+	if err := errors.Join(writeErr, v.report.print(o.standardError, "text")); err != nil {
+		return err
+	}
+	if len(v.report.Errors) > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+// readInjections reads the objects to inject. Those of kinds that inject nothing are
+// only checked.
+func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection) {
+	for _, arg := range o.sources {
+		readManifests(arg, o.recursive, o.standardInput, func(f manifestFile) {
+			for _, object := range v.read(f) {
+				if findings := v.vetObject(object); len(findings) > 0 {
+					v.report.Errors = append(v.report.Errors, findings...)
+					continue
+				}
+				u := unstructured.Unstructured{Object: object.Content}
+				k := v.kinds[u.GroupVersionKind()]
+				if k == nil || !k.Injects() {
+					continue
+				}
+				injection, err := injectionOf(k, u, o.namespace)
+				if err != nil {
+					v.report.Errors = append(v.report.Errors, saying(object, err.Error()))
+					continue
+				}
+				candidates = append(candidates, injection)
+			}
+		})
+	}
+	return candidates
+}
+
+// read reads the objects of a file, and reports what cannot be read.
+func (v *vetter) read(f manifestFile) []manifest.Object {
+	objects, findings := readObjects(f)
+	v.report.Errors = append(v.report.Errors, findings...)
+	return objects
+}
+
+func injectionOf(k *kind.Kind, u unstructured.Unstructured, namespace string) (*inject.Injection, error) {
+	defaulted, err := k.Default(u.Object)
+	if err != nil {
+		return nil, err
+	}
+	copied := unstructured.Unstructured{Object: runtime.DeepCopyJSON(defaulted)}
+	copied.SetNamespace(cmp.Or(copied.GetNamespace(), namespace))
+	return inject.Of(k, copied.Object)
+}
+
+// saying is a finding about an object as a whole.
+func saying(object manifest.Object, message string) finding {
+	f := about(object)
+	f.Type, f.Message = injectionType, message
+	return f.at(object.Position)
+}
+
+// injectedObject is an object before and after.
+type injectedObject struct {
+	file          string
+	before, after map[string]any
+	// template is where its Pod is, if it has one, and patch what was added to that.
+	template []string
+	hasPod   bool
+	patch    []byte
+}
+
+// injectObject injects into the Pod of an object, and reports what is not injected.
+func (o injectOptions) injectObject(v *vetter, object manifest.Object, injector *inject.Injector, candidates []*inject.Injection) injectedObject {
+	result := injectedObject{file: object.Position.File, before: object.Content, after: object.Content}
+	u := unstructured.Unstructured{Object: object.Content}
+	if result.template, result.hasPod = inject.TemplateOf(u.GroupVersionKind()); !result.hasPod {
+		return result
+	}
+	fail := func(err error) injectedObject {
+		v.report.Errors = append(v.report.Errors, saying(object, err.Error()))
+		return result
+	}
+	pod, found, err := unstructured.NestedMap(object.Content, result.template...)
+	if err != nil || !found {
+		return fail(fmt.Errorf("has no Pod template at %s", strings.Join(result.template, ".")))
+	}
+	text, err := json.Marshal(pod)
+	if err != nil {
+		return fail(err)
+	}
+	injected, err := injector.Inject(text, cmp.Or(u.GetNamespace(), o.namespace), candidates)
+	if err != nil {
+		return fail(err)
+	}
+	for _, warning := range injected.Warnings() {
+		v.report.Errors = append(v.report.Errors, saying(object, warning))
+	}
+	if len(injected.Outcomes) == 0 {
+		v.report.Advice = append(v.report.Advice, saying(object, "nothing is injected: no annotation of the Pod asks for it, and no selector matches its labels"))
+	}
+	if injected.Patch == nil {
+		return result
+	}
+	if err := json.Unmarshal(injected.Pod(), &pod); err != nil {
+		return fail(err)
+	}
+	result.patch, result.after = injected.Patch, pod
+	if len(result.template) > 0 {
+		result.after = runtime.DeepCopyJSON(object.Content)
+		if err := unstructured.SetNestedMap(result.after, pod, result.template...); err != nil {
+			return fail(err)
+		}
+	}
+	return result
+}
+
+func writeInjectedYAML(w io.Writer, o injectedObject) error {
+	text, err := yaml.Marshal(o.after)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "---\n%s", text)
+	}
+	return err
+}
+
+func writeInjectedPatch(w io.Writer, o injectedObject) error {
+	if !o.hasPod {
+		return nil
+	}
+	operations := make([]map[string]any, 0)
+	if o.patch != nil {
+		if err := json.Unmarshal(o.patch, &operations); err != nil {
+			return err
+		}
+	}
+	for _, operation := range operations {
+		path := append([]string{""}, o.template...)
+		operation["path"] = strings.Join(path, "/") + operation["path"].(string)
+	}
+	text, err := json.Marshal(operations)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%s\n", text)
+	}
+	return err
+}
+
+func writeInjectedDiff(w io.Writer, o injectedObject) error {
+	before, err := yaml.Marshal(o.before)
+	if err != nil {
+		return err
+	}
+	after, err := yaml.Marshal(o.after)
+	if err != nil || bytes.Equal(before, after) {
+		return err
+	}
+	u := unstructured.Unstructured{Object: o.before}
+	name := fmt.Sprintf("%s %s/%s", o.file, u.GetKind(), cmp.Or(u.GetName(), u.GetGenerateName()))
+	return difflib.WriteUnifiedDiff(w, difflib.UnifiedDiff{
+		A: slices.Collect(strings.Lines(string(before))), B: slices.Collect(strings.Lines(string(after))),
+		FromFile: name, ToFile: name + " injected", Context: 3,
+	})
+}
