@@ -32,7 +32,7 @@ FUZZTIME ?= 30s
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for $FUZZTIME, and compare many more objects than the tests do
-	@for package in ./cue/kind ./cue/manifest; do \
+	@for package in ./cue/kind ./cue/manifest ./admission/inject; do \
 		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
 			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done; \
@@ -41,7 +41,7 @@ fuzz: ## run each fuzz target for $FUZZTIME, and compare many more objects than 
 
 .PHONY: bench
 bench: ## run the benchmarks of docs/performance.md
-	go test -run '^$$' -bench . -benchmem ./cue/... ./engine/...
+	go test -run '^$$' -bench . -benchmem ./cue/... ./engine/... ./admission/...
 
 .PHONY: lint
 lint: ## check style, and who may import whom

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"errors"
 	"strings"
 
 	"cuelang.org/go/cue"
@@ -35,6 +36,9 @@ func (k *Kind) Injects() bool { return k.InjectAnnotation != "" }
 func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 	if !k.Injects() {
 		return nil, nil
+	}
+	if err := checkLimits(object, evaluatorLimits); err != nil {
+		return nil, &EvaluationError{Path: "object." + err.Field, Err: errors.New(err.Detail)}
 	}
 	return k.evaluator.injection(object)
 }
