@@ -42,7 +42,7 @@ metadata: {name: classic, generation: 2}
 spec:
   selector: {}
   mode: Container
-  container: {name: classic-watcher, image: "watcher:1", env: [{name: A, value: "1"}], ports: [{containerPort: 8080}]}
+  container: {name: classic-watcher, image: "watcher:1", env: [{name: A, value: ""}], ports: [{containerPort: 8080}], args: [], stdin: false, resources: {limits: {cpu: 1000m, memory: "0.5Gi"}}}
 `
 
 // corpusCounts is what TestInjectCorpus met.
@@ -90,7 +90,16 @@ func TestInjectCorpus(t *testing.T) {
 				for _, o := range result.Outcomes {
 					counts.outcomes[o.Reason]++
 				}
-				server.judge(t, &counts, pod, fromJSON(t, result.Pod()))
+				stored := server.judge(t, &counts, pod, fromJSON(t, result.Pod()))
+				if stored == nil {
+					return
+				}
+				// As the API server sends it to a webhook that it calls again.
+				text, err := json.Marshal(stored)
+				require.NoError(t, err)
+				again, err := injector.Inject(text, namespace, candidates)
+				require.NoError(t, err)
+				require.Nil(t, again.Patch, "%s", again.Patch)
 			})
 		}
 		if counts.pods > before {
@@ -150,11 +159,11 @@ func (j *judge) ensure(t *testing.T, apiVersion, kind, resource, namespace, name
 }
 
 // judge fails unless the API server accepts a Pod after the injection exactly if it did
-// before.
-func (j *judge) judge(t *testing.T, counts *corpusCounts, before, after map[string]any) {
+// before. It returns what the API server would store.
+func (j *judge) judge(t *testing.T, counts *corpusCounts, before, after map[string]any) (stored map[string]any) {
 	t.Helper()
 	if j == nil {
-		return
+		return nil
 	}
 	accounts := []string{"default"}
 	for _, field := range []string{"serviceAccountName", "serviceAccount"} {
@@ -165,26 +174,31 @@ func (j *judge) judge(t *testing.T, counts *corpusCounts, before, after map[stri
 	for _, account := range accounts {
 		j.ensure(t, "v1", "ServiceAccount", "serviceaccounts", j.namespace, account)
 	}
-	errBefore, errAfter := j.dryRun(t.Context(), before), j.dryRun(t.Context(), after)
+	_, errBefore := j.dryRun(t.Context(), before)
+	stored, errAfter := j.dryRun(t.Context(), after)
 	require.Equal(t, errBefore == nil, errAfter == nil, "before: %v\nafter: %v", errBefore, errAfter)
-	if errBefore == nil {
-		counts.accepted++
-	} else {
+	if errBefore != nil {
 		counts.refused++
 		t.Logf("refused: %v", errBefore)
+		return nil
 	}
+	counts.accepted++
+	return stored
 }
 
-func (j *judge) dryRun(ctx context.Context, pod map[string]any) error {
+func (j *judge) dryRun(ctx context.Context, pod map[string]any) (stored map[string]any, err error) {
 	metadata, _ := pod["metadata"].(map[string]any)
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "spec": pod["spec"],
 		"metadata": map[string]any{"name": "pod", "labels": metadata["labels"], "annotations": metadata["annotations"]},
 	}}
-	_, err := j.client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(j.namespace).
+	created, err := j.client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(j.namespace).
 		Create(ctx, u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+	if err == nil {
+		return created.Object, nil
+	}
+	if _, answered := errors.AsType[*apierrors.StatusError](err); !answered {
 		panic(fmt.Sprintf("the API server does not answer: %v", err))
 	}
-	return err
+	return nil, err
 }
