@@ -208,6 +208,7 @@ func (s *state) try(r request) Outcome {
 		o.Generation = r.injection.generation
 		return o
 	}
+	// Nothing of it: half a sidecar would be worse than none.
 	s.path, s.patch, s.edits = s.path[:0], s.patch[:operations], s.edits[:edits]
 	if i := slices.IndexFunc(s.former, func(e entry) bool { return e.id == r.id && e.reason == "" }); i >= 0 && refused.reason == Conflict {
 		// What is in the way is what an earlier call has injected: from an older
@@ -219,7 +220,8 @@ func (s *state) try(r request) Outcome {
 	return o
 }
 
-// writeStatus sets the annotation, unless it says the same already.
+// writeStatus sets the annotation, unless it says the same already: a patch without need
+// has the API server call other webhooks again.
 func (s *state) writeStatus() error {
 	metadata := s.pod.member("metadata")
 	if len(s.edits) > 0 && !metadata.member("annotations").is('{') {

@@ -57,6 +57,8 @@ func (m *merger) merge(have, want value, s *shape) *refusal {
 	return conflict("is there already with other content")
 }
 
+// fields merges structs. It stops at the first thing that is in the way: nothing is
+// injected then, and the same thing has to be said when the Pod comes again.
 func (m *merger) fields(have, want value, s *shape) *refusal {
 	if !have.is('{') {
 		return conflict("is not an object")
@@ -103,6 +105,7 @@ func (m *merger) put(object, old value, name, text []byte) {
 	m.add(edit{at: object.end() - 1, text: text, name: name, alone: object.empty()})
 }
 
+// list merges the items of lists.
 func (m *merger) list(have, want value, s *shape) *refusal {
 	if !have.is('[') {
 		return conflict("is not a list")
@@ -125,6 +128,8 @@ func (m *merger) list(have, want value, s *shape) *refusal {
 			return conflict("is there already with other content").in("[" + keyOf(w, s) + "]")
 		}
 	}
+	// What is inserted moves what stands behind it, so it comes after all that has an
+	// index, and before what goes to the end.
 	if s.sidecarsFirst {
 		m.insertSidecars(have, want, s)
 	}
@@ -165,6 +170,7 @@ func (m *merger) insertSidecars(have, want value, s *shape) {
 	}
 }
 
+// append adds an item at the end of a list.
 func (m *merger) append(list, item value) {
 	depth := len(m.path)
 	m.push("-")
@@ -218,6 +224,8 @@ func find(list, want value, s *shape) (i int, found value) {
 	return -1, value{}
 }
 
+// sameKeys tells whether two items of a list are one. A key that neither states does not
+// tell them apart.
 func sameKeys(a, b value, keys []string) bool {
 	for _, key := range keys {
 		x, y := a.member(key), b.member(key)
@@ -274,6 +282,8 @@ func contains(have, want value, s *shape) bool {
 	return same(have, want)
 }
 
+// containsItems compares lists: those without keys, such as a command, mean something only
+// as a whole, though defaults may have been added to their items.
 func containsItems(have, want value, s *shape) bool {
 	if !s.isList() {
 		n := 0

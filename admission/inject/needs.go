@@ -27,7 +27,7 @@ type containerPort struct {
 // containerLists share the names of their containers.
 var containerLists = []string{"containers", "ephemeralContainers", "initContainers"}
 
-// needsOf collects the needs of the spec that an injection adds.
+// needsOf collects, once for all Pods, the needs of the spec that an injection adds.
 func needsOf(spec value) needs {
 	var n needs
 	for _, list := range containerLists {
@@ -87,6 +87,7 @@ func (n needs) check(spec value) *refusal {
 	return nil
 }
 
+// hasNamed tells whether a list has an item of that name.
 func hasNamed(list value, name string) bool {
 	for _, item := range list.items {
 		if item.member("name").equals(name) {

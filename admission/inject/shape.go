@@ -30,6 +30,7 @@ func (s *shape) field(name string) *shape {
 	return whole
 }
 
+// A shape is that of a struct, of a list, or of what is taken as a whole.
 func (s *shape) isStruct() bool { return s.open || s.fields != nil }
 func (s *shape) isList() bool   { return s.set || s.keys != nil }
 

@@ -55,6 +55,8 @@ type entry struct {
 	message    string
 }
 
+// entry leaves out whether a Pod had what it has before: the annotation has to be the same
+// when it comes again.
 func (o Outcome) entry() entry {
 	if o.Done() {
 		return entry{id: o.String(), generation: o.Generation}
