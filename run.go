@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,6 +39,7 @@ type runOptions struct {
 	workers             int
 	installCRDs         bool
 	logFormat, logLevel string
+	webhooks            webhookOptions
 }
 
 func newRunCommand() *cobra.Command {
@@ -60,6 +62,7 @@ one that Fescue runs in, the first that is there.`,
 	flags.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "namespaces to work in (repeatable or separated by commas); all if not given")
 	flags.IntVar(&o.workers, "workers", engine.DefaultWorkers, "how many objects of one kind are worked on at a time")
 	flags.BoolVar(&o.installCRDs, "install-crds", false, "install or upgrade the CRDs of the kinds first")
+	o.webhooks.addFlags(flags)
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return c
@@ -69,6 +72,9 @@ one that Fescue runs in, the first that is there.`,
 func run(c *cobra.Command, o *runOptions) error {
 	if o.workers < 1 {
 		return fmt.Errorf("--workers: invalid value %d: must be at least 1", o.workers)
+	}
+	if err := o.webhooks.complete(); err != nil {
+		return err
 	}
 	log, err := newLogger(c.ErrOrStderr(), o.logFormat, o.logLevel)
 	if err != nil {
@@ -119,8 +125,15 @@ func run(c *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
+	hooks, err := newWebhooks(ctx, &o.webhooks, clients, kinds, log)
+	if err != nil {
+		return err
+	}
 	log.Info("running", "version", version, "server", config.Host, "kinds", len(kinds))
-	return e.Run(ctx)
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return hooks.run(ctx) })
+	running.Go(func() error { return e.Run(ctx) })
+	return running.Wait()
 }
 
 // clusterConfig finds the cluster as kubectl does, or the one that Fescue runs in.

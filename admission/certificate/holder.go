@@ -1,0 +1,84 @@
+package certificate
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// holder has the certificate that is served now. The names of its metrics are those of
+// controller-runtime, as far as it has them.
+type holder struct {
+	current atomic.Pointer[loaded]
+	reads   prometheus.Counter
+	errors  prometheus.Counter
+	expiry  prometheus.Gauge
+}
+
+// loaded is a certificate and the PEM text that it is made of.
+type loaded struct {
+	certificate *tls.Certificate
+	text        []byte
+}
+
+func newHolder(metrics prometheus.Registerer) (*holder, error) {
+	h := &holder{
+		reads:  prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_total", Help: "How often a certificate was read."}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_errors_total", Help: "How often a certificate could not be read."}),
+		expiry: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fescue_certificate_expiry_timestamp_seconds", Help: "When the certificate that is served expires, in seconds since 1970; 0 if there is none."}),
+	}
+	if metrics == nil {
+		return h, nil
+	}
+	for _, c := range []prometheus.Collector{h.reads, h.errors, h.expiry} {
+		if err := metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("certificate metrics: %w", err)
+		}
+	}
+	return h, nil
+}
+
+// load serves a certificate from now on; if it cannot be read, the last one stays.
+func (h *holder) load(certPEM, keyPEM []byte) error {
+	text := bytes.Join([][]byte{certPEM, keyPEM}, []byte("\n"))
+	if now := h.current.Load(); now != nil && bytes.Equal(now.text, text) {
+		return nil
+	}
+	h.reads.Inc()
+	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		h.errors.Inc()
+		return err
+	}
+	h.current.Store(&loaded{&certificate, text})
+	h.expiry.Set(float64(certificate.Leaf.NotAfter.Unix()))
+	return nil
+}
+
+// GetCertificate is for tls.Config.
+func (h *holder) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	now := h.current.Load()
+	if now == nil {
+		return nil, errNone
+	}
+	return now.certificate, nil
+}
+
+var errNone = errors.New("there is no serving certificate yet")
+
+// Ready is nil while a valid certificate is served.
+func (h *holder) Ready() error {
+	now := h.current.Load()
+	if now == nil {
+		return errNone
+	}
+	if leaf := now.certificate.Leaf; time.Now().After(leaf.NotAfter) {
+		return fmt.Errorf("the serving certificate has expired at %s", leaf.NotAfter.Format(time.RFC3339))
+	}
+	return nil
+}

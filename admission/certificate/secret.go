@@ -1,0 +1,207 @@
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// DefaultValidity is that of Let's Encrypt and cert-manager.
+	DefaultValidity = 90 * 24 * time.Hour
+	// retryDelay is how long the leader waits after an error.
+	retryDelay = time.Second
+)
+
+// SecretConfig is what a certificate in a Secret is made with.
+type SecretConfig struct {
+	// Client reads, watches, creates and updates the Secret.
+	Client kubernetes.Interface
+	// Namespace and Name are the Secret's.
+	Namespace, Name string
+	// Hosts are the DNS names and IP addresses that the API server calls; at least one.
+	Hosts []string
+	// Validity is how long a certificate is valid; 0 means DefaultValidity.
+	Validity time.Duration
+	// Metrics is where metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
+	// Log receives what happens; nil means slog.Default.
+	Log *slog.Logger
+}
+
+// Secret is a certificate that Fescue makes and renews itself. The Secret is the truth: a
+// replica keeps nothing that it does not hold.
+type Secret struct {
+	*holder
+	config    SecretConfig
+	policy    policy
+	changed   chan struct{}
+	published []byte
+}
+
+// NewSecret wires a certificate in a Secret; it asks nothing of the API server.
+func NewSecret(config SecretConfig) (*Secret, error) {
+	if len(config.Hosts) == 0 {
+		return nil, errors.New("certificate: hosts: Required value")
+	}
+	if config.Validity == 0 {
+		config.Validity = DefaultValidity
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	h, err := newHolder(config.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	return &Secret{holder: h, config: config, policy: policy{config.Hosts, config.Validity}, changed: make(chan struct{}, 1)}, nil
+}
+
+// Run loads the certificate whenever the Secret changes, until ctx ends.
+func (s *Secret) Run(ctx context.Context) {
+	factory := informers.NewSharedInformerFactoryWithOptions(s.config.Client, 0, informers.WithNamespace(s.config.Namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.config.Name).String()
+		}))
+	if _, err := factory.Core().V1().Secrets().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    s.see,
+		UpdateFunc: func(_, object any) { s.see(object) },
+		DeleteFunc: func(any) { s.signal() },
+	}); err != nil {
+		panic(err) // only of a stopped informer
+	}
+	factory.StartWithContext(ctx)
+	<-ctx.Done()
+	factory.Shutdown()
+}
+
+func (s *Secret) see(object any) {
+	if secret, ok := object.(*corev1.Secret); ok && secret.Name == s.config.Name {
+		s.loadFrom(secret)
+	}
+	s.signal()
+}
+
+func (s *Secret) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Secret) loadFrom(secret *corev1.Secret) {
+	if err := s.load(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		s.config.Log.Error("certificate is not loaded; the last one stays", "secret", s.config.Namespace+"/"+s.config.Name, "error", err)
+	}
+}
+
+// Lead makes and renews the certificate until ctx ends, and has the authorities that are
+// to be trusted published: the new one before a certificate of it is served, the old one
+// until none of it can be. Two leaders at once do no harm: each write is based on the Secret
+// that its decision is based on.
+func (s *Secret) Lead(ctx context.Context, publish func(context.Context, []byte) error) {
+	s.published = nil
+	for ctx.Err() == nil {
+		again, err := s.advance(ctx, publish)
+		if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			s.config.Log.Error("certificate is not renewed; trying again", "error", err)
+			again = time.Now().Add(retryDelay)
+		}
+		timer := time.NewTimer(time.Until(again))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-s.changed:
+		}
+		timer.Stop()
+	}
+}
+
+// advance takes one step and returns when to look again; the zero time is at once.
+func (s *Secret) advance(ctx context.Context, publish func(context.Context, []byte) error) (time.Time, error) {
+	secrets := s.config.Client.CoreV1().Secrets(s.config.Namespace)
+	secret, err := secrets.Get(ctx, s.config.Name, metav1.GetOptions{})
+	absent := apierrors.IsNotFound(err)
+	if absent {
+		secret = &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: s.config.Name, Namespace: s.config.Namespace, Labels: map[string]string{"app.kubernetes.io/managed-by": "fescue"}},
+			Type:       corev1.SecretTypeTLS,
+		}
+	} else if err != nil {
+		return time.Time{}, fmt.Errorf("read Secret %s/%s: %w", s.config.Namespace, s.config.Name, err)
+	}
+	current := readState(secret)
+	next, until := current.decide(s.policy, time.Now())
+	if next != replace {
+		s.loadFrom(secret)
+		if bundle := secret.Data[bundleKey]; !bytes.Equal(s.published, bundle) {
+			if err := publish(ctx, bundle); err != nil {
+				return time.Time{}, err
+			}
+			s.published = bundle
+		}
+	}
+	if next == keep {
+		return until, nil
+	}
+	if err := change(secret, current, next, s.policy, time.Now()); err != nil {
+		return time.Time{}, err
+	}
+	if absent {
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+	} else {
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("write Secret %s/%s: %w", s.config.Namespace, s.config.Name, err)
+	}
+	s.config.Log.Info("certificate", "step", next.String())
+	return time.Time{}, nil
+}
+
+// change makes a step in the Secret.
+func change(secret *corev1.Secret, current state, next step, p policy, now time.Time) error {
+	if secret.Data == nil {
+		secret.Data = make(map[string][]byte)
+	}
+	switch next {
+	case replace, stage:
+		made, err := issue(p)
+		if err != nil {
+			return err
+		}
+		secret.Data[bundleKey] = current.bundleWith(made.authority, now)
+		delete(secret.Annotations, trustedSince)
+		if next == stage {
+			secret.Data[nextCertKey], secret.Data[nextPrivateKeyKey] = made.cert, made.key
+			break
+		}
+		secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = made.cert, made.key
+		delete(secret.Data, nextCertKey)
+		delete(secret.Data, nextPrivateKeyKey)
+	case trust:
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, trustedSince, now.Format(time.RFC3339Nano))
+	case promote:
+		secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = secret.Data[nextCertKey], secret.Data[nextPrivateKeyKey]
+		delete(secret.Data, nextCertKey)
+		delete(secret.Data, nextPrivateKeyKey)
+		delete(secret.Annotations, trustedSince)
+	}
+	return nil
+}
+
+func (s step) String() string {
+	return [...]string{"keep", "replace", "stage", "trust", "promote"}[s]
+}

@@ -1,0 +1,157 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gorilla/mux"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxBodyBytes is what the API server can send: it takes objects of at most 3 MiB
+// (MaxRequestBodyBytes in k8s.io/apiserver), an update carries two of them, and the user's
+// groups and extra come from headers, of which Go's server takes 1 MiB.
+const maxBodyBytes = 2*(3<<20) + 1<<20
+
+// retryAfter is the seconds after which the API server, which tries again by itself, may.
+const retryAfter = "1"
+
+// routes are the paths of the server's webhooks.
+func (s *Server) routes() http.Handler {
+	router := mux.NewRouter()
+	router.Handle(DefaultPath, s.endpoint(DefaultPath, s.objects.setDefaults))
+	router.Handle(ValidatePath, s.endpoint(ValidatePath, s.objects.validate))
+	if s.config.Injector != nil {
+		router.Handle(InjectPath, s.endpoint(InjectPath, injectWith(s.config.Injector)))
+	}
+	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, "", failuref(http.StatusNotFound, "there is no webhook at %s", r.URL.Path))
+	})
+	return router
+}
+
+// endpoint serves one webhook.
+func (s *Server) endpoint(path string, handle handler) http.Handler {
+	m := s.metrics.of(path)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		m.inFlight.Inc()
+		defer m.inFlight.Dec()
+		code := s.serve(w, r, handle)
+		m.observe(code, time.Since(began))
+	})
+}
+
+// serve answers one HTTP request and returns its status code.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) int {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		w.Header().Set("Retry-After", retryAfter)
+		return s.fail(w, "", failuref(http.StatusTooManyRequests, "%d requests are being answered already", cap(s.slots)))
+	}
+	if err := checkHeader(r); err != nil {
+		return s.fail(w, "", err)
+	}
+	body := buffers.Get().(*bytes.Buffer)
+	defer release(body)
+	if err := readBody(w, r, body); err != nil {
+		return s.fail(w, uidIn(body.Bytes()), err)
+	}
+	request, err := decodeReview(body.Bytes())
+	if err != nil {
+		return s.fail(w, request.UID, err)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxTimeout)
+	defer cancel()
+	response, err := s.guarded(ctx, request, handle)
+	if err != nil {
+		return s.fail(w, request.UID, err)
+	}
+	write(w, http.StatusOK, encodeReview(request.UID, response))
+	return http.StatusOK
+}
+
+func checkHeader(r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return failuref(http.StatusMethodNotAllowed, "method %s: must be POST", r.Method)
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return failuref(http.StatusUnsupportedMediaType, "Content-Type %q: must be application/json", r.Header.Get("Content-Type"))
+	}
+	return nil
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) error {
+	if r.ContentLength > maxBodyBytes {
+		// Enough to find the UID, which the API server writes first.
+		_, _ = io.CopyN(body, r.Body, bytes.MinRead)
+		return failuref(http.StatusRequestEntityTooLarge, "request body: must have at most %d bytes", maxBodyBytes)
+	}
+	if r.ContentLength > 0 {
+		body.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom grows what has less left
+	}
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return failuref(http.StatusRequestEntityTooLarge, "request body: must have at most %d bytes", maxBodyBytes)
+	}
+	if err != nil {
+		return failuref(http.StatusBadRequest, "request body: %v", err)
+	}
+	return nil
+}
+
+// buffers hold request bodies; what is decoded of one is copied.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxKeptBytes bounds what an unused buffer holds: 64 KiB is above all but few objects.
+const maxKeptBytes = 64 << 10
+
+func release(b *bytes.Buffer) {
+	if b.Cap() <= maxKeptBytes {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// guarded calls a handler and makes an error of a panic.
+func (s *Server) guarded(ctx context.Context, request *admissionv1.AdmissionRequest, handle handler) (response *admissionv1.AdmissionResponse, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.metrics.panics.Inc()
+			s.config.Log.Error("panic in a webhook", "panic", p, "uid", request.UID, "stack", string(debug.Stack()))
+			response, err = nil, fmt.Errorf("panic: %v [recovered]", p)
+		}
+	}()
+	return handle(ctx, request)
+}
+
+// fail answers with an AdmissionReview that allows nothing, and with a status code that is
+// no success: the API server then goes by the webhook's failure policy.
+func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) int {
+	code := http.StatusInternalServerError
+	if f, ok := errors.AsType[*failure](err); ok {
+		code = f.code
+	}
+	s.config.Log.Warn("webhook request failed", "uid", uid, "code", code, "error", err)
+	write(w, code, encodeReview(uid, failed(code, err.Error())))
+	return code
+}
+
+func write(w http.ResponseWriter, code int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // who does not wait for the answer does not get it
+}

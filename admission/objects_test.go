@@ -1,0 +1,180 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	k := fence(t)
+	for name, test := range map[string]struct{ object, want string }{
+		"absent ones are added": {
+			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"posts":[{"name":"x"},{"name":"y","height":2}]}}`,
+			`[{"op":"add","path":"/spec/colour","value":"green"},{"op":"add","path":"/spec/posts/0/height","value":1}]`,
+		},
+		"a name that is still to be made is none of them": {
+			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"generateName":"a-"},"spec":{}}`,
+			`[{"op":"add","path":"/spec/colour","value":"green"}]`,
+		},
+		"what is there stays": {`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"white"}}`, ``},
+		"an invalid object gets none": {
+			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"posts":[{}]}}`, ``,
+		},
+		"nor does one that is being deleted": {
+			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","deletionTimestamp":"2030-01-01T00:00:00Z"},"spec":{}}`, ``,
+		},
+		"fields that no version has are kept": {
+			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","futureField":{"x":[1]}},"spec":{"pod":{"spec":{"futureField":1.0}}}}`,
+			`[{"op":"add","path":"/spec/colour","value":"green"}]`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			response, err := newObjects([]*kind.Kind{k}, nil, nil).setDefaults(context.Background(), requestFor(t, k, test.object, ""))
+			require.NoError(t, err)
+			require.True(t, response.Allowed)
+			require.Equal(t, test.want, string(response.Patch))
+			if test.want == "" {
+				require.Nil(t, response.PatchType)
+				return
+			}
+			patch, err := jsonpatch.DecodePatch(response.Patch)
+			require.NoError(t, err)
+			patched, err := patch.Apply([]byte(test.object))
+			require.NoError(t, err)
+			var object map[string]any
+			require.NoError(t, json.Unmarshal([]byte(test.object), &object))
+			var result map[string]any
+			require.NoError(t, json.Unmarshal(patched, &result))
+			requireContains(t, result, object)
+		})
+	}
+}
+
+// requireContains checks that every leaf of part is in whole.
+func requireContains(t *testing.T, whole, part any) {
+	t.Helper()
+	switch part := part.(type) {
+	case map[string]any:
+		for name, value := range part {
+			require.Contains(t, whole, name)
+			requireContains(t, whole.(map[string]any)[name], value)
+		}
+	case []any:
+		require.Len(t, whole, len(part))
+		for i := range part {
+			requireContains(t, whole.([]any)[i], part[i])
+		}
+	default:
+		require.Equal(t, part, whole)
+	}
+}
+
+func TestDiffEscapes(t *testing.T) {
+	t.Parallel()
+	require.Equal(t,
+		[]operation{{"add", "/a~1b~0c", int64(1)}, {"replace", "/list", []any{int64(1)}}, {"replace", "/scalar", "b"}},
+		diff(nil, "", map[string]any{"list": []any{}, "scalar": "a", "gone": "stays"}, map[string]any{"a/b~c": int64(1), "list": []any{int64(1)}, "scalar": "b"}))
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	const valid = `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"place":"north"}}`
+	k := fence(t)
+	for name, test := range map[string]struct {
+		object, old string
+		// want are the causes, none if the object is allowed.
+		want []metav1.StatusCause
+	}{
+		"valid":            {object: valid},
+		"generateName":     {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"generateName":"a-"},"spec":{}}`},
+		"a long prefix":    {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"generateName":"` + long + `"},"spec":{}}`},
+		"neither is there": {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{},"spec":{}}`, want: []metav1.StatusCause{{Type: "FieldValueRequired", Message: "Required value", Field: "metadata.name"}}},
+		"every error is a cause": {
+			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"red","posts":[{"height":"x"}]}}`,
+			want: []metav1.StatusCause{
+				{Type: "FieldValueNotSupported", Message: `Unsupported value: "red": supported values: "green", "white"`, Field: "spec.colour"},
+				{Type: "FieldValueTypeInvalid", Message: `Invalid value: "x": must be int, is string`, Field: "spec.posts[0].height"},
+				{Type: "FieldValueRequired", Message: "Required value", Field: "spec.posts[0].name"},
+			},
+		},
+		"immutable": {
+			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"place":"south"}}`, old: valid,
+			want: []metav1.StatusCause{{Type: "FieldValueInvalid", Message: `Invalid value: "south": field is immutable`, Field: "spec.place"}},
+		},
+		"what was wrong already may stay": {
+			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"colour":"red"}}`,
+			old:    `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","finalizers":["x.example.com/y"]},"spec":{"colour":"red"}}`,
+		},
+		"but not become wrong in another way": {
+			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"blue"}}`,
+			old:    `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"red"}}`,
+			want:   []metav1.StatusCause{{Type: "FieldValueNotSupported", Message: `Unsupported value: "blue": supported values: "green", "white"`, Field: "spec.colour"}},
+		},
+		"finalizers of what is being deleted always come off": {
+			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","deletionTimestamp":"2030-01-01T00:00:00Z"},"spec":{"colour":"blue"}}`, old: valid,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			response, err := newObjects([]*kind.Kind{k}, nil, nil).validate(context.Background(), requestFor(t, k, test.object, test.old))
+			require.NoError(t, err)
+			require.Equal(t, len(test.want) == 0, response.Allowed, "%v", response.Result)
+			if len(test.want) == 0 {
+				return
+			}
+			require.Equal(t, metav1.StatusReasonInvalid, response.Result.Reason)
+			require.EqualValues(t, 422, response.Result.Code)
+			require.Equal(t, test.want, response.Result.Details.Causes)
+			require.Contains(t, response.Result.Message, "is invalid: ")
+		})
+	}
+}
+
+// long is the longest prefix that the API server does not cut.
+const long = "a123456789b123456789c123456789d123456789e123456789f12345678-"
+
+func TestOtherRequestsPass(t *testing.T) {
+	t.Parallel()
+	k := fence(t)
+	const broken = `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"red"}}`
+	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
+		"status":  func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" },
+		"delete":  func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil },
+		"connect": func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Connect, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			request := requestFor(t, k, broken, "")
+			change(request)
+			objects := newObjects([]*kind.Kind{k}, nil, nil)
+			for _, handle := range []handler{objects.setDefaults, objects.validate} {
+				response, err := handle(context.Background(), request)
+				require.NoError(t, err)
+				require.True(t, response.Allowed)
+				require.Empty(t, response.Patch)
+			}
+		})
+	}
+}
+
+// Each version of a kind has its own schema.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	kinds := corpusKinds(t, "versions.txtar")
+	for version, allowed := range map[string]bool{"v1": true, "v1beta1": false} {
+		request := requestFor(t, kinds[0], `{"apiVersion":"versions.example.com/`+version+`","kind":"Flock","metadata":{"name":"a"},"spec":{"count":11}}`, "")
+		response, err := newObjects(kinds, nil, nil).validate(context.Background(), request)
+		require.NoError(t, err)
+		require.Equal(t, allowed, response.Allowed, version)
+	}
+}

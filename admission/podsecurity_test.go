@@ -1,0 +1,67 @@
+package admission
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+func TestPodSecurity(t *testing.T) {
+	t.Parallel()
+	const restricted = `"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}`
+	k := fence(t)
+	for name, test := range map[string]struct {
+		pod             string // what the object injects
+		level           string
+		allowPrivileged bool
+		message         string
+	}{
+		"a container":         {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`},
+		"in baseline":         {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`, level: "baseline"},
+		"too much for it":     {pod: `{"spec":{"initContainers":[{"name":"a","image":"b","securityContext":{"capabilities":{"add":["NET_ADMIN"]}}}]}}`, level: "baseline", message: `what it injects violates PodSecurity "baseline:latest": non-default capabilities`},
+		"in restricted":       {pod: `{"spec":{"containers":[{"name":"a","image":"b",` + restricted + `}]}}`, level: "restricted"},
+		"too little for it":   {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`, level: "restricted", message: `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`},
+		"root for it":         {pod: `{"spec":{"containers":[{"name":"a","image":"b","securityContext":{"runAsNonRoot":false,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`, level: "restricted", message: `runAsNonRoot != true`},
+		"no such level":       {pod: `{"spec":{}}`, level: "strict", message: `the namespace "default" has no valid Pod Security level`},
+		"privileged":          {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, message: `spec: Forbidden: must not inject the privileged container "a"; Fescue's flag --allow-privileged-injection allows it`},
+		"privileged, allowed": {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, allowPrivileged: true},
+		"allowed, but not by the namespace": {
+			pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, allowPrivileged: true, level: "baseline", message: `violates PodSecurity "baseline:latest": privileged`,
+		},
+		"host path":              {pod: `{"spec":{"volumes":[{"name":"root","hostPath":{"path":"/"}}]}}`, message: `must not inject the hostPath volume "root"`},
+		"host network":           {pod: `{"spec":{"hostNetwork":true}}`, message: "must not inject the host's namespaces"},
+		"host process":           {pod: `{"spec":{"initContainers":[{"name":"a","securityContext":{"windowsOptions":{"hostProcess":true}}}]}}`, message: `must not inject the host process container "a"`},
+		"host process of a Pod":  {pod: `{"spec":{"securityContext":{"windowsOptions":{"hostProcess":true}}}}`, message: "must not inject a host process"},
+		"no part of a Pod":       {pod: `{"spec":{"containers":"a"}}`, message: "injects no part of a Pod"},
+		"fields of the future":   {pod: `{"spec":{"future":{"containers":1}}}`, level: "restricted"},
+		"what is not privileged": {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":false}}],"hostNetwork":false}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			injections := Injections{k.GroupVersionKind.GroupKind(): {Annotation: "x", Add: func(object map[string]any) (map[string]any, error) {
+				pod, _ := object["spec"].(map[string]any)["pod"].(map[string]any)
+				return pod, nil
+			}}}
+			labels := func(namespace string) map[string]string {
+				require.Equal(t, "default", namespace)
+				if test.level == "" {
+					return nil
+				}
+				return map[string]string{"pod-security.kubernetes.io/enforce": test.level}
+			}
+			podSecurity, err := NewPodSecurity(injections, labels, test.allowPrivileged)
+			require.NoError(t, err)
+			request := requestFor(t, k, `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"pod":`+test.pod+`}}`, "")
+			response, err := newObjects([]*kind.Kind{k}, nil, podSecurity).validate(context.Background(), request)
+			require.NoError(t, err)
+			require.Equal(t, test.message == "", response.Allowed, "%v", response.Result)
+			if test.message != "" {
+				require.Contains(t, response.Result.Message, test.message)
+				require.EqualValues(t, 422, response.Result.Code)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// fieldManager owns what Fescue writes into the configurations.
+const fieldManager = "fescue/webhooks"
+
+// correctionDelay is how long a drift may last: corrections at once would be a race with
+// whoever else writes.
+const correctionDelay = time.Second
+
+// Registrar keeps the webhook configurations as they should be. Only the leader needs one.
+type Registrar struct {
+	client   kubernetes.Interface
+	kinds    []*kind.Kind
+	webhooks Webhooks
+	log      *slog.Logger
+
+	mu sync.Mutex
+	// applied are the generations that our last writes led to, by UID; it is nil before the first.
+	applied map[types.UID]int64
+	drifted chan struct{}
+}
+
+// NewRegistrar wires a registrar, which writes nothing before Publish.
+func NewRegistrar(client kubernetes.Interface, kinds []*kind.Kind, webhooks Webhooks, log *slog.Logger) *Registrar {
+	return &Registrar{client: client, kinds: kinds, webhooks: webhooks, log: log, drifted: make(chan struct{}, 1)}
+}
+
+// Publish applies the configurations with a CA bundle, which is kept from then on.
+func (r *Registrar) Publish(ctx context.Context, bundle []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.webhooks.CABundle = bundle
+	return r.apply(ctx)
+}
+
+// apply writes both configurations by server-side apply, which leaves alone what others
+// own. r.mu is held.
+func (r *Registrar) apply(ctx context.Context) error {
+	mutating, validating := Configurations(r.kinds, r.webhooks)
+	api := r.client.AdmissionregistrationV1()
+	options := metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
+	body, err := json.Marshal(mutating)
+	if err != nil {
+		return err
+	}
+	mutating, err = api.MutatingWebhookConfigurations().Patch(ctx, mutating.Name, types.ApplyPatchType, body, options)
+	if err != nil {
+		return fmt.Errorf("apply the mutating webhook configuration: %w", err)
+	}
+	if body, err = json.Marshal(validating); err != nil {
+		return err
+	}
+	validating, err = api.ValidatingWebhookConfigurations().Patch(ctx, validating.Name, types.ApplyPatchType, body, options)
+	if err != nil {
+		return fmt.Errorf("apply the validating webhook configuration: %w", err)
+	}
+	r.applied = map[types.UID]int64{mutating.UID: mutating.Generation, validating.UID: validating.Generation}
+	return nil
+}
+
+// Run applies the configurations anew whenever someone else has changed or deleted one,
+// until ctx ends.
+func (r *Registrar) Run(ctx context.Context) {
+	mutating, _ := Configurations(nil, Webhooks{Name: r.webhooks.Name})
+	factory := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, mutating.Name).String()
+	}))
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { r.look(object, false) },
+		UpdateFunc: func(_, object any) { r.look(object, false) },
+		DeleteFunc: func(object any) { r.look(object, true) },
+	}
+	api := factory.Admissionregistration().V1()
+	for _, informer := range []cache.SharedIndexInformer{api.MutatingWebhookConfigurations().Informer(), api.ValidatingWebhookConfigurations().Informer()} {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			panic(err) // only of a stopped informer
+		}
+	}
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.drifted:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(correctionDelay):
+		}
+		r.mu.Lock()
+		err := r.apply(ctx)
+		r.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			r.log.Error("webhook configurations are not corrected; trying again", "error", err)
+			r.signal()
+		}
+	}
+}
+
+// look notices a configuration that is not the one that we wrote last. Its generation
+// counts the changes of all but its metadata.
+func (r *Registrar) look(object any, deleted bool) {
+	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	is, err := meta.Accessor(object)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.applied == nil {
+		return
+	}
+	generation, known := r.applied[is.GetUID()]
+	// An event may be older than our last write; one of another object of the name is not.
+	if deleted == known || !deleted && is.GetGeneration() > generation {
+		r.log.Info("webhook configuration was changed by someone else; applying it anew", "name", is.GetName())
+		r.signal()
+	}
+}
+
+func (r *Registrar) signal() {
+	select {
+	case r.drifted <- struct{}{}:
+	default:
+	}
+}

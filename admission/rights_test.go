@@ -1,0 +1,150 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// reviewer is an API server that allows some users some resources and records its questions.
+type reviewer struct {
+	mu      sync.Mutex
+	asked   []authorizationv1.SubjectAccessReviewSpec
+	allowed map[string][]string
+	err     error
+}
+
+func (r *reviewer) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, review.Spec)
+	answer := review.DeepCopy()
+	answer.Status.Allowed = slices.Contains(r.allowed[review.Spec.User], review.Spec.ResourceAttributes.Resource)
+	return answer, r.err
+}
+
+// noTypes is a mapper that knows no type.
+func noTypes() meta.RESTMapper { return meta.NewDefaultRESTMapper(nil) }
+
+func TestRights(t *testing.T) {
+	t.Parallel()
+	const (
+		green = `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{}}`
+		white = `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"white"}}`
+		// greenAgain is green with its default, a label and a status.
+		greenAgain = `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"colour":"green"},"status":{"observedGeneration":1}}`
+	)
+	k := fence(t)
+	injects := Injections{k.GroupVersionKind.GroupKind(): {Annotation: "x"}}
+	for name, test := range map[string]struct {
+		user        string
+		object, old string
+		injections  Injections
+		err         error
+		message     string
+		asked       []string
+	}{
+		"with the right":                  {user: "ada", object: green, asked: []string{"configmaps"}},
+		"without":                         {user: "bob", object: green, asked: []string{"configmaps"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default", as the kind Fence does for its author`},
+		"an injecting kind needs Pods":    {user: "ada", object: green, injections: injects, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "ada" cannot create resource "pods" in API group "" in the namespace "default", as the kind Fence does for its author`},
+		"all that is missing is named":    {user: "bob", object: green, injections: injects, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default"; user "bob" cannot create resource "pods" in API group "" in the namespace "default", as the kind Fence does for its author`},
+		"a changed spec":                  {user: "bob", object: white, old: green, asked: []string{"configmaps"}, message: `cannot create resource "configmaps"`},
+		"an unchanged spec":               {user: "bob", object: greenAgain, old: green},
+		"a spec that is unchanged before": {user: "bob", object: green, old: greenAgain},
+		"Fescue itself":                   {user: "fescue", object: green},
+		"the garbage collector":           {user: "system:serviceaccount:kube-system:generic-garbage-collector", object: white, old: green},
+		"no answer":                       {user: "ada", object: green, err: errors.New("no quorum"), asked: []string{"configmaps"}, message: `Internal error occurred: ask for the rights of user "ada": no quorum`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &reviewer{allowed: map[string][]string{"ada": {"configmaps"}}, err: test.err}
+			objects := newObjects([]*kind.Kind{k}, NewRights(r, noTypes(), []*kind.Kind{k}, test.injections, "fescue"), nil)
+			request := requestFor(t, k, test.object, test.old)
+			request.UserInfo.Username = test.user
+			response, err := objects.validate(context.Background(), request)
+			require.NoError(t, err)
+			var asked []string
+			for _, spec := range r.asked {
+				require.Equal(t, "create", spec.ResourceAttributes.Verb)
+				require.Equal(t, "default", spec.ResourceAttributes.Namespace)
+				asked = append(asked, spec.ResourceAttributes.Resource)
+			}
+			require.Equal(t, test.asked, asked)
+			require.Equal(t, test.message == "", response.Allowed)
+			if test.message != "" {
+				require.Contains(t, response.Result.Message, test.message)
+				if test.err == nil {
+					require.EqualValues(t, http.StatusForbidden, response.Result.Code)
+				}
+			}
+		})
+	}
+}
+
+// All that is known of a user is asked about, and nothing that was said of one holds for another.
+func TestRightsAreRememberedPerUser(t *testing.T) {
+	t.Parallel()
+	k := fence(t)
+	r := &reviewer{allowed: map[string][]string{"ada": {"configmaps"}}}
+	rights := NewRights(r, noTypes(), []*kind.Kind{k}, nil)
+	users := []authenticationv1.UserInfo{
+		{Username: "ada"},
+		{Username: "ada", UID: "1"},
+		{Username: "ada", Groups: []string{"a", "b"}},
+		{Username: "ada", Groups: []string{"a\"\"b"}},
+		{Username: "ada", Groups: []string{"ab"}},
+		{Username: "ada", Extra: map[string]authenticationv1.ExtraValue{"scopes": {"a"}}},
+		{Username: "ada", Extra: map[string]authenticationv1.ExtraValue{"scopes": {"b"}}},
+	}
+	for range 3 {
+		for _, user := range users {
+			for _, namespace := range []string{"", "default"} {
+				ok, err := rights.mayCreate(t.Context(), user, schema.GroupResource{Resource: "configmaps"}, namespace)
+				require.NoError(t, err)
+				require.True(t, ok)
+			}
+		}
+	}
+	require.Len(t, r.asked, 2*len(users))
+	for i, user := range users {
+		spec := r.asked[2*i]
+		require.Equal(t, user.UID, spec.UID)
+		require.Equal(t, user.Groups, spec.Groups)
+		require.Len(t, spec.Extra, len(user.Extra))
+		for name, values := range user.Extra {
+			require.Equal(t, []string(values), []string(spec.Extra[name]))
+		}
+	}
+}
+
+// What `kubectl scale` submits is a number only; it is a change nevertheless.
+func TestRightsOfScale(t *testing.T) {
+	t.Parallel()
+	flock := corpusKinds(t, "versions.txtar")[0]
+	r := &reviewer{}
+	rights := NewRights(r, noTypes(), []*kind.Kind{flock}, Injections{flock.GroupVersionKind.GroupKind(): {Annotation: "x"}})
+	request := requestFor(t, flock, `{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":2}}`, `{}`)
+	request.SubResource = "scale"
+	request.Kind = metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	response, err := newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
+	require.NoError(t, err)
+	require.False(t, response.Allowed)
+	require.True(t, strings.HasPrefix(response.Result.Message, `flocks.versions.example.com "a" is forbidden`), response.Result.Message)
+
+	request.Resource.Resource = "herds"
+	_, err = newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
+	require.Error(t, err)
+}

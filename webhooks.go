@@ -1,0 +1,243 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fescue-dev/fescue/admission"
+	"github.com/fescue-dev/fescue/admission/certificate"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// defaultSecret is what the Secret with the webhooks' certificate is called, in the
+// Service's namespace, or, with a URL, in the namespace "default".
+const defaultSecret = "fescue-webhook-certificate"
+
+// webhookOptions are the flags about webhooks. They are off if none says where the API server
+// reaches them.
+type webhookOptions struct {
+	listen, url, service    string
+	certDir, secret         string
+	clientCA, tlsMinVersion string
+	http2, allowPrivileged  bool
+	validity                time.Duration
+
+	// What the flags mean, set by complete.
+	reference       *admissionregistrationv1.ServiceReference
+	secretNamespace string
+	secretName      string
+	host            string
+	minVersion      uint16
+	clientCAs       *x509.CertPool
+}
+
+func (o *webhookOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.url, "webhook-url", "", "where the API server reaches the webhooks, as in https://192.168.1.5:9443; turns them on")
+	flags.StringVar(&o.service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks; turns them on")
+	flags.StringVar(&o.listen, "webhook-listen", "", "address that the webhooks listen on (default \":9443\" if they are on)")
+	flags.StringVar(&o.certDir, "webhook-cert-dir", "", "folder with tls.crt, tls.key and perhaps ca.crt, which are reloaded when they change; without it Fescue makes and renews a certificate")
+	flags.StringVar(&o.secret, "webhook-secret", "", "NAMESPACE/NAME of the Secret that holds the certificate that Fescue makes (default \""+defaultSecret+"\" in the Service's namespace, or in default)")
+	flags.DurationVar(&o.validity, "webhook-cert-validity", certificate.DefaultValidity, "how long a certificate that Fescue makes is valid; it is renewed after two thirds")
+	flags.StringVar(&o.clientCA, "webhook-client-ca", "", "file with the certificates of authorities; clients of the webhooks then need a certificate of one of them")
+	flags.StringVar(&o.tlsMinVersion, "tls-min-version", "1.3", "lowest version of TLS that is spoken: 1.2 or 1.3")
+	flags.BoolVar(&o.http2, "enable-http2", false, "speak HTTP/2 as well")
+	flags.BoolVar(&o.allowPrivileged, "allow-privileged-injection", false, "let objects inject privileged containers, hostPath volumes and the host's namespaces")
+}
+
+// enabled tells whether the API server can be told where the webhooks are.
+func (o *webhookOptions) enabled() bool { return o.url != "" || o.service != "" }
+
+// complete checks the flags and works out what they mean.
+func (o *webhookOptions) complete() error {
+	switch {
+	case o.url != "" && o.service != "":
+		return errors.New("--webhook-url and --webhook-service: only one can be given: the API server calls one address")
+	case !o.enabled():
+		for name, value := range map[string]string{"--webhook-listen": o.listen, "--webhook-cert-dir": o.certDir, "--webhook-secret": o.secret, "--webhook-client-ca": o.clientCA} {
+			if value != "" {
+				return fmt.Errorf("%s: the webhooks are off; --webhook-url or --webhook-service turns them on", name)
+			}
+		}
+		return nil
+	}
+	switch o.tlsMinVersion {
+	case "1.2":
+		o.minVersion = tls.VersionTLS12
+	case "1.3":
+		o.minVersion = tls.VersionTLS13
+	default:
+		return fmt.Errorf("--tls-min-version: invalid value %q: must be 1.2 or 1.3", o.tlsMinVersion)
+	}
+	if o.validity < time.Second {
+		return fmt.Errorf("--webhook-cert-validity: invalid value %s: must be at least 1s", o.validity)
+	}
+	o.listen = cmp.Or(o.listen, ":9443")
+	if err := o.completeAddress(); err != nil {
+		return err
+	}
+	o.secretNamespace, o.secretName = metav1.NamespaceDefault, defaultSecret
+	if o.reference != nil {
+		o.secretNamespace = o.reference.Namespace
+	}
+	if o.secret != "" {
+		var ok bool
+		if o.secretNamespace, o.secretName, ok = strings.Cut(o.secret, "/"); !ok || o.secretNamespace == "" || o.secretName == "" {
+			return fmt.Errorf("--webhook-secret: invalid value %q: must be NAMESPACE/NAME", o.secret)
+		}
+	}
+	if o.clientCA == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.clientCA)
+	if err != nil {
+		return fmt.Errorf("--webhook-client-ca: %w", err)
+	}
+	o.clientCAs = x509.NewCertPool()
+	if !o.clientCAs.AppendCertsFromPEM(text) {
+		return fmt.Errorf("--webhook-client-ca: %s has no certificate in PEM form", o.clientCA)
+	}
+	return nil
+}
+
+// completeAddress works out how the API server calls us, and so which host the
+// certificate is for.
+func (o *webhookOptions) completeAddress() error {
+	if o.url != "" {
+		u, err := url.Parse(o.url)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			return fmt.Errorf("--webhook-url: invalid value %q: must be https://HOST[:PORT][/PATH]", o.url)
+		}
+		o.host = u.Hostname()
+		return nil
+	}
+	name, port, hasPort := strings.Cut(o.service, ":")
+	namespace, name, ok := strings.Cut(name, "/")
+	number := int64(443) // the default of ServiceReference
+	var err error
+	if hasPort {
+		number, err = strconv.ParseInt(port, 10, 32)
+	}
+	if !ok || namespace == "" || name == "" || err != nil || number < 1 || number > 65535 {
+		return fmt.Errorf("--webhook-service: invalid value %q: must be NAMESPACE/NAME[:PORT]", o.service)
+	}
+	o.reference = &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Port: new(int32(number))}
+	o.host = name + "." + namespace + ".svc"
+	return nil
+}
+
+// webhooks are the admission server and what keeps it reachable. A nil one does nothing.
+type webhooks struct {
+	server      *admission.Server
+	listener    net.Listener
+	certificate servingCertificate
+	registrar   *admission.Registrar
+	log         *slog.Logger
+}
+
+// servingCertificate is a certificate of files or of a Secret.
+type servingCertificate interface {
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Ready is nil while a valid certificate is served.
+	Ready() error
+	// Run loads what is new, until the context ends.
+	Run(context.Context)
+	// Lead has the authorities published that are to be trusted, and makes certificates.
+	Lead(ctx context.Context, publish func(context.Context, []byte) error)
+}
+
+// newWebhooks listens, and wires the rest; it returns nil if the webhooks are off.
+func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*kind.Kind, log *slog.Logger) (*webhooks, error) {
+	if !o.enabled() {
+		return nil, nil
+	}
+	self, err := c.typed.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("ask for our user name: %w", err)
+	}
+	var injections admission.Injections
+	podSecurity, err := admission.NewPodSecurity(injections, func(string) map[string]string { return nil }, o.allowPrivileged)
+	if err != nil {
+		return nil, err
+	}
+	w := &webhooks{log: log}
+	if o.certDir != "" {
+		w.certificate, err = certificate.NewFiles(o.certDir, 0, prometheus.DefaultRegisterer, log)
+	} else {
+		w.certificate, err = certificate.NewSecret(certificate.SecretConfig{
+			Client: c.typed, Namespace: o.secretNamespace, Name: o.secretName,
+			Hosts: []string{o.host}, Validity: o.validity, Metrics: prometheus.DefaultRegisterer, Log: log,
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.server, err = admission.New(admission.Config{
+		Kinds:       kinds,
+		Rights:      admission.NewRights(c.typed.AuthorizationV1().SubjectAccessReviews(), c.mapper, kinds, injections, self.Status.UserInfo.Username),
+		PodSecurity: podSecurity,
+		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
+		Metrics: prometheus.DefaultRegisterer, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	addressed := admission.Webhooks{URL: o.url, Service: o.reference, Injections: injections}
+	if o.reference != nil {
+		addressed.Namespace = o.reference.Namespace
+	}
+	w.registrar = admission.NewRegistrar(c.typed, kinds, addressed, log)
+	if w.listener, err = net.Listen("tcp", o.listen); err != nil {
+		return nil, fmt.Errorf("--webhook-listen: %w", err)
+	}
+	return w, nil
+}
+
+// run serves until ctx ends.
+func (w *webhooks) run(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
+	w.log.Info("webhooks are listening", "address", w.listener.Addr().String())
+	others, stopOthers := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { w.certificate.Run(others) })
+	running.Go(func() { w.lead(others) })
+	err := w.server.Serve(ctx, w.listener)
+	stopOthers()
+	running.Wait()
+	return err
+}
+
+// lead does what one replica is enough for. Several would do no harm: they write the same.
+func (w *webhooks) lead(ctx context.Context) {
+	var leading sync.WaitGroup
+	leading.Go(func() { w.registrar.Run(ctx) })
+	leading.Go(func() {
+		w.certificate.Lead(ctx, func(ctx context.Context, bundle []byte) error {
+			if err := w.registrar.Publish(ctx, bundle); err != nil {
+				return err
+			}
+			w.log.Info("webhooks are registered")
+			return nil
+		})
+	})
+	leading.Wait()
+}
