@@ -67,7 +67,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) i
 	body := buffers.Get().(*bytes.Buffer)
 	defer release(body)
 	if err := readBody(w, r, body); err != nil {
-		return s.fail(w, uidIn(body.Bytes()), err)
+		cutOff, _ := decodeReview(body.Bytes())
+		return s.fail(w, cutOff.UID, err)
 	}
 	request, err := decodeReview(body.Bytes())
 	if err != nil {
@@ -112,7 +113,8 @@ func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) error 
 	return nil
 }
 
-// buffers hold request bodies; what is decoded of one is copied.
+// buffers hold request bodies. The raw objects of a request are parts of one, which is used
+// anew when the request is answered.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // maxKeptBytes bounds what an unused buffer holds: 64 KiB is above all but few objects.

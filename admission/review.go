@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,21 +31,37 @@ func failuref(code int, format string, args ...any) *failure {
 // reviewType is the only type of review there is; v1beta1 is gone since Kubernetes 1.22.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// decodeReview reads the request of an AdmissionReview. With an error comes a request
-// that has the UID, as far as it can be read.
+// decodeReview reads the request of an AdmissionReview, whose raw parts are parts of body.
+// With an error comes what could be read before, which is most often the UID, since the API
+// server writes it first.
 func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
-	var review admissionv1.AdmissionReview
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
-		return &admissionv1.AdmissionRequest{UID: uidIn(body)}, failuref(http.StatusBadRequest, "request body: %v", err)
-	}
-	request := review.Request
-	if request == nil {
-		request = &admissionv1.AdmissionRequest{}
+	var review metav1.TypeMeta
+	request := &admissionv1.AdmissionRequest{}
+	found := false
+	s := &scanner{data: body}
+	err := s.object(func(name []byte) (err error) {
+		switch string(name) {
+		case "apiVersion":
+			review.APIVersion, err = s.str()
+		case "kind":
+			review.Kind, err = s.str()
+		case "request":
+			found = true
+			err = s.object(func(name []byte) error { return inField(name, s.requestField(request, name)) })
+		default:
+			_, err = s.value()
+		}
+		return err
+	})
+	if err == nil && s.space() != 0 {
+		err = errSyntax
 	}
 	switch {
-	case review.TypeMeta != reviewType:
+	case err != nil:
+		return request, failuref(http.StatusBadRequest, "request body: %v", err)
+	case review != reviewType:
 		return request, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", review.APIVersion, review.Kind, reviewType.APIVersion, reviewType.Kind)
-	case review.Request == nil:
+	case !found:
 		return request, failuref(http.StatusBadRequest, "request: Required value")
 	case request.UID == "":
 		return request, failuref(http.StatusBadRequest, "request.uid: Required value")
@@ -54,35 +69,72 @@ func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	return request, nil
 }
 
-// uidIn finds request.uid in a body that is cut off or broken behind it.
-func uidIn(body []byte) types.UID {
-	d := json.NewDecoder(bytes.NewReader(body))
-	if !enterField(d, "request") || !enterField(d, "uid") {
-		return ""
+func inField(name []byte, err error) error {
+	if err != nil {
+		return fmt.Errorf("request.%s: %w", name, err)
 	}
-	token, err := d.Token()
-	uid, ok := token.(string)
-	if err != nil || !ok {
-		return ""
-	}
-	return types.UID(uid)
+	return nil
 }
 
-// enterField reads the object that comes next up to the value of one of its fields.
-func enterField(d *json.Decoder, name string) bool {
-	if token, err := d.Token(); err != nil || token != json.Delim('{') {
-		return false
+// requestField reads one field of a request. Those that are not known are skipped.
+func (s *scanner) requestField(r *admissionv1.AdmissionRequest, name []byte) (err error) {
+	var text string
+	switch string(name) {
+	case "uid":
+		text, err = s.str()
+		r.UID = types.UID(text)
+	case "operation":
+		text, err = s.str()
+		r.Operation = admissionv1.Operation(text)
+	case "name":
+		r.Name, err = s.str()
+	case "namespace":
+		r.Namespace, err = s.str()
+	case "subResource":
+		r.SubResource, err = s.str()
+	case "requestSubResource":
+		r.RequestSubResource, err = s.str()
+	case "kind":
+		err = s.group(&r.Kind.Group, &r.Kind.Version, "kind", &r.Kind.Kind)
+	case "requestKind":
+		r.RequestKind = &metav1.GroupVersionKind{}
+		err = s.group(&r.RequestKind.Group, &r.RequestKind.Version, "kind", &r.RequestKind.Kind)
+	case "resource":
+		err = s.group(&r.Resource.Group, &r.Resource.Version, "resource", &r.Resource.Resource)
+	case "requestResource":
+		r.RequestResource = &metav1.GroupVersionResource{}
+		err = s.group(&r.RequestResource.Group, &r.RequestResource.Version, "resource", &r.RequestResource.Resource)
+	case "userInfo":
+		err = s.decode(&r.UserInfo)
+	case "dryRun":
+		err = s.decode(&r.DryRun)
+	case "object":
+		r.Object.Raw, err = s.value()
+	case "oldObject":
+		r.OldObject.Raw, err = s.value()
+	case "options":
+		r.Options.Raw, err = s.value()
+	default:
+		_, err = s.value()
 	}
-	for d.More() {
-		if token, err := d.Token(); err != nil || token == name {
-			return err == nil
+	return err
+}
+
+// group reads a GroupVersionKind or GroupVersionResource.
+func (s *scanner) group(group, version *string, last string, kind *string) error {
+	return s.object(func(name []byte) (err error) {
+		switch string(name) {
+		case "group":
+			*group, err = s.str()
+		case "version":
+			*version, err = s.str()
+		case last:
+			*kind, err = s.str()
+		default:
+			_, err = s.value()
 		}
-		var skipped json.RawMessage
-		if err := d.Decode(&skipped); err != nil {
-			return false
-		}
-	}
-	return false
+		return err
+	})
 }
 
 // encodeReview writes an AdmissionReview with the answer to the request of that UID.
@@ -106,6 +158,9 @@ func failed(code int, message string) *admissionv1.AdmissionResponse {
 // Fields that no version of Kubernetes has are read like all others.
 func decodeObject(field string, raw []byte) (map[string]any, error) {
 	var object map[string]any
+	if len(raw) == 0 {
+		return nil, failuref(http.StatusBadRequest, "%s: Required value", field)
+	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object); err != nil {
 		return nil, failuref(http.StatusBadRequest, "%s: %v", field, err)
 	}

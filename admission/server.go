@@ -73,7 +73,8 @@ type Config struct {
 // Injector makes the patch of a Pod.
 type Injector interface {
 	// Inject returns an RFC 6902 patch, which may be empty, and warnings for who
-	// submits the Pod. With an error, the webhook's failure policy decides.
+	// submits the Pod. With an error, the webhook's failure policy decides. The raw
+	// objects of the request must not be kept: their memory is used anew.
 	Inject(context.Context, *admissionv1.AdmissionRequest) (patch []byte, warnings []string, err error)
 }
 

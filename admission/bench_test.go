@@ -1,0 +1,159 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// clients is how many ask at the same time.
+const clients = 64
+
+// BenchmarkWebhook asks a server over TLS from 64 connections, and beside it, in turns,
+// one that finds the UID in a review, allows it and does nothing else: the floor. ratio is how many of the floor's requests per second are reached.
+func BenchmarkWebhook(b *testing.B) {
+	kinds := shippedKinds(b)
+	rights := NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds, nil)
+	server := serve(b, Config{Kinds: kinds, Rights: rights})
+	floor := serveFloor(b)
+	for name, body := range benchmarkBodies(b, kinds) {
+		for _, path := range []string{DefaultPath, ValidatePath} {
+			b.Run(name+path, func(b *testing.B) { besideFloor(b, server, floor, path, body) })
+		}
+	}
+}
+
+// benchmarkBodies are reviews as the API server writes them.
+func benchmarkBodies(b *testing.B, kinds []*kind.Kind) map[string][]byte {
+	const managedFields = `"uid":"6b4a7bd4-1f0c-4d0c-8b0e-2f1d9c7f4b11","generation":1,"creationTimestamp":"2030-01-01T00:00:00Z","managedFields":[{"manager":"kubectl","operation":"Apply","apiVersion":"cnat.fescue.dev/v1alpha1","time":"2030-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:command":{},"f:schedule":{}}}}]`
+	at := `{"apiVersion":"cnat.fescue.dev/v1alpha1","kind":"At","metadata":{"name":"a","namespace":"default",` + managedFields + `},"spec":{"schedule":"2030-01-01T00:00:00Z","command":"echo hello","image":"busybox:1.37"}}`
+	return map[string][]byte{"At": reviewOf(b, requestFor(b, kindNamed(b, kinds, "At"), at, ""))}
+}
+
+// serveFloor starts a webhook that allows everything.
+func serveFloor(b *testing.B) *running {
+	certificate, trusted := newCertificate(b)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		_, rest, _ := bytes.Cut(body, []byte(`"uid":"`))
+		uid, _, found := bytes.Cut(rest, []byte(`"`))
+		if err != nil || !found {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"` + string(uid) + `","allowed":true}}`))
+	})
+	server := &http.Server{Handler: handler, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*certificate}}}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	server.Protocols = protocols
+	return run(b, trusted, func(ctx context.Context, listener net.Listener) error {
+		context.AfterFunc(ctx, func() { _ = server.Close() })
+		return server.ServeTLS(listener, "", "")
+	})
+}
+
+// besideFloor sends b.N requests to each of two servers, in turns of a batch, so that both
+// see the same machine.
+func besideFloor(b *testing.B, server, floor *running, path string, body []byte) {
+	const batch = 2000
+	var ours, floors load
+	(&load{}).send(b, server, path, body, clients) // connects
+	(&load{}).send(b, floor, path, body, clients)
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= batch {
+		n := min(left, batch)
+		floors.send(b, floor, path, body, n)
+		ours.send(b, server, path, body, n)
+	}
+	b.StopTimer()
+	b.ReportMetric(ours.perSecond(), "requests/s")
+	b.ReportMetric(floors.perSecond(), "floor-requests/s")
+	b.ReportMetric(ours.perSecond()/floors.perSecond(), "ratio")
+	b.ReportMetric(ours.percentile(0.50), "p50-ms")
+	b.ReportMetric(ours.percentile(0.99), "p99-ms")
+	b.ReportMetric(floors.percentile(0.50), "floor-p50-ms")
+	b.ReportMetric(floors.percentile(0.99), "floor-p99-ms")
+}
+
+// load is what sending requests has taken.
+type load struct {
+	took  time.Duration
+	times []time.Duration // of each request
+}
+
+// send sends n requests from all clients together.
+func (l *load) send(b *testing.B, to *running, path string, body []byte, n int) {
+	times := make([]time.Duration, n)
+	var next, failed atomic.Int64
+	var sending sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		sending.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				start := time.Now()
+				response, err := to.client.Post(to.url+path, "application/json", bytes.NewReader(body))
+				if err != nil || response.StatusCode != http.StatusOK {
+					failed.Add(1)
+				}
+				if err == nil {
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				}
+				times[i] = time.Since(start)
+			}
+		})
+	}
+	sending.Wait()
+	l.took += time.Since(began)
+	l.times = append(l.times, times...)
+	require.Zero(b, failed.Load())
+}
+
+func (l *load) perSecond() float64 { return float64(len(l.times)) / l.took.Seconds() }
+
+// percentile is in milliseconds.
+func (l *load) percentile(p float64) float64 {
+	slices.Sort(l.times)
+	return float64(l.times[int(p*float64(len(l.times)-1))]) / float64(time.Millisecond)
+}
+
+// BenchmarkHandle is one request without the network.
+func BenchmarkHandle(b *testing.B) {
+	kinds := shippedKinds(b)
+	server, err := New(Config{Kinds: kinds, Rights: NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds, nil)})
+	require.NoError(b, err)
+	for name, body := range benchmarkBodies(b, kinds) {
+		b.Run(name+"/decode", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := decodeReview(body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/validate", func(b *testing.B) {
+			request, err := decodeReview(body)
+			require.NoError(b, err)
+			b.ReportAllocs()
+			for b.Loop() {
+				if response, err := server.objects.validate(b.Context(), request); err != nil || !response.Allowed {
+					b.Fatal(err, response)
+				}
+			}
+		})
+	}
+}
