@@ -149,6 +149,7 @@ type webhooks struct {
 	listener    net.Listener
 	certificate servingCertificate
 	registrar   *admission.Registrar
+	namespaces  *admission.Namespaces
 	log         *slog.Logger
 }
 
@@ -172,14 +173,16 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	if err != nil {
 		return nil, fmt.Errorf("ask for our user name: %w", err)
 	}
-	var injections admission.Injections
-	podSecurity, err := admission.NewPodSecurity(injections, func(string) map[string]string { return nil }, o.allowPrivileged)
+	injections := injectionsOf(kinds)
+	w := &webhooks{log: log, namespaces: admission.NewNamespaces(c.typed)}
+	podSecurity, err := admission.NewPodSecurity(injections, w.namespaces.Labels, o.allowPrivileged)
 	if err != nil {
 		return nil, err
 	}
-	w := &webhooks{log: log}
 	if o.certDir != "" {
-		w.certificate, err = certificate.NewFiles(o.certDir, 0, prometheus.DefaultRegisterer, log)
+		if w.certificate, err = certificate.NewFiles(o.certDir, 0, prometheus.DefaultRegisterer, log); err != nil {
+			err = fmt.Errorf("--webhook-cert-dir: %w", err)
+		}
 	} else {
 		w.certificate, err = certificate.NewSecret(certificate.SecretConfig{
 			Client: c.typed, Namespace: o.secretNamespace, Name: o.secretName,
@@ -210,6 +213,9 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	return w, nil
 }
 
+// injectionsOf are the kinds that inject; none does yet.
+func injectionsOf([]*kind.Kind) admission.Injections { return nil }
+
 // run serves until ctx ends.
 func (w *webhooks) run(ctx context.Context) error {
 	if w == nil {
@@ -219,6 +225,7 @@ func (w *webhooks) run(ctx context.Context) error {
 	others, stopOthers := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { w.certificate.Run(others) })
+	running.Go(func() { w.namespaces.Run(others) })
 	running.Go(func() { w.lead(others) })
 	err := w.server.Serve(ctx, w.listener)
 	stopOthers()

@@ -1,0 +1,376 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"log/slog"
+
+	"github.com/fescue-dev/fescue/admission"
+	"github.com/fescue-dev/fescue/admission/certificate"
+)
+
+var (
+	watchers = schema.GroupVersionResource{Group: "watch.fescue.dev", Version: "v1alpha1", Resource: "watchers"}
+	fences   = schema.GroupVersionResource{Group: "fences.example.com", Version: "v1", Resource: "fences"}
+)
+
+// fenceKind has a rule that no CRD can carry, and a ConfigMap as child.
+const fenceKind = `package fence
+
+import (
+	"net"
+	"strings"
+
+	"fescue.dev/cue/contract"
+	"fescue.dev/cue/k8s"
+)
+
+// Fence is a fence.
+#Fence: {
+	apiVersion!: "fences.example.com/v1"
+	kind!:       "Fence"
+	metadata!:   k8s.#ObjectMeta
+	spec!: {
+		colour: *"green" | "white"
+		site?:  net.AbsURL
+		place?: strings.MaxRunes(100) @kube(immutable)
+	}
+	status?: contract.#Status
+}
+
+#FenceController: contract.#Controller & {
+	object!: #Fence
+	names: plural: "fences"
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: colour: object.spec.colour}
+}
+`
+
+// freePort is an address that nobody listens on now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// removeWebhooks lets objects of kinds be written without an operator again.
+func removeWebhooks(t *testing.T, client kubernetes.Interface, name string) {
+	t.Helper()
+	api := client.AdmissionregistrationV1()
+	for _, err := range []error{
+		api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
+		api.ValidatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
+	} {
+		if !apierrors.IsNotFound(err) {
+			require.NoError(t, err)
+		}
+	}
+}
+
+// webhookTest is an operator with webhooks, and who asks them.
+type webhookTest struct {
+	*cluster
+	typed    kubernetes.Interface
+	operator *operator
+}
+
+// TestWebhooks is not parallel: while it runs, all objects of kinds, in all namespaces, go through
+// its operator, and so nobody else's tests may.
+func TestWebhooks(t *testing.T) {
+	c := newCluster(t)
+	typed, err := kubernetes.NewForConfig(restConfig(t))
+	require.NoError(t, err)
+	kinds := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(kinds, "fence.cue"), []byte(fenceKind), 0o600))
+	address := freePort(t)
+	t.Cleanup(func() { removeWebhooks(t, typed, "fescue") })
+	w := &webhookTest{cluster: c, typed: typed}
+	w.operator = c.start("--kinds", kinds, "--webhook-listen", address, "--webhook-url", "https://"+address,
+		"--webhook-secret", c.namespace+"/certificate", "--webhook-cert-validity", "12s")
+	w.operator.awaitLog("webhooks are registered")
+	require.True(t, waitUntil(func() bool { // the API server follows a little later
+		_, err := w.create(w.client, fences, "Fence", "probe", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsInvalid(err)
+	}))
+	for _, test := range []struct {
+		name string
+		run  func(*webhookTest, *testing.T)
+	}{
+		{"refused and defaulted", (*webhookTest).refusedAndDefaulted},
+		{"rights of the author", (*webhookTest).rightsOfTheAuthor},
+		{"restored in any order", (*webhookTest).restoredInAnyOrder},
+		{"configurations are kept", (*webhookTest).configurationsAreKept},
+		{"certificate is rotated under load", (*webhookTest).rotatedUnderLoad},
+		{"operator is down", (*webhookTest).operatorIsDown}, // the last: it stays down
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(w, t) })
+	}
+}
+
+func (w *webhookTest) create(client dynamic.Interface, resource schema.GroupVersionResource, kind, name string, spec map[string]any, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
+	metadata := map[string]any{"name": name}
+	if prefix, ok := strings.CutSuffix(name, "*"); ok {
+		metadata = map[string]any{"generateName": prefix}
+	}
+	return client.Resource(resource).Namespace(w.namespace).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": metadata, "spec": spec,
+	}}, options)
+}
+
+func (w *webhookTest) refusedAndDefaulted(t *testing.T) {
+	_, err := w.create(w.client, fences, "Fence", "bad", map[string]any{"site": "wall"}, metav1.CreateOptions{})
+	require.True(t, apierrors.IsInvalid(err), "%v", err)
+	require.EqualError(t, err, `admission webhook "fences.fences.example.com" denied the request: Fence.fences.example.com "bad" is invalid: spec.site: Invalid value: "wall": must satisfy net.AbsURL`)
+	status := err.(apierrors.APIStatus).Status()
+	require.Equal(t, []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: `Invalid value: "wall": must satisfy net.AbsURL`, Field: "spec.site"}}, status.Details.Causes)
+
+	made, err := w.create(w.client, fences, "Fence", "generated-*", map[string]any{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Regexp(t, "^generated-[a-z0-9]{5}$", made.GetName())
+	require.Equal(t, map[string]any{"colour": "green"}, made.Object["spec"])
+	w.await(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, made.GetName()+"-config", "made", func(*unstructured.Unstructured) bool { return true })
+
+	// An update is held to the immutable fields, and what is being deleted to nothing.
+	object, err := w.create(w.client, fences, "Fence", "kept", map[string]any{"place": "north"}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	patch := func(body string) error {
+		_, err := w.client.Resource(fences).Namespace(w.namespace).Patch(t.Context(), object.GetName(), "application/merge-patch+json", []byte(body), metav1.PatchOptions{})
+		return err
+	}
+	require.ErrorContains(t, patch(`{"spec":{"place":"south"}}`), "spec.place")
+	require.NoError(t, patch(`{"metadata":{"finalizers":["fences.example.com/hold"]}}`))
+	require.NoError(t, w.client.Resource(fences).Namespace(w.namespace).Delete(t.Context(), "kept", metav1.DeleteOptions{}))
+	require.NoError(t, patch(`{"metadata":{"finalizers":null}}`))
+	require.True(t, waitUntil(func() bool { _, err := w.get(fences, "kept"); return apierrors.IsNotFound(err) }))
+}
+
+// rightsOfTheAuthor asks as users with rights by real RBAC.
+func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
+	config := restConfig(t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "ada"}
+	ada, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	grant := func(name, group, resource string, verbs ...string) {
+		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}}}
+		_, err := w.typed.RbacV1().Roles(w.namespace).Create(t.Context(), role, metav1.CreateOptions{})
+		require.NoError(t, err)
+		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "ada"}}}
+		_, err = w.typed.RbacV1().RoleBindings(w.namespace).Create(t.Context(), binding, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	spec := map[string]any{"container": map[string]any{"name": "watch", "image": "busybox:1.37"}, "configData": map[string]any{"a": "b"}}
+	grant("watchers", watchers.Group, watchers.Resource, "create", "patch")
+	refusal := ""
+	require.True(t, waitUntil(func() bool { // RBAC follows a little later
+		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
+		refusal = fmt.Sprint(err)
+		return strings.Contains(refusal, "admission webhook")
+	}), "%v", err)
+	require.True(t, apierrors.IsForbidden(err))
+	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`", as the kind Watcher does for its author`, refusal)
+
+	// The administrator's object: ada may label it, but not change what it does.
+	_, err = w.create(w.client, watchers, "Watcher", "b", spec, metav1.CreateOptions{})
+	require.NoError(t, err)
+	patch := func(body string) error {
+		_, err := ada.Resource(watchers).Namespace(w.namespace).Patch(t.Context(), "b", "application/merge-patch+json", []byte(body), metav1.PatchOptions{})
+		return err
+	}
+	require.NoError(t, patch(`{"metadata":{"labels":{"a":"b"}}}`))
+	require.True(t, apierrors.IsForbidden(patch(`{"spec":{"configData":{"a":"c"}}}`)))
+
+	grant("configmaps", "", "configmaps", "create")
+	require.True(t, waitUntil(func() bool {
+		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
+		return err == nil
+	}), "%v", err)
+	require.NoError(t, patch(`{"spec":{"configData":{"a":"c"}}}`))
+}
+
+// restoredInAnyOrder creates what a backup holds, once the parent first and once the child.
+func (w *webhookTest) restoredInAnyOrder(t *testing.T) {
+	configMaps := w.typed.CoreV1().ConfigMaps(w.namespace)
+	for name, parentFirst := range map[string]bool{"parent-first": true, "child-first": false} {
+		steps := []func() error{
+			func() error {
+				// What becomes of a child that is there already is the engine's.
+				_, err := w.create(w.client, fences, "Fence", name, map[string]any{"colour": "white"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return err
+			},
+			func() error {
+				_, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name + "-config"}, Data: map[string]string{"colour": "white"}}, metav1.CreateOptions{})
+				return err
+			},
+		}
+		if !parentFirst {
+			steps[0], steps[1] = steps[1], steps[0]
+		}
+		for _, step := range steps {
+			require.NoError(t, step(), name)
+		}
+	}
+}
+
+// configurationsAreKept deletes one configuration and empties the other.
+func (w *webhookTest) configurationsAreKept(t *testing.T) {
+	api := w.typed.AdmissionregistrationV1()
+	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), "fescue", metav1.DeleteOptions{}))
+	_, err := api.ValidatingWebhookConfigurations().Patch(t.Context(), "fescue", "application/merge-patch+json", []byte(`{"webhooks":[]}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.True(t, waitUntil(func() bool {
+		mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), "fescue", metav1.GetOptions{})
+		if err != nil || len(mutating.Webhooks) == 0 {
+			return false
+		}
+		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), "fescue", metav1.GetOptions{})
+		return err == nil && len(validating.Webhooks) > 0 && bytes.Equal(validating.Webhooks[0].ClientConfig.CABundle, mutating.Webhooks[0].ClientConfig.CABundle)
+	}))
+}
+
+// rotatedUnderLoad has 16 clients create objects until the certificate was replaced twice.
+func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
+	secret := func() []byte {
+		s, err := w.typed.CoreV1().Secrets(w.namespace).Get(t.Context(), "certificate", metav1.GetOptions{})
+		require.NoError(t, err)
+		return s.Data[corev1.TLSCertKey]
+	}
+	var stop atomic.Bool
+	var sent atomic.Int64
+	failures := make(chan error, 16)
+	var sending sync.WaitGroup
+	for client := range 16 {
+		sending.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				_, err := w.create(w.client, fences, "Fence", fmt.Sprintf("load-%d-%d", client, i), map[string]any{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				if err != nil {
+					failures <- err
+					return
+				}
+				sent.Add(1)
+			}
+		})
+	}
+	served, replaced := secret(), 0
+	require.True(t, waitUntil(func() bool {
+		if now := secret(); !bytes.Equal(now, served) {
+			served = now
+			replaced++
+		}
+		return replaced == 2 || len(failures) > 0
+	}))
+	stop.Store(true)
+	sending.Wait()
+	close(failures)
+	for err := range failures {
+		require.NoError(t, err)
+	}
+	t.Logf("%d objects created while the certificate was replaced twice", sent.Load())
+}
+
+func (w *webhookTest) operatorIsDown(t *testing.T) {
+	_, err := w.create(w.client, fences, "Fence", "before", map[string]any{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Equal(t, 0, w.operator.stop())
+	_, err = w.create(w.client, fences, "Fence", "after", map[string]any{}, metav1.CreateOptions{})
+	require.ErrorContains(t, err, `failed calling webhook "fences.fences.example.com"`)
+	require.ErrorContains(t, err, "connection refused")
+	// Objects can still be deleted, and everything else be created.
+	require.NoError(t, w.client.Resource(fences).Namespace(w.namespace).Delete(t.Context(), "before", metav1.DeleteOptions{}))
+	_, err = w.typed.CoreV1().Pods(w.namespace).Create(t.Context(), podWith(nil), metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+func podWith(annotations map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Annotations: annotations},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "busybox:1.37"}}},
+	}
+}
+
+// labeller is an injector that labels Pods and counts them.
+type labeller struct{ calls atomic.Int64 }
+
+func (l *labeller) Inject(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
+	l.calls.Add(1)
+	return []byte(`[{"op":"add","path":"/metadata/labels","value":{"injected":"yes"}}]`), []string{"labelled"}, nil
+}
+
+// TestPodWebhooks registers webhooks for Pods with an annotation that no other test uses.
+func TestPodWebhooks(t *testing.T) {
+	t.Parallel()
+	const annotation = "webhooks.test.fescue.dev/inject"
+	namespace := newNamespace(t)
+	typed, err := kubernetes.NewForConfig(restConfig(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { removeWebhooks(t, typed, "fescue-pods-test") })
+	log := slog.New(slog.DiscardHandler)
+	serving, err := certificate.NewSecret(certificate.SecretConfig{Client: typed, Namespace: namespace, Name: "c", Hosts: []string{"127.0.0.1"}, Log: log})
+	require.NoError(t, err)
+	injector := &labeller{}
+	server, err := admission.New(admission.Config{Injector: injector, Certificate: serving.GetCertificate, Log: log})
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	registrar := admission.NewRegistrar(typed, nil, admission.Webhooks{
+		Name: "fescue-pods-test", URL: "https://" + listener.Addr().String(),
+		Injections: admission.Injections{{Group: "test.fescue.dev", Kind: "Test"}: {Annotation: annotation, BySelector: true}},
+	}, log)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Serve(ctx, listener) }()
+	go serving.Run(ctx)
+	go serving.Lead(ctx, registrar.Publish)
+
+	create := func(annotations map[string]string, options metav1.CreateOptions) *corev1.Pod {
+		pod, err := typed.CoreV1().Pods(namespace).Create(t.Context(), podWith(annotations), options)
+		require.NoError(t, err)
+		return pod
+	}
+	asking := map[string]string{annotation: "x"}
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	require.True(t, waitUntil(func() bool { return create(asking, dryRun).Labels["injected"] == "yes" }))
+	calls := injector.calls.Load()
+	require.Empty(t, create(nil, metav1.CreateOptions{}).Labels)
+	require.Empty(t, create(map[string]string{"other": "x"}, metav1.CreateOptions{}).Labels)
+	require.Equal(t, calls, injector.calls.Load(), "Pods without opt-in cause no call")
+	require.NotEmpty(t, create(asking, metav1.CreateOptions{}).Labels)
+	require.Equal(t, calls+1, injector.calls.Load())
+
+	// All Pods of a namespace in which Pods can be selected.
+	_, err = typed.CoreV1().Namespaces().Patch(t.Context(), namespace, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+admission.SelectionLabel+`":"`+admission.SelectionEnabled+`"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.True(t, waitUntil(func() bool { return create(nil, dryRun).Labels["injected"] == "yes" }))
+	calls = injector.calls.Load()
+	require.NotEmpty(t, create(asking, metav1.CreateOptions{}).Labels)
+	require.Equal(t, calls+1, injector.calls.Load(), "one webhook, not both")
+
+	cancel()
+	require.NoError(t, <-stopped)
+	_, err = http.Get("https://" + listener.Addr().String()) //nolint:bodyclose // there is none
+	require.Error(t, err)
+	require.Empty(t, create(asking, metav1.CreateOptions{}).Labels, "without its webhook, a Pod is created as it is")
+}
