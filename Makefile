@@ -32,9 +32,9 @@ FUZZTIME ?= 30s
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for $FUZZTIME, and compare many more objects than the tests do
-	@for package in ./cue/kind ./cue/manifest ./admission/inject; do \
+	@for package in ./cue/kind ./cue/manifest ./admission ./admission/inject; do \
 		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
-			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x || exit 1; \
 		done; \
 	done
 	go test ./cue/kind -run 'TestDifferential|TestMutations' -samples 3000 -mutations 1000 -timeout 60m

@@ -149,6 +149,7 @@ type webhooks struct {
 	listener    net.Listener
 	certificate servingCertificate
 	registrar   *admission.Registrar
+	injections  admission.Injections
 	namespaces  *admission.Namespaces
 	log         *slog.Logger
 }
@@ -174,7 +175,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 		return nil, fmt.Errorf("ask for our user name: %w", err)
 	}
 	injections := injectionsOf(kinds)
-	w := &webhooks{log: log, namespaces: admission.NewNamespaces(c.typed)}
+	w := &webhooks{log: log, injections: injections, namespaces: admission.NewNamespaces(c.typed)}
 	podSecurity, err := admission.NewPodSecurity(injections, w.namespaces.Labels, o.allowPrivileged)
 	if err != nil {
 		return nil, err
@@ -225,7 +226,9 @@ func (w *webhooks) run(ctx context.Context) error {
 	others, stopOthers := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { w.certificate.Run(others) })
-	running.Go(func() { w.namespaces.Run(others) })
+	if len(w.injections) > 0 { // nothing else asks for the labels of namespaces
+		running.Go(func() { w.namespaces.Run(others) })
+	}
 	running.Go(func() { w.lead(others) })
 	err := w.server.Serve(ctx, w.listener)
 	stopOthers()

@@ -77,6 +77,8 @@ func Configurations(kinds []*kind.Kind, w Webhooks) (*admissionregistrationv1.Mu
 	return mutating, validating
 }
 
+// defaulting is the webhook that sets a kind's defaults. It may be called again after others
+// have changed the object, and then finds nothing to add.
 func (w *Webhooks) defaulting(k *kind.Kind) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    k.Definition().Name,
@@ -90,6 +92,7 @@ func (w *Webhooks) defaulting(k *kind.Kind) admissionregistrationv1.MutatingWebh
 	}
 }
 
+// validating is the webhook that sees an object as it will be stored.
 func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWebhook {
 	resources := []string{k.Names.Plural}
 	if k.Scale != nil {
@@ -106,6 +109,8 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 	}
 }
 
+// ruleFor names all versions: the API server would otherwise convert objects before it
+// sends them, and errors would name fields of another version than the user wrote.
 func ruleFor(k *kind.Kind, resources ...string) admissionregistrationv1.RuleWithOperations {
 	scope := admissionregistrationv1.NamespacedScope
 	if k.Scope == apiextensionsv1.ClusterScoped {
@@ -155,6 +160,8 @@ func (w *Webhooks) injecting() []admissionregistrationv1.MutatingWebhook {
 	return webhooks
 }
 
+// forPods is a webhook for new Pods that a condition in CEL holds for. Pods that the
+// cluster cannot do without are left alone: an injector that is slow would hold them up.
 func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.MutatingWebhook {
 	excluded := map[string]bool{metav1.NamespaceSystem: true, corev1.NamespaceNodeLease: true}
 	if w.Namespace != "" {
@@ -182,6 +189,7 @@ func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.Mutat
 	}
 }
 
+// client says how the API server calls a path.
 func (w *Webhooks) client(path string) admissionregistrationv1.WebhookClientConfig {
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: w.CABundle}
 	if w.URL != "" {

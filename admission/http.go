@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"runtime/debug"
@@ -54,6 +55,7 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 
 // serve answers one HTTP request and returns its status code.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) int {
+	// The place is taken before the body is read: bodies are what fills the memory.
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -84,6 +86,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) i
 	return http.StatusOK
 }
 
+// checkHeader refuses what the API server does not send. Only JSON is read: it has never sent
+// anything else, and each further form would be one more parser to attack.
 func checkHeader(r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return failuref(http.StatusMethodNotAllowed, "method %s: must be POST", r.Method)
@@ -94,6 +98,8 @@ func checkHeader(r *http.Request) error {
 	return nil
 }
 
+// readBody reads a body that is not too large. With an error comes the part that was
+// read, in which the UID may be.
 func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) error {
 	if r.ContentLength > maxBodyBytes {
 		// Enough to find the UID, which the API server writes first.
@@ -120,6 +126,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // maxKeptBytes bounds what an unused buffer holds: 64 KiB is above all but few objects.
 const maxKeptBytes = 64 << 10
 
+// release gives a buffer back, unless a large object would stay in memory with it.
 func release(b *bytes.Buffer) {
 	if b.Cap() <= maxKeptBytes {
 		b.Reset()
@@ -146,11 +153,16 @@ func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		code = f.code
 	}
-	s.config.Log.Warn("webhook request failed", "uid", uid, "code", code, "error", err)
+	level := slog.LevelDebug // anyone who reaches us can send nonsense; the metrics count it
+	if code >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	s.config.Log.Log(context.Background(), level, "webhook request failed", "uid", uid, "code", code, "error", err)
 	write(w, code, encodeReview(uid, failed(code, err.Error())))
 	return code
 }
 
+// write sends an answer in one piece; with a length, the connection can be used again.
 func write(w http.ResponseWriter, code int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

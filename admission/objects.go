@@ -24,6 +24,7 @@ type objects struct {
 	podSecurity *PodSecurity
 }
 
+// newObjects finds kinds by all the versions that they serve.
 func newObjects(kinds []*kind.Kind, rights *Rights, podSecurity *PodSecurity) *objects {
 	o := &objects{make(map[schema.GroupVersionKind]*kind.Kind), rights, podSecurity}
 	for _, k := range kinds {
@@ -66,6 +67,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 	return s, nil
 }
 
+// isDeleted tells whether an object is being deleted and waits for its finalizers.
 func isDeleted(object map[string]any) bool {
 	metadata, _ := object["metadata"].(map[string]any)
 	return metadata["deletionTimestamp"] != nil
@@ -119,6 +121,8 @@ func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRe
 // only, which changes the object nevertheless.
 const scaleSubresource = "scale"
 
+// validateScale checks the rights alone: the API server puts the number into the object and
+// holds it against the CRD's schema.
 func (o *objects) validateScale(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	for gvk, k := range o.kinds {
 		if gvk.Group == request.Resource.Group && gvk.Version == request.Resource.Version && k.Names.Plural == request.Resource.Resource {
@@ -176,6 +180,7 @@ func (s *submission) name() string {
 	return name
 }
 
+// metadataOf is nil if there is none, or no object in its place.
 func metadataOf(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	return metadata

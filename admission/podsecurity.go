@@ -82,6 +82,8 @@ func (p *PodSecurity) check(s *submission) error {
 	return nil
 }
 
+// refusedSpec is an Invalid for the whole spec: which part of it makes which part of the
+// Pod only the kind knows.
 func refusedSpec(s *submission, detail string) error {
 	return apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name(), field.ErrorList{field.Forbidden(field.NewPath("spec"), detail)})
 }
@@ -128,6 +130,7 @@ func privileged(spec *corev1.PodSpec) string {
 	return ""
 }
 
+// isHostProcess is for Pods; containers say the same in a type of their own.
 func isHostProcess(c *corev1.PodSecurityContext) bool {
 	return c != nil && c.WindowsOptions != nil && c.WindowsOptions.HostProcess != nil && *c.WindowsOptions.HostProcess
 }

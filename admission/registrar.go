@@ -141,6 +141,7 @@ func (r *Registrar) look(object any, deleted bool) {
 	}
 }
 
+// signal has Run apply the configurations; one signal waits at most.
 func (r *Registrar) signal() {
 	select {
 	case r.drifted <- struct{}{}:

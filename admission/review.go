@@ -24,6 +24,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.reason }
 
+// failuref makes a failure with a message as fmt.Errorf writes it, without %w.
 func failuref(code int, format string, args ...any) *failure {
 	return &failure{code, fmt.Sprintf(format, args...)}
 }
@@ -69,6 +70,7 @@ func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	return request, nil
 }
 
+// inField says which field of the request an error is about.
 func inField(name []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("request.%s: %w", name, err)

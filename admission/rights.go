@@ -84,6 +84,7 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 	return r
 }
 
+// compareResources gives the questions, and so the refusals, a fixed order.
 func compareResources(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }
 
 // check returns a Forbidden that names all rights that the author of a request lacks.

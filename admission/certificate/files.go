@@ -47,6 +47,7 @@ func NewFiles(dir string, poll time.Duration, metrics prometheus.Registerer, log
 	return f, f.reload()
 }
 
+// reload reads certificate and key, which may be of different ages while they are replaced.
 func (f *Files) reload() error {
 	cert, err := os.ReadFile(filepath.Join(f.dir, corev1.TLSCertKey))
 	if err != nil {

@@ -26,6 +26,7 @@ type loaded struct {
 	text        []byte
 }
 
+// newHolder holds nothing yet.
 func newHolder(metrics prometheus.Registerer) (*holder, error) {
 	h := &holder{
 		reads:  prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_total", Help: "How often a certificate was read."}),

@@ -87,6 +87,7 @@ func (s *Secret) Run(ctx context.Context) {
 	factory.Shutdown()
 }
 
+// see loads what an event brings. Our own writes come this way as well.
 func (s *Secret) see(object any) {
 	if secret, ok := object.(*corev1.Secret); ok && secret.Name == s.config.Name {
 		s.loadFrom(secret)
@@ -94,6 +95,7 @@ func (s *Secret) see(object any) {
 	s.signal()
 }
 
+// signal wakes the leader; one signal waits at most.
 func (s *Secret) signal() {
 	select {
 	case s.changed <- struct{}{}:
@@ -101,6 +103,7 @@ func (s *Secret) signal() {
 	}
 }
 
+// loadFrom serves the Secret's certificate, or the last one if that cannot be read.
 func (s *Secret) loadFrom(secret *corev1.Secret) {
 	if err := s.load(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
 		s.config.Log.Error("certificate is not loaded; the last one stays", "secret", s.config.Namespace+"/"+s.config.Name, "error", err)

@@ -44,6 +44,8 @@ type state struct {
 	trustedSince time.Time
 }
 
+// readState parses what a Secret holds. Nothing in it is trusted to be there: people edit
+// Secrets, and restore old ones.
 func readState(secret *corev1.Secret) state {
 	var s state
 	s.bundle, _ = cert.ParseCertsPEM(secret.Data[bundleKey])
@@ -53,6 +55,7 @@ func readState(secret *corev1.Secret) state {
 	return s
 }
 
+// keyPair is nil if the two do not belong together.
 func keyPair(certPEM, keyPEM []byte) *tls.Certificate {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -122,6 +125,7 @@ func (s state) works(pair *tls.Certificate, hosts []string, now time.Time) bool 
 // nobody can use one to make another.
 type issued struct{ authority, cert, key []byte }
 
+// issue makes a certificate for all hosts. It takes the time of two RSA keys, about a second.
 func issue(p policy) (issued, error) {
 	// The library dates certificates back by an hour, for clocks that are behind.
 	options := cert.SelfSignedCertKeyOptions{Host: p.hosts[0], MaxAge: p.validity + time.Hour}
