@@ -85,7 +85,7 @@ func (o *objects) setDefaults(_ context.Context, request *admissionv1.AdmissionR
 	if len(errs) > 0 {
 		return allowed(nil), nil
 	}
-	operations := diff(nil, "", object, defaulted)
+	operations := diff(object, defaulted)
 	if len(operations) == 0 {
 		return allowed(nil), nil
 	}

@@ -82,8 +82,10 @@ func requireContains(t *testing.T, whole, part any) {
 func TestDiffEscapes(t *testing.T) {
 	t.Parallel()
 	require.Equal(t,
-		[]operation{{"add", "/a~1b~0c", int64(1)}, {"replace", "/list", []any{int64(1)}}, {"replace", "/scalar", "b"}},
-		diff(nil, "", map[string]any{"list": []any{}, "scalar": "a", "gone": "stays"}, map[string]any{"a/b~c": int64(1), "list": []any{int64(1)}, "scalar": "b"}))
+		[]operation{{"replace", "/", "b"}, {"add", "/a~1b~0c", int64(1)}, {"replace", "/items/1/x", int64(2)}, {"replace", "/list", []any{int64(1)}}},
+		diff(
+			map[string]any{"list": []any{}, "": "a", "gone": "stays", "items": []any{"same", map[string]any{"x": int64(1)}}},
+			map[string]any{"a/b~c": int64(1), "list": []any{int64(1)}, "": "b", "items": []any{"same", map[string]any{"x": int64(2)}}}))
 }
 
 func TestValidate(t *testing.T) {

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,39 +14,70 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// diff adds to operations those that make after of before at a path. Nothing is removed:
-// what after does not have stays.
-func diff(operations []operation, path string, before, after any) []operation {
+// diff lists the operations that make after of before, in the order of their paths. Nothing is
+// removed: what after does not have stays. None depends on another, since what is added
+// is added as a whole.
+func diff(before, after any) []operation {
+	var d differ
+	d.value(nil, before, after)
+	slices.SortFunc(d.operations, func(a, b operation) int { return strings.Compare(a.Path, b.Path) })
+	return d.operations
+}
+
+type differ struct{ operations []operation }
+
+// place is where a value is. Most are the same in both objects, so that a path is only
+// written for those that are not.
+type place struct {
+	in     *place
+	name   string
+	index  int
+	inList bool // and so index counts, not name
+}
+
+func (d *differ) value(at *place, before, after any) {
 	switch after := after.(type) {
 	case map[string]any:
 		before, ok := before.(map[string]any)
 		if !ok {
 			break
 		}
-		for _, name := range slices.Sorted(maps.Keys(after)) {
-			at := path + "/" + pointerEscapes.Replace(name)
-			if value, is := before[name]; is {
-				operations = diff(operations, at, value, after[name])
+		for name, value := range after {
+			if was, is := before[name]; is {
+				d.value(&place{in: at, name: name}, was, value)
 			} else {
-				operations = append(operations, operation{"add", at, after[name]})
+				d.add("add", &place{in: at, name: name}, value)
 			}
 		}
-		return operations
+		return
 	case []any:
 		before, ok := before.([]any)
 		if !ok || len(before) != len(after) {
 			break
 		}
 		for i := range after {
-			operations = diff(operations, path+"/"+strconv.Itoa(i), before[i], after[i])
+			d.value(&place{in: at, index: i, inList: true}, before[i], after[i])
 		}
-		return operations
+		return
 	}
-	if reflect.DeepEqual(before, after) {
-		return operations
+	if !reflect.DeepEqual(before, after) {
+		d.add("replace", at, after)
 	}
-	return append(operations, operation{"replace", path, after})
 }
 
-// pointerEscapes are those of RFC 6901.
+func (d *differ) add(op string, at *place, value any) {
+	d.operations = append(d.operations, operation{op, at.pointer(), value})
+}
+
+// pointer is the JSON pointer (RFC 6901) to a place.
+func (p *place) pointer() string {
+	if p == nil {
+		return ""
+	}
+	if p.inList {
+		return p.in.pointer() + "/" + strconv.Itoa(p.index)
+	}
+	return p.in.pointer() + "/" + pointerEscapes.Replace(p.name)
+}
+
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
