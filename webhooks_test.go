@@ -32,7 +32,6 @@ import (
 )
 
 var (
-	watchers = schema.GroupVersionResource{Group: "watch.fescue.dev", Version: "v1alpha1", Resource: "watchers"}
 	fences   = schema.GroupVersionResource{Group: "fences.example.com", Version: "v1", Resource: "fences"}
 )
 
