@@ -117,15 +117,16 @@ func run(c *cobra.Command, o *runOptions) error {
 	if err := broadcaster.StartRecordingToSinkWithContext(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
+	recorder := broadcaster.NewRecorder(runtime.NewScheme(), "fescue")
 	e, err := engine.New(engine.Config{
 		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper,
-		Events:     broadcaster.NewRecorder(runtime.NewScheme(), "fescue"),
+		Events:     recorder,
 		Namespaces: o.namespaces, Workers: o.workers, Log: log,
 	})
 	if err != nil {
 		return err
 	}
-	hooks, err := newWebhooks(ctx, &o.webhooks, clients, kinds, log)
+	hooks, err := newWebhooks(ctx, &o.webhooks, clients, kinds, o.namespaces, recorder, log)
 	if err != nil {
 		return err
 	}

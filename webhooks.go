@@ -20,7 +20,10 @@ import (
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
@@ -151,6 +154,7 @@ type webhooks struct {
 	registrar   *admission.Registrar
 	injections  admission.Injections
 	namespaces  *admission.Namespaces
+	pods        *admission.Pods // nil if no kind injects
 	log         *slog.Logger
 }
 
@@ -166,7 +170,7 @@ type servingCertificate interface {
 }
 
 // newWebhooks listens, and wires the rest; it returns nil if the webhooks are off.
-func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*kind.Kind, log *slog.Logger) (*webhooks, error) {
+func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*kind.Kind, namespaces []string, recorder events.EventRecorder, log *slog.Logger) (*webhooks, error) {
 	if !o.enabled() {
 		return nil, nil
 	}
@@ -193,8 +197,13 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	if err != nil {
 		return nil, err
 	}
+	injector, err := w.injector(o, c, kinds, namespaces, recorder)
+	if err != nil {
+		return nil, err
+	}
 	w.server, err = admission.New(admission.Config{
 		Kinds:       kinds,
+		Injector:    injector,
 		Rights:      admission.NewRights(c.typed.AuthorizationV1().SubjectAccessReviews(), c.mapper, kinds, injections, self.Status.UserInfo.Username),
 		PodSecurity: podSecurity,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
@@ -214,8 +223,46 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	return w, nil
 }
 
-// injectionsOf are the kinds that inject; none does yet.
-func injectionsOf([]*kind.Kind) admission.Injections { return nil }
+// injectionsOf are the kinds that inject. Any of their objects may select Pods: whether one
+// does is only known of the object.
+func injectionsOf(kinds []*kind.Kind) admission.Injections {
+	injections := make(admission.Injections)
+	for _, k := range kinds {
+		if !k.Injects() {
+			continue
+		}
+		injections[k.GroupVersionKind.GroupKind()] = admission.Injection{
+			Annotation: k.InjectAnnotation, BySelector: true,
+			Add: func(object map[string]any) (map[string]any, error) {
+				injection, err := k.Injection(object)
+				if err != nil {
+					return nil, err
+				}
+				return injection.Add, nil
+			},
+		}
+	}
+	return injections
+}
+
+// injector makes what answers for Pods; it is nil if no kind injects.
+func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, namespaces []string, recorder events.EventRecorder) (admission.Injector, error) {
+	if len(w.injections) == 0 {
+		return nil, nil
+	}
+	own := ""
+	if o.reference != nil {
+		own = o.reference.Namespace
+	}
+	var err error
+	w.pods, err = admission.NewPods(admission.PodsConfig{
+		Client: c.dynamic, Kinds: kinds, Namespaces: namespaces, OwnNamespace: own, Log: w.log,
+		Refused: func(object runtime.Object, pod, why string) {
+			recorder.Eventf(object, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "Pod %s: %s", pod, why)
+		},
+	})
+	return w.pods, err
+}
 
 // run serves until ctx ends.
 func (w *webhooks) run(ctx context.Context) error {
@@ -228,6 +275,7 @@ func (w *webhooks) run(ctx context.Context) error {
 	running.Go(func() { w.certificate.Run(others) })
 	if len(w.injections) > 0 { // nothing else asks for the labels of namespaces
 		running.Go(func() { w.namespaces.Run(others) })
+		running.Go(func() { w.pods.Run(others) })
 	}
 	running.Go(func() { w.lead(others) })
 	err := w.server.Serve(ctx, w.listener)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +35,7 @@ import (
 )
 
 var (
-	fences   = schema.GroupVersionResource{Group: "fences.example.com", Version: "v1", Resource: "fences"}
+	fences = schema.GroupVersionResource{Group: "fences.example.com", Version: "v1", Resource: "fences"}
 )
 
 // fenceKind has a rule that no CRD can carry, and a ConfigMap as child.
@@ -120,6 +123,7 @@ func TestWebhooks(t *testing.T) {
 	}{
 		{"refused and defaulted", (*webhookTest).refusedAndDefaulted},
 		{"rights of the author", (*webhookTest).rightsOfTheAuthor},
+		{"sidecars", (*webhookTest).sidecars},
 		{"restored in any order", (*webhookTest).restoredInAnyOrder},
 		{"configurations are kept", (*webhookTest).configurationsAreKept},
 		{"certificate is rotated under load", (*webhookTest).rotatedUnderLoad},
@@ -189,7 +193,7 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 		return strings.Contains(refusal, "admission webhook")
 	}), "%v", err)
 	require.True(t, apierrors.IsForbidden(err))
-	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`", as the kind Watcher does for its author`, refusal)
+	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`"; user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`", as the kind Watcher does for its author`, refusal)
 
 	// The administrator's object: ada may label it, but not change what it does.
 	_, err = w.create(w.client, watchers, "Watcher", "b", spec, metav1.CreateOptions{})
@@ -204,9 +208,92 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 	grant("configmaps", "", "configmaps", "create")
 	require.True(t, waitUntil(func() bool {
 		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
+		return err != nil && strings.Contains(err.Error(), `"pods"`)
+	}), "%v", err)
+	require.ErrorContains(t, err, `user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`"`, "a Watcher puts its container into Pods")
+	grant("pods", "", "pods", "create")
+	require.True(t, waitUntil(func() bool {
+		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
 		return err == nil
 	}), "%v", err)
 	require.NoError(t, patch(`{"spec":{"configData":{"a":"c"}}}`))
+}
+
+// sidecars has Pods ask for a Watcher: one by itself, those of a Deployment and of a Job, and
+// one that is in the way.
+func (w *webhookTest) sidecars(t *testing.T) {
+	_, err := w.create(w.client, watchers, "Watcher", "log", map[string]any{
+		"container": map[string]any{
+			"name": "watch", "image": "busybox:1.37",
+			"volumeMounts": []any{map[string]any{"name": "logs", "mountPath": "/logs"}},
+		},
+		"volume":           map[string]any{"name": "logs", "emptyDir": map[string]any{}},
+		"configData":       map[string]any{"LEVEL": "error"},
+		"imagePullSecrets": map[string]any{"name": "registry"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	asking := map[string]string{"watch.fescue.dev/inject": "log"}
+	pods := w.typed.CoreV1().Pods(w.namespace)
+	var single *corev1.Pod
+	require.True(t, waitUntil(func() bool { // the injector follows a little later
+		single, err = pods.Create(t.Context(), podWith(asking), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && len(single.Spec.InitContainers) == 1
+	}), "%v", err)
+	single, err = pods.Create(t.Context(), podWith(asking), metav1.CreateOptions{})
+	require.NoError(t, err)
+	requireSidecar(t, single)
+
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: asking, Labels: map[string]string{"of": "workload"}}, Spec: podWith(nil).Spec}
+	_, err = w.typed.AppsV1().Deployments(w.namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "d"},
+		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	_, err = w.typed.BatchV1().Jobs(w.namespace).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Template: template},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	var made []corev1.Pod
+	require.True(t, waitUntil(func() bool {
+		list, err := pods.List(t.Context(), metav1.ListOptions{LabelSelector: "of=workload"})
+		made = list.Items
+		return err == nil && len(made) == 2
+	}))
+	for i := range made {
+		requireSidecar(t, &made[i])
+	}
+
+	// What was injected is the same when it comes again.
+	again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "again-", Annotations: single.Annotations}, Spec: single.Spec}
+	again.Spec.NodeName = ""
+	again, err = pods.Create(t.Context(), again, metav1.CreateOptions{})
+	require.NoError(t, err)
+	requireSidecar(t, again)
+	require.Equal(t, single.Annotations, again.Annotations)
+
+	// A container of that name that says something else: the Pod is made as it is.
+	conflicting := podWith(asking)
+	conflicting.Name, conflicting.Spec.Containers[0].Name = "in-the-way", "watch"
+	conflicting, err = pods.Create(t.Context(), conflicting, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Empty(t, conflicting.Spec.InitContainers)
+	require.Contains(t, conflicting.Annotations["fescue.dev/injected"], "Conflict")
+	require.Eventually(t, func() bool { return slices.Contains(w.eventReasonsOf("log"), "NotInjected") }, timeout, poll)
+}
+
+// requireSidecar checks that a Pod has all that the Watcher adds, once.
+func requireSidecar(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	require.Len(t, pod.Spec.InitContainers, 1)
+	sidecar := pod.Spec.InitContainers[0]
+	require.Equal(t, "watch", sidecar.Name)
+	require.Equal(t, corev1.ContainerRestartPolicyAlways, *sidecar.RestartPolicy)
+	require.Equal(t, []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "log-config"}}}}, sidecar.EnvFrom)
+	require.Equal(t, 1, len(slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v corev1.Volume) bool { return v.Name != "logs" })))
+	require.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}}, pod.Spec.ImagePullSecrets)
+	require.Contains(t, pod.Annotations["fescue.dev/injected"], "Watcher.watch.fescue.dev/log")
+	require.Len(t, pod.Spec.Containers, 1)
 }
 
 // restoredInAnyOrder creates what a backup holds, once the parent first and once the child.

@@ -29,8 +29,12 @@ const clients = 64
 func BenchmarkWebhook(b *testing.B) {
 	kinds := shippedKinds(b)
 	rights := NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds, nil)
-	server := serve(b, Config{Kinds: kinds, Rights: rights})
+	pods, _ := runPods(b, nil, typicalWatcher(b))
+	server := serve(b, Config{Kinds: kinds, Rights: rights, Injector: pods})
 	floor := serveFloor(b)
+	b.Run("Pod"+InjectPath, func(b *testing.B) {
+		besideFloor(b, server, floor, InjectPath, reviewOf(b, typicalPod(b)))
+	})
 	for name, body := range benchmarkBodies(b, kinds) {
 		for _, path := range []string{DefaultPath, ValidatePath} {
 			b.Run(name+path, func(b *testing.B) { besideFloor(b, server, floor, path, body) })

@@ -47,6 +47,9 @@ type Injection struct {
 	needs needs
 }
 
+// Object is the object that injects.
+func (i *Injection) Object() Object { return i.object }
+
 // New makes a Source ready. An error names the field of the object's injection that
 // cannot be part of a Pod, below add or selector.
 func New(source Source) (*Injection, error) {

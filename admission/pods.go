@@ -1,0 +1,230 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/admission/inject"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Pods injects into Pods what the objects of their namespace add. It follows those objects
+// and asks their kinds when they change, so that a Pod costs no evaluation and no request.
+type Pods struct {
+	injector *inject.Injector
+	refused  func(object runtime.Object, pod, why string)
+	log      *slog.Logger
+	follow   []followed
+
+	mu          sync.RWMutex
+	byNamespace map[string][]injectable
+}
+
+// followed is a kind that injects, with its objects.
+type followed struct {
+	kind     *kind.Kind
+	informer cache.SharedIndexInformer
+	filled   cache.ResourceEventHandlerRegistration
+}
+
+// injectable is an object with what it adds to Pods.
+type injectable struct {
+	injection *inject.Injection
+	// regarding names the object in an Event.
+	regarding *unstructured.Unstructured
+}
+
+// PodsConfig is what Pods are injected with.
+type PodsConfig struct {
+	// Client follows the objects of the kinds.
+	Client dynamic.Interface
+	// Kinds are those that are run; the ones that inject nothing are passed over.
+	Kinds []*kind.Kind
+	// Namespaces limits which objects are followed; none means all.
+	Namespaces []string
+	// OwnNamespace is where Fescue runs, whose Pods are left alone; it is empty outside of
+	// a cluster.
+	OwnNamespace string
+	// Refused is told of an object that a Pod asked for and could not get; nil means nobody.
+	// It must not wait for anything.
+	Refused func(object runtime.Object, pod, why string)
+	// Log receives objects that nothing can be injected of; nil means slog.Default.
+	Log *slog.Logger
+}
+
+// NewPods wires the informers; Run starts them.
+func NewPods(config PodsConfig) (*Pods, error) {
+	p := &Pods{
+		injector: inject.NewInjector(config.OwnNamespace, inject.KindsOf(config.Kinds)...),
+		refused:  config.Refused, log: config.Log, byNamespace: make(map[string][]injectable),
+	}
+	if p.log == nil {
+		p.log = slog.Default()
+	}
+	if p.refused == nil {
+		p.refused = func(runtime.Object, string, string) {}
+	}
+	namespaces := config.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, k := range config.Kinds {
+		if !k.Injects() {
+			continue
+		}
+		for _, namespace := range namespaces {
+			informer := dynamicinformer.NewFilteredDynamicInformer(config.Client, k.GroupVersionResource(), namespace, 0, cache.Indexers{}, nil).Informer()
+			filled, err := informer.AddEventHandler(p.handler(k))
+			if err != nil {
+				return nil, fmt.Errorf("follow %s: %w", k.GroupVersionResource(), err)
+			}
+			p.follow = append(p.follow, followed{k, informer, filled})
+		}
+	}
+	return p, nil
+}
+
+// Run follows the objects until ctx ends.
+func (p *Pods) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, f := range p.follow {
+		running.Go(func() { f.informer.RunWithContext(ctx) })
+	}
+	running.Wait()
+}
+
+// errNotFilled says that it is not known yet what there is to inject.
+var errNotFilled = errors.New("the objects that inject are still being read")
+
+// Ready is nil once all objects are known.
+func (p *Pods) Ready() error {
+	for _, f := range p.follow {
+		if !f.filled.HasSynced() {
+			return fmt.Errorf("%s: %w", f.kind.GroupVersionResource().GroupResource(), errNotFilled)
+		}
+	}
+	return nil
+}
+
+// Inject is the answer for one Pod. Until all objects are known it is an error: a Pod
+// must not be told that there is no such object.
+func (p *Pods) Inject(_ context.Context, request *admissionv1.AdmissionRequest) (patch []byte, warnings []string, err error) {
+	if err := p.Ready(); err != nil {
+		return nil, nil, err
+	}
+	p.mu.RLock()
+	there := p.byNamespace[request.Namespace] // is replaced, never changed
+	p.mu.RUnlock()
+	candidates := make([]*inject.Injection, len(there))
+	for i := range there {
+		candidates[i] = there[i].injection
+	}
+	result, err := p.injector.Inject(request.Object.Raw, request.Namespace, candidates)
+	if err != nil {
+		return nil, nil, err
+	}
+	if request.DryRun == nil || !*request.DryRun { // which must have no side effects
+		p.report(request, result, there)
+	}
+	return result.Patch, result.Warnings(), nil
+}
+
+// report tells of the objects that could not be injected.
+func (p *Pods) report(request *admissionv1.AdmissionRequest, result *inject.Result, there []injectable) {
+	for _, outcome := range result.Outcomes {
+		if outcome.Done() {
+			continue
+		}
+		i := slices.IndexFunc(there, func(o injectable) bool { return o.injection.Object() == outcome.Object })
+		if i < 0 {
+			continue // there is none to tell it of
+		}
+		p.refused(there[i].regarding, podName(request), outcome.Message)
+	}
+}
+
+// podName is the name of the Pod of a request, or how it will begin.
+func podName(request *admissionv1.AdmissionRequest) string {
+	if request.Name != "" {
+		return request.Name
+	}
+	pod := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(request.Object.Raw, pod); err != nil || pod.Name == "" {
+		return pod.GenerateName + "…"
+	}
+	return pod.Name
+}
+
+func (p *Pods) handler(k *kind.Kind) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { p.changed(k, object) },
+		UpdateFunc: func(_, object any) { p.changed(k, object) },
+		DeleteFunc: func(object any) {
+			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = tombstone.Obj
+			}
+			if u, ok := object.(*unstructured.Unstructured); ok {
+				p.set(k, u, nil)
+			}
+		},
+	}
+}
+
+// changed makes ready what an object adds. One that is not valid adds nothing.
+func (p *Pods) changed(k *kind.Kind, object any) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	injection, err := injectionOf(k, u)
+	if err != nil {
+		p.log.Warn("nothing is injected of an object", "kind", k.GroupVersionKind.Kind, "object", cache.MetaObjectToName(u).String(), "error", err)
+	}
+	p.set(k, u, injection)
+}
+
+// injectionOf is what an object adds; nil is nothing.
+func injectionOf(k *kind.Kind, u *unstructured.Unstructured) (*inject.Injection, error) {
+	if u.GetDeletionTimestamp() != nil {
+		return nil, nil
+	}
+	defaulted, errs := k.DefaultAndValidate(u.Object)
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return inject.Of(k, defaulted)
+}
+
+// set replaces what an object adds; nil is nothing.
+func (p *Pods) set(k *kind.Kind, u *unstructured.Unstructured, injection *inject.Injection) {
+	object := inject.Object{Kind: k.GroupVersionKind.GroupKind(), Name: u.GetName()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	there := slices.DeleteFunc(slices.Clone(p.byNamespace[u.GetNamespace()]), func(o injectable) bool { return o.injection.Object() == object })
+	if injection != nil {
+		regarding := &unstructured.Unstructured{}
+		regarding.SetGroupVersionKind(k.GroupVersionKind)
+		regarding.SetNamespace(u.GetNamespace())
+		regarding.SetName(u.GetName())
+		regarding.SetUID(u.GetUID())
+		there = append(there, injectable{injection, regarding})
+	}
+	if len(there) == 0 {
+		delete(p.byNamespace, u.GetNamespace())
+		return
+	}
+	p.byNamespace[u.GetNamespace()] = there
+}

@@ -1,0 +1,124 @@
+package admission
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// typicalNamespace is that of the typical Pod.
+const typicalNamespace = "shop"
+
+// typicalWatcher is what the typical Pod asks for.
+func typicalWatcher(tb testing.TB) *unstructured.Unstructured {
+	tb.Helper()
+	text, err := os.ReadFile("inject/testdata/typical-watcher.yaml")
+	require.NoError(tb, err)
+	text, err = yaml.YAMLToJSON(text)
+	require.NoError(tb, err)
+	var watcher unstructured.Unstructured
+	require.NoError(tb, watcher.UnmarshalJSON(text))
+	watcher.SetNamespace(typicalNamespace)
+	watcher.SetUID("u")
+	return &watcher
+}
+
+// typicalPod is the request for it.
+func typicalPod(tb testing.TB) *admissionv1.AdmissionRequest {
+	tb.Helper()
+	text, err := os.ReadFile("inject/testdata/typical.json")
+	require.NoError(tb, err)
+	return &admissionv1.AdmissionRequest{
+		UID: "r", Namespace: typicalNamespace, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: text},
+		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+	}
+}
+
+// runPods follows the Watchers of a fake API server, until the test ends.
+func runPods(tb testing.TB, refused func(runtime.Object, string, string), objects ...runtime.Object) (*Pods, *fake.FakeDynamicClient) {
+	tb.Helper()
+	kinds := shippedKinds(tb)
+	watcher := kindNamed(tb, kinds, "Watcher")
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, objects...)
+	p, err := NewPods(PodsConfig{Client: client, Kinds: []*kind.Kind{watcher}, Refused: refused})
+	require.NoError(tb, err)
+	_, _, err = p.Inject(tb.Context(), typicalPod(tb))
+	require.ErrorIs(tb, err, errNotFilled, "nobody is told that there is no such Watcher")
+	go p.Run(tb.Context())
+	require.Eventually(tb, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)
+	return p, client
+}
+
+func TestPodsFollowTheirObjects(t *testing.T) {
+	t.Parallel()
+	watcher := typicalWatcher(t)
+	p, client := runPods(t, nil, watcher)
+	watchers := client.Resource(kindNamed(t, shippedKinds(t), "Watcher").GroupVersionResource()).Namespace(typicalNamespace)
+	injects := func() bool {
+		patch, _, err := p.Inject(t.Context(), typicalPod(t))
+		return err == nil && len(patch) > 0
+	}
+	require.True(t, injects())
+
+	elsewhere := typicalPod(t)
+	elsewhere.Namespace = "other"
+	patch, warnings, err := p.Inject(t.Context(), elsewhere)
+	require.NoError(t, err)
+	require.NotContains(t, string(patch), "initContainers", "a Watcher is for its own namespace")
+	require.Len(t, warnings, 1)
+
+	invalid := watcher.DeepCopy()
+	unstructured.RemoveNestedField(invalid.Object, "spec", "container")
+	_, err = watchers.Update(t.Context(), invalid, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	sidecar := func() bool {
+		patch, _, err := p.Inject(t.Context(), typicalPod(t))
+		return err == nil && bytes.Contains(patch, []byte("initContainers"))
+	}
+	require.Eventually(t, func() bool { return !sidecar() }, time.Minute, time.Millisecond, "one that is not valid is not injected")
+	_, err = watchers.Update(t.Context(), watcher, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, sidecar, time.Minute, time.Millisecond)
+	require.NoError(t, watchers.Delete(t.Context(), watcher.GetName(), metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool { return !sidecar() }, time.Minute, time.Millisecond)
+	require.Empty(t, p.byNamespace, "nothing is kept of what is gone")
+}
+
+// An object hears of the Pods that could not get it, but not of those that were only tried.
+func TestPodsReportRefusals(t *testing.T) {
+	t.Parallel()
+	type report struct{ object, pod string }
+	var reports []report
+	p, _ := runPods(t, func(object runtime.Object, pod, why string) {
+		require.NotEmpty(t, why)
+		reports = append(reports, report{object.(*unstructured.Unstructured).GetName(), pod})
+	}, typicalWatcher(t))
+	request := typicalPod(t)
+	name := typicalWatcher(t).GetName()
+	request.Object.Raw = []byte(`{"metadata":{"generateName":"p-","annotations":{"watch.fescue.dev/inject":"` + name + `"}},"spec":{"containers":[{"name":"log-watcher","image":"other"}]}}`)
+	request.DryRun = new(true)
+	_, warnings, err := p.Inject(t.Context(), request)
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Empty(t, reports)
+	request.DryRun = nil
+	_, _, err = p.Inject(t.Context(), request)
+	require.NoError(t, err)
+	require.Equal(t, []report{{name, "p-…"}}, reports)
+
+	request.Object.Raw = []byte(`not JSON`)
+	_, _, err = p.Inject(t.Context(), request)
+	require.Error(t, err)
+}
