@@ -8,12 +8,12 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,26 +51,36 @@ type controller struct {
 	acquired []watchKey
 	writes   *writes
 	settled  *settled
+	metrics  kindMetrics
+	synced   atomic.Bool
+	passes   sync.Map // cache.ObjectName → time.Time: the running passes, and when they began
 }
 
-func newController(k *kind.Kind, config *Config) (*controller, error) {
+// checkKind says why a kind can never be run here.
+func checkKind(k *kind.Kind, namespaces []string) error {
+	if k.Scope == apiextensionsv1.ClusterScoped && len(namespaces) > 0 {
+		return errors.New("its objects live in no namespace, so it cannot be limited to some")
+	}
+	manager := (&controller{kind: k}).fieldManager()
+	if limit := 128; len(manager) > limit { // metav1's validation of field managers
+		return fmt.Errorf("the name of its field manager, %q, has more than %d characters", manager, limit)
+	}
+	return nil
+}
+
+func newController(k *kind.Kind, config *Config) *controller {
 	c := &controller{
 		kind: k, config: config,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
 		types: newChildTypes(k), writes: newWrites(), settled: newSettled(),
-	}
-	if k.Scope == apiextensionsv1.ClusterScoped && len(config.Namespaces) > 0 {
-		return nil, errors.New("its objects live in no namespace, so it cannot be limited to some")
-	}
-	if limit := 128; len(c.fieldManager()) > limit { // metav1's validation of field managers
-		return nil, fmt.Errorf("the name of its field manager, %q, has more than %d characters", c.fieldManager(), limit)
+		metrics: config.Metrics.forKind(k, config.Workers),
 	}
 	c.limiter = workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
 		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(retryRate, retryBurst)})
 	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(c.limiter,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: k.GroupVersionResource().GroupResource().String()})
-	return c, nil
+	return c
 }
 
 // run fills the caches and works until ctx ends and the running passes have finished.
@@ -84,6 +94,15 @@ func (c *controller) run(ctx, watching context.Context, shared *watches) {
 	}()
 	if err := c.watch(ctx, watching, shared); err != nil {
 		c.log.Error("kind is not run", "error", err)
+		return
+	}
+	c.synced.Store(true)
+	if !c.leading() {
+		c.log.Info("kind is standing by: its caches are filled, and another process leads")
+	}
+	select {
+	case <-c.config.Elected:
+	case <-ctx.Done():
 		return
 	}
 	c.log.Info("kind is running", "workers", c.config.Workers)
@@ -112,6 +131,16 @@ func (c *controller) acquire(watching context.Context, shared *watches, key watc
 	return w, err
 }
 
+// leading tells whether this process may act.
+func (c *controller) leading() bool {
+	select {
+	case <-c.config.Elected:
+		return true
+	default:
+		return false
+	}
+}
+
 // watch acquires the watches of the kind and its children, and returns when their
 // caches are filled.
 func (c *controller) watch(ctx, watching context.Context, shared *watches) error {
@@ -132,13 +161,17 @@ func (c *controller) watch(ctx, watching context.Context, shared *watches) error
 // program asked for; what this controller writes into the status queues nothing.
 func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { c.enqueue(object) },
+		AddFunc: func(object any) {
+			c.metrics.saw(nil, object, c.leading())
+			c.enqueue(object)
+		},
 		UpdateFunc: func(before, after any) {
 			a, okA := before.(*unstructured.Unstructured)
 			b, okB := after.(*unstructured.Unstructured)
 			if !okA || !okB {
 				return
 			}
+			c.metrics.saw(a, b, c.leading())
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
 			if asksForWork(a, b) {
@@ -146,6 +179,11 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			}
 		},
 		DeleteFunc: func(object any) {
+			last := object
+			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				last = tombstone.Obj
+			}
+			c.metrics.saw(last, nil, c.leading())
 			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
 				c.queue.Add(name)
 			}
@@ -243,7 +281,14 @@ func (c *controller) work(ctx context.Context) bool {
 
 	ctx, cancel := context.WithTimeoutCause(ctx, passTimeout, fmt.Errorf("pass took longer than %s", passTimeout))
 	defer cancel()
+	began := time.Now()
+	c.passes.Store(name, began)
+	defer c.passes.Delete(name)
+	busy := c.metrics.busy.WithLabelValues(c.metrics.name)
+	busy.Inc()
+	defer busy.Dec()
 	wakeAt, err := c.reconcileSafely(ctx, log, name)
+	c.metrics.passDone(began, wakeAt, err)
 	if !wakeAt.IsZero() {
 		c.queue.AddAfter(name, time.Until(wakeAt))
 	}
@@ -252,7 +297,7 @@ func (c *controller) work(ctx context.Context) bool {
 	case isRefused:
 		log.Warn("a child or the status was refused; it will be tried again", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddAfter(name, max(refusedRetry, c.limiter.When(name)))
-	case apierrors.IsConflict(err): // someone has changed the object meanwhile
+	case isOvertaken(err): // someone has changed the object meanwhile
 		log.Debug("pass was overtaken; it is made again", "error", err)
 		c.queue.AddRateLimited(name)
 	case err != nil:
@@ -269,6 +314,7 @@ func (c *controller) reconcileSafely(ctx context.Context, log *slog.Logger, name
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
+			c.metrics.panics.WithLabelValues(c.metrics.name).Inc()
 			log.Error("a pass panicked; this is a bug in Fescue", "panic", r, "stack", string(debug.Stack()))
 		}
 	}()

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,20 +40,31 @@ type Config struct {
 	Namespaces []string
 	// Workers is the number of workers per kind; 0 means DefaultWorkers.
 	Workers int
+	// Missing says what keeps a kind from being run, as far as it is not the engine's to
+	// know: rights, or its CRD. It is asked again until it returns nil; nil means that
+	// nothing does.
+	Missing func(context.Context, *kind.Kind) error
+	// Elected is closed when this process may act. Until then the caches are filled and
+	// nothing is written. Nil means at once.
+	Elected <-chan struct{}
+	// Metrics counts what the engine does; nil means that nobody asks.
+	Metrics *Metrics
 	// Log receives what the engine does; nil means slog.Default.
 	Log *slog.Logger
 }
 
 // Engine runs kinds.
 type Engine struct {
-	config      Config
-	watches     *watches
+	config  Config
+	watches *watches
+	decided atomic.Bool // whether each kind has been looked at once
+
+	mu          sync.Mutex
 	controllers []*controller
 }
 
-// New wires an engine. It asks the mapper for the types of the kinds' children and
-// does no other I/O. A kind with a type that is not served is logged and left out; it is
-// an error if no kind is left.
+// New wires an engine and does no I/O. A kind that can never be run is logged and left
+// out; it is an error if no kind is left.
 func New(config Config) (*Engine, error) {
 	if config.Workers == 0 {
 		config.Workers = DefaultWorkers
@@ -59,23 +72,29 @@ func New(config Config) (*Engine, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	e := &Engine{config: config, watches: newWatches(config.Client, config.Namespaces)}
+	if config.Metrics == nil {
+		config.Metrics = NewMetrics()
+	}
+	if config.Elected == nil {
+		elected := make(chan struct{})
+		close(elected)
+		config.Elected = elected
+	}
 	var errs []error
-	for _, k := range config.Kinds {
-		c, err := newController(k, &e.config)
+	config.Kinds = slices.DeleteFunc(slices.Clone(config.Kinds), func(k *kind.Kind) bool {
+		err := checkKind(k, config.Namespaces)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("kind %s: %w", k.GroupVersionKind.Kind, err))
-			continue
 		}
-		e.controllers = append(e.controllers, c)
-	}
-	if len(e.controllers) == 0 {
+		return err != nil
+	})
+	if len(config.Kinds) == 0 {
 		return nil, errors.Join(errs...)
 	}
 	for _, err := range errs {
 		config.Log.Error("kind is not run", "error", err)
 	}
-	return e, nil
+	return &Engine{config: config, watches: newWatches(config.Client, config.Namespaces)}, nil
 }
 
 // Run watches and works until ctx ends. It then lets running passes finish and
@@ -86,9 +105,14 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer stopWatching()
 
 	var running sync.WaitGroup
-	for _, c := range e.controllers {
-		running.Go(func() { c.run(ctx, watching, e.watches) })
-	}
+	running.Go(func() {
+		e.startKinds(ctx, func(c *controller) {
+			e.mu.Lock()
+			e.controllers = append(slices.Clone(e.controllers), c)
+			e.mu.Unlock()
+			running.Go(func() { c.run(ctx, watching, e.watches) })
+		})
+	})
 	<-ctx.Done()
 	e.config.Log.Info("stopping: waiting for running passes to finish")
 	finished := make(chan struct{})

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// The results of a pass, as dashboards for controller-runtime know them.
+const (
+	resultSuccess      = "success"
+	resultError        = "error"
+	resultRequeue      = "requeue"
+	resultRequeueAfter = "requeue_after"
+)
+
+// Metrics counts what an engine does. Those that controller-runtime has too bear its
+// names, so that its dashboards can be used; the label controller is the kind's resource,
+// which is also the name of its queue.
+type Metrics struct {
+	passes, failures, panics, timeouts, transitions *prometheus.CounterVec
+	seconds                                         *prometheus.HistogramVec
+	workers, busy, waiting, objects                 *prometheus.GaugeVec
+}
+
+// NewMetrics makes the metrics of one engine, for one registry.
+func NewMetrics() *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"controller"}, labels...))
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"controller"}, labels...))
+	}
+	return &Metrics{
+		passes:   counter("controller_runtime_reconcile_total", "Passes by result.", "result"),
+		failures: counter("controller_runtime_reconcile_errors_total", "Passes that failed."),
+		panics:   counter("controller_runtime_reconcile_panics_total", "Passes that panicked."),
+		timeouts: counter("controller_runtime_reconcile_timeouts_total", "Passes that were cut off because they took too long."),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "controller_runtime_reconcile_time_seconds", Help: "How long passes take.",
+			// A pass without a write takes well under a millisecond, one with a few some ten.
+			Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"controller"}),
+		workers:     gauge("controller_runtime_max_concurrent_reconciles", "Workers."),
+		busy:        gauge("controller_runtime_active_workers", "Workers that are making a pass."),
+		waiting:     gauge("fescue_kinds_waiting", "1 for a kind that is not run because something is missing, 0 for one that is."),
+		objects:     gauge("fescue_objects", "Objects by phase; it is empty for kinds without phases and for objects that have none yet.", "phase"),
+		transitions: counter("fescue_transitions_total", "Phases that objects entered, as this replica saw it while it led.", "phase"),
+	}
+}
+
+func (m *Metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.passes, m.failures, m.panics, m.timeouts, m.transitions, m.seconds, m.workers, m.busy, m.waiting, m.objects}
+}
+
+// Describe is for the registry.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(to)
+	}
+}
+
+// Collect is for the registry.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(to)
+	}
+}
+
+// controllerName is what a kind is called in metrics.
+func controllerName(k *kind.Kind) string { return k.GroupVersionResource().GroupResource().String() }
+
+// kindMetrics counts for one kind.
+type kindMetrics struct {
+	*Metrics
+	name string
+}
+
+// forKind starts all series of a kind at 0, so that rates of what has not happened yet
+// are 0 and not absent.
+func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
+	of := kindMetrics{m, controllerName(k)}
+	for _, result := range []string{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
+		m.passes.WithLabelValues(of.name, result)
+	}
+	for _, c := range []*prometheus.CounterVec{m.failures, m.panics, m.timeouts} {
+		c.WithLabelValues(of.name)
+	}
+	m.busy.WithLabelValues(of.name)
+	m.seconds.WithLabelValues(of.name)
+	m.workers.WithLabelValues(of.name).Set(float64(workers))
+	for phase := range k.Phases {
+		m.objects.WithLabelValues(of.name, phase)
+		m.transitions.WithLabelValues(of.name, phase)
+	}
+	if len(k.Phases) == 0 {
+		m.objects.WithLabelValues(of.name, "")
+	}
+	return of
+}
+
+// passDone counts a pass that began at a time and ended now.
+func (m kindMetrics) passDone(began time.Time, wakeAt time.Time, err error) {
+	m.seconds.WithLabelValues(m.name).Observe(time.Since(began).Seconds())
+	result := resultSuccess
+	switch {
+	case isOvertaken(err):
+		result = resultRequeue
+	case err != nil:
+		result = resultError
+		m.failures.WithLabelValues(m.name).Inc()
+		if errors.Is(err, context.DeadlineExceeded) {
+			m.timeouts.WithLabelValues(m.name).Inc()
+		}
+	case !wakeAt.IsZero():
+		result = resultRequeueAfter
+	}
+	m.passes.WithLabelValues(m.name, result).Inc()
+}
+
+// isOvertaken tells whether a pass failed because someone has changed the object meanwhile.
+func isOvertaken(err error) bool {
+	_, isRefused := errors.AsType[*refusedError](err)
+	return apierrors.IsConflict(err) && !isRefused
+}
+
+// saw follows an object from one state in the cache to the next; nil is one that does
+// not exist.
+func (m kindMetrics) saw(before, after any, leading bool) {
+	from, was := phaseInCache(before)
+	to, is := phaseInCache(after)
+	if was {
+		m.objects.WithLabelValues(m.name, from).Dec()
+	}
+	if is {
+		m.objects.WithLabelValues(m.name, to).Inc()
+	}
+	if was && is && from != to && leading {
+		m.transitions.WithLabelValues(m.name, to).Inc()
+	}
+}
+
+func phaseInCache(object any) (phase string, exists bool) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return "", false
+	}
+	return kind.PhaseOf(u.Object), true
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// A kind that something is missing for is looked at again after startRetryBase, then
+// after twice as long, up to startRetryMax: soon enough for someone who has just
+// installed a CRD, and a few requests a minute otherwise.
+const (
+	startRetryBase = 2 * time.Second
+	startRetryMax  = time.Minute
+)
+
+// startKinds starts each kind as soon as nothing keeps it from running, and returns when
+// all are started or ctx ends. What is missing is logged as one list, whenever it changes.
+func (e *Engine) startKinds(ctx context.Context, start func(*controller)) {
+	waiting := slices.Clone(e.config.Kinds)
+	var reported string
+	newBackoff := func() wait.Backoff {
+		return wait.Backoff{Duration: startRetryBase, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: startRetryMax}
+	}
+	backoff := newBackoff()
+	for {
+		var missing []string
+		left := slices.DeleteFunc(slices.Clone(waiting), func(k *kind.Kind) bool {
+			c, err := e.prepare(ctx, k)
+			if err != nil {
+				missing = append(missing, fmt.Sprintf("kind %s: %s", k.GroupVersionKind.Kind, err))
+				e.config.Metrics.waiting.WithLabelValues(controllerName(k)).Set(1)
+				return false
+			}
+			e.config.Metrics.waiting.WithLabelValues(controllerName(k)).Set(0)
+			start(c)
+			return true
+		})
+		if len(left) < len(waiting) {
+			backoff = newBackoff()
+		}
+		waiting = left
+		e.decided.Store(true)
+		if len(waiting) == 0 || ctx.Err() != nil {
+			return
+		}
+		if text := strings.Join(missing, "; "); text != reported {
+			e.config.Log.Warn("kinds are not run until what they need is there", "kinds", len(waiting), "missing", text)
+			reported = text
+		}
+		timer := time.NewTimer(backoff.Step())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		meta.MaybeResetRESTMapper(e.config.Mapper) // what it did not find may be there now
+	}
+}
+
+// prepare makes the controller of a kind, or says what keeps the kind from running.
+func (e *Engine) prepare(ctx context.Context, k *kind.Kind) (*controller, error) {
+	if e.config.Missing != nil {
+		if err := e.config.Missing(ctx, k); err != nil {
+			return nil, err
+		}
+	}
+	return newController(k, &e.config), nil
+}

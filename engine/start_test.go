@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// A kind with something missing stops no other, and starts when it is there; what is
+// missing is logged once, not with each look.
+func TestKindsStartWhenTheyCan(t *testing.T) {
+	t.Parallel()
+	at, features := shippedAt(t), corpusKind(t, "features")
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		looks := make(map[*kind.Kind]int)
+		e, err := New(Config{
+			Kinds: []*kind.Kind{features, at}, Mapper: mapper(), Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Missing: func(_ context.Context, k *kind.Kind) error {
+				looks[k]++
+				if k == features && looks[k] < 6 {
+					return errors.New("no rights")
+				}
+				return nil
+			},
+		})
+		require.NoError(t, err)
+		require.EqualError(t, e.Synced(), "no kind is started yet")
+
+		var started []*kind.Kind
+		go e.startKinds(t.Context(), func(c *controller) {
+			started = append(started, c.kind)
+			c.queue.ShutDown()
+		})
+		synctest.Wait()
+		require.Equal(t, []*kind.Kind{at}, started)
+		require.InDelta(t, 1, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(features))), 0)
+		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(at))))
+		require.NoError(t, e.Synced(), "a kind that waits keeps no process from being ready")
+
+		time.Sleep(startRetryBase * 5) // two further looks
+		synctest.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+		require.Contains(t, log.String(), `kind Feature: no rights`)
+
+		time.Sleep(10 * startRetryMax)
+		synctest.Wait()
+		require.Equal(t, []*kind.Kind{at, features}, started, log.String())
+		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, looks, "nothing is asked for once all run")
+		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(features))))
+	})
+}
+
+func TestStartEndsWithTheProcess(t *testing.T) {
+	t.Parallel()
+	at := shippedAt(t)
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(Config{
+			Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet(),
+			Missing: func(context.Context, *kind.Kind) error { return errors.New("never") },
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { e.startKinds(ctx, nil); close(ended) }()
+		synctest.Wait()
+		cancel()
+		<-ended
+	})
+}
+
+// What can never run is an error at once.
+func TestKindsThatCannotRun(t *testing.T) {
+	t.Parallel()
+	clustered := *shippedAt(t)
+	clustered.Scope = apiextensionsv1.ClusterScoped
+	_, err := New(Config{Kinds: []*kind.Kind{&clustered}, Namespaces: []string{"a"}, Log: quiet()})
+	require.EqualError(t, err, "kind At: its objects live in no namespace, so it cannot be limited to some")
+
+	e, err := New(Config{Kinds: []*kind.Kind{&clustered, shippedAt(t)}, Namespaces: []string{"a"}, Log: quiet()})
+	require.NoError(t, err)
+	require.Len(t, e.config.Kinds, 1)
+}
+
+func TestAliveNoticesAPassThatHangs(t *testing.T) {
+	t.Parallel()
+	at := shippedAt(t)
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(Config{Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet()})
+		require.NoError(t, err)
+		c := newController(at, &e.config)
+		defer c.queue.ShutDown()
+		e.controllers = []*controller{c}
+		require.EqualError(t, e.Synced(), "no kind is started yet")
+		e.decided.Store(true)
+		require.EqualError(t, e.Synced(), "the caches of ats.cnat.fescue.dev are not filled yet")
+
+		c.passes.Store("test/a", time.Now())
+		time.Sleep(passTimeout)
+		require.NoError(t, e.Alive(), "such a pass ends by itself")
+		time.Sleep(stuckAfter)
+		require.EqualError(t, e.Alive(), "a pass of ats.cnat.fescue.dev has been running for 4m0s")
+	})
+}
