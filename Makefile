@@ -54,14 +54,15 @@ generate: build ## write the files that are made from others
 	go run -C hack/k8stypes .
 	go tool cue fmt ./cue/... ./testdata/sources/...
 	bin/fescue crd --output-dir crds
+	bin/fescue manifests --service-monitor --output-dir config
 
 .PHONY: verify
 verify: generate ## check that generated files and go.mod are up to date
 	go mod tidy -diff
 	go mod -C hack/devcluster tidy -diff
 	go mod -C hack/k8stypes tidy -diff
-	@git diff --exit-code -- crds cue testdata
-	@untracked=$$(git ls-files --others --exclude-standard -- crds cue testdata); \
+	@git diff --exit-code -- config crds cue testdata
+	@untracked=$$(git ls-files --others --exclude-standard -- config crds cue testdata); \
 	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi
 
 .PHONY: devcluster

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,8 @@ type cluster struct {
 	client    dynamic.Interface
 	namespace string
 	proxy     *proxy
+	// env is added to the environment of operators.
+	env []string
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -70,10 +73,17 @@ func (c *cluster) start(args ...string) *operator {
 
 func (c *cluster) launch(args ...string) *operator {
 	c.t.Helper()
+	return c.launchAs(&rest.Config{Host: c.proxy.url}, append([]string{"--install-crds"}, args...)...)
+}
+
+// launchAs starts `fescue run` for the namespace with the server and the token of config.
+func (c *cluster) launchAs(config *rest.Config, args ...string) *operator {
+	c.t.Helper()
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
-	writeKubeconfig(c.t, kubeconfig, &rest.Config{Host: c.proxy.url}, c.namespace)
+	writeKubeconfig(c.t, kubeconfig, config, c.namespace)
 	o := &operator{t: c.t, log: &syncedBuffer{}, done: make(chan struct{})}
-	o.cmd = exec.Command("fescue", append([]string{"run", "--install-crds", "--kubeconfig", kubeconfig, "--namespace", c.namespace}, args...)...)
+	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace}, args...)...)
+	o.cmd.Env = append(os.Environ(), c.env...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	require.NoError(c.t, o.cmd.Start())
 	go func() {
@@ -216,6 +226,7 @@ type proxy struct {
 	requests   requestLog
 	writes     atomic.Int64
 	afterWrite atomic.Pointer[func(n int64)]
+	before     atomic.Pointer[func(r *http.Request)]
 }
 
 func newProxy(t *testing.T, config *rest.Config) *proxy {
@@ -231,6 +242,9 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			p.requests.add(r.In)
+			if hook := p.before.Load(); hook != nil {
+				(*hook)(r.In)
+			}
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if r.Request.Method != http.MethodGet && r.StatusCode < 300 && !strings.Contains(r.Request.URL.Path, "customresourcedefinitions") && !strings.Contains(r.Request.URL.Path, "selfsubjectaccessreviews") {

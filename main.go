@@ -87,7 +87,8 @@ their objects look like and how they behave.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newRenderCommand(), newInjectCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newRenderCommand(), newInjectCommand(),
+		newManifestsCommand(), newUninstallCommand(), newVersionCommand())
 	return root
 }
 

@@ -28,10 +28,18 @@ func TestMain(m *testing.M) {
 // own, which is the default of its kubeconfig.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	runScripts(t, "scripts")
+}
+
+// TestInstallScripts is not parallel: it installs and removes what there is only one of
+// in a cluster, the CRDs of the other tests among it.
+func TestInstallScripts(t *testing.T) { runScripts(t, "install") }
+
+func runScripts(t *testing.T, folder string) {
 	root, err := os.Getwd()
 	require.NoError(t, err)
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "scripts"),
+		Dir: filepath.Join("testdata", folder),
 		Setup: func(e *testscript.Env) error {
 			namespace := newNamespace(t)
 			kubeconfig := filepath.Join(e.WorkDir, "kubeconfig")

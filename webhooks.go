@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -24,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
@@ -185,13 +185,13 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 		return nil, err
 	}
 	if o.certDir != "" {
-		if w.certificate, err = certificate.NewFiles(o.certDir, 0, prometheus.DefaultRegisterer, log); err != nil {
+		if w.certificate, err = certificate.NewFiles(o.certDir, 0, legacyregistry.Registerer(), log); err != nil {
 			err = fmt.Errorf("--webhook-cert-dir: %w", err)
 		}
 	} else {
 		w.certificate, err = certificate.NewSecret(certificate.SecretConfig{
 			Client: c.typed, Namespace: o.secretNamespace, Name: o.secretName,
-			Hosts: []string{o.host}, Validity: o.validity, Metrics: prometheus.DefaultRegisterer, Log: log,
+			Hosts: []string{o.host}, Validity: o.validity, Metrics: legacyregistry.Registerer(), Log: log,
 		})
 	}
 	if err != nil {
@@ -207,7 +207,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 		Rights:      admission.NewRights(c.typed.AuthorizationV1().SubjectAccessReviews(), c.mapper, kinds, injections, self.Status.UserInfo.Username),
 		PodSecurity: podSecurity,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
-		Metrics: prometheus.DefaultRegisterer, Log: log,
+		Metrics: legacyregistry.Registerer(), Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -264,8 +264,20 @@ func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, n
 	return w.pods, err
 }
 
-// run serves until ctx ends.
-func (w *webhooks) run(ctx context.Context) error {
+// ready is nil while a valid certificate is served and it is known what to inject.
+func (w *webhooks) ready() error {
+	if w == nil {
+		return nil
+	}
+	err := w.certificate.Ready()
+	if w.pods != nil {
+		err = errors.Join(err, w.pods.Ready())
+	}
+	return err
+}
+
+// run serves until ctx ends, and does what only one replica has to once it is elected.
+func (w *webhooks) run(ctx context.Context, elected <-chan struct{}) error {
 	if w == nil {
 		return nil
 	}
@@ -277,14 +289,20 @@ func (w *webhooks) run(ctx context.Context) error {
 		running.Go(func() { w.namespaces.Run(others) })
 		running.Go(func() { w.pods.Run(others) })
 	}
-	running.Go(func() { w.lead(others) })
+	running.Go(func() {
+		select {
+		case <-elected:
+			w.lead(others)
+		case <-others.Done():
+		}
+	})
 	err := w.server.Serve(ctx, w.listener)
 	stopOthers()
 	running.Wait()
 	return err
 }
 
-// lead does what one replica is enough for. Several would do no harm: they write the same.
+// lead does what one replica is enough for.
 func (w *webhooks) lead(ctx context.Context) {
 	var leading sync.WaitGroup
 	leading.Go(func() { w.registrar.Run(ctx) })

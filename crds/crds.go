@@ -19,7 +19,7 @@ import (
 func YAML(bare bool, kinds ...*kind.Kind) ([]byte, error) {
 	var out bytes.Buffer
 	for i, k := range kinds {
-		object, err := unstructuredDefinition(k, bare)
+		object, err := Object(k, bare)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func YAML(bare bool, kinds ...*kind.Kind) ([]byte, error) {
 // Size is how many bytes the CRD of a kind has as JSON, the form in which the API server
 // stores it.
 func Size(k *kind.Kind, bare bool) (int, error) {
-	object, err := unstructuredDefinition(k, bare)
+	object, err := Object(k, bare)
 	if err != nil {
 		return 0, err
 	}
@@ -46,9 +46,9 @@ func Size(k *kind.Kind, bare bool) (int, error) {
 	return len(b), err
 }
 
-// unstructuredDefinition is the CRD as its author writes it: without the status that
+// Object is the CRD of a kind as its author writes it: without the status that
 // the Go type always has.
-func unstructuredDefinition(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
+func Object(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(k.Definition())
 	if err != nil {
 		return nil, fmt.Errorf("CRD of %s: %w", k.GroupVersionKind, err)

@@ -27,7 +27,7 @@ const (
 func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind) error {
 	resource := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	for _, k := range kinds {
-		object, err := unstructuredDefinition(k, false)
+		object, err := Object(k, false)
 		if err != nil {
 			return err
 		}

@@ -100,7 +100,9 @@ func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) 
 		"--cert-dir", c.path("certs"), "--token-auth-file", c.path("tokens.csv"),
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", c.path("sa.key"),
 		"--service-account-signing-key-file", c.path("sa.key"), "--service-cluster-ip-range=10.0.0.0/24",
-		"--authorization-mode=Node,RBAC", "--allow-privileged=true"); err != nil {
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
+		// The generated rights are to suffice where it is on.
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"); err != nil {
 		return err
 	}
 	if err := c.writeKubeconfigs(ctx, server); err != nil {

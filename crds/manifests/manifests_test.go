@@ -1,0 +1,181 @@
+package manifests
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+func shipped(t *testing.T) []*kind.Kind {
+	t.Helper()
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	return kinds
+}
+
+// find returns the one object of a kind and a name, or nil.
+func find[T any](t *testing.T, objects []*unstructured.Unstructured, of, called string) *T {
+	t.Helper()
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == of && o.GetName() == called })
+	if i < 0 {
+		return nil
+	}
+	typed := new(T)
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, typed))
+	return typed
+}
+
+// example is what admission may add.
+func example() *Webhooks {
+	return &Webhooks{
+		Port: 9443, Args: []string{"--webhook-listen=:9443"}, Service: "fescue-webhooks", Secret: "fescue-certificate",
+		Configurations: []runtime.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{
+			TypeMeta: typeMeta(admissionregistrationv1.SchemeGroupVersion, "ValidatingWebhookConfiguration"), ObjectMeta: objectMeta("fescue", ""),
+		}},
+	}
+}
+
+// The rights of the operator name every verb and resource, and what there is only one of
+// by its name.
+func TestRightsAreNarrow(t *testing.T) {
+	t.Parallel()
+	onlyByName := []string{"secrets", "leases", "customresourcedefinitions", "validatingwebhookconfigurations", "mutatingwebhookconfigurations"}
+	for name, o := range map[string]Options{
+		"plain":      {},
+		"namespaced": {Namespaces: []string{"b", "a", "a"}},
+		"all":        {InstallCRDs: true, Webhooks: example()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o.Image = "fescue"
+			parts, err := Parts(shipped(t), o)
+			require.NoError(t, err)
+			for _, object := range Objects(parts) {
+				var role rbacv1.Role // a ClusterRole has the same rules
+				if !strings.HasSuffix(object.GetKind(), "Role") || object.GetLabels()["rbac.authorization.k8s.io/aggregate-to-edit"] != "" {
+					continue
+				}
+				require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role))
+				for _, rule := range role.Rules {
+					require.NotContains(t, fmt.Sprint(rule.Verbs, rule.Resources, rule.APIGroups), "*")
+					require.NotSubset(t, []string{"escalate", "bind", "impersonate"}, rule.Verbs)
+					if slices.ContainsFunc(rule.Resources, func(r string) bool { return slices.Contains(onlyByName, r) }) && !slices.Equal(rule.Verbs, []string{"create"}) {
+						require.NotEmpty(t, rule.ResourceNames, "%s: %v", object.GetName(), rule)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestNamespacesGetRoles(t *testing.T) {
+	t.Parallel()
+	parts, err := Parts(shipped(t), Options{Image: "fescue", Namespaces: []string{"b", "a", "a"}})
+	require.NoError(t, err)
+	objects := Objects(parts)
+	var bindings []string
+	for _, object := range objects {
+		if object.GetKind() == "RoleBinding" {
+			bindings = append(bindings, object.GetNamespace()+"/"+object.GetName())
+		}
+	}
+	require.Equal(t, []string{"a/fescue", "b/fescue", "fescue-system/fescue-self"}, bindings)
+	require.Nil(t, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "fescue"), "nothing is needed everywhere")
+	require.Contains(t, find[appsv1.Deployment](t, objects, "Deployment", "fescue").Spec.Template.Spec.Containers[0].Args, "--namespace=a,b")
+}
+
+func TestWebhooksBringTheirRights(t *testing.T) {
+	t.Parallel()
+	parts, err := Parts(shipped(t), Options{Image: "fescue", Webhooks: example()})
+	require.NoError(t, err)
+	objects := Objects(parts)
+	require.Contains(t, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "fescue").Rules, rbacv1.PolicyRule{
+		APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"},
+		ResourceNames: []string{"fescue"}, Verbs: []string{"get", "list", "patch", "watch"},
+	})
+	require.Contains(t, find[rbacv1.Role](t, objects, "Role", "fescue-self").Rules, rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"fescue-certificate"},
+		Verbs: []string{"get", "list", "patch", "update", "watch"},
+	})
+	container := find[appsv1.Deployment](t, objects, "Deployment", "fescue").Spec.Template.Spec.Containers[0]
+	require.Contains(t, container.Args, "--webhook-listen=:9443")
+	require.Equal(t, int32(9443), container.Ports[2].ContainerPort)
+	require.NotNil(t, find[unstructured.Unstructured](t, objects, "Service", "fescue-webhooks"))
+	require.NotNil(t, find[unstructured.Unstructured](t, objects, "NetworkPolicy", "fescue-webhooks"))
+	require.NotNil(t, find[unstructured.Unstructured](t, objects, "ValidatingWebhookConfiguration", "fescue"))
+}
+
+func TestSourcesAreMountedAndRollTheDeployment(t *testing.T) {
+	t.Parallel()
+	pods := make(map[string]bool)
+	for _, text := range []string{"package a", "package a // changed"} {
+		parts, err := Parts(shipped(t), Options{Image: "fescue", Sources: []Source{{"a.cue": text, "cue.mod/module.cue": "module: \"a\""}}})
+		require.NoError(t, err)
+		pod := find[appsv1.Deployment](t, Objects(parts), "Deployment", "fescue").Spec.Template
+		pods[pod.Annotations[annotationKinds]] = true
+		require.Equal(t, "cue.mod/module.cue", pod.Spec.Volumes[0].ConfigMap.Items[1].Path)
+		require.Equal(t, "cue.mod__module.cue", pod.Spec.Volumes[0].ConfigMap.Items[1].Key)
+		require.Contains(t, pod.Spec.Containers[0].Args, "--kinds=/etc/fescue/kinds/0")
+	}
+	require.Len(t, pods, 2)
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	_, err := Parts(nil, Options{Namespace: "No", Namespaces: []string{"a.b"}, Sources: []Source{{"a b.cue": strings.Repeat("x", maxSource)}}})
+	require.ErrorContains(t, err, `namespace: Invalid value: "No": a lowercase RFC 1123 label must consist of`)
+	require.ErrorContains(t, err, `namespace: Invalid value: "a.b"`)
+	require.ErrorContains(t, err, "image: Required value")
+	require.ErrorContains(t, err, `kinds folder 0: Invalid value: "a b.cue": a valid config key must consist of`)
+	require.ErrorContains(t, err, "kinds folder 0: its files have 1044487 bytes: must be at most 1044480")
+}
+
+func TestParseType(t *testing.T) {
+	t.Parallel()
+	of, plural, err := ParseType("Certificate.cert-manager.io=certificates")
+	require.NoError(t, err)
+	require.Equal(t, schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"}, of)
+	require.Equal(t, "certificates", plural)
+	for _, bad := range []string{"", "Certificate", "=a", "A.b="} {
+		_, _, err := ParseType(bad)
+		require.EqualError(t, err, fmt.Sprintf("invalid value %q: must be KIND.GROUP=PLURAL, as in Certificate.cert-manager.io=certificates", bad))
+	}
+}
+
+// Every object is as a person would write it, and the same each time.
+func TestObjectsAreClean(t *testing.T) {
+	t.Parallel()
+	o := Options{Image: "fescue", Monitoring: true, InstallCRDs: true, Webhooks: example()}
+	parts, err := Parts(shipped(t), o)
+	require.NoError(t, err)
+	text, err := YAML(Objects(parts))
+	require.NoError(t, err)
+	again, err := Parts(shipped(t), o)
+	require.NoError(t, err)
+	textAgain, err := YAML(Objects(again))
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(textAgain))
+	seen := make(map[string]bool)
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var object map[string]any
+		require.NoError(t, yaml.Unmarshal([]byte(document), &object))
+		require.NotContains(t, object, "status")
+		require.NotContains(t, object["metadata"], "creationTimestamp")
+		require.NotContains(t, document, ": null")
+		id := fmt.Sprint(object["kind"], object["metadata"])
+		require.False(t, seen[id], "twice: %s", id)
+		seen[id] = true
+	}
+}

@@ -1,0 +1,90 @@
+package manifests
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// monitoringObjects are for the Prometheus operator, whose Go types are not worth a
+// dependency.
+func monitoringObjects(o Options) []runtime.Object {
+	return []runtime.Object{
+		monitoringObject(o, "ServiceMonitor", map[string]any{
+			"selector":  map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/name": name, "app.kubernetes.io/component": "metrics"}},
+			"endpoints": []any{map[string]any{"port": "metrics", "path": "/metrics"}},
+		}),
+		monitoringObject(o, "PrometheusRule", map[string]any{
+			"groups": []any{map[string]any{"name": name, "rules": alertRules()}},
+		}),
+	}
+}
+
+func monitoringObject(o Options, kind string, spec map[string]any) runtime.Object {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "monitoring.coreos.com/v1", "kind": kind,
+		"metadata": map[string]any{"name": name, "namespace": o.Namespace, "labels": map[string]any{"app.kubernetes.io/name": name}},
+		"spec":     spec,
+	}}
+}
+
+// alert is one condition that somebody should look at.
+type alert struct{ name, expr, after, severity, summary, description string }
+
+var alerts = []alert{
+	{"FescueDown", `absent(up{job="fescue-metrics"} == 1)`, "5m", "critical", "No replica of Fescue answers.", "Objects stay as they are until one does."},
+	{"FescueHasNoLeader", `sum(leader_election_master_status{name="fescue"}) < 1`, "2m", "critical", "No replica of Fescue leads.", "See the Lease fescue and the logs of the replicas."},
+	{"FescueKindNotRun", `max by (controller) (fescue_kinds_waiting) > 0`, "10m", "warning", "The kind {{ $labels.controller }} is not run.", "Its CRD, the type of a child or a right is missing; the log of the operator lists it."},
+	{"FescuePassesFail", `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="fescue-metrics"}[10m])) / sum by (controller) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[10m])) > 0.1`, "15m", "warning", "More than a tenth of the passes of {{ $labels.controller }} fail.", "The log of the operator says why, per object."},
+	{"FescuePassPanicked", `increase(controller_runtime_reconcile_panics_total{job="fescue-metrics"}[10m]) > 0`, "0m", "warning", "A pass of {{ $labels.controller }} panicked.", "That is a bug in Fescue; its log has the stack."},
+	{"FescueQueueGrows", `workqueue_depth{job="fescue-metrics"} > 100 and deriv(workqueue_depth{job="fescue-metrics"}[10m]) > 0`, "15m", "warning", "The queue of {{ $labels.name }} grows.", "Objects change faster than --workers of them can be worked on."},
+	{"FescueWorkerStuck", `workqueue_longest_running_processor_seconds{job="fescue-metrics"} > 120`, "1m", "warning", "A worker of {{ $labels.name }} is stuck.", "A pass ends after a minute by itself; the liveness probe restarts the replica."},
+}
+
+func alertRules() []any {
+	var rules []any
+	for _, a := range alerts {
+		rules = append(rules, map[string]any{
+			"alert": a.name, "expr": a.expr, "for": a.after,
+			"labels":      map[string]any{"severity": a.severity},
+			"annotations": map[string]any{"summary": a.summary, "description": a.description},
+		})
+	}
+	return rules
+}
+
+// panel is one graph of the dashboard.
+type panel struct{ title, expr, legend, unit string }
+
+var panels = []panel{
+	{"Objects by phase", `max by (controller, phase) (fescue_objects)`, "{{controller}} {{phase}}", "short"},
+	{"Transitions per second", `sum by (controller, phase) (rate(fescue_transitions_total[5m]))`, "{{controller}} {{phase}}", "ops"},
+	{"Passes per second by result", `sum by (controller, result) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{result}}", "ops"},
+	{"Duration of a pass, 99 %", `histogram_quantile(0.99, sum by (controller, le) (rate(controller_runtime_reconcile_time_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{controller}}", "s"},
+	{"Busy workers", `sum by (controller) (controller_runtime_active_workers{job="fescue-metrics"})`, "{{controller}}", "short"},
+	{"Queue depth", `max by (name) (workqueue_depth{job="fescue-metrics"})`, "{{name}}", "short"},
+	{"Wait in the queue, 99 %", `histogram_quantile(0.99, sum by (name, le) (rate(workqueue_queue_duration_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{name}}", "s"},
+	{"Requests to the API server per second", `sum by (method, code) (rate(rest_client_requests_total{job="fescue-metrics"}[5m]))`, "{{method}} {{code}}", "ops"},
+	{"Leader", `leader_election_master_status{name="fescue"}`, "{{pod}}", "short"},
+	{"Memory", `process_resident_memory_bytes{job="fescue-metrics"}`, "{{pod}}", "bytes"},
+}
+
+// dashboard is a Grafana dashboard, as its import dialogue takes it.
+func dashboard() map[string]any {
+	const width, height, columns = 12, 8, 2 // Grafana's grid is 24 wide
+	source := map[string]any{"type": "prometheus", "uid": "${source}"}
+	var list []any
+	for i, p := range panels {
+		list = append(list, map[string]any{
+			"id": i + 1, "type": "timeseries", "title": p.title, "datasource": source,
+			"gridPos":     map[string]any{"x": i % columns * width, "y": i / columns * height, "w": width, "h": height},
+			"fieldConfig": map[string]any{"defaults": map[string]any{"unit": p.unit}, "overrides": []any{}},
+			"targets":     []any{map[string]any{"refId": "A", "expr": p.expr, "legendFormat": p.legend, "datasource": source}},
+		})
+	}
+	return map[string]any{
+		"title": "Fescue", "uid": name, "schemaVersion": 39, "refresh": "30s",
+		"tags": []any{"kubernetes", name}, "time": map[string]any{"from": "now-1h", "to": "now"},
+		"templating": map[string]any{"list": []any{map[string]any{"name": "source", "type": "datasource", "query": "prometheus", "label": "Prometheus"}}},
+		"panels":     list,
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/admission"
+	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// defaultImage is the name that `make image` gives the image.
+const defaultImage = "fescue:latest"
+
+// installOptions say what is to be installed, or removed again.
+type installOptions struct {
+	kinds, types []string
+	webhooks     bool
+	manifests.Options
+}
+
+func (o *installOptions) addFlags(c *cobra.Command) {
+	kindsFlag(c, &o.kinds)
+	flags := c.Flags()
+	flags.StringVar(&o.Namespace, "namespace", manifests.DefaultNamespace, "namespace that Fescue lives in")
+	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
+	flags.StringSliceVar(&o.Namespaces, "namespaced", nil, "namespaces to work in, with rights in these alone; all if not given")
+	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "have Fescue install and upgrade its CRDs itself, with the rights that this takes")
+	flags.BoolVar(&o.webhooks, "webhooks", false, "have the API server ask Fescue about objects of the kinds, and about Pods that want a sidecar")
+	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")
+	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a type of children that is not built into Kubernetes (repeatable)")
+}
+
+// parts makes the objects of an installation.
+func (o *installOptions) parts() ([]manifests.Part, error) {
+	loaded, err := loadKinds(o.kinds)
+	if err := errors.Join(loaded.bad, err); err != nil {
+		return nil, err
+	}
+	options := o.Options
+	options.Types = make(manifests.Types)
+	for _, text := range o.types {
+		groupKind, plural, err := manifests.ParseType(text)
+		if err != nil {
+			return nil, fmt.Errorf("--type: %w", err)
+		}
+		options.Types[groupKind] = plural
+	}
+	for _, dir := range o.kinds {
+		source, err := readSource(dir)
+		if err != nil {
+			return nil, err
+		}
+		options.Sources = append(options.Sources, source)
+	}
+	if o.webhooks {
+		options.Webhooks = installedWebhooks(loaded.all, options.Namespace)
+	}
+	return manifests.Parts(loaded.all, options)
+}
+
+// installedWebhooks is what admission adds to an installation.
+func installedWebhooks(kinds []*kind.Kind, namespace string) *manifests.Webhooks {
+	const service, port = "fescue-webhooks", 9443
+	injections := injectionsOf(kinds)
+	mutating, validating := admission.Configurations(kinds, admission.Webhooks{
+		Service:   &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: service},
+		Namespace: namespace, Injections: injections,
+	})
+	return &manifests.Webhooks{
+		Port: port, Service: service, Secret: defaultSecret, ReadsNamespaces: len(injections) > 0,
+		Args:           []string{fmt.Sprintf("--webhook-service=%s/%s", namespace, service), fmt.Sprintf("--webhook-listen=:%d", port)},
+		Configurations: []runtime.Object{mutating, validating},
+	}
+}
+
+func newManifestsCommand() *cobra.Command {
+	var o installOptions
+	var outputDir string
+	c := &cobra.Command{
+		Use:   "manifests",
+		Short: "Print everything that installs Fescue on a cluster",
+		Long: `Print everything that installs Fescue on a cluster: its namespace, the CRDs of the
+kinds, rights that are made from the kinds and go no further than they need, and the
+Deployment with what belongs to it. Folders of --kinds become ConfigMaps that it mounts.`,
+		Example: `  fescue manifests --image registry.example.com/fescue:v1 | kubectl apply --server-side -f -
+  fescue manifests --kinds ./my-kinds --namespaced team-a,team-b`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			parts, err := o.parts()
+			if err != nil {
+				return err
+			}
+			if outputDir != "" {
+				return writeKustomize(outputDir, parts)
+			}
+			text, err := manifests.YAML(manifests.Objects(parts))
+			if err != nil {
+				return err
+			}
+			_, err = c.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	o.addFlags(c)
+	c.Flags().StringVar(&outputDir, "output-dir", "", "write them into this folder instead, laid out for kustomize")
+	return c
+}
+
+// readSource reads the CUE files of a folder of kinds, and checks that they make the
+// same kinds where they are mounted: with nothing beside them but Fescue's own libraries.
+func readSource(dir string) (manifests.Source, error) {
+	source := make(manifests.Source)
+	files, err := filepath.Glob(filepath.Join(dir, "*.cue"))
+	if err != nil {
+		return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
+	}
+	for _, file := range append(files, filepath.Join(dir, "cue.mod", "module.cue")) {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it need not be a module
+		}
+		if err != nil {
+			return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
+		}
+		path, err := filepath.Rel(dir, file)
+		if err != nil {
+			return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
+		}
+		source[filepath.ToSlash(path)] = string(text)
+	}
+	alone, err := os.MkdirTemp("", "fescue-kinds-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(alone) }()
+	for path, content := range source {
+		if err := writeFile(filepath.Join(alone, path), []byte(content)); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := kind.FromDir(alone); err != nil {
+		return nil, fmt.Errorf("kinds folder %s cannot be mounted by itself; copy what it imports into it, or build an image that has it all: %w", dir, err)
+	}
+	return source, nil
+}
+
+// writeKustomize writes the kustomize layout into a folder, and removes generated files
+// that are no longer part of it.
+func writeKustomize(dir string, parts []manifests.Part) error {
+	files, err := manifests.Kustomize(parts)
+	if err != nil {
+		return err
+	}
+	for path, content := range files {
+		if err := writeFile(filepath.Join(dir, path), content); err != nil {
+			return err
+		}
+	}
+	return filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		path, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		if _, wanted := files[filepath.ToSlash(path)]; wanted {
+			return nil
+		}
+		content, err := os.ReadFile(file)
+		if err == nil && manifests.IsGenerated(content) {
+			err = os.Remove(file)
+		}
+		return err
+	})
+}
+
+func writeFile(file string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o644)
+}
+
+// isDefinition tells whether an object is a CRD.
+func isDefinition(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+}
+
+// reversed are objects in the order in which they are removed.
+func reversed(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	objects = slices.Clone(objects)
+	slices.Reverse(objects)
+	return objects
+}

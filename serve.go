@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	// These add workqueue_*, rest_client_* and leader_election_* to the registry.
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection"
+	_ "k8s.io/component-base/metrics/prometheus/restclient"
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"
+
+	"github.com/fescue-dev/fescue/engine"
+)
+
+type listenOptions struct {
+	metrics, health string
+	profiling       bool
+}
+
+func (o *listenOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.metrics, "metrics-listen", "", "address for /metrics, like :8080; none if not given")
+	flags.StringVar(&o.health, "health-listen", "", "address for /healthz, /readyz and /livez, like :8081; none if not given")
+	flags.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof beside /metrics")
+}
+
+// serve serves metrics and health where the flags say so. The function that it returns
+// stops it.
+func serve(o listenOptions, metrics *engine.Metrics, e *engine.Engine, leader *elector, hooks *webhooks, log *slog.Logger) (stop func(), err error) {
+	if o.profiling && o.metrics == "" {
+		return nil, errors.New("--profiling: needs --metrics-listen, which says where")
+	}
+	var servers []*http.Server
+	stop = func() {
+		for _, server := range servers {
+			_ = server.Close() // nobody waits for what a scrape would have got
+		}
+	}
+	for _, s := range []struct {
+		flag, address string
+		handler       http.Handler
+	}{
+		{"--metrics-listen", o.metrics, metricsHandler(metrics, o.profiling)},
+		{"--health-listen", o.health, healthHandler(e, leader, hooks)},
+	} {
+		if s.address == "" {
+			continue
+		}
+		listener, err := net.Listen("tcp", s.address)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("%s: invalid value %q: %w", s.flag, s.address, err)
+		}
+		log.Info("listening", "flag", s.flag, "address", listener.Addr().String())
+		// A profile or a trace is as long as it was asked for, so only the header is
+		// waited for with a limit, the one of controller-runtime.
+		server := &http.Server{Handler: s.handler, ReadHeaderTimeout: 32 * time.Second}
+		servers = append(servers, server)
+		go func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("stopped listening", "flag", s.flag, "error", err)
+			}
+		}()
+	}
+	return stop, nil
+}
+
+// metricsHandler serves /metrics: those of Kubernetes' client library, of the process,
+// and of the engine.
+func metricsHandler(metrics *engine.Metrics, profiling bool) http.Handler {
+	legacyregistry.RawMustRegister(metrics)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", legacyregistry.Handler())
+	if profiling {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// check is one of the things that make a process healthy.
+type check struct {
+	name  string
+	check func(*http.Request) error
+}
+
+// healthHandler serves /healthz, whether the process answers; /readyz, whether it is
+// ready to work; and /livez, whether a restart would help. Each check also has a path of
+// its own, as in the API server.
+func healthHandler(e *engine.Engine, leader *elector, hooks *webhooks) http.Handler {
+	mux := http.NewServeMux()
+	addChecks(mux, "/healthz")
+	addChecks(mux, "/readyz",
+		check{"caches", func(*http.Request) error { return e.Synced() }},
+		check{"webhooks", func(*http.Request) error { return hooks.ready() }})
+	addChecks(mux, "/livez",
+		check{"workers", func(*http.Request) error { return e.Alive() }},
+		check{"leader-election", leader.check})
+	return mux
+}
+
+// addChecks serves checks at path, in the form that the API server gives its own.
+func addChecks(mux *http.ServeMux, path string, checks ...check) {
+	all := append([]check{{"ping", func(*http.Request) error { return nil }}}, checks...)
+	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { answer(w, r, path, all) })
+	for _, c := range all {
+		mux.HandleFunc("GET "+path+"/"+c.name, func(w http.ResponseWriter, r *http.Request) { answer(w, r, path, []check{c}) })
+	}
+}
+
+// answer runs checks and prints them, with the reasons of those that fail; a success is
+// one word unless ?verbose asks for more.
+func answer(w http.ResponseWriter, r *http.Request, path string, checks []check) {
+	var out strings.Builder
+	healthy := true
+	for _, c := range checks {
+		if err := c.check(r); err != nil {
+			healthy = false
+			_, _ = fmt.Fprintf(&out, "[-]%s failed: %s\n", c.name, strings.ReplaceAll(err.Error(), "\n", "; "))
+			continue
+		}
+		_, _ = fmt.Fprintf(&out, "[+]%s ok\n", c.name)
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	name := strings.TrimPrefix(path, "/")
+	switch {
+	case !healthy:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = fmt.Fprintf(w, "%s%s check failed\n", out.String(), name)
+	case r.URL.Query().Has("verbose"):
+		_, _ = fmt.Fprintf(w, "%s%s check passed\n", out.String(), name)
+	default:
+		_, _ = fmt.Fprint(w, "ok")
+	}
+}

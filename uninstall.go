@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/fescue-dev/fescue/crds/manifests"
+)
+
+// uninstallTimeout bounds the wait for everything to be gone; a namespace is the
+// slowest, with some ten seconds.
+const uninstallTimeout = 3 * time.Minute
+
+type uninstallOptions struct {
+	installOptions
+	kubeconfig, context                    string
+	deleteObjects, keepCRDs, keepNamespace bool
+}
+
+func newUninstallCommand() *cobra.Command {
+	var o uninstallOptions
+	c := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Remove what 'fescue manifests' installed",
+		Long: `Remove what 'fescue manifests' installed, given the same flags, and wait until it is
+gone. With a CRD go all objects of its kind, so nothing is removed while there are any,
+unless --delete-objects or --keep-crds says what is to become of them.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
+	}
+	o.addFlags(c)
+	flags := c.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file")
+	flags.StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
+	flags.BoolVar(&o.deleteObjects, "delete-objects", false, "delete the objects of the kinds, and with them their children")
+	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "leave the CRDs, and with them the objects of the kinds")
+	flags.BoolVar(&o.keepNamespace, "keep-namespace", false, "leave the namespace that Fescue lives in")
+	c.MarkFlagsMutuallyExclusive("delete-objects", "keep-crds")
+	return c
+}
+
+func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
+	parts, err := o.parts()
+	if err != nil {
+		return err
+	}
+	config, _, err := clusterConfig(o.kubeconfig, o.context)
+	if err != nil {
+		return err
+	}
+	clients, err := connect(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, uninstallTimeout)
+	defer cancel()
+	r := &remover{clients: clients, out: out}
+	objects := reversed(manifests.Objects(parts))
+	if o.keepCRDs {
+		objects = slices.DeleteFunc(objects, isDefinition)
+	}
+	if err := r.clear(ctx, objects, o.deleteObjects); err != nil {
+		return err
+	}
+	for _, object := range append(objects, leaseIn(o.Namespace)) {
+		if object.GetKind() == "Namespace" {
+			continue // last, so that nothing is left when it is kept
+		}
+		if err := r.remove(ctx, object); err != nil {
+			return err
+		}
+	}
+	for _, object := range objects {
+		// What Kubernetes itself lives in is not ours, whatever was installed there.
+		if object.GetKind() == "Namespace" && !o.keepNamespace && object.GetName() != metav1.NamespaceDefault && !strings.HasPrefix(object.GetName(), "kube-") {
+			if err := r.remove(ctx, object); err != nil {
+				return err
+			}
+		}
+	}
+	return r.awaitGone(ctx)
+}
+
+// leaseIn is what Fescue made itself while it ran.
+func leaseIn(namespace string) *unstructured.Unstructured {
+	lease := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}}
+	lease.SetName(manifests.LeaseName)
+	lease.SetNamespace(namespace)
+	return lease
+}
+
+// remover deletes objects and remembers which, to wait for their end.
+type remover struct {
+	*clients
+	out     io.Writer
+	removed []*unstructured.Unstructured
+}
+
+// clear deletes the objects of the kinds whose CRDs are to go, or refuses to, before
+// anything else is removed: their controller may be needed for it.
+func (r *remover) clear(ctx context.Context, objects []*unstructured.Unstructured, allowed bool) error {
+	var errs []error
+	for _, definition := range objects {
+		if !isDefinition(definition) {
+			continue
+		}
+		found, err := r.objectsOf(ctx, definition)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 && !allowed {
+			errs = append(errs, fmt.Errorf("there are %d objects of %s, like %s/%s: delete them, or choose --delete-objects or --keep-crds", len(found), definition.GetName(), found[0].GetNamespace(), found[0].GetName()))
+			continue
+		}
+		for i := range found {
+			if err := r.remove(ctx, &found[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return r.awaitGone(ctx)
+}
+
+// objectsOf lists the objects of a kind in all namespaces.
+func (r *remover) objectsOf(ctx context.Context, definition *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	of, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	mapping, err := r.mapper.RESTMapping(schema.GroupKind{Group: group, Kind: of})
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.dynamic.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", definition.GetName(), err)
+	}
+	return list.Items, nil
+}
+
+// remove deletes an object if it is there.
+func (r *remover) remove(ctx context.Context, object *unstructured.Unstructured) error {
+	client, resource, err := r.clientFor(object)
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = client.Delete(ctx, object.GetName(), metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s %s: %w", resource, object.GetName(), err)
+	}
+	r.removed = append(r.removed, object)
+	_, err = fmt.Fprintf(r.out, "%s/%s deleted\n", resource, object.GetName())
+	return err
+}
+
+// clientFor finds where an object is served.
+func (r *remover) clientFor(object *unstructured.Unstructured) (dynamic.ResourceInterface, string, error) {
+	gvk := object.GroupVersionKind()
+	mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, "", err
+	}
+	return r.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), mapping.Resource.GroupResource().String(), nil
+}
+
+// awaitGone returns when everything that was removed is gone.
+func (r *remover) awaitGone(ctx context.Context) error {
+	for _, object := range r.removed {
+		err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			client, _, err := r.clientFor(object)
+			if err != nil {
+				return meta.IsNoMatchError(err), nil
+			}
+			_, err = client.Get(ctx, object.GetName(), metav1.GetOptions{})
+			return apierrors.IsNotFound(err), nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s %s is not gone yet; it may have finalizers: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	r.removed = nil
+	return nil
+}
