@@ -7,9 +7,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -73,12 +77,24 @@ func serve(o listenOptions, metrics *engine.Metrics, e *engine.Engine, leader *e
 	return stop, nil
 }
 
+// shown are the prefixes of metrics that are about Fescue. Libraries of the API server,
+// by which schemas are checked, put their own into the same registry.
+var shown = []string{"controller_runtime_", "fescue_", "go_", "leader_election_", "process_", "rest_client_", "workqueue_"}
+
+// gather collects the metrics that are shown.
+func gather() ([]*dto.MetricFamily, error) {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool {
+		return !slices.ContainsFunc(shown, func(prefix string) bool { return strings.HasPrefix(f.GetName(), prefix) })
+	}), err
+}
+
 // metricsHandler serves /metrics: those of Kubernetes' client library, of the process,
 // and of the engine.
 func metricsHandler(metrics *engine.Metrics, profiling bool) http.Handler {
 	legacyregistry.RawMustRegister(metrics)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", legacyregistry.Handler())
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{}))
 	if profiling {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

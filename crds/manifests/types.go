@@ -24,7 +24,8 @@ func ParseType(text string) (schema.GroupKind, string, error) {
 	return groupKind, plural, nil
 }
 
-// ResourceOf finds the resource of a type: it returns an error if that is not known.
+// ResourceOf finds the resource of a type. It returns an error if that is not known, and an
+// empty one for a type that takes no rights yet.
 type ResourceOf func(schema.GroupVersionKind) (schema.GroupResource, error)
 
 // offline finds resources without a cluster: those of types that were named, of the
