@@ -88,7 +88,7 @@ their objects look like and how they behave.`,
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newRenderCommand(), newInjectCommand(),
-		newManifestsCommand(), newUninstallCommand(), newVersionCommand())
+		newManifestsCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand())
 	return root
 }
 
