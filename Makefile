@@ -47,6 +47,7 @@ bench: ## run the benchmarks of docs/performance.md
 lint: ## check style, and who may import whom
 	go tool -modfile hack/tools/go.mod golangci-lint run ./...
 	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	cd hack/image && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 
 .PHONY: generate
@@ -61,9 +62,21 @@ verify: generate ## check that generated files and go.mod are up to date
 	go mod tidy -diff
 	go mod -C hack/devcluster tidy -diff
 	go mod -C hack/k8stypes tidy -diff
+	go mod -C hack/image tidy -diff
 	@git diff --exit-code -- config crds cue testdata
 	@untracked=$$(git ls-files --others --exclude-standard -- config crds cue testdata); \
 	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi
+
+# IMAGE=registry.example.com/fescue:v1 pushes it, BASE=… puts it on a base image.
+IMAGE ?=
+BASE ?=
+PLATFORMS ?= linux/amd64,linux/arm64
+
+.PHONY: image
+image: ## build the container image into bin/image, with SBOMs; IMAGE=… pushes it
+	rm -rf bin/image bin/sboms
+	go run -C hack/image . -dir ../.. -layout ../../bin/image -sboms ../../bin/sboms \
+		-version '$(VERSION)' -platform '$(PLATFORMS)' -base '$(BASE)' -push '$(IMAGE)'
 
 .PHONY: devcluster
 devcluster:

@@ -93,6 +93,9 @@ func (c *controller) run(ctx, watching context.Context, shared *watches) {
 		}
 	}()
 	if err := c.watch(ctx, watching, shared); err != nil {
+		if ctx.Err() != nil {
+			return // stopped before the caches were filled
+		}
 		c.log.Error("kind is not run", "error", err)
 		return
 	}
