@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -139,6 +140,10 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, `namespace: Invalid value: "a.b"`)
 	require.ErrorContains(t, err, "image: Required value")
 	require.ErrorContains(t, err, `kinds folder 0: Invalid value: "a b.cue": a valid config key must consist of`)
+	clustered := *shipped(t)[0]
+	clustered.Scope = apiextensionsv1.ClusterScoped
+	_, scopeErr := Parts([]*kind.Kind{&clustered}, Options{Image: "fescue", Namespaces: []string{"a"}})
+	require.EqualError(t, scopeErr, "kind At: its objects live in no namespace, so it cannot be limited to some")
 	require.ErrorContains(t, err, "kinds folder 0: its files have 1044487 bytes: must be at most 1044480")
 }
 

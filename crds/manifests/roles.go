@@ -1,7 +1,10 @@
 package manifests
 
 import (
+	"fmt"
+
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -29,6 +32,11 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 	var objects []runtime.Object
 	if len(o.Namespaces) == 0 {
 		everywhere = append(everywhere, work...)
+	}
+	for _, k := range kinds {
+		if k.Scope == apiextensionsv1.ClusterScoped && len(o.Namespaces) > 0 {
+			return nil, fmt.Errorf("kind %s: its objects live in no namespace, so it cannot be limited to some", k.GroupVersionKind.Kind)
+		}
 	}
 	for _, namespace := range o.Namespaces {
 		objects = append(objects, role(name, namespace, rules(work)), roleBinding(name, namespace, o.Namespace))
