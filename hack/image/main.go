@@ -96,7 +96,7 @@ func baseImage(ctx context.Context, o options) (name.Reference, build.Result, er
 		index, err := remote.Index(reference, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 		return reference, index, err
 	}
-	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, text := range o.platforms {
 		platform, err := v1.ParsePlatform(text)
 		if err != nil {
