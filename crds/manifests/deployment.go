@@ -181,7 +181,7 @@ func container(o Options) corev1.Container {
 // args are the flags of `fescue run` in its container.
 func args(o Options) []string {
 	list := []string{
-		"run", "--leader-elect", "--log-format=json",
+		"run", "--leader-elect", "--leader-elect-resource-namespace=" + o.Namespace, "--log-format=json",
 		fmt.Sprintf("--metrics-listen=:%d", metricsPort), fmt.Sprintf("--health-listen=:%d", healthPort),
 	}
 	if len(o.Namespaces) > 0 {

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+func shippedKind(t *testing.T, called string) *kind.Kind {
+	t.Helper()
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	for _, k := range kinds {
+		if k.GroupVersionKind.Kind == called {
+			return k
+		}
+	}
+	require.FailNow(t, "no kind "+called)
+	return nil
+}
+
+func TestHealthOfObjects(t *testing.T) {
+	t.Parallel()
+	k := shippedKind(t, "At")
+	is := func(kind, status, reason, message string) any {
+		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+	}
+	for name, tc := range map[string]struct {
+		conditions []any
+		observed   int64
+		deleted    bool
+		want       health
+		reason     string
+	}{
+		"untouched":             {nil, 0, false, inProgress, ""},
+		"under way":             {[]any{is("Succeeded", "Unknown", "RUNNING", "")}, 2, false, inProgress, "RUNNING"},
+		"done":                  {[]any{is("Succeeded", "True", "DONE", "")}, 2, false, current, "DONE"},
+		"ready":                 {[]any{is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
+		"not ready":             {[]any{is("Ready", "False", "Waiting", "")}, 2, false, inProgress, "Waiting"},
+		"ended in failure":      {[]any{is("Succeeded", "False", "BROKEN", "")}, 2, false, failed, "BROKEN"},
+		"stalled":               {[]any{is("Stalled", "True", "Invalid", "why"), is("Succeeded", "Unknown", "RUNNING", "")}, 2, false, failed, "Invalid"},
+		"ready, yet stalled":    {[]any{is("Ready", "True", "Reconciled", ""), is("Stalled", "True", "Invalid", "why")}, 2, false, failed, "Invalid"},
+		"other conditions":      {[]any{is("Paused", "False", "NotPaused", ""), is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
+		"changed since":         {[]any{is("Ready", "True", "Reconciled", "")}, 1, false, inProgress, "Changed"},
+		"being deleted":         {[]any{is("Ready", "True", "Reconciled", "")}, 2, true, inProgress, "Terminating"},
+		"not written by Fescue": {[]any{"nonsense"}, 2, false, inProgress, "Unreadable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"name": "a", "generation": int64(2)},
+				"status":   map[string]any{"conditions": tc.conditions, "observedGeneration": tc.observed},
+			}}
+			if tc.deleted {
+				object.SetDeletionTimestamp(new(metav1.Now()))
+			}
+			row := rowOf(k, object)
+			require.Equal(t, tc.want.String(), row.Health.String())
+			require.Equal(t, tc.reason, row.Reason)
+		})
+	}
+}
+
+// Rows that come later stand below those that are there, and colours are for terminals.
+func TestStatusTable(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
+	row := statusRow{Kind: "At", Name: "b", Health: failed, Phase: "RUNNING", Reason: "Invalid", Message: "line 1\nline 2", Created: metav1.NewTime(now.Add(-5 * time.Minute))}
+	other := statusRow{Kind: "At", Name: "a", Health: current, Created: row.Created}
+	var out bytes.Buffer
+	p := newStatusPrinter(&out, &statusOptions{output: "table"}, func() time.Time { return now })
+	require.False(t, p.colour)
+	require.NoError(t, p.print([]statusRow{other, row}))
+	require.NoError(t, p.print([]statusRow{other}))
+	require.Equal(t, `OBJECT   STATUS    PHASE     CONDITIONS   AGE   REASON
+At/b     Failed    RUNNING   -            5m    Invalid: line 1 line 2
+At/a     Current   -         -            5m    -
+At/a     Current   -         -            5m    -
+`, out.String())
+	p.colour = true
+	require.Equal(t, "\x1b[31mx\x1b[0m", p.paint(failed, "x"))
+	require.Equal(t, "x", p.paint(current, "x"))
+}
