@@ -135,14 +135,14 @@ func isOvertaken(err error) bool {
 func (m kindMetrics) saw(before, after any, leading bool) {
 	from, was := phaseInCache(before)
 	to, is := phaseInCache(after)
+	if was && is && from != to && leading {
+		m.transitions.WithLabelValues(m.name, to).Inc()
+	}
 	if was {
 		m.objects.WithLabelValues(m.name, from).Dec()
 	}
 	if is {
 		m.objects.WithLabelValues(m.name, to).Inc()
-	}
-	if was && is && from != to && leading {
-		m.transitions.WithLabelValues(m.name, to).Inc()
 	}
 }
 
