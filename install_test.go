@@ -59,7 +59,6 @@ import "fescue.dev/cue/contract"
 
 var (
 	things     = schema.GroupVersionResource{Group: "rights.example.com", Version: "v1", Resource: "things"}
-	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
 // writeKind writes a folder of kinds and loads it.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,9 @@ const (
 	conditionSucceeded = "Succeeded"
 	conditionReady     = "Ready"
 	conditionStalled   = "Stalled"
+	// conditionReconciling is there while an object is on its way to its end: kstatus, by
+	// which GitOps tools wait, does not know Succeeded.
+	conditionReconciling = "Reconciling"
 )
 
 // report makes the status that an object is to have: the kind's projection and the
@@ -59,6 +63,11 @@ func report(k *kind.Kind, object map[string]any, generation int64, p *plan, now 
 		set(metav1.Condition{Type: conditionStalled, Status: metav1.ConditionTrue, Reason: p.stalled.reason, Message: p.stalled.message})
 	} else {
 		meta.RemoveStatusCondition(&conditions, conditionStalled)
+	}
+	if facts := k.Phases[p.phase]; len(k.Phases) > 0 && !facts.Terminal && p.stalled == nil {
+		set(metav1.Condition{Type: conditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.phase, "NotStarted")})
+	} else {
+		meta.RemoveStatusCondition(&conditions, conditionReconciling)
 	}
 	list := make([]any, len(conditions))
 	for i := range conditions {

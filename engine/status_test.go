@@ -20,10 +20,16 @@ func TestReport(t *testing.T) {
 	first := statusOf(t, at("2026-01-02T03:04:06Z", ""), nil, now)
 	require.Equal(t, map[string]any{
 		"phase": "PENDING", "observedGeneration": int64(1), "lastPhaseTransitionTime": "2026-01-02T03:04:05.000Z",
-		"conditions": []any{map[string]any{
-			"type": "Succeeded", "status": "Unknown", "reason": "PENDING", "message": "",
-			"observedGeneration": int64(1), "lastTransitionTime": "2026-01-02T03:04:05Z",
-		}},
+		"conditions": []any{
+			map[string]any{
+				"type": "Succeeded", "status": "Unknown", "reason": "PENDING", "message": "",
+				"observedGeneration": int64(1), "lastTransitionTime": "2026-01-02T03:04:05Z",
+			},
+			map[string]any{
+				"type": "Reconciling", "status": "True", "reason": "PENDING", "message": "",
+				"observedGeneration": int64(1), "lastTransitionTime": "2026-01-02T03:04:05Z",
+			},
+		},
 	}, first)
 
 	// An hour later the object is done; the time of the condition says when.
@@ -36,6 +42,7 @@ func TestReport(t *testing.T) {
 		"type": "Succeeded", "status": "True", "reason": "DONE", "message": "",
 		"observedGeneration": int64(1), "lastTransitionTime": "2026-01-02T04:04:05Z",
 	}, done["conditions"].([]any)[0])
+	require.Len(t, done["conditions"], 1, "nothing goes on any more")
 }
 
 // Nothing is written when nothing changed: a report of a reported object says the same.
@@ -60,7 +67,8 @@ func TestReportOfInvalidObject(t *testing.T) {
 
 	object["spec"].(map[string]any)["schedule"] = "2999-01-01T00:00:00Z"
 	mended := statusOf(t, object, nil, now)
-	require.Len(t, mended["conditions"], 1, "Stalled is there only while something is wrong")
+	_, reason, _ := conditionIn(mended, conditionStalled)
+	require.Empty(t, reason, "Stalled is there only while something is wrong")
 }
 
 func TestReportWithoutPhases(t *testing.T) {
@@ -90,4 +98,51 @@ func TestTruncate(t *testing.T) {
 	require.Equal(t, "short", truncate("short", 5))
 	require.Equal(t, "ab…", truncate("abcdef", 5))
 	require.Equal(t, "é…", truncate("éééé", 6))
+}
+
+// conditionIn finds a condition in a status; all is empty if it is not there.
+func conditionIn(status map[string]any, kind string) (value, reason, message string) {
+	list, _ := status["conditions"].([]any)
+	for _, c := range list {
+		if c, ok := c.(map[string]any); ok && c["type"] == kind {
+			value, _ = c["status"].(string)
+			reason, _ = c["reason"].(string)
+			message, _ = c["message"].(string)
+		}
+	}
+	return value, reason, message
+}
+
+// An object that is not ready in time says so, and that it is once it is ready after all;
+// a new spec begins a new attempt.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(shipped(t, "Customcluster"), customcluster(2, "m"))
+	w.do(w.compare(t).steps)
+	pass := func(at time.Time) (ready, reason string, wakeAt time.Time) {
+		p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind), at)
+		require.NoError(t, p.settle(w.kind, w.owner, compare(w.kind, w.owner, p, w.view()).states, nil, at))
+		status, err := report(w.kind, w.owner.Object, w.owner.GetGeneration(), p, at)
+		require.NoError(t, err)
+		w.owner.Object["status"] = status
+		ready, reason, _ = conditionIn(status, conditionReady)
+		return ready, reason, p.wakeAt
+	}
+	requirePass := func(at time.Time, ready, reason string, wakeAt time.Time) {
+		t.Helper()
+		isReady, why, wakes := pass(at)
+		require.Equal(t, []any{ready, reason}, []any{isReady, why})
+		require.True(t, wakeAt.Equal(wakes), wakes)
+	}
+	requirePass(now, "False", "Progressing", now.Add(5*time.Minute))
+	requirePass(now.Add(time.Minute), "False", "Progressing", now.Add(5*time.Minute))
+	requirePass(now.Add(5*time.Minute), "False", "ProgressDeadlineExceeded", time.Time{})
+	requirePass(now.Add(time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
+	w.owner.SetGeneration(2)
+	requirePass(now.Add(2*time.Hour), "False", "Progressing", now.Add(2*time.Hour+5*time.Minute))
+	requirePass(now.Add(3*time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
+	w.ready()
+	requirePass(now.Add(4*time.Hour), "True", "Reconciled", time.Time{})
+	w.objects = w.objects[1:]
+	requirePass(now.Add(5*time.Hour), "False", "Progressing", now.Add(5*time.Hour+5*time.Minute))
 }
