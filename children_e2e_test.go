@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -41,9 +42,7 @@ var (
 func (c *cluster) create(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
 	c.t.Helper()
 	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}}
-	for field, value := range fields {
-		object[field] = value
-	}
+	maps.Copy(object, fields)
 	var created *unstructured.Unstructured
 	require.True(c.t, waitUntil(func() bool {
 		var err error

@@ -66,7 +66,7 @@ func writeFileCommand(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // restConfig is the administrator's configuration of the control plane of this run.
-func restConfig(t *testing.T) *rest.Config {
+func restConfig(t testing.TB) *rest.Config {
 	t.Helper()
 	dir := os.Getenv("DEVCLUSTER_DIR")
 	require.NotEmpty(t, dir, "there is no control plane: run the tests with make test, or under .devcluster/bin/devcluster -- go test ./…")
@@ -77,7 +77,7 @@ func restConfig(t *testing.T) *rest.Config {
 }
 
 // newNamespace makes a namespace for one test, which is deleted after it.
-func newNamespace(t *testing.T) string {
+func newNamespace(t testing.TB) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(restConfig(t))
 	require.NoError(t, err)

@@ -117,9 +117,11 @@ type check struct {
 func healthHandler(e *engine.Engine, leader *elector, hooks *webhooks) http.Handler {
 	mux := http.NewServeMux()
 	addChecks(mux, "/healthz")
-	addChecks(mux, "/readyz",
-		check{"caches", func(*http.Request) error { return e.Synced() }},
-		check{"webhooks", func(*http.Request) error { return hooks.ready() }})
+	ready := []check{{"caches", func(*http.Request) error { return e.Synced() }}}
+	if hooks != nil {
+		ready = append(ready, check{"webhooks", func(*http.Request) error { return hooks.ready() }})
+	}
+	addChecks(mux, "/readyz", ready...)
 	addChecks(mux, "/livez",
 		check{"workers", func(*http.Request) error { return e.Alive() }},
 		check{"leader-election", leader.check})

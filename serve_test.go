@@ -142,6 +142,7 @@ func TestHealth(t *testing.T) {
 	o := c.start("--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--profiling")
 	o.awaitLog("kind=At group=cnat.fescue.dev workers=")
 	o.awaitLog("kind=Watcher group=watch.fescue.dev workers=")
+	o.awaitLog("kind=Customcluster group=samplecontroller.fescue.dev workers=")
 	for path, want := range map[string]string{
 		"/healthz":                "ok",
 		"/readyz":                 "ok",

@@ -266,9 +266,6 @@ func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, n
 
 // ready is nil while a valid certificate is served and it is known what to inject.
 func (w *webhooks) ready() error {
-	if w == nil {
-		return nil
-	}
 	err := w.certificate.Ready()
 	if w.pods != nil {
 		err = errors.Join(err, w.pods.Ready())

@@ -79,7 +79,7 @@ func freePort(t *testing.T) string {
 }
 
 // removeWebhooks lets objects of kinds be written without an operator again.
-func removeWebhooks(t *testing.T, client kubernetes.Interface, name string) {
+func removeWebhooks(t testing.TB, client kubernetes.Interface, name string) {
 	t.Helper()
 	api := client.AdmissionregistrationV1()
 	for _, err := range []error{
@@ -290,7 +290,7 @@ func requireSidecar(t *testing.T, pod *corev1.Pod) {
 	require.Equal(t, "watch", sidecar.Name)
 	require.Equal(t, corev1.ContainerRestartPolicyAlways, *sidecar.RestartPolicy)
 	require.Equal(t, []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "log-config"}}}}, sidecar.EnvFrom)
-	require.Equal(t, 1, len(slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v corev1.Volume) bool { return v.Name != "logs" })))
+	require.Len(t, slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v corev1.Volume) bool { return v.Name != "logs" }), 1)
 	require.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}}, pod.Spec.ImagePullSecrets)
 	require.Contains(t, pod.Annotations["fescue.dev/injected"], "Watcher.watch.fescue.dev/log")
 	require.Len(t, pod.Spec.Containers, 1)

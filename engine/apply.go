@@ -84,9 +84,9 @@ func (h *hand) all(ctx context.Context, steps []step) {
 	}
 }
 
-// group makes steps of one sort for one child, in batches of 1, 2, 4, … at a time: what
-// is refused, as by a quota, is then refused once or twice and not a thousand times. It
-// tells whether all were made.
+// group makes steps of one sort for one child, in batches of 1, 2, 4, … at a time, and
+// none after a batch in which one failed: what is refused, as by a quota, is refused a few
+// times and not a thousand. It tells whether all were made.
 func (h *hand) group(ctx context.Context, steps []step) bool {
 	first, made := steps[0], 0
 	for size := 1; made < len(steps); size = min(2*size, maxBatch) {
@@ -113,19 +113,16 @@ func (h *hand) group(ctx context.Context, steps []step) bool {
 // record notes the errors of one batch, and tells whether the next one may be made.
 func (h *hand) record(child string, errs []error) (ok bool) {
 	ok = true
-	seen := make(map[string]bool)
 	for _, err := range errs {
 		refusal, isRefused := errors.AsType[*refusedError](err)
 		switch {
 		case err == nil:
 		case errors.Is(err, errWaiting):
 			h.done.waiting = true
+		case !ok: // the first says it for all of them
 		case isRefused:
 			ok = false
-			if text := refusal.Error(); !seen[text] {
-				seen[text] = true
-				h.done.refused = errors.Join(h.done.refused, &refusedError{fmt.Errorf("child %q: %w", child, refusal.err)})
-			}
+			h.done.refused = errors.Join(h.done.refused, &refusedError{fmt.Errorf("child %q: %w", child, refusal.err)})
 		default:
 			ok = false
 			h.done.failed = errors.Join(h.done.failed, fmt.Errorf("child %q: %w", child, err))
@@ -179,7 +176,7 @@ func (h *hand) meet(ctx context.Context, s step) error {
 		return err
 	}
 	holder := metav1.GetControllerOf(is)
-	isOwn := isChildOf(is, h.owner, ownerName(h.kind, h.owner.GetName()))
+	isOwn := isChildOf(is, h.owner, ownerName(h.kind, h.owner.GetName())) && (holder == nil || holder.UID == h.owner.GetUID())
 	_, ofSet := h.kind.Sets[s.child]
 	switch {
 	case isOwn && is.GetDeletionTimestamp() == nil:
@@ -217,13 +214,22 @@ func (h *hand) applied(s step, stored *unstructured.Unstructured, err error) err
 	switch {
 	case err == nil:
 		stored.SetManagedFields(nil)
-		h.settled.remember(stored, s.wanted)
+		if s.keeps {
+			h.settled.remember(stored, s.wanted)
+		}
 		h.remember(s, stored)
 		return nil
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUnknownField(err):
+	case isRefusal(err):
 		return &refusedError{err}
 	}
 	return err
+}
+
+// isRefusal tells whether the API server will answer the same until a person changes
+// something.
+func isRefusal(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsUnsupportedMediaType(err) || isUnknownField(err)
 }
 
 // isUnknownField tells whether the API server refused an apply because the template has a
@@ -261,6 +267,9 @@ func (h *hand) adopt(ctx context.Context, s step, is *unstructured.Unstructured)
 		return err
 	}
 	stored, err := h.client(s).Patch(ctx, is.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: h.fieldManager()})
+	if isRefusal(err) {
+		return &refusedError{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -272,24 +281,32 @@ func (h *hand) adopt(ctx context.Context, s step, is *unstructured.Unstructured)
 // delete deletes exactly the object that the cache holds, not a newer one of the same
 // name.
 func (h *hand) delete(ctx context.Context, s step) error {
-	err := h.client(s).Delete(ctx, s.is.GetName(), metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: new(s.is.GetUID())},
-		PropagationPolicy: new(metav1.DeletePropagationBackground),
-	})
-	// A conflict says that an object of another UID has the name by now.
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		if apierrors.IsForbidden(err) {
-			return &refusedError{err}
-		}
-		return err
+	conditions := metav1.Preconditions{UID: new(s.is.GetUID())}
+	if s.stray {
+		conditions.ResourceVersion = new(s.is.GetResourceVersion()) // someone may have adopted it
 	}
+	err := h.client(s).Delete(ctx, s.is.GetName(), metav1.DeleteOptions{
+		Preconditions: &conditions, PropagationPolicy: new(metav1.DeletePropagationBackground),
+	})
+	_, isAnswer := errors.AsType[*apierrors.StatusError](err)
+	switch {
+	case s.stray && apierrors.IsConflict(err):
+		return errWaiting // for its event, to look again
+	case isRefusal(err):
+		return &refusedError{err}
+	case isAnswer && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err): // a conflict: another object has the name by now
+		return err
+	case err == nil && s.stray:
+		h.recordStray(s)
+	}
+	// Without an answer it may have happened.
+	h.writes.rememberDelete(h.name, h.owner.GetUID(), s.resource, s.is)
 	h.done.mu.Lock()
 	h.done.deleted[s.is.GetUID()] = true
 	h.done.mu.Unlock()
-	if s.stray {
-		h.recordStray(s)
+	if err != nil && !isAnswer {
+		return err
 	}
-	h.writes.rememberDelete(h.name, h.owner.GetUID(), s.resource, s.is)
 	return nil
 }
 

@@ -27,11 +27,17 @@ import (
 // later. Nothing is asked once all are served.
 var lookForTypes = wait.Backoff{Duration: time.Second, Factor: 1.5, Jitter: 0.1, Steps: 10, Cap: 30 * time.Second}
 
-// childType is where the API server serves a type of children, or why it is not used.
+// childType is where the API server serves a type of children, or why it is not used;
+// later says that it may be yet.
 type childType struct {
 	resource schema.GroupVersionResource
 	err      error
+	later    bool
 }
+
+// fillTimeout bounds how long one type that has come to be served keeps the others
+// waiting: its list may be forbidden.
+const fillTimeout = 20 * time.Second
 
 // childTypes are the types of a kind's children, and the watches of those that are served.
 type childTypes struct {
@@ -57,7 +63,7 @@ func newChildTypes(k *kind.Kind) *childTypes {
 		keys:     make(map[cache.ObjectName]map[strayKey]bool),
 	}
 	for _, gvk := range k.Owns {
-		t.types[gvk] = childType{err: errNotServed}
+		t.types[gvk] = childType{err: errNotServed, later: true}
 	}
 	return t
 }
@@ -96,7 +102,7 @@ func (t *childTypes) watchesOf(resource schema.GroupVersionResource) []*watch {
 func (t *childTypes) missing() []schema.GroupVersionKind {
 	var missing []schema.GroupVersionKind
 	for gvk, served := range t.known() {
-		if errors.Is(served.err, errNotServed) {
+		if served.later {
 			missing = append(missing, gvk)
 		}
 	}
@@ -107,7 +113,7 @@ func (t *childTypes) missing() []schema.GroupVersionKind {
 func (c *controller) resolve(gvk schema.GroupVersionKind) (childType, error) {
 	mapping, err := c.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		return childType{err: errNotServed}, nil
+		return childType{err: errNotServed, later: true}, nil
 	}
 	if err != nil {
 		return childType{}, err
@@ -119,24 +125,27 @@ func (c *controller) resolve(gvk schema.GroupVersionKind) (childType, error) {
 }
 
 // start finds the types of children that are not served yet, and watches them. It tells
-// whether it has found any.
+// whether it has found any; one that fails keeps no other from being found.
 func (c *controller) start(ctx, watching context.Context, shared *watches) (found bool, err error) {
+	var errs []error
 	for _, gvk := range c.types.missing() {
 		served, err := c.resolve(gvk)
 		if err != nil {
-			return found, fmt.Errorf("children of type %s: %w", gvk, err)
+			errs = append(errs, fmt.Errorf("children of type %s: %w", gvk, err))
+			continue
 		}
 		if served.err == nil {
 			if err := c.watchChildren(ctx, watching, shared, gvk, served.resource); err != nil {
-				return found, fmt.Errorf("children of type %s: %w", gvk, err)
+				errs = append(errs, fmt.Errorf("children of type %s: %w", gvk, err))
+				served = childType{err: fmt.Errorf("its objects cannot be followed: %w", err), later: true}
 			}
 		}
 		c.types.mu.Lock()
 		c.types.types[gvk] = served
 		c.types.mu.Unlock()
-		found = found || !errors.Is(served.err, errNotServed)
+		found = found || !served.later
 	}
-	return found, nil
+	return found, errors.Join(errs...)
 }
 
 // watchChildren watches a type of children, and returns when the caches are filled.
@@ -146,6 +155,8 @@ func (c *controller) watchChildren(ctx, watching context.Context, shared *watche
 		return err
 	}
 	if err := w.handle(ctx, c.childHandler()); err != nil {
+		c.acquired = c.acquired[:len(c.acquired)-1]
+		shared.release(watchKey{resource, managedSelector})
 		return err
 	}
 	c.types.mu.Lock()
@@ -180,7 +191,9 @@ func (c *controller) awaitTypes(ctx, watching context.Context, shared *watches) 
 		case <-time.After(backoff.Step()):
 		}
 		meta.MaybeResetRESTMapper(c.config.Mapper)
-		found, err := c.start(ctx, watching, shared)
+		filling, cancel := context.WithTimeout(ctx, fillTimeout)
+		found, err := c.start(filling, watching, shared)
+		cancel()
 		if err != nil {
 			c.log.Warn("looking for the types of children failed; it is tried again", "error", err)
 		}
@@ -204,8 +217,9 @@ func (t *childTypes) strays(k *kind.Kind, owner *unstructured.Unstructured, set 
 		return nil
 	}
 	var found []*unstructured.Unstructured
+	selector := labels.SelectorFromSet(template)
 	for _, object := range w.inNamespace(owner.GetNamespace()) {
-		if labels.SelectorFromSet(template).Matches(labels.Set(object.GetLabels())) {
+		if selector.Matches(labels.Set(object.GetLabels())) {
 			found = append(found, object)
 		}
 	}
@@ -223,6 +237,12 @@ func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *w
 	}
 	if t.keys[owner] == nil {
 		t.keys[owner] = make(map[strayKey]bool)
+	}
+	for former := range t.keys[owner] { // of labels that the template had before
+		if former.set == set && former != key {
+			delete(t.owners[former], owner)
+			delete(t.keys[owner], former)
+		}
 	}
 	t.owners[key][owner], t.keys[owner][key] = true, true
 	return t.bySet[set]

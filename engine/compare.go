@@ -36,8 +36,9 @@ type step struct {
 	wanted *unstructured.Unstructured
 	// is is the object to apply to, adopt or delete, which must not be changed.
 	is *unstructured.Unstructured
-	// stray says that the object to delete was not made by us.
-	stray bool
+	// stray says that the object to delete was not made by us, and keeps that what is
+	// written is to stay as the template says.
+	stray, keeps bool
 }
 
 // name is that of the object.
@@ -69,7 +70,7 @@ var errNotServed = errors.New("its type is not served by the cluster: install it
 // compare decides what is to be written for the children of a plan. It changes nothing
 // and asks nobody.
 func compare(k *kind.Kind, owner *unstructured.Unstructured, p *plan, v *view) *comparison {
-	c := &comparer{comparison: &comparison{}, owner: owner, view: v, wanted: make(map[types.UID]bool)}
+	c := &comparer{comparison: &comparison{}, kind: k, owner: owner, view: v, wanted: make(map[types.UID]bool)}
 	children := make([]wantedChild, 0, len(p.children))
 	for _, child := range p.children {
 		w, err := v.wantedChild(k, owner, child)
@@ -84,7 +85,6 @@ func compare(k *kind.Kind, owner *unstructured.Unstructured, p *plan, v *view) *
 		if i := slices.IndexFunc(children, child.clashesWith); i >= 0 {
 			c.refuse(child.Name, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, child.object.GetName(), children[i].Name))
 			c.states = append(c.states, childState{name: child.Name, set: child.Set != nil, wanted: wantedNumber(child.Child)})
-			c.keepAll(child)
 			continue
 		}
 		if child.Set != nil {
@@ -93,6 +93,7 @@ func compare(k *kind.Kind, owner *unstructured.Unstructured, p *plan, v *view) *
 			c.single(child)
 		}
 	}
+	c.adoptOthers(p)
 	if p.prune {
 		c.prune()
 	}
@@ -128,6 +129,7 @@ func (w wantedChild) clashesWith(other wantedChild) bool {
 // comparer compares the children of one object.
 type comparer struct {
 	*comparison
+	kind  *kind.Kind
 	owner *unstructured.Unstructured
 	view  *view
 	// wanted are the children that exist and belong to the plan.
@@ -139,16 +141,7 @@ func (c *comparer) refuse(child string, err error) {
 }
 
 func (c *comparer) add(verb verb, child wantedChild, wanted, is *unstructured.Unstructured) {
-	c.steps = append(c.steps, step{verb: verb, child: child.Name, resource: child.resource, wanted: wanted, is: is})
-}
-
-// keepAll keeps what there is of a child that nothing can be done for.
-func (c *comparer) keepAll(child wantedChild) {
-	for _, e := range c.view.children {
-		if e.resource == child.resource && (e.name == child.Name || e.object.GetName() == child.object.GetName()) {
-			c.wanted[e.object.GetUID()] = true
-		}
-	}
+	c.steps = append(c.steps, step{verb: verb, child: child.Name, resource: child.resource, wanted: wanted, is: is, keeps: child.Update == kind.Apply})
 }
 
 // single compares a child that is one object.
@@ -183,6 +176,22 @@ func (c *comparer) single(child wantedChild) {
 // controlledBy says that an object is another's.
 func controlledBy(resource schema.GroupVersionResource, is *unstructured.Unstructured, holder *metav1.OwnerReference) error {
 	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, is.GetName(), holder.Kind, holder.Name)
+}
+
+// adoptOthers takes back what was made for the object and is not of its plan now, as what a
+// phase made before: without a controller reference it would outlive the object.
+func (c *comparer) adoptOthers(p *plan) {
+	for _, e := range c.view.children {
+		ofSet := slices.ContainsFunc(p.children, func(child kind.Child) bool { return child.Set != nil && child.Name == e.name })
+		if c.wanted[e.object.GetUID()] || ofSet || e.object.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(e.object) != nil {
+			continue
+		}
+		wanted := e.object.DeepCopy()
+		wanted.SetLabels(merged(wanted.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(c.owner.GetUID())}))
+		wanted.SetAnnotations(merged(wanted.GetAnnotations(), map[string]string{annotationOwner: ownerName(c.kind, c.owner.GetName())}))
+		wanted.SetOwnerReferences([]metav1.OwnerReference{ownerReference(c.kind, c.owner)})
+		c.steps = append(c.steps, step{verb: verbAdopt, child: e.name, resource: e.resource, wanted: wanted, is: e.object})
+	}
 }
 
 // prune deletes the children that are of no phase and not wanted.

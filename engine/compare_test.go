@@ -73,7 +73,7 @@ func (w *world) view() *view {
 
 // compare plans for the object and says what is to be written.
 func (w *world) compare(t *testing.T) *comparison {
-	p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind), now)
+	p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind, w.owner), now)
 	require.Nil(t, p.stalled)
 	return compare(w.kind, w.owner, p, w.view())
 }
@@ -364,6 +364,134 @@ func TestRestoredChildrenAreAdopted(t *testing.T) {
 			for _, e := range w.objects {
 				require.True(t, metav1.IsControlledBy(e.object, w.owner))
 			}
+		})
+	}
+}
+
+// Labels that are no strings are those of nothing, and not of everything.
+func TestMetadataHasToBeStrings(t *testing.T) {
+	t.Parallel()
+	owner := customcluster(1, "m")
+	for text, template := range map[string]map[string]any{
+		"metadata.labels.rev: Invalid value: 7: must be a string":             {"metadata": map[string]any{"labels": map[string]any{"rev": int64(7)}}},
+		"metadata.annotations: Invalid value: x: must be a struct of strings": {"metadata": map[string]any{"annotations": "x"}},
+		"metadata: Invalid value: x: must be a struct":                        {"metadata": "x"},
+		"metadata.name: Invalid value: 7: must be a name":                     {"metadata": map[string]any{"name": int64(7)}},
+	} {
+		_, err := childObject(shipped(t, "Customcluster"), owner, kind.Child{Name: "x", Template: template})
+		require.EqualError(t, err, text)
+	}
+	c := &comparer{comparison: &comparison{}, owner: owner, view: newWorld(nil, owner).view()}
+	c.view.strays = func(string, map[string]string) []*unstructured.Unstructured {
+		return []*unstructured.Unstructured{customcluster(1, "m")}
+	}
+	require.Empty(t, c.strays(wantedChild{Child: kind.Child{Set: &kind.Set{DeleteStrays: true}, Template: map[string]any{}}}))
+}
+
+// What someone has copied or taken over says nothing of the object.
+func TestObservedAreTheControlled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(shipped(t, "Customcluster"), customcluster(2, "m"))
+	w.converge(t, func(*comparison) {})
+	require.Len(t, w.view().observed(w.kind, w.owner)["pods"], 2)
+	for _, references := range [][]metav1.OwnerReference{nil, {{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}} {
+		copied := w.objects[0].object.DeepCopy()
+		copied.SetName("copy")
+		copied.SetUID("copy")
+		copied.SetOwnerReferences(references)
+		w.objects = append(w.objects[:2:2], newExistingChild(pods, copied))
+		require.Len(t, w.view().observed(w.kind, w.owner)["pods"], 2)
+	}
+}
+
+const configs10 = `
+package ten
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "ten.example.com/v1", kind!: "A", metadata!: {...}, spec!: text!: string, status?: contract.#Status}
+#AController: contract.#Controller & {
+	object!: #A
+	names: plural: "as"
+	children: x: {replicas: 20, maxUnavailable: 1, update: "Recreate", template: {apiVersion: "v1", kind: "ConfigMap", data: text: object.spec.text}}
+}
+`
+
+// A replacement that goes on for more rounds than a pass has goes on in the next pass.
+func TestALongReplacementGoesOn(t *testing.T) {
+	t.Parallel()
+	owner := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "ten.example.com/v1", "kind": "A", "spec": map[string]any{"text": "old"},
+		"metadata": map[string]any{"name": "o", "namespace": "default", "uid": "owner"},
+	}}
+	w := newWorld(kindFrom(t, configs10), owner)
+	carryOut := func(todo *comparison) *changes {
+		before := slices.Clone(w.objects)
+		w.do(todo.steps)
+		done := &changes{deleted: make(map[types.UID]bool)}
+		for _, e := range before {
+			if !slices.ContainsFunc(w.objects, func(o existingChild) bool { return o.object.GetUID() == e.object.GetUID() }) {
+				done.deleted[e.object.GetUID()] = true
+			}
+		}
+		done.stored = slices.Clone(w.objects)
+		return done
+	}
+	_, _, err := keepChildren(w.kind, owner, w.view(), now, carryOut)
+	require.NoError(t, err)
+	require.Len(t, w.objects, 20)
+	require.NoError(t, unstructured.SetNestedField(owner.Object, "new", "spec", "text"))
+	passes := 0
+	for ; passes < 20; passes++ {
+		p, done, err := keepChildren(w.kind, owner, w.view(), now, carryOut)
+		require.NoError(t, err)
+		require.NoError(t, done.failed)
+		if p.isReady() {
+			break
+		}
+		require.Equal(t, now, p.wakeAt)
+	}
+	require.Greater(t, passes, 1)
+	for _, e := range w.objects {
+		text, _, _ := unstructured.NestedString(e.object.Object, "data", "text")
+		require.Equal(t, "new", text)
+	}
+}
+
+// What a phase made before comes back with its object, though nothing asks for it now.
+func TestChildrenOfFormerPhasesAreAdopted(t *testing.T) {
+	t.Parallel()
+	k := shipped(t, "At")
+	for _, phase := range []string{"RUNNING", "DONE"} {
+		w := newWorld(k, &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "RUNNING")})
+		w.do(w.compare(t).steps)
+		require.Len(t, w.objects, 1)
+		w.owner = w.owner.DeepCopy()
+		w.owner.SetUID("restored")
+		require.NoError(t, unstructured.SetNestedField(w.owner.Object, phase, "status", "phase"))
+		w.objects[0].object.SetOwnerReferences(nil)
+		require.Equal(t, "adopt a-pod", describe(w.compare(t).steps))
+		w.do(w.compare(t).steps)
+		require.True(t, metav1.IsControlledBy(w.objects[0].object, w.owner))
+		require.Empty(t, w.compare(t).steps)
+	}
+}
+
+// BenchmarkSet is a pass for a set in which nothing is to be done, as each change of a
+// member asks for.
+func BenchmarkSet(b *testing.B) {
+	for _, members := range []int64{10, 100, 1000} {
+		b.Run(fmt.Sprint(members), func(b *testing.B) {
+			w := newWorld(shipped(b, "Customcluster"), customcluster(members, "m"))
+			p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind, w.owner), now)
+			w.do(compare(w.kind, w.owner, p, w.view()).steps)
+			w.ready()
+			v := w.view()
+			for b.Loop() {
+				p := makePlan(w.kind, w.owner.Object, v.observed(w.kind, w.owner), now)
+				require.Empty(b, compare(w.kind, w.owner, p, v).steps)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(members), "µs/member")
 		})
 	}
 }

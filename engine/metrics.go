@@ -25,6 +25,7 @@ const (
 // which is also the name of its queue.
 type Metrics struct {
 	passes, failures, panics, timeouts, transitions *prometheus.CounterVec
+	cacheWaits, liveReads                           *prometheus.CounterVec
 	seconds                                         *prometheus.HistogramVec
 	workers, busy, waiting, objects                 *prometheus.GaugeVec
 }
@@ -47,6 +48,8 @@ func NewMetrics() *Metrics {
 			// A pass without a write takes well under a millisecond, one with a few some ten.
 			Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"controller"}),
+		cacheWaits:  counter("fescue_cache_waits_total", "Passes that were put off because a cache had not seen the last write yet."),
+		liveReads:   counter("fescue_live_reads_total", "Passes that read the API server itself because a cache did not come to see the last write."),
 		workers:     gauge("controller_runtime_max_concurrent_reconciles", "Workers."),
 		busy:        gauge("controller_runtime_active_workers", "Workers that are making a pass."),
 		waiting:     gauge("fescue_kinds_waiting", "1 for a kind that is not run because something is missing, 0 for one that is."),
@@ -56,7 +59,7 @@ func NewMetrics() *Metrics {
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.passes, m.failures, m.panics, m.timeouts, m.transitions, m.seconds, m.workers, m.busy, m.waiting, m.objects}
+	return []prometheus.Collector{m.passes, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.seconds, m.workers, m.busy, m.waiting, m.objects}
 }
 
 // Describe is for the registry.
@@ -89,7 +92,7 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	for _, result := range []string{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
 		m.passes.WithLabelValues(of.name, result)
 	}
-	for _, c := range []*prometheus.CounterVec{m.failures, m.panics, m.timeouts} {
+	for _, c := range []*prometheus.CounterVec{m.failures, m.panics, m.timeouts, m.cacheWaits, m.liveReads} {
 		c.WithLabelValues(of.name)
 	}
 	m.busy.WithLabelValues(of.name)

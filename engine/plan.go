@@ -41,6 +41,8 @@ type plan struct {
 	deadline      time.Duration
 	notReadySince time.Time
 	isLate        bool
+	// trouble is why nothing came of the last tries; time may mend it.
+	trouble string
 	// stalled says what is wrong with the object or its kind.
 	stalled *problem
 }
@@ -98,8 +100,11 @@ func (p *plan) follow(k *kind.Kind, object, observed map[string]any, now time.Ti
 		if k.Phases[p.phase].Terminal {
 			return nil
 		}
-		next, wakeAt := choose(decision.Next, p.entered, now)
-		if next == "" || len(p.transitions) > 0 {
+		next, timed, wakeAt := choose(decision.Next, p.entered, now)
+		// A phase is not passed through before its children are in place; one that they
+		// cannot be made in is left only when its time is over.
+		unmade := next != "" && !allExist(decision.Children, observed) && (len(p.transitions) > 0 || !timed)
+		if next == "" || len(p.transitions) > 0 || unmade {
 			p.ensure(decision.Children)
 		}
 		if next == "" {
@@ -107,8 +112,7 @@ func (p *plan) follow(k *kind.Kind, object, observed map[string]any, now time.Ti
 			p.prune = true
 			return nil
 		}
-		if len(p.transitions) > 0 && !allExist(decision.Children, observed) {
-			// A phase is not passed through before its children are in place.
+		if unmade {
 			p.again = true
 			return nil
 		}
@@ -137,25 +141,25 @@ func (p *plan) enter(phase string, now time.Time) {
 	p.phase, p.entered = phase, now
 }
 
-// choose picks the first transition that holds, or the time when the first of those
+// choose picks the first transition that holds, and whether it is one of a time, or the time when the first of those
 // that wait for one will.
-func choose(next []kind.Transition, entered, now time.Time) (to string, wakeAt time.Time) {
+func choose(next []kind.Transition, entered, now time.Time) (to string, timed bool, wakeAt time.Time) {
 	for _, t := range next {
 		if t.After == nil {
 			if t.When {
-				return t.To, time.Time{}
+				return t.To, false, time.Time{}
 			}
 			continue
 		}
 		due := t.After.Due(entered)
 		if !due.After(now) {
-			return t.To, time.Time{}
+			return t.To, true, time.Time{}
 		}
 		if wakeAt.IsZero() || due.Before(wakeAt) {
 			wakeAt = due
 		}
 	}
-	return "", wakeAt
+	return "", false, wakeAt
 }
 
 func allExist(children []kind.Child, observed map[string]any) bool {

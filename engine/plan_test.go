@@ -150,6 +150,19 @@ func TestPlanMakesChildrenOfAPassingPhase(t *testing.T) {
 	require.Equal(t, "False", string(p.succeeded(k).Status), "Z is a failure")
 }
 
+// A phase whose children could not be made is not left as if they had been.
+func TestPlanStaysUntilChildrenAreMade(t *testing.T) {
+	t.Parallel()
+	k := kindFrom(t, passing)
+	object := map[string]any{"apiVersion": "passing.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "Y"}}
+	p := makePlan(k, object, nil, now)
+	require.Equal(t, "Y", p.phase)
+	require.Len(t, p.children, 1)
+
+	p = makePlan(k, object, map[string]any{"y": map[string]any{}}, now)
+	require.Equal(t, "Z", p.phase)
+}
+
 const loop = `
 package loop
 

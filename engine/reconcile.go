@@ -28,9 +28,12 @@ const (
 	// server is asked itself. A watch that broke is made again within seconds.
 	staleLimit = 15 * time.Second
 	// maxRounds is how often one pass may find something to write after it has written
-	// all that it found before. Three suffice for members that are deleted, replaced, and
-	// looked at.
+	// all that it found before. What is left then is for the next pass, so that the status
+	// says in between how far it is.
 	maxRounds = 8
+	// patience is how many passes may fail before the status says why: most of what fails
+	// is over with the next try.
+	patience = 3
 )
 
 // reconcile makes one pass for an object: it decides what to do from the caches, does
@@ -49,6 +52,7 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 	ok, since := c.writes.seen(name, c)
 	isLive := !ok && time.Since(since) > staleLimit
 	if !ok && !isLive {
+		c.metrics.cacheWaits.WithLabelValues(c.metrics.name).Inc()
 		// The event that is still to come queues the object again.
 		return time.Now().Add(staleRecheck), nil
 	}
@@ -57,6 +61,7 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 		var v *view
 		if isLive {
 			log.Warn("the caches have not seen what was written; the API server is asked", "since", since)
+			c.metrics.liveReads.WithLabelValues(c.metrics.name).Inc()
 			v, err = c.lookAgain(ctx, object)
 			c.writes.readLive(name)
 		} else {
@@ -72,38 +77,48 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 		if err != nil {
 			return time.Time{}, err
 		}
+		if done.failed != nil {
+			if c.queue.NumRequeues(name) < patience {
+				return time.Time{}, done.failed
+			}
+			p.trouble = done.failed.Error()
+		}
 		object, err = c.writeStatus(ctx, log, name, object, p, now)
 		if err != nil {
-			return time.Time{}, err
+			return time.Time{}, errors.Join(done.failed, err)
 		}
 		if kind.PhaseOf(object.Object) != p.phase {
 			return time.Time{}, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.phase)
 		}
-		if done.refused != nil || !p.again || done.waiting {
-			return c.nextLook(name, p, done, now), done.refused
+		if done.refused != nil || done.failed != nil || p.stalled != nil || !p.again || done.waiting {
+			return c.nextLook(name, p, done, now), errors.Join(done.refused, done.failed)
 		}
 	}
 }
 
 // keepChildren plans for an object and has the plan carried out, until there is nothing
 // left to write. What it returns is the plan for the object and its children as they are
-// then. An error is one that time may mend.
+// then. An error is about the object's own status.
 func keepChildren(k *kind.Kind, object *unstructured.Unstructured, v *view, now time.Time, carryOut func(*comparison) *changes) (*plan, *changes, error) {
 	done := &changes{}
-	for range maxRounds {
-		p := makePlan(k, object.Object, v.observed(k), now)
+	for rounds := 0; ; {
+		p := makePlan(k, object.Object, v.observed(k, object), now)
 		todo := compare(k, object, p, v)
-		settled := len(todo.steps) == 0 && len(todo.prunes) == 0
-		if settled || done.refused != nil || done.waiting {
+		isDone := len(todo.steps) == 0 && len(todo.prunes) == 0
+		if isDone || rounds == maxRounds || done.refused != nil || done.failed != nil || done.waiting {
 			done.waiting = done.waiting || todo.waiting
-			return p, done, p.settle(k, object, todo.states, errors.Join(todo.refused, done.refused), now)
+			err := p.settle(k, object, todo.states, errors.Join(todo.refused, done.refused), now)
+			if rounds == maxRounds && !isDone {
+				p.wakeAt = now
+			}
+			return p, done, err
 		}
-		if done = carryOut(todo); done.failed != nil {
-			return nil, nil, done.failed
+		done = carryOut(todo)
+		if len(done.stored)+len(done.deleted) > 0 || len(done.taken) == 0 {
+			rounds++ // names that were taken are tried until one is free
 		}
 		v = v.with(done)
 	}
-	return nil, nil, errors.New("the children do not become what the kind says: each write asks for another")
 }
 
 // nextLook is when a pass that is over wants the next one: when its plan says, or soon if

@@ -176,6 +176,10 @@ func (r *renderer) step(s step, done *changes) error {
 		if slices.ContainsFunc(r.others, func(o *unstructured.Unstructured) bool {
 			return o.GroupVersionKind() == s.wanted.GroupVersionKind() && o.GetName() == s.name()
 		}) {
+			if _, ofSet := r.kind.Sets[s.child]; ofSet {
+				done.taken = append(done.taken, takenName{s.resource, s.name()})
+				return nil
+			}
 			return fmt.Errorf("%s %q exists and was not made for this object; rename or delete it", s.resource.Resource, s.name())
 		}
 		stored.SetUID(types.UID("rendered-" + s.resource.Resource + "-" + s.name()))

@@ -140,13 +140,10 @@ func (c *comparer) member(child wantedChild, m *member) {
 
 // count adds a member to the state of its set.
 func (s *childState) count(m *member, update kind.UpdatePolicy) {
-	switch {
-	case m.outdated && update == kind.Recreate:
+	if m.outdated && update == kind.Recreate {
 		s.outdated++
-		if m.ready {
-			s.ready++
-		}
-	case m.ready:
+	}
+	if m.ready {
 		s.ready++
 	}
 }
@@ -186,10 +183,14 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	var strays []*unstructured.Unstructured
 	add := func(object *unstructured.Unstructured) {
 		if metav1.GetControllerOfNoCopy(object) == nil && object.GetDeletionTimestamp() == nil && !c.wanted[object.GetUID()] {
+			c.wanted[object.GetUID()] = true // as nothing else
 			strays = append(strays, object)
 		}
 	}
-	template, _, _ := unstructured.NestedStringMap(child.Template, "metadata", "labels")
+	template, _, err := unstructured.NestedStringMap(child.Template, "metadata", "labels")
+	if err != nil || len(template) == 0 {
+		return nil // no labels would be those of everything
+	}
 	for _, object := range c.view.strays(child.Name, template) {
 		add(object)
 	}

@@ -81,7 +81,7 @@ func TestInvariantsOfSets(t *testing.T) {
 // partial makes a pass that sees an older view and is cut short after some of its steps.
 // The API server lets a step happen only to the object that it was meant for.
 func (w *world) partial(t *testing.T, seen *view, random *rand.Rand) {
-	p := makePlan(w.kind, w.owner.Object, seen.observed(w.kind), now)
+	p := makePlan(w.kind, w.owner.Object, seen.observed(w.kind, w.owner), now)
 	require.Nil(t, p.stalled)
 	steps := compare(w.kind, w.owner, p, seen).steps
 	for _, s := range steps[:random.IntN(len(steps)+1)] {

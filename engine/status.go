@@ -91,12 +91,15 @@ func (p *plan) ready() metav1.Condition {
 		c.Reason = "ProgressDeadlineExceeded"
 		c.Message = fmt.Sprintf("not ready within %s: %s", p.deadline, c.Message)
 	}
+	if p.trouble != "" {
+		c.Message = p.trouble
+	}
 	return c
 }
 
 // isReady tells whether all children of an object are as they should be.
 func (p *plan) isReady() bool {
-	return p.stalled == nil && !slices.ContainsFunc(p.states, func(s childState) bool { return !s.isReady() })
+	return p.stalled == nil && p.trouble == "" && !slices.ContainsFunc(p.states, func(s childState) bool { return !s.isReady() })
 }
 
 // succeeded says in one condition how an object with phases stands.
@@ -110,6 +113,8 @@ func (p *plan) succeeded(k *kind.Kind) metav1.Condition {
 		c.Status = metav1.ConditionTrue
 	case !hasPhase:
 		c.Reason = "NotStarted"
+	case p.trouble != "":
+		c.Message = p.trouble
 	case !p.wakeAt.IsZero():
 		c.Message = "waiting until " + p.wakeAt.UTC().Format(time.RFC3339)
 	}

@@ -120,7 +120,7 @@ func TestDeadline(t *testing.T) {
 	w := newWorld(shipped(t, "Customcluster"), customcluster(2, "m"))
 	w.do(w.compare(t).steps)
 	pass := func(at time.Time) (ready, reason string, wakeAt time.Time) {
-		p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind), at)
+		p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind, w.owner), at)
 		require.NoError(t, p.settle(w.kind, w.owner, compare(w.kind, w.owner, p, w.view()).states, nil, at))
 		status, err := report(w.kind, w.owner.Object, w.owner.GetGeneration(), p, at)
 		require.NoError(t, err)

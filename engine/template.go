@@ -54,6 +54,9 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMetadata(child.Template); err != nil {
+		return nil, err
+	}
 	object := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(child.Template)}
 	if namespace := object.GetNamespace(); namespace != "" && namespace != owner.GetNamespace() {
 		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: must be the namespace of its object, %q", namespace, owner.GetNamespace())
@@ -80,6 +83,30 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 	object.SetLabels(merged(object.GetLabels(), labels))
 	object.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
 	return object, nil
+}
+
+// checkMetadata refuses what the accessors of unstructured objects would take for absent.
+// A set's labels decide what is deleted as a stray.
+func checkMetadata(template map[string]any) error {
+	metadata, isStruct := template["metadata"].(map[string]any)
+	if template["metadata"] != nil && !isStruct {
+		return fmt.Errorf("metadata: Invalid value: %v: must be a struct", template["metadata"])
+	}
+	for _, name := range []string{"labels", "annotations"} {
+		values, isStruct := metadata[name].(map[string]any)
+		if metadata[name] != nil && !isStruct {
+			return fmt.Errorf("metadata.%s: Invalid value: %v: must be a struct of strings", name, metadata[name])
+		}
+		for key, value := range values {
+			if _, isString := value.(string); !isString {
+				return fmt.Errorf("metadata.%s.%s: Invalid value: %v: must be a string", name, key, value)
+			}
+		}
+	}
+	if name, isString := metadata["name"].(string); metadata["name"] != nil && (!isString || name == "") {
+		return fmt.Errorf("metadata.name: Invalid value: %v: must be a name", metadata["name"])
+	}
+	return nil
 }
 
 func ownerReference(k *kind.Kind, owner *unstructured.Unstructured) metav1.OwnerReference {

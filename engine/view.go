@@ -62,15 +62,16 @@ func (v *view) wantedChild(k *kind.Kind, owner *unstructured.Unstructured, child
 	return wantedChild{child, served.resource, object}, nil
 }
 
-// observed is what a kind sees of the children: those that are not being deleted, by the
-// names that it gives them, and of a set a list by number.
-func (v *view) observed(k *kind.Kind) map[string]any {
+// observed is what a kind sees of the children: those that its object controls and that are
+// not being deleted, by the names that it gives them, and of a set a list by number. What
+// someone has copied or taken over says nothing of the object.
+func (v *view) observed(k *kind.Kind, owner *unstructured.Unstructured) map[string]any {
 	observed := make(map[string]any, len(v.children))
 	sets := make(map[string][]*unstructured.Unstructured)
 	for _, child := range v.children {
 		_, isSet := k.Sets[child.name]
 		switch {
-		case child.object.GetDeletionTimestamp() != nil:
+		case child.object.GetDeletionTimestamp() != nil, !metav1.IsControlledBy(child.object, owner):
 		case isSet:
 			sets[child.name] = append(sets[child.name], child.object)
 		default:

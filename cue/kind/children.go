@@ -92,6 +92,7 @@ func setOf(child cue.Value, path string) (*Set, error) {
 func collectOwned(k *Kind, controller cue.Value) error {
 	owned := make(map[schema.GroupVersionKind]bool)
 	k.Sets = make(map[string]SetFacts)
+	singles := make(map[string]bool)
 	addChildren := func(children cue.Value) error {
 		return eachField(children, func(name string, child cue.Value) error {
 			if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
@@ -102,7 +103,16 @@ func collectOwned(k *Kind, controller cue.Value) error {
 				return err
 			}
 			owned[gvk] = true
-			return k.collectSet(name, gvk, child)
+			if err := k.collectSet(name, gvk, child); err != nil {
+				return err
+			}
+			if !child.LookupPath(pathReplicas).Exists() {
+				singles[name] = true
+			}
+			if _, isSet := k.Sets[name]; isSet && singles[name] {
+				return errorAt(child, "children", "%q must be a set in all phases or in none", name)
+			}
+			return nil
 		})
 	}
 	if err := addChildren(controller.LookupPath(pathChildren)); err != nil {

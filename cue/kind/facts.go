@@ -56,7 +56,7 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg cue.Va
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
-	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: observedReads(instance, k.Sets)}
+	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: observedReads(instance)}
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
 	if err := collectVersions(k, ctx, instance, pkg); err != nil {

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"slices"
+	"strings"
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
@@ -16,7 +17,7 @@ type reads struct {
 	whole bool
 	// fields are those that are named, of a struct.
 	fields map[string]*reads
-	// elements is what is read of the elements of a list.
+	// elements is what is read of each element of a list, or of each field of a struct.
 	elements *reads
 }
 
@@ -45,8 +46,8 @@ func (r *reads) of(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		part := make(map[string]any, len(r.fields))
-		for name, read := range r.fields {
-			if is, ok := value[name]; ok {
+		for name, is := range value {
+			if read := r.at(name); read != nil {
 				part[name] = read.of(is)
 			}
 		}
@@ -65,11 +66,47 @@ func (r *reads) of(value any) any {
 	return value
 }
 
+// at is what is read of a field of a struct, which a loop may read as one of its elements;
+// nil is nothing.
+func (r *reads) at(name string) *reads {
+	field := r.fields[name]
+	switch {
+	case r.elements == nil:
+		return field
+	case field == nil:
+		return r.elements
+	}
+	return union(field, r.elements)
+}
+
+// union is what either of two reads.
+func union(a, b *reads) *reads {
+	both := &reads{whole: a.whole || b.whole, elements: a.elements}
+	for _, r := range []*reads{a, b} {
+		for name, field := range r.fields {
+			if known := both.fields[name]; known != nil {
+				field = union(known, field)
+			}
+			if both.fields == nil {
+				both.fields = make(map[string]*reads)
+			}
+			both.fields[name] = field
+		}
+	}
+	switch {
+	case both.elements == nil:
+		both.elements = b.elements
+	case b.elements != nil:
+		both.elements = union(both.elements, b.elements)
+	}
+	return both
+}
+
 // observedReads finds what is read of the children of a kind, from the syntax of its
 // package and of those that it imports. Whatever is not plainly the name of a field counts
 // as reading all.
-func observedReads(instance *build.Instance, sets map[string]SetFacts) *reads {
-	c := &readCollector{root: &reads{}, sets: sets, seen: make(map[*build.Instance]bool)}
+func observedReads(instance *build.Instance) *reads {
+	c := &readCollector{root: &reads{}, seen: make(map[*build.Instance]bool)}
 	c.instance(instance)
 	return c.root
 }
@@ -79,7 +116,6 @@ const observedName = "observed"
 
 type readCollector struct {
 	root *reads
-	sets map[string]SetFacts
 	seen map[*build.Instance]bool
 	// variables are those of the comprehensions around, with what they stand for.
 	variables []readVariable
@@ -117,8 +153,9 @@ func (c *readCollector) visit(node ast.Node) {
 			return false
 		case *ast.CallExpr:
 			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "len" && len(n.Args) == 1 {
-				if set := c.resolve(n.Args[0]); c.isSet(set) {
-					return false // which reads no element
+				if list := c.resolve(n.Args[0]); list != nil && list != c.root {
+					list.element() // of which nothing is read
+					return false
 				}
 			}
 		case ast.Expr:
@@ -131,8 +168,8 @@ func (c *readCollector) visit(node ast.Node) {
 	}, nil)
 }
 
-// visitField reads a field. One that is called observed says what the children look like;
-// its name refers to nothing.
+// visitField reads a field. One that is called observed may say what the children look
+// like.
 func (c *readCollector) visitField(f *ast.Field) {
 	label, isAliased := f.Label, f.Alias != nil
 	if alias, ok := label.(*ast.Alias); ok {
@@ -146,7 +183,6 @@ func (c *readCollector) visitField(f *ast.Field) {
 	if err == nil && name == observedName {
 		c.root.whole = c.root.whole || isAliased // by which it may be read
 		c.declare(f.Value, c.root)
-		return
 	}
 	c.visit(f.Value)
 }
@@ -192,8 +228,8 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 	read.whole = true
 }
 
-// visitComprehension reads a comprehension. The variable of a loop over a set stands for
-// its members.
+// visitComprehension reads a comprehension. The variable of a loop over something observed
+// stands for each of its elements.
 func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	outer := len(c.variables)
 	defer func() { c.variables = c.variables[:outer] }()
@@ -206,8 +242,8 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 		switch clause := clause.(type) {
 		case *ast.ForClause:
 			var member *reads
-			if set := c.resolve(clause.Source); c.isSet(set) {
-				member = set.element()
+			if list := c.resolve(clause.Source); list != nil && list != c.root {
+				member = list.element()
 			} else {
 				c.visit(clause.Source)
 			}
@@ -221,19 +257,6 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 		}
 	}
 	c.visit(n.Value)
-}
-
-// isSet tells whether something observed is a set, which is a list.
-func (c *readCollector) isSet(read *reads) bool {
-	if read == nil {
-		return false
-	}
-	for name := range c.sets {
-		if c.root.fields[name] == read {
-			return true
-		}
-	}
-	return false
 }
 
 // resolve is what of the observed an expression refers to; nil is nothing, as far as can
@@ -262,16 +285,22 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 	case *ast.IndexExpr:
 		literal, ok := n.Index.(*ast.BasicLit)
 		if !ok {
+			if x, isName := n.X.(*ast.Ident); isName && (x.Name == "self" || strings.HasSuffix(x.Name, controllerSuffix)) {
+				c.root.whole = true // it may be the controller, by a name that is computed
+			}
 			return nil
 		}
 		x := c.resolve(n.X)
-		if x == nil {
+		name, _, err := ast.LabelName(literal)
+		isName := err == nil && literal.Kind == token.STRING
+		switch {
+		case x == nil && isName && name == observedName: // as in self["observed"]
+			return c.root
+		case x == nil:
 			return nil
-		}
-		if name, _, err := ast.LabelName(literal); err == nil && literal.Kind == token.STRING {
+		case isName:
 			return x.field(name)
-		}
-		if literal.Kind == token.INT {
+		case literal.Kind == token.INT:
 			return x.element()
 		}
 	}

@@ -41,11 +41,11 @@ a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
 		`let o = observed.pod, a: o.x`: "{pod:*}",
 		`a: len([for p in observed.set if p.status.phase == "x" {1}])`:  "{set:{[]:{status:{phase:*}}}}",
 		`a: len([for p in observed.set {p}])`:                           "{set:{[]:*}}",
-		`a: len(observed.set)`:                                          "{set:{}}",
-		`a: len(observed.pod.list)`:                                     "{pod:{list:*}}",
+		`a: len(observed.set)`:                                          "{set:{[]:{}}}",
+		`a: len(observed.pod.list)`:                                     "{pod:{list:{[]:{}}}}",
 		`a: observed.set[0].x.y`:                                        "{set:{[]:{x:{y:*}}}}",
-		`a: [for k, v in observed.pod.labels {v}]`:                      "{pod:{labels:*}}",
-		`a: [for p in observed.set for c in p.conditions {c.type}]`:     "{set:{[]:{conditions:*}}}",
+		`a: [for k, v in observed.pod.labels {v}]`:                      "{pod:{labels:{[]:*}}}",
+		`a: [for p in observed.set for c in p.conditions {c.type}]`:     "{set:{[]:{conditions:{[]:{type:*}}}}}",
 		`a: "\(observed.pod.x)"`:                                        "{pod:{x:*}}",
 		`"\(observed.pod.x)": 1`:                                        "{pod:{x:*}}",
 		`observed: set: [...{status: {phase: *"" | string, ...}, ...}]`: "{set:{[]:{status:{phase:*}}}}",
@@ -55,6 +55,10 @@ a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
 		`X=observed: {pod?: {...}}`:                                     "*",
 		`a: observed.pod.b, a: observed.pod.c.d, a: observed.pod.c`:     "{pod:{b:* c:*}}",
 		`a: {if observed.pod != _|_ {x: 1}}`:                            "{pod:*}",
+		`x: [for p in observed.set {observed: {phase: p.phase}}]`:       "{phase:* set:{[]:{phase:*}}}",
+		`a: self["observed"].pod.x`:                                     "{pod:{x:*}}",
+		`a: #CController[name].pod.x`:                                   "*",
+		`a: object.labels[name]`:                                        "{}",
 		`a: b: c: 1`:                                                    "{}",
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -63,7 +67,7 @@ a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
 			require.NoError(t, err)
 			instance := &build.Instance{}
 			require.NoError(t, instance.AddSyntax(file))
-			require.Equal(t, want, observedReads(instance, map[string]SetFacts{"set": {}}).String())
+			require.Equal(t, want, observedReads(instance).String())
 		})
 	}
 }

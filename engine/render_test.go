@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Names that belong to other objects are passed over, however many there are.
+func TestRenderPassesOverForeignNames(t *testing.T) {
+	t.Parallel()
+	var foreign []*unstructured.Unstructured
+	for i := range 2 * maxRounds {
+		foreign = append(foreign, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": fmt.Sprint("c-", i)}}})
+	}
+	r, err := Render(shipped(t, "Customcluster"), customcluster(1, "m"), foreign, now)
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint("c-", 2*maxRounds), r.Steps[len(r.Steps)-1].Name)
+	require.Len(t, r.Children, 1)
+}
+
+// A child that is written by hand needs no more than the label that names it.
+func TestRenderTakesLabelledChildren(t *testing.T) {
+	t.Parallel()
+	k := shipped(t, "At")
+	object := &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "RUNNING")}
+	child := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a-pod", "labels": map[string]any{labelChild: "pod"}},
+		"status": map[string]any{"phase": "Succeeded"},
+	}}
+	r, err := Render(k, object, []*unstructured.Unstructured{child}, now)
+	require.NoError(t, err)
+	require.Equal(t, "DONE", r.Status["phase"])
+	require.Equal(t, map[string]any{"name": "a-pod", "labels": map[string]any{labelChild: "pod"}}, child.Object["metadata"], "what is given is not changed")
+
+	unlabelled := child.DeepCopy()
+	unlabelled.SetLabels(nil)
+	r, err = Render(k, object, []*unstructured.Unstructured{unlabelled}, now)
+	require.NoError(t, err)
+	_, reason, message := conditionIn(r.Status, conditionStalled)
+	require.Equal(t, reasonChild, reason)
+	require.Equal(t, `child "pod": pods "a-pod" exists and was not made for this object; rename or delete it`, message)
+}
