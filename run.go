@@ -12,16 +12,19 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
@@ -125,6 +128,7 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 	metrics := engine.NewMetrics()
 	e, err := engine.New(engine.Config{
 		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper, Events: recorder,
+		Injections: knownInjections(clients.metadata),
 		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Elected: elector.elected,
 		Missing: func(ctx context.Context, k *kind.Kind) error { return missing(ctx, clients, k, o.namespaces) },
 	})
@@ -171,10 +175,11 @@ func clusterConfig(kubeconfig, contextName string) (config *rest.Config, namespa
 }
 
 type clients struct {
-	host    string
-	typed   kubernetes.Interface
-	dynamic dynamic.Interface
-	mapper  meta.RESTMapper
+	host     string
+	typed    kubernetes.Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	mapper   meta.RESTMapper
 }
 
 // connect makes the clients and asks the API server for its version, to report one
@@ -185,6 +190,10 @@ func connect(config *rest.Config) (*clients, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	partial, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
@@ -201,5 +210,28 @@ func connect(config *rest.Config) (*clients, error) {
 		return nil, fmt.Errorf("the API server %s cannot be reached: %w; check --kubeconfig and --context", config.Host, err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery()))
-	return &clients{config.Host, typed, untyped, mapper}, nil
+	return &clients{config.Host, typed, untyped, partial, mapper}, nil
+}
+
+// knownInjections tells the engine what admission/inject knows.
+func knownInjections(pods metadata.Interface) *engine.Injections {
+	return &engine.Injections{
+		Pods:       pods,
+		Annotation: inject.StatusAnnotation,
+		Injected: func(annotations map[string]string) map[engine.InjectedObject]int64 {
+			injected := make(map[engine.InjectedObject]int64)
+			for object, generation := range inject.InjectedInto(annotations) {
+				injected[engine.InjectedObject(object)] = generation
+			}
+			return injected
+		},
+		Names: func(annotation string) []string { return slices.Collect(inject.Names(annotation)) },
+		Selector: func(k *kind.Kind, object map[string]any) (labels.Selector, error) {
+			injection, err := inject.Of(k, object)
+			if err != nil {
+				return nil, err
+			}
+			return injection.Selector(), nil
+		},
+	}
 }

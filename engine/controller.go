@@ -54,6 +54,9 @@ type controller struct {
 	metrics  kindMetrics
 	synced   atomic.Bool
 	passes   sync.Map // cache.ObjectName → time.Time: the running passes, and when they began
+	// pods are those that the objects inject into; it is nil for a kind that does not.
+	pods       *podWatch
+	selections selections
 }
 
 // checkKind says why a kind can never be run here.
@@ -144,8 +147,8 @@ func (c *controller) leading() bool {
 	}
 }
 
-// watch acquires the watches of the kind and its children, and returns when their
-// caches are filled.
+// watch acquires the watches of the kind, its children, and the Pods that it injects into,
+// and returns when their caches are filled.
 func (c *controller) watch(ctx, watching context.Context, shared *watches) error {
 	var err error
 	if c.objects, err = c.acquire(watching, shared, watchKey{resource: c.kind.GroupVersionResource()}); err != nil {
@@ -153,6 +156,11 @@ func (c *controller) watch(ctx, watching context.Context, shared *watches) error
 	}
 	if _, err := c.start(ctx, watching, shared); err != nil {
 		return err
+	}
+	if c.pods != nil {
+		if err := c.pods.handle(ctx, c.podHandler()); err != nil {
+			return fmt.Errorf("watch %s: %w", c.pods.resource, err)
+		}
 	}
 	if err := c.objects.handle(ctx, c.objectHandler()); err != nil {
 		return fmt.Errorf("watch %s: %w", c.kind.GroupVersionResource(), err)

@@ -40,6 +40,9 @@ type Config struct {
 	Namespaces []string
 	// Workers is the number of workers per kind; 0 means DefaultWorkers.
 	Workers int
+	// Injections knows what was injected into Pods; without it, kinds that inject do not
+	// report that.
+	Injections *Injections
 	// Missing says what keeps a kind from being run, as far as it is not the engine's to
 	// know: rights, or its CRD. It is asked again until it returns nil; nil means that
 	// nothing does.
@@ -57,6 +60,7 @@ type Config struct {
 type Engine struct {
 	config  Config
 	watches *watches
+	pods    *podWatch   // nil if no kind injects
 	decided atomic.Bool // whether each kind has been looked at once
 
 	mu          sync.Mutex
@@ -94,7 +98,10 @@ func New(config Config) (*Engine, error) {
 	for _, err := range errs {
 		config.Log.Error("kind is not run", "error", err)
 	}
-	return &Engine{config: config, watches: newWatches(config.Client, config.Namespaces)}, nil
+	e := &Engine{config: config, watches: newWatches(config.Client, config.Namespaces)}
+	var err error
+	e.pods, err = newPodWatch(config.Injections, config.Kinds, e.watches.namespaces)
+	return e, err
 }
 
 // Run watches and works until ctx ends. It then lets running passes finish and
@@ -110,6 +117,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.mu.Lock()
 			e.controllers = append(slices.Clone(e.controllers), c)
 			e.mu.Unlock()
+			c.pods.start(watching)
 			running.Go(func() { c.run(ctx, watching, e.watches) })
 		})
 	})

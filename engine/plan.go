@@ -43,6 +43,8 @@ type plan struct {
 	isLate        bool
 	// trouble is why nothing came of the last tries; time may mend it.
 	trouble string
+	// uptake says what the Pods have of the object, if its kind injects.
+	uptake uptake
 	// stalled says what is wrong with the object or its kind.
 	stalled *problem
 }

@@ -44,6 +44,7 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 	if cached == nil {
 		c.writes.forget(name)
 		c.types.forgetOwner(name)
+		c.selections.forget(name)
 		return time.Time{}, nil
 	}
 	if cached.GetDeletionTimestamp() != nil {
@@ -82,6 +83,9 @@ func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache
 				return time.Time{}, done.failed
 			}
 			p.trouble = done.failed.Error()
+		}
+		if err := c.takeUp(p, object); err != nil {
+			return time.Time{}, err
 		}
 		object, err = c.writeStatus(ctx, log, name, object, p, now)
 		if err != nil {
@@ -160,7 +164,7 @@ func (c *controller) writeStatus(ctx context.Context, log *slog.Logger, name cac
 		// The kind projects what its schema does not allow; the status says so instead.
 		refusal := &refusedError{fmt.Errorf("status: %w", err)}
 		_, err := c.writeStatus(ctx, log, name, object, &plan{
-			phase: kind.PhaseOf(object.Object), entered: enteredAt(object.Object), notReadySince: p.notReadySince,
+			phase: kind.PhaseOf(object.Object), entered: enteredAt(object.Object), notReadySince: p.notReadySince, uptake: p.uptake,
 			stalled: &problem{reasonEvaluation, refusal.Error()},
 		}, now)
 		return nil, errors.Join(refusal, err)

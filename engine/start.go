@@ -74,5 +74,9 @@ func (e *Engine) prepare(ctx context.Context, k *kind.Kind) (*controller, error)
 			return nil, err
 		}
 	}
-	return newController(k, &e.config), nil
+	c := newController(k, &e.config)
+	if k.Injects() {
+		c.pods = e.pods
+	}
+	return c, nil
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // The types of condition that the engine sets. Succeeded is for kinds that come to an
-// end, Ready for all others; Stalled is there only while something is wrong.
+// end, Ready for all others; Stalled is there only while something is wrong, and
+// conditionInjected while there are Pods that it is about.
 const (
 	conditionSucceeded = "Succeeded"
 	conditionReady     = "Ready"
@@ -45,6 +46,13 @@ func report(k *kind.Kind, object map[string]any, generation int64, p *plan, now 
 	}
 	status["observedGeneration"] = generation
 
+	if k.CountsPods() {
+		delete(status, kind.InjectedPods)
+		if !p.uptake.isEmpty() {
+			status[kind.InjectedPods] = p.uptake.status()
+		}
+	}
+
 	conditions, err := conditionsOf(old)
 	if err != nil {
 		return nil, err
@@ -68,6 +76,11 @@ func report(k *kind.Kind, object map[string]any, generation int64, p *plan, now 
 		set(metav1.Condition{Type: conditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.phase, "NotStarted")})
 	} else {
 		meta.RemoveStatusCondition(&conditions, conditionReconciling)
+	}
+	if p.uptake.isEmpty() {
+		meta.RemoveStatusCondition(&conditions, conditionInjected)
+	} else {
+		set(p.uptake.condition())
 	}
 	list := make([]any, len(conditions))
 	for i := range conditions {

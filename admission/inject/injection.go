@@ -78,6 +78,9 @@ func New(source Source) (*Injection, error) {
 	return i, nil
 }
 
+// Selector is for the Pods that need no annotation; nil means none.
+func (i *Injection) Selector() labels.Selector { return i.selector }
+
 // checkPart checks the types of all fields that this version of Kubernetes knows: the API
 // server would refuse the whole Pod for one that is wrong.
 func checkPart(add map[string]any) (errs field.ErrorList) {

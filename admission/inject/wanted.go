@@ -2,6 +2,7 @@ package inject
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -30,12 +31,8 @@ func (i *Injector) wanted(metadata value, namespace string, candidates []*Inject
 		if !names.is('"') {
 			continue
 		}
-		n := 0
-		for name := range strings.SplitSeq(names.string(), ",") {
-			if name = strings.TrimSpace(name); name != "" && n < maxNames {
-				requests = append(requests, requestFor(Object{kind.GroupKind, name}, namespace, candidates))
-				n++
-			}
+		for name := range Names(names.string()) {
+			requests = append(requests, requestFor(Object{kind.GroupKind, name}, namespace, candidates))
 		}
 	}
 	podLabels := labelsOf{metadata.member("labels")}
@@ -45,6 +42,21 @@ func (i *Injector) wanted(metadata value, namespace string, candidates []*Inject
 		}
 	}
 	return sorted(requests)
+}
+
+// Names are those of the objects that the value of an opt-in annotation names.
+func Names(annotation string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		n := 0
+		for name := range strings.SplitSeq(annotation, ",") {
+			if name = strings.TrimSpace(name); name == "" {
+				continue
+			}
+			if n++; n > maxNames || !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // sorted sorts requests by kind and name, and takes each once.

@@ -43,6 +43,9 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	own := k.GroupVersionResource().GroupResource()
 	add(own, "", objectVerbs)
 	add(own, "status", statusVerbs)
+	if k.Injects() { // which Pods have it is counted
+		add(schema.GroupResource{Resource: "pods"}, "", objectVerbs)
+	}
 	for _, owned := range k.Owns {
 		resource, err := resourceOf(owned)
 		if err != nil {

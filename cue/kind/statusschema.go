@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 	status := v.Schema.Properties["status"]
 	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
-		if slices.Contains(engineStatus, name) {
+		if slices.Contains(engineStatus, name) || name == InjectedPods && k.Injects() {
 			return errorAt(value, "status", "%q is the engine's", name)
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
@@ -33,6 +34,11 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
 			return errorAt(controller, "status", "#%s.status must have contract.#Status: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind)
+		}
+	}
+	if k.Injects() {
+		if counts, ok := status.Properties[InjectedPods]; ok && !slices.Equal(slices.Sorted(maps.Keys(counts.Properties)), injectedCounts) {
+			return errorAt(controller, "status", "%q of #%s.status must be that of contract.#InjectionStatus", InjectedPods, k.GroupVersionKind.Kind)
 		}
 	}
 	var phases []string
@@ -55,3 +61,15 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 // engineStatus are the fields of the status that the engine writes; the last two are
 // for kinds with phases.
 var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", "phase"}
+
+// InjectedPods is the field of the status of a kind that injects where the engine writes
+// how many Pods have what an object adds; it is contract.#InjectionStatus.
+const InjectedPods = "injectedPods"
+
+var injectedCounts = []string{"current", "missing", "outdated"}
+
+// CountsPods tells whether the status of the kind has room for InjectedPods.
+func (k *Kind) CountsPods() bool {
+	_, ok := k.Schema.Properties["status"].Properties[InjectedPods]
+	return ok && k.Injects()
+}
