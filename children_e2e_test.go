@@ -321,6 +321,8 @@ func TestIdleSetsSendNoRequests(t *testing.T) {
 	for i := range 20 {
 		c.awaitReady(customclusters, fmt.Sprintf("c-%d", i))
 	}
+	c.createPod("asks", "Always", nil, map[string]any{"watch.fescue.dev/inject": "w-0"})
+	c.awaitUptake("w-0", 0, 0, 1)
 	c.proxy.requests.reset()
 	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, *idleTime, 100*time.Millisecond, "requests at rest")
 	require.Empty(t, c.proxy.requests.all())

@@ -31,8 +31,9 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	injections.Pods = client
 	p, err := newPodWatch(&injections, []*kind.Kind{shippedAt(t), k}, []string{metav1.NamespaceAll})
 	require.NoError(t, err)
-	c := newController(k, &Config{Mapper: mapper(), Log: quiet()})
-	t.Cleanup(c.queue.ShutDown)
+	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()})
+	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // queued waits no longer
+	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p
 	p.start(t.Context())
 	require.NoError(t, p.handle(t.Context(), c.podHandler()))
