@@ -41,7 +41,7 @@ var (
 // create creates an object in the namespace of the test, as soon as its type is served.
 func (c *cluster) create(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
 	c.t.Helper()
-	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}}
+	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}} // which fields may replace
 	maps.Copy(object, fields)
 	var created *unstructured.Unstructured
 	require.True(c.t, waitUntil(func() bool {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -124,6 +125,7 @@ func TestWebhooks(t *testing.T) {
 		{"refused and defaulted", (*webhookTest).refusedAndDefaulted},
 		{"rights of the author", (*webhookTest).rightsOfTheAuthor},
 		{"sidecars", (*webhookTest).sidecars},
+		{"pod security", (*webhookTest).podSecurity},
 		{"restored in any order", (*webhookTest).restoredInAnyOrder},
 		{"configurations are kept", (*webhookTest).configurationsAreKept},
 		{"certificate is rotated under load", (*webhookTest).rotatedUnderLoad},
@@ -282,6 +284,31 @@ func (w *webhookTest) sidecars(t *testing.T) {
 	require.Eventually(t, func() bool { return slices.Contains(w.eventReasonsOf("log"), "NotInjected") }, timeout, poll)
 }
 
+// podSecurity has a Watcher ask for more than anyone may inject, and for more than the level
+// of its namespace allows.
+func (w *webhookTest) podSecurity(t *testing.T) {
+	create := func(securityContext map[string]any) error {
+		_, err := w.create(w.client, watchers, "Watcher", "secured", map[string]any{
+			"container": map[string]any{"name": "watch", "image": "busybox:1.37", "securityContext": securityContext},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	require.ErrorContains(t, create(map[string]any{"privileged": true}), `must not inject the privileged container "watch"`)
+	capable := map[string]any{"capabilities": map[string]any{"add": []any{"NET_ADMIN"}}}
+	require.NoError(t, create(capable))
+	label := func(level string) {
+		_, err := w.typed.CoreV1().Namespaces().Patch(t.Context(), w.namespace, "application/merge-patch+json",
+			fmt.Appendf(nil, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":%s}}}`, level), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	label(`"baseline"`)
+	defer label("null")
+	require.Eventually(t, func() bool {
+		err := create(capable)
+		return err != nil && strings.Contains(err.Error(), `violates PodSecurity "baseline:latest": non-default capabilities`)
+	}, timeout, poll)
+}
+
 // requireSidecar checks that a Pod has all that the Watcher adds, once.
 func requireSidecar(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
@@ -336,7 +363,7 @@ func (w *webhookTest) configurationsAreKept(t *testing.T) {
 	}))
 }
 
-// rotatedUnderLoad has 16 clients create objects until the certificate was replaced twice.
+// rotatedUnderLoad has 16 clients create objects and Pods until the certificate was replaced twice.
 func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 	secret := func() []byte {
 		s, err := w.typed.CoreV1().Secrets(w.namespace).Get(t.Context(), "certificate", metav1.GetOptions{})
@@ -350,7 +377,18 @@ func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 	for client := range 16 {
 		sending.Go(func() {
 			for i := 0; !stop.Load(); i++ {
-				_, err := w.create(w.client, fences, "Fence", fmt.Sprintf("load-%d-%d", client, i), map[string]any{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				var err error
+				dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+				if client%2 == 0 {
+					_, err = w.create(w.client, fences, "Fence", fmt.Sprintf("load-%d-%d", client, i), map[string]any{}, dryRun)
+				} else {
+					// A Pod is made without its webhook as well, but then has no sidecar.
+					var pod *corev1.Pod
+					pod, err = w.typed.CoreV1().Pods(w.namespace).Create(t.Context(), podWith(map[string]string{"watch.fescue.dev/inject": "log"}), dryRun)
+					if err == nil && len(pod.Spec.InitContainers) != 1 {
+						err = errors.New("a Pod has no sidecar")
+					}
+				}
 				if err != nil {
 					failures <- err
 					return

@@ -74,6 +74,7 @@ import (
 	spec!: {
 		colour: *"green" | "white"
 		place?: string @kube(immutable)
+		paint?: string @kube(deprecated="use colour")
 		posts?: [...{name!: string, height: *1 | int}]
 		pod?: {...}    @kube(preserveUnknownFields)
 	}

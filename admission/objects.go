@@ -105,8 +105,9 @@ func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRe
 	if errs := s.problems(); len(errs) > 0 {
 		return refused(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name(), errs))
 	}
+	warnings := s.kind.Deprecated(s.object)
 	if !s.asksForMore() {
-		return allowed(nil), nil
+		return allowed(nil, warnings...), nil
 	}
 	if err := o.rights.check(ctx, s.kind, request); err != nil {
 		return refused(err)
@@ -114,7 +115,7 @@ func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRe
 	if err := o.podSecurity.check(s); err != nil {
 		return refused(err)
 	}
-	return allowed(nil), nil
+	return allowed(nil, warnings...), nil
 }
 
 // scaleSubresource is where `kubectl scale` writes: what is submitted there is a number

@@ -180,3 +180,14 @@ func TestVersions(t *testing.T) {
 		require.Equal(t, allowed, response.Allowed, version)
 	}
 }
+
+// Who uses what is deprecated is warned, and let pass.
+func TestDeprecatedFieldsAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	k := fence(t)
+	request := requestFor(t, k, `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"paint":"x"}}`, "")
+	response, err := newObjects([]*kind.Kind{k}, nil, nil).validate(t.Context(), request)
+	require.NoError(t, err)
+	require.True(t, response.Allowed)
+	require.Equal(t, []string{"spec.paint: deprecated: use colour"}, response.Warnings)
+}

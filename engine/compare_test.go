@@ -45,8 +45,10 @@ type world struct {
 	owner   *unstructured.Unstructured
 	objects []existingChild
 	strays  []*unstructured.Unstructured
+	foreign []string // names of Pods that are others'
 	settled *settled
 	made    int
+	taken   map[takenName]bool // what the API server has refused
 }
 
 func newWorld(k *kind.Kind, owner *unstructured.Unstructured) *world {
@@ -68,6 +70,7 @@ func (w *world) view() *view {
 			{Group: "x", Version: "v1", Kind: "Y"}: {resource: schema.GroupVersionResource{Group: "x", Version: "v1", Resource: "ys"}},
 		},
 		settled: w.settled,
+		taken:   w.taken,
 	}
 }
 
@@ -83,6 +86,13 @@ func (w *world) do(steps []step) {
 	for _, s := range steps {
 		switch s.verb {
 		case verbCreate:
+			if slices.Contains(w.foreign, s.name()) && !slices.ContainsFunc(w.objects, func(e existingChild) bool { return e.object.GetName() == s.name() }) {
+				if w.taken == nil {
+					w.taken = make(map[takenName]bool)
+				}
+				w.taken[takenName{s.resource, s.name()}] = true
+				continue
+			}
 			w.made++
 			made := s.wanted.DeepCopy()
 			made.SetUID(types.UID(fmt.Sprint("made-", w.made)))

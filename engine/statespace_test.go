@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,9 @@ var mutations = []struct {
 		w.strays = append(w.strays, stray)
 	}},
 	{"operator restarted", func(w *world, _ *rand.Rand) { w.settled = newSettled() }},
+	{"conflict", func(w *world, random *rand.Rand) { // someone else's Pod has the name of a member
+		w.foreign = append(w.foreign, memberName("c", random.IntN(9)))
+	}},
 }
 
 // Whatever happens, in whatever order, and wherever a pass is cut short: there are never
@@ -102,7 +106,7 @@ func (w *world) accepts(s step) bool {
 			return false
 		}
 	}
-	return s.is == nil || s.stray
+	return s.is == nil && !slices.Contains(w.foreign, s.name()) || s.stray
 }
 
 func (w *world) requireAsWanted(t *testing.T, history []string) {

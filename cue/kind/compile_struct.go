@@ -2,6 +2,7 @@ package kind
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -228,6 +229,12 @@ func applyAttribute(to *ir.Schema, attribute *ast.Attribute) error {
 			if check, ok := formatChecks[value]; ok {
 				to.Checks = append(slices.Clone(to.Checks), ir.Check{Rule: rule, Holds: check, Format: value, Exact: true})
 			}
+		case "deprecated":
+			text, err := strconv.Unquote(value)
+			if err != nil || text == "" {
+				return errorAtNode(attribute, "@kube(deprecated=%s): say in quotes and without a comma what to use instead, as in @kube(deprecated=\"use spec.schedule\")", value)
+			}
+			to.Deprecated = text
 		case "immutable":
 			to.Immutable = rule
 		case "embeddedResource":
@@ -237,7 +244,7 @@ func applyAttribute(to *ir.Schema, attribute *ast.Attribute) error {
 		case "eval":
 			to.Eval = rule
 		default:
-			return errorAtNode(attribute, "@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, embeddedResource, preserveUnknownFields and eval", name)
+			return errorAtNode(attribute, "@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource, preserveUnknownFields and eval", name)
 		}
 	}
 	return nil

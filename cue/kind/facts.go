@@ -11,6 +11,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
@@ -95,7 +97,7 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*Versio
 		}
 	}
 	v := &Version{GroupVersionKind: gvk, schema: schema}
-	v.evaluated = len(v.Evaluated()) > 0
+	v.evaluated, v.outdated = len(v.Evaluated()) > 0, ir.HasDeprecated(schema)
 	return v, nil
 }
 

@@ -56,6 +56,7 @@ type Version struct {
 	schema    *ir.Schema
 	evaluator *cueEvaluator
 	evaluated bool // whether fields are marked for the CUE evaluator
+	outdated  bool // whether fields are deprecated
 }
 
 // PhaseFacts is what is known of a phase without looking at any object.
@@ -154,6 +155,16 @@ func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
 		sortProblems(problems)
 	}
 	return errorList(problems)
+}
+
+// Deprecated lists the fields of a valid object that are deprecated, each with what to use
+// instead, as in "spec.cron: deprecated: use spec.schedule".
+func (k *Kind) Deprecated(object map[string]any) []string {
+	v := k.versionOf(object)
+	if !v.outdated || checkLimits(object, v.limits()) != nil {
+		return nil
+	}
+	return ir.Deprecated(v.schema, object)
 }
 
 func sortProblems(problems []Problem) {

@@ -121,6 +121,9 @@ func (e *emitter) schema(s *Schema) *props {
 		p = e.typed(s)
 	}
 	p.Description = s.Doc
+	if s.Deprecated != "" {
+		p.Description = strings.TrimSpace(s.Doc + "\nDeprecated: " + s.Deprecated)
+	}
 	e.attributes(s, p)
 	if p.Format != "" && p.Type == "string" && s.TypeRule != nil {
 		// The API server lets an empty list pass as a string that has a format.

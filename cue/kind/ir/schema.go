@@ -149,11 +149,13 @@ type Schema struct {
 
 // Attributes carry what @kube(…) says and CUE cannot.
 type Attributes struct {
-	ListType     string
-	ListMapKeys  []string
-	MapType      string
-	Format       string
-	Immutable    *Rule
+	ListType    string
+	ListMapKeys []string
+	MapType     string
+	Format      string
+	Immutable   *Rule
+	// Deprecated says what to use instead; it is empty for a field that is not deprecated.
+	Deprecated   string
 	Embedded     bool
 	PreserveAll  bool
 	Eval         *Rule
