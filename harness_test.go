@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,7 +69,12 @@ type operator struct {
 func (c *cluster) start(args ...string) *operator {
 	c.t.Helper()
 	o := c.launch(args...)
-	o.awaitLog("kind is running")
+	o.awaitLog("msg=running ")
+	all := regexp.MustCompile(`msg=running .* kinds=(\d+)`).FindStringSubmatch(o.log.String())
+	require.Len(c.t, all, 2)
+	number, err := strconv.Atoi(all[1])
+	require.NoError(c.t, err)
+	require.Eventually(c.t, func() bool { return strings.Count(o.log.String(), `msg="kind is running"`) == number }, timeout, poll, "not all kinds run")
 	return o
 }
 

@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -98,6 +100,7 @@ type webhookTest struct {
 	*cluster
 	typed    kubernetes.Interface
 	operator *operator
+	flags    []string // of the operator
 }
 
 // TestWebhooks is not parallel: while it runs, all objects of kinds, in all namespaces, go through
@@ -111,8 +114,9 @@ func TestWebhooks(t *testing.T) {
 	address := freePort(t)
 	t.Cleanup(func() { removeWebhooks(t, typed, "fescue") })
 	w := &webhookTest{cluster: c, typed: typed}
-	w.operator = c.start("--kinds", kinds, "--webhook-listen", address, "--webhook-url", "https://"+address,
-		"--webhook-secret", c.namespace+"/certificate", "--webhook-cert-validity", "12s")
+	w.flags = []string{"--kinds", kinds, "--webhook-listen", address, "--webhook-url", "https://" + address,
+		"--webhook-secret", c.namespace + "/certificate", "--webhook-cert-validity", "12s"}
+	w.operator = c.start(w.flags...)
 	w.operator.awaitLog("webhooks are registered")
 	require.True(t, waitUntil(func() bool { // the API server follows a little later
 		_, err := w.create(w.client, fences, "Fence", "probe", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -129,7 +133,7 @@ func TestWebhooks(t *testing.T) {
 		{"restored in any order", (*webhookTest).restoredInAnyOrder},
 		{"configurations are kept", (*webhookTest).configurationsAreKept},
 		{"certificate is rotated under load", (*webhookTest).rotatedUnderLoad},
-		{"operator is down", (*webhookTest).operatorIsDown}, // the last: it stays down
+		{"operator is down", (*webhookTest).operatorIsDown},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(w, t) })
 	}
@@ -265,6 +269,18 @@ func (w *webhookTest) sidecars(t *testing.T) {
 	for i := range made {
 		requireSidecar(t, &made[i])
 	}
+
+	manifest, err := json.Marshal(&corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "by-kubectl", Annotations: asking}, Spec: podWith(nil).Spec,
+	})
+	require.NoError(t, err)
+	apply := exec.CommandContext(t.Context(), "kubectl", "--namespace", w.namespace, "apply", "--dry-run=server", "--output", "json", "--filename", "-")
+	apply.Stdin = bytes.NewReader(manifest)
+	printed, err := apply.Output()
+	require.NoError(t, err)
+	var applied corev1.Pod
+	require.NoError(t, json.Unmarshal(printed, &applied))
+	requireSidecar(t, &applied)
 
 	// What was injected is the same when it comes again.
 	again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "again-", Annotations: single.Annotations}, Spec: single.Spec}
@@ -423,8 +439,18 @@ func (w *webhookTest) operatorIsDown(t *testing.T) {
 	require.ErrorContains(t, err, "connection refused")
 	// Objects can still be deleted, and everything else be created.
 	require.NoError(t, w.client.Resource(fences).Namespace(w.namespace).Delete(t.Context(), "before", metav1.DeleteOptions{}))
-	_, err = w.typed.CoreV1().Pods(w.namespace).Create(t.Context(), podWith(nil), metav1.CreateOptions{})
+	missed := podWith(map[string]string{"watch.fescue.dev/inject": "log"})
+	missed.Name = "missed"
+	missed, err = w.typed.CoreV1().Pods(w.namespace).Create(t.Context(), missed, metav1.CreateOptions{})
 	require.NoError(t, err)
+	require.Empty(t, missed.Spec.InitContainers)
+
+	// Once it is back, the Watcher tells which Pods have missed it.
+	w.operator = w.start(w.flags...)
+	w.await(watchers, "log", "reporting the Pod", func(o *unstructured.Unstructured) bool {
+		status, reason, message := condition(o, "Injected")
+		return status == "False" && reason == "MissedPods" && strings.Contains(message, "missed")
+	})
 }
 
 func podWith(annotations map[string]string) *corev1.Pod {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,10 +24,13 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 	at, features := shippedAt(t), corpusKind(t, "features")
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
+		var mu sync.Mutex // synctest orders what is read after what was written, but not before what will be
 		looks := make(map[*kind.Kind]int)
 		e, err := New(Config{
 			Kinds: []*kind.Kind{features, at}, Mapper: mapper(), Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Missing: func(_ context.Context, k *kind.Kind) error {
+				mu.Lock()
+				defer mu.Unlock()
 				looks[k]++
 				if k == features && looks[k] < 6 {
 					return errors.New("no rights")
@@ -39,11 +43,15 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 
 		var started []*kind.Kind
 		go e.startKinds(t.Context(), func(c *controller) {
+			mu.Lock()
+			defer mu.Unlock()
 			started = append(started, c.kind)
 			c.queue.ShutDown()
 		})
 		synctest.Wait()
+		mu.Lock()
 		require.Equal(t, []*kind.Kind{at}, started)
+		mu.Unlock()
 		require.InDelta(t, 1, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(features))), 0)
 		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(at))))
 		require.NoError(t, e.Synced(), "a kind that waits keeps no process from being ready")
@@ -55,6 +63,8 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 
 		time.Sleep(10 * startRetryMax)
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		require.Equal(t, []*kind.Kind{at, features}, started, log.String())
 		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, looks, "nothing is asked for once all run")
 		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(features))))
