@@ -53,7 +53,7 @@ func TestInvariantsOnTheAPIServer(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}},
-		{"stray added", func(c *cluster, random *rand.Rand) {
+		{"stray added", func(c *cluster, _ *rand.Rand) {
 			c.create(pods, "Pod", "", map[string]any{
 				"metadata": map[string]any{"generateName": "stray-", "labels": map[string]any{"controller": "c"}},
 				"spec":     map[string]any{"containers": []any{map[string]any{"name": "x", "image": "x"}}},
