@@ -195,6 +195,7 @@ func (s *state) try(r request) Outcome {
 	if err := s.refresh(); err != nil {
 		panic(fmt.Sprintf("a Pod that was read before: %v", err)) // cannot be
 	}
+	s.token = tokenMount(s.pod)
 	operations, edits := len(s.patch), len(s.edits)
 	refused := s.fields(s.pod, r.injection.add, pod)
 	if refused == nil && len(s.edits) > edits {

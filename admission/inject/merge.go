@@ -12,6 +12,7 @@ type merger struct {
 	path  []byte // where it is, as a JSON pointer
 	patch []byte // operations, each followed by a comma
 	edits []edit
+	token []byte // the mount of the Pod's token; nil if it has none
 }
 
 // refusal says why an injection does not fit a Pod. It names no values, which may be
@@ -91,7 +92,11 @@ func (m *merger) absent(object, null, name, want value, s *shape) *refusal {
 			return missing(item, s)
 		}
 	}
-	m.put(object, null, name.raw(), want.raw())
+	text := want.raw()
+	if s.isList() && want.is('[') {
+		text = m.wholeList(want, s)
+	}
+	m.put(object, null, name.raw(), text)
 	return nil
 }
 
@@ -138,7 +143,7 @@ func (m *merger) list(have, want value, s *shape) *refusal {
 			continue
 		}
 		if i, _ := find(have, w, s); i < 0 {
-			m.append(have, w)
+			m.append(have, w, s)
 		}
 	}
 	return nil
@@ -159,22 +164,22 @@ func (m *merger) insertSidecars(have, want value, s *shape) {
 			continue
 		}
 		if before.document == nil {
-			m.append(have, w)
+			m.append(have, w, s)
 			continue
 		}
 		depth := len(m.path)
 		m.push(strconv.Itoa(at))
-		m.add(edit{at: before.start(), text: w.raw(), before: true})
+		m.add(edit{at: before.start(), text: m.text(w, s), before: true})
 		m.path = m.path[:depth]
 		at++
 	}
 }
 
 // append adds an item at the end of a list.
-func (m *merger) append(list, item value) {
+func (m *merger) append(list, item value, s *shape) {
 	depth := len(m.path)
 	m.push("-")
-	m.add(edit{at: list.end() - 1, text: item.raw(), alone: list.empty()})
+	m.add(edit{at: list.end() - 1, text: m.text(item, s), alone: list.empty()})
 	m.path = m.path[:depth]
 }
 
