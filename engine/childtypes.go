@@ -216,9 +216,14 @@ func (t *childTypes) strays(k *kind.Kind, owner *unstructured.Unstructured, set 
 	if w == nil {
 		return nil
 	}
+	return withLabels(w.inNamespace(owner.GetNamespace()), template)
+}
+
+// withLabels are those of the objects that carry all these labels.
+func withLabels(objects []*unstructured.Unstructured, wanted map[string]string) []*unstructured.Unstructured {
+	selector := labels.SelectorFromSet(wanted)
 	var found []*unstructured.Unstructured
-	selector := labels.SelectorFromSet(template)
-	for _, object := range w.inNamespace(owner.GetNamespace()) {
+	for _, object := range objects {
 		if selector.Matches(labels.Set(object.GetLabels())) {
 			found = append(found, object)
 		}

@@ -75,16 +75,14 @@ func compare(k *kind.Kind, owner *unstructured.Unstructured, p *plan, v *view) *
 	for _, child := range p.children {
 		w, err := v.wantedChild(k, owner, child)
 		if err != nil {
-			c.refuse(child.Name, err)
-			c.states = append(c.states, childState{name: child.Name, set: child.Set != nil, wanted: wantedNumber(child)})
+			c.leave(child, err)
 			continue
 		}
 		children = append(children, w)
 	}
 	for _, child := range children {
 		if i := slices.IndexFunc(children, child.clashesWith); i >= 0 {
-			c.refuse(child.Name, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, child.object.GetName(), children[i].Name))
-			c.states = append(c.states, childState{name: child.Name, set: child.Set != nil, wanted: wantedNumber(child.Child)})
+			c.leave(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, child.object.GetName(), children[i].Name))
 			continue
 		}
 		if child.Set != nil {
@@ -107,23 +105,20 @@ type wantedChild struct {
 	object   *unstructured.Unstructured
 }
 
-func wantedNumber(child kind.Child) int {
-	if child.Set != nil {
-		return child.Set.Replicas
-	}
-	return 1
-}
-
 // clashesWith tells whether another child could be the same object.
 func (w wantedChild) clashesWith(other wantedChild) bool {
 	if w.Name == other.Name || w.resource != other.resource {
 		return false
 	}
-	a, b := w.object.GetName(), other.object.GetName()
-	_, isMember := memberNumber(a, b)
-	_, hasMember := memberNumber(b, a)
-	return w.Set == nil && other.Set == nil && a == b || w.Set != nil && other.Set != nil && a == b ||
-		w.Set != nil && other.Set == nil && isMember || w.Set == nil && other.Set != nil && hasMember
+	if (w.Set == nil) == (other.Set == nil) {
+		return w.object.GetName() == other.object.GetName()
+	}
+	set, single := w, other
+	if w.Set == nil {
+		set, single = other, w
+	}
+	_, isMember := memberNumber(set.object.GetName(), single.object.GetName())
+	return isMember
 }
 
 // comparer compares the children of one object.
@@ -138,6 +133,16 @@ type comparer struct {
 
 func (c *comparer) refuse(child string, err error) {
 	c.refused = errors.Join(c.refused, fmt.Errorf("child %q: %w", child, err))
+}
+
+// leave refuses a child and does nothing for it.
+func (c *comparer) leave(child kind.Child, err error) {
+	c.refuse(child.Name, err)
+	state := childState{name: child.Name, wanted: 1}
+	if child.Set != nil {
+		state.set, state.wanted = true, child.Set.Replicas
+	}
+	c.states = append(c.states, state)
 }
 
 func (c *comparer) add(verb verb, child wantedChild, wanted, is *unstructured.Unstructured) {

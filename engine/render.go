@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -117,9 +116,10 @@ func (r *renderer) lookAt(observed []*unstructured.Unstructured) *view {
 		r.others = append(r.others, object)
 	}
 	v.strays = func(set string, template map[string]string) []*unstructured.Unstructured {
-		return slices.DeleteFunc(slices.Clone(r.others), func(s *unstructured.Unstructured) bool {
-			return s.GroupVersionKind() != r.kind.Sets[set].Type || !labels.SelectorFromSet(template).Matches(labels.Set(s.GetLabels()))
+		ofType := slices.DeleteFunc(slices.Clone(r.others), func(s *unstructured.Unstructured) bool {
+			return s.GroupVersionKind() != r.kind.Sets[set].Type
 		})
+		return withLabels(ofType, template)
 	}
 	return v
 }

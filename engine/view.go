@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -151,12 +150,16 @@ func (c *controller) look(object *unstructured.Unstructured) (*view, error) {
 // lookAgain reads the children of an object from the API server. It is for when a cache
 // does not come to see what was written.
 func (c *controller) lookAgain(ctx context.Context, object *unstructured.Unstructured) (*view, error) {
-	list := func(resource schema.GroupVersionResource, selector string) ([]unstructured.Unstructured, error) {
+	list := func(resource schema.GroupVersionResource, selector string) ([]*unstructured.Unstructured, error) {
 		found, err := c.config.Client.Resource(resource).Namespace(object.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return nil, err
 		}
-		return found.Items, nil
+		items := make([]*unstructured.Unstructured, len(found.Items))
+		for i := range found.Items {
+			items[i] = &found.Items[i]
+		}
+		return items, nil
 	}
 	v := c.newView()
 	for resource := range c.types.watches() {
@@ -164,13 +167,13 @@ func (c *controller) lookAgain(ctx context.Context, object *unstructured.Unstruc
 		if err != nil {
 			return nil, err
 		}
-		for i := range items {
-			if isChildOf(&items[i], object, ownerName(c.kind, object.GetName())) {
-				v.children = append(v.children, newExistingChild(resource, &items[i]))
+		for _, item := range items {
+			if isChildOf(item, object, ownerName(c.kind, object.GetName())) {
+				v.children = append(v.children, newExistingChild(resource, item))
 			}
 		}
 	}
-	strays := make(map[string][]unstructured.Unstructured)
+	strays := make(map[string][]*unstructured.Unstructured)
 	for set, facts := range c.kind.Sets {
 		served, ok := v.types[facts.Type]
 		if len(facts.StrayLabels) == 0 || !ok || served.err != nil {
@@ -183,13 +186,7 @@ func (c *controller) lookAgain(ctx context.Context, object *unstructured.Unstruc
 		strays[set] = items
 	}
 	v.strays = func(set string, template map[string]string) []*unstructured.Unstructured {
-		var found []*unstructured.Unstructured
-		for i, s := range strays[set] {
-			if labels.SelectorFromSet(template).Matches(labels.Set(s.GetLabels())) {
-				found = append(found, &strays[set][i])
-			}
-		}
-		return found
+		return withLabels(strays[set], template)
 	}
 	return v, nil
 }
