@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/admission"
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// The annotations by which a Pod asks for one of the webhooks.
+const (
+	askFloor  = "floor.bench.fescue.dev/inject"
+	askPeer   = "controller-runtime.bench.fescue.dev/inject"
+	askFescue = "watch.fescue.dev/inject"
+)
+
+// allower is the floor: it lets Pods pass and does nothing else.
+type allower struct{}
+
+func (allower) Inject(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
+	return nil, nil, nil
+}
+
+// BenchmarkPodCreate has one unhurried client create Pods (dry runs, so that etcd and the
+// node are not measured), in turns: one that no webhook sees, one that the floor lets pass,
+// one that gets a sidecar from Fescue, and one that gets the same sidecar from a webhook
+// that is written with controller-runtime. What the webhooks add to the first is reported in
+// milliseconds, and what Fescue adds as a share of what controller-runtime does.
+func BenchmarkPodCreate(b *testing.B) {
+	c := newCluster(b)
+	kinds, err := kind.Shipped()
+	require.NoError(b, err)
+	kinds = slices.DeleteFunc(kinds, func(k *kind.Kind) bool { return !k.Injects() })
+	require.NoError(b, crds.Install(b.Context(), c.dynamic, kinds))
+	_, err = c.dynamic.Resource(watchers).Namespace(c.namespace).Create(b.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": watchers.GroupVersion().String(), "kind": "Watcher", "metadata": map[string]any{"name": "log"},
+		"spec": map[string]any{"container": map[string]any{"name": "watch", "image": "busybox:1.37"}},
+	}}, metav1.CreateOptions{})
+	require.NoError(b, err)
+	injector, err := admission.NewPods(admission.PodsConfig{Client: c.dynamic, Kinds: kinds, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(b, err)
+	go injector.Run(b.Context())
+	require.Eventually(b, func() bool { return injector.Ready() == nil }, timeout, poll)
+
+	c.register(askFloor, c.serve(fescueServer(allower{})))
+	c.register(askFescue, c.serve(fescueServer(injector)))
+	c.register(askPeer, c.serve(peerServer(b, c.config)))
+
+	ways := []string{"", askFloor, askFescue, askPeer}
+	var ours, peers *corev1.Pod
+	require.Eventually(b, func() bool {
+		_, ours = c.createPod(askFescue)
+		_, peers = c.createPod(askPeer)
+		return len(ours.Spec.InitContainers) == 1 && len(peers.Spec.InitContainers) == 1
+	}, timeout, poll, "the API server does not call the webhooks")
+	// Its name is random.
+	ours.Spec.InitContainers[0].VolumeMounts[0].Name = peers.Spec.InitContainers[0].VolumeMounts[0].Name
+	require.Equal(b, peers.Spec.InitContainers, ours.Spec.InitContainers)
+
+	took := make(map[string][]time.Duration)
+	b.ResetTimer()
+	for range b.N {
+		for _, way := range ways {
+			d, _ := c.createPod(way)
+			took[way] = append(took[way], d)
+		}
+	}
+	b.StopTimer()
+	for _, q := range []float64{0.50, 0.99} {
+		quantile := func(way string) float64 {
+			all := slices.Sorted(slices.Values(took[way]))
+			return all[int(q*float64(len(all)-1))].Seconds() * 1000
+		}
+		alone := quantile("")
+		name := func(what string) string { return fmt.Sprintf("%s-p%.0f", what, q*100) }
+		b.ReportMetric(alone, name("alone-ms"))
+		b.ReportMetric(quantile(askFloor)-alone, name("floor-adds-ms"))
+		b.ReportMetric(quantile(askFescue)-alone, name("fescue-adds-ms"))
+		b.ReportMetric(quantile(askPeer)-alone, name("controller-runtime-adds-ms"))
+		b.ReportMetric((quantile(askFescue)-alone)/(quantile(askPeer)-alone), name("fescue/controller-runtime"))
+	}
+}
