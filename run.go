@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,13 +104,11 @@ func run(c *cobra.Command, o *runOptions) error {
 	}
 	ctx := c.Context()
 	if o.installCRDs {
-		if err := crds.Install(ctx, clients.dynamic, kinds); err != nil {
-			return err
+		var failed error
+		if kinds, failed = installCRDs(ctx, clients, kinds); len(kinds) == 0 {
+			return failed
 		}
-		// Discovery follows a little later.
-		_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, connectTimeout, true, func(context.Context) (bool, error) {
-			return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return checkInstalled(clients, k) != nil }), nil
-		})
+		printErrors(c.ErrOrStderr(), failed)
 	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.typed.EventsV1()})
 	defer broadcaster.Shutdown()
@@ -117,6 +116,27 @@ func run(c *cobra.Command, o *runOptions) error {
 		return err
 	}
 	return o.operate(ctx, clients, kinds, namespace, broadcaster.NewRecorder(runtime.NewScheme(), "fescue"), log)
+}
+
+// installCRDs installs the CRDs of kinds and returns those kinds that can be run, and why
+// the others cannot: one whose CRD is refused does not stop them.
+func installCRDs(ctx context.Context, clients *clients, kinds []*kind.Kind) (installed []*kind.Kind, err error) {
+	errs := make([]error, len(kinds))
+	var installing sync.WaitGroup
+	for i, k := range kinds {
+		installing.Go(func() { errs[i] = crds.Install(ctx, clients.dynamic, []*kind.Kind{k}) })
+	}
+	installing.Wait()
+	for i, k := range kinds {
+		if errs[i] == nil {
+			installed = append(installed, k)
+		}
+	}
+	// Discovery follows a little later.
+	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, connectTimeout, true, func(context.Context) (bool, error) {
+		return !slices.ContainsFunc(installed, func(k *kind.Kind) bool { return checkInstalled(clients, k) != nil }), nil
+	})
+	return installed, errors.Join(errs...)
 }
 
 // operate runs the kinds, and beside them what is served, until ctx ends.
