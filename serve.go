@@ -117,11 +117,7 @@ type check struct {
 func healthHandler(e *engine.Engine, leader *elector, hooks *webhooks) http.Handler {
 	mux := http.NewServeMux()
 	addChecks(mux, "/healthz")
-	ready := []check{{"caches", func(*http.Request) error { return e.Synced() }}}
-	if hooks != nil {
-		ready = append(ready, check{"webhooks", func(*http.Request) error { return hooks.ready() }})
-	}
-	addChecks(mux, "/readyz", ready...)
+	addChecks(mux, "/readyz", append(hooks.checks(), check{"caches", func(*http.Request) error { return e.Synced() }})...)
 	addChecks(mux, "/livez",
 		check{"workers", func(*http.Request) error { return e.Alive() }},
 		check{"leader-election", leader.check})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
@@ -264,13 +265,31 @@ func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, n
 	return w.pods, err
 }
 
-// ready is nil while a valid certificate is served and it is known what to inject.
-func (w *webhooks) ready() error {
-	err := w.certificate.Ready()
-	if w.pods != nil {
-		err = errors.Join(err, w.pods.Ready())
+// checks are what makes the webhooks ready: a valid certificate, a listener that answers,
+// and the knowledge of what to inject.
+func (w *webhooks) checks() []check {
+	if w == nil {
+		return nil
 	}
-	return err
+	checks := []check{
+		{"certificate", func(*http.Request) error { return w.certificate.Ready() }},
+		{"tls-listener", func(r *http.Request) error { return answersTLS(r.Context(), w.listener.Addr()) }},
+	}
+	if w.pods != nil {
+		checks = append(checks, check{"injection", func(*http.Request) error { return w.pods.Ready() }})
+	}
+	return checks
+}
+
+// answersTLS is an error if no TLS handshake is made at an address of this process.
+func answersTLS(ctx context.Context, address net.Addr) error {
+	// Whether the certificate is the right one is the business of another check.
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	connection, err := dialer.DialContext(ctx, address.Network(), address.String())
+	if err != nil {
+		return err
+	}
+	return connection.Close()
 }
 
 // run serves until ctx ends, and does what only one replica has to once it is elected.

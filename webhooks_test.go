@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,7 +116,7 @@ func TestWebhooks(t *testing.T) {
 	t.Cleanup(func() { removeWebhooks(t, typed, "fescue") })
 	w := &webhookTest{cluster: c, typed: typed}
 	w.flags = []string{"--kinds", kinds, "--webhook-listen", address, "--webhook-url", "https://" + address,
-		"--webhook-secret", c.namespace + "/certificate", "--webhook-cert-validity", "12s"}
+		"--webhook-secret", c.namespace + "/certificate", "--webhook-cert-validity", "12s", "--health-listen", "127.0.0.1:0"}
 	w.operator = c.start(w.flags...)
 	w.operator.awaitLog("webhooks are registered")
 	require.True(t, waitUntil(func() bool { // the API server follows a little later
@@ -126,6 +127,7 @@ func TestWebhooks(t *testing.T) {
 		name string
 		run  func(*webhookTest, *testing.T)
 	}{
+		{"ready", (*webhookTest).ready},
 		{"refused and defaulted", (*webhookTest).refusedAndDefaulted},
 		{"rights of the author", (*webhookTest).rightsOfTheAuthor},
 		{"sidecars", (*webhookTest).sidecars},
@@ -137,6 +139,24 @@ func TestWebhooks(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(w, t) })
 	}
+}
+
+// ready: each thing that the webhooks need is a check of its own.
+func (w *webhookTest) ready(t *testing.T) {
+	code, body := get(t, w.operator.address("--health-listen")+"/readyz?verbose")
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, "[+]ping ok\n[+]certificate ok\n[+]tls-listener ok\n[+]injection ok\n[+]caches ok\nreadyz check passed\n", body)
+}
+
+func TestAnswersTLS(t *testing.T) {
+	t.Parallel()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	require.ErrorContains(t, answersTLS(t.Context(), plain.Listener.Addr()), "does not look like a TLS handshake")
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	require.NoError(t, answersTLS(t.Context(), secure.Listener.Addr()))
+	secure.Close()
+	require.ErrorContains(t, answersTLS(t.Context(), secure.Listener.Addr()), "refused")
 }
 
 func (w *webhookTest) create(client dynamic.Interface, resource schema.GroupVersionResource, kind, name string, spec map[string]any, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
