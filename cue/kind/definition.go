@@ -130,18 +130,46 @@ func refusals(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorL
 	return validation.ValidateCustomResourceDefinition(context.Background(), &internal)
 }
 
-// setOpenAPI takes over a schema but for what the API server has its own schema for.
+// setOpenAPI takes over a schema but for what the API server has its own schema for. Of the
+// metadata, a CRD can say how long the name may be.
 func (v *Version) setOpenAPI(schema *apiextensionsv1.JSONSchemaProps) {
+	name, rules := nameLength(v.schema.Struct.Field("metadata").Schema, schema.Properties["metadata"])
+	metadata := schemaProps{Type: "object"}
+	if len(rules) > 0 {
+		metadata.Properties = map[string]schemaProps{"name": name}
+	}
 	for name, property := range map[string]schemaProps{
 		"apiVersion": {Type: "string", Description: "apiVersion is the group and version of the object's schema."},
 		"kind":       {Type: "string", Description: "kind is the name of the object's schema."},
-		"metadata":   {Type: "object"},
+		"metadata":   metadata,
 	} {
 		schema.Properties[name] = property
 		ir.LeaveToAPIServer(v.schema.Struct.Field(name), func(at ir.Position) bool { return name != "metadata" || isLibrary(at.File) })
+	}
+	for _, rule := range rules {
+		rule.Where = ir.CRDSchema
 	}
 	schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool {
 		return name == "apiVersion" || name == "kind" || name == "metadata"
 	})
 	v.Schema = schema
+}
+
+// nameLength is what the kind itself says of the length of its objects' names, as far as
+// emitted, the OpenAPI schema of the metadata, has it; and the rules that this enforces.
+func nameLength(metadata *ir.Schema, emitted schemaProps) (name schemaProps, rules []*ir.Rule) {
+	name = schemaProps{Type: "string"}
+	if metadata.Struct == nil || metadata.Struct.Field("name") == nil {
+		return name, nil
+	}
+	of := func(limit *ir.Limit, has *int64) *int64 {
+		if limit == nil || has == nil || isLibrary(limit.Position.File) {
+			return nil
+		}
+		rules = append(rules, limit.Rule)
+		return has
+	}
+	length, has := metadata.Struct.Field("name").Schema.Length, emitted.Properties["name"]
+	name.MinLength, name.MaxLength = of(length.Min, has.MinLength), of(length.Max, has.MaxLength)
+	return name, rules
 }
