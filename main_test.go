@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,10 @@ func runScripts(t *testing.T, folder string) {
 			e.Setenv("ROOT", root)
 			e.Setenv("NAMESPACE", namespace)
 			e.Setenv("KUBECONFIG", kubeconfig)
+			host, port, err := net.SplitHostPort(freePort(t, hostAddress(t)))
+			require.NoError(t, err)
+			e.Setenv("HOST_ADDRESS", host)
+			e.Setenv("FREE_PORT", port)
 			// The go command and kubectl keep their caches there.
 			e.Setenv("HOME", os.Getenv("HOME"))
 			return nil
@@ -55,6 +60,21 @@ func runScripts(t *testing.T, folder string) {
 			"writefile": writeFileCommand,
 		},
 	})
+}
+
+// hostAddress is an address of this machine that Services may lead to: the API server refuses
+// endpoints on loopback.
+func hostAddress(t testing.TB) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, address := range addresses {
+		if network, ok := address.(*net.IPNet); ok && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
+			return network.IP.String()
+		}
+	}
+	require.Fail(t, "this machine has no IPv4 address but those of loopback")
+	return ""
 }
 
 // writeFileCommand writes the standard output of the last command to a file.

@@ -36,7 +36,7 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
 	flags.StringSliceVar(&o.Namespaces, "namespaced", nil, "namespaces to work in, with rights in these alone; all if not given")
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "have Fescue install and upgrade its CRDs itself, with the rights that this takes")
-	flags.BoolVar(&o.webhooks, "webhooks", false, "have the API server ask Fescue about objects of the kinds, and about Pods that want a sidecar")
+	flags.BoolVar(&o.webhooks, "webhooks", true, "have the API server ask Fescue about objects of the kinds, and about Pods that want a sidecar")
 	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")
 	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a type of children that is not built into Kubernetes (repeatable)")
 }
@@ -47,8 +47,21 @@ func (o *installOptions) parts() ([]manifests.Part, error) {
 	if err := errors.Join(loaded.bad, err); err != nil {
 		return nil, err
 	}
+	var sources []manifests.Source
+	for _, dir := range o.kinds {
+		source, err := readSource(dir)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, source)
+	}
+	return o.partsFor(loaded.all, sources)
+}
+
+// partsFor makes the objects of an installation of kinds, some of which are mounted.
+func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []manifests.Source) ([]manifests.Part, error) {
 	options := o.Options
-	options.Types = make(manifests.Types)
+	options.Sources, options.Types = mounted, make(manifests.Types)
 	for _, text := range o.types {
 		groupKind, plural, err := manifests.ParseType(text)
 		if err != nil {
@@ -56,31 +69,30 @@ func (o *installOptions) parts() ([]manifests.Part, error) {
 		}
 		options.Types[groupKind] = plural
 	}
-	for _, dir := range o.kinds {
-		source, err := readSource(dir)
-		if err != nil {
-			return nil, err
-		}
-		options.Sources = append(options.Sources, source)
-	}
 	if o.webhooks {
-		options.Webhooks = installedWebhooks(loaded.all, options.Namespace)
+		options.Webhooks = installedWebhooks(kinds, options)
 	}
-	return manifests.Parts(loaded.all, options)
+	return manifests.Parts(kinds, options)
 }
 
-// installedWebhooks is what admission adds to an installation.
-func installedWebhooks(kinds []*kind.Kind, namespace string) *manifests.Webhooks {
+// installedWebhooks is what admission adds to an installation. The configurations have no
+// caBundle: it is the leader's, and what is applied again leaves it alone.
+func installedWebhooks(kinds []*kind.Kind, o manifests.Options) *manifests.Webhooks {
 	const service, port = "fescue-webhooks", 9443
 	injections := injectionsOf(kinds)
+	called := o.ClusterName()
 	mutating, validating := admission.Configurations(kinds, admission.Webhooks{
-		Service:   &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: service},
-		Namespace: namespace, Injections: injections,
+		Name:      called,
+		Service:   &admissionregistrationv1.ServiceReference{Namespace: o.Namespace, Name: service},
+		Namespace: o.Namespace, Namespaces: o.Namespaces, Injections: injections,
 	})
+	args := []string{fmt.Sprintf("--webhook-service=%s/%s", o.Namespace, service), fmt.Sprintf("--webhook-listen=:%d", port)}
+	if called != admission.DefaultName {
+		args = append(args, "--webhook-configuration="+called)
+	}
 	return &manifests.Webhooks{
 		Port: port, Service: service, Secret: defaultSecret, ReadsNamespaces: len(injections) > 0,
-		Args:           []string{fmt.Sprintf("--webhook-service=%s/%s", namespace, service), fmt.Sprintf("--webhook-listen=:%d", port)},
-		Configurations: []runtime.Object{mutating, validating},
+		Args: args, Configurations: []runtime.Object{mutating, validating},
 	}
 }
 
@@ -91,8 +103,8 @@ func newManifestsCommand() *cobra.Command {
 		Use:   "manifests",
 		Short: "Print everything that installs Fescue on a cluster",
 		Long: `Print everything that installs Fescue on a cluster: its namespace, the CRDs of the
-kinds, rights that are made from the kinds and go no further than they need, and the
-Deployment with what belongs to it. Folders of --kinds become ConfigMaps that it mounts.`,
+kinds, rights that are made from the kinds and go no further than they need, the Deployment
+with what belongs to it, and the webhook configurations. Folders of --kinds become ConfigMaps that it mounts.`,
 		Example: `  fescue manifests --image registry.example.com/fescue:v1 | kubectl apply --server-side -f -
   fescue manifests --kinds ./my-kinds --namespaced team-a,team-b`,
 		Args: cobra.NoArgs,

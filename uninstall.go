@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,34 +74,58 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if o.keepCRDs {
 		objects = slices.DeleteFunc(objects, isDefinition)
 	}
-	if err := r.clear(ctx, objects, o.deleteObjects); err != nil {
+	found, err := r.objectsOfKinds(ctx, objects, o.deleteObjects)
+	if err != nil {
 		return err
 	}
-	for _, object := range append(objects, leaseIn(o.Namespace)) {
-		if object.GetKind() == "Namespace" {
-			continue // last, so that nothing is left when it is kept
-		}
-		if err := r.remove(ctx, object); err != nil {
+	// The webhooks first: an operator that is gone already would keep everything that follows
+	// from being written. One that runs registers them anew, so that they are not waited for
+	// here, and removed again at the end.
+	for _, configuration := range webhookConfigurations(objects) {
+		if err := r.remove(ctx, configuration); err != nil {
 			return err
 		}
 	}
-	for _, object := range objects {
-		// What Kubernetes itself lives in is not ours, whatever was installed there.
-		if object.GetKind() == "Namespace" && !o.keepNamespace && object.GetName() != metav1.NamespaceDefault && !strings.HasPrefix(object.GetName(), "kube-") {
-			if err := r.remove(ctx, object); err != nil {
-				return err
-			}
-		}
+	r.removed = nil
+	if err := r.removeAll(ctx, found); err != nil {
+		return err
 	}
-	return r.awaitGone(ctx)
+	rest := slices.DeleteFunc(slices.Clone(objects), isNamespace)
+	if err := r.removeAll(ctx, append(rest, madeByOperator(o.Namespace)...)); err != nil {
+		return err
+	}
+	if err := r.removeAll(ctx, webhookConfigurations(objects)); err != nil {
+		return err
+	}
+	if o.keepNamespace {
+		return nil
+	}
+	return r.removeAll(ctx, slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
+		// What Kubernetes itself lives in is not ours, whatever was installed there.
+		return !isNamespace(object) || object.GetName() == metav1.NamespaceDefault || strings.HasPrefix(object.GetName(), "kube-")
+	}))
 }
 
-// leaseIn is what Fescue made itself while it ran.
-func leaseIn(namespace string) *unstructured.Unstructured {
-	lease := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}}
-	lease.SetName(manifests.LeaseName)
-	lease.SetNamespace(namespace)
-	return lease
+func isNamespace(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" }
+
+func webhookConfigurations(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool {
+		return object.GroupVersionKind().Group != admissionregistrationv1.GroupName
+	})
+}
+
+// madeByOperator are the objects that Fescue made itself where it ran.
+func madeByOperator(namespace string) []*unstructured.Unstructured {
+	var made []*unstructured.Unstructured
+	for _, is := range []struct{ apiVersion, kind, name string }{
+		{"coordination.k8s.io/v1", "Lease", manifests.LeaseName}, {"v1", "Secret", defaultSecret},
+	} {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": is.apiVersion, "kind": is.kind}}
+		object.SetName(is.name)
+		object.SetNamespace(namespace)
+		made = append(made, object)
+	}
+	return made
 }
 
 // remover deletes objects and remembers which, to wait for their end.
@@ -110,30 +135,35 @@ type remover struct {
 	removed []*unstructured.Unstructured
 }
 
-// clear deletes the objects of the kinds whose CRDs are to go, or refuses to, before
-// anything else is removed: their controller may be needed for it.
-func (r *remover) clear(ctx context.Context, objects []*unstructured.Unstructured, allowed bool) error {
+// objectsOfKinds are the objects of the kinds whose CRDs are to go. Unless that is allowed,
+// it is an error if there are any.
+func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Unstructured, allowed bool) ([]*unstructured.Unstructured, error) {
 	var errs []error
+	var all []*unstructured.Unstructured
 	for _, definition := range objects {
 		if !isDefinition(definition) {
 			continue
 		}
 		found, err := r.objectsOf(ctx, definition)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(found) > 0 && !allowed {
 			errs = append(errs, fmt.Errorf("there are %d objects of %s, like %s/%s: delete them, or choose --delete-objects or --keep-crds", len(found), definition.GetName(), found[0].GetNamespace(), found[0].GetName()))
-			continue
 		}
 		for i := range found {
-			if err := r.remove(ctx, &found[i]); err != nil {
-				return err
-			}
+			all = append(all, &found[i])
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
+	return all, errors.Join(errs...)
+}
+
+// removeAll deletes objects and returns when they are gone.
+func (r *remover) removeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if err := r.remove(ctx, object); err != nil {
+			return err
+		}
 	}
 	return r.awaitGone(ctx)
 }

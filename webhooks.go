@@ -21,6 +21,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -39,7 +40,7 @@ const defaultSecret = "fescue-webhook-certificate"
 // reaches them.
 type webhookOptions struct {
 	listen, url, service    string
-	certDir, secret         string
+	certDir, secret, name   string
 	clientCA, tlsMinVersion string
 	http2, allowPrivileged  bool
 	validity                time.Duration
@@ -57,6 +58,7 @@ func (o *webhookOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.url, "webhook-url", "", "where the API server reaches the webhooks, as in https://192.168.1.5:9443; turns them on")
 	flags.StringVar(&o.service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks; turns them on")
 	flags.StringVar(&o.listen, "webhook-listen", "", "address that the webhooks listen on (default \":9443\" if they are on)")
+	flags.StringVar(&o.name, "webhook-configuration", admission.DefaultName, "name of both webhook configurations; installations that share a cluster need different ones")
 	flags.StringVar(&o.certDir, "webhook-cert-dir", "", "folder with tls.crt, tls.key and perhaps ca.crt, which are reloaded when they change; without it Fescue makes and renews a certificate")
 	flags.StringVar(&o.secret, "webhook-secret", "", "NAMESPACE/NAME of the Secret that holds the certificate that Fescue makes (default \""+defaultSecret+"\" in the Service's namespace, or in default)")
 	flags.DurationVar(&o.validity, "webhook-cert-validity", certificate.DefaultValidity, "how long a certificate that Fescue makes is valid; it is renewed after two thirds")
@@ -89,6 +91,9 @@ func (o *webhookOptions) complete() error {
 		o.minVersion = tls.VersionTLS13
 	default:
 		return fmt.Errorf("--tls-min-version: invalid value %q: must be 1.2 or 1.3", o.tlsMinVersion)
+	}
+	if problems := validation.NameIsDNSSubdomain(o.name, false); len(problems) > 0 {
+		return fmt.Errorf("--webhook-configuration: invalid value %q: %s", o.name, strings.Join(problems, "; "))
 	}
 	if o.validity < time.Second {
 		return fmt.Errorf("--webhook-cert-validity: invalid value %s: must be at least 1s", o.validity)
@@ -213,7 +218,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	if err != nil {
 		return nil, err
 	}
-	addressed := admission.Webhooks{URL: o.url, Service: o.reference, Injections: injections}
+	addressed := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces, Injections: injections}
 	if o.reference != nil {
 		addressed.Namespace = o.reference.Namespace
 	}

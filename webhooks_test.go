@@ -73,10 +73,10 @@ import (
 }
 `
 
-// freePort is an address that nobody listens on now.
-func freePort(t *testing.T) string {
+// freePort adds a port to an address that nobody listens on now.
+func freePort(t testing.TB, host string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
@@ -102,21 +102,23 @@ type webhookTest struct {
 	typed    kubernetes.Interface
 	operator *operator
 	flags    []string // of the operator
+	// configuration is the name of both webhook configurations.
+	configuration string
 }
 
-// TestWebhooks is not parallel: while it runs, all objects of kinds, in all namespaces, go through
-// its operator, and so nobody else's tests may.
+// TestWebhooks is not parallel: its certificates live for seconds, which a busy machine might
+// take to renew them.
 func TestWebhooks(t *testing.T) {
 	c := newCluster(t)
 	typed, err := kubernetes.NewForConfig(restConfig(t))
 	require.NoError(t, err)
 	kinds := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(kinds, "fence.cue"), []byte(fenceKind), 0o600))
-	address := freePort(t)
-	t.Cleanup(func() { removeWebhooks(t, typed, "fescue") })
-	w := &webhookTest{cluster: c, typed: typed}
+	address := freePort(t, "127.0.0.1")
+	w := &webhookTest{cluster: c, typed: typed, configuration: "fescue-" + c.namespace}
+	t.Cleanup(func() { removeWebhooks(t, typed, w.configuration) })
 	w.flags = []string{"--kinds", kinds, "--webhook-listen", address, "--webhook-url", "https://" + address,
-		"--webhook-secret", c.namespace + "/certificate", "--webhook-cert-validity", "12s", "--health-listen", "127.0.0.1:0"}
+		"--webhook-configuration", w.configuration, "--webhook-secret", c.namespace + "/" + defaultSecret, "--webhook-cert-validity", "12s", "--health-listen", "127.0.0.1:0"}
 	w.operator = c.start(w.flags...)
 	w.operator.awaitLog("webhooks are registered")
 	require.True(t, waitUntil(func() bool { // the API server follows a little later
@@ -386,15 +388,15 @@ func (w *webhookTest) restoredInAnyOrder(t *testing.T) {
 // configurationsAreKept deletes one configuration and empties the other.
 func (w *webhookTest) configurationsAreKept(t *testing.T) {
 	api := w.typed.AdmissionregistrationV1()
-	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), "fescue", metav1.DeleteOptions{}))
-	_, err := api.ValidatingWebhookConfigurations().Patch(t.Context(), "fescue", "application/merge-patch+json", []byte(`{"webhooks":[]}`), metav1.PatchOptions{})
+	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), w.configuration, metav1.DeleteOptions{}))
+	_, err := api.ValidatingWebhookConfigurations().Patch(t.Context(), w.configuration, "application/merge-patch+json", []byte(`{"webhooks":[]}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	require.True(t, waitUntil(func() bool {
-		mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), "fescue", metav1.GetOptions{})
+		mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
 		if err != nil || len(mutating.Webhooks) == 0 {
 			return false
 		}
-		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), "fescue", metav1.GetOptions{})
+		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
 		return err == nil && len(validating.Webhooks) > 0 && bytes.Equal(validating.Webhooks[0].ClientConfig.CABundle, mutating.Webhooks[0].ClientConfig.CABundle)
 	}))
 }
@@ -402,7 +404,7 @@ func (w *webhookTest) configurationsAreKept(t *testing.T) {
 // rotatedUnderLoad has 16 clients create objects and Pods until the certificate was replaced twice.
 func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 	secret := func() []byte {
-		s, err := w.typed.CoreV1().Secrets(w.namespace).Get(t.Context(), "certificate", metav1.GetOptions{})
+		s, err := w.typed.CoreV1().Secrets(w.namespace).Get(t.Context(), defaultSecret, metav1.GetOptions{})
 		require.NoError(t, err)
 		return s.Data[corev1.TLSCertKey]
 	}

@@ -31,13 +31,16 @@ const (
 	SelectionEnabled = "enabled"
 )
 
+// DefaultName is what both configurations are called if nothing else is said.
+const DefaultName = "fescue"
+
 // mirrorAnnotation marks Pods that a kubelet has read from a file and that nothing
 // can change.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
 // Webhooks says where and how the API server finds the webhooks.
 type Webhooks struct {
-	// Name of both configurations; "" means "fescue".
+	// Name of both configurations; "" means DefaultName.
 	Name string
 	// URL is what the paths are added to, as in https://10.0.0.1:9443; "" means that
 	// Service is given.
@@ -49,6 +52,8 @@ type Webhooks struct {
 	CABundle []byte
 	// Namespace is the one that Fescue runs in, whose Pods must start without it; "" is none.
 	Namespace string
+	// Namespaces limits the webhooks to these; none means all.
+	Namespaces []string
 	// Injections are the kinds that inject; without any, Pods are left alone.
 	Injections Injections
 }
@@ -58,7 +63,7 @@ type Webhooks struct {
 // status not to /validate either: the engine writes it, and the CRD's schema holds for it.
 func Configurations(kinds []*kind.Kind, w Webhooks) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	if w.Name == "" {
-		w.Name = "fescue"
+		w.Name = DefaultName
 	}
 	meta := metav1.ObjectMeta{Name: w.Name, Labels: map[string]string{"app.kubernetes.io/managed-by": "fescue"}}
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{
@@ -85,6 +90,8 @@ func (w *Webhooks) defaulting(k *kind.Kind) admissionregistrationv1.MutatingWebh
 		ClientConfig:            w.client(DefaultPath),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{ruleFor(k, k.Names.Plural)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
+		NamespaceSelector:       w.namespaceSelector(),
+		MatchConditions:         notBeingDeleted(),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
@@ -103,10 +110,29 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 		ClientConfig:            w.client(ValidatePath),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{ruleFor(k, resources...)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
+		NamespaceSelector:       w.namespaceSelector(),
+		MatchConditions:         notBeingDeleted(),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
 	}
+}
+
+// notBeingDeleted lets finalizers come off while nobody answers: without it, an operator
+// that is gone for good keeps objects, and with them their namespaces, from going as well.
+func notBeingDeleted() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{Name: "not-being-deleted", Expression: "!has(object.metadata.deletionTimestamp)"}}
+}
+
+// namespaceSelector is nil if the webhooks are for all namespaces. It never excludes what lives
+// in none.
+func (w *Webhooks) namespaceSelector() *metav1.LabelSelector {
+	if len(w.Namespaces) == 0 {
+		return nil
+	}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: slices.Compact(slices.Sorted(slices.Values(w.Namespaces))),
+	}}}
 }
 
 // ruleFor names all versions: the API server would otherwise convert objects before it
@@ -167,6 +193,13 @@ func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.Mutat
 	if w.Namespace != "" {
 		excluded[w.Namespace] = true
 	}
+	namespaces := w.namespaceSelector()
+	if namespaces == nil {
+		namespaces = &metav1.LabelSelector{}
+	}
+	namespaces.MatchExpressions = append(namespaces.MatchExpressions, metav1.LabelSelectorRequirement{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Sorted(maps.Keys(excluded)),
+	})
 	return admissionregistrationv1.MutatingWebhook{
 		Name:         name,
 		ClientConfig: w.client(InjectPath),
@@ -174,10 +207,8 @@ func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.Mutat
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionregistrationv1.NamespacedScope)},
 		}},
-		FailurePolicy: new(admissionregistrationv1.Ignore),
-		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Sorted(maps.Keys(excluded)),
-		}}},
+		FailurePolicy:     new(admissionregistrationv1.Ignore),
+		NamespaceSelector: namespaces,
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "asked-for", Expression: condition},
 			{Name: "not-a-mirror", Expression: fmt.Sprintf("!has(object.metadata.annotations) || !(%q in object.metadata.annotations)", mirrorAnnotation)},

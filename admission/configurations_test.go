@@ -9,6 +9,9 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
@@ -49,6 +52,32 @@ func TestURL(t *testing.T) {
 	require.Equal(t, "https://192.0.2.1:9443/validate", *validating.Webhooks[0].ClientConfig.URL)
 	require.Nil(t, mutating.Webhooks[0].ClientConfig.Service)
 	require.Len(t, mutating.Webhooks, len(shippedKinds(t)), "nothing is said to inject, so that Pods are left alone")
+}
+
+// With namespaces, nothing outside of them comes.
+func TestLimitedToNamespaces(t *testing.T) {
+	t.Parallel()
+	mutating, validating := Configurations(shippedKinds(t), Webhooks{
+		URL: "https://192.0.2.1:9443", Namespaces: []string{"b", "a", "b"},
+		Injections: Injections{{Group: "a", Kind: "A"}: {Annotation: "a.example.com/inject", BySelector: true}},
+	})
+	selectors := make(map[string]*metav1.LabelSelector)
+	for _, webhook := range mutating.Webhooks {
+		selectors["mutating "+webhook.Name] = webhook.NamespaceSelector
+	}
+	for _, webhook := range validating.Webhooks {
+		selectors["validating "+webhook.Name] = webhook.NamespaceSelector
+	}
+	require.Len(t, selectors, 2*len(shippedKinds(t))+2)
+	for name, declared := range selectors {
+		selector, err := metav1.LabelSelectorAsSelector(declared)
+		require.NoError(t, err)
+		comes := func(namespace string) bool {
+			return selector.Matches(labels.Set{corev1.LabelMetadataName: namespace, SelectionLabel: SelectionEnabled})
+		}
+		require.True(t, comes("a") && comes("b"), name)
+		require.False(t, comes("c"), name)
+	}
 }
 
 // A Pod comes to at most one webhook, and only if it can be injected.

@@ -60,9 +60,6 @@ func managerObjects(o Options) []runtime.Object {
 			Selector:       &metav1.LabelSelector{MatchLabels: selector},
 		},
 	}, service(name+"-metrics", o.Namespace, metricsPort, "metrics"))
-	if o.Webhooks != nil {
-		objects = append(objects, service(o.Webhooks.Service, o.Namespace, 443, "webhooks"))
-	}
 	return objects
 }
 

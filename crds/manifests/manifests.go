@@ -56,7 +56,7 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	}
 	var webhooks, monitoring []runtime.Object
 	if o.Webhooks != nil {
-		webhooks = o.Webhooks.Configurations
+		webhooks = append([]runtime.Object{service(o.Webhooks.Service, o.Namespace, 443, "webhooks")}, o.Webhooks.Configurations...)
 	}
 	if o.Monitoring {
 		monitoring = monitoringObjects(o)

@@ -104,11 +104,11 @@ func TestWebhooksBringTheirRights(t *testing.T) {
 	objects := Objects(parts)
 	require.Contains(t, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "fescue").Rules, rbacv1.PolicyRule{
 		APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"},
-		ResourceNames: []string{"fescue"}, Verbs: []string{"get", "list", "patch", "watch"},
+		ResourceNames: []string{"fescue"}, Verbs: []string{"create", "list", "patch", "watch"},
 	})
 	require.Contains(t, find[rbacv1.Role](t, objects, "Role", "fescue-self").Rules, rbacv1.PolicyRule{
 		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"fescue-certificate"},
-		Verbs: []string{"get", "list", "patch", "update", "watch"},
+		Verbs: []string{"get", "list", "update", "watch"},
 	})
 	container := find[appsv1.Deployment](t, objects, "Deployment", "fescue").Spec.Template.Spec.Containers[0]
 	require.Contains(t, container.Args, "--webhook-listen=:9443")

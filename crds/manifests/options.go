@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,6 +69,15 @@ type Webhooks struct {
 	ReadsNamespaces bool
 	// Configurations are the webhook configuration objects.
 	Configurations []runtime.Object
+}
+
+// ClusterName is what the objects are called that live in no namespace and that there is one
+// of for each installation: several that are limited to namespaces can share a cluster.
+func (o Options) ClusterName() string {
+	if len(o.Namespaces) == 0 {
+		return name
+	}
+	return name + "-" + cmp.Or(o.Namespace, DefaultNamespace)
 }
 
 // complete returns o with defaults, or an error for each field that is wrong.

@@ -96,8 +96,8 @@ func forCRDs(kinds []*kind.Kind) []Right {
 }
 
 // forWebhooks is what admission takes beyond the namespace of the operator: it puts the
-// certificate authority into its configurations, and asks whether the author of an object
-// may make the object's children.
+// certificate authority into its configurations, makes them anew if they were deleted, and
+// asks whether the author of an object may make the object's children.
 func forWebhooks(w *Webhooks) ([]Right, error) {
 	rights := []Right{{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}}
 	if w.ReadsNamespaces {
@@ -109,7 +109,7 @@ func forWebhooks(w *Webhooks) ([]Right, error) {
 			return nil, err
 		}
 		resource := strings.ToLower(object.GetKind()) + "s"
-		for _, verb := range []string{"get", "list", "patch", "watch"} {
+		for _, verb := range []string{"create", "list", "patch", "watch"} {
 			rights = append(rights, Right{object.GroupVersionKind().Group, resource, verb, object.GetName()})
 		}
 	}
@@ -126,7 +126,7 @@ func inOwnNamespace(w *Webhooks) []Right {
 	}
 	if w != nil {
 		rights = append(rights, Right{Resource: "secrets", Verb: "create"})
-		for _, verb := range []string{"get", "list", "patch", "update", "watch"} {
+		for _, verb := range []string{"get", "list", "update", "watch"} {
 			rights = append(rights, Right{Resource: "secrets", Verb: verb, Name: w.Secret})
 		}
 	}

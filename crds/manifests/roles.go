@@ -12,7 +12,8 @@ import (
 )
 
 // operatorRoles are the rights of the operator, bound to its service account. With
-// namespaces, what the kinds need is granted in each of them and nowhere else.
+// namespaces, what the kinds need is granted in each of them and nowhere else; webhooks take
+// a little for the whole cluster in any case.
 func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 	work, err := forKinds(kinds, offline(o.Types, kinds))
 	if err != nil {
@@ -42,11 +43,12 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 		objects = append(objects, role(name, namespace, rules(work)), roleBinding(name, namespace, o.Namespace))
 	}
 	if len(everywhere) > 0 {
+		called := o.ClusterName()
 		objects = append(objects,
-			&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: objectMeta(name, ""), Rules: rules(everywhere)},
+			&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: objectMeta(called, ""), Rules: rules(everywhere)},
 			&rbacv1.ClusterRoleBinding{
-				TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRoleBinding"), ObjectMeta: objectMeta(name, ""),
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+				TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRoleBinding"), ObjectMeta: objectMeta(called, ""),
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: called},
 				Subjects: subjects(o.Namespace),
 			})
 	}

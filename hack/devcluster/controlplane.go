@@ -101,6 +101,8 @@ func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) 
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", c.path("sa.key"),
 		"--service-account-signing-key-file", c.path("sa.key"), "--service-cluster-ip-range=10.0.0.0/24",
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
+		// Webhooks are called at the endpoints of their Service: nothing here routes its address.
+		"--enable-aggregator-routing=true",
 		// The generated rights are to suffice where it is on.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"); err != nil {
 		return err
