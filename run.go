@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/crds"
@@ -146,6 +147,7 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 		return err
 	}
 	metrics := engine.NewMetrics()
+	legacyregistry.RawMustRegister(metrics, kindMetrics(kinds))
 	e, err := engine.New(engine.Config{
 		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper, Events: recorder,
 		Injections: knownInjections(clients.metadata),
@@ -159,7 +161,7 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 	if err != nil {
 		return err
 	}
-	stopServing, err := serve(o.listen, metrics, e, elector, hooks, log)
+	stopServing, err := serve(o.listen, e, elector, hooks, log)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (o *listenOptions) addFlags(flags *pflag.FlagSet) {
 
 // serve serves metrics and health where the flags say so. The function that it returns
 // stops it.
-func serve(o listenOptions, metrics *engine.Metrics, e *engine.Engine, leader *elector, hooks *webhooks, log *slog.Logger) (stop func(), err error) {
+func serve(o listenOptions, e *engine.Engine, leader *elector, hooks *webhooks, log *slog.Logger) (stop func(), err error) {
 	if o.profiling && o.metrics == "" {
 		return nil, errors.New("--profiling: needs --metrics-listen, which says where")
 	}
@@ -52,7 +52,7 @@ func serve(o listenOptions, metrics *engine.Metrics, e *engine.Engine, leader *e
 		flag, address string
 		handler       http.Handler
 	}{
-		{"--metrics-listen", o.metrics, metricsHandler(metrics, o.profiling)},
+		{"--metrics-listen", o.metrics, metricsHandler(o.profiling)},
 		{"--health-listen", o.health, healthHandler(e, leader, hooks)},
 	} {
 		if s.address == "" {
@@ -79,7 +79,7 @@ func serve(o listenOptions, metrics *engine.Metrics, e *engine.Engine, leader *e
 
 // shown are the prefixes of metrics that are about Fescue. Libraries of the API server,
 // by which schemas are checked, put their own into the same registry.
-var shown = []string{"controller_runtime_", "fescue_", "go_", "leader_election_", "process_", "rest_client_", "workqueue_"}
+var shown = []string{"certwatcher_", "controller_runtime_", "fescue_", "go_", "leader_election_", "process_", "rest_client_", "workqueue_"}
 
 // gather collects the metrics that are shown.
 func gather() ([]*dto.MetricFamily, error) {
@@ -89,10 +89,8 @@ func gather() ([]*dto.MetricFamily, error) {
 	}), err
 }
 
-// metricsHandler serves /metrics: those of Kubernetes' client library, of the process,
-// and of the engine.
-func metricsHandler(metrics *engine.Metrics, profiling bool) http.Handler {
-	legacyregistry.RawMustRegister(metrics)
+// metricsHandler serves /metrics.
+func metricsHandler(profiling bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{}))
 	if profiling {

@@ -262,7 +262,8 @@ func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, n
 	}
 	var err error
 	w.pods, err = admission.NewPods(admission.PodsConfig{
-		Client: c.dynamic, Kinds: kinds, Namespaces: namespaces, OwnNamespace: own, Log: w.log,
+		Client: c.dynamic, Kinds: kinds, Namespaces: namespaces, OwnNamespace: own,
+		Metrics: legacyregistry.Registerer(), Log: w.log,
 		Refused: func(object runtime.Object, pod, why string) {
 			recorder.Eventf(object, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "Pod %s: %s", pod, why)
 		},

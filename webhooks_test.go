@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -118,7 +119,7 @@ func TestWebhooks(t *testing.T) {
 	w := &webhookTest{cluster: c, typed: typed, configuration: "fescue-" + c.namespace}
 	t.Cleanup(func() { removeWebhooks(t, typed, w.configuration) })
 	w.flags = []string{"--kinds", kinds, "--webhook-listen", address, "--webhook-url", "https://" + address,
-		"--webhook-configuration", w.configuration, "--webhook-secret", c.namespace + "/" + defaultSecret, "--webhook-cert-validity", "12s", "--health-listen", "127.0.0.1:0"}
+		"--webhook-configuration", w.configuration, "--webhook-secret", c.namespace + "/" + defaultSecret, "--webhook-cert-validity", "12s", "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}
 	w.operator = c.start(w.flags...)
 	w.operator.awaitLog("webhooks are registered")
 	require.True(t, waitUntil(func() bool { // the API server follows a little later
@@ -133,6 +134,7 @@ func TestWebhooks(t *testing.T) {
 		{"refused and defaulted", (*webhookTest).refusedAndDefaulted},
 		{"rights of the author", (*webhookTest).rightsOfTheAuthor},
 		{"sidecars", (*webhookTest).sidecars},
+		{"metrics", (*webhookTest).metrics},
 		{"pod security", (*webhookTest).podSecurity},
 		{"restored in any order", (*webhookTest).restoredInAnyOrder},
 		{"configurations are kept", (*webhookTest).configurationsAreKept},
@@ -320,6 +322,20 @@ func (w *webhookTest) sidecars(t *testing.T) {
 	require.Empty(t, conflicting.Spec.InitContainers)
 	require.Contains(t, conflicting.Annotations["fescue.dev/injected"], "Conflict")
 	require.Eventually(t, func() bool { return slices.Contains(w.eventReasonsOf("log"), "NotInjected") }, timeout, poll)
+}
+
+// metrics looks at what the tests before have left.
+func (w *webhookTest) metrics(t *testing.T) {
+	families := w.operator.scrape()
+	requireDocumented(t, families, headingWebhooks)
+	for outcome, path := range map[string]string{"patched": admission.InjectPath, "allowed": admission.ValidatePath, "refused": admission.ValidatePath} {
+		require.Positive(t, sample(t, families, "fescue_admission_reviews_total", map[string]string{"webhook": path, "outcome": outcome}))
+	}
+	const controller = "watchers.watch.fescue.dev"
+	require.LessOrEqual(t, 3.0, sample(t, families, "fescue_injections_total", map[string]string{"controller": controller}))
+	require.InDelta(t, 1, sample(t, families, "fescue_injection_skips_total", map[string]string{"controller": controller, "reason": "Present"}), 0)
+	require.InDelta(t, 1, sample(t, families, "fescue_injection_skips_total", map[string]string{"controller": controller, "reason": "Conflict"}), 0)
+	require.InDelta(t, float64(time.Now().Unix()), sample(t, families, "fescue_certificate_expiry_timestamp_seconds", nil), 60)
 }
 
 // podSecurity has a Watcher ask for more than anyone may inject, and for more than the level

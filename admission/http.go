@@ -48,13 +48,14 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 		began := time.Now()
 		m.inFlight.Inc()
 		defer m.inFlight.Dec()
-		code := s.serve(w, r, handle)
-		m.observe(code, time.Since(began))
+		code, response := s.serve(w, r, handle)
+		m.observe(code, outcomeOf(response), time.Since(began))
 	})
 }
 
-// serve answers one HTTP request and returns its status code.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) int {
+// serve answers one HTTP request and returns its status code with the answer, which is nil
+// if the handler had none.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) (code int, answer *admissionv1.AdmissionResponse) {
 	// The place is taken before the body is read: bodies are what fills the memory.
 	select {
 	case s.slots <- struct{}{}:
@@ -83,7 +84,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) i
 		return s.fail(w, request.UID, err)
 	}
 	write(w, http.StatusOK, encodeReview(request.UID, response))
-	return http.StatusOK
+	return http.StatusOK, response
 }
 
 // checkHeader refuses what the API server does not send. Only JSON is read: it has never sent
@@ -147,9 +148,10 @@ func (s *Server) guarded(ctx context.Context, request *admissionv1.AdmissionRequ
 }
 
 // fail answers with an AdmissionReview that allows nothing, and with a status code that is
-// no success: the API server then goes by the webhook's failure policy.
-func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) int {
-	code := http.StatusInternalServerError
+// no success: the API server then goes by the webhook's failure policy. It returns what
+// serve does.
+func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) (code int, answer *admissionv1.AdmissionResponse) {
+	code = http.StatusInternalServerError
 	if f, ok := errors.AsType[*failure](err); ok {
 		code = f.code
 	}
@@ -159,7 +161,7 @@ func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) int {
 	}
 	s.config.Log.Log(context.Background(), level, "webhook request failed", "uid", uid, "code", code, "error", err)
 	write(w, code, encodeReview(uid, failed(code, err.Error())))
-	return code
+	return code, nil
 }
 
 // write sends an answer in one piece; with a length, the connection can be used again.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
 )
 
 // metrics have the names that controller-runtime gives them, so that its dashboards work.
@@ -14,6 +15,7 @@ type metrics struct {
 	latency  *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
 	panics   prometheus.Counter
+	reviews  *prometheus.CounterVec
 }
 
 // newMetrics makes the metrics without registering them, so that a server can do without.
@@ -33,12 +35,15 @@ func newMetrics() *metrics {
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "controller_runtime_webhook_panics_total", Help: "Panics in webhooks, which were recovered.",
 		}),
+		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fescue_admission_reviews_total", Help: "Admission requests by what was answered.",
+		}, []string{"webhook", "outcome"}),
 	}
 }
 
 // register fails if a metric of the same name is registered already.
 func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.requests, m.latency, m.inFlight, m.panics} {
+	for _, c := range []prometheus.Collector{m.requests, m.latency, m.inFlight, m.panics, m.reviews} {
 		if err := r.Register(c); err != nil {
 			return err
 		}
@@ -52,13 +57,44 @@ type webhookMetrics struct {
 	ok       prometheus.Counter
 	latency  prometheus.Observer
 	inFlight prometheus.Gauge
+	outcomes map[outcome]prometheus.Counter
+}
+
+// outcome is what a review came to.
+type outcome string
+
+const (
+	outcomeAllowed outcome = "allowed" // as it is
+	outcomePatched outcome = "patched" // allowed with a patch
+	outcomeRefused outcome = "refused"
+	outcomeFailed  outcome = "failed" // no answer: the failure policy decides
+)
+
+var outcomes = []outcome{outcomeAllowed, outcomePatched, outcomeRefused, outcomeFailed}
+
+// outcomeOf is that of an answer; one with an error is nil.
+func outcomeOf(response *admissionv1.AdmissionResponse) outcome {
+	switch {
+	case response == nil:
+		return outcomeFailed
+	case !response.Allowed:
+		return outcomeRefused
+	case len(response.Patch) > 0:
+		return outcomePatched
+	}
+	return outcomeAllowed
 }
 
 // of also sets the counters to 0, so that rates are right from the first request on.
 func (m *metrics) of(path string) webhookMetrics {
 	requests := m.requests.MustCurryWith(prometheus.Labels{"webhook": path})
 	requests.WithLabelValues(strconv.Itoa(http.StatusInternalServerError))
+	reviews := make(map[outcome]prometheus.Counter, len(outcomes))
+	for _, o := range outcomes {
+		reviews[o] = m.reviews.WithLabelValues(path, string(o))
+	}
 	return webhookMetrics{
+		outcomes: reviews,
 		requests: requests,
 		ok:       requests.WithLabelValues(strconv.Itoa(http.StatusOK)),
 		latency:  m.latency.WithLabelValues(path),
@@ -68,7 +104,8 @@ func (m *metrics) of(path string) webhookMetrics {
 
 // observe counts an answered request. Nearly all have status code 200, whose counter is
 // not looked up.
-func (m webhookMetrics) observe(code int, took time.Duration) {
+func (m webhookMetrics) observe(code int, o outcome, took time.Duration) {
+	m.outcomes[o].Inc()
 	m.latency.Observe(took.Seconds())
 	if code == http.StatusOK {
 		m.ok.Inc()

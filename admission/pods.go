@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +27,7 @@ import (
 type Pods struct {
 	injector *inject.Injector
 	refused  func(object runtime.Object, pod, why string)
+	metrics  *injectionMetrics
 	log      *slog.Logger
 	follow   []followed
 
@@ -61,15 +63,24 @@ type PodsConfig struct {
 	// Refused is told of an object that a Pod asked for and could not get; nil means nobody.
 	// It must not wait for anything.
 	Refused func(object runtime.Object, pod, why string)
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
 	// Log receives objects that nothing can be injected of; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// NewPods wires the informers; Run starts them.
+// NewPods wires the informers; Run starts them. It is an error if the metrics are registered
+// already.
 func NewPods(config PodsConfig) (*Pods, error) {
 	p := &Pods{
 		injector: inject.NewInjector(config.OwnNamespace, inject.KindsOf(config.Kinds)...),
 		refused:  config.Refused, log: config.Log, byNamespace: make(map[string][]injectable),
+		metrics: newInjectionMetrics(config.Kinds),
+	}
+	if config.Metrics != nil {
+		if err := p.metrics.register(config.Metrics); err != nil {
+			return nil, fmt.Errorf("metrics of injections: %w", err)
+		}
 	}
 	if p.log == nil {
 		p.log = slog.Default()
@@ -137,6 +148,7 @@ func (p *Pods) Inject(_ context.Context, request *admissionv1.AdmissionRequest) 
 		return nil, nil, err
 	}
 	if request.DryRun == nil || !*request.DryRun { // which must have no side effects
+		p.metrics.count(result.Outcomes)
 		p.report(request, result, there)
 	}
 	return result.Patch, result.Warnings(), nil

@@ -33,6 +33,9 @@ const (
 	ExcludedNamespace Reason = "ExcludedNamespace"
 )
 
+// SkipReasons are those for which nothing is added to a Pod.
+var SkipReasons = []Reason{Present, NotFound, Conflict, Incomplete, MirrorPod, ExcludedNamespace}
+
 // Outcome is what became of one injection.
 type Outcome struct {
 	Object

@@ -36,8 +36,13 @@ var alerts = []alert{
 	{"FescueKindNotRun", `max by (controller) (fescue_kinds_waiting) > 0`, "10m", "warning", "The kind {{ $labels.controller }} is not run.", "Its CRD, the type of a child or a right is missing; the log of the operator lists it."},
 	{"FescuePassesFail", `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="fescue-metrics"}[10m])) / sum by (controller) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[10m])) > 0.1`, "15m", "warning", "More than a tenth of the passes of {{ $labels.controller }} fail.", "The log of the operator says why, per object."},
 	{"FescuePassPanicked", `increase(controller_runtime_reconcile_panics_total{job="fescue-metrics"}[10m]) > 0`, "0m", "warning", "A pass of {{ $labels.controller }} panicked.", "That is a bug in Fescue; its log has the stack."},
+	{"FescueDecisionsFail", `sum by (controller) (increase(fescue_decisions_total{job="fescue-metrics",result="failed"}[10m])) > 0`, "0m", "warning", "The behaviour of {{ $labels.controller }} cannot be evaluated for some objects.", "fescue status names them; their condition Stalled says where in the kind the fault is."},
 	{"FescueQueueGrows", `workqueue_depth{job="fescue-metrics"} > 100 and deriv(workqueue_depth{job="fescue-metrics"}[10m]) > 0`, "15m", "warning", "The queue of {{ $labels.name }} grows.", "Objects change faster than --workers of them can be worked on."},
 	{"FescueWorkerStuck", `workqueue_longest_running_processor_seconds{job="fescue-metrics"} > 120`, "1m", "warning", "A worker of {{ $labels.name }} is stuck.", "A pass ends after a minute by itself; the liveness probe restarts the replica."},
+	{"FescueWebhookFails", `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="fescue-metrics",code=~"429|5.."}[5m])) > 0`, "5m", "critical", "The webhook {{ $labels.webhook }} fails.", "Objects of the kinds cannot be created or changed, and Pods are made without what they asked for; the log of the operator says why."},
+	{"FescueInjectionsSkipped", `sum by (controller, reason) (increase(fescue_injection_skips_total{job="fescue-metrics",reason=~"Conflict|Incomplete|NotFound"}[10m])) > 0`, "0m", "info", "Pods did not get what {{ $labels.controller }} would inject: {{ $labels.reason }}.", "The annotation fescue.dev/injected of the Pods and the condition Injected of the objects say more."},
+	// Fescue's own certificate has a third of its 90 days left when it is renewed.
+	{"FescueCertificateExpires", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time() < 3 * 86400`, "15m", "critical", "The certificate of the webhooks expires in less than three days.", "It has not been renewed; the log of the operator or the state of cert-manager says why."},
 }
 
 func alertRules() []any {
@@ -64,6 +69,13 @@ var panels = []panel{
 	{"Queue depth", `max by (name) (workqueue_depth{job="fescue-metrics"})`, "{{name}}", "short"},
 	{"Wait in the queue, 99 %", `histogram_quantile(0.99, sum by (name, le) (rate(workqueue_queue_duration_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{name}}", "s"},
 	{"Requests to the API server per second", `sum by (method, code) (rate(rest_client_requests_total{job="fescue-metrics"}[5m]))`, "{{method}} {{code}}", "ops"},
+	{"Decisions per second by result", `sum by (controller, result) (rate(fescue_decisions_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{result}}", "ops"},
+	{"Objects that the CUE evaluator checks, per second", `sum by (controller) (rate(fescue_evaluator_fallbacks_total{job="fescue-metrics"}[5m]))`, "{{controller}}", "ops"},
+	{"Admission reviews per second by outcome", `sum by (webhook, outcome) (rate(fescue_admission_reviews_total{job="fescue-metrics"}[5m]))`, "{{webhook}} {{outcome}}", "ops"},
+	{"Duration of an admission review, 99 %", `histogram_quantile(0.99, sum by (webhook, le) (rate(controller_runtime_webhook_latency_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{webhook}}", "s"},
+	{"Injections per second", `sum by (controller) (rate(fescue_injections_total{job="fescue-metrics"}[5m]))`, "{{controller}}", "ops"},
+	{"Injections that were not made, per second", `sum by (controller, reason) (rate(fescue_injection_skips_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{reason}}", "ops"},
+	{"Time left of the webhooks' certificate", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time()`, "{{pod}}", "s"},
 	{"Leader", `leader_election_master_status{name="fescue"}`, "{{pod}}", "short"},
 	{"Memory", `process_resident_memory_bytes{job="fescue-metrics"}`, "{{pod}}", "bytes"},
 }

@@ -22,6 +22,7 @@ type cueEvaluator struct {
 	schema, controller cue.Value
 	sets               map[string]SetFacts
 	reads              *reads // of what is observed
+	asked              counters
 }
 
 var (

@@ -15,8 +15,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/ir"
 )
 
-// Kind is one kind of Kubernetes object and its behaviour. It never changes once
-// loaded and may be used by many goroutines at once.
+// Kind is one kind of Kubernetes object and its behaviour. But for what Counts tells, it
+// never changes once loaded, and may be used by many goroutines at once.
 type Kind struct {
 	// Version is the one that the API server stores and the controller works with.
 	*Version
@@ -122,6 +122,7 @@ func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []P
 
 // askEvaluator has the CUE evaluator look at an object, for fields that are marked for it.
 func (v *Version) askEvaluator(object map[string]any) (map[string]any, []Problem) {
+	v.evaluator.asked.fallbacks.Add(1)
 	defaulted, errs, err := v.evaluator.defaultAndValidate(object)
 	if err != nil {
 		errs = field.ErrorList{field.InternalError(field.NewPath(""), err)}
@@ -194,6 +195,7 @@ func (v *Version) limits() limits {
 func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 	v := k.versionOf(object)
 	if v.evaluated {
+		v.evaluator.asked.fallbacks.Add(1)
 		return v.evaluator.withDefaults(object)
 	}
 	return ir.Default(v.schema, object), nil
@@ -246,6 +248,12 @@ func (v *Version) Evaluated() []string {
 // them. A part of observed that is missing makes a condition not hold; any other
 // failure is an *EvaluationError.
 func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
+	decision, err := k.decide(object, observed)
+	k.evaluator.asked.decided(err)
+	return decision, err
+}
+
+func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
 	observed, _ = k.evaluator.reads.of(observed).(map[string]any)
 	if err := checkLimits(observed, evaluatorLimits); err != nil {
 		return nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}

@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/admission/inject"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// injectionMetrics count what became of injections. The label controller is the resource
+// of the kind, as in the metrics of the engine.
+type injectionMetrics struct {
+	injections, skips *prometheus.CounterVec
+	names             map[schema.GroupKind]string // of the kinds that inject
+}
+
+// newInjectionMetrics starts all series of the kinds that inject at 0.
+func newInjectionMetrics(kinds []*kind.Kind) *injectionMetrics {
+	m := &injectionMetrics{
+		injections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fescue_injections_total", Help: "Injections of one object into one Pod.",
+		}, []string{"controller"}),
+		skips: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fescue_injection_skips_total", Help: "Injections that were asked for and not made, by reason.",
+		}, []string{"controller", "reason"}),
+		names: make(map[schema.GroupKind]string),
+	}
+	for _, k := range kinds {
+		if !k.Injects() {
+			continue
+		}
+		name := k.GroupVersionResource().GroupResource().String()
+		m.names[k.GroupVersionKind.GroupKind()] = name
+		m.injections.WithLabelValues(name)
+		for _, reason := range inject.SkipReasons {
+			m.skips.WithLabelValues(name, string(reason))
+		}
+	}
+	return m
+}
+
+func (m *injectionMetrics) register(r prometheus.Registerer) error {
+	if err := r.Register(m.injections); err != nil {
+		return err
+	}
+	return r.Register(m.skips)
+}
+
+// count counts what became of the injections that one Pod asked for.
+func (m *injectionMetrics) count(outcomes []inject.Outcome) {
+	for _, o := range outcomes {
+		if o.Reason == inject.Injected {
+			m.injections.WithLabelValues(m.names[o.Kind]).Inc()
+			continue
+		}
+		m.skips.WithLabelValues(m.names[o.Kind], string(o.Reason)).Inc()
+	}
+}

@@ -1,0 +1,39 @@
+package kind
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+)
+
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	archive, err := txtar.ParseFile("../../testdata/kinds/evaluated.txtar")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), archive.Files[0].Data, 0o600))
+	kinds, err := FromDir(dir)
+	require.NoError(t, err)
+	k := kinds[0]
+	require.Zero(t, k.Counts(), "loading a kind counts nothing")
+	object := func(spec string) map[string]any {
+		return map[string]any{
+			"apiVersion": "evaluated.example.com/v1", "kind": "Evaluated",
+			"metadata": map[string]any{"name": "a"}, "spec": fromYAML(t, []byte(spec)),
+		}
+	}
+	require.Empty(t, k.Validate(object(`{names: []}`)))
+	require.NotEmpty(t, k.Validate(object(`{names: [], letters: z}`)), "which only the evaluator sees")
+	require.NotEmpty(t, k.Validate(object(`{names: [], plain: -1}`)), "which the evaluator is not asked about")
+	defaulted, err := k.Default(object(`{names: []}`))
+	require.NoError(t, err)
+	require.Equal(t, Counts{Fallbacks: 3}, k.Counts())
+	_, err = k.Decide(defaulted, nil)
+	require.NoError(t, err)
+	_, err = k.Decide(map[string]any{"kind": "Other"}, nil)
+	require.Error(t, err)
+	require.Equal(t, Counts{Decisions: 1, Failures: 1, Fallbacks: 3}, k.Counts())
+}
