@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -45,6 +46,7 @@ type runOptions struct {
 	webhooks            webhookOptions
 	election            electionOptions
 	listen              listenOptions
+	tracing             tracingOptions
 }
 
 func newRunCommand() *cobra.Command {
@@ -70,6 +72,7 @@ one that Fescue runs in, the first that is there.`,
 	o.webhooks.addFlags(flags)
 	o.election.addFlags(flags)
 	o.listen.addFlags(flags)
+	o.tracing.addFlags(flags)
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	return c
@@ -99,11 +102,17 @@ func run(c *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
+	ctx := c.Context()
+	tracer, stopTracing, err := o.tracing.start(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	clients, err := connect(config)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
+	clients.tracer = tracer
 	if o.installCRDs {
 		var failed error
 		if kinds, failed = installCRDs(ctx, clients, kinds); len(kinds) == 0 {
@@ -151,7 +160,7 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 	e, err := engine.New(engine.Config{
 		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper, Events: recorder,
 		Injections: knownInjections(clients.metadata),
-		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Elected: elector.elected,
+		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Elected: elector.elected,
 		Missing: func(ctx context.Context, k *kind.Kind) error { return missing(ctx, clients, k, o.namespaces) },
 	})
 	if err != nil {
@@ -202,6 +211,7 @@ type clients struct {
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 	mapper   meta.RESTMapper
+	tracer   trace.TracerProvider // nil if nothing is traced
 }
 
 // connect makes the clients and asks the API server for its version, to report one
@@ -232,7 +242,7 @@ func connect(config *rest.Config) (*clients, error) {
 		return nil, fmt.Errorf("the API server %s cannot be reached: %w; check --kubeconfig and --context", config.Host, err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery()))
-	return &clients{config.Host, typed, untyped, partial, mapper}, nil
+	return &clients{host: config.Host, typed: typed, dynamic: untyped, metadata: partial, mapper: mapper}, nil
 }
 
 // knownInjections tells the engine what admission/inject knows.

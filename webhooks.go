@@ -213,7 +213,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 		Rights:      admission.NewRights(c.typed.AuthorizationV1().SubjectAccessReviews(), c.mapper, kinds, injections, self.Status.UserInfo.Username),
 		PodSecurity: podSecurity,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
-		Metrics: legacyregistry.Registerer(), Log: log,
+		Metrics: legacyregistry.Registerer(), Tracing: c.tracer, Log: log,
 	})
 	if err != nil {
 		return nil, err

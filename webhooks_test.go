@@ -103,6 +103,8 @@ type webhookTest struct {
 	typed    kubernetes.Interface
 	operator *operator
 	flags    []string // of the operator
+	url      string   // of the webhooks
+	spans    *collector
 	// configuration is the name of both webhook configurations.
 	configuration string
 }
@@ -116,10 +118,12 @@ func TestWebhooks(t *testing.T) {
 	kinds := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(kinds, "fence.cue"), []byte(fenceKind), 0o600))
 	address := freePort(t, "127.0.0.1")
-	w := &webhookTest{cluster: c, typed: typed, configuration: "fescue-" + c.namespace}
+	w := &webhookTest{cluster: c, typed: typed, configuration: "fescue-" + c.namespace, url: "https://" + address, spans: newCollector(t)}
 	t.Cleanup(func() { removeWebhooks(t, typed, w.configuration) })
-	w.flags = []string{"--kinds", kinds, "--webhook-listen", address, "--webhook-url", "https://" + address,
-		"--webhook-configuration", w.configuration, "--webhook-secret", c.namespace + "/" + defaultSecret, "--webhook-cert-validity", "12s", "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}
+	c.env = w.spans.env()
+	w.flags = []string{"--kinds", kinds, "--webhook-listen", address, "--webhook-url", w.url,
+		"--webhook-configuration", w.configuration, "--webhook-secret", c.namespace + "/" + defaultSecret, "--webhook-cert-validity", "12s",
+		"--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address}
 	w.operator = c.start(w.flags...)
 	w.operator.awaitLog("webhooks are registered")
 	require.True(t, waitUntil(func() bool { // the API server follows a little later
@@ -135,6 +139,7 @@ func TestWebhooks(t *testing.T) {
 		{"rights of the author", (*webhookTest).rightsOfTheAuthor},
 		{"sidecars", (*webhookTest).sidecars},
 		{"metrics", (*webhookTest).metrics},
+		{"traces", (*webhookTest).traces},
 		{"pod security", (*webhookTest).podSecurity},
 		{"restored in any order", (*webhookTest).restoredInAnyOrder},
 		{"configurations are kept", (*webhookTest).configurationsAreKept},

@@ -44,13 +44,14 @@ func (s *Server) routes() http.Handler {
 // endpoint serves one webhook.
 func (s *Server) endpoint(path string, handle handler) http.Handler {
 	m := s.metrics.of(path)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.traced(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		m.inFlight.Inc()
 		defer m.inFlight.Dec()
 		code, response := s.serve(w, r, handle)
+		traceOutcome(r.Context(), outcomeOf(response))
 		m.observe(code, outcomeOf(response), time.Since(began))
-	})
+	}))
 }
 
 // serve answers one HTTP request and returns its status code with the answer, which is nil
@@ -77,10 +78,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) (
 	if err != nil {
 		return s.fail(w, request.UID, err)
 	}
+	traceRequest(r.Context(), request)
 	ctx, cancel := context.WithTimeout(r.Context(), maxTimeout)
 	defer cancel()
 	response, err := s.guarded(ctx, request, handle)
 	if err != nil {
+		traceError(r.Context(), err)
 		return s.fail(w, request.UID, err)
 	}
 	write(w, http.StatusOK, encodeReview(request.UID, response))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -66,6 +67,9 @@ type Config struct {
 
 	// Metrics is where the server's metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
+	// Tracing records a span of each review, in the trace of the API server's request if that
+	// says that it has one; nil means none.
+	Tracing trace.TracerProvider
 	// Log receives what goes wrong; nil means slog.Default.
 	Log *slog.Logger
 }

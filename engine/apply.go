@@ -132,6 +132,13 @@ func (h *hand) record(child string, errs []error) (ok bool) {
 }
 
 func (h *hand) step(ctx context.Context, s step) error {
+	ctx, span := h.traceWrite(ctx, string(s.verb), s.resource.GroupResource(), cache.ObjectName{Namespace: h.owner.GetNamespace(), Name: s.name()})
+	err := h.make(ctx, s)
+	endWrite(span, err)
+	return err
+}
+
+func (h *hand) make(ctx context.Context, s step) error {
 	switch s.verb {
 	case verbCreate:
 		return h.create(ctx, s)

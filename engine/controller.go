@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -52,6 +53,7 @@ type controller struct {
 	writes   *writes
 	settled  *settled
 	metrics  kindMetrics
+	tracer   trace.Tracer // nil if nothing is traced
 	synced   atomic.Bool
 	passes   sync.Map // cache.ObjectName → time.Time: the running passes, and when they began
 	// pods are those that the objects inject into; it is nil for a kind that does not.
@@ -77,6 +79,9 @@ func newController(k *kind.Kind, config *Config) *controller {
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
 		types: newChildTypes(k), writes: newWrites(), settled: newSettled(),
 		metrics: config.Metrics.forKind(k, config.Workers),
+	}
+	if config.Tracing != nil {
+		c.tracer = config.Tracing.Tracer(tracerName)
 	}
 	c.limiter = workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
@@ -298,8 +303,9 @@ func (c *controller) work(ctx context.Context) bool {
 	busy := c.metrics.busy.WithLabelValues(c.metrics.name)
 	busy.Inc()
 	defer busy.Dec()
+	ctx, span := c.tracePass(ctx, name)
 	wakeAt, err := c.reconcileSafely(ctx, log, name)
-	c.metrics.passDone(began, wakeAt, err)
+	endPass(span, c.metrics.passDone(began, wakeAt, err), err)
 	if !wakeAt.IsZero() {
 		c.queue.AddAfter(name, time.Until(wakeAt))
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/events"
@@ -52,6 +53,8 @@ type Config struct {
 	Elected <-chan struct{}
 	// Metrics counts what the engine does; nil means that nobody asks.
 	Metrics *Metrics
+	// Tracing records a span of each pass and of each of its writes; nil means none.
+	Tracing trace.TracerProvider
 	// Log receives what the engine does; nil means slog.Default.
 	Log *slog.Logger
 }

@@ -108,10 +108,10 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	return of
 }
 
-// passDone counts a pass that began at a time and ended now.
-func (m kindMetrics) passDone(began time.Time, wakeAt time.Time, err error) {
+// passDone counts a pass that began at a time and ended now, and returns its result.
+func (m kindMetrics) passDone(began time.Time, wakeAt time.Time, err error) (result string) {
 	m.seconds.WithLabelValues(m.name).Observe(time.Since(began).Seconds())
-	result := resultSuccess
+	result = resultSuccess
 	switch {
 	case isOvertaken(err):
 		result = resultRequeue
@@ -125,6 +125,7 @@ func (m kindMetrics) passDone(began time.Time, wakeAt time.Time, err error) {
 		result = resultRequeueAfter
 	}
 	m.passes.WithLabelValues(m.name, result).Inc()
+	return result
 }
 
 // isOvertaken tells whether a pass failed because someone has changed the object meanwhile.

@@ -158,8 +158,10 @@ func (c *controller) writeStatus(ctx context.Context, log *slog.Logger, name cac
 	wanted.Object["status"] = status
 	// The resource version in wanted makes the API server refuse a write that is based
 	// on an older state of the object.
+	writing, span := c.traceWrite(ctx, "update", schema.GroupResource{Group: c.kind.GroupVersionKind.Group, Resource: c.kind.Names.Plural + "/status"}, name)
 	stored, err := c.config.Client.Resource(c.kind.GroupVersionResource()).Namespace(name.Namespace).
-		UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: c.fieldManager()})
+		UpdateStatus(writing, wanted, metav1.UpdateOptions{FieldManager: c.fieldManager()})
+	endWrite(span, err)
 	if apierrors.IsInvalid(err) && p.projection != nil {
 		// The kind projects what its schema does not allow; the status says so instead.
 		refusal := &refusedError{fmt.Errorf("status: %w", err)}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/fescue-dev/fescue/admission"
+)
+
+// collector takes traces as an OpenTelemetry collector does.
+type collector struct {
+	collectorv1.UnimplementedTraceServiceServer
+	address string
+
+	mu    sync.Mutex
+	all   []*span
+	about map[string]string // attributes of the process
+}
+
+// span is one with its attributes and IDs as text.
+type span struct {
+	*tracev1.Span
+	trace, id, parent string
+	attributes        map[string]string
+}
+
+func newCollector(t *testing.T, options ...grpc.ServerOption) *collector {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c := &collector{address: listener.Addr().String(), about: make(map[string]string)}
+	server := grpc.NewServer(options...)
+	collectorv1.RegisterTraceServiceServer(server, c)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return c
+}
+
+// env has an operator send what it has at once, and not every five seconds.
+func (c *collector) env() []string { return []string{"OTEL_BSP_SCHEDULE_DELAY=50"} }
+
+// Export is what OTLP calls.
+func (c *collector) Export(_ context.Context, request *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, from := range request.GetResourceSpans() {
+		for _, a := range from.GetResource().GetAttributes() {
+			c.about[a.GetKey()] = a.GetValue().GetStringValue()
+		}
+		for _, scope := range from.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				attributes := make(map[string]string)
+				for _, a := range s.GetAttributes() {
+					attributes[a.GetKey()] = a.GetValue().GetStringValue()
+				}
+				c.all = append(c.all, &span{s, hex.EncodeToString(s.GetTraceId()), hex.EncodeToString(s.GetSpanId()), hex.EncodeToString(s.GetParentSpanId()), attributes})
+			}
+		}
+	}
+	return &collectorv1.ExportTraceServiceResponse{}, nil
+}
+
+// await waits for a span and returns it.
+func (c *collector) await(t *testing.T, what string, is func(*span) bool) *span {
+	t.Helper()
+	var found *span
+	require.Eventually(t, func() bool {
+		for _, s := range c.spans() {
+			if is(s) {
+				found = s
+			}
+		}
+		return found != nil
+	}, timeout, poll, "no span: %s", what)
+	return found
+}
+
+func (c *collector) spans() []*span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*span(nil), c.all...)
+}
+
+// resource is an attribute of the process.
+func (c *collector) resource(attribute string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.about[attribute]
+}
+
+// traceparents are the headers by which the API server joins a trace, by request.
+type traceparents struct {
+	mu        sync.Mutex
+	byRequest map[string][]string
+}
+
+// watch notes the headers of all requests that go through a proxy.
+func (p *traceparents) watch(through *proxy) {
+	p.byRequest = make(map[string][]string)
+	through.before.Store(new(func(r *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		request := r.Method + " " + r.URL.Path
+		p.byRequest[request] = append(p.byRequest[request], r.Header.Get("Traceparent"))
+	}))
+}
+
+func (p *traceparents) of(request string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.byRequest[request]...)
+}
+
+// header is the form of https://www.w3.org/TR/trace-context/ for a sampled span.
+func (s *span) header() string { return "00-" + s.trace + "-" + s.id + "-01" }
+
+// A pass is a trace, its writes are spans of it, and the requests say of which.
+func TestTracesOfPasses(t *testing.T) {
+	t.Parallel()
+	traces, c := newCollector(t), newCluster(t)
+	var requests traceparents
+	requests.watch(c.proxy)
+	c.env = traces.env()
+	o := c.start("--tracing-endpoint", traces.address)
+	c.createAt("a", longAgo, "echo")
+	c.awaitPhase("a", "DONE")
+
+	const controller = "ats.cnat.fescue.dev"
+	created := traces.await(t, "the creation of the Pod", func(s *span) bool { return s.GetName() == "create pods" })
+	require.Equal(t, map[string]string{"verb": "create", "resource": "pods", "namespace": c.namespace, "name": "a-pod", "result": "done"}, created.attributes)
+	pass := traces.await(t, "its pass", func(s *span) bool { return s.id == created.parent })
+	require.Equal(t, "reconcile "+controller, pass.GetName())
+	require.Empty(t, pass.parent)
+	require.Equal(t, created.trace, pass.trace)
+	require.Subset(t, pass.attributes, map[string]string{"controller": controller, "namespace": c.namespace, "name": "a"})
+	require.Contains(t, []string{"success", "requeue_after"}, pass.attributes["result"])
+	written := traces.await(t, "the write of its status", func(s *span) bool {
+		return s.GetName() == "update ats/status.cnat.fescue.dev" && s.parent == pass.id
+	})
+	require.Equal(t, []string{created.header()}, requests.of("PATCH /api/v1/namespaces/"+c.namespace+"/pods/a-pod"))
+	require.Contains(t, requests.of("PUT /apis/cnat.fescue.dev/v1alpha1/namespaces/"+c.namespace+"/ats/a/status"), written.header())
+	require.NotContains(t, strings.Join(requests.of("GET /apis/cnat.fescue.dev/v1alpha1/namespaces/"+c.namespace+"/ats"), ""), "-", "a watch belongs to no pass")
+	require.Equal(t, "fescue", traces.resource("service.name"))
+
+	// What is refused says why, and what is left is sent by a stop.
+	c.create(pods, "Pod", "b-pod", map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}})
+	c.createAt("b", longAgo, "echo")
+	refused := traces.await(t, "a refusal", func(s *span) bool { return s.attributes["result"] == "refused" })
+	require.Equal(t, tracev1.Status_STATUS_CODE_ERROR, refused.GetStatus().GetCode())
+	require.Contains(t, refused.GetStatus().GetMessage(), `pods "b-pod" exists and was not made for this object`)
+	require.Len(t, refused.GetEvents(), 1, "the error is recorded")
+	require.Zero(t, o.stop())
+	require.NotContains(t, o.log.String(), "traces are lost")
+}
+
+// The environment can turn traces on, and has TLS, which is never left out where it says
+// https. A collector that cannot be reached disturbs nothing.
+func TestTracingEnvironment(t *testing.T) {
+	t.Parallel()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	require.NoError(t, os.WriteFile(file, certificate, 0o600))
+	pair, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	traces, c := newCollector(t, grpc.Creds(credentials.NewServerTLSFromCert(&pair))), newCluster(t)
+	c.env = append(traces.env(), "OTEL_EXPORTER_OTLP_ENDPOINT=https://"+traces.address, "OTEL_EXPORTER_OTLP_TIMEOUT=1000")
+	o := c.start()
+	c.createAt("a", longAgo, "echo")
+	c.awaitPhase("a", "DONE")
+	o.awaitLog("certificate signed by unknown authority")
+	require.Empty(t, traces.spans())
+	o.kill()
+
+	c.env = append(c.env, "OTEL_EXPORTER_OTLP_CERTIFICATE="+file, "OTEL_RESOURCE_ATTRIBUTES=deployment.environment=test")
+	c.start()
+	c.createAt("b", longAgo, "echo")
+	c.awaitPhase("b", "DONE")
+	traces.await(t, "any", func(*span) bool { return true })
+	require.Equal(t, "test", traces.resource("deployment.environment"))
+}
+
+// A review joins the trace that the API server names, and so do the requests that it takes.
+func (w *webhookTest) traces(t *testing.T) {
+	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	var requests traceparents
+	requests.watch(w.proxy)
+	defer w.proxy.before.Store(nil)
+	review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","namespace":"` + w.namespace + `","name":"traced",
+		"kind":{"group":"fences.example.com","version":"v1","kind":"Fence"},"resource":{"group":"fences.example.com","version":"v1","resource":"fences"},
+		"userInfo":{"username":"someone"},
+		"object":{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"traced","namespace":"` + w.namespace + `"},"spec":{"colour":"green"}}}}`
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+admission.ValidatePath, bytes.NewReader([]byte(review)))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Traceparent", "00-"+trace+"-"+parent+"-01")
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	answer, err := client.Do(request)
+	require.NoError(t, err)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Contains(t, string(body), string(metav1.StatusReasonForbidden), "who asks may not make ConfigMaps")
+
+	reviewed := w.spans.await(t, "the review", func(s *span) bool { return s.trace == trace })
+	require.Equal(t, parent, reviewed.parent)
+	require.Equal(t, "review /validate", reviewed.GetName())
+	require.Subset(t, reviewed.attributes, map[string]string{
+		"operation": "CREATE", "resource": "fences.fences.example.com", "namespace": w.namespace, "name": "traced", "outcome": "refused",
+	})
+	require.Contains(t, requests.of("POST /apis/authorization.k8s.io/v1/subjectaccessreviews"), reviewed.header())
+}
