@@ -35,6 +35,7 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags.StringVar(&o.Namespace, "namespace", manifests.DefaultNamespace, "namespace that Fescue lives in")
 	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
 	flags.StringSliceVar(&o.Namespaces, "namespaced", nil, "namespaces to work in, with rights in these alone; all if not given")
+	flags.IntVar(&o.Shards, "shards", 1, "into how many shards objects are divided, by their UIDs, with a replica for each")
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "have Fescue install and upgrade its CRDs itself, with the rights that this takes")
 	flags.BoolVar(&o.webhooks, "webhooks", true, "have the API server ask Fescue about objects of the kinds, and about Pods that want a sidecar")
 	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")

@@ -83,7 +83,7 @@ func run(c *cobra.Command, o *runOptions) error {
 	if o.workers < 1 {
 		return fmt.Errorf("--workers: invalid value %d: must be at least 1", o.workers)
 	}
-	if err := o.webhooks.complete(); err != nil {
+	if err := errors.Join(o.webhooks.complete(), o.election.complete()); err != nil {
 		return err
 	}
 	log, err := newLogger(c.ErrOrStderr(), o.logFormat, o.logLevel)
@@ -151,7 +151,7 @@ func installCRDs(ctx context.Context, clients *clients, kinds []*kind.Kind) (ins
 
 // operate runs the kinds, and beside them what is served, until ctx ends.
 func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kind.Kind, namespace string, recorder events.EventRecorder, log *slog.Logger) error {
-	elector, err := newElector(o.election, clients.typed, namespace, log)
+	election, shards, err := newElection(o.election, clients.typed, namespace, log)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 	e, err := engine.New(engine.Config{
 		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper, Events: recorder,
 		Injections: knownInjections(clients.metadata),
-		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Elected: elector.elected,
+		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Shards: shards,
 		Missing: func(ctx context.Context, k *kind.Kind) error { return missing(ctx, clients, k, o.namespaces) },
 	})
 	if err != nil {
@@ -170,15 +170,15 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 	if err != nil {
 		return err
 	}
-	stopServing, err := serve(o.listen, e, elector, hooks, log)
+	stopServing, err := serve(o.listen, e, election, hooks, log)
 	if err != nil {
 		return err
 	}
 	defer stopServing()
 	log.Info("running", "version", version, "server", clients.host, "kinds", len(kinds))
 	running, ctx := errgroup.WithContext(ctx)
-	running.Go(func() error { return hooks.run(ctx, elector.elected) })
-	running.Go(func() error { return elector.run(ctx, e.Run) })
+	running.Go(func() error { return hooks.run(ctx, election.elected()) })
+	running.Go(func() error { return election.run(ctx, e) })
 	return running.Wait()
 }
 

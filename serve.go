@@ -38,7 +38,7 @@ func (o *listenOptions) addFlags(flags *pflag.FlagSet) {
 
 // serve serves metrics and health where the flags say so. The function that it returns
 // stops it.
-func serve(o listenOptions, e *engine.Engine, leader *elector, hooks *webhooks, log *slog.Logger) (stop func(), err error) {
+func serve(o listenOptions, e *engine.Engine, leader election, hooks *webhooks, log *slog.Logger) (stop func(), err error) {
 	if o.profiling && o.metrics == "" {
 		return nil, errors.New("--profiling: needs --metrics-listen, which says where")
 	}
@@ -112,7 +112,7 @@ type check struct {
 // healthHandler serves /healthz, whether the process answers; /readyz, whether it is
 // ready to work; and /livez, whether a restart would help. Each check also has a path of
 // its own, as in the API server.
-func healthHandler(e *engine.Engine, leader *elector, hooks *webhooks) http.Handler {
+func healthHandler(e *engine.Engine, leader election, hooks *webhooks) http.Handler {
 	mux := http.NewServeMux()
 	addChecks(mux, "/healthz")
 	addChecks(mux, "/readyz", append(hooks.checks(), check{"caches", func(*http.Request) error { return e.Synced() }})...)

@@ -91,7 +91,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 		return err
 	}
 	rest := slices.DeleteFunc(slices.Clone(objects), isNamespace)
-	if err := r.removeAll(ctx, append(rest, madeByOperator(o.Namespace)...)); err != nil {
+	if err := r.removeAll(ctx, append(rest, madeByOperator(o.Options)...)); err != nil {
 		return err
 	}
 	if err := r.removeAll(ctx, webhookConfigurations(objects)); err != nil {
@@ -115,16 +115,18 @@ func webhookConfigurations(objects []*unstructured.Unstructured) []*unstructured
 }
 
 // madeByOperator are the objects that Fescue made itself where it ran.
-func madeByOperator(namespace string) []*unstructured.Unstructured {
+func madeByOperator(o manifests.Options) []*unstructured.Unstructured {
 	var made []*unstructured.Unstructured
-	for _, is := range []struct{ apiVersion, kind, name string }{
-		{"coordination.k8s.io/v1", "Lease", manifests.LeaseName}, {"v1", "Secret", defaultSecret},
-	} {
-		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": is.apiVersion, "kind": is.kind}}
-		object.SetName(is.name)
-		object.SetNamespace(namespace)
+	add := func(apiVersion, kind, name string) {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
+		object.SetName(name)
+		object.SetNamespace(o.Namespace)
 		made = append(made, object)
 	}
+	for _, lease := range o.Leases() {
+		add("coordination.k8s.io/v1", "Lease", lease)
+	}
+	add("v1", "Secret", defaultSecret)
 	return made
 }
 

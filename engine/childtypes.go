@@ -199,7 +199,7 @@ func (c *controller) awaitTypes(ctx, watching context.Context, shared *watches) 
 		}
 		if found {
 			c.log.Info("types of children have come to be served", "missing", c.types.missing())
-			c.objects.each(c.queue.Add)
+			c.objects.each(c.enqueue)
 		}
 	}
 }

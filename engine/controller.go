@@ -44,6 +44,7 @@ const (
 type controller struct {
 	kind     *kind.Kind
 	config   *Config
+	shards   *shards
 	log      *slog.Logger
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	limiter  workqueue.TypedRateLimiter[cache.ObjectName] // of the queue
@@ -73,9 +74,9 @@ func checkKind(k *kind.Kind, namespaces []string) error {
 	return nil
 }
 
-func newController(k *kind.Kind, config *Config) *controller {
+func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
-		kind: k, config: config,
+		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
 		types: newChildTypes(k), writes: newWrites(), settled: newSettled(),
 		metrics: config.Metrics.forKind(k, config.Workers),
@@ -108,11 +109,11 @@ func (c *controller) run(ctx, watching context.Context, shared *watches) {
 		return
 	}
 	c.synced.Store(true)
-	if !c.leading() {
-		c.log.Info("kind is standing by: its caches are filled, and another process leads")
+	if c.shards.owned() == 0 {
+		c.log.Info("kind is standing by: its caches are filled, and others act")
 	}
 	select {
-	case <-c.config.Elected:
+	case <-c.shards.acting:
 	case <-ctx.Done():
 		return
 	}
@@ -142,16 +143,6 @@ func (c *controller) acquire(watching context.Context, shared *watches, key watc
 	return w, err
 }
 
-// leading tells whether this process may act.
-func (c *controller) leading() bool {
-	select {
-	case <-c.config.Elected:
-		return true
-	default:
-		return false
-	}
-}
-
 // watch acquires the watches of the kind, its children, and the Pods that it injects into,
 // and returns when their caches are filled.
 func (c *controller) watch(ctx, watching context.Context, shared *watches) error {
@@ -178,7 +169,7 @@ func (c *controller) watch(ctx, watching context.Context, shared *watches) error
 func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
-			c.metrics.saw(nil, object, c.leading())
+			c.metrics.saw(nil, object, false)
 			c.enqueue(object)
 		},
 		UpdateFunc: func(before, after any) {
@@ -187,7 +178,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			if !okA || !okB {
 				return
 			}
-			c.metrics.saw(a, b, c.leading())
+			c.metrics.saw(a, b, c.shards.owns(b.GetUID()))
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
 			if asksForWork(a, b) {
@@ -199,7 +190,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				last = tombstone.Obj
 			}
-			c.metrics.saw(last, nil, c.leading())
+			c.metrics.saw(last, nil, false)
 			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
 				c.queue.Add(name)
 			}
@@ -285,14 +276,23 @@ func (c *controller) enqueueOwner(object any, queue func(cache.ObjectName)) {
 	}
 }
 
-// work takes one object from the queue and makes one pass for it. It returns false
-// when the queue is shut down.
+// work takes one object from the queue and makes one pass for it if it is ours. It returns
+// false when the queue is shut down.
 func (c *controller) work(ctx context.Context) bool {
 	name, shutdown := c.queue.Get()
 	if shutdown {
 		return false
 	}
 	defer c.queue.Done(name)
+	object := c.objects.get(name)
+	if object != nil {
+		end, mine := c.shards.begin(object.GetUID())
+		if !mine {
+			c.forget(name) // it is queued again when it comes to be ours
+			return true
+		}
+		defer end()
+	}
 	log := c.log.With("object", name.String())
 
 	ctx, cancel := context.WithTimeoutCause(ctx, passTimeout, fmt.Errorf("pass took longer than %s", passTimeout))
@@ -304,7 +304,7 @@ func (c *controller) work(ctx context.Context) bool {
 	busy.Inc()
 	defer busy.Dec()
 	ctx, span := c.tracePass(ctx, name)
-	wakeAt, err := c.reconcileSafely(ctx, log, name)
+	wakeAt, err := c.reconcileSafely(ctx, log, name, object)
 	endPass(span, c.metrics.passDone(began, wakeAt, err), err)
 	if !wakeAt.IsZero() {
 		c.queue.AddAfter(name, time.Until(wakeAt))
@@ -327,7 +327,7 @@ func (c *controller) work(ctx context.Context) bool {
 }
 
 // reconcileSafely contains a panic: one object must not stop the others.
-func (c *controller) reconcileSafely(ctx context.Context, log *slog.Logger, name cache.ObjectName) (wakeAt time.Time, err error) {
+func (c *controller) reconcileSafely(ctx context.Context, log *slog.Logger, name cache.ObjectName, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
@@ -335,5 +335,13 @@ func (c *controller) reconcileSafely(ctx context.Context, log *slog.Logger, name
 			log.Error("a pass panicked; this is a bug in Fescue", "panic", r, "stack", string(debug.Stack()))
 		}
 	}()
-	return c.reconcile(ctx, log, name)
+	return c.reconcile(ctx, log, name, cached)
+}
+
+// forget drops what is remembered of an object that is gone, or not ours to act on.
+func (c *controller) forget(name cache.ObjectName) {
+	c.writes.forget(name)
+	c.types.forgetOwner(name)
+	c.selections.forget(name)
+	c.queue.Forget(name)
 }

@@ -55,7 +55,7 @@ func TestAsksForWork(t *testing.T) {
 func BenchmarkTimers(b *testing.B) {
 	const waiting = 100_000
 	for b.Loop() {
-		c := newController(shippedAt(b), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()})
+		c := newController(shippedAt(b), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
 		before := heap()
 		for i := range waiting {
 			c.queue.AddAfter(cache.ObjectName{Namespace: "default", Name: fmt.Sprintf("at-%d", i)}, time.Hour)

@@ -48,9 +48,10 @@ type Config struct {
 	// know: rights, or its CRD. It is asked again until it returns nil; nil means that
 	// nothing does.
 	Missing func(context.Context, *kind.Kind) error
-	// Elected is closed when this process may act. Until then the caches are filled and
-	// nothing is written. Nil means at once.
-	Elected <-chan struct{}
+	// Shards is into how many parts the objects of all kinds are divided, by their UID;
+	// the same in all processes that work on them. Until Take is called for a part, nothing
+	// is written for its objects. 0 means that this process may act on all, at once.
+	Shards int
 	// Metrics counts what the engine does; nil means that nobody asks.
 	Metrics *Metrics
 	// Tracing records a span of each pass and of each of its writes; nil means none.
@@ -62,6 +63,7 @@ type Config struct {
 // Engine runs kinds.
 type Engine struct {
 	config  Config
+	shards  *shards
 	watches *watches
 	pods    *podWatch   // nil if no kind injects
 	decided atomic.Bool // whether each kind has been looked at once
@@ -82,11 +84,6 @@ func New(config Config) (*Engine, error) {
 	if config.Metrics == nil {
 		config.Metrics = NewMetrics()
 	}
-	if config.Elected == nil {
-		elected := make(chan struct{})
-		close(elected)
-		config.Elected = elected
-	}
 	var errs []error
 	config.Kinds = slices.DeleteFunc(slices.Clone(config.Kinds), func(k *kind.Kind) bool {
 		err := checkKind(k, config.Namespaces)
@@ -101,7 +98,8 @@ func New(config Config) (*Engine, error) {
 	for _, err := range errs {
 		config.Log.Error("kind is not run", "error", err)
 	}
-	e := &Engine{config: config, watches: newWatches(config.Client, config.Namespaces)}
+	e := &Engine{config: config, shards: newShards(config.Shards), watches: newWatches(config.Client, config.Namespaces)}
+	config.Metrics.shards.Set(float64(e.shards.owned()))
 	var err error
 	e.pods, err = newPodWatch(config.Injections, config.Kinds, e.watches.namespaces)
 	return e, err

@@ -28,6 +28,7 @@ type Metrics struct {
 	cacheWaits, liveReads                           *prometheus.CounterVec
 	seconds                                         *prometheus.HistogramVec
 	workers, busy, waiting, objects                 *prometheus.GaugeVec
+	shards                                          prometheus.Gauge
 }
 
 // NewMetrics makes the metrics of one engine, for one registry.
@@ -54,12 +55,15 @@ func NewMetrics() *Metrics {
 		busy:        gauge("controller_runtime_active_workers", "Workers that are making a pass."),
 		waiting:     gauge("fescue_kinds_waiting", "1 for a kind that is not run because something is missing, 0 for one that is."),
 		objects:     gauge("fescue_objects", "Objects by phase; it is empty for kinds without phases and for objects that have none yet.", "phase"),
-		transitions: counter("fescue_transitions_total", "Phases that objects entered, as this replica saw it while it led.", "phase"),
+		transitions: counter("fescue_transitions_total", "Phases that objects entered, as this replica saw it while it worked on them.", "phase"),
+		shards: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fescue_shards_owned", Help: "Shards of the objects that this replica works on; without leader election there is one.",
+		}),
 	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.passes, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.seconds, m.workers, m.busy, m.waiting, m.objects}
+	return []prometheus.Collector{m.passes, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.seconds, m.workers, m.busy, m.waiting, m.objects, m.shards}
 }
 
 // Describe is for the registry.
@@ -135,11 +139,11 @@ func isOvertaken(err error) bool {
 }
 
 // saw follows an object from one state in the cache to the next; nil is one that does
-// not exist.
-func (m kindMetrics) saw(before, after any, leading bool) {
+// not exist. Its transitions are counted by the replica whose it is.
+func (m kindMetrics) saw(before, after any, mine bool) {
 	from, was := phaseInCache(before)
 	to, is := phaseInCache(after)
-	if was && is && from != to && leading {
+	if was && is && from != to && mine {
 		m.transitions.WithLabelValues(m.name, to).Inc()
 	}
 	if was {

@@ -59,7 +59,7 @@ func TestMetricsOfObjects(t *testing.T) {
 fescue_objects{controller="ats.cnat.fescue.dev",phase="DONE"} 0
 fescue_objects{controller="ats.cnat.fescue.dev",phase="PENDING"} 0
 fescue_objects{controller="ats.cnat.fescue.dev",phase="RUNNING"} 1
-# HELP fescue_transitions_total Phases that objects entered, as this replica saw it while it led.
+# HELP fescue_transitions_total Phases that objects entered, as this replica saw it while it worked on them.
 # TYPE fescue_transitions_total counter
 fescue_transitions_total{controller="ats.cnat.fescue.dev",phase="DONE"} 0
 fescue_transitions_total{controller="ats.cnat.fescue.dev",phase="PENDING"} 0

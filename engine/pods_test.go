@@ -31,7 +31,7 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	injections.Pods = client
 	p, err := newPodWatch(&injections, []*kind.Kind{shippedAt(t), k}, []string{metav1.NamespaceAll})
 	require.NoError(t, err)
-	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()})
+	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
 	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // queued waits no longer
 	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p

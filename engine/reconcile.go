@@ -36,15 +36,12 @@ const (
 	patience = 3
 )
 
-// reconcile makes one pass for an object: it decides what to do from the caches, does
-// it, and reports it. wakeAt is when to come back although nothing has changed; zero
+// reconcile makes one pass for an object, which is nil if it is gone: it decides what to do
+// from the caches, does it, and reports it. wakeAt is when to come back although nothing has changed; zero
 // means never. An error is one that time may mend.
-func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache.ObjectName) (wakeAt time.Time, err error) {
-	cached := c.objects.get(name)
+func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache.ObjectName, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	if cached == nil {
-		c.writes.forget(name)
-		c.types.forgetOwner(name)
-		c.selections.forget(name)
+		c.forget(name)
 		return time.Time{}, nil
 	}
 	if cached.GetDeletionTimestamp() != nil {

@@ -74,7 +74,7 @@ func (e *Engine) prepare(ctx context.Context, k *kind.Kind) (*controller, error)
 			return nil, err
 		}
 	}
-	c := newController(k, &e.config)
+	c := newController(k, &e.config, e.shards)
 	if k.Injects() {
 		c.pods = e.pods
 	}

@@ -108,7 +108,7 @@ func TestAliveNoticesAPassThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(Config{Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet()})
 		require.NoError(t, err)
-		c := newController(at, &e.config)
+		c := newController(at, &e.config, e.shards)
 		defer c.queue.ShutDown()
 		e.controllers = []*controller{c}
 		require.EqualError(t, e.Synced(), "no kind is started yet")

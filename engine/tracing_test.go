@@ -18,7 +18,7 @@ import (
 // tracedController is one of which no more is used than its spans take.
 func tracedController(tb testing.TB, provider trace.TracerProvider) *controller {
 	tb.Helper()
-	c := newController(shippedAt(tb), &Config{Workers: 1, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler), Tracing: provider})
+	c := newController(shippedAt(tb), &Config{Workers: 1, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler), Tracing: provider}, newShards(0))
 	tb.Cleanup(c.queue.ShutDown)
 	return c
 }

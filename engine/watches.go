@@ -162,13 +162,11 @@ func (w *watch) get(name cache.ObjectName) *unstructured.Unstructured {
 	return u
 }
 
-// each calls do for every cached object.
-func (w *watch) each(do func(cache.ObjectName)) {
+// each calls do for every cached object, which must not be changed.
+func (w *watch) each(do func(object any)) {
 	for _, informer := range w.informers {
 		for _, object := range informer.GetStore().List() {
-			if name, err := cache.ObjectToName(object); err == nil {
-				do(name)
-			}
+			do(object)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func deployment(o Options) runtime.Object {
 	return &appsv1.Deployment{
 		TypeMeta: typeMeta(appsv1.SchemeGroupVersion, "Deployment"), ObjectMeta: made,
 		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(2)), // one leads, the other is ready to
+			Replicas: new(int32(max(2, o.Shards))), // if one leads, the other is ready to
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
 			Template: pod,
 		},
@@ -177,8 +177,12 @@ func container(o Options) corev1.Container {
 
 // args are the flags of `fescue run` in its container.
 func args(o Options) []string {
+	election := "--leader-elect"
+	if o.Shards > 1 {
+		election = fmt.Sprintf("--shards=%d", o.Shards)
+	}
 	list := []string{
-		"run", "--leader-elect", "--leader-elect-resource-namespace=" + o.Namespace, "--log-format=json",
+		"run", election, "--leader-elect-resource-namespace=" + o.Namespace, "--log-format=json",
 		fmt.Sprintf("--metrics-listen=:%d", metricsPort), fmt.Sprintf("--health-listen=:%d", healthPort),
 	}
 	if len(o.Namespaces) > 0 {

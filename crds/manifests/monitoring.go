@@ -1,6 +1,8 @@
 package manifests
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -14,7 +16,7 @@ func monitoringObjects(o Options) []runtime.Object {
 			"endpoints": []any{map[string]any{"port": "metrics", "path": "/metrics"}},
 		}),
 		monitoringObject(o, "PrometheusRule", map[string]any{
-			"groups": []any{map[string]any{"name": name, "rules": alertRules()}},
+			"groups": []any{map[string]any{"name": name, "rules": alertRules(o)}},
 		}),
 	}
 }
@@ -30,24 +32,27 @@ func monitoringObject(o Options, kind string, spec map[string]any) runtime.Objec
 // alert is one condition that somebody should look at.
 type alert struct{ name, expr, after, severity, summary, description string }
 
-var alerts = []alert{
-	{"FescueDown", `absent(up{job="fescue-metrics"} == 1)`, "5m", "critical", "No replica of Fescue answers.", "Objects stay as they are until one does."},
-	{"FescueHasNoLeader", `sum(leader_election_master_status{name="fescue"}) < 1`, "2m", "critical", "No replica of Fescue leads.", "See the Lease fescue and the logs of the replicas."},
-	{"FescueKindNotRun", `max by (controller) (fescue_kinds_waiting) > 0`, "10m", "warning", "The kind {{ $labels.controller }} is not run.", "Its CRD, the type of a child or a right is missing; the log of the operator lists it."},
-	{"FescuePassesFail", `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="fescue-metrics"}[10m])) / sum by (controller) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[10m])) > 0.1`, "15m", "warning", "More than a tenth of the passes of {{ $labels.controller }} fail.", "The log of the operator says why, per object."},
-	{"FescuePassPanicked", `increase(controller_runtime_reconcile_panics_total{job="fescue-metrics"}[10m]) > 0`, "0m", "warning", "A pass of {{ $labels.controller }} panicked.", "That is a bug in Fescue; its log has the stack."},
-	{"FescueDecisionsFail", `sum by (controller) (increase(fescue_decisions_total{job="fescue-metrics",result="failed"}[10m])) > 0`, "0m", "warning", "The behaviour of {{ $labels.controller }} cannot be evaluated for some objects.", "fescue status names them; their condition Stalled says where in the kind the fault is."},
-	{"FescueQueueGrows", `workqueue_depth{job="fescue-metrics"} > 100 and deriv(workqueue_depth{job="fescue-metrics"}[10m]) > 0`, "15m", "warning", "The queue of {{ $labels.name }} grows.", "Objects change faster than --workers of them can be worked on."},
-	{"FescueWorkerStuck", `workqueue_longest_running_processor_seconds{job="fescue-metrics"} > 120`, "1m", "warning", "A worker of {{ $labels.name }} is stuck.", "A pass ends after a minute by itself; the liveness probe restarts the replica."},
-	{"FescueWebhookFails", `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="fescue-metrics",code=~"429|5.."}[5m])) > 0`, "5m", "critical", "The webhook {{ $labels.webhook }} fails.", "Objects of the kinds cannot be created or changed, and Pods are made without what they asked for; the log of the operator says why."},
-	{"FescueInjectionsSkipped", `sum by (controller, reason) (increase(fescue_injection_skips_total{job="fescue-metrics",reason=~"Conflict|Incomplete|NotFound"}[10m])) > 0`, "0m", "info", "Pods did not get what {{ $labels.controller }} would inject: {{ $labels.reason }}.", "The annotation fescue.dev/injected of the Pods and the condition Injected of the objects say more."},
-	// Fescue's own certificate has a third of its 90 days left when it is renewed.
-	{"FescueCertificateExpires", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time() < 3 * 86400`, "15m", "critical", "The certificate of the webhooks expires in less than three days.", "It has not been renewed; the log of the operator or the state of cert-manager says why."},
+// alerts are for an installation.
+func alerts(o Options) []alert {
+	return []alert{
+		{"FescueDown", `absent(up{job="fescue-metrics"} == 1)`, "5m", "critical", "No replica of Fescue answers.", "Objects stay as they are until one does."},
+		{"FescueHasNoLeader", fmt.Sprintf(`sum(fescue_shards_owned{job="fescue-metrics"}) < %d`, max(1, o.Shards)), "2m", "critical", "No replica of Fescue works on some objects, or on any.", "See the Leases fescue… and the logs of the replicas."},
+		{"FescueKindNotRun", `max by (controller) (fescue_kinds_waiting) > 0`, "10m", "warning", "The kind {{ $labels.controller }} is not run.", "Its CRD, the type of a child or a right is missing; the log of the operator lists it."},
+		{"FescuePassesFail", `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="fescue-metrics"}[10m])) / sum by (controller) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[10m])) > 0.1`, "15m", "warning", "More than a tenth of the passes of {{ $labels.controller }} fail.", "The log of the operator says why, per object."},
+		{"FescuePassPanicked", `increase(controller_runtime_reconcile_panics_total{job="fescue-metrics"}[10m]) > 0`, "0m", "warning", "A pass of {{ $labels.controller }} panicked.", "That is a bug in Fescue; its log has the stack."},
+		{"FescueDecisionsFail", `sum by (controller) (increase(fescue_decisions_total{job="fescue-metrics",result="failed"}[10m])) > 0`, "0m", "warning", "The behaviour of {{ $labels.controller }} cannot be evaluated for some objects.", "fescue status names them; their condition Stalled says where in the kind the fault is."},
+		{"FescueQueueGrows", `workqueue_depth{job="fescue-metrics"} > 100 and deriv(workqueue_depth{job="fescue-metrics"}[10m]) > 0`, "15m", "warning", "The queue of {{ $labels.name }} grows.", "Objects change faster than --workers of them can be worked on."},
+		{"FescueWorkerStuck", `workqueue_longest_running_processor_seconds{job="fescue-metrics"} > 120`, "1m", "warning", "A worker of {{ $labels.name }} is stuck.", "A pass ends after a minute by itself; the liveness probe restarts the replica."},
+		{"FescueWebhookFails", `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="fescue-metrics",code=~"429|5.."}[5m])) > 0`, "5m", "critical", "The webhook {{ $labels.webhook }} fails.", "Objects of the kinds cannot be created or changed, and Pods are made without what they asked for; the log of the operator says why."},
+		{"FescueInjectionsSkipped", `sum by (controller, reason) (increase(fescue_injection_skips_total{job="fescue-metrics",reason=~"Conflict|Incomplete|NotFound"}[10m])) > 0`, "0m", "info", "Pods did not get what {{ $labels.controller }} would inject: {{ $labels.reason }}.", "The annotation fescue.dev/injected of the Pods and the condition Injected of the objects say more."},
+		// Fescue's own certificate has a third of its 90 days left when it is renewed.
+		{"FescueCertificateExpires", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time() < 3 * 86400`, "15m", "critical", "The certificate of the webhooks expires in less than three days.", "It has not been renewed; the log of the operator or the state of cert-manager says why."},
+	}
 }
 
-func alertRules() []any {
+func alertRules(o Options) []any {
 	var rules []any
-	for _, a := range alerts {
+	for _, a := range alerts(o) {
 		rules = append(rules, map[string]any{
 			"alert": a.name, "expr": a.expr, "for": a.after,
 			"labels":      map[string]any{"severity": a.severity},
@@ -76,7 +81,7 @@ var panels = []panel{
 	{"Injections per second", `sum by (controller) (rate(fescue_injections_total{job="fescue-metrics"}[5m]))`, "{{controller}}", "ops"},
 	{"Injections that were not made, per second", `sum by (controller, reason) (rate(fescue_injection_skips_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{reason}}", "ops"},
 	{"Time left of the webhooks' certificate", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time()`, "{{pod}}", "s"},
-	{"Leader", `leader_election_master_status{name="fescue"}`, "{{pod}}", "short"},
+	{"Shards", `fescue_shards_owned`, "{{pod}}", "short"},
 	{"Memory", `process_resident_memory_bytes{job="fescue-metrics"}`, "{{pod}}", "bytes"},
 }
 

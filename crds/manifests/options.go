@@ -14,7 +14,8 @@ import (
 const (
 	// DefaultNamespace is where Fescue is installed if nothing else is said.
 	DefaultNamespace = "fescue-system"
-	// LeaseName is the Lease that the replicas elect their leader by.
+	// LeaseName is the Lease that the replicas elect their leader by, or that says into how
+	// many shards they divide the objects.
 	LeaseName = "fescue"
 	// name is that of everything there is only one of, and the prefix of the rest.
 	name = "fescue"
@@ -32,6 +33,9 @@ const (
 type Options struct {
 	// Namespace is where Fescue itself lives; "" means DefaultNamespace.
 	Namespace string
+	// Shards is into how many shards the replicas divide the objects; 0 and 1 mean that
+	// one replica acts on all.
+	Shards int
 	// Image is the container image of the operator.
 	Image string
 	// Namespaces limits the kinds to these; none means all. Rights are then Roles.
@@ -50,6 +54,28 @@ type Options struct {
 	// Webhooks is what admission adds; nil means no webhooks.
 	Webhooks *Webhooks
 }
+
+// MaxShards bounds Options.Shards: each replica renews the Leases of its shards and reads
+// all of them every two seconds.
+const MaxShards = 64
+
+// Leases are those that the replicas make and hold, by name.
+func (o Options) Leases() []string {
+	names := []string{LeaseName}
+	if o.Shards > 1 {
+		for i := range o.Shards {
+			names = append(names, MemberLease(i), ShardLease(i))
+		}
+	}
+	return names
+}
+
+// ShardLease is the Lease of a shard, the first of which is 0.
+func ShardLease(shard int) string { return fmt.Sprintf("%s-shard-%d", LeaseName, shard) }
+
+// MemberLease is one by which a replica counts as a member of those that share the shards.
+// There are as many as there are shards.
+func MemberLease(member int) string { return fmt.Sprintf("%s-member-%d", LeaseName, member) }
 
 // Source is a folder with a CUE package: the content of each file under its path in the
 // folder.
@@ -90,6 +116,9 @@ func (o Options) complete() (Options, error) {
 		for _, problem := range validation.ValidateNamespaceName(namespace, false) {
 			errs = append(errs, fmt.Errorf("namespace: Invalid value: %q: %s", namespace, problem))
 		}
+	}
+	if o.Shards < 0 || o.Shards > MaxShards {
+		errs = append(errs, fmt.Errorf("shards: Invalid value: %d: must be between 1 and %d", o.Shards, MaxShards))
 	}
 	if o.Image == "" {
 		errs = append(errs, errors.New("image: Required value: the operator runs in a container"))

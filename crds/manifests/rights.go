@@ -116,15 +116,20 @@ func forWebhooks(w *Webhooks) ([]Right, error) {
 	return rights, nil
 }
 
-// inOwnNamespace is what the operator takes where it lives: the Lease, and with webhooks
-// the Secret with their certificate. Neither can be created by name through POST.
-func inOwnNamespace(w *Webhooks) []Right {
-	rights := []Right{
-		{Group: "coordination.k8s.io", Resource: "leases", Verb: "create"},
-		{"coordination.k8s.io", "leases", "get", LeaseName},
-		{"coordination.k8s.io", "leases", "update", LeaseName},
+// inOwnNamespace is what the operator takes where it lives: the Leases, and with webhooks
+// the Secret with their certificate. None can be created by name through POST.
+func inOwnNamespace(o Options) []Right {
+	const group, leases = "coordination.k8s.io", "leases"
+	rights := []Right{{Group: group, Resource: leases, Verb: "create"}}
+	for _, lease := range o.Leases() {
+		rights = append(rights, Right{group, leases, "update", lease})
 	}
-	if w != nil {
+	if o.Shards > 1 { // which of them to take depends on all
+		rights = append(rights, Right{Group: group, Resource: leases, Verb: "list"})
+	} else {
+		rights = append(rights, Right{group, leases, "get", LeaseName})
+	}
+	if w := o.Webhooks; w != nil {
 		rights = append(rights, Right{Resource: "secrets", Verb: "create"})
 		for _, verb := range []string{"get", "list", "update", "watch"} {
 			rights = append(rights, Right{Resource: "secrets", Verb: verb, Name: w.Secret})
@@ -161,5 +166,18 @@ func rules(rights []Right) []rbacv1.PolicyRule {
 	slices.SortFunc(list, func(a, b rbacv1.PolicyRule) int {
 		return slices.Compare(slices.Concat(a.APIGroups, a.Resources, a.ResourceNames), slices.Concat(b.APIGroups, b.Resources, b.ResourceNames))
 	})
-	return list
+	// Names of which the same is granted go together.
+	var merged []rbacv1.PolicyRule
+	for _, r := range list {
+		same := slices.IndexFunc(merged, func(m rbacv1.PolicyRule) bool {
+			return len(m.ResourceNames) > 0 && len(r.ResourceNames) > 0 &&
+				slices.Equal(m.APIGroups, r.APIGroups) && slices.Equal(m.Resources, r.Resources) && slices.Equal(m.Verbs, r.Verbs)
+		})
+		if same < 0 {
+			merged = append(merged, r)
+			continue
+		}
+		merged[same].ResourceNames = append(merged[same].ResourceNames, r.ResourceNames...)
+	}
+	return merged
 }

@@ -53,7 +53,7 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 			})
 	}
 	const own = name + "-self" // another than that of the kinds, which may live in the same namespace
-	return append(objects, role(own, o.Namespace, rules(inOwnNamespace(o.Webhooks))), roleBinding(own, o.Namespace, o.Namespace)), nil
+	return append(objects, role(own, o.Namespace, rules(inOwnNamespace(o))), roleBinding(own, o.Namespace, o.Namespace)), nil
 }
 
 func role(called, namespace string, rules []rbacv1.PolicyRule) runtime.Object {

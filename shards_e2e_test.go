@@ -1,0 +1,271 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// shardsOf are flags for processes that hold their Leases on a busy machine, where a write
+// may take seconds.
+func shardsOf(n int) []string {
+	return []string{
+		fmt.Sprintf("--shards=%d", n), "--leader-elect-lease-duration=10s",
+		"--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms",
+	}
+}
+
+// shardHolders are the holders of n shards, "" for those of none.
+func (c *cluster) shardHolders(n int) []string {
+	list, err := c.client.Resource(leases).Namespace(c.namespace).List(c.t.Context(), metav1.ListOptions{})
+	require.NoError(c.t, err)
+	holders := make(map[string]string)
+	for _, lease := range list.Items {
+		holders[lease.GetName()], _, _ = unstructured.NestedString(lease.Object, "spec", "holderIdentity")
+	}
+	held := make([]string, n)
+	for i := range held {
+		held[i] = holders[manifests.ShardLease(i)]
+	}
+	return held
+}
+
+// identity is the name that a process of several goes by.
+func (o *operator) identity() string {
+	_, rest, _ := strings.Cut(o.log.String(), "msg=member ")
+	_, rest, _ = strings.Cut(rest, "identity=")
+	name, _, _ := strings.Cut(rest, "\n")
+	return name
+}
+
+// awaitShares waits until n shards are held by these processes and no others, as many by
+// each give or take one.
+func (c *cluster) awaitShares(n int, by ...*operator) {
+	c.t.Helper()
+	var last []string
+	require.True(c.t, waitUntil(func() bool {
+		last = c.shardHolders(n)
+		has := make(map[string]int)
+		for _, holder := range last {
+			has[holder]++
+		}
+		for _, o := range by {
+			if less := n / len(by); o.identity() == "" || has[o.identity()] != less && has[o.identity()] != less+1 {
+				return false
+			}
+			delete(has, o.identity())
+		}
+		return len(has) == 0
+	}), "shards are held by %q", &last)
+}
+
+// workedOn lists the objects whose phases a process changed.
+func (o *operator) workedOn() sets.Set[string] {
+	names := sets.New[string]()
+	for line := range strings.Lines(o.log.String()) {
+		if _, rest, ok := strings.Cut(line, `msg="phase changed" `); ok {
+			_, rest, _ = strings.Cut(rest, "object=")
+			name, _, _ := strings.Cut(rest, " ")
+			names.Insert(name)
+		}
+	}
+	return names
+}
+
+// Three processes share the work. One is killed, another joins, one leaves, and each time
+// all shards are in hands again; no object is lost, and none gets two Pods.
+func TestShardsAreShared(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b, d := c.launch(shardsOf(3)...), c.launch(shardsOf(3)...), c.launch(shardsOf(3)...)
+	c.awaitShares(3, a, b, d)
+	made := 0
+	create := func(n int) {
+		for range n {
+			c.createAt(fmt.Sprintf("a-%d", made), longAgo, "echo")
+			made++
+		}
+	}
+	awaitDone := func() {
+		t.Helper()
+		for i := range made {
+			c.awaitPhase(fmt.Sprintf("a-%d", i), "DONE")
+		}
+	}
+	create(30)
+	awaitDone()
+	require.Len(t, a.workedOn().Union(b.workedOn()).Union(d.workedOn()), 30)
+	for _, pair := range [][2]*operator{{a, b}, {a, d}, {b, d}} {
+		require.NotEmpty(t, pair[0].workedOn())
+		require.Empty(t, pair[0].workedOn().Intersection(pair[1].workedOn()), "objects of two processes")
+	}
+
+	b.kill()
+	killed := time.Now()
+	create(20)
+	c.awaitShares(3, a, d)
+	t.Logf("taken over after %s, with leases of 10s", time.Since(killed).Round(10*time.Millisecond))
+	awaitDone()
+
+	e := c.launch(shardsOf(3)...)
+	for len(slices.Compact(slices.Sorted(slices.Values(c.shardHolders(3))))) < 3 { // work goes on while shards change hands
+		create(1)
+	}
+	c.awaitShares(3, a, d, e)
+	f := c.launch(shardsOf(3)...)
+	f.awaitLog("kind is standing by")
+	create(10)
+	require.Zero(t, d.stop())
+	c.awaitShares(3, a, e, f)
+	create(10)
+	awaitDone()
+
+	list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, list.Items, made)
+	for _, o := range []*operator{a, e, f} {
+		require.Zero(t, o.stop())
+		require.NotContains(t, o.log.String(), "level=ERROR")
+	}
+	require.Equal(t, make([]string, 3), c.shardHolders(3), "all are given back")
+}
+
+// Processes that divide objects otherwise never act at the same time: they wait until
+// the others are gone.
+func TestShardsOfAnotherNumberWait(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	two := c.launch(shardsOf(2)...)
+	c.awaitShares(2, two)
+	three, one := c.launch(shardsOf(3)...), c.launch(quickElection...)
+	three.awaitLog("kind is standing by")
+	one.awaitLog("kind is standing by")
+	c.createAt("a", longAgo, "echo")
+	c.awaitPhase("a", "DONE")
+	require.Contains(t, two.workedOn(), c.namespace+"/a")
+	one.kill()
+
+	require.Zero(t, two.stop())
+	require.NotContains(t, three.log.String(), "shard taken")
+	c.createAt("b", longAgo, "echo")
+	c.awaitShares(3, three)
+	c.awaitPhase("b", "DONE")
+	require.Equal(t, "3-shards", c.leaseHolder())
+
+	one = c.launch(quickElection...)
+	one.awaitLog("kind is standing by")
+	three.kill()
+	one.awaitLog("msg=leading")
+	c.createAt("c", longAgo, "echo")
+	c.awaitPhase("c", "DONE")
+	require.Contains(t, one.workedOn(), c.namespace+"/c")
+}
+
+// Whoever cannot renew its Leases, or sees that another has one, ends.
+func TestLostShardEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*cluster){
+		"cut":    func(c *cluster) { c.proxy.cut() },
+		"shard":  func(c *cluster) { c.patch(leases, manifests.ShardLease(1), `{"spec":{"holderIdentity":"other"}}`) },
+		"layout": func(c *cluster) { c.patch(leases, manifests.LeaseName, `{"spec":{"holderIdentity":"other"}}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			o := c.launch(shardsOf(2)...)
+			c.awaitShares(2, o)
+			lose(c)
+			<-o.done
+			require.Equal(t, 1, o.cmd.ProcessState.ExitCode())
+			require.Contains(t, o.log.String(), "error: the lease was lost; another process may lead now")
+		})
+	}
+}
+
+// A Lease that someone deletes is made again.
+func TestDeletedLeasesAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	o := c.launch(shardsOf(2)...)
+	c.awaitShares(2, o)
+	require.NoError(t, c.client.Resource(leases).Namespace(c.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	c.awaitShares(2, o)
+	c.await(leases, manifests.MemberLease(0), "there", func(*unstructured.Unstructured) bool { return true })
+	require.Equal(t, 2, strings.Count(o.log.String(), "shard taken"))
+	require.Zero(t, o.stop())
+}
+
+// The rights of an installation with shards are enough, and all are used.
+func TestRightsForShards(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	require.NoError(t, crds.Install(t.Context(), c.client, kinds))
+	const shards = 2
+	work, _ := c.rolesOf(kinds)
+	var own rbacv1.Role
+	parts, err := manifests.Parts(kinds, manifests.Options{Image: "fescue", Shards: shards})
+	require.NoError(t, err)
+	for _, object := range manifests.Objects(parts) {
+		if object.GetName() == "fescue-self" && object.GetKind() == "Role" {
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &own))
+		}
+	}
+	config := c.serviceAccount("fescue", slices.Concat(work, own.Rules))
+	var mu sync.Mutex
+	used := sets.New[string]()
+	through := newProxy(t, config)
+	through.before.Store(new(func(r *http.Request) {
+		if _, name, ok := strings.Cut(r.URL.Path, "/leases"); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			used.Insert(r.Method + " " + strings.TrimPrefix(name, "/"))
+		}
+	}))
+	o := c.launchAs(&rest.Config{Host: through.url}, shardsOf(shards)...)
+	c.awaitShares(shards, o)
+	c.createAt("a", longAgo, "echo")
+	c.awaitPhase("a", "DONE")
+	second := c.launchAs(&rest.Config{Host: through.url}, shardsOf(shards)...)
+	c.awaitShares(shards, o, second)
+
+	granted := sets.New[string]()
+	methods := map[string]string{"create": "POST", "list": "GET", "update": "PUT"}
+	require.NotEmpty(t, own.Rules)
+	for _, rule := range own.Rules {
+		require.Equal(t, []string{"leases"}, rule.Resources)
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, verb := range rule.Verbs {
+			require.Contains(t, methods, verb)
+			for _, name := range names {
+				granted.Insert(methods[verb] + " " + name)
+			}
+		}
+	}
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return used.IsSuperset(granted)
+	}, timeout, poll, "superfluous: %v", granted.Difference(used))
+	require.NotContains(t, o.log.String()+second.log.String(), "forbidden")
+}
