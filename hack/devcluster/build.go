@@ -25,20 +25,24 @@ const kubernetesVersion = "v1.36.3"
 // part is a program of the control plane and the package that it is built from.
 type part struct{ name, pkg string }
 
-var parts = []part{
-	{"etcd", "go.etcd.io/etcd/server/v3"},
-	{"kwok", "sigs.k8s.io/kwok/cmd/kwok"},
-	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
-	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
-}
+var (
+	controlPlaneParts = []part{
+		{"etcd", "go.etcd.io/etcd/server/v3"},
+		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+		{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
+	}
+	kwokParts = append(slices.Clip(controlPlaneParts), part{"kwok", "sigs.k8s.io/kwok/cmd/kwok"})
+	realParts = append(slices.Clip(controlPlaneParts),
+		part{"kubelet", "k8s.io/kubernetes/cmd/kubelet"}, part{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"})
+	kubectl = part{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
+)
 
-var kubectl = part{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
-
-// buildMissing builds into bin every part that is not there yet, or all of them
-// when the pinned versions or the Go toolchain have changed since. Only one
-// process builds at a time; a second one waits and finds the parts built.
-func buildMissing(ctx context.Context, bin, module string) error {
+// buildMissing builds into bin every part of wanted that is not there yet. When the
+// pinned versions or the Go toolchain have changed since, all parts that are there are
+// removed first. Only one process builds at a time; a second one waits and finds the
+// parts built.
+func buildMissing(ctx context.Context, bin, module string, wanted []part) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
@@ -47,25 +51,16 @@ func buildMissing(ctx context.Context, bin, module string) error {
 		return err
 	}
 	defer unlock()
-
-	stamp, err := versionsStamp(module)
-	if err != nil {
+	if err := removeOutdated(bin, module); err != nil {
 		return err
 	}
-	stampFile := filepath.Join(bin, ".versions")
-	built, err := os.ReadFile(stampFile)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	fresh := string(built) == stamp
 
-	wanted := parts
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		wanted = append(slices.Clip(wanted), kubectl)
 	}
 	var missing []part
 	for _, p := range wanted {
-		if _, err := os.Stat(filepath.Join(bin, p.name)); err != nil || !fresh {
+		if _, err := os.Stat(filepath.Join(bin, p.name)); err != nil {
 			missing = append(missing, p)
 		}
 	}
@@ -78,6 +73,28 @@ func buildMissing(ctx context.Context, bin, module string) error {
 		if err := build(ctx, bin, module, p, func(elapsed time.Duration) {
 			log("building %s (%d of %d): %s, %s in all", p.name, i+1, len(missing), elapsed.Round(time.Second), time.Since(began).Round(time.Second))
 		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeOutdated removes the parts that were built from other versions than now.
+func removeOutdated(bin, module string) error {
+	stamp, err := versionsStamp(module)
+	if err != nil {
+		return err
+	}
+	stampFile := filepath.Join(bin, ".versions")
+	built, err := os.ReadFile(stampFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if string(built) == stamp {
+		return nil
+	}
+	for _, p := range slices.Concat(kwokParts, realParts, []part{kubectl}) {
+		if err := os.RemoveAll(filepath.Join(bin, p.name)); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -26,6 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 const (
@@ -34,6 +34,8 @@ const (
 	readyTimeout = 2 * time.Minute
 	// stopTimeout is what a part has to end by itself before it is killed.
 	stopTimeout = 10 * time.Second
+
+	kwokNodeName = "kwok"
 )
 
 // errPartFailed marks a part that ended without having been told to.
@@ -45,12 +47,16 @@ var users = map[string]struct{ user, group string }{
 	"admin":              {"admin", "system:masters"},
 	"controller-manager": {"system:kube-controller-manager", ""},
 	"scheduler":          {"system:kube-scheduler", ""},
+	"kubelet":            {"system:node:" + realNodeName, "system:nodes"},
+	"kube-proxy":         {"system:kube-proxy", ""},
 }
 
 // controlPlane is one running control plane: programs in bin, everything else in dir.
 type controlPlane struct {
 	bin, dir string
 	log      func(format string, args ...any)
+	thread   thread
+	node     *realNode         // nil if kwok plays the node
 	tokens   map[string]string // by the names of users
 	running  []*process
 }
@@ -68,64 +74,21 @@ func (c *controlPlane) path(elem ...string) string {
 	return filepath.Join(append([]string{c.dir}, elem...)...)
 }
 
+// address is where all parts listen.
+func (c *controlPlane) address() string {
+	if c.node != nil {
+		return c.node.address
+	}
+	return "127.0.0.1"
+}
+
 // start starts the parts in the order of their needs and returns when Pods can run.
 // fail is called with the reason when a part ends by itself later on.
 func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) error {
-	// The kernel signals a child when the thread that started it ends (see
-	// childAttr), so all of them are started from a thread that stays.
-	runtime.LockOSThread()
-
-	ports, err := freePorts(3)
+	client, err := c.startAPIServer(ctx, fail)
 	if err != nil {
 		return err
 	}
-	etcdURL, peerURL := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
-	server := "https://127.0.0.1:" + ports[2]
-	if err := c.writeCredentials(); err != nil {
-		return err
-	}
-
-	if err := c.launch(fail, "etcd",
-		"--data-dir", c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
-		"--listen-peer-urls", peerURL, "--initial-advertise-peer-urls", peerURL,
-		"--initial-cluster", "default="+peerURL); err != nil {
-		return err
-	}
-	if err := c.waitFor(ctx, "etcd", http.DefaultClient, etcdURL+"/health"); err != nil {
-		return err
-	}
-	if err := c.launch(fail, "kube-apiserver",
-		"--etcd-servers", etcdURL, "--bind-address=127.0.0.1", "--secure-port", ports[2],
-		"--cert-dir", c.path("certs"), "--token-auth-file", c.path("tokens.csv"),
-		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", c.path("sa.key"),
-		"--service-account-signing-key-file", c.path("sa.key"), "--service-cluster-ip-range=10.0.0.0/24",
-		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
-		// Webhooks are called at the endpoints of their Service: nothing here routes its address.
-		"--enable-aggregator-routing=true",
-		// The generated rights are to suffice where it is on.
-		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"); err != nil {
-		return err
-	}
-	if err := c.writeKubeconfigs(ctx, server); err != nil {
-		return err
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig())
-	if err != nil {
-		return err
-	}
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return err
-	}
-	if err := c.waitFor(ctx, "kube-apiserver", httpClient, server+"/readyz"); err != nil {
-		return err
-	}
-
 	if err := c.launch(fail, "kube-controller-manager",
 		"--kubeconfig", c.path("controller-manager.kubeconfig"), "--controllers=*,-nodeipam,-cloud-node-lifecycle",
 		"--service-account-private-key-file", c.path("sa.key"), "--root-ca-file", c.path("certs", "apiserver.crt"),
@@ -136,6 +99,74 @@ func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) 
 		"--kubeconfig", c.path("scheduler.kubeconfig"), "--leader-elect=false", "--secure-port=0"); err != nil {
 		return err
 	}
+	name := realNodeName
+	if c.node != nil {
+		err = c.startRealNode(ctx, fail)
+	} else {
+		name = kwokNodeName
+		err = c.startKwok(ctx, fail, client)
+	}
+	if err != nil {
+		return err
+	}
+	return awaitNode(ctx, client, name)
+}
+
+// startAPIServer starts etcd and the API server, and returns a client of its
+// administrator.
+func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCauseFunc) (kubernetes.Interface, error) {
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	etcdURL, peerURL := "http://"+c.address()+":"+ports[0], "http://"+c.address()+":"+ports[1]
+	server := "https://" + c.address() + ":" + ports[2]
+	if err := c.writeCredentials(); err != nil {
+		return nil, err
+	}
+	if err := c.launch(fail, "etcd",
+		"--data-dir", c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
+		"--listen-peer-urls", peerURL, "--initial-advertise-peer-urls", peerURL,
+		"--initial-cluster", "default="+peerURL); err != nil {
+		return nil, err
+	}
+	if err := c.waitFor(ctx, "etcd", http.DefaultClient, etcdURL+"/health"); err != nil {
+		return nil, err
+	}
+	if err := c.launch(fail, "kube-apiserver",
+		"--etcd-servers", etcdURL, "--bind-address", c.address(), "--secure-port", ports[2],
+		"--cert-dir", c.path("certs"), "--token-auth-file", c.path("tokens.csv"),
+		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", c.path("sa.key"),
+		"--service-account-signing-key-file", c.path("sa.key"), "--service-cluster-ip-range=10.0.0.0/24",
+		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
+		"--kubelet-client-certificate", c.path("kubelet-client.crt"), "--kubelet-client-key", c.path("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+		// Where kube-proxy does not route to Services, webhooks are called at their endpoints.
+		fmt.Sprintf("--enable-aggregator-routing=%t", c.node == nil),
+		// The generated rights are to suffice where it is on.
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"); err != nil {
+		return nil, err
+	}
+	if err := c.writeKubeconfigs(ctx, server); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.waitFor(ctx, "kube-apiserver", httpClient, server+"/readyz"); err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfigAndClient(config, httpClient)
+}
+
+// startKwok starts kwok and registers the node that it plays.
+func (c *controlPlane) startKwok(ctx context.Context, fail context.CancelCauseFunc, client kubernetes.Interface) error {
 	if err := os.WriteFile(c.path("stages.yaml"), []byte(kwokStages()), 0o644); err != nil {
 		return err
 	}
@@ -144,7 +175,14 @@ func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) 
 		"--manage-all-nodes", "--node-lease-duration-seconds=40"); err != nil {
 		return err
 	}
-	return addNode(ctx, client)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:   kwokNodeName,
+		Labels: map[string]string{corev1.LabelHostname: kwokNodeName, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH},
+	}}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create node: %w", err)
+	}
+	return nil
 }
 
 // launch starts one part with its output in logs/NAME.log.
@@ -157,10 +195,17 @@ func (c *controlPlane) launch(fail context.CancelCauseFunc, name string, args ..
 		return err
 	}
 	defer func() { _ = logFile.Close() }() // the part has a handle of its own
-	cmd := exec.Command(filepath.Join(c.bin, name), args...)
+	program := filepath.Join(c.bin, name)
+	if _, err := os.Stat(program); err != nil {
+		program = name // one of the machine
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = childAttr()
-	if err := cmd.Start(); err != nil {
+	if c.node != nil {
+		cmd.SysProcAttr = c.node.childAttr()
+	}
+	if err := c.thread.do(cmd.Start); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	p := &process{name: name, cmd: cmd, done: make(chan struct{})}
@@ -173,8 +218,8 @@ func (c *controlPlane) launch(fail context.CancelCauseFunc, name string, args ..
 	return nil
 }
 
-// stop ends the parts in the reverse order of their start.
-func (c *controlPlane) stop() {
+// stop ends the parts in the reverse order of their start, and what they have started.
+func (c *controlPlane) stop() error {
 	for _, p := range slices.Backward(c.running) {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		select {
@@ -184,36 +229,58 @@ func (c *controlPlane) stop() {
 			<-p.done
 		}
 	}
-}
-
-// waitFor polls url until it answers 200.
-func (c *controlPlane) waitFor(ctx context.Context, name string, client *http.Client, url string) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return false, err
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return false, nil
-		}
-		return response.StatusCode == http.StatusOK, response.Body.Close()
-	})
-	if err != nil {
-		return fmt.Errorf("wait for %s at %s: %w", name, url, err)
+	if c.node != nil {
+		return c.node.stop()
 	}
 	return nil
 }
 
-// writeCredentials writes the key that signs service account tokens and the
-// tokens of the parts.
+// waitFor polls url until it answers 200.
+func (c *controlPlane) waitFor(ctx context.Context, name string, client *http.Client, url string) error {
+	return poll(ctx, name+" at "+url, func(ctx context.Context) bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return false
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return false
+		}
+		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	})
+}
+
+// poll waits until a part is ready.
+func poll(ctx context.Context, what string, ready func(context.Context) bool) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		return ready(ctx), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", what, err)
+	}
+	return nil
+}
+
+// writeCredentials writes the key that signs service account tokens, the certificate
+// that the API server shows to the kubelet, which is its own authority, and the tokens
+// of the parts.
 func (c *controlPlane) writeCredentials() error {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if _, err := c.writeKey("sa.key"); err != nil {
+		return err
+	}
+	key, err := c.writeKey("kubelet-client.key")
 	if err != nil {
 		return err
 	}
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	if err := os.WriteFile(c.path("sa.key"), keyPEM, 0o600); err != nil {
+	client, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "kube-apiserver", Organization: []string{"system:masters"}}, key)
+	if err != nil {
+		return err
+	}
+	text, err := cert.EncodeCertificates(client)
+	if err != nil {
+		return err
+	}
+	if err := cert.WriteCert(c.path("kubelet-client.crt"), text); err != nil {
 		return err
 	}
 	c.tokens = make(map[string]string)
@@ -225,17 +292,29 @@ func (c *controlPlane) writeCredentials() error {
 	return os.WriteFile(c.path("tokens.csv"), []byte(file.String()), 0o600)
 }
 
+// writeKey makes a key and writes it.
+func (c *controlPlane) writeKey(name string) (*rsa.PrivateKey, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	text, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, keyutil.WriteKey(c.path(name), text)
+}
+
 // writeKubeconfigs writes NAME.kubeconfig for every user, as soon as the API server
 // has made its serving certificate.
 func (c *controlPlane) writeKubeconfigs(ctx context.Context, server string) error {
 	var ca []byte
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, readyTimeout, true, func(context.Context) (bool, error) {
+	if err := poll(ctx, "the certificate of kube-apiserver", func(context.Context) bool {
 		var err error
 		ca, err = os.ReadFile(c.path("certs", "apiserver.crt"))
-		return err == nil && len(ca) > 0, nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait for the certificate of kube-apiserver: %w", err)
+		return err == nil && len(ca) > 0
+	}); err != nil {
+		return err
 	}
 	for name := range users {
 		config := clientcmdapi.NewConfig()
@@ -250,29 +329,18 @@ func (c *controlPlane) writeKubeconfigs(ctx context.Context, server string) erro
 	return nil
 }
 
-// addNode registers the node that kwok plays and waits until it is ready and the
-// default namespace has its service account, without which no Pod is admitted.
-func addNode(ctx context.Context, client kubernetes.Interface) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:   "kwok",
-		Labels: map[string]string{corev1.LabelHostname: "kwok", corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH},
-	}}
-	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create node: %w", err)
-	}
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+// awaitNode waits until a node is ready and the default namespace has its service
+// account, without which no Pod is admitted.
+func awaitNode(ctx context.Context, client kubernetes.Interface, name string) error {
+	return poll(ctx, "the node", func(ctx context.Context) bool {
 		if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
-			return false, nil
+			return false
 		}
-		node, err := client.CoreV1().Nodes().Get(ctx, "kwok", metav1.GetOptions{})
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		return err == nil && len(node.Spec.Taints) == 0 && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}), nil
+		})
 	})
-	if err != nil {
-		return fmt.Errorf("wait for the node: %w", err)
-	}
-	return nil
 }
 
 // freePorts returns n loopback ports that were free a moment ago.

@@ -7,6 +7,11 @@
 //	devcluster -- COMMAND ARG…  start, run COMMAND with KUBECONFIG set, stop, exit as COMMAND did
 //	devcluster -build           build only
 //
+// With --node=real, on Linux and as root, the place of kwok is taken by containerd, a
+// kubelet and kube-proxy, and containers run, of busybox or of an image that --image
+// names. COMMAND finds DEVCLUSTER_NODE=real, and stays on the host, which reaches the
+// API server and nothing else; see docs/decisions/0016-real-node.md.
+//
 // COMMAND also finds kubectl on its PATH: the machine's own if it has one, else
 // one built from the same module as the API server.
 package main
@@ -20,20 +25,32 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
 
+// options are what the flags say.
+type options struct {
+	home, module    string
+	buildOnly, keep bool
+	node            string
+	images          map[string]string // folders of OCI layouts by name
+}
+
 func main() {
-	home := flag.String("home", ".devcluster", "folder for binaries and for the data of running control planes")
-	module := flag.String("module", "hack/devcluster", "folder of the Go module that pins the versions")
-	buildOnly := flag.Bool("build", false, "build what is missing and exit")
-	keep := flag.Bool("keep", false, "keep the data and logs of this run")
+	o := options{images: make(map[string]string)}
+	flag.StringVar(&o.home, "home", ".devcluster", "folder for binaries and for the data of running control planes")
+	flag.StringVar(&o.module, "module", "hack/devcluster", "folder of the Go module that pins the versions")
+	flag.BoolVar(&o.buildOnly, "build", false, "build what is missing and exit")
+	flag.BoolVar(&o.keep, "keep", false, "keep the data and logs of this run")
+	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only says that it does, or real")
+	flag.Func("image", "NAME=FOLDER, a name as in docker.io/library/example:v1 and an OCI layout, that --node=real has as an image (repeatable)", o.addImage)
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := run(ctx, *home, *module, *buildOnly, *keep, flag.Args())
+	err := run(ctx, o, flag.Args())
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -45,35 +62,67 @@ func main() {
 	}
 }
 
+func (o *options) addImage(text string) error {
+	name, folder, ok := strings.Cut(text, "=")
+	if !ok {
+		return errors.New("must be NAME=FOLDER")
+	}
+	if _, err := layout(folder).image(); err != nil {
+		return err
+	}
+	o.images[name] = folder
+	return nil
+}
+
 // run builds, starts, waits for command (or for ctx to end) and stops.
 // A command that fails is returned as its *exec.ExitError.
-func run(ctx context.Context, home, module string, buildOnly, keep bool, command []string) (err error) {
-	home, err = filepath.Abs(home)
+func run(ctx context.Context, o options, command []string) (err error) {
+	home, err := filepath.Abs(o.home)
 	if err != nil {
 		return err
+	}
+	wanted, host := kwokParts, host{}
+	switch o.node {
+	case "kwok":
+	case "real":
+		wanted = realParts
+		if host, err = findHost(); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("--node: invalid value %q: must be kwok or real", o.node)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go cancelWithParent(ctx, cancel)
 
 	bin := filepath.Join(home, "bin")
-	if err := buildMissing(ctx, bin, module); err != nil || buildOnly {
+	if err := buildMissing(ctx, bin, o.module, wanted); err != nil || o.buildOnly {
 		return err
 	}
 	dir, err := os.MkdirTemp(home, "run-")
 	if err != nil {
 		return err
 	}
-	cluster := &controlPlane{bin: bin, dir: dir, log: progressTo(os.Stderr)}
+	cluster := &controlPlane{bin: bin, dir: dir, log: progressTo(os.Stderr), thread: newThread()}
 	defer func() {
-		cluster.stop()
-		if keep || errors.Is(err, errPartFailed) {
+		err = errors.Join(err, cluster.stop())
+		if o.keep || errors.Is(err, errPartFailed) {
 			fmt.Fprintln(os.Stderr, "devcluster: logs and data are kept in", dir)
 			return
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
 	}()
 	began := time.Now()
+	if o.node == "real" {
+		if cluster.node, err = newRealNode(cluster.thread, dir, host, o.images); err != nil {
+			return err
+		}
+		// A proxy cannot reach it. Go's HTTP client looks here before its first request.
+		if err := os.Setenv("NO_PROXY", cluster.node.noProxy()); err != nil {
+			return err
+		}
+	}
 	if err := cluster.start(ctx, cancel); err != nil {
 		return stopCause(ctx, err)
 	}
@@ -82,15 +131,15 @@ func run(ctx context.Context, home, module string, buildOnly, keep bool, command
 		<-ctx.Done()
 		return stopCause(ctx, nil)
 	}
-	return stopCause(ctx, runCommand(ctx, command, cluster))
+	return stopCause(ctx, runCommand(ctx, o, command, cluster))
 }
 
 // runCommand runs command to its end. When ctx ends first the command is asked to
 // stop with SIGINT and killed if it has not stopped after 20 s.
-func runCommand(ctx context.Context, command []string, cluster *controlPlane) error {
+func runCommand(ctx context.Context, o options, command []string, cluster *controlPlane) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.kubeconfig(), "DEVCLUSTER_DIR="+cluster.dir)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.kubeconfig(), "DEVCLUSTER_DIR="+cluster.dir, "DEVCLUSTER_NODE="+o.node)
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		cmd.Env = append(cmd.Env, "PATH="+cluster.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}

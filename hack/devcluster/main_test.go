@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestVersion(t *testing.T) {
 		versions[r.Mod.Path] = r.Mod.Version
 	}
 	require.Equal(t, kubernetesVersion, versions["k8s.io/kubernetes"])
-	for _, p := range append(parts, kubectl) {
+	for _, p := range slices.Concat(kwokParts, realParts, []part{kubectl}) {
 		require.Contains(t, tools(f), p.pkg, "a program that go.mod does not pin")
 	}
 }

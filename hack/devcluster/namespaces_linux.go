@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaces are those that a real node lives in: its mounts, network interfaces, packet
+// filters and processes are no others', and the kernel removes them all with the last
+// process. However devcluster ends, nothing of them stays.
+type namespaces struct {
+	// first is the process whose end is that of all others, and stdin what it waits for.
+	first *exec.Cmd
+	stdin io.Closer
+	// link is the interface on the host that leads into them.
+	link string
+	// address is their own, gateway the one of the host.
+	address, gateway string
+	cgroup           string
+}
+
+// hostTunables are settings of the whole machine that a kubelet changes
+// (setupKernelTunables in k8s.io/kubernetes/pkg/kubelet/cm). It is shown copies of them.
+var hostTunables = []string{
+	"kernel/keys/root_maxbytes", "kernel/keys/root_maxkeys", "kernel/panic", "kernel/panic_on_oops",
+	"vm/overcommit_memory", "vm/panic_on_oom",
+}
+
+// stateFolders are where the programs of a node keep their data by default.
+var stateFolders = []string{"/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet"}
+
+// cgroupPrefix and the id of our process are the name of the node's cgroup.
+const cgroupPrefix = "devcluster-"
+
+// enterNamespaces moves a thread, and so what it starts from now on, into namespaces of
+// their own. Data is kept in dir.
+func enterNamespaces(t thread, dir string) (*namespaces, error) {
+	n := &namespaces{cgroup: cgroupPrefix + strconv.Itoa(os.Getpid())}
+	err := t.do(func() error { return n.enter(dir) })
+	if err == nil {
+		err = n.connect(t)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("namespaces of the node: %w", err), n.end())
+	}
+	return n, nil
+}
+
+// enter is called on the thread.
+func (n *namespaces) enter(dir string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mounts of our own: %w", err)
+	}
+	// It ends when its input does, which it does with devcluster; who ignores SIGCHLD has
+	// the kernel forget the orphans that become its children.
+	n.first = exec.Command("sh", "-c", `trap "" CHLD; exec cat`)
+	stdin, err := n.first.StdinPipe()
+	if err != nil {
+		return err
+	}
+	n.first.SysProcAttr = n.childAttr()
+	n.first.SysProcAttr.Cloneflags = unix.CLONE_NEWPID
+	if err := n.first.Start(); err != nil {
+		return err
+	}
+	n.stdin = stdin
+	processes, err := os.Open(fmt.Sprintf("/proc/%d/ns/pid", n.first.Process.Pid))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = processes.Close() }()
+	if err := unix.Setns(int(processes.Fd()), unix.CLONE_NEWPID); err != nil {
+		return fmt.Errorf("setns: %w", err)
+	}
+	if err := n.makeCgroup(); err != nil {
+		return err
+	}
+	return mountState(dir)
+}
+
+// childAttr is for processes in the namespaces, whose lives are tied to devcluster's
+// already; the signal of a parent's end would reach them at once, since they see none.
+func (*namespaces) childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// mountState gives the node folders of its own for what it writes at fixed places.
+func mountState(dir string) error {
+	copies := filepath.Join(dir, "sysctl")
+	if err := os.MkdirAll(copies, 0o755); err != nil {
+		return err
+	}
+	for _, name := range hostTunables {
+		value, err := os.ReadFile(filepath.Join("/proc/sys", name))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(copies, filepath.Base(name)), value, 0o644); err != nil {
+			return err
+		}
+	}
+	for _, target := range []string{"/run", "/var/log"} {
+		if err := unix.Mount("tmpfs", target, "tmpfs", 0, "mode=755"); err != nil {
+			return fmt.Errorf("mount %s: %w", target, err)
+		}
+	}
+	// By a child: this thread is not in the namespace of its processes.
+	if out, err := exec.Command("mount", "-t", "proc", "proc", "/proc").CombinedOutput(); err != nil {
+		return fmt.Errorf("mount /proc: %w: %s", err, bytes.TrimSpace(out))
+	}
+	for _, name := range hostTunables {
+		if err := bind(filepath.Join(copies, filepath.Base(name)), filepath.Join("/proc/sys", name)); err != nil {
+			return err
+		}
+	}
+	for _, target := range stateFolders {
+		source := filepath.Join(dir, filepath.Base(target))
+		if err := errors.Join(os.MkdirAll(source, 0o755), os.MkdirAll(target, 0o755)); err != nil {
+			return err
+		}
+		if err := bind(source, target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bind(source, target string) error {
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount %s at %s: %w", source, target, err)
+	}
+	return nil
+}
+
+// connect joins the network of the node with the host's, and with nothing beyond.
+func (n *namespaces) connect(t thread) error {
+	// The addresses are of a range that nobody routes (RFC 2544).
+	const networks = 64
+	pid := strconv.Itoa(n.first.Process.Pid)
+	for i := range networks {
+		link := fmt.Sprintf("devcluster%d", i)
+		err := ip("link add " + link + " type veth peer name eth0 netns " + pid)
+		if err == nil {
+			n.link, n.gateway, n.address = link, fmt.Sprintf("198.18.%d.1", i), fmt.Sprintf("198.18.%d.2", i)
+			break
+		}
+		if i == networks-1 || !strings.Contains(err.Error(), "File exists") {
+			return err
+		}
+	}
+	for _, args := range []string{"address add " + n.gateway + "/30 dev " + n.link, "link set " + n.link + " up"} {
+		if err := ip(args); err != nil {
+			return err
+		}
+	}
+	return t.do(func() error {
+		for _, args := range []string{"link set lo up", "address add " + n.address + "/30 dev eth0", "link set eth0 up", "route add default via " + n.gateway} {
+			if err := ip(args); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ip runs the program ip in the network of the thread that calls it.
+func ip(args string) error {
+	if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", args, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// makeCgroup makes the cgroup of the node in each hierarchy: of version 1 there are
+// several, of version 2 there is one. Those of processes that were killed are removed:
+// cgroups are all that outlives the namespaces.
+func (n *namespaces) makeCgroup() error {
+	for _, hierarchy := range hierarchies() {
+		others, _ := filepath.Glob(filepath.Join(hierarchy, cgroupPrefix+"*")) // the pattern is well-formed
+		for _, other := range others {
+			pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(other), cgroupPrefix))
+			if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+				_ = removeCgroup(other) // its last processes may be ending still
+			}
+		}
+		if err := os.MkdirAll(filepath.Join(hierarchy, n.cgroup), 0o755); err != nil {
+			return fmt.Errorf("cgroup of the node: %w", err)
+		}
+	}
+	return nil
+}
+
+func hierarchies() []string {
+	const root = "/sys/fs/cgroup"
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		return []string{root}
+	}
+	var all []string
+	found, _ := filepath.Glob(filepath.Join(root, "*", "cgroup.procs")) // the pattern is well-formed
+	for _, file := range found {
+		all = append(all, filepath.Dir(file))
+	}
+	return all
+}
+
+// end kills what is left in the namespaces, and waits for it.
+func (n *namespaces) end() error {
+	if n.stdin == nil {
+		return nil
+	}
+	_ = n.stdin.Close()
+	_ = n.first.Wait() // it is the end that matters
+	var errs []error
+	for _, hierarchy := range hierarchies() {
+		errs = append(errs, removeCgroup(filepath.Join(hierarchy, n.cgroup)))
+	}
+	return errors.Join(errs...)
+}
+
+// removeCgroup removes a cgroup with those in it, which have no processes any more.
+func removeCgroup(dir string) error {
+	children, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		if child.IsDir() {
+			if err := removeCgroup(filepath.Join(dir, child.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return syscall.Rmdir(dir)
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// registry is the only one that a real node asks, whatever an image is called: it answers
+// what the OCI distribution specification requires for pulling. The values are folders of
+// OCI layouts; the keys their names, as in "docker.io/library/busybox:latest".
+type registry map[string]layout
+
+func (images registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, "/v2/")
+	if path == "" {
+		return // whether there is a registry at all
+	}
+	// containerd says in ns which registry it has been sent for.
+	if name, tag, ok := strings.Cut(path, "/manifests/"); ok && !strings.Contains(tag, ":") {
+		images.serveTag(w, r, r.URL.Query().Get("ns")+"/"+name+":"+tag)
+		return
+	}
+	wanted, err := digest.Parse(path[strings.LastIndex(path, "/")+1:])
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	images.serveBlob(w, r, wanted)
+}
+
+// serveTag serves the manifest or the index of an image by its name.
+func (images registry) serveTag(w http.ResponseWriter, r *http.Request, name string) {
+	found, ok := images[name]
+	if !ok {
+		http.Error(w, "the node has no image "+name, http.StatusNotFound)
+		return
+	}
+	at, err := found.image()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", at.MediaType)
+	w.Header().Set("Docker-Content-Digest", at.Digest.String())
+	http.ServeFile(w, r, found.blob(at.Digest))
+}
+
+// serveBlob serves what has a digest, from whichever image.
+func (images registry) serveBlob(w http.ResponseWriter, r *http.Request, wanted digest.Digest) {
+	for _, candidate := range images {
+		if _, err := os.Stat(candidate.blob(wanted)); err == nil {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			http.ServeFile(w, r, candidate.blob(wanted))
+			return
+		}
+	}
+	http.NotFound(w, r)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// packages are those of Debian in which the programs of a real node are that are not
+// built here, and the programs.
+var packages = map[string][]string{
+	"containerd": {"containerd", "containerd-shim-runc-v2"},
+	"runc":       {"runc"},
+	"nftables":   {"nft"},
+	"iproute2":   {"ip"},
+}
+
+// host is what a real node takes from the machine.
+type host struct {
+	busybox, plugins string
+}
+
+// findHost looks for what a real node needs, and says all that is missing.
+func findHost() (host, error) {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return host{}, errors.New("--node=real: needs Linux, and root, to run containers")
+	}
+	var found host
+	var missing []string
+	for name, programs := range packages {
+		if slices.ContainsFunc(programs, func(program string) bool { _, err := exec.LookPath(program); return err != nil }) {
+			missing = append(missing, name)
+		}
+	}
+	for _, file := range []string{"/bin/busybox", "/usr/bin/busybox"} {
+		if isStatic(file) {
+			found.busybox = file
+		}
+	}
+	if found.busybox == "" {
+		missing = append(missing, "busybox-static")
+	}
+	for _, dir := range []string{"/opt/cni/bin", "/usr/libexec/cni", "/usr/lib/cni"} {
+		if _, err := os.Stat(filepath.Join(dir, "bridge")); err == nil {
+			found.plugins = dir
+		}
+	}
+	if found.plugins == "" {
+		missing = append(missing, "containernetworking-plugins")
+	}
+	if len(missing) == 0 {
+		return found, nil
+	}
+	slices.Sort(missing)
+	return host{}, fmt.Errorf("--node=real: these packages are missing: apt-get install %s", strings.Join(missing, " "))
+}
+
+// isStatic tells whether a program runs where there is no other file.
+func isStatic(file string) bool {
+	f, err := elf.Open(file)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+}
