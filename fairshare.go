@@ -18,6 +18,10 @@ type holders struct {
 	members, shards []string
 }
 
+func (h holders) hasMembers() bool {
+	return slices.ContainsFunc(h.members, func(m string) bool { return m != "" })
+}
+
 // claims are the Leases that a process is to hold.
 type claims struct {
 	// member is the one that makes it a member, or -1 if none is free for it: then it

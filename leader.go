@@ -63,6 +63,7 @@ const leaseTolerance = 20 * time.Second
 // shardEngine is what an election tells which objects it may act on.
 type shardEngine interface {
 	Run(ctx context.Context) error
+	Synced() error
 	Take(shard int)
 	GiveUp(shard int)
 }

@@ -90,14 +90,12 @@ func (l *leaseSet) hold(ctx context.Context, name, holder string) error {
 	sent := time.Now()
 	lease := l.newest[name].DeepCopy()
 	if lease == nil {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{LeaseTransitions: new(int32(0))}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
 	spec := &lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity != holder {
 		spec.HolderIdentity, spec.AcquireTime = &holder, new(metav1.NewMicroTime(sent))
-		if spec.LeaseTransitions != nil {
-			spec.LeaseTransitions = new(*spec.LeaseTransitions + 1)
-		}
+		spec.LeaseTransitions = oneMore(spec.LeaseTransitions)
 	}
 	spec.RenewTime = new(metav1.NewMicroTime(sent))
 	spec.LeaseDurationSeconds = new(int32(math.Ceil(l.duration.Seconds())))
@@ -108,6 +106,14 @@ func (l *leaseSet) hold(ctx context.Context, name, holder string) error {
 	defer l.mu.Unlock()
 	l.held[name] = holding{holder, sent}
 	return nil
+}
+
+// oneMore counts transitions from one holder to the next; the first holder makes none.
+func oneMore(transitions *int32) *int32 {
+	if transitions == nil {
+		return new(int32(0))
+	}
+	return new(*transitions + 1)
 }
 
 // release frees a Lease that this process holds, so that others need not wait for its end.

@@ -88,8 +88,11 @@ func (s *sharding) round(ctx context.Context, e shardEngine, mayChange bool) (mo
 	if err := s.leases.lost(); err != nil {
 		return false, err
 	}
-	mine := s.holders().claims(s.me, layoutOf(s.options.shards))
-	if mine.member < 0 || !s.isMember && !mayChange {
+	seen := s.holders()
+	mine := seen.claims(s.me, layoutOf(s.options.shards))
+	// Who cannot act yet leaves it to those who do, and takes nothing from them.
+	canJoin := mayChange && (e.Synced() == nil || !seen.hasMembers())
+	if mine.member < 0 || !s.isMember && !canJoin {
 		return false, nil
 	}
 	err = s.hold(ctx, e, mine, mayChange)

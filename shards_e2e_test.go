@@ -126,6 +126,7 @@ func TestShardsAreShared(t *testing.T) {
 	e := c.launch(shardsOf(3)...)
 	for len(slices.Compact(slices.Sorted(slices.Values(c.shardHolders(3))))) < 3 { // work goes on while shards change hands
 		create(1)
+		require.Less(t, made, 2000, "no shards change hands")
 	}
 	c.awaitShares(3, a, d, e)
 	f := c.launch(shardsOf(3)...)
