@@ -170,7 +170,7 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 	if err != nil {
 		return err
 	}
-	stopServing, err := serve(o.listen, e, election, hooks, log)
+	stopServing, err := serve(ctx, o.listen, clients.typed, e, election, hooks, log)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	// These add workqueue_*, rest_client_* and leader_election_* to the registry.
@@ -27,20 +30,54 @@ import (
 
 type listenOptions struct {
 	metrics, health string
-	profiling       bool
+	profiling, auth bool
+	certDir         string // of the metrics
 }
 
 func (o *listenOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.metrics, "metrics-listen", "", "address for /metrics, like :8080; none if not given")
 	flags.StringVar(&o.health, "health-listen", "", "address for /healthz, /readyz and /livez, like :8081; none if not given")
+	flags.BoolVar(&o.auth, "metrics-auth", false, "serve /metrics by HTTPS, and only to those whose bearer token the API server knows and who have the right to get that path")
+	flags.StringVar(&o.certDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-auth, which are reloaded when they change; without it the certificate is self-signed")
 	flags.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof beside /metrics")
+}
+
+// complete checks that no flag is given in vain.
+func (o *listenOptions) complete() error {
+	switch {
+	case o.profiling && o.metrics == "":
+		return errors.New("--profiling: needs --metrics-listen, which says where")
+	case o.auth && o.metrics == "":
+		return errors.New("--metrics-auth: needs --metrics-listen, which says where")
+	case o.certDir != "" && !o.auth:
+		return errors.New("--metrics-cert-dir: needs --metrics-auth, which turns HTTPS on")
+	}
+	return nil
+}
+
+// protected adds to the handler of the metrics what --metrics-auth says; without it, the TLS
+// configuration is nil.
+func (o *listenOptions) protected(ctx context.Context, handler http.Handler, client kubernetes.Interface, log *slog.Logger) (http.Handler, *tls.Config, error) {
+	if !o.auth {
+		return handler, nil, nil
+	}
+	auth, err := newMetricsAuth(client, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := o.metricsTLS(ctx, log)
+	return auth.protect(handler), config, err
 }
 
 // serve serves metrics and health where the flags say so. The function that it returns
 // stops it.
-func serve(o listenOptions, e *engine.Engine, leader election, hooks *webhooks, log *slog.Logger) (stop func(), err error) {
-	if o.profiling && o.metrics == "" {
-		return nil, errors.New("--profiling: needs --metrics-listen, which says where")
+func serve(ctx context.Context, o listenOptions, client kubernetes.Interface, e *engine.Engine, leader election, hooks *webhooks, log *slog.Logger) (stop func(), err error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	metrics, encryption, err := o.protected(ctx, metricsHandler(o.profiling), client, log)
+	if err != nil {
+		return nil, err
 	}
 	var servers []*http.Server
 	stop = func() {
@@ -51,9 +88,10 @@ func serve(o listenOptions, e *engine.Engine, leader election, hooks *webhooks, 
 	for _, s := range []struct {
 		flag, address string
 		handler       http.Handler
+		encryption    *tls.Config
 	}{
-		{"--metrics-listen", o.metrics, metricsHandler(o.profiling)},
-		{"--health-listen", o.health, healthHandler(e, leader, hooks)},
+		{"--metrics-listen", o.metrics, metrics, encryption},
+		{"--health-listen", o.health, healthHandler(e, leader, hooks), nil},
 	} {
 		if s.address == "" {
 			continue
@@ -63,10 +101,13 @@ func serve(o listenOptions, e *engine.Engine, leader election, hooks *webhooks, 
 			stop()
 			return nil, fmt.Errorf("%s: invalid value %q: %w", s.flag, s.address, err)
 		}
+		if s.encryption != nil {
+			listener = tls.NewListener(listener, s.encryption)
+		}
 		log.Info("listening", "flag", s.flag, "address", listener.Addr().String())
 		// A profile or a trace is as long as it was asked for, so only the header is
 		// waited for with a limit, the one of controller-runtime.
-		server := &http.Server{Handler: s.handler, ReadHeaderTimeout: 32 * time.Second}
+		server := &http.Server{Handler: s.handler, ReadHeaderTimeout: 32 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 		servers = append(servers, server)
 		go func() {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

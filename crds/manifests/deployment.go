@@ -59,7 +59,7 @@ func managerObjects(o Options) []runtime.Object {
 			MaxUnavailable: new(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selector},
 		},
-	}, service(name+"-metrics", o.Namespace, metricsPort, "metrics"))
+	}, service(name+"-metrics", o.Namespace, o.metricsPort(), "metrics"))
 	return objects
 }
 
@@ -151,7 +151,7 @@ func container(o Options) corev1.Container {
 	made := corev1.Container{
 		Name: name, Image: o.Image, Args: args(o),
 		Ports: []corev1.ContainerPort{
-			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: o.metricsPort(), Protocol: corev1.ProtocolTCP},
 			{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP},
 		},
 		LivenessProbe:  probe("/livez", 20),
@@ -183,10 +183,13 @@ func args(o Options) []string {
 	}
 	list := []string{
 		"run", election, "--leader-elect-resource-namespace=" + o.Namespace, "--log-format=json",
-		fmt.Sprintf("--metrics-listen=:%d", metricsPort), fmt.Sprintf("--health-listen=:%d", healthPort),
+		fmt.Sprintf("--metrics-listen=:%d", o.metricsPort()), fmt.Sprintf("--health-listen=:%d", healthPort),
 	}
 	if len(o.Namespaces) > 0 {
 		list = append(list, "--namespace="+strings.Join(o.Namespaces, ","))
+	}
+	if o.MetricsAuth {
+		list = append(list, "--metrics-auth")
 	}
 	if o.InstallCRDs {
 		list = append(list, "--install-crds")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,7 +57,7 @@ func TestRightsAreNarrow(t *testing.T) {
 	for name, o := range map[string]Options{
 		"plain":      {},
 		"namespaced": {Namespaces: []string{"b", "a", "a"}},
-		"all":        {InstallCRDs: true, Webhooks: example()},
+		"all":        {InstallCRDs: true, Webhooks: example(), MetricsAuth: true},
 		"shards":     {Shards: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,6 +147,37 @@ func TestShards(t *testing.T) {
 // rule is one about Leases, of all or of some.
 func rule(verbs string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: names, Verbs: strings.Split(verbs, ",")}
+}
+
+func TestMetricsAuthBringsItsRights(t *testing.T) {
+	t.Parallel()
+	for _, o := range []Options{{}, {MetricsAuth: true}, {MetricsAuth: true, Namespaces: []string{"a"}}} {
+		auth := o.MetricsAuth
+		o.Image, o.Monitoring = "fescue", true
+		parts, err := Parts(shipped(t), o)
+		require.NoError(t, err)
+		objects := Objects(parts)
+		args := find[appsv1.Deployment](t, objects, "Deployment", "fescue").Spec.Template.Spec.Containers[0].Args
+		monitor := find[unstructured.Unstructured](t, objects, "ServiceMonitor", "fescue")
+		endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
+		require.NoError(t, err)
+		if !auth {
+			require.Nil(t, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "fescue-metrics-auth"))
+			require.Contains(t, args, "--metrics-listen=:8080")
+			require.Equal(t, []any{map[string]any{"port": "metrics", "path": "/metrics"}}, endpoints)
+			continue
+		}
+		require.Contains(t, args, "--metrics-auth")
+		require.Contains(t, args, "--metrics-listen=:8443")
+		require.Equal(t, int32(8443), find[corev1.Service](t, objects, "Service", "fescue-metrics").Spec.Ports[0].Port)
+		require.Equal(t, []any{map[string]any{
+			"port": "metrics", "path": "/metrics", "scheme": "https", "tlsConfig": map[string]any{"insecureSkipVerify": true},
+			"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+		}}, endpoints)
+		require.NotNil(t, find[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding", o.ClusterName()+"-metrics-auth"))
+		require.Equal(t, []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+			find[rbacv1.ClusterRole](t, objects, "ClusterRole", o.ClusterName()+"-metrics-reader").Rules)
+	}
 }
 
 func TestSourcesAreMountedAndRollTheDeployment(t *testing.T) {

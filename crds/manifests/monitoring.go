@@ -13,7 +13,7 @@ func monitoringObjects(o Options) []runtime.Object {
 	return []runtime.Object{
 		monitoringObject(o, "ServiceMonitor", map[string]any{
 			"selector":  map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/name": name, "app.kubernetes.io/component": "metrics"}},
-			"endpoints": []any{map[string]any{"port": "metrics", "path": "/metrics"}},
+			"endpoints": []any{metricsEndpoint(o)},
 		}),
 		monitoringObject(o, "PrometheusRule", map[string]any{
 			"groups": []any{map[string]any{"name": name, "rules": alertRules(o)}},

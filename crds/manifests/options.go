@@ -23,6 +23,8 @@ const (
 	// kubebuilder's scaffold before it put TLS in front of metrics.
 	metricsPort = 8080
 	healthPort  = 8081
+	// securePort is where kubebuilder's scaffold has metrics since.
+	securePort = 8443
 	// maxSource bounds the CUE files of one folder: a ConfigMap has at most 1 MiB
 	// (validation.go in k8s.io/kubernetes/pkg/apis/core), and its name needs a little.
 	maxSource = 1<<20 - 4096
@@ -48,6 +50,9 @@ type Options struct {
 	// Monitoring adds a ServiceMonitor and alert rules, which need the Prometheus
 	// operator's CRDs.
 	Monitoring bool
+	// MetricsAuth serves metrics by HTTPS, to those who may get the path, and gives the
+	// operator the rights to ask who may.
+	MetricsAuth bool
 	// Types name the resources of children that are neither built into Kubernetes nor
 	// among the kinds.
 	Types Types

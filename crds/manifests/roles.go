@@ -43,17 +43,23 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 		objects = append(objects, role(name, namespace, rules(work)), roleBinding(name, namespace, o.Namespace))
 	}
 	if len(everywhere) > 0 {
-		called := o.ClusterName()
-		objects = append(objects,
-			&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: objectMeta(called, ""), Rules: rules(everywhere)},
-			&rbacv1.ClusterRoleBinding{
-				TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRoleBinding"), ObjectMeta: objectMeta(called, ""),
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: called},
-				Subjects: subjects(o.Namespace),
-			})
+		objects = append(objects, clusterRole(o.ClusterName(), o.Namespace, rules(everywhere))...)
 	}
+	objects = append(objects, metricsRoles(o)...)
 	const own = name + "-self" // another than that of the kinds, which may live in the same namespace
 	return append(objects, role(own, o.Namespace, rules(inOwnNamespace(o))), roleBinding(own, o.Namespace, o.Namespace)), nil
+}
+
+// clusterRole makes one and gives it to the service account.
+func clusterRole(called, accountNamespace string, rules []rbacv1.PolicyRule) []runtime.Object {
+	return []runtime.Object{
+		&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: objectMeta(called, ""), Rules: rules},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRoleBinding"), ObjectMeta: objectMeta(called, ""),
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: called},
+			Subjects: subjects(accountNamespace),
+		},
+	}
 }
 
 func role(called, namespace string, rules []rbacv1.PolicyRule) runtime.Object {

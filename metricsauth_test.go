@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// clusterRole gives rules to a service account of the namespace, until the test ends.
+func (c *cluster) clusterRole(account string, rules []rbacv1.PolicyRule) {
+	c.t.Helper()
+	client, err := kubernetes.NewForConfig(restConfig(c.t))
+	require.NoError(c.t, err)
+	roles, bindings := client.RbacV1().ClusterRoles(), client.RbacV1().ClusterRoleBindings()
+	meta := metav1.ObjectMeta{Name: c.namespace + "-" + account}
+	_, err = roles.Create(c.t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	_, err = bindings.Create(c.t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: c.namespace}},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() {
+		_ = bindings.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
+		_ = roles.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
+	})
+}
+
+// metricsRules are those that `fescue manifests --metrics-auth` grants by a ClusterRole.
+func metricsRules(t *testing.T, name string) []rbacv1.PolicyRule {
+	t.Helper()
+	parts, err := manifests.Parts(nil, manifests.Options{Image: "fescue", MetricsAuth: true})
+	require.NoError(t, err)
+	for _, object := range manifests.Objects(parts) {
+		if object.GetKind() == "ClusterRole" && object.GetName() == name {
+			var role rbacv1.ClusterRole
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role))
+			return role.Rules
+		}
+	}
+	require.FailNow(t, "no such ClusterRole", name)
+	return nil
+}
+
+// asking gets a path with a bearer token, from whoever shows a certificate of an authority;
+// without one, from anyone.
+func asking(t *testing.T, authority []byte, url, token string) (code int, body string) {
+	t.Helper()
+	config := &tls.Config{InsecureSkipVerify: authority == nil}
+	if authority != nil {
+		config.RootCAs = x509.NewCertPool()
+		require.True(t, config.RootCAs.AppendCertsFromPEM(authority))
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(text)
+}
+
+// With the rights that the manifests grant, and no others, the operator tells who may read
+// its metrics.
+func TestMetricsAuth(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	shipped, err := kind.Shipped()
+	require.NoError(t, err)
+	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
+	work, own := c.rolesOf(shipped)
+	config := c.serviceAccount("fescue", slices.Concat(work, own))
+	c.clusterRole("fescue", metricsRules(t, "fescue-metrics-auth"))
+	through := newProxy(t, config)
+	o := c.launchAs(&rest.Config{Host: through.url}, "--metrics-listen", "127.0.0.1:0", "--metrics-auth", "--profiling")
+	reader, stranger, late := c.serviceAccount("reader", nil), c.serviceAccount("stranger", nil), c.serviceAccount("late", nil)
+	c.clusterRole("reader", metricsRules(t, "fescue-metrics-reader"))
+	url := strings.Replace(o.address("--metrics-listen"), "http:", "https:", 1)
+
+	var code int
+	var body string
+	require.Eventually(t, func() bool { // the API server's caches of roles follow a little later
+		code, body = asking(t, nil, url+"/metrics", reader.BearerToken)
+		return code == http.StatusOK
+	}, timeout, poll)
+	require.Contains(t, body, "\nfescue_decisions_total{")
+	for name, test := range map[string]struct {
+		path, token string
+		code        int
+		body        string
+	}{
+		"no token":      {"/metrics", "", http.StatusUnauthorized, "a bearer token that the API server knows is needed\n"},
+		"unknown token": {"/metrics", "x", http.StatusUnauthorized, "a bearer token that the API server knows is needed\n"},
+		"no right":      {"/metrics", stranger.BearerToken, http.StatusForbidden, `user "system:serviceaccount:` + c.namespace + `:stranger" cannot get path "/metrics"` + "\n"},
+		"another path":  {"/debug/pprof/", reader.BearerToken, http.StatusForbidden, `user "system:serviceaccount:` + c.namespace + `:reader" cannot get path "/debug/pprof/"` + "\n"},
+	} {
+		code, body := asking(t, nil, url+test.path, test.token)
+		require.Equal(t, test.code, code, name)
+		require.Equal(t, test.body, body, name)
+	}
+	code, _ = get(t, o.address("--metrics-listen")+"/metrics")
+	require.Equal(t, http.StatusBadRequest, code, "not without TLS")
+
+	// Answers are kept, so that scrapes cost the API server nothing and go on without it.
+	through.requests.reset()
+	code, _ = asking(t, nil, url+"/metrics", reader.BearerToken)
+	require.Equal(t, http.StatusOK, code)
+	for _, request := range through.requests.all() {
+		require.NotContains(t, request, "/tokenreviews")
+		require.NotContains(t, request, "/subjectaccessreviews")
+	}
+	through.cut()
+	code, _ = asking(t, nil, url+"/metrics", reader.BearerToken)
+	require.Equal(t, http.StatusOK, code)
+	code, body = asking(t, nil, url+"/metrics", late.BearerToken)
+	require.Equal(t, http.StatusInternalServerError, code)
+	require.Equal(t, "the token cannot be reviewed\n", body)
+	o.awaitLog(`/tokenreviews\": dial tcp`)
+}
+
+// Without its own rights the operator says so, and lets nobody in.
+func TestMetricsAuthWithoutRights(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	authority, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), authority, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	config := c.serviceAccount("fescue", nil)
+	o := c.launchAs(config, "--metrics-listen", "127.0.0.1:0", "--metrics-auth", "--metrics-cert-dir", dir)
+	url := strings.Replace(o.address("--metrics-listen"), "http:", "https:", 1)
+	code, _ := asking(t, authority, url+"/metrics", config.BearerToken)
+	require.Equal(t, http.StatusInternalServerError, code)
+	o.awaitLog(`cannot create resource \"tokenreviews\" in API group \"authentication.k8s.io\" at the cluster scope`)
+	c.clusterRole("fescue", metricsRules(t, "fescue-metrics-auth"))
+	require.Eventually(t, func() bool {
+		code, _ = asking(t, authority, url+"/metrics", config.BearerToken)
+		return code == http.StatusForbidden
+	}, timeout, poll, "it is asked again, and may not read metrics itself")
+}
