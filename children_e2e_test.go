@@ -381,6 +381,7 @@ import "fescue.dev/cue/contract"
 	children: x: template: {apiVersion: "`+group+`/v1", kind: "Thing", spec: size: 1}
 }
 `), 0o600))
+	c.types = []string{"Thing." + group + "=things"}
 	c.start("--kinds", dir)
 	stalled := func(resource schema.GroupVersionResource, name, want string) {
 		t.Helper()

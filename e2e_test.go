@@ -310,7 +310,8 @@ func TestInvalidStoredObjectIsStalled(t *testing.T) {
 	shipped, err := kind.Shipped()
 	require.NoError(t, err)
 	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
-	c.start("--install-crds=false", "--kinds", dir)
+	c.keepCRDs = true
+	c.start("--kinds", dir)
 	isStalled := func(o *unstructured.Unstructured) bool {
 		status, _, _ := condition(o, "Stalled")
 		return status == "True"
@@ -611,7 +612,8 @@ import "fescue.dev/cue/contract"
 	shipped, err := kind.Shipped()
 	require.NoError(t, err)
 	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
-	o := c.start("--install-crds=false", "--kinds", dir)
+	c.keepCRDs = true
+	o := c.start("--kinds", dir)
 	for _, k := range kinds {
 		_, err := c.client.Resource(k.GroupVersionResource()).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "faulty.example.com/v1", "kind": k.GroupVersionKind.Kind, "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "x"},

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -24,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 )
 
 const (
@@ -47,6 +51,13 @@ type cluster struct {
 	proxy     *proxy
 	// env is added to the environment of operators.
 	env []string
+	// types name the resources of children, as --type of fescue manifests.
+	types []string
+	// keepCRDs leaves the CRDs that a test has installed itself.
+	keepCRDs bool
+	// prepared says for which flags config has the rights.
+	prepared string
+	config   *rest.Config
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -78,9 +89,12 @@ func (c *cluster) start(args ...string) *operator {
 	return o
 }
 
+// launch starts it without waiting for anything. Operators act as the service account that
+// `fescue manifests` prints, with its rights.
 func (c *cluster) launch(args ...string) *operator {
 	c.t.Helper()
-	return c.launchAs(&rest.Config{Host: c.proxy.url}, append([]string{"--install-crds"}, args...)...)
+	c.prepare(args)
+	return c.launchAs(c.proxy.through(c.config), args...)
 }
 
 // launchAs starts `fescue run` for the namespace with the server and the token of config.
@@ -222,8 +236,8 @@ func condition(object *unstructured.Unstructured, kind string) (status, reason, 
 	return status, reason, message
 }
 
-// proxy stands between an operator and the API server. It counts requests, may be cut,
-// and calls afterWrite when the API server has answered a write and the operator does
+// proxy stands between an operator and the API server. It passes on whose token it is
+// given, counts requests, may be cut, and calls afterWrite when the API server has answered a write and the operator does
 // not know it yet.
 type proxy struct {
 	url        string
@@ -233,14 +247,15 @@ type proxy struct {
 	requests   requestLog
 	writes     atomic.Int64
 	afterWrite atomic.Pointer[func(n int64)]
-	before     atomic.Pointer[func(r *http.Request)]
+	// answered is called with each answer, whose body it must leave readable.
+	answered atomic.Pointer[func(r *http.Response)]
 }
 
 func newProxy(t *testing.T, config *rest.Config) *proxy {
 	t.Helper()
 	target, err := url.Parse(config.Host)
 	require.NoError(t, err)
-	transport, err := rest.TransportFor(config) // adds the token, which kubeconfigs send over TLS only
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	require.NoError(t, err)
 	p := &proxy{}
 	p.handler = &httputil.ReverseProxy{
@@ -249,11 +264,12 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			p.requests.add(r.In)
-			if hook := p.before.Load(); hook != nil {
-				(*hook)(r.In)
-			}
 		},
+		ErrorLog: log.New(io.Discard, "", 0), // of operators that are killed
 		ModifyResponse: func(r *http.Response) error {
+			if hook := p.answered.Load(); hook != nil { //nolint:bodyclose // the proxy does
+				(*hook)(r)
+			}
 			if r.Request.Method != http.MethodGet && r.StatusCode < 300 && !strings.Contains(r.Request.URL.Path, "customresourcedefinitions") && !strings.Contains(r.Request.URL.Path, "selfsubjectaccessreviews") {
 				n := p.writes.Add(1)
 				if hook := p.afterWrite.Load(); hook != nil {
@@ -272,10 +288,37 @@ func (p *proxy) listen(t *testing.T, address string) {
 	listener, err := net.Listen("tcp", address)
 	require.NoError(t, err)
 	p.address = listener.Addr().String()
-	p.url = "http://" + p.address
-	p.server = &http.Server{Handler: p.handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = p.server.Serve(listener) }()
+	p.url = "https://" + p.address
+	p.server = &http.Server{
+		Handler: p.handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{proxyCertificate().pair}},
+	}
+	go func() { _ = p.server.ServeTLS(listener, "", "") }()
 }
+
+// through is config with the proxy in the place of the API server. It speaks TLS, without
+// which clients send no token.
+func (p *proxy) through(config *rest.Config) *rest.Config {
+	return &rest.Config{Host: p.url, BearerToken: config.BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: proxyCertificate().authority}}
+}
+
+type servingPair struct {
+	pair      tls.Certificate
+	authority []byte
+}
+
+// proxyCertificate is that of all proxies of this run.
+var proxyCertificate = sync.OnceValue(func() servingPair {
+	chain, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	pair, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		panic(err)
+	}
+	return servingPair{pair, chain}
+})
 
 // cut breaks all connections and refuses new ones, until mend.
 func (p *proxy) cut() { _ = p.server.Close() }

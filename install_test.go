@@ -2,12 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,11 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -56,10 +49,6 @@ import "fescue.dev/cue/contract"
 	}
 }
 `
-
-var (
-	things = schema.GroupVersionResource{Group: "rights.example.com", Version: "v1", Resource: "things"}
-)
 
 // writeKind writes a folder of kinds and loads it.
 func writeKind(t *testing.T, text string) (dir string, kinds []*kind.Kind) {
@@ -104,97 +93,15 @@ func (c *cluster) rolesOf(kinds []*kind.Kind) (work, own []rbacv1.PolicyRule) {
 		if object.GetKind() != "Role" {
 			continue
 		}
-		var role rbacv1.Role
-		require.NoError(c.t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role))
-		if role.Namespace == c.namespace {
-			work = role.Rules
+		if object.GetNamespace() == c.namespace {
+			work = rulesOf(c.t, object)
 		} else {
-			own = role.Rules
+			own = rulesOf(c.t, object)
 		}
 	}
 	require.NotEmpty(c.t, work)
 	require.NotEmpty(c.t, own)
 	return work, own
-}
-
-// flatten writes rules as verb and resource, one of each.
-func flatten(rules []rbacv1.PolicyRule) sets.Set[string] {
-	flat := sets.New[string]()
-	for _, rule := range rules {
-		for _, resource := range rule.Resources {
-			for _, verb := range rule.Verbs {
-				flat.Insert(verb + " " + schema.GroupResource{Group: rule.APIGroups[0], Resource: resource}.String())
-			}
-		}
-	}
-	return flat
-}
-
-// What the generated roles grant is enough, and each verb of it is used. The one that no
-// request shows is asked for by an admission plugin, which the control plane has on.
-func TestGeneratedRightsAreEnoughAndNoMore(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	dir, kinds := writeKind(t, rightsKind)
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
-	require.NoError(t, crds.Install(t.Context(), c.client, append(shipped, kinds...)))
-	work, own := c.rolesOf(kinds)
-	all, _ := c.rolesOf(append(shipped, kinds...))
-	config := c.serviceAccount("fescue", slices.Concat(all, own))
-
-	var mu sync.Mutex
-	used := sets.New[string]()
-	resolver := apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	through := newProxy(t, config)
-	through.before.Store(new(func(r *http.Request) {
-		info, err := resolver.NewRequestInfo(r)
-		if err != nil || !info.IsResourceRequest || strings.HasPrefix(info.Resource, "selfsubject") {
-			return
-		}
-		resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-		if info.Subresource != "" {
-			resource.Resource += "/" + info.Subresource
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		used.Insert(info.Verb + " " + resource.String())
-		if r.Method == http.MethodPatch && strings.Contains(r.Header.Get("Content-Type"), "apply-patch") {
-			used.Insert("create " + resource.String()) // if there is nothing of this name
-		}
-	}))
-	c.env = []string{"KUBE_FEATURE_WatchListClient=false"} // list first, as with API servers that cannot stream it
-	o := c.launchAs(&rest.Config{Host: through.url}, "--kinds", dir, "--leader-elect", "--leader-elect-resource-namespace", c.namespace)
-	o.awaitLog("kind=Thing group=rights.example.com workers=")
-
-	_, err = c.client.Resource(things).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "rights.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{},
-	}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	c.await(configMaps, "a-extra", "made", func(*unstructured.Unstructured) bool { return true })
-	c.await(things, "a", "ready", func(o *unstructured.Unstructured) bool { s, _, _ := condition(o, "Ready"); return s == "True" })
-	c.patch(things, "a", `{"spec":{"text":"changed","extra":false}}`)
-	c.await(configMaps, "a-applied", "changed", func(o *unstructured.Unstructured) bool {
-		text, _, _ := unstructured.NestedString(o.Object, "data", "text")
-		return text == "changed"
-	})
-	require.Eventually(t, func() bool { _, err := c.get(configMaps, "a-extra"); return err != nil }, timeout, poll)
-	c.createAt("a", longAgo, "echo")
-	c.awaitPhase("a", "DONE")
-	// What has the name of a child already is looked at.
-	c.create(configMaps, "ConfigMap", "b-applied", nil)
-	c.create(things, "Thing", "b", map[string]any{"spec": map[string]any{}})
-	require.Eventually(t, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		superfluous := flatten(slices.Concat(work, own)).Difference(used)
-		// An Event is patched when it happens again within minutes, which no kind of ours
-		// provokes on purpose; finalizers are asked for by the admission plugin.
-		superfluous.Delete("patch events.events.k8s.io", "update things/finalizers.rights.example.com")
-		return superfluous.Len() == 0
-	}, timeout, poll, "superfluous: %v", flatten(slices.Concat(work, own)).Difference(used))
-	// For some seconds the admission plugin does not know the new CRD, and says so.
-	require.NotContains(t, o.log.String(), "is forbidden: User")
 }
 
 // What a kind lacks stops neither the process nor other kinds, is one list in the log,

@@ -14,11 +14,8 @@ import (
 func TestKstatusOfAt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
+	c.prepare(nil)
 	watch, err := c.client.Resource(ats).Namespace(c.namespace).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil { // the CRD is installed by the first operator that starts
-		c.start().kill()
-		watch, err = c.client.Resource(ats).Namespace(c.namespace).Watch(t.Context(), metav1.ListOptions{})
-	}
 	require.NoError(t, err)
 	defer watch.Stop()
 	c.start()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,10 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/fescue-dev/fescue/crds/manifests"
 )
 
 // TestMain makes the test binary serve as the command fescue, for scripts and for
@@ -58,6 +62,7 @@ func runScripts(t *testing.T, folder string) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"writefile": writeFileCommand,
+			"rights":    func(ts *testscript.TestScript, neg bool, args []string) { rightsCommand(t, ts, neg, args) },
 		},
 	})
 }
@@ -83,6 +88,24 @@ func writeFileCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: writefile FILE")
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(ts.ReadFile("stdout")), 0o600))
+}
+
+// rightsCommand writes a kubeconfig called operator, with the rights that `fescue manifests
+// --install-crds` prints for the namespace of the script and the kinds in folders.
+func rightsCommand(t *testing.T, ts *testscript.TestScript, neg bool, dirs []string) {
+	if neg {
+		ts.Fatalf("usage: rights DIR...")
+	}
+	client, err := dynamic.NewForConfig(restConfig(t))
+	ts.Check(err)
+	c := &cluster{t: t, client: client, namespace: ts.Getenv("NAMESPACE")}
+	loaded, err := loadKinds(dirs)
+	ts.Check(errors.Join(err, loaded.bad))
+	o := c.installation(false)
+	o.InstallCRDs = true
+	parts, err := o.partsFor(loaded.all, nil)
+	ts.Check(err)
+	writeKubeconfig(t, ts.MkAbs("operator"), c.grant(rightsIn(manifests.Objects(parts))), c.namespace)
 }
 
 // restConfig is the administrator's configuration of the control plane of this run.

@@ -18,7 +18,7 @@ var (
 	objectVerbs    = []string{"list", "watch"}
 	statusVerbs    = []string{"update"}
 	childVerbs     = []string{"create", "delete", "get", "list", "patch", "watch"}
-	eventVerbs     = []string{"create", "patch"}
+	eventVerbs     = []string{"create"}
 	finalizerVerbs = []string{"update"}
 )
 
@@ -43,7 +43,8 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	own := k.GroupVersionResource().GroupResource()
 	add(own, "", objectVerbs)
 	add(own, "status", statusVerbs)
-	if k.Injects() { // which Pods have it is counted
+	if k.Injects() { // which Pods have it is counted, and what keeps others from it is told them again and again
+		add(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", []string{"patch"})
 		add(schema.GroupResource{Resource: "pods"}, "", objectVerbs)
 	}
 	for _, owned := range k.Owns {

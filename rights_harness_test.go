@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// installation is what `fescue manifests` is told for the operator of a test: it works in the
+// namespace of the test, and lives there as well.
+func (c *cluster) installation(webhooks bool) *installOptions {
+	o := &installOptions{types: c.types, webhooks: webhooks}
+	o.Namespace, o.Namespaces, o.Image = c.namespace, []string{c.namespace}, "fescue"
+	return o
+}
+
+// prepare installs, as an administrator, what an operator with these flags takes: the CRDs and
+// the rights that `fescue manifests` prints, and no others.
+func (c *cluster) prepare(args []string) {
+	c.t.Helper()
+	var dirs []string
+	webhooks := false
+	for i, arg := range args {
+		webhooks = webhooks || arg == "--webhook-url" || arg == "--webhook-service"
+		if arg == "--kinds" {
+			dirs = append(dirs, args[i+1])
+		}
+	}
+	key := fmt.Sprint(dirs, webhooks)
+	if key == c.prepared {
+		return
+	}
+	loaded, err := loadKinds(dirs)
+	require.NoError(c.t, errors.Join(err, loaded.bad))
+	if !c.keepCRDs {
+		c.installCRDs(loaded.all)
+	}
+	parts, err := c.installation(webhooks).partsFor(loaded.all, nil)
+	require.NoError(c.t, err)
+	c.config = c.grant(rightsIn(manifests.Objects(parts)))
+	c.prepared = key
+}
+
+// installCRDs returns when the API server serves the kinds, and says so.
+func (c *cluster) installCRDs(kinds []*kind.Kind) {
+	c.t.Helper()
+	require.NoError(c.t, crds.Install(c.t.Context(), c.client, kinds))
+	served, err := connect(restConfig(c.t))
+	require.NoError(c.t, err)
+	require.True(c.t, waitUntil(func() bool {
+		return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return checkInstalled(served, k) != nil })
+	}))
+}
+
+// rightsIn are the objects of an installation that give the operator its rights.
+func rightsIn(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool {
+		of := object.GroupVersionKind().GroupKind()
+		isRight := of.Group == rbacv1.GroupName || of.Kind == rbacv1.ServiceAccountKind
+		// What is aggregated is for people.
+		return !isRight || strings.Contains(fmt.Sprint(object.GetLabels()), "aggregate-to-")
+	})
+}
+
+// grant applies a service account and its roles, and returns a configuration with its token
+// once the API server knows the roles. What lives in no namespace goes after the test.
+func (c *cluster) grant(rights []*unstructured.Unstructured) *rest.Config {
+	c.t.Helper()
+	wanted := sets.New[manifests.Right]()
+	for _, object := range rights {
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		client := c.client.Resource(resource).Namespace(object.GetNamespace())
+		_, err := client.Apply(c.t.Context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: "test", Force: true})
+		require.NoError(c.t, err)
+		if object.GetNamespace() == "" {
+			c.t.Cleanup(func() { _ = client.Delete(context.Background(), object.GetName(), metav1.DeleteOptions{}) })
+		}
+		wanted = wanted.Union(flatten(rulesOf(c.t, object)))
+	}
+	client, err := kubernetes.NewForConfig(restConfig(c.t))
+	require.NoError(c.t, err)
+	token, err := client.CoreV1().ServiceAccounts(c.namespace).CreateToken(c.t.Context(), "fescue", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	config := rest.AnonymousClientConfig(restConfig(c.t))
+	config.BearerToken = token.Status.Token
+	c.awaitRights(config, wanted)
+	return config
+}
+
+// rulesOf are those of a role; other objects have none.
+func rulesOf(t testing.TB, object *unstructured.Unstructured) []rbacv1.PolicyRule {
+	t.Helper()
+	var role rbacv1.Role // a ClusterRole has the same rules
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"rules": object.Object["rules"]}, &role))
+	return role.Rules
+}
+
+// awaitRights returns when whoever has the token has exactly these rights, beside those that
+// everyone has.
+func (c *cluster) awaitRights(config *rest.Config, wanted sets.Set[manifests.Right]) {
+	c.t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(c.t, err)
+	var has sets.Set[manifests.Right]
+	require.True(c.t, waitUntil(func() bool {
+		review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: c.namespace}}
+		review, err = client.AuthorizationV1().SelfSubjectRulesReviews().Create(c.t.Context(), review, metav1.CreateOptions{})
+		if err != nil {
+			return false
+		}
+		var rules []rbacv1.PolicyRule
+		for _, rule := range review.Status.ResourceRules {
+			rules = append(rules, rbacv1.PolicyRule{Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames})
+		}
+		has = flatten(rules)
+		for right := range has {
+			if strings.HasPrefix(right.Resource, "selfsubject") {
+				has.Delete(right)
+			}
+		}
+		return has.Equal(wanted)
+	}), "%v: has not %v, has also %v", err, wanted.Difference(has), has.Difference(wanted))
+}
+
+// flatten splits rules into one right each.
+func flatten(rules []rbacv1.PolicyRule) sets.Set[manifests.Right] {
+	flat := sets.New[manifests.Right]()
+	for _, rule := range rules {
+		for _, name := range append(rule.ResourceNames, "")[:max(1, len(rule.ResourceNames))] {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					flat.Insert(manifests.Right{Group: rule.APIGroups[0], Resource: resource, Verb: verb, Name: name})
+				}
+			}
+		}
+	}
+	return flat
+}
+
+// without are the objects with all roles but for these rights.
+func without(t testing.TB, objects []*unstructured.Unstructured, removed ...manifests.Right) []*unstructured.Unstructured {
+	t.Helper()
+	var left []*unstructured.Unstructured
+	for _, object := range objects {
+		object = object.DeepCopy()
+		if _, isRole := object.Object["rules"]; isRole {
+			rules := []any{}
+			for right := range flatten(rulesOf(t, object)) {
+				if slices.Contains(removed, right) {
+					continue
+				}
+				rule := map[string]any{"apiGroups": []any{right.Group}, "resources": []any{right.Resource}, "verbs": []any{right.Verb}}
+				if right.Name != "" {
+					rule["resourceNames"] = []any{right.Name}
+				}
+				rules = append(rules, rule)
+			}
+			object.Object["rules"] = rules
+		}
+		left = append(left, object)
+	}
+	return left
+}
