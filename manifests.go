@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -21,6 +22,10 @@ import (
 
 // defaultImage is the name that `make image` gives the image.
 const defaultImage = "fescue:latest"
+
+// stopDelay is how long it takes until no request comes to a Pod that is deleted: a second
+// or two in a small cluster, some more where many rules have to be rewritten.
+const stopDelay = 10 * time.Second
 
 // installOptions say what is to be installed, or removed again.
 type installOptions struct {
@@ -88,7 +93,10 @@ func installedWebhooks(kinds []*kind.Kind, o manifests.Options) *manifests.Webho
 		Service:   &admissionregistrationv1.ServiceReference{Namespace: o.Namespace, Name: service},
 		Namespace: o.Namespace, Namespaces: o.Namespaces, Injections: injections,
 	})
-	args := []string{fmt.Sprintf("--webhook-service=%s/%s", o.Namespace, service), fmt.Sprintf("--webhook-listen=:%d", port)}
+	args := []string{
+		fmt.Sprintf("--webhook-service=%s/%s", o.Namespace, service), fmt.Sprintf("--webhook-listen=:%d", port),
+		fmt.Sprintf("--shutdown-delay-duration=%s", stopDelay),
+	}
 	if called != admission.DefaultName {
 		args = append(args, "--webhook-configuration="+called)
 	}

@@ -43,7 +43,7 @@ type webhookOptions struct {
 	certDir, secret, name   string
 	clientCA, tlsMinVersion string
 	http2, allowPrivileged  bool
-	validity                time.Duration
+	validity, stopDelay     time.Duration
 
 	// What the flags mean, set by complete.
 	reference       *admissionregistrationv1.ServiceReference
@@ -65,6 +65,7 @@ func (o *webhookOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clientCA, "webhook-client-ca", "", "file with the certificates of authorities; clients of the webhooks then need a certificate of one of them")
 	flags.StringVar(&o.tlsMinVersion, "tls-min-version", "1.3", "lowest version of TLS that is spoken: 1.2 or 1.3")
 	flags.BoolVar(&o.http2, "enable-http2", false, "speak HTTP/2 as well")
+	flags.DurationVar(&o.stopDelay, "shutdown-delay-duration", 0, "how long the webhooks go on answering after a signal to stop, for the API server to learn that they go; a second signal ends it")
 	flags.BoolVar(&o.allowPrivileged, "allow-privileged-injection", false, "let objects inject privileged containers, hostPath volumes and the host's namespaces")
 }
 
@@ -97,6 +98,9 @@ func (o *webhookOptions) complete() error {
 	}
 	if o.validity < time.Second {
 		return fmt.Errorf("--webhook-cert-validity: invalid value %s: must be at least 1s", o.validity)
+	}
+	if o.stopDelay < 0 {
+		return fmt.Errorf("--shutdown-delay-duration: invalid value %s: must not be negative", o.stopDelay)
 	}
 	o.listen = cmp.Or(o.listen, ":9443")
 	if err := o.completeAddress(); err != nil {
@@ -161,6 +165,7 @@ type webhooks struct {
 	injections  admission.Injections
 	namespaces  *admission.Namespaces
 	pods        *admission.Pods // nil if no kind injects
+	stopDelay   time.Duration
 	log         *slog.Logger
 }
 
@@ -185,7 +190,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 		return nil, fmt.Errorf("ask for our user name: %w", err)
 	}
 	injections := injectionsOf(kinds)
-	w := &webhooks{log: log, injections: injections, namespaces: admission.NewNamespaces(c.typed)}
+	w := &webhooks{log: log, stopDelay: o.stopDelay, injections: injections, namespaces: admission.NewNamespaces(c.typed)}
 	podSecurity, err := admission.NewPodSecurity(injections, w.namespaces.Labels, o.allowPrivileged)
 	if err != nil {
 		return nil, err
@@ -298,30 +303,47 @@ func answersTLS(ctx context.Context, address net.Addr) error {
 	return connection.Close()
 }
 
-// run serves until ctx ends, and does what only one replica has to once it is elected.
+// run serves until ctx ends and a little longer, and does what only one replica has to
+// once it is elected.
 func (w *webhooks) run(ctx context.Context, elected <-chan struct{}) error {
 	if w == nil {
 		return nil
 	}
 	w.log.Info("webhooks are listening", "address", w.listener.Addr().String())
-	others, stopOthers := context.WithCancel(ctx)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { w.leave(context.Cause(ctx)); stopServing() })
+	leading, stopLeading := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { w.certificate.Run(others) })
+	running.Go(func() { w.certificate.Run(serving) })
 	if len(w.injections) > 0 { // nothing else asks for the labels of namespaces
-		running.Go(func() { w.namespaces.Run(others) })
-		running.Go(func() { w.pods.Run(others) })
+		running.Go(func() { w.namespaces.Run(serving) })
+		running.Go(func() { w.pods.Run(serving) })
 	}
 	running.Go(func() {
 		select {
 		case <-elected:
-			w.lead(others)
-		case <-others.Done():
+			w.lead(leading)
+		case <-leading.Done():
 		}
 	})
-	err := w.server.Serve(ctx, w.listener)
-	stopOthers()
+	err := w.server.Serve(serving, w.listener)
+	stopServing()
+	stopLeading()
 	running.Wait()
 	return err
+}
+
+// leave waits until no request comes any more. A Pod that is deleted is told to stop when
+// the rules that lead to it begin to be removed; until they are, all requests that met a
+// closed port would fail. It stays ready meanwhile: the rules do not depend on it, and if
+// all replicas go at once, only ready ones are still asked.
+func (w *webhooks) leave(why error) {
+	if w.stopDelay == 0 || errors.Is(why, errLeaseLost) { // another leads, so nothing may hold up our end
+		return
+	}
+	w.log.Info("stopping; the webhooks answer until nobody calls them any more", "delay", w.stopDelay)
+	w.server.Leave()
+	time.Sleep(w.stopDelay)
 }
 
 // lead does what one replica is enough for.

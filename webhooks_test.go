@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,6 +146,7 @@ func TestWebhooks(t *testing.T) {
 		{"configurations are kept", (*webhookTest).configurationsAreKept},
 		{"certificate is rotated under load", (*webhookTest).rotatedUnderLoad},
 		{"operator is down", (*webhookTest).operatorIsDown},
+		{"operator stops", (*webhookTest).operatorStops},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(w, t) })
 	}
@@ -494,6 +496,30 @@ func (w *webhookTest) operatorIsDown(t *testing.T) {
 		status, reason, message := condition(o, "Injected")
 		return status == "False" && reason == "MissedPods" && strings.Contains(message, "missed")
 	})
+}
+
+// operatorStops: who is told to stop gives the lease back at once, and goes on answering.
+func (w *webhookTest) operatorStops(t *testing.T) {
+	require.Equal(t, 0, w.operator.stop())
+	w.operator = w.start(append(w.flags, "--leader-elect", "--leader-elect-resource-namespace", w.namespace, "--shutdown-delay-duration", "1h")...)
+	holder := func() string {
+		lease, err := w.typed.CoordinationV1().Leases(w.namespace).Get(t.Context(), "fescue", metav1.GetOptions{})
+		require.NoError(t, err)
+		return *lease.Spec.HolderIdentity
+	}
+	require.NotEmpty(t, holder())
+	signal := func() { require.NoError(t, w.operator.cmd.Process.Signal(syscall.SIGTERM)) }
+	signal()
+	w.operator.awaitLog("the webhooks answer until nobody calls them any more")
+	require.True(t, waitUntil(func() bool { return holder() == "" }))
+	for range 3 {
+		_, err := w.create(w.client, fences, "Fence", "late", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.True(t, apierrors.IsInvalid(err), err)
+	}
+	signal() // the second one ends it
+	<-w.operator.done
+	_, err := w.create(w.client, fences, "Fence", "late", map[string]any{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.ErrorContains(t, err, "connection refused")
 }
 
 func podWith(annotations map[string]string) *corev1.Pod {

@@ -48,6 +48,9 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 		began := time.Now()
 		m.inFlight.Inc()
 		defer m.inFlight.Dec()
+		if s.leaving.Load() {
+			w.Header().Set("Connection", "close")
+		}
 		code, response := s.serve(w, r, handle)
 		traceOutcome(r.Context(), outcomeOf(response))
 		m.observe(code, outcomeOf(response), time.Since(began))

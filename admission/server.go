@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,8 +32,8 @@ const (
 	// idleTimeout is above the 90 s for which client-go keeps an unused connection, so that it is
 	// the API server who closes one, and no request meets a closed one.
 	idleTimeout = 2 * time.Minute
-	// stopTimeout bounds how long a stop waits for requests, below the 30 s after which a
-	// kubelet kills a container.
+	// stopTimeout bounds how long a stop waits for requests, below the 30 s after which, by
+	// default, a kubelet kills a container.
 	stopTimeout = 20 * time.Second
 )
 
@@ -89,6 +90,8 @@ type Server struct {
 	metrics *metrics
 	slots   chan struct{}
 	http    *http.Server
+	// leaving is set when clients are to go elsewhere.
+	leaving atomic.Bool
 }
 
 // New wires a server; it does no I/O. It is an error if the metrics are registered already.
@@ -156,6 +159,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	return nil
 }
+
+// Leave sends clients elsewhere, while Serve goes on: each answer closes its connection,
+// so that the next request makes a new one, which a Service leads to a replica that stays.
+// Connections without a request are left open: to close one fails the request that may
+// just be on its way.
+func (s *Server) Leave() { s.leaving.Store(true) }
 
 // injectWith makes a handler of an injector.
 func injectWith(injector Injector) handler {

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +233,41 @@ func TestInFlight(t *testing.T) {
 	close(finish)
 	require.Equal(t, http.StatusOK, <-first)
 	require.NoError(t, <-stopped)
+}
+
+// A server that is left answers as before, and ends each connection with it.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	certificate, trusted := newCertificate(t)
+	server, err := New(Config{Kinds: shippedKinds(t), Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }})
+	require.NoError(t, err)
+	running := run(t, trusted, server.Serve)
+	reused := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		if c.Reused {
+			reused++
+		}
+	}})
+	send := func() {
+		body := reviewOf(t, requestFor(t, kindNamed(t, shippedKinds(t), "At"), validAt, ""))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, running.url+ValidatePath, strings.NewReader(string(body)))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := running.client.Do(request)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(t, errors.Join(err, response.Body.Close()))
+		require.Equal(t, http.StatusOK, response.StatusCode)
+	}
+	send()
+	send()
+	require.Equal(t, 1, reused)
+	server.Leave()
+	send() // on the connection that is there
+	require.Equal(t, 2, reused)
+	send()
+	send()
+	require.Equal(t, 2, reused)
 }
 
 func TestTLS(t *testing.T) {

@@ -20,8 +20,9 @@ import (
 const (
 	// nonRoot is the user that distroless images know as nonroot.
 	nonRoot = 65532
-	// gracePeriod is longer than the engine takes to let running passes finish.
-	gracePeriod = 30
+	// gracePeriod is longer than the engine takes to let running passes finish, and than
+	// the webhooks take: 10 s until nobody calls them any more, 20 s to answer who has.
+	gracePeriod = 45
 	// kindsPath is where folders of kinds are mounted, each under its number.
 	kindsPath = "/etc/fescue/kinds"
 	// annotationKinds makes the Pods of a Deployment new ones when a kind has changed.
