@@ -58,6 +58,7 @@ type cluster struct {
 	// prepared says for which flags config has the rights.
 	prepared string
 	config   *rest.Config
+	granted  []*unstructured.Unstructured
 }
 
 func newCluster(t *testing.T) *cluster {

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/crds"
@@ -97,8 +96,7 @@ func TestMetricsAuth(t *testing.T) {
 	work, own := c.rolesOf(shipped)
 	config := c.serviceAccount("fescue", slices.Concat(work, own))
 	c.clusterRole("fescue", metricsRules(t, "fescue-metrics-auth"))
-	through := newProxy(t, config)
-	o := c.launchAs(&rest.Config{Host: through.url}, "--metrics-listen", "127.0.0.1:0", "--metrics-auth", "--profiling")
+	o := c.launchAs(c.proxy.through(config), "--metrics-listen", "127.0.0.1:0", "--metrics-auth", "--profiling")
 	reader, stranger, late := c.serviceAccount("reader", nil), c.serviceAccount("stranger", nil), c.serviceAccount("late", nil)
 	c.clusterRole("reader", metricsRules(t, "fescue-metrics-reader"))
 	url := strings.Replace(o.address("--metrics-listen"), "http:", "https:", 1)
@@ -128,14 +126,14 @@ func TestMetricsAuth(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, code, "not without TLS")
 
 	// Answers are kept, so that scrapes cost the API server nothing and go on without it.
-	through.requests.reset()
+	c.proxy.requests.reset()
 	code, _ = asking(t, nil, url+"/metrics", reader.BearerToken)
 	require.Equal(t, http.StatusOK, code)
-	for _, request := range through.requests.all() {
+	for _, request := range c.proxy.requests.all() {
 		require.NotContains(t, request, "/tokenreviews")
 		require.NotContains(t, request, "/subjectaccessreviews")
 	}
-	through.cut()
+	c.proxy.cut()
 	code, _ = asking(t, nil, url+"/metrics", reader.BearerToken)
 	require.Equal(t, http.StatusOK, code)
 	code, body = asking(t, nil, url+"/metrics", late.BearerToken)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,14 +39,19 @@ func (c *cluster) installation(webhooks bool) *installOptions {
 func (c *cluster) prepare(args []string) {
 	c.t.Helper()
 	var dirs []string
-	webhooks := false
+	webhooks, shards := false, 1
 	for i, arg := range args {
 		webhooks = webhooks || arg == "--webhook-url" || arg == "--webhook-service"
 		if arg == "--kinds" {
 			dirs = append(dirs, args[i+1])
 		}
+		if n, ok := strings.CutPrefix(arg, "--shards="); ok {
+			var err error
+			shards, err = strconv.Atoi(n)
+			require.NoError(c.t, err)
+		}
 	}
-	key := fmt.Sprint(dirs, webhooks)
+	key := fmt.Sprint(dirs, webhooks, shards)
 	if key == c.prepared {
 		return
 	}
@@ -54,10 +60,30 @@ func (c *cluster) prepare(args []string) {
 	if !c.keepCRDs {
 		c.installCRDs(loaded.all)
 	}
-	parts, err := c.installation(webhooks).partsFor(loaded.all, nil)
+	o := c.installation(webhooks)
+	o.Shards = shards
+	parts, err := o.partsFor(loaded.all, nil)
 	require.NoError(c.t, err)
-	c.config = c.grant(rightsIn(manifests.Objects(parts)))
+	rights := rightsIn(manifests.Objects(parts))
+	c.keepRights(rights)
+	c.config = c.grant(rights)
 	c.prepared = key
+}
+
+// keepRights adds to roles what operators with other flags, which may still run, were granted.
+func (c *cluster) keepRights(rights []*unstructured.Unstructured) {
+	for _, object := range rights {
+		rules, _ := object.Object["rules"].([]any)
+		for _, before := range c.granted {
+			if before.GetKind() == object.GetKind() && before.GetName() == object.GetName() && before.Object["rules"] != nil {
+				rules = append(rules, before.Object["rules"].([]any)...)
+			}
+		}
+		if rules != nil {
+			object.Object["rules"] = rules
+		}
+	}
+	c.granted = rights
 }
 
 // installCRDs returns when the API server serves the kinds, and says so.

@@ -2,24 +2,17 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/rest"
 
-	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/manifests"
-	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // shardsOf are flags for processes that hold their Leases on a busy machine, where a write
@@ -212,61 +205,28 @@ func TestDeletedLeasesAreMadeAgain(t *testing.T) {
 	require.Zero(t, o.stop())
 }
 
-// The rights of an installation with shards are enough, and all are used.
+// The rights of an installation with shards are enough, and all of those to Leases are used.
 func TestRightsForShards(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	require.NoError(t, crds.Install(t.Context(), c.client, kinds))
 	const shards = 2
-	work, _ := c.rolesOf(kinds)
-	var own rbacv1.Role
-	parts, err := manifests.Parts(kinds, manifests.Options{Image: "fescue", Shards: shards})
-	require.NoError(t, err)
-	for _, object := range manifests.Objects(parts) {
-		if object.GetName() == "fescue-self" && object.GetKind() == "Role" {
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &own))
-		}
-	}
-	config := c.serviceAccount("fescue", slices.Concat(work, own.Rules))
-	var mu sync.Mutex
-	used := sets.New[string]()
-	through := newProxy(t, config)
-	through.before.Store(new(func(r *http.Request) {
-		if _, name, ok := strings.Cut(r.URL.Path, "/leases"); ok {
-			mu.Lock()
-			defer mu.Unlock()
-			used.Insert(r.Method + " " + strings.TrimPrefix(name, "/"))
-		}
-	}))
-	o := c.launchAs(&rest.Config{Host: through.url}, shardsOf(shards)...)
-	c.awaitShares(shards, o)
+	c := newCluster(t)
+	use := watchRights(c.proxy)
+	first := c.launch(shardsOf(shards)...)
+	c.awaitShares(shards, first)
 	c.createAt("a", longAgo, "echo")
 	c.awaitPhase("a", "DONE")
-	second := c.launchAs(&rest.Config{Host: through.url}, shardsOf(shards)...)
-	c.awaitShares(shards, o, second)
+	second := c.launch(shardsOf(shards)...)
+	c.awaitShares(shards, first, second)
 
-	granted := sets.New[string]()
-	methods := map[string]string{"create": "POST", "list": "GET", "update": "PUT"}
-	require.NotEmpty(t, own.Rules)
-	for _, rule := range own.Rules {
-		require.Equal(t, []string{"leases"}, rule.Resources)
-		names := rule.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, verb := range rule.Verbs {
-			require.Contains(t, methods, verb)
-			for _, name := range names {
-				granted.Insert(methods[verb] + " " + name)
+	toLeases := sets.New[manifests.Right]()
+	for _, object := range c.granted {
+		for right := range flatten(rulesOf(t, object)) {
+			if right.Resource == leases.Resource {
+				toLeases.Insert(right)
 			}
 		}
 	}
-	require.Eventually(t, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return used.IsSuperset(granted)
-	}, timeout, poll, "superfluous: %v", granted.Difference(used))
-	require.NotContains(t, o.log.String()+second.log.String(), "forbidden")
+	require.Len(t, toLeases, 2+1+2*shards) // create and list; update the shared one, those of members and of shards
+	require.Eventually(t, func() bool { return use.unused(toLeases).Len() == 0 }, timeout, poll, "superfluous: %v", use.unused(toLeases))
+	require.Empty(t, use.lackedAny())
 }

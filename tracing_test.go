@@ -116,9 +116,10 @@ type traceparents struct {
 // watch notes the headers of all requests that go through a proxy.
 func (p *traceparents) watch(through *proxy) {
 	p.byRequest = make(map[string][]string)
-	through.before.Store(new(func(r *http.Request) {
+	through.answered.Store(new(func(answer *http.Response) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		r := answer.Request
 		request := r.Method + " " + r.URL.Path
 		p.byRequest[request] = append(p.byRequest[request], r.Header.Get("Traceparent"))
 	}))
@@ -204,7 +205,7 @@ func (w *webhookTest) traces(t *testing.T) {
 	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	var requests traceparents
 	requests.watch(w.proxy)
-	defer w.proxy.before.Store(nil)
+	defer w.proxy.answered.Store(nil)
 	review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","namespace":"` + w.namespace + `","name":"traced",
 		"kind":{"group":"fences.example.com","version":"v1","kind":"Fence"},"resource":{"group":"fences.example.com","version":"v1","resource":"fences"},
 		"userInfo":{"username":"someone"},
