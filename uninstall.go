@@ -80,7 +80,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	}
 	// The webhooks first: an operator that is gone already would keep everything that follows
 	// from being written. One that runs registers them anew, so that they are not waited for
-	// here, and removed again at the end.
+	// here, and removed again when its Pods are gone.
 	for _, configuration := range webhookConfigurations(objects) {
 		if err := r.remove(ctx, configuration); err != nil {
 			return err
@@ -90,7 +90,9 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err := r.removeAll(ctx, found); err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(objects), isNamespace)
+	rest := slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool {
+		return isNamespace(object) || isWebhookConfiguration(object)
+	})
 	if err := r.removeAll(ctx, append(rest, madeByOperator(o.Options)...)); err != nil {
 		return err
 	}
@@ -109,9 +111,11 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 func isNamespace(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" }
 
 func webhookConfigurations(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool {
-		return object.GroupVersionKind().Group != admissionregistrationv1.GroupName
-	})
+	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool { return !isWebhookConfiguration(object) })
+}
+
+func isWebhookConfiguration(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind().Group == admissionregistrationv1.GroupName
 }
 
 // madeByOperator are the objects that Fescue made itself where it ran.
