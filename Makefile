@@ -15,10 +15,14 @@ help: ## print this
 build: ## build bin/fescue
 	go build -ldflags '$(GO_LDFLAGS)' -o bin/fescue .
 
+# What runs Pods: kwok, which only says that it does, or real, which runs containers and
+# needs root on Linux.
+NODE := kwok
+
 .PHONY: run
-run: build ## run Fescue with a sample, on a cluster of its own or on the one of $KUBECONFIG
+run: build ## run Fescue with a sample, on a cluster of its own (NODE=real runs containers) or on the one of $KUBECONFIG
 	@if [ -n "$$KUBECONFIG" ]; then exec hack/run.sh; \
-	else $(MAKE) --no-print-directory devcluster && exec $(DEVCLUSTER) -- hack/run.sh; fi
+	else $(MAKE) --no-print-directory devcluster && exec $(DEVCLUSTER) --node=$(NODE) -- hack/run.sh; fi
 
 .PHONY: test
 test: devcluster ## run all tests, on a control plane that is started for them
@@ -28,6 +32,14 @@ test: devcluster ## run all tests, on a control plane that is started for them
 	go test -run 'TestDifferential|TestMutations|TestNamesAreNotKept' ./cue/kind
 	$(DEVCLUSTER) -- go test -race -timeout 15m ./...
 	$(DEVCLUSTER) -- go test -C bench -bench . -benchtime 1x ./...
+
+# The image is built for this machine alone.
+.PHONY: test-node
+test-node: NODE := real
+test-node: PLATFORMS := linux/$(shell go env GOARCH)
+test-node: image devcluster ## install and test Fescue in containers; needs root on Linux
+	go test -C hack/devcluster -run TestRealNode . -real
+	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode .
 
 # Longer than any test: go test ./cue/kind -run TestDifferential -samples 1000000 -timeout 0
 FUZZTIME ?= 30s
@@ -86,7 +98,9 @@ image: ## build the container image into bin/image, with SBOMs; IMAGE=… pushes
 .PHONY: devcluster
 devcluster:
 	@go build -C hack/devcluster -o ../../$(DEVCLUSTER) .
-	@$(DEVCLUSTER) -build
+	@if [ $(NODE) = real ] && missing=$$($(DEVCLUSTER) -missing) && [ -n "$$missing" ] && command -v apt-get > /dev/null; then \
+		apt-get update -qq && apt-get install -y -qq $$missing; fi
+	@$(DEVCLUSTER) -build --node=$(NODE)
 
 .PHONY: clean
 clean: ## remove what was built here

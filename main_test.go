@@ -61,6 +61,7 @@ func runScripts(t *testing.T, folder string) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"load":      loadCommand(restConfig(t)),
 			"writefile": writeFileCommand,
 			"rights":    func(ts *testscript.TestScript, neg bool, args []string) { rightsCommand(t, ts, neg, args) },
 		},

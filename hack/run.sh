@@ -43,6 +43,11 @@ kubectl get events --field-selector involvedObject.kind=At,involvedObject.name=a
 say '$ kubectl get ats'
 kubectl get ats
 
+if [ "${DEVCLUSTER_NODE:-}" != kwok ]; then
+  say '$ kubectl logs at-sample-pod'
+  kubectl logs at-sample-pod
+fi
+
 say 'Fescue keeps running, and its log follows; stop it with Ctrl-C. In another terminal:'
 printf '  export KUBECONFIG=%s\n  kubectl get ats --watch\n\n' "$KUBECONFIG"
 tail -n +1 -f "$log" &

@@ -20,7 +20,7 @@ import (
 // to stay, and the one that everyone tries things with.
 const (
 	pauseImage   = "devcluster.invalid/pause:1"
-	busyboxImage = "docker.io/library/busybox:latest"
+	busyboxImage = "docker.io/library/busybox"
 )
 
 // writeImages writes both images into a folder.

@@ -9,8 +9,8 @@
 //
 // With --node=real, on Linux and as root, the place of kwok is taken by containerd, a
 // kubelet and kube-proxy, and containers run, of busybox or of an image that --image
-// names. COMMAND finds DEVCLUSTER_NODE=real, and stays on the host, which reaches the
-// API server and nothing else; see docs/decisions/0016-real-node.md.
+// names. COMMAND finds DEVCLUSTER_NODE=real, and runs on the host as ever; see
+// docs/decisions/0016-real-node.md.
 //
 // COMMAND also finds kubectl on its PATH: the machine's own if it has one, else
 // one built from the same module as the API server.
@@ -46,7 +46,13 @@ func main() {
 	flag.BoolVar(&o.keep, "keep", false, "keep the data and logs of this run")
 	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only says that it does, or real")
 	flag.Func("image", "NAME=FOLDER, a name as in docker.io/library/example:v1 and an OCI layout, that --node=real has as an image (repeatable)", o.addImage)
+	listMissing := flag.Bool("missing", false, "print the names of Debian's packages that --node=real lacks and exit")
 	flag.Parse()
+	if *listMissing {
+		_, missing := findHost()
+		fmt.Println(strings.Join(missing, " "))
+		return
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -86,7 +92,7 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	case "kwok":
 	case "real":
 		wanted = realParts
-		if host, err = findHost(); err != nil {
+		if host, err = needHost(); err != nil {
 			return err
 		}
 	default:

@@ -36,7 +36,7 @@ func TestRealNode(t *testing.T) {
 	if !*testReal {
 		t.Skip("needs -real")
 	}
-	_, err := findHost()
+	_, err := needHost()
 	require.NoError(t, err)
 	home, err := filepath.Abs("../../.devcluster")
 	require.NoError(t, err)

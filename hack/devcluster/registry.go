@@ -10,7 +10,8 @@ import (
 
 // registry is the only one that a real node asks, whatever an image is called: it answers
 // what the OCI distribution specification requires for pulling. The values are folders of
-// OCI layouts; the keys their names, as in "docker.io/library/busybox:latest".
+// OCI layouts; the keys their names, as in "docker.io/library/busybox", which is for all
+// tags, or "example.com/example:v1".
 type registry map[string]layout
 
 func (images registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -20,7 +21,7 @@ func (images registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// containerd says in ns which registry it has been sent for.
 	if name, tag, ok := strings.Cut(path, "/manifests/"); ok && !strings.Contains(tag, ":") {
-		images.serveTag(w, r, r.URL.Query().Get("ns")+"/"+name+":"+tag)
+		images.serveTag(w, r, r.URL.Query().Get("ns")+"/"+name, tag)
 		return
 	}
 	wanted, err := digest.Parse(path[strings.LastIndex(path, "/")+1:])
@@ -32,10 +33,13 @@ func (images registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveTag serves the manifest or the index of an image by its name.
-func (images registry) serveTag(w http.ResponseWriter, r *http.Request, name string) {
-	found, ok := images[name]
+func (images registry) serveTag(w http.ResponseWriter, r *http.Request, name, tag string) {
+	found, ok := images[name+":"+tag]
 	if !ok {
-		http.Error(w, "the node has no image "+name, http.StatusNotFound)
+		found, ok = images[name]
+	}
+	if !ok {
+		http.Error(w, "the node has no image "+name+":"+tag, http.StatusNotFound)
 		return
 	}
 	at, err := found.image()

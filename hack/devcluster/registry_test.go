@@ -18,7 +18,7 @@ func TestRegistry(t *testing.T) {
 	t.Parallel()
 	written := layout(t.TempDir())
 	require.NoError(t, written.writeImage([]byte("layer"), imagev1.ImageConfig{Entrypoint: []string{"/a"}}))
-	server := httptest.NewServer(registry{"example.com/a/b:v1": layout(t.TempDir()), "docker.io/library/b:latest": written})
+	server := httptest.NewServer(registry{"example.com/a/b:v1": layout(t.TempDir()), "docker.io/library/b": written})
 	t.Cleanup(server.Close)
 	get := func(path string) (int, http.Header, []byte) {
 		response, err := http.Get(server.URL + path)
@@ -43,7 +43,8 @@ func TestRegistry(t *testing.T) {
 
 	for path, want := range map[string]int{
 		"/v2/": http.StatusOK,
-		"/v2/library/b/manifests/v2?ns=docker.io":                                http.StatusNotFound,
+		"/v2/library/b/manifests/v2?ns=docker.io":                                http.StatusOK,
+		"/v2/a/b/manifests/v2?ns=example.com":                                    http.StatusNotFound,
 		"/v2/library/b/manifests/latest?ns=quay.io":                              http.StatusNotFound,
 		"/v2/a/b/manifests/v1?ns=example.com":                                    http.StatusInternalServerError, // its folder is empty
 		"/v2/library/b/blobs/" + digest.FromString("other").String():             http.StatusNotFound,

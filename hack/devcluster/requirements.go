@@ -26,13 +26,8 @@ type host struct {
 	busybox, plugins string
 }
 
-// findHost looks for what a real node needs, and says all that is missing.
-func findHost() (host, error) {
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return host{}, errors.New("--node=real: needs Linux, and root, to run containers")
-	}
-	var found host
-	var missing []string
+// findHost looks for what a real node needs, and for the packages that are missing.
+func findHost() (found host, missing []string) {
 	for name, programs := range packages {
 		if slices.ContainsFunc(programs, func(program string) bool { _, err := exec.LookPath(program); return err != nil }) {
 			missing = append(missing, name)
@@ -54,11 +49,20 @@ func findHost() (host, error) {
 	if found.plugins == "" {
 		missing = append(missing, "containernetworking-plugins")
 	}
-	if len(missing) == 0 {
-		return found, nil
-	}
 	slices.Sort(missing)
-	return host{}, fmt.Errorf("--node=real: these packages are missing: apt-get install %s", strings.Join(missing, " "))
+	return found, missing
+}
+
+// needHost is findHost for a machine that has to be able to run containers.
+func needHost() (host, error) {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return host{}, errors.New("--node=real: needs Linux, and root, to run containers")
+	}
+	found, missing := findHost()
+	if len(missing) > 0 {
+		return host{}, fmt.Errorf("--node=real: packages are missing, on Debian: apt-get install %s", strings.Join(missing, " "))
+	}
+	return found, nil
 }
 
 // isStatic tells whether a program runs where there is no other file.
