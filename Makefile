@@ -42,6 +42,14 @@ test-node: image devcluster ## install and test Fescue in containers; needs root
 	go test -C hack/devcluster -run TestRealNode . -real
 	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode .
 
+# hack/devcluster/release.go lists what there is.
+KUBERNETES ?= 1.34
+
+.PHONY: test-matrix
+test-matrix: ## run the end-to-end tests on an older control plane, $KUBERNETES
+	@go build -C hack/devcluster -o ../../$(DEVCLUSTER) .
+	$(DEVCLUSTER) -kubernetes $(KUBERNETES) -- go test -timeout 30m .
+
 # Longer than any test: go test ./cue/kind -run TestDifferential -samples 1000000 -timeout 0
 FUZZTIME ?= 30s
 

@@ -38,11 +38,11 @@ var (
 	kubectl = part{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
 )
 
-// buildMissing builds into bin every part of wanted that is not there yet. When the
+// buildMissing builds into bin every part of wanted that is not there yet, of a release. When the
 // pinned versions or the Go toolchain have changed since, all parts that are there are
 // removed first. Only one process builds at a time; a second one waits and finds the
 // parts built.
-func buildMissing(ctx context.Context, bin, module string, wanted []part) error {
+func buildMissing(ctx context.Context, bin, module string, r release, wanted []part) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func buildMissing(ctx context.Context, bin, module string, wanted []part) error 
 		return err
 	}
 	defer unlock()
-	if err := removeOutdated(bin, module); err != nil {
+	if err := removeOutdated(bin, r.modules(module)...); err != nil {
 		return err
 	}
 
@@ -66,11 +66,12 @@ func buildMissing(ctx context.Context, bin, module string, wanted []part) error 
 	}
 	log := progressTo(os.Stderr)
 	if len(missing) > 0 {
-		log("building %d programs of Kubernetes %s from Go modules; this takes some minutes the first time", len(missing), kubernetesVersion)
+		log("building %d programs of Kubernetes %s from Go modules; this takes some minutes the first time", len(missing), r.version)
 	}
 	began := time.Now()
 	for i, p := range missing {
-		if err := build(ctx, bin, module, p, func(elapsed time.Duration) {
+		dir, version := r.source(module, p)
+		if err := build(ctx, bin, dir, version, p, func(elapsed time.Duration) {
 			log("building %s (%d of %d): %s, %s in all", p.name, i+1, len(missing), elapsed.Round(time.Second), time.Since(began).Round(time.Second))
 		}); err != nil {
 			return err
@@ -80,8 +81,8 @@ func buildMissing(ctx context.Context, bin, module string, wanted []part) error 
 }
 
 // removeOutdated removes the parts that were built from other versions than now.
-func removeOutdated(bin, module string) error {
-	stamp, err := versionsStamp(module)
+func removeOutdated(bin string, modules ...string) error {
+	stamp, err := versionsStamp(modules...)
 	if err != nil {
 		return err
 	}
@@ -101,13 +102,13 @@ func removeOutdated(bin, module string) error {
 	return os.WriteFile(stampFile, []byte(stamp), 0o644)
 }
 
-// build compiles one part, calling progress every 10 s and at the end.
-func build(ctx context.Context, bin, module string, p part, progress func(time.Duration)) error {
-	version := strings.TrimPrefix(kubernetesVersion, "v")
-	major, rest, _ := strings.Cut(version, ".")
+// build compiles one part of a version of Kubernetes, calling progress every 10 s and at
+// the end.
+func build(ctx context.Context, bin, module, version string, p part, progress func(time.Duration)) error {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	const pkg = "k8s.io/component-base/version."
-	ldflags := fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, kubernetesVersion, pkg, major, pkg, minor)
+	ldflags := fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, version, pkg, major, pkg, minor)
 
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "build", "-C", module, "-ldflags", ldflags, "-o", filepath.Join(bin, p.name), p.pkg)
@@ -136,14 +137,16 @@ func build(ctx context.Context, bin, module string, p part, progress func(time.D
 
 // versionsStamp identifies what the parts are built from: the pinned modules and
 // the toolchain.
-func versionsStamp(module string) (string, error) {
+func versionsStamp(modules ...string) (string, error) {
 	h := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		b, err := os.ReadFile(filepath.Join(module, name))
-		if err != nil {
-			return "", fmt.Errorf("versions of the control plane: %w", err)
+	for _, module := range modules {
+		for _, name := range []string{"go.mod", "go.sum"} {
+			b, err := os.ReadFile(filepath.Join(module, name))
+			if err != nil {
+				return "", fmt.Errorf("versions of the control plane: %w", err)
+			}
+			h.Write(b)
 		}
-		h.Write(b)
 	}
 	h.Write([]byte(runtime.Version() + runtime.GOOS + runtime.GOARCH))
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -6,6 +6,7 @@
 //	devcluster                  start, print the kubeconfig's path, stay until signalled
 //	devcluster -- COMMAND ARG…  start, run COMMAND with KUBECONFIG set, stop, exit as COMMAND did
 //	devcluster -build           build only
+//	devcluster -kubernetes 1.34 …  the same with an older control plane
 //
 // With --node=real, on Linux and as root, the place of kwok is taken by containerd, a
 // kubelet and kube-proxy, and containers run, of busybox or of an image that --image
@@ -33,6 +34,7 @@ import (
 // options are what the flags say.
 type options struct {
 	home, module    string
+	kubernetes      string // a minor version
 	buildOnly, keep bool
 	node            string
 	images          map[string]string // folders of OCI layouts by name
@@ -42,6 +44,7 @@ func main() {
 	o := options{images: make(map[string]string)}
 	flag.StringVar(&o.home, "home", ".devcluster", "folder for binaries and for the data of running control planes")
 	flag.StringVar(&o.module, "module", "hack/devcluster", "folder of the Go module that pins the versions")
+	flag.StringVar(&o.kubernetes, "kubernetes", releases[0].minor, "minor version of the control plane; another than the first has --node=kwok only")
 	flag.BoolVar(&o.buildOnly, "build", false, "build what is missing and exit")
 	flag.BoolVar(&o.keep, "keep", false, "keep the data and logs of this run")
 	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only says that it does, or real")
@@ -87,10 +90,17 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	if err != nil {
 		return err
 	}
+	r, err := releaseOf(o.kubernetes)
+	if err != nil {
+		return err
+	}
 	wanted, host := kwokParts, host{}
 	switch o.node {
 	case "kwok":
 	case "real":
+		if !r.isDefault() {
+			return fmt.Errorf("--node: invalid value %q: must be kwok with -kubernetes %s", o.node, o.kubernetes)
+		}
 		wanted = realParts
 		if host, err = needHost(); err != nil {
 			return err
@@ -102,8 +112,8 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	defer cancel(nil)
 	go cancelWithParent(ctx, cancel)
 
-	bin := filepath.Join(home, "bin")
-	if err := buildMissing(ctx, bin, o.module, wanted); err != nil || o.buildOnly {
+	bin := r.bin(home)
+	if err := buildMissing(ctx, bin, o.module, r, wanted); err != nil || o.buildOnly {
 		return err
 	}
 	dir, err := os.MkdirTemp(home, "run-")
@@ -132,7 +142,7 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	if err := cluster.start(ctx, cancel); err != nil {
 		return stopCause(ctx, err)
 	}
-	cluster.log("Kubernetes %s is ready after %s; KUBECONFIG=%s", kubernetesVersion, time.Since(began).Round(100*time.Millisecond), cluster.kubeconfig())
+	cluster.log("Kubernetes %s is ready after %s; KUBECONFIG=%s", r.version, time.Since(began).Round(100*time.Millisecond), cluster.kubeconfig())
 	if len(command) == 0 {
 		<-ctx.Done()
 		return stopCause(ctx, nil)

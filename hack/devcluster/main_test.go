@@ -17,18 +17,28 @@ import (
 // The version that the linker writes into the programs is the one that they are built from.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("go.mod")
-	require.NoError(t, err)
-	f, err := modfile.Parse("go.mod", b, nil)
-	require.NoError(t, err)
-	versions := make(map[string]string)
-	for _, r := range f.Require {
-		versions[r.Mod.Path] = r.Mod.Version
+	for _, r := range releases {
+		require.True(t, strings.HasPrefix(r.version, "v"+r.minor+"."), r)
+		parts := append(slices.Clip(kwokParts), kubectl)
+		if r.isDefault() {
+			parts = append(parts, realParts...)
+		}
+		for _, p := range parts {
+			dir, version := r.source(".", p)
+			b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			require.NoError(t, err)
+			f, err := modfile.Parse("go.mod", b, nil)
+			require.NoError(t, err)
+			versions := make(map[string]string)
+			for _, required := range f.Require {
+				versions[required.Mod.Path] = required.Mod.Version
+			}
+			require.Equal(t, version, versions["k8s.io/kubernetes"])
+			require.Contains(t, tools(f), p.pkg, "a program that go.mod does not pin")
+		}
 	}
-	require.Equal(t, kubernetesVersion, versions["k8s.io/kubernetes"])
-	for _, p := range slices.Concat(kwokParts, realParts, []part{kubectl}) {
-		require.Contains(t, tools(f), p.pkg, "a program that go.mod does not pin")
-	}
+	_, err := releaseOf("1.2")
+	require.EqualError(t, err, `-kubernetes: invalid value "1.2": must be one of 1.36, 1.34`)
 }
 
 func tools(f *modfile.File) []string {

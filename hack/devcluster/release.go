@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// release is a version of Kubernetes whose control plane can be started.
+type release struct{ minor, version string }
+
+// releases are the one that go.mod pins, which is the default, and older ones, each pinned
+// by a module of its own beside it. TestVersion holds these and the modules together.
+var releases = []release{{"1.36", kubernetesVersion}, {"1.34", "v1.34.4"}}
+
+// releaseOf finds one by its minor version.
+func releaseOf(minor string) (release, error) {
+	var known []string
+	for _, r := range releases {
+		if r.minor == minor {
+			return r, nil
+		}
+		known = append(known, r.minor)
+	}
+	return release{}, fmt.Errorf("-kubernetes: invalid value %q: must be one of %s", minor, strings.Join(known, ", "))
+}
+
+func (r release) isDefault() bool { return r == releases[0] }
+
+// bin is where the programs of a release are, below the home folder.
+func (r release) bin(home string) string {
+	if r.isDefault() {
+		return filepath.Join(home, "bin")
+	}
+	return filepath.Join(home, "bin-"+r.minor)
+}
+
+// modules are those that pin the versions of a release, the one of this program first.
+func (r release) modules(module string) []string {
+	if r.isDefault() {
+		return []string{module}
+	}
+	return []string{module, filepath.Join(module, "kubernetes-"+r.minor)}
+}
+
+// source is the module that pins a part, and the version of Kubernetes that it is of. etcd,
+// kwok and kubectl are the same for all.
+func (r release) source(module string, p part) (dir, version string) {
+	if r.isDefault() || p == kubectl || !strings.HasPrefix(p.pkg, "k8s.io/kubernetes/") {
+		return module, kubernetesVersion
+	}
+	return r.modules(module)[1], r.version
+}
