@@ -1,6 +1,9 @@
 package main
 
 import (
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -8,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
 // Tools that wait by kstatus, such as Flux and kpt, see an At as it is over its life.
@@ -54,4 +59,110 @@ func TestKstatusOfAt(t *testing.T) {
 	}, seen["done"])
 	require.Equal(t, kstatus.FailedStatus, seen["blocked"]["RUNNING, stalled"])
 	require.Equal(t, kstatus.InProgressStatus, seen["later"]["PENDING"])
+}
+
+// healthLog follows what kstatus makes of the objects of a kind.
+type healthLog struct {
+	mu   sync.Mutex
+	seen map[string][]kstatus.Status // by name, without repetitions
+}
+
+func (c *cluster) followHealth(resource schema.GroupVersionResource) *healthLog {
+	c.t.Helper()
+	watch, err := c.client.Resource(resource).Namespace(c.namespace).Watch(c.t.Context(), metav1.ListOptions{})
+	require.NoError(c.t, err)
+	c.t.Cleanup(watch.Stop)
+	h := &healthLog{seen: make(map[string][]kstatus.Status)}
+	go func() {
+		for event := range watch.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != apiwatch.Deleted {
+				h.see(object)
+			}
+		}
+	}()
+	return h
+}
+
+func (h *healthLog) see(object *unstructured.Unstructured) {
+	if object.Object["status"] == nil && object.GetDeletionTimestamp() == nil {
+		return // before the first write kstatus cannot know
+	}
+	result, err := kstatus.Compute(object)
+	if err != nil {
+		return // what is missing shows in the test
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seen := h.seen[object.GetName()]
+	if len(seen) == 0 || seen[len(seen)-1] != result.Status {
+		h.seen[object.GetName()] = append(seen, result.Status)
+	}
+}
+
+// after does something and returns what an object then was until it came to be as wanted.
+func (h *healthLog) after(t *testing.T, name string, wanted kstatus.Status, do func()) []kstatus.Status {
+	t.Helper()
+	h.mu.Lock()
+	delete(h.seen, name)
+	h.mu.Unlock()
+	do()
+	var seen []kstatus.Status
+	require.Eventually(t, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		seen = slices.Clone(h.seen[name])
+		return len(seen) > 0 && seen[len(seen)-1] == wanted
+	}, timeout, poll, "not %s but %v", wanted, seen)
+	return seen
+}
+
+// The same for kinds without phases, which are never done: each change of the spec is in
+// progress until the controller has seen it and its children are as it says.
+func TestKstatusOfKindsWithoutPhases(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start()
+	for name, test := range map[string]struct {
+		resource schema.GroupVersionResource
+		create   func(name string)
+		// onCreate is what it is until its children are there: a ConfigMap is at once.
+		onCreate []kstatus.Status
+		change   string
+		// block has what changes next fail, unblock has it go on.
+		block, unblock func()
+	}{
+		"watcher": {
+			resource: watchers, create: func(name string) { c.createWatcher(name, map[string]any{"a": "1"}) },
+			onCreate: []kstatus.Status{kstatus.CurrentStatus},
+			change:   `{"spec":{"configData":{"a":"2"}}}`,
+			block: func() {
+				c.patch(watchers, "watcher", `{"spec":{"configData":{"a":"`+strings.Repeat("x", 1<<20+1)+`"}}}`)
+			},
+			unblock: func() { c.patch(watchers, "watcher", `{"spec":{"configData":{"a":"3"}}}`) },
+		},
+		"customcluster": {
+			resource: customclusters, create: func(name string) { c.createCustomcluster(name, 2, "one") },
+			onCreate: []kstatus.Status{kstatus.InProgressStatus, kstatus.CurrentStatus},
+			change:   `{"spec":{"message":"two"}}`,
+			block: func() {
+				c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "2"}}})
+				c.await(quotas, "pods", "in force", func(o *unstructured.Unstructured) bool { return o.Object["status"] != nil })
+				c.patch(customclusters, "customcluster", `{"spec":{"count":3}}`)
+			},
+			unblock: func() { c.patch(quotas, "pods", `{"spec":{"hard":{"pods":"9"}}}`) },
+		},
+	} {
+		h := c.followHealth(test.resource)
+		inProgress := []kstatus.Status{kstatus.InProgressStatus}
+		require.Equal(t, test.onCreate, h.after(t, name, kstatus.CurrentStatus, func() { test.create(name) }), "%s: created", name)
+		require.Equal(t, append(inProgress, kstatus.CurrentStatus), h.after(t, name, kstatus.CurrentStatus, func() { c.patch(test.resource, name, test.change) }), "%s: changed", name)
+		require.Equal(t, append(inProgress, kstatus.FailedStatus), h.after(t, name, kstatus.FailedStatus, test.block), "%s: blocked", name)
+		again := h.after(t, name, kstatus.CurrentStatus, test.unblock)
+		require.Subset(t, []kstatus.Status{kstatus.FailedStatus, kstatus.InProgressStatus, kstatus.CurrentStatus}, again, "%s: unblocked", name)
+		c.patch(test.resource, name, `{"metadata":{"finalizers":["test.example.com/hold"]}}`)
+		require.Equal(t, []kstatus.Status{kstatus.TerminatingStatus}, h.after(t, name, kstatus.TerminatingStatus, func() {
+			require.NoError(t, c.client.Resource(test.resource).Namespace(c.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+		}), "%s: deleted", name)
+		c.patch(test.resource, name, `{"metadata":{"finalizers":null}}`)
+	}
 }
