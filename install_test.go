@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -161,4 +164,70 @@ func TestPluralsOfBuiltInTypes(t *testing.T) {
 		}
 	}
 	require.Greater(t, compared, 50)
+}
+
+// warnings are what the API server says beside its answers.
+type warnings struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, text)
+}
+
+// Everything that `fescue manifests` prints is accepted where Pod Security enforces its
+// restricted profile, and so are the Pods that come of it; the namespace that it prints does
+// that itself.
+func TestManifestsAreRestricted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dir, kinds := writeKind(t, rightsKind)
+	source, err := readSource(dir)
+	require.NoError(t, err)
+	shipped, err := kind.Shipped()
+	require.NoError(t, err)
+	o := c.installation(true)
+	o.InstallCRDs = true
+	parts, err := o.partsFor(append(shipped, kinds...), []manifests.Source{source})
+	require.NoError(t, err)
+	var heard warnings
+	config := restConfig(t)
+	config.WarningHandler = &heard
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+
+	dryRun := []string{metav1.DryRunAll}
+	workloads := 0
+	for _, object := range manifests.Objects(parts) {
+		options := metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: dryRun}
+		switch object.GetKind() {
+		case "Namespace", "ServiceAccount": // which the others need
+			options.DryRun = nil
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		_, err := client.Resource(resource).Namespace(object.GetNamespace()).Apply(t.Context(), object.GetName(), object, options)
+		require.NoError(t, err, "%s %s", object.GetKind(), object.GetName())
+		template, found, err := unstructured.NestedMap(object.Object, "spec", "template")
+		require.NoError(t, err)
+		if !found {
+			continue
+		}
+		workloads++
+		pod := &unstructured.Unstructured{Object: template}
+		pod.SetAPIVersion("v1")
+		pod.SetKind("Pod")
+		pod.SetName("p")
+		create := func() error {
+			_, err := client.Resource(pods).Namespace(object.GetNamespace()).Create(t.Context(), pod, metav1.CreateOptions{DryRun: dryRun})
+			return err
+		}
+		require.NoError(t, create())
+		unstructured.RemoveNestedField(pod.Object, "spec", "securityContext", "seccompProfile")
+		require.ErrorContains(t, create(), `violates PodSecurity "restricted:latest": seccompProfile`)
+	}
+	require.Equal(t, 1, workloads)
+	require.Empty(t, heard.said)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 )
 
 // Tools that wait by kstatus, such as Flux and kpt, see an At as it is over its life.
@@ -63,16 +67,32 @@ func TestKstatusOfAt(t *testing.T) {
 
 // healthLog follows what kstatus makes of the objects of a kind.
 type healthLog struct {
+	*cluster
+	resource schema.GroupVersionResource
+
 	mu   sync.Mutex
-	seen map[string][]kstatus.Status // by name, without repetitions
+	seen []healthAt
+}
+
+// healthAt is the health of an object in a version of it.
+type healthAt struct {
+	name, version string
+	is            kstatus.Status
 }
 
 func (c *cluster) followHealth(resource schema.GroupVersionResource) *healthLog {
 	c.t.Helper()
-	watch, err := c.client.Resource(resource).Namespace(c.namespace).Watch(c.t.Context(), metav1.ListOptions{})
+	list, err := c.client.Resource(resource).Namespace(c.namespace).List(c.t.Context(), metav1.ListOptions{})
+	require.NoError(c.t, err)
+	// The API server ends a watch when the CRD is written; this one goes on where it ended.
+	watch, err := watchtools.NewRetryWatcherWithContext(c.t.Context(), list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			return c.client.Resource(resource).Namespace(c.namespace).Watch(ctx, options)
+		},
+	})
 	require.NoError(c.t, err)
 	c.t.Cleanup(watch.Stop)
-	h := &healthLog{seen: make(map[string][]kstatus.Status)}
+	h := &healthLog{cluster: c, resource: resource}
 	go func() {
 		for event := range watch.ResultChan() {
 			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != apiwatch.Deleted {
@@ -93,26 +113,38 @@ func (h *healthLog) see(object *unstructured.Unstructured) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	seen := h.seen[object.GetName()]
-	if len(seen) == 0 || seen[len(seen)-1] != result.Status {
-		h.seen[object.GetName()] = append(seen, result.Status)
+	h.seen = append(h.seen, healthAt{object.GetName(), object.GetResourceVersion(), result.Status})
+}
+
+// since is what an object has been after a version of it, without repetitions.
+func (h *healthLog) since(version, name string) []kstatus.Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var seen []kstatus.Status
+	for _, at := range h.seen {
+		if at.name != name {
+			continue
+		}
+		if order, err := resourceversion.CompareResourceVersion(at.version, version); err == nil && order > 0 {
+			seen = append(seen, at.is)
+		}
 	}
+	return slices.Compact(seen)
 }
 
 // after does something and returns what an object then was until it came to be as wanted.
 func (h *healthLog) after(t *testing.T, name string, wanted kstatus.Status, do func()) []kstatus.Status {
 	t.Helper()
-	h.mu.Lock()
-	delete(h.seen, name)
-	h.mu.Unlock()
+	before := "1" // the first of any cluster
+	if object, err := h.get(h.resource, name); err == nil {
+		before = object.GetResourceVersion()
+	}
 	do()
 	var seen []kstatus.Status
-	require.Eventually(t, func() bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		seen = slices.Clone(h.seen[name])
+	require.True(t, waitUntil(func() bool {
+		seen = h.since(before, name)
 		return len(seen) > 0 && seen[len(seen)-1] == wanted
-	}, timeout, poll, "not %s but %v", wanted, seen)
+	}), "%s: not %s but %v", name, wanted, seen)
 	return seen
 }
 
@@ -145,7 +177,7 @@ func TestKstatusOfKindsWithoutPhases(t *testing.T) {
 			onCreate: []kstatus.Status{kstatus.InProgressStatus, kstatus.CurrentStatus},
 			change:   `{"spec":{"message":"two"}}`,
 			block: func() {
-				c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "2"}}})
+				c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "0"}}})
 				c.await(quotas, "pods", "in force", func(o *unstructured.Unstructured) bool { return o.Object["status"] != nil })
 				c.patch(customclusters, "customcluster", `{"spec":{"count":3}}`)
 			},

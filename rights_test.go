@@ -128,8 +128,9 @@ func newScenario(t *testing.T, removed ...manifests.Right) *scenario {
 	name := c.installation(true).ClusterName()
 	t.Cleanup(func() { removeWebhooks(t, typed, name) })
 	c.env = []string{"KUBE_FEATURE_WatchListClient=false"} // list first, as with API servers that cannot stream it
-	s.operator = c.launchAs(c.proxy.through(config), append(slices.Clone(quickElection),
-		"--webhook-listen", address, "--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+defaultSecret)...)
+	s.operator = c.launchAs(c.proxy.through(config),
+		"--leader-elect", "--leader-elect-retry-period=200ms", // the lease is renewed soon, and does not run out
+		"--webhook-listen", address, "--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+defaultSecret)
 	return s
 }
 
