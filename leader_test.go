@@ -1,8 +1,11 @@
 package main
 
 import (
+	"crypto/tls"
 	"flag"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/fescue-dev/fescue/admission"
 )
 
 var (
@@ -92,13 +98,30 @@ func TestLeaseIsGivenBack(t *testing.T) {
 	require.Empty(t, c.leaseHolder())
 }
 
-// A leader that cannot renew its lease ends, since another may lead by then.
+// A leader that cannot renew its lease ends, since another may lead by then. It does not
+// wait for a request to its webhooks, for which a stop has 20 s.
 func TestLostLeaseEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	o := c.start(quickElection...)
+	address, name := freePort(t, "127.0.0.1"), c.installation(true).ClusterName()
+	typed, err := kubernetes.NewForConfig(restConfig(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { removeWebhooks(t, typed, name) })
+	o := c.start(append(slices.Clone(quickElection), "--webhook-listen", address, "--webhook-url", "https://"+address,
+		"--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+defaultSecret)...)
+	o.awaitLog("webhooks are registered")
+	connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	require.NoError(t, err)
+	defer func() { _ = connection.Close() }()
+	_, err = io.WriteString(connection, "POST "+admission.ValidatePath+" HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+	require.NoError(t, err)
+
 	c.proxy.cut()
-	<-o.done
+	select {
+	case <-o.done:
+	case <-time.After(15 * time.Second):
+		require.FailNow(t, "it goes on without its lease")
+	}
 	require.Equal(t, 1, o.cmd.ProcessState.ExitCode())
 	require.Contains(t, o.log.String(), "error: the lease was lost; another process may lead now")
 }

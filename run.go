@@ -178,8 +178,16 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 	log.Info("running", "version", version, "server", clients.host, "kinds", len(kinds))
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return hooks.run(ctx, election.elected()) })
-	running.Go(func() error { return election.run(ctx, e) })
-	return running.Wait()
+	ended := make(chan error, 2)
+	running.Go(func() error {
+		err := election.run(ctx, e)
+		if errors.Is(err, errLeaseLost) {
+			ended <- err // not after the answers of webhooks: another acts, and our passes still write
+		}
+		return err
+	})
+	go func() { ended <- running.Wait() }()
+	return <-ended
 }
 
 // clusterConfig finds the cluster as kubectl does, or the one that Fescue runs in, and
