@@ -401,7 +401,10 @@ import "fescue.dev/cue/contract"
 
 	// A quota.
 	c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "3"}}})
-	c.await(quotas, "pods", "in force", func(o *unstructured.Unstructured) bool { return o.Object["status"] != nil })
+	c.await(quotas, "pods", "in force", func(o *unstructured.Unstructured) bool {
+		hard, _, _ := unstructured.NestedString(o.Object, "status", "hard", "pods")
+		return hard == "3"
+	})
 	c.createCustomcluster("c", 5, "m")
 	stalled(customclusters, "c", "exceeded quota: pods")
 	c.await(customclusters, "c", "as far as it may", func(o *unstructured.Unstructured) bool { return statusCount(o) == 3 })
