@@ -99,6 +99,23 @@ func TestNamespacesGetRoles(t *testing.T) {
 	require.Contains(t, find[appsv1.Deployment](t, objects, "Deployment", "fescue").Spec.Template.Spec.Containers[0].Args, "--namespace=a,b")
 }
 
+// Several installations that are limited to namespaces can have webhooks on one cluster.
+func TestWebhooksOfNamespaces(t *testing.T) {
+	t.Parallel()
+	o := Options{Image: "fescue", Namespace: "own", Namespaces: []string{"a"}, Webhooks: example()}
+	parts, err := Parts(shipped(t), o)
+	require.NoError(t, err)
+	require.Equal(t, "fescue-own", o.ClusterName())
+	role := find[rbacv1.ClusterRole](t, Objects(parts), "ClusterRole", "fescue-own")
+	require.NotNil(t, role)
+	for _, rule := range role.Rules {
+		require.NotContains(t, rule.Resources, "pods", "what the kinds need is granted in the namespaces")
+	}
+	require.Equal(t, "fescue-own", find[rbacv1.ClusterRoleBinding](t, Objects(parts), "ClusterRoleBinding", "fescue-own").RoleRef.Name)
+	require.Equal(t, "fescue", Options{}.ClusterName())
+	require.Equal(t, "fescue-"+DefaultNamespace, Options{Namespaces: o.Namespaces}.ClusterName())
+}
+
 func TestWebhooksBringTheirRights(t *testing.T) {
 	t.Parallel()
 	parts, err := Parts(shipped(t), Options{Image: "fescue", Webhooks: example()})
