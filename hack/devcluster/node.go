@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -64,7 +65,7 @@ func (n *realNode) stop() error {
 
 // noProxy is the value of NO_PROXY with which the node is reached.
 func (n *realNode) noProxy() string {
-	return strings.Trim(os.Getenv("NO_PROXY")+","+n.address, ",")
+	return strings.Trim(cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))+","+n.address, ",")
 }
 
 //go:embed all:node
