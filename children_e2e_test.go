@@ -363,6 +363,15 @@ func TestConfigMapOfAWatcher(t *testing.T) {
 	c.await(configMaps, name, "as the restored one says", has(`[{"a":"4"},null]`))
 }
 
+// awaitQuota waits until a quota of Pods is in force.
+func (c *cluster) awaitQuota(name, limit string) {
+	c.t.Helper()
+	c.await(quotas, name, "in force", func(o *unstructured.Unstructured) bool {
+		hard, _, _ := unstructured.NestedString(o.Object, "status", "hard", "pods")
+		return hard == limit
+	})
+}
+
 // Each thing that is wrong ends in a status that says so, and is over when it is mended.
 func TestRefusedChildrenAreReported(t *testing.T) {
 	t.Parallel()
@@ -401,10 +410,7 @@ import "fescue.dev/cue/contract"
 
 	// A quota.
 	c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "3"}}})
-	c.await(quotas, "pods", "in force", func(o *unstructured.Unstructured) bool {
-		hard, _, _ := unstructured.NestedString(o.Object, "status", "hard", "pods")
-		return hard == "3"
-	})
+	c.awaitQuota("pods", "3")
 	c.createCustomcluster("c", 5, "m")
 	stalled(customclusters, "c", "exceeded quota: pods")
 	c.await(customclusters, "c", "as far as it may", func(o *unstructured.Unstructured) bool { return statusCount(o) == 3 })

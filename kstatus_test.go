@@ -41,9 +41,6 @@ func TestKstatusOfAt(t *testing.T) {
 	for event := range watch.ResultChan() {
 		object, ok := event.Object.(*unstructured.Unstructured)
 		require.True(t, ok, "%v", event)
-		if phaseOf(object) == "" {
-			continue // before the first write kstatus cannot know
-		}
 		result, err := kstatus.Compute(object)
 		require.NoError(t, err)
 		in := phaseOf(object)
@@ -59,7 +56,7 @@ func TestKstatusOfAt(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]kstatus.Status{
-		"PENDING": kstatus.InProgressStatus, "RUNNING": kstatus.InProgressStatus, "DONE": kstatus.CurrentStatus,
+		"": kstatus.InProgressStatus, "PENDING": kstatus.InProgressStatus, "RUNNING": kstatus.InProgressStatus, "DONE": kstatus.CurrentStatus,
 	}, seen["done"])
 	require.Equal(t, kstatus.FailedStatus, seen["blocked"]["RUNNING, stalled"])
 	require.Equal(t, kstatus.InProgressStatus, seen["later"]["PENDING"])
@@ -104,9 +101,6 @@ func (c *cluster) followHealth(resource schema.GroupVersionResource) *healthLog 
 }
 
 func (h *healthLog) see(object *unstructured.Unstructured) {
-	if object.Object["status"] == nil && object.GetDeletionTimestamp() == nil {
-		return // before the first write kstatus cannot know
-	}
 	result, err := kstatus.Compute(object)
 	if err != nil {
 		return // what is missing shows in the test
@@ -165,7 +159,7 @@ func TestKstatusOfKindsWithoutPhases(t *testing.T) {
 	}{
 		"watcher": {
 			resource: watchers, create: func(name string) { c.createWatcher(name, map[string]any{"a": "1"}) },
-			onCreate: []kstatus.Status{kstatus.CurrentStatus},
+			onCreate: []kstatus.Status{kstatus.InProgressStatus, kstatus.CurrentStatus},
 			change:   `{"spec":{"configData":{"a":"2"}}}`,
 			block: func() {
 				c.patch(watchers, "watcher", `{"spec":{"configData":{"a":"`+strings.Repeat("x", 1<<20+1)+`"}}}`)
@@ -178,7 +172,7 @@ func TestKstatusOfKindsWithoutPhases(t *testing.T) {
 			change:   `{"spec":{"message":"two"}}`,
 			block: func() {
 				c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "0"}}})
-				c.await(quotas, "pods", "in force", func(o *unstructured.Unstructured) bool { return o.Object["status"] != nil })
+				c.awaitQuota("pods", "0")
 				c.patch(customclusters, "customcluster", `{"spec":{"count":3}}`)
 			},
 			unblock: func() { c.patch(quotas, "pods", `{"spec":{"hard":{"pods":"9"}}}`) },

@@ -38,7 +38,15 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 			SelectableFields:         k.selectableIn(v),
 		})
 	}
-	return definition.DeepCopy()
+	definition = definition.DeepCopy()
+	for i, v := range k.Versions {
+		schema := definition.Spec.Versions[i].Schema.OpenAPIV3Schema
+		if status, ok := schema.Properties["status"]; ok && v.initialStatus {
+			status.Default = &apiextensionsv1.JSON{Raw: []byte(`{"observedGeneration":-1}`)}
+			schema.Properties["status"] = status
+		}
+	}
+	return definition
 }
 
 // selectableIn lists the selectable fields of a version: older versions may lack some.
@@ -77,8 +85,13 @@ func (k *Kind) checkScale(v *Version) error {
 // collectOpenAPI makes the OpenAPI schema of a version. The API server estimates what
 // each CEL rule could cost and takes none that could cost too much: those are left to
 // admission and the controller.
+//
+// A new object has a status that describes no generation, so that whoever waits by kstatus
+// does not take it for done before the controller has seen it. A kind whose status has
+// required fields cannot have that.
 func (k *Kind) collectOpenAPI(v *Version) error {
 	without := sets.New[string]()
+	v.initialStatus = true
 	for {
 		crd := ir.OpenAPI(v.schema, without)
 		v.setOpenAPI(crd.Schema)
@@ -92,10 +105,18 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 				without.Insert(crd.Rules[i].ID)
 			}
 		}
-		if without.Len() == dropped {
+		if without.Len() > dropped {
+			continue
+		}
+		if !v.initialStatus || !slices.ContainsFunc(refused, isAboutInitialStatus) {
 			return refused.ToAggregate()
 		}
+		v.initialStatus = false
 	}
+}
+
+func isAboutInitialStatus(err *field.Error) bool {
+	return strings.Contains(err.Field, ".properties[status].default")
 }
 
 // definitionOf is the definition with one version alone.

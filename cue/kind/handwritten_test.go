@@ -121,7 +121,7 @@ func validateStatus(status map[string]any) field.ErrorList {
 		case "phase":
 			errs = append(errs, validateEnum(statusPath, name, value, "PENDING", "RUNNING", "DONE")...)
 		case "observedGeneration":
-			errs = append(errs, validateGeneration(statusPath, name, value)...)
+			errs = append(errs, validateGeneration(statusPath, name, value, -1)...)
 		case "lastPhaseTransitionTime":
 			errs = append(errs, validateText(statusPath, name, value, isTime)...)
 		case "conditions":
@@ -168,7 +168,7 @@ func validateCondition(path *field.Path, condition map[string]any) field.ErrorLi
 		case "lastTransitionTime":
 			errs = append(errs, validateText(path, name, value, isTime)...)
 		case "observedGeneration":
-			errs = append(errs, validateGeneration(path, name, value)...)
+			errs = append(errs, validateGeneration(path, name, value, 0)...)
 		default:
 			errs = append(errs, field.Forbidden(path.Child(name), "unknown field"))
 		}
@@ -211,13 +211,13 @@ func validateEnum(outer *field.Path, name string, value any, allowed ...string) 
 	return nil
 }
 
-func validateGeneration(outer *field.Path, name string, value any) field.ErrorList {
+func validateGeneration(outer *field.Path, name string, value any, least int64) field.ErrorList {
 	n, ok := value.(int64)
 	switch {
 	case !ok:
 		return field.ErrorList{field.TypeInvalid(outer.Child(name), value, "must be an integer")}
-	case n < 0:
-		return field.ErrorList{field.Invalid(outer.Child(name), n, "must not be negative")}
+	case n < least:
+		return field.ErrorList{field.Invalid(outer.Child(name), n, fmt.Sprintf("must be at least %d", least))}
 	}
 	return nil
 }

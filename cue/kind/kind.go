@@ -57,6 +57,8 @@ type Version struct {
 	evaluator *cueEvaluator
 	evaluated bool // whether fields are marked for the CUE evaluator
 	outdated  bool // whether fields are deprecated
+	// initialStatus says that the CRD gives objects a status before there is one.
+	initialStatus bool
 }
 
 // PhaseFacts is what is known of a phase without looking at any object.
