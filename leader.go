@@ -156,7 +156,7 @@ func newElector(o electionOptions, client kubernetes.Interface, namespace, ident
 func (e *elector) elected() <-chan struct{} { return e.leading }
 
 // run takes part in the election while the engine runs, and releases the lease only when
-// that has returned: until then, passes may be writing. A lost lease ends it at once,
+// all passes have ended: until then, they may be writing. A lost lease ends it at once,
 // without waiting: what is under way has less time than the lease lasts.
 func (e *elector) run(ctx context.Context, engine shardEngine) error {
 	electing, stopElecting := context.WithCancel(context.WithoutCancel(ctx))
@@ -169,12 +169,19 @@ func (e *elector) run(ctx context.Context, engine shardEngine) error {
 		case <-over:
 		}
 	}()
-	defer func() { stopElecting(); <-over }()
+	release := true
+	defer func() {
+		if release {
+			stopElecting()
+			<-over
+		}
+	}()
 
 	done := make(chan error, 1)
 	go func() { done <- engine.Run(ctx) }()
 	select {
 	case err := <-done:
+		release = err == nil // otherwise passes may still be writing, and the lease runs out
 		return err
 	case <-e.lost:
 		return errLeaseLost

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
 )
 
 // leaseSet are the Leases of one namespace, as they were last seen, and which of them this
@@ -75,11 +76,11 @@ func (l *leaseSet) holder(name string) string {
 	mine, isHeld := l.held[name]
 	l.mu.Unlock()
 	lease := l.newest[name]
-	if lease == nil || lease.Spec.HolderIdentity == nil {
+	if lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 		return mine.as
 	}
-	seconds := lease.Spec.LeaseDurationSeconds
-	if !isHeld && seconds != nil && time.Since(l.seen[name].at) > time.Duration(*seconds)*time.Second {
+	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	if !isHeld && time.Since(l.seen[name].at) > lasts {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
@@ -116,11 +117,16 @@ func oneMore(transitions *int32) *int32 {
 	return new(*transitions + 1)
 }
 
+// disown leaves a Lease that this process holds to others who share it.
+func (l *leaseSet) disown(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, name)
+}
+
 // release frees a Lease that this process holds, so that others need not wait for its end.
 func (l *leaseSet) release(ctx context.Context, name string) error {
-	l.mu.Lock()
-	delete(l.held, name)
-	l.mu.Unlock()
+	l.disown(name)
 	lease := l.newest[name].DeepCopy()
 	if lease == nil {
 		return nil

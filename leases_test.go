@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/fescue-dev/fescue/crds/manifests"
 )
 
 func TestLeaseSet(t *testing.T) {
@@ -53,7 +55,9 @@ func TestLeaseSet(t *testing.T) {
 	// What is deleted stays ours, and is made again.
 	require.NoError(t, api.Delete(ctx, "x", metav1.DeleteOptions{}))
 	look()
-	require.Empty(t, newLeaseSet(api, time.Second).holder("x"))
+	other := newLeaseSet(api, time.Second)
+	require.NoError(t, other.look(ctx))
+	require.Empty(t, other.holder("x"))
 	require.Equal(t, "b", b.holder("x"))
 	require.NoError(t, b.lost())
 	require.NoError(t, b.hold(ctx, "x", "b"))
@@ -121,4 +125,27 @@ func TestJoinsWhenCachesAreFilled(t *testing.T) {
 	round(second, b)
 	require.Equal(t, []int{1, 0}, b.taken)
 	<-second.elected()
+}
+
+// Who was faster than another at the Lease that all share, and slower at the only seat, holds
+// nothing that it would have to renew.
+func TestWhoGetsNoSeatHoldsNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	client, err := kubernetes.NewForConfig(restConfig(t))
+	require.NoError(t, err)
+	options := electionOptions{shards: 1, lease: time.Hour, renewDeadline: time.Minute, retry: time.Second}
+	first, second := newSharding(options, client, c.namespace, "first", slog.Default()), newSharding(options, client, c.namespace, "second", slog.Default())
+	require.NoError(t, second.leases.look(t.Context()))
+	require.NoError(t, second.leases.hold(t.Context(), manifests.LeaseName, layoutOf(1)))
+	require.Positive(t, second.leases.oldest())
+
+	_, err = first.round(t.Context(), &idleEngine{}, true)
+	require.NoError(t, err)
+	require.True(t, first.isMember)
+	_, err = second.round(t.Context(), &idleEngine{}, true)
+	require.NoError(t, err)
+	require.False(t, second.isMember)
+	require.Zero(t, second.leases.oldest())
+	require.NoError(t, second.leases.lost())
 }

@@ -44,12 +44,15 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "have Fescue install and upgrade its CRDs itself, with the rights that this takes")
 	flags.BoolVar(&o.webhooks, "webhooks", true, "have the API server ask Fescue about objects of the kinds, and about Pods that want a sidecar")
 	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")
-	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false, "serve metrics by HTTPS, and only to those who have the right to get them, as by the ClusterRole fescue-metrics-reader")
+	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false, "serve metrics by HTTPS, and only to those who have the right to get them, as by the ClusterRole whose name ends in -metrics-reader")
 	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a type of children that is not built into Kubernetes (repeatable)")
 }
 
 // parts makes the objects of an installation.
 func (o *installOptions) parts() ([]manifests.Part, error) {
+	if o.Shards < 1 {
+		return nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, manifests.MaxShards)
+	}
 	loaded, err := loadKinds(o.kinds)
 	if err := errors.Join(loaded.bad, err); err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ import (
 )
 
 // How long answers of the API server are kept, as long as by controller-runtime: a scraper
-// comes every few seconds with the same token. What was refused is asked again sooner.
+// comes every few seconds with the same token. Rights that were refused are asked for again
+// sooner, and a token that is not known each time.
 const (
 	tokenTTL   = time.Minute
 	allowedTTL = 5 * time.Minute

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -28,7 +26,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/fescue-dev/fescue/admission/inject"
-	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
 )
@@ -83,7 +80,7 @@ func run(c *cobra.Command, o *runOptions) error {
 	if o.workers < 1 {
 		return fmt.Errorf("--workers: invalid value %d: must be at least 1", o.workers)
 	}
-	if err := errors.Join(o.webhooks.complete(), o.election.complete()); err != nil {
+	if err := errors.Join(o.webhooks.complete(), o.election.complete(), o.listen.complete()); err != nil {
 		return err
 	}
 	log, err := newLogger(c.ErrOrStderr(), o.logFormat, o.logLevel)
@@ -107,50 +104,29 @@ func run(c *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	defer stopTracing()
 	clients, err := connect(config)
 	if err != nil {
 		return err
 	}
 	clients.tracer = tracer
+	var installer *crdInstaller
 	if o.installCRDs {
-		var failed error
-		if kinds, failed = installCRDs(ctx, clients, kinds); len(kinds) == 0 {
-			return failed
-		}
-		printErrors(c.ErrOrStderr(), failed)
+		installer = installCRDs(ctx, clients, kinds)
 	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.typed.EventsV1()})
 	defer broadcaster.Shutdown()
 	if err := broadcaster.StartRecordingToSinkWithContext(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	return o.operate(ctx, clients, kinds, namespace, broadcaster.NewRecorder(runtime.NewScheme(), "fescue"), log)
-}
-
-// installCRDs installs the CRDs of kinds and returns those kinds that can be run, and why
-// the others cannot: one whose CRD is refused does not stop them.
-func installCRDs(ctx context.Context, clients *clients, kinds []*kind.Kind) (installed []*kind.Kind, err error) {
-	errs := make([]error, len(kinds))
-	var installing sync.WaitGroup
-	for i, k := range kinds {
-		installing.Go(func() { errs[i] = crds.Install(ctx, clients.dynamic, []*kind.Kind{k}) })
+	err = o.operate(ctx, clients, installer, kinds, namespace, broadcaster.NewRecorder(runtime.NewScheme(), "fescue"), log)
+	if !errors.Is(err, errLeaseLost) { // then nothing may hold up our end
+		stopTracing()
 	}
-	installing.Wait()
-	for i, k := range kinds {
-		if errs[i] == nil {
-			installed = append(installed, k)
-		}
-	}
-	// Discovery follows a little later.
-	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, connectTimeout, true, func(context.Context) (bool, error) {
-		return !slices.ContainsFunc(installed, func(k *kind.Kind) bool { return checkInstalled(clients, k) != nil }), nil
-	})
-	return installed, errors.Join(errs...)
+	return err
 }
 
 // operate runs the kinds, and beside them what is served, until ctx ends.
-func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kind.Kind, namespace string, recorder events.EventRecorder, log *slog.Logger) error {
+func (o *runOptions) operate(ctx context.Context, clients *clients, installer *crdInstaller, kinds []*kind.Kind, namespace string, recorder events.EventRecorder, log *slog.Logger) error {
 	election, shards, err := newElection(o.election, clients.typed, namespace, log)
 	if err != nil {
 		return err
@@ -161,7 +137,12 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper, Events: recorder,
 		Injections: knownInjections(clients.metadata),
 		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Shards: shards,
-		Missing: func(ctx context.Context, k *kind.Kind) error { return missing(ctx, clients, k, o.namespaces) },
+		Missing: func(ctx context.Context, k *kind.Kind) error {
+			if err := installer.missing(ctx, k); err != nil {
+				return err
+			}
+			return missing(ctx, clients, k, o.namespaces)
+		},
 	})
 	if err != nil {
 		return err
@@ -170,7 +151,7 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, kinds []*kin
 	if err != nil {
 		return err
 	}
-	stopServing, err := serve(ctx, o.listen, clients.typed, e, election, hooks, log)
+	stopServing, err := serve(ctx, o.listen, clients.limited, e, election, hooks, log)
 	if err != nil {
 		return err
 	}
@@ -219,7 +200,10 @@ type clients struct {
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 	mapper   meta.RESTMapper
-	tracer   trace.TracerProvider // nil if nothing is traced
+	// limited is for what strangers can ask of us: its requests wait for each other, so that
+	// they cannot crowd out the others.
+	limited kubernetes.Interface
+	tracer  trace.TracerProvider // nil if nothing is traced
 }
 
 // connect makes the clients and asks the API server for its version, to report one
@@ -237,6 +221,12 @@ func connect(config *rest.Config) (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	slow := rest.CopyConfig(config)
+	slow.QPS, slow.Burst = rest.DefaultQPS, rest.DefaultBurst
+	limited, err := kubernetes.NewForConfig(slow)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
 	first := rest.CopyConfig(config)
 	first.Timeout = connectTimeout
 	probe, err := kubernetes.NewForConfig(first)
@@ -250,7 +240,7 @@ func connect(config *rest.Config) (*clients, error) {
 		return nil, fmt.Errorf("the API server %s cannot be reached: %w; check --kubeconfig and --context", config.Host, err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery()))
-	return &clients{host: config.Host, typed: typed, dynamic: untyped, metadata: partial, mapper: mapper}, nil
+	return &clients{host: config.Host, typed: typed, dynamic: untyped, metadata: partial, mapper: mapper, limited: limited}, nil
 }
 
 // knownInjections tells the engine what admission/inject knows.

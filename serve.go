@@ -72,9 +72,6 @@ func (o *listenOptions) protected(ctx context.Context, handler http.Handler, cli
 // serve serves metrics and health where the flags say so. The function that it returns
 // stops it.
 func serve(ctx context.Context, o listenOptions, client kubernetes.Interface, e *engine.Engine, leader election, hooks *webhooks, log *slog.Logger) (stop func(), err error) {
-	if err := o.complete(); err != nil {
-		return nil, err
-	}
 	metrics, encryption, err := o.protected(ctx, metricsHandler(o.profiling), client, log)
 	if err != nil {
 		return nil, err

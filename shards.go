@@ -42,8 +42,8 @@ func newSharding(o electionOptions, client kubernetes.Interface, namespace, iden
 
 func (s *sharding) elected() <-chan struct{} { return s.chosen }
 
-// run takes part while e runs, and releases what it holds only when e has returned: until
-// then, passes may be writing.
+// run takes part while e runs, and releases what it holds only when all passes of e have
+// ended: until then, they may be writing.
 func (s *sharding) run(ctx context.Context, e shardEngine) error {
 	electing := context.WithoutCancel(ctx)
 	done := make(chan error, 1)
@@ -67,7 +67,9 @@ func (s *sharding) run(ctx context.Context, e shardEngine) error {
 		select {
 		case err := <-done:
 			timer.Stop()
-			s.leave()
+			if err == nil { // otherwise passes may still be writing, and the Leases run out
+				s.leave()
+			}
 			return err
 		case shard := <-s.givenUp:
 			timer.Stop()
@@ -93,6 +95,9 @@ func (s *sharding) round(ctx context.Context, e shardEngine, mayChange bool) (mo
 	// Who cannot act yet leaves it to those who do, and takes nothing from them.
 	canJoin := mayChange && (e.Synced() == nil || !seen.hasMembers())
 	if mine.member < 0 || !s.isMember && !canJoin {
+		if !s.isMember { // it may have been faster than others at the shared Lease, and not at a seat
+			s.leases.disown(manifests.LeaseName)
+		}
 		return false, nil
 	}
 	err = s.hold(ctx, e, mine, mayChange)

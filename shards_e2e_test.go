@@ -227,6 +227,7 @@ func TestRightsForShards(t *testing.T) {
 		}
 	}
 	require.Len(t, toLeases, 2+1+2*shards) // create and list; update the shared one, those of members and of shards
-	require.Eventually(t, func() bool { return use.unused(toLeases).Len() == 0 }, timeout, poll, "superfluous: %v", use.unused(toLeases))
+	all := waitUntil(func() bool { return use.unused(toLeases).Len() == 0 })
+	require.True(t, all, "superfluous: %v", use.unused(toLeases))
 	require.Empty(t, use.lackedAny())
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,8 +112,12 @@ func (s *serviceTest) bundle() []byte {
 func TestWebhooksBehindAService(t *testing.T) {
 	t.Parallel()
 	s := newServiceTest(t)
-	require.ErrorContains(t, s.submit(), "connection refused") // the operator is not there yet
-	_, err := s.typed.CoreV1().Pods(s.namespace).Create(t.Context(), podWith(map[string]string{"watch.fescue.dev/inject": "log"}), metav1.CreateOptions{})
+	var err error
+	require.True(t, waitUntil(func() bool { // the operator is not there yet
+		err = s.submit()
+		return err != nil && strings.Contains(err.Error(), "connection refused")
+	}), "%v", err)
+	_, err = s.typed.CoreV1().Pods(s.namespace).Create(t.Context(), podWith(map[string]string{"watch.fescue.dev/inject": "log"}), metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Empty(t, s.bundle())
 

@@ -183,6 +183,9 @@ func (c *controller) watchChildren(ctx, watching context.Context, shared *watche
 // awaitTypes looks for the types of children that are not served until all are, and has
 // the objects worked on again that may want them.
 func (c *controller) awaitTypes(ctx, watching context.Context, shared *watches) {
+	if missing := c.types.missing(); len(missing) > 0 {
+		c.log.Warn("types of children are not served by the cluster; they are looked for", "types", missing)
+	}
 	backoff := lookForTypes
 	for len(c.types.missing()) > 0 {
 		select {

@@ -112,17 +112,15 @@ func (c *controller) run(ctx, watching context.Context, shared *watches) {
 	if c.shards.owned() == 0 {
 		c.log.Info("kind is standing by: its caches are filled, and others act")
 	}
-	select {
-	case <-c.shards.acting:
-	case <-ctx.Done():
-		return
-	}
-	c.log.Info("kind is running", "workers", c.config.Workers)
 	var workers sync.WaitGroup
-	if missing := c.types.missing(); len(missing) > 0 {
-		c.log.Warn("types of children are not served by the cluster; they are looked for", "types", missing)
-		workers.Go(func() { c.awaitTypes(ctx, watching, shared) })
-	}
+	workers.Go(func() {
+		select {
+		case <-c.shards.acting:
+			c.log.Info("kind is running", "workers", c.config.Workers)
+			c.awaitTypes(ctx, watching, shared)
+		case <-ctx.Done():
+		}
+	})
 	for range c.config.Workers {
 		workers.Go(func() {
 			for ctx.Err() == nil && c.work(context.WithoutCancel(ctx)) {
@@ -285,7 +283,11 @@ func (c *controller) work(ctx context.Context) bool {
 	}
 	defer c.queue.Done(name)
 	object := c.objects.get(name)
-	if object != nil {
+	switch {
+	case object == nil && c.shards.owned() == 0:
+		c.forget(name)
+		return true
+	case object != nil:
 		end, mine := c.shards.begin(object.GetUID())
 		if !mine {
 			c.forget(name) // it is queued again when it comes to be ours

@@ -99,7 +99,7 @@ func New(config Config) (*Engine, error) {
 		config.Log.Error("kind is not run", "error", err)
 	}
 	e := &Engine{config: config, shards: newShards(config.Shards), watches: newWatches(config.Client, config.Namespaces)}
-	config.Metrics.shards.Set(float64(e.shards.owned()))
+	e.shards.report(config.Metrics.shards)
 	var err error
 	e.pods, err = newPodWatch(config.Injections, config.Kinds, e.watches.namespaces)
 	return e, err

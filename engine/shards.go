@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -14,8 +15,9 @@ type shards struct {
 	// acting is closed once there has been one that this process may act on.
 	acting chan struct{}
 
-	mu    sync.Mutex
-	parts []shard
+	mu        sync.Mutex
+	parts     []shard
+	reporting sync.Mutex // one report at a time
 }
 
 // shard is one of the parts.
@@ -87,6 +89,14 @@ func (s *shards) owned() (n int) {
 	return n
 }
 
+// report sets a gauge to how many parts this process may act on. What is reported last is
+// what is so.
+func (s *shards) report(to prometheus.Gauge) {
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
+	to.Set(float64(s.owned()))
+}
+
 // begin tells whether a pass may be made for an object; if so, end has to be called after
 // it.
 func (s *shards) begin(object types.UID) (end func(), mine bool) {
@@ -118,7 +128,7 @@ func (e *Engine) GiveUp(shard int) {
 // was remembered of the others is dropped. A kind whose cache is not filled yet has queued
 // them all, and no worker.
 func (e *Engine) shardChanged(shard int) {
-	e.config.Metrics.shards.Set(float64(e.shards.owned()))
+	e.shards.report(e.config.Metrics.shards)
 	for _, c := range e.running() {
 		if !c.synced.Load() {
 			continue

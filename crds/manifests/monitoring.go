@@ -35,8 +35,8 @@ type alert struct{ name, expr, after, severity, summary, description string }
 // alerts are for an installation.
 func alerts(o Options) []alert {
 	return []alert{
-		{"FescueDown", `absent(up{job="fescue-metrics"} == 1)`, "5m", "critical", "No replica of Fescue answers.", "Objects stay as they are until one does."},
-		{"FescueHasNoLeader", fmt.Sprintf(`sum(fescue_shards_owned{job="fescue-metrics"}) < %d`, max(1, o.Shards)), "2m", "critical", "No replica of Fescue works on some objects, or on any.", "See the Leases fescue… and the logs of the replicas."},
+		{"FescueDown", fmt.Sprintf(`absent(up{job="fescue-metrics",namespace=%q} == 1)`, o.Namespace), "5m", "critical", "No replica of Fescue answers.", "Objects stay as they are until one does."},
+		{"FescueHasNoLeader", fmt.Sprintf(`sum(fescue_shards_owned{job="fescue-metrics",namespace=%q}) < %d`, o.Namespace, max(1, o.Shards)), "2m", "critical", "No replica of Fescue works on some objects, or on any.", "See the Leases fescue… and the logs of the replicas."},
 		{"FescueKindNotRun", `max by (controller) (fescue_kinds_waiting) > 0`, "10m", "warning", "The kind {{ $labels.controller }} is not run.", "Its CRD, the type of a child or a right is missing; the log of the operator lists it."},
 		{"FescuePassesFail", `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="fescue-metrics"}[10m])) / sum by (controller) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[10m])) > 0.1`, "15m", "warning", "More than a tenth of the passes of {{ $labels.controller }} fail.", "The log of the operator says why, per object."},
 		{"FescuePassPanicked", `increase(controller_runtime_reconcile_panics_total{job="fescue-metrics"}[10m]) > 0`, "0m", "warning", "A pass of {{ $labels.controller }} panicked.", "That is a bug in Fescue; its log has the stack."},

@@ -62,7 +62,7 @@ type Options struct {
 
 // MaxShards bounds Options.Shards: each replica renews the Leases of its shards and reads
 // all of them every two seconds.
-const MaxShards = 64
+const MaxShards = 16
 
 // Leases are those that the replicas make and hold, by name.
 func (o Options) Leases() []string {
