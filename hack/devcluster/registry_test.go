@@ -45,7 +45,7 @@ func TestRegistry(t *testing.T) {
 		"/v2/": http.StatusOK,
 		"/v2/library/b/manifests/v2?ns=docker.io":                                http.StatusOK,
 		"/v2/a/b/manifests/v2?ns=example.com":                                    http.StatusNotFound,
-		"/v2/library/b/manifests/latest?ns=quay.io":                              http.StatusNotFound,
+		"/v2/library/b/manifests/latest?ns=example.org":                          http.StatusNotFound,
 		"/v2/a/b/manifests/v1?ns=example.com":                                    http.StatusInternalServerError, // its folder is empty
 		"/v2/library/b/blobs/" + digest.FromString("other").String():             http.StatusNotFound,
 		"/v2/library/b/blobs/sha256:../../../../../../../../../../../etc/passwd": http.StatusBadRequest,
