@@ -501,7 +501,15 @@ func (w *webhookTest) operatorIsDown(t *testing.T) {
 // operatorStops: who is told to stop gives the lease back at once, and goes on answering.
 func (w *webhookTest) operatorStops(t *testing.T) {
 	require.Equal(t, 0, w.operator.stop())
-	w.operator = w.start(append(w.flags, "--leader-elect", "--leader-elect-resource-namespace", w.namespace, "--shutdown-delay-duration", "1h")...)
+	// Nobody renews the certificate after the signal.
+	require.NoError(t, w.typed.CoreV1().Secrets(w.namespace).Delete(t.Context(), defaultSecret, metav1.DeleteOptions{}))
+	w.operator = w.start(append(w.flags, "--webhook-cert-validity", "1h", "--leader-elect", "--leader-elect-resource-namespace", w.namespace, "--shutdown-delay-duration", "1h")...)
+	w.operator.awaitLog("webhooks are registered")
+	submit := func() error {
+		_, err := w.create(w.client, fences, "Fence", "late", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	require.True(t, waitUntil(func() bool { return apierrors.IsInvalid(submit()) }))
 	holder := func() string {
 		lease, err := w.typed.CoordinationV1().Leases(w.namespace).Get(t.Context(), "fescue", metav1.GetOptions{})
 		require.NoError(t, err)
@@ -513,7 +521,7 @@ func (w *webhookTest) operatorStops(t *testing.T) {
 	w.operator.awaitLog("the webhooks answer until nobody calls them any more")
 	require.True(t, waitUntil(func() bool { return holder() == "" }))
 	for range 3 {
-		_, err := w.create(w.client, fences, "Fence", "late", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		err := submit()
 		require.True(t, apierrors.IsInvalid(err), err)
 	}
 	signal() // the second one ends it
