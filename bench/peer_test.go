@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
@@ -61,6 +63,7 @@ func (s *sidecars) Handle(ctx context.Context, request admission.Request) admiss
 
 // peerServer is the same webhook on controller-runtime, with its cache of Watchers filled.
 func peerServer(b *testing.B, config *rest.Config) func(*running) error {
+	ctrllog.SetLogger(logr.Discard())
 	watchers, err := cache.New(config, cache.Options{})
 	require.NoError(b, err)
 	go func() { _ = watchers.Start(b.Context()) }()
