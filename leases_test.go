@@ -84,14 +84,23 @@ func (e *idleEngine) Synced() error                 { return e.synced }
 func (e *idleEngine) Take(shard int)                { e.taken = append(e.taken, shard) }
 func (e *idleEngine) GiveUp(int)                    {}
 
+// twoShardings are those of processes that share objects in a namespace and do not run yet.
+func (c *cluster) twoShardings(shards int) (first, second *sharding) {
+	c.t.Helper()
+	client, err := kubernetes.NewForConfig(restConfig(c.t))
+	require.NoError(c.t, err)
+	options := electionOptions{shards: shards, lease: time.Hour, renewDeadline: time.Minute, retry: time.Second}
+	of := func(identity string) *sharding {
+		return newSharding(options, client, c.namespace, identity, slog.Default())
+	}
+	return of("first"), of("second")
+}
+
 // Who has not filled its caches joins nobody who has, but does not wait for anybody either.
 func TestJoinsWhenCachesAreFilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	client, err := kubernetes.NewForConfig(restConfig(t))
-	require.NoError(t, err)
-	options := electionOptions{shards: 2, lease: time.Hour, renewDeadline: time.Minute, retry: time.Second}
-	first, second := newSharding(options, client, c.namespace, "first", slog.Default()), newSharding(options, client, c.namespace, "second", slog.Default())
+	first, second := c.twoShardings(2)
 	a, b := &idleEngine{synced: errors.New("not yet")}, &idleEngine{synced: errors.New("not yet")}
 	round := func(s *sharding, e *idleEngine) {
 		t.Helper()
@@ -132,15 +141,12 @@ func TestJoinsWhenCachesAreFilled(t *testing.T) {
 func TestWhoGetsNoSeatHoldsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	client, err := kubernetes.NewForConfig(restConfig(t))
-	require.NoError(t, err)
-	options := electionOptions{shards: 1, lease: time.Hour, renewDeadline: time.Minute, retry: time.Second}
-	first, second := newSharding(options, client, c.namespace, "first", slog.Default()), newSharding(options, client, c.namespace, "second", slog.Default())
+	first, second := c.twoShardings(1)
 	require.NoError(t, second.leases.look(t.Context()))
 	require.NoError(t, second.leases.hold(t.Context(), manifests.LeaseName, layoutOf(1)))
 	require.Positive(t, second.leases.oldest())
 
-	_, err = first.round(t.Context(), &idleEngine{}, true)
+	_, err := first.round(t.Context(), &idleEngine{}, true)
 	require.NoError(t, err)
 	require.True(t, first.isMember)
 	_, err = second.round(t.Context(), &idleEngine{}, true)

@@ -52,8 +52,9 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 			w.Header().Set("Connection", "close")
 		}
 		code, response := s.serve(w, r, handle)
-		traceOutcome(r.Context(), outcomeOf(response))
-		m.observe(code, outcomeOf(response), time.Since(began))
+		outcome := outcomeOf(response)
+		traceOutcome(r.Context(), outcome)
+		m.observe(code, outcome, time.Since(began))
 	}))
 }
 

@@ -37,8 +37,8 @@ const (
 )
 
 // reconcile makes one pass for an object, which is nil if it is gone: it decides what to do
-// from the caches, does it, and reports it. wakeAt is when to come back although nothing has changed; zero
-// means never. An error is one that time may mend.
+// from the caches, does it, and reports it. wakeAt is when to come back although nothing has
+// changed; zero means never. An error is one that time may mend.
 func (c *controller) reconcile(ctx context.Context, log *slog.Logger, name cache.ObjectName, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	if cached == nil {
 		c.forget(name)

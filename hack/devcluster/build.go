@@ -38,9 +38,9 @@ var (
 	kubectl = part{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
 )
 
-// buildMissing builds into bin every part of wanted that is not there yet, of a release. When the
-// pinned versions or the Go toolchain have changed since, all parts that are there are
-// removed first. Only one process builds at a time; a second one waits and finds the
+// buildMissing builds into bin every part of a release that is wanted and not there yet.
+// When the pinned versions or the Go toolchain have changed since, all parts that are there
+// are removed first. Only one process builds at a time; a second one waits and finds the
 // parts built.
 func buildMissing(ctx context.Context, bin, module string, r release, wanted []part) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
