@@ -43,9 +43,9 @@ type load struct {
 	failures []string
 }
 
-// loadCommand makes the command "load start [retry]" or "load stop" of scripts. When it is
-// stopped, all Ats that were made have to get done, and unless failures were to be tried
-// again there may have been none.
+// loadCommand makes the command "load start [retry]" or "load stop" of scripts. It goes on
+// until there was enough of it to show something. When it is stopped, all Ats that were made
+// have to get done, and unless failures were to be tried again there may have been none.
 func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, args []string) {
 	var current *load
 	return func(ts *testscript.TestScript, neg bool, args []string) {
@@ -59,9 +59,13 @@ func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, 
 			current.start()
 			ts.Defer(current.stop)
 		case command == "stop":
+			enough := waitUntil(current.enough)
 			current.stop()
 			current.running.Wait()
 			ts.Logf("%d dry runs, %d Ats, %d failures", current.dryRuns, len(current.made), len(current.failures))
+			if !enough {
+				ts.Fatalf("these are too few to show anything: %s", strings.Join(current.failures, "\n"))
+			}
 			ts.Check(current.check())
 		default:
 			ts.Fatalf("usage: load start [retry] | stop")
@@ -114,12 +118,16 @@ func (l *load) try(ctx context.Context, name string, dryRun []string) error {
 	return err
 }
 
+// enough tells whether what users did shows something.
+func (l *load) enough() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dryRuns >= 50 && len(l.made) >= 3
+}
+
 func (l *load) check() error {
 	if !l.retry && len(l.failures) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(l.failures, "\n"))
-	}
-	if l.dryRuns < 50 || len(l.made) < 3 {
-		return fmt.Errorf("%d dry runs and %d Ats show nothing", l.dryRuns, len(l.made))
 	}
 	if !waitUntil(func() bool {
 		list, err := l.ats.List(context.Background(), metav1.ListOptions{})
