@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/admission"
@@ -36,9 +37,10 @@ type collector struct {
 	about map[string]string // attributes of the process
 }
 
-// span is one with its attributes and IDs as text.
+// span is one with its attributes and IDs as text, and the name of the service it is of.
 type span struct {
 	*tracev1.Span
+	service           string
 	trace, id, parent string
 	attributes        map[string]string
 }
@@ -47,6 +49,11 @@ func newCollector(t *testing.T, options ...grpc.ServerOption) *collector {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	return newCollectorAt(t, listener, options...)
+}
+
+func newCollectorAt(t *testing.T, listener net.Listener, options ...grpc.ServerOption) *collector {
+	t.Helper()
 	c := &collector{address: listener.Addr().String(), about: make(map[string]string)}
 	server := grpc.NewServer(options...)
 	collectorv1.RegisterTraceServiceServer(server, c)
@@ -72,7 +79,7 @@ func (c *collector) Export(_ context.Context, request *collectorv1.ExportTraceSe
 				for _, a := range s.GetAttributes() {
 					attributes[a.GetKey()] = a.GetValue().GetStringValue()
 				}
-				c.all = append(c.all, &span{s, hex.EncodeToString(s.GetTraceId()), hex.EncodeToString(s.GetSpanId()), hex.EncodeToString(s.GetParentSpanId()), attributes})
+				c.all = append(c.all, &span{s, c.about["service.name"], hex.EncodeToString(s.GetTraceId()), hex.EncodeToString(s.GetSpanId()), hex.EncodeToString(s.GetParentSpanId()), attributes})
 			}
 		}
 	}
@@ -231,3 +238,35 @@ func (w *webhookTest) traces(t *testing.T) {
 	})
 	require.Contains(t, requests.of("POST /apis/authorization.k8s.io/v1/subjectaccessreviews"), reviewed.header())
 }
+
+// The API server's own spans and ours are one trace when a client asks for one.
+func (w *webhookTest) tracesOfTheAPIServer(t *testing.T) {
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	listener, err := net.Listen("unix", filepath.Join(os.Getenv("DEVCLUSTER_DIR"), "otlp.sock"))
+	require.NoError(t, err)
+	server := newCollectorAt(t, listener)
+	config := restConfig(t)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.Header.Set("Traceparent", "00-"+trace+"-b7ad6b7169203331-01")
+			return next.RoundTrip(r)
+		})
+	})
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	_, err = w.create(client, fences, "Fence", "traced", map[string]any{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.NoError(t, err)
+
+	for _, path := range []string{admission.DefaultPath, admission.ValidatePath} {
+		reviewed := w.spans.await(t, path, func(s *span) bool { return s.trace == trace && s.GetName() == "review "+path })
+		require.Equal(t, "fescue", reviewed.service)
+		called := server.await(t, "the call of "+path, func(s *span) bool { return s.id == reviewed.parent })
+		require.Equal(t, trace, called.trace)
+		require.Equal(t, "apiserver", called.service)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -141,6 +141,7 @@ func TestWebhooks(t *testing.T) {
 		{"sidecars", (*webhookTest).sidecars},
 		{"metrics", (*webhookTest).metrics},
 		{"traces", (*webhookTest).traces},
+		{"traces of the API server", (*webhookTest).tracesOfTheAPIServer},
 		{"pod security", (*webhookTest).podSecurity},
 		{"restored in any order", (*webhookTest).restoredInAnyOrder},
 		{"configurations are kept", (*webhookTest).configurationsAreKept},

@@ -124,6 +124,9 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 	if err := c.writeCredentials(); err != nil {
 		return nil, err
 	}
+	if err := c.writeConfiguration(); err != nil {
+		return nil, err
+	}
 	if err := c.launch(fail, "etcd",
 		"--data-dir", c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
@@ -144,6 +147,7 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 		"--kubelet-preferred-address-types=InternalIP",
 		// Where kube-proxy does not route to Services, webhooks are called at their endpoints.
 		fmt.Sprintf("--enable-aggregator-routing=%t", c.node == nil),
+		"--tracing-config-file", c.path(tracingFile), "--admission-control-config-file", c.path(admissionFile),
 		// The generated rights are to suffice where it is on.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"); err != nil {
 		return nil, err
@@ -261,26 +265,17 @@ func poll(ctx context.Context, what string, ready func(context.Context) bool) er
 	return nil
 }
 
-// writeCredentials writes the key that signs service account tokens, the certificate
-// that the API server shows to the kubelet, which is its own authority, and the tokens
-// of the parts.
+// writeCredentials writes the key that signs service account tokens, the certificates
+// that the API server shows to the kubelet and to webhooks, each its own authority, and
+// the tokens of the parts.
 func (c *controlPlane) writeCredentials() error {
 	if _, err := c.writeKey("sa.key"); err != nil {
 		return err
 	}
-	key, err := c.writeKey("kubelet-client.key")
-	if err != nil {
+	if err := c.writeClientCertificate("kubelet-client", cert.Config{CommonName: "kube-apiserver", Organization: []string{"system:masters"}}); err != nil {
 		return err
 	}
-	client, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "kube-apiserver", Organization: []string{"system:masters"}}, key)
-	if err != nil {
-		return err
-	}
-	text, err := cert.EncodeCertificates(client)
-	if err != nil {
-		return err
-	}
-	if err := cert.WriteCert(c.path("kubelet-client.crt"), text); err != nil {
+	if err := c.writeClientCertificate(webhookClient, cert.Config{CommonName: "kube-apiserver"}); err != nil {
 		return err
 	}
 	c.tokens = make(map[string]string)
@@ -290,6 +285,23 @@ func (c *controlPlane) writeCredentials() error {
 		fmt.Fprintf(&file, "%s,%s,%s,%q\n", c.tokens[name], u.user, u.user, u.group)
 	}
 	return os.WriteFile(c.path("tokens.csv"), []byte(file.String()), 0o600)
+}
+
+// writeClientCertificate writes NAME.key and NAME.crt.
+func (c *controlPlane) writeClientCertificate(name string, config cert.Config) error {
+	key, err := c.writeKey(name + ".key")
+	if err != nil {
+		return err
+	}
+	client, err := cert.NewSelfSignedCACert(config, key)
+	if err != nil {
+		return err
+	}
+	text, err := cert.EncodeCertificates(client)
+	if err != nil {
+		return err
+	}
+	return cert.WriteCert(c.path(name+".crt"), text)
 }
 
 // writeKey makes a key and writes it.

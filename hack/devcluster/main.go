@@ -13,6 +13,9 @@
 // names. COMMAND finds DEVCLUSTER_NODE=real, and runs on the host as ever; see
 // docs/decisions/0016-real-node.md.
 //
+// The API server shows webhooks the certificate webhook-client.crt in $DEVCLUSTER_DIR, and
+// sends its spans of requests that a client has sampled to the socket otlp.sock there.
+//
 // COMMAND also finds kubectl on its PATH: the machine's own if it has one, else
 // one built from the same module as the API server.
 package main

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+const (
+	tracingFile   = "tracing.yaml"
+	admissionFile = "admission.yaml"
+	// webhookClient names the certificate of the API server towards webhooks, with its
+	// key, and the kubeconfig that has both.
+	webhookClient = "webhook-client"
+	// collectorSocket is where an OpenTelemetry collector of COMMAND's may listen.
+	collectorSocket = "otlp.sock"
+)
+
+// tracing has the API server send the spans of requests that a client has sampled, and no
+// others. See https://kubernetes.io/docs/concepts/cluster-administration/system-traces/.
+const tracing = `apiVersion: apiserver.config.k8s.io/v1beta1
+kind: TracingConfiguration
+endpoint: %q
+samplingRatePerMillion: 0
+`
+
+// admission has the API server show its certificate to webhooks that ask for one. See
+// https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/.
+const admission = `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: MutatingAdmissionWebhook
+  configuration: &webhooks
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: WebhookAdmissionConfiguration
+    kubeConfigFile: %q
+- name: ValidatingAdmissionWebhook
+  configuration: *webhooks
+`
+
+// writeConfiguration writes the files that the API server's flags name.
+func (c *controlPlane) writeConfiguration() error {
+	if err := os.WriteFile(c.path(tracingFile), fmt.Appendf(nil, tracing, "unix://"+c.path(collectorSocket)), 0o600); err != nil {
+		return err
+	}
+	config := clientcmdapi.NewConfig()
+	config.AuthInfos["*"] = &clientcmdapi.AuthInfo{ClientCertificate: c.path(webhookClient + ".crt"), ClientKey: c.path(webhookClient + ".key")}
+	file := c.path(webhookClient + ".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		return err
+	}
+	return os.WriteFile(c.path(admissionFile), fmt.Appendf(nil, admission, file), 0o600)
+}
