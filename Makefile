@@ -25,11 +25,10 @@ run: build ## run Fescue with a sample, on a cluster of its own (NODE=real runs 
 	else $(MAKE) --no-print-directory devcluster && exec $(DEVCLUSTER) --node=$(NODE) -- hack/run.sh; fi
 
 .PHONY: test
-test: devcluster ## run all tests, on a control plane that is started for them
+test: devcluster promtool ## run all tests, on a control plane that is started for them
 	go test -C hack/devcluster -race ./...
 	go test -C hack/k8stypes ./...
 	go test -C hack/image ./...
-	go test -C hack/alertrules -count 1 ./... # not cached: what it reads lies outside of it
 	go test -run 'TestDifferential|TestMutations|TestNamesAreNotKept' ./cue/kind
 	$(DEVCLUSTER) -- go test -race -timeout 25m ./...
 	$(DEVCLUSTER) -- go test -C bench -bench . -benchtime 1x ./...
@@ -73,7 +72,6 @@ lint: ## check style, and who may import whom
 	cd bench && go tool -modfile ../hack/tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/image && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
-	cd hack/alertrules && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 
 .PHONY: generate
@@ -90,7 +88,6 @@ verify: generate ## check that generated files and go.mod are up to date
 	go mod -C hack/devcluster tidy -diff
 	go mod -C hack/k8stypes tidy -diff
 	go mod -C hack/image tidy -diff
-	go mod -C hack/alertrules tidy -diff
 	@git diff --exit-code -- config crds cue testdata
 	@untracked=$$(git ls-files --others --exclude-standard -- config crds cue testdata); \
 	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi
@@ -112,6 +109,11 @@ devcluster:
 	@if [ $(NODE) = real ] && missing=$$($(DEVCLUSTER) -missing) && [ -n "$$missing" ] && command -v apt-get > /dev/null; then \
 		apt-get update -qq && apt-get install -y -qq $$missing; fi
 	@$(DEVCLUSTER) -build --node=$(NODE)
+
+.PHONY: promtool
+promtool:
+	@if [ ! -x .devcluster/bin/promtool ] && ! command -v promtool > /dev/null; then \
+		hack/promtool.sh || echo 'promtool cannot be had: the alert rules are not tested'; fi
 
 .PHONY: clean
 clean: ## remove what was built here

@@ -344,6 +344,7 @@ func (w *webhookTest) metrics(t *testing.T) {
 	require.InDelta(t, 1, sample(t, families, "fescue_injection_skips_total", map[string]string{"controller": controller, "reason": "Present"}), 0)
 	require.InDelta(t, 1, sample(t, families, "fescue_injection_skips_total", map[string]string{"controller": controller, "reason": "Conflict"}), 0)
 	require.InDelta(t, float64(time.Now().Unix()), sample(t, families, "fescue_certificate_expiry_timestamp_seconds", nil), 60)
+	require.InDelta(t, float64(time.Now().Unix()), sample(t, families, "fescue_certificate_start_timestamp_seconds", nil), 7200, "clocks may differ by an hour")
 }
 
 // podSecurity has a Watcher ask for more than anyone may inject, and for more than the level

@@ -17,6 +17,7 @@ type holder struct {
 	current atomic.Pointer[loaded]
 	reads   prometheus.Counter
 	errors  prometheus.Counter
+	start   prometheus.Gauge
 	expiry  prometheus.Gauge
 }
 
@@ -31,12 +32,13 @@ func newHolder(metrics prometheus.Registerer) (*holder, error) {
 	h := &holder{
 		reads:  prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_total", Help: "How often a certificate was read."}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_errors_total", Help: "How often a certificate could not be read."}),
+		start:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "fescue_certificate_start_timestamp_seconds", Help: "From when on the certificate that is served is valid, in seconds since 1970; 0 if there is none."}),
 		expiry: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fescue_certificate_expiry_timestamp_seconds", Help: "When the certificate that is served expires, in seconds since 1970; 0 if there is none."}),
 	}
 	if metrics == nil {
 		return h, nil
 	}
-	for _, c := range []prometheus.Collector{h.reads, h.errors, h.expiry} {
+	for _, c := range []prometheus.Collector{h.reads, h.errors, h.start, h.expiry} {
 		if err := metrics.Register(c); err != nil {
 			return nil, fmt.Errorf("certificate metrics: %w", err)
 		}
@@ -57,6 +59,7 @@ func (h *holder) load(certPEM, keyPEM []byte) error {
 		return err
 	}
 	h.current.Store(&loaded{&certificate, text})
+	h.start.Set(float64(certificate.Leaf.NotBefore.Unix()))
 	h.expiry.Set(float64(certificate.Leaf.NotAfter.Unix()))
 	return nil
 }

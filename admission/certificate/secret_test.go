@@ -134,6 +134,7 @@ func TestSecretThatWasDeletedIsMadeAnew(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Ready() == nil }, timeout, poll)
 	first, err := s.GetCertificate(nil)
 	require.NoError(t, err)
+	require.WithinDuration(t, first.Leaf.NotBefore, time.Unix(int64(testutil.ToFloat64(s.start)), 0), time.Second)
 	require.WithinDuration(t, time.Now().Add(DefaultValidity), time.Unix(int64(testutil.ToFloat64(s.expiry)), 0), time.Minute)
 
 	require.NoError(t, client.CoreV1().Secrets("default").Delete(ctx, "c", metav1.DeleteOptions{}))
@@ -143,7 +144,7 @@ func TestSecretThatWasDeletedIsMadeAnew(t *testing.T) {
 	}, timeout, poll)
 	names, err := metrics.Gather()
 	require.NoError(t, err)
-	require.Len(t, names, 3)
+	require.Len(t, names, 4)
 }
 
 func TestFiles(t *testing.T) {

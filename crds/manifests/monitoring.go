@@ -45,8 +45,8 @@ func alerts(o Options) []alert {
 		{"FescueWorkerStuck", `workqueue_longest_running_processor_seconds{job="fescue-metrics"} > 120`, "1m", "warning", "A worker of {{ $labels.name }} is stuck.", "A pass ends after a minute by itself; the liveness probe restarts the replica."},
 		{"FescueWebhookFails", `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="fescue-metrics",code=~"429|5.."}[5m])) > 0`, "5m", "critical", "The webhook {{ $labels.webhook }} fails.", "Objects of the kinds cannot be created or changed, and Pods are made without what they asked for; the log of the operator says why."},
 		{"FescueInjectionsSkipped", `sum by (controller, reason) (increase(fescue_injection_skips_total{job="fescue-metrics",reason=~"Conflict|Incomplete|NotFound"}[10m])) > 0`, "0m", "info", "Pods did not get what {{ $labels.controller }} would inject: {{ $labels.reason }}.", "The annotation fescue.dev/injected of the Pods and the condition Injected of the objects say more."},
-		// Fescue's own certificate has a third of its 90 days left when it is renewed.
-		{"FescueCertificateExpires", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time() < 3 * 86400`, "15m", "critical", "The certificate of the webhooks expires in less than three days.", "It has not been renewed; the log of the operator or the state of cert-manager says why."},
+		// Fescue's own certificate has a third of its time left when it is renewed, and so do those of cert-manager.
+		{"FescueCertificateExpires", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time() < 0.1 * (min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - min by (pod) (fescue_certificate_start_timestamp_seconds{job="fescue-metrics"}))`, "15m", "critical", "The certificate of the webhooks has less than a tenth of its time left.", "It has not been renewed; the log of the operator or the state of cert-manager says why."},
 	}
 }
 
