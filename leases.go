@@ -79,11 +79,29 @@ func (l *leaseSet) holder(name string) string {
 	if lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 		return mine.as
 	}
-	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
-	if !isHeld && time.Since(l.seen[name].at) > lasts {
+	if !isHeld && l.left(lease) < 0 {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
+}
+
+// left is how long a Lease of another still counts if it is not renewed; below 0, it does
+// not any more.
+func (l *leaseSet) left(lease *coordinationv1.Lease) time.Duration {
+	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	return lasts - time.Since(l.seen[lease.Name].at)
+}
+
+// nextEnd is when the first of those Leases runs out that others hold, unless it is renewed;
+// very long if there is none.
+func (l *leaseSet) nextEnd() time.Duration {
+	next := time.Duration(math.MaxInt64)
+	for name, lease := range l.newest {
+		if left := l.left(lease); left >= 0 && ptr.Deref(lease.Spec.HolderIdentity, "") != "" && !l.holds(name) {
+			next = min(next, left)
+		}
+	}
+	return next
 }
 
 // hold takes or renews a Lease, unless it has changed since it was seen.

@@ -36,11 +36,16 @@ func TestLeaseSet(t *testing.T) {
 	require.True(t, isOvertaken(b.hold(ctx, "x", "b")), "it was renewed since")
 	require.Zero(t, b.oldest())
 	require.Positive(t, a.oldest())
+	require.Greater(t, a.nextEnd(), time.Hour, "it is our own")
 
 	// It runs out when it was not seen to be renewed for as long as it says, and still is
 	// whose it was until it is taken.
 	look()
+	next := b.nextEnd()
+	require.Positive(t, next)
+	require.LessOrEqual(t, next, time.Second)
 	require.True(t, waitUntil(func() bool { return b.holder("x") == "" }))
+	require.Greater(t, b.nextEnd(), time.Hour, "it has run out")
 	look()
 	require.Equal(t, "a", a.holder("x"))
 	require.NoError(t, a.lost())

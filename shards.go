@@ -59,7 +59,7 @@ func (s *sharding) run(ctx context.Context, e shardEngine) error {
 		case err != nil:
 			s.log.Warn("Leases could not be seen to; it is tried again", "error", err)
 		}
-		pause := min(left, wait.Jitter(s.options.retry, leaderelection.JitterFactor-1))
+		pause := min(left, s.leases.nextEnd(), wait.Jitter(s.options.retry, leaderelection.JitterFactor-1))
 		if more {
 			pause = 0
 		}
