@@ -130,7 +130,7 @@ func (o renderOptions) renderObject(kinds []*kind.Kind, object manifest.Object, 
 	if !known {
 		return errors.New(v.unknownKind(object, gvk).String())
 	}
-	u := &unstructured.Unstructured{Object: object.Content}
+	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}
 	rendering, err := engine.Render(k, u, observed, now)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), err)

@@ -270,7 +270,7 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 	switch {
 	case known:
 		v.report.Objects++
-		return problemFindings(object, k.Problems(object.Content))
+		return problemFindings(object, k.Problems(kind.WithName(object.Content)))
 	case v.ignoreUnknown:
 		return nil
 	}

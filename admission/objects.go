@@ -80,7 +80,7 @@ func (o *objects) setDefaults(_ context.Context, request *admissionv1.AdmissionR
 	if s == nil || err != nil {
 		return allowed(nil), err
 	}
-	object := named(s.object)
+	object := kind.WithName(s.object)
 	defaulted, errs := s.kind.DefaultAndValidate(object)
 	if len(errs) > 0 {
 		return allowed(nil), nil
@@ -140,7 +140,7 @@ func (o *objects) validateScale(ctx context.Context, request *admissionv1.Admiss
 // as it was does not: an object of a kind that has become stricter can still be
 // labelled, and lose its finalizers.
 func (s *submission) problems() field.ErrorList {
-	object := named(s.object)
+	object := kind.WithName(s.object)
 	if s.old == nil {
 		return s.kind.Validate(object)
 	}
@@ -185,21 +185,6 @@ func (s *submission) name() string {
 func metadataOf(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	return metadata
-}
-
-// named gives an object without a name one such as the API server makes of generateName,
-// which it does only after the defaults are set: at most 58 characters of it, and 5 more
-// (k8s.io/apiserver/pkg/storage/names). The object itself is not changed.
-func named(object map[string]any) map[string]any {
-	metadata := metadataOf(object)
-	prefix, _ := metadata["generateName"].(string)
-	if name, _ := metadata["name"].(string); name != "" || prefix == "" {
-		return object
-	}
-	metadata, object = maps.Clone(metadata), maps.Clone(object)
-	metadata["name"] = prefix[:min(len(prefix), 58)] + "xxxxx"
-	object["metadata"] = metadata
-	return object
 }
 
 // allowed lets a request pass, changed by a patch if there is one.

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // Injection says how objects of a kind get into Pods.
@@ -56,7 +58,7 @@ func (p *PodSecurity) check(s *submission) error {
 	if !injects || injection.Add == nil {
 		return nil
 	}
-	defaulted, _ := s.kind.DefaultAndValidate(named(s.object))
+	defaulted, _ := s.kind.DefaultAndValidate(kind.WithName(s.object))
 	add, err := injection.Add(defaulted)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("what %s %q injects: %w", gk.Kind, s.name(), err))
