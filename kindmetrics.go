@@ -23,7 +23,7 @@ func (m kindMetrics) Describe(to chan<- *prometheus.Desc) {
 // Collect is for the registry.
 func (m kindMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, k := range m {
-		counts, name := k.Counts(), k.GroupVersionResource().GroupResource().String()
+		counts, name := k.Counts(), k.Name()
 		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Decisions), name, "made")
 		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Failures), name, "failed")
 		to <- prometheus.MustNewConstMetric(fallbacksDesc, prometheus.CounterValue, float64(counts.Fallbacks), name)

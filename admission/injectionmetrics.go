@@ -30,7 +30,7 @@ func newInjectionMetrics(kinds []*kind.Kind) *injectionMetrics {
 		if !k.Injects() {
 			continue
 		}
-		name := k.GroupVersionResource().GroupResource().String()
+		name := k.Name()
 		m.names[k.GroupVersionKind.GroupKind()] = name
 		m.injections.WithLabelValues(name)
 		for _, reason := range inject.SkipReasons {

@@ -327,7 +327,7 @@ func (h *hand) remember(s step, stored *unstructured.Unstructured) {
 
 // fieldManager is who owns the fields that this kind's controller writes.
 func (c *controller) fieldManager() string {
-	return "fescue/" + c.kind.GroupVersionResource().GroupResource().String()
+	return "fescue/" + c.kind.Name()
 }
 
 // isChildOf tells whether an object was made for an owner: it has its controller

@@ -88,7 +88,7 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
 		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(retryRate, retryBurst)})
 	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(c.limiter,
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: k.GroupVersionResource().GroupResource().String()})
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: k.Name()})
 	return c
 }
 

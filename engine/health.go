@@ -19,7 +19,7 @@ func (e *Engine) Synced() error {
 	var errs []error
 	for _, c := range e.running() {
 		if !c.synced.Load() {
-			errs = append(errs, fmt.Errorf("the caches of %s are not filled yet", controllerName(c.kind)))
+			errs = append(errs, fmt.Errorf("the caches of %s are not filled yet", c.kind.Name()))
 		}
 	}
 	return errors.Join(errs...)
@@ -30,7 +30,7 @@ func (e *Engine) Alive() error {
 	var errs []error
 	for _, c := range e.running() {
 		if longest := c.longestPass(time.Now()); longest > stuckAfter {
-			errs = append(errs, fmt.Errorf("a pass of %s has been running for %s", controllerName(c.kind), longest.Round(time.Second)))
+			errs = append(errs, fmt.Errorf("a pass of %s has been running for %s", c.kind.Name(), longest.Round(time.Second)))
 		}
 	}
 	return errors.Join(errs...)

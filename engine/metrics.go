@@ -80,9 +80,6 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// controllerName is what a kind is called in metrics.
-func controllerName(k *kind.Kind) string { return k.GroupVersionResource().GroupResource().String() }
-
 // kindMetrics counts for one kind.
 type kindMetrics struct {
 	*Metrics
@@ -92,7 +89,7 @@ type kindMetrics struct {
 // forKind starts all series of a kind at 0, so that rates of what has not happened yet
 // are 0 and not absent.
 func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
-	of := kindMetrics{m, controllerName(k)}
+	of := kindMetrics{m, k.Name()}
 	for _, result := range []string{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
 		m.passes.WithLabelValues(of.name, result)
 	}

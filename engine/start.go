@@ -37,10 +37,10 @@ func (e *Engine) startKinds(ctx context.Context, start func(*controller)) {
 			c, err := e.prepare(ctx, k)
 			if err != nil {
 				missing = append(missing, fmt.Sprintf("kind %s: %s", k.GroupVersionKind.Kind, err))
-				e.config.Metrics.waiting.WithLabelValues(controllerName(k)).Set(1)
+				e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(1)
 				return false
 			}
-			e.config.Metrics.waiting.WithLabelValues(controllerName(k)).Set(0)
+			e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(0)
 			start(c)
 			return true
 		})

@@ -52,8 +52,8 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		mu.Lock()
 		require.Equal(t, []*kind.Kind{at}, started)
 		mu.Unlock()
-		require.InDelta(t, 1, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(features))), 0)
-		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(at))))
+		require.InDelta(t, 1, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())), 0)
+		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(at.Name())))
 		require.NoError(t, e.Synced(), "a kind that waits keeps no process from being ready")
 
 		time.Sleep(startRetryBase * 5) // two further looks
@@ -67,7 +67,7 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		defer mu.Unlock()
 		require.Equal(t, []*kind.Kind{at, features}, started, log.String())
 		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, looks, "nothing is asked for once all run")
-		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(controllerName(features))))
+		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())))
 	})
 }
 

@@ -42,7 +42,7 @@ const (
 
 // ownerName is how annotationOwner names an object.
 func ownerName(k *kind.Kind, name string) string {
-	return k.GroupVersionResource().GroupResource().String() + "/" + name
+	return k.Name() + "/" + name
 }
 
 // childObject completes the template of a child: with a name, the owner's namespace,

@@ -96,7 +96,7 @@ func userRoles(k *kind.Kind) []runtime.Object {
 		edit = append(edit, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: scale, Verbs: []string{"patch", "update"}})
 	}
 	// Kubernetes' own edit is a part of its admin, and view a part of edit.
-	prefix := name + "-" + plural + "." + group + "-"
+	prefix := name + "-" + k.Name() + "-"
 	return []runtime.Object{
 		aggregated(prefix+"viewer", "view", view),
 		aggregated(prefix+"editor", "edit", edit),

@@ -20,7 +20,7 @@ import (
 func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: k.Names.Plural + "." + k.GroupVersionKind.Group},
+		ObjectMeta: metav1.ObjectMeta{Name: k.Name()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: k.GroupVersionKind.Group,
 			Names: k.Names,
