@@ -155,7 +155,7 @@ func (s *submission) problems() field.ErrorList {
 }
 
 // asksForMore tells whether the object may make its kind do something that it did not
-// do: it is new, or differs in more than metadata and status.
+// do: it is new, or differs in more than its status and metadata that the kind does not read.
 func (s *submission) asksForMore() bool {
 	return s.old == nil || !reflect.DeepEqual(behaviour(s.kind, s.object), behaviour(s.kind, s.old))
 }
@@ -167,7 +167,7 @@ func behaviour(k *kind.Kind, object map[string]any) map[string]any {
 		object = defaulted
 	}
 	object = maps.Clone(object)
-	delete(object, "metadata")
+	object["metadata"] = k.ReadMetadata(object)
 	delete(object, "status")
 	return object
 }

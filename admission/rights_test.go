@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -147,4 +148,52 @@ func TestRightsOfScale(t *testing.T) {
 	request.Resource.Resource = "herds"
 	_, err = newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
 	require.Error(t, err)
+}
+
+// Who may change what a kind reads of the metadata may change its children.
+func TestRightsOfLabels(t *testing.T) {
+	t.Parallel()
+	k := kindsIn(t, &txtar.Archive{Files: []txtar.File{{Name: "kind.cue", Data: []byte(`package kinds
+
+import (
+	"fescue.dev/cue/contract"
+	"fescue.dev/cue/k8s"
+)
+
+#Sign: {
+	apiVersion!: "signs.example.com/v1"
+	kind!:       "Sign"
+	metadata!:   k8s.#ObjectMeta
+	status?:     contract.#Status
+}
+#SignController: contract.#Controller & {
+	object!: #Sign
+	names: plural: "signs"
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: {
+		for name, value in object.metadata.labels {(name): value}
+		if object.metadata.annotations["signs.example.com/text"] != _|_ {text: object.metadata.annotations["signs.example.com/text"]}
+	}}
+}
+`)}}})[0]
+	for metadata, asked := range map[string]int{
+		`{"name":"a","labels":{"a":"b"},"annotations":{"x":"y"}}`:                      0,
+		`{"name":"a","labels":{"a":"b"},"finalizers":["a/b"]}`:                         0,
+		`{"name":"a","labels":{"a":"c"}}`:                                              1,
+		`{"name":"a"}`:                                                                 1,
+		`{"name":"a","labels":{"a":"b"},"annotations":{"signs.example.com/text":"y"}}`: 1,
+		`{"name":"a","labels":{"a":"b"},"annotations":{"kubectl.kubernetes.io/last-applied-configuration":""}}`: 0,
+	} {
+		t.Run(metadata, func(t *testing.T) {
+			t.Parallel()
+			r := &reviewer{}
+			objects := newObjects([]*kind.Kind{k}, NewRights(r, noTypes(), []*kind.Kind{k}, nil), nil)
+			object := func(metadata string) string {
+				return `{"apiVersion":"signs.example.com/v1","kind":"Sign","metadata":` + metadata + `}`
+			}
+			response, err := objects.validate(context.Background(), requestFor(t, k, object(metadata), object(`{"name":"a","labels":{"a":"b"}}`)))
+			require.NoError(t, err)
+			require.Len(t, r.asked, asked)
+			require.Equal(t, asked == 0, response.Allowed)
+		})
+	}
 }

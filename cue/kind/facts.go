@@ -58,7 +58,8 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg cue.Va
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
-	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: observedReads(instance)}
+	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: collectReads(instance, observedName)}
+	k.objectReads = collectReads(instance, objectName)
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
 	if err := collectVersions(k, ctx, instance, pkg); err != nil {

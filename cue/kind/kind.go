@@ -44,6 +44,8 @@ type Kind struct {
 	// InjectAnnotation is the annotation by which Pods ask for what objects of the kind
 	// add to them; it is empty if they add nothing.
 	InjectAnnotation string
+
+	objectReads *reads // of the stored version
 }
 
 // Version is what objects of a kind look like in one version of its API.

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/parser"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // String lists the paths that are read; a * ends one of which all is.
@@ -63,13 +65,52 @@ a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			file, err := parser.ParseFile("x.cue", strings.ReplaceAll(text, ", a:", "\na:"))
-			require.NoError(t, err)
-			instance := &build.Instance{}
-			require.NoError(t, instance.AddSyntax(file))
-			require.Equal(t, want, observedReads(instance).String())
+			require.Equal(t, want, collectReads(instanceOf(t, text), observedName).String())
 		})
 	}
+}
+
+func TestReadMetadata(t *testing.T) {
+	t.Parallel()
+	const all = `{"labels":{"a":"1","b":"2"},"annotations":{"c":"3"}}`
+	for text, want := range map[string]string{
+		`x: object.spec.a`:                                 `{}`,
+		`x: object.metadata.name`:                          `{}`,
+		`x: object.metadata.labels.a`:                      `{"labels":{"a":"1"}}`,
+		`x: object.metadata.labels`:                        `{"labels":{"a":"1","b":"2"}}`,
+		`x: object.metadata`:                               all,
+		`let o = object, x: o.spec`:                        all,
+		`x: [for k, v in object.metadata.labels {v}]`:      `{"labels":{"a":"1","b":"2"}}`,
+		`x: object.metadata.annotations["c"]`:              `{"annotations":{"c":"3"}}`,
+		`x: self["ob\("ject")"].metadata.annotations["c"]`: all,
+		`object: metadata: labels: a: string`:              `{}`,
+		`X=object: {...}, x: X.metadata.labels`:            all,
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			k := &Kind{objectReads: collectReads(instanceOf(t, text), objectName)}
+			read, err := json.Marshal(k.ReadMetadata(map[string]any{"metadata": map[string]any{
+				"name": "n", "labels": map[string]any{"a": "1", "b": "2"},
+				"annotations": map[string]any{"c": "3", corev1.LastAppliedConfigAnnotation: "{}"},
+			}}))
+			require.NoError(t, err)
+			require.JSONEq(t, want, string(read))
+		})
+	}
+	kinds, err := Shipped()
+	require.NoError(t, err)
+	for _, k := range kinds {
+		require.Empty(t, k.ReadMetadata(map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}), k.Name())
+	}
+}
+
+func instanceOf(t *testing.T, text string) *build.Instance {
+	t.Helper()
+	file, err := parser.ParseFile("x.cue", strings.NewReplacer(", a:", "\na:", ", x:", "\nx:").Replace(text))
+	require.NoError(t, err)
+	instance := &build.Instance{}
+	require.NoError(t, instance.AddSyntax(file))
+	return instance
 }
 
 // What a kind does not read makes no difference to what it decides, and a thousand Pods

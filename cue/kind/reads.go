@@ -1,12 +1,14 @@
 package kind
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // reads says which parts of a value the CUE of a kind can read. What it cannot read is
@@ -79,6 +81,17 @@ func (r *reads) at(name string) *reads {
 	return union(field, r.elements)
 }
 
+// part is what is read of a field of a struct, as a value that is never nil.
+func (r *reads) part(name string) *reads {
+	if r.whole {
+		return r
+	}
+	if field := r.at(name); field != nil {
+		return field
+	}
+	return &reads{}
+}
+
 // union is what either of two reads.
 func union(a, b *reads) *reads {
 	both := &reads{whole: a.whole || b.whole, elements: a.elements}
@@ -102,19 +115,43 @@ func union(a, b *reads) *reads {
 	return both
 }
 
-// observedReads finds what is read of the children of a kind, from the syntax of its
-// package and of those that it imports. Whatever is not plainly the name of a field counts
-// as reading all.
-func observedReads(instance *build.Instance) *reads {
-	c := &readCollector{root: &reads{}, seen: make(map[*build.Instance]bool)}
+// ReadMetadata is what the behaviour may read of the labels and annotations of an object:
+// whoever changes these changes what it does. What kubectl keeps for itself is none of it.
+func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	read := k.objectReads.part("metadata")
+	written := make(map[string]any)
+	for _, name := range []string{"labels", "annotations"} {
+		texts, _ := metadata[name].(map[string]any)
+		texts, _ = read.part(name).of(texts).(map[string]any)
+		texts = maps.Clone(texts)
+		delete(texts, corev1.LastAppliedConfigAnnotation)
+		if len(texts) > 0 {
+			written[name] = texts
+		}
+	}
+	return written
+}
+
+// What the contract calls what a behaviour reads.
+const (
+	// objectName is the object itself.
+	objectName = "object"
+	// observedName are the children that exist.
+	observedName = "observed"
+)
+
+// collectReads finds what is read of the object or of its children, from the syntax of the
+// package of a kind and of those that it imports. Whatever is not plainly the name of a
+// field counts as reading all.
+func collectReads(instance *build.Instance, name string) *reads {
+	c := &readCollector{name: name, root: &reads{}, seen: make(map[*build.Instance]bool)}
 	c.instance(instance)
 	return c.root
 }
 
-// observedName is how the contract calls the children that exist.
-const observedName = "observed"
-
 type readCollector struct {
+	name string
 	root *reads
 	seen map[*build.Instance]bool
 	// variables are those of the comprehensions around, with what they stand for.
@@ -123,7 +160,7 @@ type readCollector struct {
 
 type readVariable struct {
 	name string
-	is   *reads // nil if it is nothing that was observed
+	is   *reads // nil if it is nothing of what is looked for
 }
 
 func (c *readCollector) instance(instance *build.Instance) {
@@ -169,7 +206,7 @@ func (c *readCollector) visit(node ast.Node) {
 }
 
 // visitField reads a field. One that is called observed may say what the children look
-// like.
+// like, which then has to be there to be compared.
 func (c *readCollector) visitField(f *ast.Field) {
 	label, isAliased := f.Label, f.Alias != nil
 	if alias, ok := label.(*ast.Alias); ok {
@@ -180,9 +217,11 @@ func (c *readCollector) visitField(f *ast.Field) {
 	if err != nil {
 		c.visit(label) // a pattern, or a name that is computed
 	}
-	if err == nil && name == observedName {
+	if err == nil && name == c.name {
 		c.root.whole = c.root.whole || isAliased // by which it may be read
-		c.declare(f.Value, c.root)
+		if name == observedName {
+			c.declare(f.Value, c.root)
+		}
 	}
 	c.visit(f.Value)
 }
@@ -228,8 +267,8 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 	read.whole = true
 }
 
-// visitComprehension reads a comprehension. The variable of a loop over something observed
-// stands for each of its elements.
+// visitComprehension reads a comprehension. The variable of a loop over something that is
+// looked for stands for each of its elements.
 func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	outer := len(c.variables)
 	defer func() { c.variables = c.variables[:outer] }()
@@ -259,8 +298,8 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	c.visit(n.Value)
 }
 
-// resolve is what of the observed an expression refers to; nil is nothing, as far as can
-// be seen.
+// resolve is what of that which is looked for an expression refers to; nil is nothing, as
+// far as can be seen.
 func (c *readCollector) resolve(n ast.Node) *reads {
 	switch n := n.(type) {
 	case *ast.ParenExpr:
@@ -271,7 +310,7 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 				return v.is
 			}
 		}
-		if n.Name == observedName {
+		if n.Name == c.name {
 			return c.root
 		}
 	case *ast.SelectorExpr:
@@ -279,7 +318,7 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 		if x := c.resolve(n.X); x != nil && err == nil {
 			return x.field(name)
 		}
-		if name == observedName { // as in #XController.observed
+		if name == c.name { // as in #XController.observed
 			return c.root
 		}
 	case *ast.IndexExpr:
@@ -294,7 +333,7 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 		name, _, err := ast.LabelName(literal)
 		isName := err == nil && literal.Kind == token.STRING
 		switch {
-		case x == nil && isName && name == observedName: // as in self["observed"]
+		case x == nil && isName && name == c.name: // as in self["observed"]
 			return c.root
 		case x == nil:
 			return nil
