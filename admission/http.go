@@ -36,14 +36,16 @@ func (s *Server) routes() http.Handler {
 		router.Handle(InjectPath, s.endpoint(InjectPath, injectWith(s.config.Injector)))
 	}
 	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, "", failuref(http.StatusNotFound, "there is no webhook at %s", r.URL.Path))
+		s.refuse(w, r, failuref(http.StatusNotFound, "there is no webhook at %s", r.URL.Path))
 	})
 	return router
 }
 
-// endpoint serves one webhook.
+// endpoint serves one webhook. Each has places of its own, so that Pods, of which many may
+// come at once, keep no object of a kind waiting.
 func (s *Server) endpoint(path string, handle handler) http.Handler {
 	m := s.metrics.of(path)
+	places := make(chan struct{}, s.config.MaxInFlight)
 	return s.traced(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		m.inFlight.Inc()
@@ -51,7 +53,7 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 		if s.leaving.Load() {
 			w.Header().Set("Connection", "close")
 		}
-		code, response := s.serve(w, r, handle)
+		code, response := s.serve(w, r, places, handle)
 		outcome := outcomeOf(response)
 		traceOutcome(r.Context(), outcome)
 		m.observe(code, outcome, time.Since(began))
@@ -60,17 +62,20 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 
 // serve answers one HTTP request and returns its status code with the answer, which is nil
 // if the handler had none.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) (code int, answer *admissionv1.AdmissionResponse) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, places chan struct{}, handle handler) (code int, answer *admissionv1.AdmissionResponse) {
+	began := time.Now()
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(began.Add(bodyTimeout)) // a test's recorder has none
 	// The place is taken before the body is read: bodies are what fills the memory.
 	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	default:
 		w.Header().Set("Retry-After", retryAfter)
-		return s.fail(w, "", failuref(http.StatusTooManyRequests, "%d requests are being answered already", cap(s.slots)))
+		return s.refuse(w, r, failuref(http.StatusTooManyRequests, "%d requests are being answered already", cap(places)))
 	}
 	if err := checkHeader(r); err != nil {
-		return s.fail(w, "", err)
+		return s.refuse(w, r, err)
 	}
 	body := buffers.Get().(*bytes.Buffer)
 	defer release(body)
@@ -78,6 +83,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, handle handler) (
 		cutOff, _ := decodeReview(body.Bytes())
 		return s.fail(w, cutOff.UID, err)
 	}
+	_ = connection.SetReadDeadline(began.Add(maxTimeout)) // by which it is noticed that the client has gone
 	request, err := decodeReview(body.Bytes())
 	if err != nil {
 		return s.fail(w, request.UID, err)
@@ -110,8 +116,7 @@ func checkHeader(r *http.Request) error {
 // read, in which the UID may be.
 func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) error {
 	if r.ContentLength > maxBodyBytes {
-		// Enough to find the UID, which the API server writes first.
-		_, _ = io.CopyN(body, r.Body, bytes.MinRead)
+		readStart(r, body)
 		return failuref(http.StatusRequestEntityTooLarge, "request body: must have at most %d bytes", maxBodyBytes)
 	}
 	if r.ContentLength > 0 {
@@ -125,6 +130,11 @@ func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) error 
 		return failuref(http.StatusBadRequest, "request body: %v", err)
 	}
 	return nil
+}
+
+// readStart reads enough of a body to find the UID, which the API server writes first.
+func readStart(r *http.Request, body *bytes.Buffer) {
+	_, _ = io.CopyN(body, r.Body, bytes.MinRead)
 }
 
 // buffers hold request bodies. The raw objects of a request are parts of one, which is used
@@ -152,6 +162,14 @@ func (s *Server) guarded(ctx context.Context, request *admissionv1.AdmissionRequ
 		}
 	}()
 	return handle(ctx, request)
+}
+
+// refuse fails a request whose body has not been read.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) (code int, answer *admissionv1.AdmissionResponse) {
+	var start bytes.Buffer
+	readStart(r, &start)
+	cutOff, _ := decodeReview(start.Bytes())
+	return s.fail(w, cutOff.UID, err)
 }
 
 // fail answers with an AdmissionReview that allows nothing, and with a status code that is

@@ -27,6 +27,9 @@ const (
 )
 
 const (
+	// bodyTimeout is how long a body may take, which holds a place meanwhile: the API server
+	// sends it at once, and 7 MiB take a second at 60 Mbit/s.
+	bodyTimeout = 5 * time.Second
 	// maxTimeout is the longest that an API server waits for a webhook.
 	maxTimeout = 30 * time.Second
 	// idleTimeout is above the 90 s for which client-go keeps an unused connection, so that it is
@@ -38,7 +41,7 @@ const (
 )
 
 // DefaultMaxInFlight is what three API servers send at once if all their
-// writes come here: each works on 200 at a time (--max-mutating-requests-inflight).
+// writes come to one webhook: each works on 200 at a time (--max-mutating-requests-inflight).
 const DefaultMaxInFlight = 3 * 200
 
 // Config is what a server works with.
@@ -62,8 +65,8 @@ type Config struct {
 	// HTTP2 allows HTTP/2, whose streams cost an attacker less than they cost us
 	// (CVE-2023-44487).
 	HTTP2 bool
-	// MaxInFlight is how many requests are answered at a time, before others get 429; 0
-	// means DefaultMaxInFlight.
+	// MaxInFlight is how many requests are answered at a time by each webhook, before others
+	// get 429; 0 means DefaultMaxInFlight.
 	MaxInFlight int
 
 	// Metrics is where the server's metrics are registered; nil means nowhere.
@@ -88,7 +91,6 @@ type Server struct {
 	config  Config
 	objects *objects
 	metrics *metrics
-	slots   chan struct{}
 	http    *http.Server
 	// leaving is set when clients are to go elsewhere.
 	leaving atomic.Bool
@@ -109,7 +111,6 @@ func New(config Config) (*Server, error) {
 		config:  config,
 		objects: newObjects(config.Kinds, config.Rights, config.PodSecurity),
 		metrics: newMetrics(),
-		slots:   make(chan struct{}, config.MaxInFlight),
 	}
 	if config.Metrics != nil {
 		if err := s.metrics.register(config.Metrics); err != nil {
@@ -124,7 +125,7 @@ func New(config Config) (*Server, error) {
 		Protocols: protocols,
 		TLSConfig: s.tlsConfig(),
 		// The API server sends at once; only who wants to keep a connection busy is slower.
-		ReadHeaderTimeout: 5 * time.Second,
+		ReadHeaderTimeout: bodyTimeout,
 		ReadTimeout:       maxTimeout,
 		WriteTimeout:      2 * maxTimeout, // from the header on: to read, to answer
 		IdleTimeout:       idleTimeout,

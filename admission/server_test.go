@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -10,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -22,6 +24,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -134,9 +138,10 @@ func TestHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			answer, err := server.send(t, test.method, test.path, test.contentType, strings.NewReader("{}"))
+			answer, err := server.send(t, test.method, test.path, test.contentType, strings.NewReader(`{"request":{"uid":"u"}}`))
 			require.NoError(t, err)
 			require.Equal(t, test.code, answer.StatusCode)
+			require.Equal(t, types.UID("u"), answer.review.UID)
 		})
 	}
 }
@@ -197,7 +202,7 @@ controller_runtime_webhook_requests_total{code="500",webhook="/validate"} 0
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	began, finish := make(chan struct{}), make(chan struct{})
-	server := serve(t, Config{MaxInFlight: 1, Injector: injectorFunc(func(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
+	server := serve(t, Config{MaxInFlight: 1, Kinds: shippedKinds(t), Injector: injectorFunc(func(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
 		close(began)
 		<-finish
 		return nil, nil, nil
@@ -214,10 +219,14 @@ func TestInFlight(t *testing.T) {
 		first <- response.StatusCode
 	}()
 	<-began
-	second, err := server.send(t, http.MethodPost, ValidatePath, "application/json", bytes.NewReader(body))
+	second, err := server.send(t, http.MethodPost, InjectPath, "application/json", bytes.NewReader(body))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusTooManyRequests, second.StatusCode)
 	require.Equal(t, "1", second.Header.Get("Retry-After"))
+	require.Equal(t, types.UID("6b4a7bd4-1f0c-4d0c-8b0e-2f1d9c7f4b11"), second.review.UID)
+	code, response := server.post(t, ValidatePath, body)
+	require.Equal(t, http.StatusOK, code)
+	require.True(t, response.Allowed, "Pods keep no object waiting")
 
 	// A stop takes no new connection, and waits for the request that is being answered.
 	stopped := make(chan error, 1)
@@ -233,6 +242,30 @@ func TestInFlight(t *testing.T) {
 	close(finish)
 	require.Equal(t, http.StatusOK, <-first)
 	require.NoError(t, <-stopped)
+}
+
+// Who sends a body slowly loses the place that it holds.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	for name, tracing := range map[string]trace.TracerProvider{"plain": nil, "traced": noop.NewTracerProvider()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, Config{MaxInFlight: 1, Kinds: shippedKinds(t), Tracing: tracing})
+			connection, err := tls.Dial("tcp", strings.TrimPrefix(server.url, "https://"), server.client.Transport.(*http.Transport).TLSClientConfig)
+			require.NoError(t, err)
+			began := time.Now()
+			_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", ValidatePath)
+			require.NoError(t, err)
+			answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			require.Equal(t, http.StatusBadRequest, answer.StatusCode)
+			require.Less(t, time.Since(began), maxTimeout)
+			require.NoError(t, connection.Close())
+			code, _ := server.post(t, ValidatePath, reviewOf(t, requestFor(t, kindNamed(t, shippedKinds(t), "At"), validAt, "")))
+			require.Equal(t, http.StatusOK, code)
+		})
+	}
 }
 
 // A server that is left answers as before, and ends each connection with it.
