@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -410,7 +411,8 @@ func (w *webhookTest) restoredInAnyOrder(t *testing.T) {
 	}
 }
 
-// configurationsAreKept deletes one configuration and empties the other.
+// configurationsAreKept deletes one configuration and empties the other, and then has a
+// webhook not be called any more.
 func (w *webhookTest) configurationsAreKept(t *testing.T) {
 	api := w.typed.AdmissionregistrationV1()
 	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), w.configuration, metav1.DeleteOptions{}))
@@ -423,6 +425,17 @@ func (w *webhookTest) configurationsAreKept(t *testing.T) {
 		}
 		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
 		return err == nil && len(validating.Webhooks) > 0 && bytes.Equal(validating.Webhooks[0].ClientConfig.CABundle, mutating.Webhooks[0].ClientConfig.CABundle)
+	}))
+
+	before, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
+	require.NoError(t, err)
+	_, err = api.ValidatingWebhookConfigurations().Patch(t.Context(), w.configuration, "application/json-patch+json", []byte(`[
+		{"op": "replace", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"a": "b"}}},
+		{"op": "add", "path": "/webhooks/0/matchConditions/0", "value": {"name": "never", "expression": "false"}}]`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.True(t, waitUntil(func() bool {
+		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
+		return err == nil && reflect.DeepEqual(before.Webhooks, validating.Webhooks)
 	}))
 }
 

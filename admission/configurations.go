@@ -90,7 +90,9 @@ func (w *Webhooks) defaulting(k *kind.Kind) admissionregistrationv1.MutatingWebh
 		ClientConfig:            w.client(DefaultPath),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{ruleFor(k, k.Names.Plural)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
+		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		NamespaceSelector:       w.namespaceSelector(),
+		ObjectSelector:          &metav1.LabelSelector{}, // said, so that it is ours
 		MatchConditions:         notBeingDeleted(),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
@@ -110,7 +112,9 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 		ClientConfig:            w.client(ValidatePath),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{ruleFor(k, resources...)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
+		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		NamespaceSelector:       w.namespaceSelector(),
+		ObjectSelector:          &metav1.LabelSelector{}, // said, so that it is ours
 		MatchConditions:         notBeingDeleted(),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
@@ -208,7 +212,9 @@ func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.Mutat
 			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionregistrationv1.NamespacedScope)},
 		}},
 		FailurePolicy:     new(admissionregistrationv1.Ignore),
+		MatchPolicy:       new(admissionregistrationv1.Equivalent),
 		NamespaceSelector: namespaces,
+		ObjectSelector:    &metav1.LabelSelector{},
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "asked-for", Expression: condition},
 			{Name: "not-a-mirror", Expression: fmt.Sprintf("!has(object.metadata.annotations) || !(%q in object.metadata.annotations)", mirrorAnnotation)},

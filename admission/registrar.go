@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -52,29 +54,81 @@ func (r *Registrar) Publish(ctx context.Context, bundle []byte) error {
 	return r.apply(ctx)
 }
 
-// apply writes both configurations by server-side apply, which leaves alone what others
-// own. r.mu is held.
+// apply writes both configurations. r.mu is held.
 func (r *Registrar) apply(ctx context.Context) error {
 	mutating, validating := Configurations(r.kinds, r.webhooks)
 	api := r.client.AdmissionregistrationV1()
-	options := metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
-	body, err := json.Marshal(mutating)
-	if err != nil {
-		return err
-	}
-	mutating, err = api.MutatingWebhookConfigurations().Patch(ctx, mutating.Name, types.ApplyPatchType, body, options)
+	appliedMutating, err := applied(ctx, mutating, api.MutatingWebhookConfigurations().Patch, mutatingConditions)
 	if err != nil {
 		return fmt.Errorf("apply the mutating webhook configuration: %w", err)
 	}
-	if body, err = json.Marshal(validating); err != nil {
-		return err
-	}
-	validating, err = api.ValidatingWebhookConfigurations().Patch(ctx, validating.Name, types.ApplyPatchType, body, options)
+	appliedValidating, err := applied(ctx, validating, api.ValidatingWebhookConfigurations().Patch, validatingConditions)
 	if err != nil {
 		return fmt.Errorf("apply the validating webhook configuration: %w", err)
 	}
-	r.applied = map[types.UID]int64{mutating.UID: mutating.Generation, validating.UID: validating.Generation}
+	r.applied = map[types.UID]int64{
+		appliedMutating.UID: appliedMutating.Generation, appliedValidating.UID: appliedValidating.Generation,
+	}
 	return nil
+}
+
+// applied writes a configuration by server-side apply, which leaves alone what others own,
+// such as a namespace selector that a cloud provider adds. Match conditions of others, by
+// which a webhook is not called any more, are taken out.
+func applied[T metav1.Object](
+	ctx context.Context, wanted T,
+	patch func(ctx context.Context, name string, form types.PatchType, body []byte, options metav1.PatchOptions, subresources ...string) (T, error),
+	conditions func(T) []conditions,
+) (T, error) {
+	body, err := json.Marshal(wanted)
+	if err != nil {
+		return wanted, err
+	}
+	is, err := patch(ctx, wanted.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+	if err != nil {
+		return is, err
+	}
+	operations := onlyOurs(conditions(wanted), conditions(is))
+	if len(operations) == 0 {
+		return is, nil
+	}
+	operations = append([]operation{{"test", "/metadata/resourceVersion", is.GetResourceVersion()}}, operations...)
+	if body, err = json.Marshal(operations); err != nil {
+		return is, err
+	}
+	return patch(ctx, wanted.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+}
+
+// conditions are those by which one webhook is called.
+type conditions struct {
+	webhook string
+	list    []admissionregistrationv1.MatchCondition
+}
+
+func mutatingConditions(c *admissionregistrationv1.MutatingWebhookConfiguration) (all []conditions) {
+	for _, w := range c.Webhooks {
+		all = append(all, conditions{w.Name, w.MatchConditions})
+	}
+	return all
+}
+
+func validatingConditions(c *admissionregistrationv1.ValidatingWebhookConfiguration) (all []conditions) {
+	for _, w := range c.Webhooks {
+		all = append(all, conditions{w.Name, w.MatchConditions})
+	}
+	return all
+}
+
+// onlyOurs gives our webhooks the conditions that they are to have.
+func onlyOurs(wanted, is []conditions) (operations []operation) {
+	for i, webhook := range is {
+		for _, ours := range wanted {
+			if ours.webhook == webhook.webhook && !slices.Equal(ours.list, webhook.list) {
+				operations = append(operations, operation{"replace", fmt.Sprintf("/webhooks/%d/matchConditions", i), ours.list})
+			}
+		}
+	}
+	return operations
 }
 
 // Run applies the configurations anew whenever someone else has changed or deleted one,
@@ -136,7 +190,7 @@ func (r *Registrar) look(object any, deleted bool) {
 	generation, known := r.applied[is.GetUID()]
 	// An event may be older than our last write; one of another object of the name is not.
 	if deleted == known || !deleted && is.GetGeneration() > generation {
-		r.log.Info("webhook configuration was changed by someone else; applying it anew", "name", is.GetName())
+		r.log.Info("webhook configuration was changed by someone else; what is ours is applied anew", "name", is.GetName())
 		r.signal()
 	}
 }
