@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
 	cueerrors "cuelang.org/go/cue/errors"
+	"cuelang.org/go/cue/token"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,26 +19,64 @@ import (
 // brokenCondition reports an if in a struct that cannot be evaluated. CUE leaves out what
 // it guards, and a child that is left out would be deleted. One that reads an optional
 // field that the object does not have is false.
-func brokenCondition(owner cue.Value) error {
+func (e *cueEvaluator) brokenCondition(owner cue.Value) error {
 	err, ok := errors.AsType[cueerrors.Error](owner.Err())
 	if !ok {
 		return nil
 	}
-	// Errors of what is within the struct have longer paths, and are met where it is read.
+	// Errors of what is within the struct have longer paths, and are met where it is read,
+	// but not those of a loop within it.
 	depth := len(owner.Path().Selectors())
-	for _, e := range cueerrors.Errors(err) {
-		if len(e.Path()) <= depth && !strings.HasPrefix(messageOf(e), "cannot reference optional field: ") {
-			return evaluationError("if", e)
+	for _, broken := range cueerrors.Errors(err) {
+		isLoop := isUndefined(broken) && e.whens.contain(broken.Position())
+		if len(broken.Path()) <= depth && !isLoop && !strings.HasPrefix(messageOf(broken), "cannot reference optional field: ") {
+			return evaluationError("if", broken)
 		}
 	}
 	return nil
+}
+
+// passages are parts of CUE files.
+type passages []passage
+
+type passage struct {
+	file     string
+	from, to int // offsets in bytes
+}
+
+func (p passages) contain(at token.Pos) bool {
+	return slices.ContainsFunc(p, func(p passage) bool {
+		return at.Filename() == p.file && p.from <= at.Offset() && at.Offset() <= p.to
+	})
+}
+
+// whensIn finds the conditions of transitions in a package and in those that it imports.
+func whensIn(instance *build.Instance, seen map[*build.Instance]bool) (found passages) {
+	if seen[instance] {
+		return nil
+	}
+	seen[instance] = true
+	for _, file := range instance.Files {
+		ast.Walk(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok {
+				if name, _, err := ast.LabelName(f.Label); err == nil && name == "when" {
+					found = append(found, passage{f.Pos().Filename(), f.Pos().Offset(), f.End().Offset()})
+				}
+			}
+			return true
+		}, nil)
+	}
+	for _, imported := range instance.Imports {
+		found = append(found, whensIn(imported, seen)...)
+	}
+	return found
 }
 
 // addChildren adds the children of a controller, or of one of its phases, to a decision.
 func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, phase, prefix string) error {
 	children := owner.LookupPath(pathChildren)
 	for _, value := range []cue.Value{owner, children} {
-		if err := brokenCondition(value); err != nil {
+		if err := e.brokenCondition(value); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // An if that cannot be evaluated is an error, and not a child that is wanted no more,
@@ -84,4 +86,74 @@ func TestConcurrentConditions(t *testing.T) {
 		}
 		workers.Wait()
 	}
+}
+
+// A condition that reads a part of a child that is not there does not hold, whatever of it
+// is there, and keeps no other transition from being taken.
+func TestConditionOnWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{
+		`observed.job.status.conditions[0].type == "Complete"`,
+		`len(observed.job.status.conditions) > 0`,
+		`len([for c in observed.job.status.conditions {c.type}]) > 0`,
+		`or([for c in observed.job.status.conditions {c.type == "Complete"}])`,
+		`list.Contains([for c in observed.job.status.conditions if c.status == "True" {c.type}], "Complete")`,
+	} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			k := kindOfJobs(t, when)
+			for observed, holds := range map[string]bool{
+				`{}`:                    false,
+				`{"job":{}}`:            false,
+				`{"job":{"status":{}}}`: false,
+				`{"job":{"status":{"conditions":[{"type":"Complete","status":"True"}]}}}`: true,
+			} {
+				var children map[string]any
+				require.NoError(t, json.Unmarshal([]byte(observed), &children))
+				decision, err := k.Decide(jobObject, children)
+				require.NoError(t, err, observed)
+				require.Equal(t, holds, decision.Next[0].When, observed)
+				require.Equal(t, 10*time.Minute, decision.Next[1].After.delay)
+				require.Len(t, decision.Children, 1)
+			}
+		})
+	}
+	_, err := kindOfJobs(t, `object.spec.text > 1`).Decide(jobObject, nil)
+	require.EqualError(t, err, `phases.A.next.0.when: invalid operands "a" and 1 to '>' (type string and int)`)
+}
+
+var jobObject = map[string]any{
+	"apiVersion": "try.example.com/v1", "kind": "G", "metadata": map[string]any{"name": "a"},
+	"spec": map[string]any{"text": "a"}, "status": map[string]any{"phase": "A"},
+}
+
+// kindOfJobs makes a Job and goes on when a condition holds, or after ten minutes.
+func kindOfJobs(t *testing.T, when string) *Kind {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(`package k
+import (
+	"list"
+
+	"fescue.dev/cue/contract"
+)
+#G: {
+	apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: text!: string
+	status?: {contract.#Status, phase?: "A" | "B"}
+}
+#GController: contract.#Controller & {
+	object!: #G
+	observed: job?: {...}
+	names: plural: "gs"
+	initial: "A"
+	phases: A: {
+		children: job: {update: "Never", template: {apiVersion: "batch/v1", kind: "Job"}}
+		next: [{to: "B", when: `+when+`}, {to: "B", after: "10m"}]
+	}
+	phases: B: terminal: list.Contains([true], true)
+}
+`), 0o600))
+	kinds, err := FromDir(dir)
+	require.NoError(t, err)
+	return kinds[0]
 }

@@ -20,6 +20,7 @@ type cueEvaluator struct {
 	name               string // of the kind
 	ctx                *cue.Context
 	schema, controller cue.Value
+	whens              passages // the conditions of transitions
 	sets               map[string]SetFacts
 	reads              *reads // of what is observed
 	asked              counters
@@ -99,7 +100,18 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 }
 
 func addTransitions(d *Decision, phase cue.Value, path string) error {
-	return eachElement(phase.LookupPath(pathNext), func(value cue.Value) error {
+	next := phase.LookupPath(pathNext)
+	// A condition that reads something that is not there may be an error of the whole list.
+	for _, err := range cueerrors.Errors(next.Err()) {
+		if !isUndefined(err) {
+			return evaluationError(path, err)
+		}
+	}
+	for i := 0; ; i++ {
+		value := next.LookupPath(cue.MakePath(cue.Index(i)))
+		if !value.Exists() {
+			return nil
+		}
 		to, err := value.LookupPath(pathTo).String()
 		if err != nil {
 			return evaluationError(path+".to", err)
@@ -117,8 +129,7 @@ func addTransitions(d *Decision, phase cue.Value, path string) error {
 			return evaluationError(path+".when", err)
 		}
 		d.Next = append(d.Next, t)
-		return nil
-	})
+	}
 }
 
 // deadlineOf reads how long an object may take to become ready; 0 means any time.

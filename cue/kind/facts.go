@@ -59,6 +59,7 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg cue.Va
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
 	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: collectReads(instance, observedName)}
+	stored.evaluator.whens = whensIn(instance, make(map[*build.Instance]bool))
 	k.objectReads = collectReads(instance, objectName)
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"

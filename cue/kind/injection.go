@@ -50,7 +50,7 @@ func (e *cueEvaluator) injection(object map[string]any) (*Injection, error) {
 	}
 	inject := v.LookupPath(pathInject)
 	for _, owner := range []cue.Value{v, inject} {
-		if err := brokenCondition(owner); err != nil {
+		if err := e.brokenCondition(owner); err != nil {
 			return nil, err
 		}
 	}
