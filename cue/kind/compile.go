@@ -381,7 +381,7 @@ func (s scope) selector(e *ast.SelectorExpr) (*ir.Schema, error) {
 		return check(ruleAt(e)), nil
 	}
 	for _, imported := range s.instance.Imports {
-		if imported.ImportPath == path || imported.ID() == path || strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
+		if isPackage(imported, path) {
 			inner := scope{compiler: s.compiler, instance: imported, depth: s.depth, guards: s.guards, embedded: s.embedded}
 			return inner.reference(e, name)
 		}
@@ -434,6 +434,11 @@ func importedPackage(e *ast.SelectorExpr) (name, path string) {
 	}
 	path, _, _ = strings.Cut(path, ":")
 	return ident.Name, path
+}
+
+// isPackage tells whether a package is that of an import path as importedPackage returns it.
+func isPackage(instance *build.Instance, path string) bool {
+	return instance.ImportPath == path || instance.ID() == path || strings.TrimSuffix(instance.ImportPath, ":"+instance.PkgName) == path
 }
 
 // describe is the comment above a field, as one paragraph. Of a definition's name, the

@@ -24,7 +24,7 @@ func TestBrokenConditionIsAnError(t *testing.T) {
 		"its children": "phases: A: children: {if CONDITION {" + child + "}}",
 	}
 	conditions := map[string]string{
-		"object.spec.loud": "", "object.spec.luod": "undefined field: luod", "object.spec.text": "as type bool",
+		"object.spec.loud": "", `object.spec["luod"]`: "undefined field: luod", "object.spec.text": "as type bool",
 	}
 	for place, text := range places {
 		for condition, want := range conditions {

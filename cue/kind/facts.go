@@ -55,6 +55,9 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg cue.Va
 	if err != nil {
 		return nil, err
 	}
+	if err := checkReferences(instance, name, stored.schema); err != nil {
+		return nil, err
+	}
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
