@@ -50,42 +50,77 @@ type SubjectAccessReviewer interface {
 // children of an object with its own rights, so that without it a user could have made
 // what they may not make.
 type Rights struct {
-	reviewer  SubjectAccessReviewer
-	exempt    sets.Set[string]
-	resources map[schema.GroupKind][]schema.GroupResource
-	answers   *cache.LRUExpireCache
+	reviewer SubjectAccessReviewer
+	exempt   sets.Set[string]
+	needs    map[schema.GroupKind][]need
+	answers  *cache.LRUExpireCache
 }
 
-// NewRights finds the resources that kinds make: their children and, for those in
-// injections, Pods. exempt are users that are not asked, Fescue's own above all. Of a type
-// that the mapper does not know the resource is guessed, as kubectl does.
+// need is a resource that the author of an object has to be allowed to create. through is
+// the kind whose objects make it, if that is another kind than the author's object is of.
+type need struct {
+	resource schema.GroupResource
+	through  string
+}
+
+// NewRights finds the resources that kinds make: their children, those that children make which
+// are of kinds themselves, and Pods for all that inject. exempt are users that are not asked,
+// Fescue's own above all. Of a type that the mapper does not know the resource is guessed, as
+// kubectl does.
 func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, injections Injections, exempt ...string) *Rights {
 	r := &Rights{
-		reviewer:  reviewer,
-		exempt:    sets.New(exempt...).Insert(systemUsers...),
-		resources: make(map[schema.GroupKind][]schema.GroupResource),
-		answers:   cache.NewLRUExpireCache(maxRights),
+		reviewer: reviewer,
+		exempt:   sets.New(exempt...).Insert(systemUsers...),
+		needs:    make(map[schema.GroupKind][]need),
+		answers:  cache.NewLRUExpireCache(maxRights),
 	}
+	resourceOf := func(gvk schema.GroupVersionKind) schema.GroupResource {
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		if mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version); err == nil {
+			resource = mapping.Resource
+		}
+		return resource.GroupResource()
+	}
+	byType := make(map[schema.GroupKind]*kind.Kind)
 	for _, k := range kinds {
-		gk := k.GroupVersionKind.GroupKind()
-		makes := sets.New[schema.GroupResource]()
-		for _, owned := range k.Owns {
-			resource, _ := meta.UnsafeGuessKindToResource(owned)
-			if mapping, err := mapper.RESTMapping(owned.GroupKind(), owned.Version); err == nil {
-				resource = mapping.Resource
-			}
-			makes.Insert(resource.GroupResource())
-		}
-		if _, injects := injections[gk]; injects {
-			makes.Insert(schema.GroupResource{Resource: "pods"})
-		}
-		r.resources[gk] = slices.SortedFunc(maps.Keys(makes), compareResources)
+		byType[k.GroupVersionKind.GroupKind()] = k
+	}
+	for gk, k := range byType {
+		r.needs[gk] = needsOf(k, byType, injections, resourceOf)
 	}
 	return r
 }
 
-// compareResources gives the questions, and so the refusals, a fixed order.
-func compareResources(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }
+// needsOf lists what the author of an object of a kind needs, in a fixed order, which is that
+// of the questions and of the refusals. Fescue makes children of our own kinds as itself, who is
+// not asked, so that what these make is asked of who made the first.
+func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections Injections, resourceOf func(schema.GroupVersionKind) schema.GroupResource) []need {
+	found := make(map[schema.GroupResource]need)
+	seen := sets.New(first.GroupVersionKind.GroupKind())
+	for makers := []*kind.Kind{first}; len(makers) > 0; makers = makers[1:] {
+		maker := makers[0]
+		through := ""
+		if maker != first {
+			through = maker.GroupVersionKind.Kind
+		}
+		add := func(resource schema.GroupResource) {
+			if _, known := found[resource]; !known {
+				found[resource] = need{resource, through}
+			}
+		}
+		for _, owned := range maker.Owns {
+			add(resourceOf(owned))
+			if next := kinds[owned.GroupKind()]; next != nil && !seen.Has(owned.GroupKind()) {
+				seen.Insert(owned.GroupKind())
+				makers = append(makers, next)
+			}
+		}
+		if _, injects := injections[maker.GroupVersionKind.GroupKind()]; injects {
+			add(schema.GroupResource{Resource: "pods"})
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b need) int { return strings.Compare(a.resource.String(), b.resource.String()) })
+}
 
 // check returns a Forbidden that names all rights that the author of a request lacks.
 func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest) error {
@@ -94,13 +129,13 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 	}
 	gk := k.GroupVersionKind.GroupKind()
 	var missing []string
-	for _, resource := range r.resources[gk] {
-		ok, err := r.mayCreate(ctx, request.UserInfo, resource, request.Namespace)
+	for _, n := range r.needs[gk] {
+		ok, err := r.mayCreate(ctx, request.UserInfo, n.resource, request.Namespace)
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("ask for the rights of user %q: %w", request.UserInfo.Username, err))
 		}
 		if !ok {
-			missing = append(missing, describe(request.UserInfo.Username, resource, request.Namespace))
+			missing = append(missing, describe(request.UserInfo.Username, n, request.Namespace))
 		}
 	}
 	if len(missing) == 0 {
@@ -111,12 +146,17 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 }
 
 // describe says that a right is missing, in the API server's words.
-func describe(user string, resource schema.GroupResource, namespace string) string {
-	text := fmt.Sprintf("user %q cannot create resource %q in API group %q", user, resource.Resource, resource.Group)
+func describe(user string, n need, namespace string) string {
+	text := fmt.Sprintf("user %q cannot create resource %q in API group %q", user, n.resource.Resource, n.resource.Group)
 	if namespace == "" {
-		return text + " at the cluster scope"
+		text += " at the cluster scope"
+	} else {
+		text += fmt.Sprintf(" in the namespace %q", namespace)
 	}
-	return text + fmt.Sprintf(" in the namespace %q", namespace)
+	if n.through != "" {
+		text += " (through the kind " + n.through + ")"
+	}
+	return text
 }
 
 // mayCreate asks the API server, or remembers what it said.

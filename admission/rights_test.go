@@ -95,6 +95,72 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// What children of our own kinds make is asked of who made the first: Fescue makes them as
+// itself, who is not asked. Here two kinds make each other.
+func TestRightsToWhatChildrenMake(t *testing.T) {
+	t.Parallel()
+	kinds := kindsIn(t, &txtar.Archive{Files: []txtar.File{{Name: "kinds.cue", Data: []byte(`package kinds
+
+import (
+	"fescue.dev/cue/contract"
+	"fescue.dev/cue/k8s"
+)
+
+#Egg: {
+	apiVersion!: "farm.example.com/v1"
+	kind!:       "Egg"
+	metadata!:   k8s.#ObjectMeta
+	status?:     contract.#Status
+}
+#EggController: contract.#Controller & {
+	object!: #Egg
+	names: plural: "eggs"
+	children: hen: template: {apiVersion: "farm.example.com/v1", kind: "Hen"}
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap"}
+}
+
+#Hen: {
+	apiVersion!: "farm.example.com/v1"
+	kind!:       "Hen"
+	metadata!:   k8s.#ObjectMeta
+	status?:     contract.#Status
+}
+#HenController: contract.#Controller & {
+	object!: #Hen
+	names: plural: "hens"
+	children: egg: template: {apiVersion: "farm.example.com/v1", kind: "Egg"}
+}
+`)}}})
+	hen, egg := kindNamed(t, kinds, "Hen"), kindNamed(t, kinds, "Egg")
+	injects := Injections{egg.GroupVersionKind.GroupKind(): {Annotation: "x"}}
+	for name, test := range map[string]struct {
+		kind       *kind.Kind
+		injections Injections
+		allowed    []string
+		message    string
+	}{
+		"of its own child":     {kind: egg, allowed: []string{"eggs", "hens"}, message: `eggs.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default", as the kind Egg does for its author`},
+		"of a child's child":   {kind: hen, allowed: []string{"eggs", "hens"}, message: `hens.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default" (through the kind Egg), as the kind Hen does for its author`},
+		"one's own kind again": {kind: egg, allowed: []string{"hens", "configmaps"}, message: `cannot create resource "eggs" in API group "farm.example.com" in the namespace "default" (through the kind Hen)`},
+		"a child that injects": {kind: hen, injections: injects, allowed: []string{"eggs", "hens", "configmaps"}, message: `cannot create resource "pods" in API group "" in the namespace "default" (through the kind Egg)`},
+		"with all rights":      {kind: hen, injections: injects, allowed: []string{"eggs", "hens", "configmaps", "pods"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &reviewer{allowed: map[string][]string{"ada": test.allowed}}
+			objects := newObjects(kinds, NewRights(r, noTypes(), kinds, test.injections), nil)
+			object := `{"apiVersion":"farm.example.com/v1","kind":"` + test.kind.GroupVersionKind.Kind + `","metadata":{"name":"a"}}`
+			response, err := objects.validate(t.Context(), requestFor(t, test.kind, object, ""))
+			require.NoError(t, err)
+			require.Equal(t, test.message == "", response.Allowed)
+			if test.message != "" {
+				require.Contains(t, response.Result.Message, test.message)
+				require.Equal(t, 1, strings.Count(response.Result.Message, "cannot"), response.Result.Message)
+			}
+		})
+	}
+}
+
 // All that is known of a user is asked about, and nothing that was said of one holds for another.
 func TestRightsAreRememberedPerUser(t *testing.T) {
 	t.Parallel()
