@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,17 +57,23 @@ type Rights struct {
 	answers  *cache.LRUExpireCache
 }
 
-// need is a resource that the author of an object has to be allowed to create. through is
-// the kind whose objects make it, if that is another kind than the author's object is of.
-type need struct {
+// right is what someone may do to a resource.
+type right struct {
+	verb     string
 	resource schema.GroupResource
-	through  string
 }
 
-// NewRights finds the resources that kinds make: their children, those that children make which
-// are of kinds themselves, and Pods for all that inject. exempt are users that are not asked,
-// Fescue's own above all. Of a type that the mapper does not know the resource is guessed, as
-// kubectl does.
+// need is a right that the author of an object has to have. through is the kind that it is
+// needed for, if that is another kind than the author's object is of.
+type need struct {
+	right
+	through string
+}
+
+// NewRights finds what kinds do: they create their children, those that children make which
+// are of kinds themselves, and Pods if they inject; and delete what has the labels of a set that
+// ends strays. exempt are users that are not asked, Fescue's own above all. Of a type that the
+// mapper does not know the resource is guessed, as kubectl does.
 func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, injections Injections, exempt ...string) *Rights {
 	r := &Rights{
 		reviewer: reviewer,
@@ -95,7 +102,7 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 // of the questions and of the refusals. Fescue makes children of our own kinds as itself, who is
 // not asked, so that what these make is asked of who made the first.
 func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections Injections, resourceOf func(schema.GroupVersionKind) schema.GroupResource) []need {
-	found := make(map[schema.GroupResource]need)
+	found := make(map[right]need)
 	seen := sets.New(first.GroupVersionKind.GroupKind())
 	for makers := []*kind.Kind{first}; len(makers) > 0; makers = makers[1:] {
 		maker := makers[0]
@@ -103,23 +110,30 @@ func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections
 		if maker != first {
 			through = maker.GroupVersionKind.Kind
 		}
-		add := func(resource schema.GroupResource) {
-			if _, known := found[resource]; !known {
-				found[resource] = need{resource, through}
+		add := func(verb string, resource schema.GroupResource) {
+			if of := (right{verb, resource}); found[of].verb == "" {
+				found[of] = need{of, through}
 			}
 		}
 		for _, owned := range maker.Owns {
-			add(resourceOf(owned))
+			add("create", resourceOf(owned))
 			if next := kinds[owned.GroupKind()]; next != nil && !seen.Has(owned.GroupKind()) {
 				seen.Insert(owned.GroupKind())
 				makers = append(makers, next)
 			}
 		}
 		if _, injects := injections[maker.GroupVersionKind.GroupKind()]; injects {
-			add(schema.GroupResource{Resource: "pods"})
+			add("create", schema.GroupResource{Resource: "pods"})
+		}
+		for _, set := range maker.Sets {
+			if len(set.StrayLabels) > 0 { // the author chooses their values, and so what is deleted
+				add("delete", resourceOf(set.Type))
+			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b need) int { return strings.Compare(a.resource.String(), b.resource.String()) })
+	return slices.SortedFunc(maps.Values(found), func(a, b need) int {
+		return cmp.Or(strings.Compare(a.resource.String(), b.resource.String()), strings.Compare(a.verb, b.verb))
+	})
 }
 
 // check returns a Forbidden that names all rights that the author of a request lacks.
@@ -130,7 +144,7 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 	gk := k.GroupVersionKind.GroupKind()
 	var missing []string
 	for _, n := range r.needs[gk] {
-		ok, err := r.mayCreate(ctx, request.UserInfo, n.resource, request.Namespace)
+		ok, err := r.may(ctx, request.UserInfo, n.right, request.Namespace)
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("ask for the rights of user %q: %w", request.UserInfo.Username, err))
 		}
@@ -147,7 +161,7 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 
 // describe says that a right is missing, in the API server's words.
 func describe(user string, n need, namespace string) string {
-	text := fmt.Sprintf("user %q cannot create resource %q in API group %q", user, n.resource.Resource, n.resource.Group)
+	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", user, n.verb, n.resource.Resource, n.resource.Group)
 	if namespace == "" {
 		text += " at the cluster scope"
 	} else {
@@ -159,15 +173,15 @@ func describe(user string, n need, namespace string) string {
 	return text
 }
 
-// mayCreate asks the API server, or remembers what it said.
-func (r *Rights) mayCreate(ctx context.Context, user authenticationv1.UserInfo, resource schema.GroupResource, namespace string) (bool, error) {
-	key := rightKey(user, resource, namespace)
+// may asks the API server, or remembers what it said.
+func (r *Rights) may(ctx context.Context, user authenticationv1.UserInfo, do right, namespace string) (bool, error) {
+	key := rightKey(user, do, namespace)
 	if answer, known := r.answers.Get(key); known {
 		return answer.(bool), nil
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Group: resource.Group, Resource: resource.Resource, Namespace: namespace},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: do.verb, Group: do.resource.Group, Resource: do.resource.Resource, Namespace: namespace},
 	}}
 	for name, values := range user.Extra {
 		if review.Spec.Extra == nil {
@@ -189,7 +203,7 @@ func (r *Rights) mayCreate(ctx context.Context, user authenticationv1.UserInfo, 
 
 // rightKey differs for all that a review may be decided by. Texts are quoted, so that
 // none can pass for two.
-func rightKey(user authenticationv1.UserInfo, resource schema.GroupResource, namespace string) string {
+func rightKey(user authenticationv1.UserInfo, do right, namespace string) string {
 	key := make([]byte, 0, 256)
 	add := func(texts ...string) {
 		for _, text := range texts {
@@ -197,7 +211,7 @@ func rightKey(user authenticationv1.UserInfo, resource schema.GroupResource, nam
 		}
 		key = append(key, '\n')
 	}
-	add(resource.Group, resource.Resource, namespace, user.Username, user.UID)
+	add(do.verb, do.resource.Group, do.resource.Resource, namespace, user.Username, user.UID)
 	add(user.Groups...)
 	names := make([]string, 0, len(user.Extra))
 	for name := range user.Extra {

@@ -20,7 +20,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// reviewer is an API server that allows some users some resources and records its questions.
+// reviewer is an API server that allows some users some resources, but of those with a verb
+// before them only that, and records its questions.
 type reviewer struct {
 	mu      sync.Mutex
 	asked   []authorizationv1.SubjectAccessReviewSpec
@@ -33,7 +34,10 @@ func (r *reviewer) Create(_ context.Context, review *authorizationv1.SubjectAcce
 	defer r.mu.Unlock()
 	r.asked = append(r.asked, review.Spec)
 	answer := review.DeepCopy()
-	answer.Status.Allowed = slices.Contains(r.allowed[review.Spec.User], review.Spec.ResourceAttributes.Resource)
+	of := review.Spec.ResourceAttributes
+	answer.Status.Allowed = slices.ContainsFunc(r.allowed[review.Spec.User], func(right string) bool {
+		return right == of.Resource || right == of.Verb+" "+of.Resource
+	})
 	return answer, r.err
 }
 
@@ -161,6 +165,37 @@ import (
 	}
 }
 
+// A set that deletes strays deletes what carries the labels that the author has given it.
+func TestRightsToDeleteStrays(t *testing.T) {
+	t.Parallel()
+	shipped := shippedKinds(t)
+	cluster := kindNamed(t, shipped, "Customcluster")
+	for name, test := range map[string]struct {
+		allowed []string
+		message string
+	}{
+		"with both":        {allowed: []string{"create pods", "delete pods"}},
+		"without deletion": {allowed: []string{"create pods"}, message: `customclusters.samplecontroller.fescue.dev "a" is forbidden: user "ada" cannot delete resource "pods" in API group "" in the namespace "default", as the kind Customcluster does for its author`},
+		"with neither":     {message: `user "ada" cannot create resource "pods" in API group "" in the namespace "default"; user "ada" cannot delete resource "pods" in API group "" in the namespace "default", as`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &reviewer{allowed: map[string][]string{"ada": test.allowed}}
+			objects := newObjects(shipped, NewRights(r, noTypes(), shipped, nil), nil)
+			response, err := objects.validate(t.Context(), requestFor(t, cluster,
+				`{"apiVersion":"samplecontroller.fescue.dev/v1alpha1","kind":"Customcluster","metadata":{"name":"a"},"spec":{"count":0,"message":"x"}}`, ""))
+			require.NoError(t, err)
+			require.Equal(t, test.message == "", response.Allowed)
+			if test.message != "" {
+				require.Contains(t, response.Result.Message, test.message)
+			}
+		})
+	}
+	r := &reviewer{allowed: map[string][]string{"ada": {"create configmaps"}}}
+	watcher := kindNamed(t, shipped, "Watcher")
+	require.NoError(t, NewRights(r, noTypes(), shipped, nil).check(t.Context(), watcher, requestFor(t, watcher, "{}", "")), "without a set nothing is deleted")
+}
+
 // All that is known of a user is asked about, and nothing that was said of one holds for another.
 func TestRightsAreRememberedPerUser(t *testing.T) {
 	t.Parallel()
@@ -179,15 +214,17 @@ func TestRightsAreRememberedPerUser(t *testing.T) {
 	for range 3 {
 		for _, user := range users {
 			for _, namespace := range []string{"", "default"} {
-				ok, err := rights.mayCreate(t.Context(), user, schema.GroupResource{Resource: "configmaps"}, namespace)
-				require.NoError(t, err)
-				require.True(t, ok)
+				for _, verb := range []string{"create", "delete"} {
+					ok, err := rights.may(t.Context(), user, right{verb, schema.GroupResource{Resource: "configmaps"}}, namespace)
+					require.NoError(t, err)
+					require.True(t, ok)
+				}
 			}
 		}
 	}
-	require.Len(t, r.asked, 2*len(users))
+	require.Len(t, r.asked, 4*len(users))
 	for i, user := range users {
-		spec := r.asked[2*i]
+		spec := r.asked[4*i]
 		require.Equal(t, user.UID, spec.UID)
 		require.Equal(t, user.Groups, spec.Groups)
 		require.Len(t, spec.Extra, len(user.Extra))
