@@ -139,6 +139,7 @@ func TestWebhooks(t *testing.T) {
 		{"ready", (*webhookTest).ready},
 		{"refused and defaulted", (*webhookTest).refusedAndDefaulted},
 		{"rights of the author", (*webhookTest).rightsOfTheAuthor},
+		{"autoscaler", (*webhookTest).autoscaler},
 		{"sidecars", (*webhookTest).sidecars},
 		{"metrics", (*webhookTest).metrics},
 		{"traces", (*webhookTest).traces},
@@ -256,6 +257,27 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 		return err == nil
 	}), "%v", err)
 	require.NoError(t, patch(`{"spec":{"configData":{"a":"c"}}}`))
+}
+
+// autoscaler writes a number as the controller of HorizontalPodAutoscalers does, which may not
+// create Pods.
+func (w *webhookTest) autoscaler(t *testing.T) {
+	config := restConfig(t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:horizontal-pod-autoscaler"}
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	_, err = w.create(w.client, customclusters, "Customcluster", "scaled", map[string]any{"count": int64(0), "message": "m"}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	objects := client.Resource(customclusters).Namespace(w.namespace)
+	scale, err := objects.Get(t.Context(), "scaled", metav1.GetOptions{}, "scale")
+	require.NoError(t, err)
+	require.NoError(t, unstructured.SetNestedField(scale.Object, int64(1), "spec", "replicas"))
+	_, err = objects.Update(t.Context(), scale, metav1.UpdateOptions{}, "scale")
+	require.NoError(t, err)
+	w.await(customclusters, "scaled", "scaled", func(o *unstructured.Unstructured) bool {
+		count, _, _ := unstructured.NestedInt64(o.Object, "spec", "count")
+		return count == 1
+	})
 }
 
 // sidecars has Pods ask for a Watcher: one by itself, those of a Deployment and of a Job, and

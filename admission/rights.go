@@ -41,6 +41,10 @@ var systemUsers = []string{
 	"system:kube-controller-manager",
 }
 
+// autoscaler scales for those who may make a HorizontalPodAutoscaler. As with Kubernetes' own
+// workloads, it is not asked on the scale subresource whether it may make Pods.
+const autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+
 // SubjectAccessReviewer asks the API server for the rights of others; client-go's
 // SubjectAccessReviewInterface is one.
 type SubjectAccessReviewer interface {
@@ -138,7 +142,8 @@ func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections
 
 // check returns a Forbidden that names all rights that the author of a request lacks.
 func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest) error {
-	if r == nil || r.exempt.Has(request.UserInfo.Username) {
+	user := request.UserInfo.Username
+	if r == nil || r.exempt.Has(user) || user == autoscaler && request.SubResource == scaleSubresource {
 		return nil
 	}
 	gk := k.GroupVersionKind.GroupKind()
@@ -146,10 +151,10 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 	for _, n := range r.needs[gk] {
 		ok, err := r.may(ctx, request.UserInfo, n.right, request.Namespace)
 		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("ask for the rights of user %q: %w", request.UserInfo.Username, err))
+			return apierrors.NewInternalError(fmt.Errorf("ask for the rights of user %q: %w", user, err))
 		}
 		if !ok {
-			missing = append(missing, describe(request.UserInfo.Username, n, request.Namespace))
+			missing = append(missing, describe(user, n, request.Namespace))
 		}
 	}
 	if len(missing) == 0 {

@@ -248,6 +248,17 @@ func TestRightsOfScale(t *testing.T) {
 	require.False(t, response.Allowed)
 	require.True(t, strings.HasPrefix(response.Result.Message, `flocks.versions.example.com "a" is forbidden`), response.Result.Message)
 
+	request.UserInfo.Username = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+	response, err = newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
+	require.NoError(t, err)
+	require.True(t, response.Allowed, "as it scales Kubernetes' own workloads")
+	require.Len(t, r.asked, 1)
+	whole := requestFor(t, flock, `{"apiVersion":"versions.example.com/v1","kind":"Flock","metadata":{"name":"a"},"spec":{"count":2}}`, "")
+	whole.UserInfo = request.UserInfo
+	response, err = newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), whole)
+	require.NoError(t, err)
+	require.False(t, response.Allowed, "more than the number")
+
 	request.Resource.Resource = "herds"
 	_, err = newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
 	require.Error(t, err)
