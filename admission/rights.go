@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,10 +56,12 @@ type SubjectAccessReviewer interface {
 // children of an object with its own rights, so that without it a user could have made
 // what they may not make.
 type Rights struct {
-	reviewer SubjectAccessReviewer
-	exempt   sets.Set[string]
-	needs    map[schema.GroupKind][]need
-	answers  *cache.LRUExpireCache
+	reviewer  SubjectAccessReviewer
+	mapper    meta.RESTMapper
+	exempt    sets.Set[string]
+	needs     map[schema.GroupKind][]need
+	resources sync.Map // of schema.GroupKind to schema.GroupResource, as far as they are known
+	answers   *cache.LRUExpireCache
 }
 
 // right is what someone may do to a resource.
@@ -67,37 +70,34 @@ type right struct {
 	resource schema.GroupResource
 }
 
-// need is a right that the author of an object has to have. through is the kind that it is
-// needed for, if that is another kind than the author's object is of.
+// need is what the author of an object has to be allowed to do to objects of a type. through
+// is the kind that it is needed for, if that is another kind than the author's object is of.
 type need struct {
-	right
+	verb    string
+	of      schema.GroupVersionKind
 	through string
 }
 
 // NewRights finds what kinds do: they create their children, those that children make which
 // are of kinds themselves, and Pods if they inject; and delete what has the labels of a set that
-// ends strays. exempt are users that are not asked, Fescue's own above all. Of a type that the
-// mapper does not know the resource is guessed, as kubectl does.
+// ends strays. The mapper says where types are served. exempt are users that are not asked,
+// Fescue's own above all.
 func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, injections Injections, exempt ...string) *Rights {
 	r := &Rights{
 		reviewer: reviewer,
+		mapper:   mapper,
 		exempt:   sets.New(exempt...).Insert(systemUsers...),
 		needs:    make(map[schema.GroupKind][]need),
 		answers:  cache.NewLRUExpireCache(maxRights),
 	}
-	resourceOf := func(gvk schema.GroupVersionKind) schema.GroupResource {
-		resource, _ := meta.UnsafeGuessKindToResource(gvk)
-		if mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version); err == nil {
-			resource = mapping.Resource
-		}
-		return resource.GroupResource()
-	}
 	byType := make(map[schema.GroupKind]*kind.Kind)
 	for _, k := range kinds {
-		byType[k.GroupVersionKind.GroupKind()] = k
+		gk := k.GroupVersionKind.GroupKind()
+		byType[gk] = k
+		r.resources.Store(gk, k.GroupVersionResource().GroupResource())
 	}
 	for gk, k := range byType {
-		r.needs[gk] = needsOf(k, byType, injections, resourceOf)
+		r.needs[gk] = needsOf(k, byType, injections)
 	}
 	return r
 }
@@ -105,8 +105,8 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 // needsOf lists what the author of an object of a kind needs, in a fixed order, which is that
 // of the questions and of the refusals. Fescue makes children of our own kinds as itself, who is
 // not asked, so that what these make is asked of who made the first.
-func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections Injections, resourceOf func(schema.GroupVersionKind) schema.GroupResource) []need {
-	found := make(map[right]need)
+func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections Injections) []need {
+	found := make(map[string]need)
 	seen := sets.New(first.GroupVersionKind.GroupKind())
 	for makers := []*kind.Kind{first}; len(makers) > 0; makers = makers[1:] {
 		maker := makers[0]
@@ -114,30 +114,49 @@ func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections
 		if maker != first {
 			through = maker.GroupVersionKind.Kind
 		}
-		add := func(verb string, resource schema.GroupResource) {
-			if of := (right{verb, resource}); found[of].verb == "" {
-				found[of] = need{of, through}
+		add := func(verb string, of schema.GroupVersionKind) {
+			key := of.GroupKind().String() + " " + verb
+			if _, known := found[key]; !known {
+				found[key] = need{verb, of, through}
 			}
 		}
 		for _, owned := range maker.Owns {
-			add("create", resourceOf(owned))
+			add("create", owned)
 			if next := kinds[owned.GroupKind()]; next != nil && !seen.Has(owned.GroupKind()) {
 				seen.Insert(owned.GroupKind())
 				makers = append(makers, next)
 			}
 		}
 		if _, injects := injections[maker.GroupVersionKind.GroupKind()]; injects {
-			add("create", schema.GroupResource{Resource: "pods"})
+			add("create", corev1.SchemeGroupVersion.WithKind("Pod"))
 		}
 		for _, set := range maker.Sets {
 			if len(set.StrayLabels) > 0 { // the author chooses their values, and so what is deleted
-				add("delete", resourceOf(set.Type))
+				add("delete", set.Type)
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b need) int {
-		return cmp.Or(strings.Compare(a.resource.String(), b.resource.String()), strings.Compare(a.verb, b.verb))
-	})
+	needs := make([]need, 0, len(found))
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		needs = append(needs, found[key])
+	}
+	return needs
+}
+
+// resourceOf is where a type is served. What the mapper says once holds; as long as it does not
+// know the type, whose CRD may be installed later, the name is guessed, as kubectl does.
+func (r *Rights) resourceOf(gvk schema.GroupVersionKind) schema.GroupResource {
+	if known, ok := r.resources.Load(gvk.GroupKind()); ok {
+		return known.(schema.GroupResource)
+	}
+	mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		guess, _ := meta.UnsafeGuessKindToResource(gvk)
+		return guess.GroupResource()
+	}
+	resource := mapping.Resource.GroupResource()
+	r.resources.Store(gvk.GroupKind(), resource)
+	return resource
 }
 
 // check returns a Forbidden that names all rights that the author of a request lacks.
@@ -149,12 +168,13 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 	gk := k.GroupVersionKind.GroupKind()
 	var missing []string
 	for _, n := range r.needs[gk] {
-		ok, err := r.may(ctx, request.UserInfo, n.right, request.Namespace)
+		do := right{n.verb, r.resourceOf(n.of)}
+		ok, err := r.may(ctx, request.UserInfo, do, request.Namespace)
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("ask for the rights of user %q: %w", user, err))
 		}
 		if !ok {
-			missing = append(missing, describe(user, n, request.Namespace))
+			missing = append(missing, describe(user, do, n.through, request.Namespace))
 		}
 	}
 	if len(missing) == 0 {
@@ -164,16 +184,17 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 		errors.New(strings.Join(missing, "; ")+", as the kind "+gk.Kind+" does for its author"))
 }
 
-// describe says that a right is missing, in the API server's words.
-func describe(user string, n need, namespace string) string {
-	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", user, n.verb, n.resource.Resource, n.resource.Group)
+// describe says that a right is missing, in the API server's words, and for which kind in
+// between, if any.
+func describe(user string, do right, through, namespace string) string {
+	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", user, do.verb, do.resource.Resource, do.resource.Group)
 	if namespace == "" {
 		text += " at the cluster scope"
 	} else {
 		text += fmt.Sprintf(" in the namespace %q", namespace)
 	}
-	if n.through != "" {
-		text += " (through the kind " + n.through + ")"
+	if through != "" {
+		text += " (through the kind " + through + ")"
 	}
 	return text
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
+	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -262,6 +263,44 @@ func TestRightsOfScale(t *testing.T) {
 	request.Resource.Resource = "herds"
 	_, err = newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
 	require.Error(t, err)
+}
+
+// The resource of a type whose CRD comes later is not what its name lets one guess.
+func TestRightsToTypesThatComeLater(t *testing.T) {
+	t.Parallel()
+	kinds := kindsIn(t, &txtar.Archive{Files: []txtar.File{{Name: "kind.cue", Data: []byte(`package kinds
+
+import (
+	"fescue.dev/cue/contract"
+	"fescue.dev/cue/k8s"
+)
+
+#Door: {
+	apiVersion!: "doors.example.com/v1"
+	kind!:       "Door"
+	metadata!:   k8s.#ObjectMeta
+	status?:     contract.#Status
+}
+#DoorController: contract.#Controller & {
+	object!: #Door
+	names: plural: "doors"
+	children: gateway: template: {apiVersion: "gateway.example.com/v1", kind: "Gateway"}
+}
+`)}}})
+	gateway := schema.GroupVersionKind{Group: "gateway.example.com", Version: "v1", Kind: "Gateway"}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	r := &reviewer{allowed: map[string][]string{"ada": {"gateways"}}}
+	objects := newObjects(kinds, NewRights(r, mapper, kinds, nil), nil)
+	validate := func() *admissionv1.AdmissionResponse {
+		response, err := objects.validate(t.Context(), requestFor(t, kinds[0], `{"apiVersion":"doors.example.com/v1","kind":"Door","metadata":{"name":"a"}}`, ""))
+		require.NoError(t, err)
+		return response
+	}
+	require.Contains(t, validate().Result.Message, `cannot create resource "gatewaies" in API group "gateway.example.com"`, "a guess")
+	mapper.AddSpecific(gateway, gateway.GroupVersion().WithResource("gateways"), gateway.GroupVersion().WithResource("gateway"), meta.RESTScopeNamespace)
+	require.True(t, validate().Allowed)
+	*mapper = *meta.NewDefaultRESTMapper(nil)
+	require.True(t, validate().Allowed, "what the mapper has said is remembered")
 }
 
 // Who may change what a kind reads of the metadata may change its children.
