@@ -109,7 +109,7 @@ func isUnanswered(err error) bool {
 func (o *listenOptions) metricsTLS(ctx context.Context, log *slog.Logger) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}}
 	if o.certDir != "" {
-		files, err := certificate.NewFiles(o.certDir, 0, nil, log)
+		files, err := certificate.NewFiles(o.certDir, 0, nil, nil, log)
 		if err != nil {
 			return nil, fmt.Errorf("--metrics-cert-dir: %w", err)
 		}

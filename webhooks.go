@@ -196,7 +196,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 		return nil, err
 	}
 	if o.certDir != "" {
-		if w.certificate, err = certificate.NewFiles(o.certDir, 0, legacyregistry.Registerer(), log); err != nil {
+		if w.certificate, err = certificate.NewFiles(o.certDir, 0, []string{o.host}, legacyregistry.Registerer(), log); err != nil {
 			err = fmt.Errorf("--webhook-cert-dir: %w", err)
 		}
 	} else {

@@ -14,6 +14,8 @@ import (
 // holder has the certificate that is served now. The names of its metrics are those of
 // controller-runtime, as far as it has them.
 type holder struct {
+	// hosts are those that the certificate has to be for; none if they are not known.
+	hosts   []string
 	current atomic.Pointer[loaded]
 	reads   prometheus.Counter
 	errors  prometheus.Counter
@@ -28,8 +30,9 @@ type loaded struct {
 }
 
 // newHolder holds nothing yet.
-func newHolder(metrics prometheus.Registerer) (*holder, error) {
+func newHolder(hosts []string, metrics prometheus.Registerer) (*holder, error) {
 	h := &holder{
+		hosts:  hosts,
 		reads:  prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_total", Help: "How often a certificate was read."}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_errors_total", Help: "How often a certificate could not be read."}),
 		start:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "fescue_certificate_start_timestamp_seconds", Help: "From when on the certificate that is served is valid, in seconds since 1970; 0 if there is none."}),
@@ -75,14 +78,25 @@ func (h *holder) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 
 var errNone = errors.New("there is no serving certificate yet")
 
-// Ready is nil while a valid certificate is served.
-func (h *holder) Ready() error {
-	now := h.current.Load()
-	if now == nil {
+// Ready is nil while a certificate is served that clients accept who trust its authority.
+func (h *holder) Ready() error { return h.readyAt(time.Now()) }
+
+func (h *holder) readyAt(now time.Time) error {
+	current := h.current.Load()
+	if current == nil {
 		return errNone
 	}
-	if leaf := now.certificate.Leaf; time.Now().After(leaf.NotAfter) {
+	leaf := current.certificate.Leaf
+	if now.Before(leaf.NotBefore) {
+		return fmt.Errorf("the serving certificate is not valid before %s", leaf.NotBefore.Format(time.RFC3339))
+	}
+	if now.After(leaf.NotAfter) {
 		return fmt.Errorf("the serving certificate has expired at %s", leaf.NotAfter.Format(time.RFC3339))
+	}
+	for _, host := range h.hosts {
+		if err := leaf.VerifyHostname(host); err != nil {
+			return fmt.Errorf("the serving certificate is not for the host that the API server calls: %w", err)
+		}
 	}
 	return nil
 }

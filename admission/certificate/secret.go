@@ -62,7 +62,9 @@ func NewSecret(config SecretConfig) (*Secret, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	h, err := newHolder(config.Metrics)
+	// Whether it is for the hosts does not count here: the leader makes one that is. When they
+	// change, the last leader stays until its successors are ready, which they would never be.
+	h, err := newHolder(nil, config.Metrics)
 	if err != nil {
 		return nil, err
 	}

@@ -150,9 +150,9 @@ func TestSecretThatWasDeletedIsMadeAnew(t *testing.T) {
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	_, err := NewFiles(dir, poll, nil, quiet)
-	require.ErrorIs(t, err, os.ErrNotExist)
 	p := policy{hosts: []string{"127.0.0.1"}, validity: time.Hour}
+	_, err := NewFiles(dir, poll, p.hosts, nil, quiet)
+	require.ErrorIs(t, err, os.ErrNotExist)
 	write := func(secret *corev1.Secret) {
 		for name, text := range secret.Data {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
@@ -160,7 +160,7 @@ func TestFiles(t *testing.T) {
 	}
 	first, second := newSecret(t, p, time.Now()), newSecret(t, p, time.Now())
 	write(first)
-	f, err := NewFiles(dir, poll, nil, quiet)
+	f, err := NewFiles(dir, poll, p.hosts, nil, quiet)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -186,5 +186,38 @@ func TestFiles(t *testing.T) {
 		if string(bundle) == string(second.Data[bundleKey]) {
 			break
 		}
+	}
+}
+
+// Ready says what the API server would make of the certificate.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	certificate := newSecret(t, policy{hosts: []string{"fescue.default.svc", "192.0.2.1"}, validity: time.Hour}, now)
+	for name, test := range map[string]struct {
+		hosts []string
+		after time.Duration
+		err   string
+	}{
+		"valid":              {hosts: []string{"fescue.default.svc", "192.0.2.1"}},
+		"unknown hosts":      {},
+		"not yet valid":      {after: -24 * time.Hour, err: "the serving certificate is not valid before "},
+		"no longer valid":    {after: 24 * time.Hour, err: "the serving certificate has expired at "},
+		"for another name":   {hosts: []string{"other.default.svc"}, err: "not for the host that the API server calls: x509: certificate is valid for fescue.default.svc, not other.default.svc"},
+		"for another number": {hosts: []string{"192.0.2.2"}, err: "x509: certificate is valid for 192.0.2.1, not 192.0.2.2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, err := newHolder(test.hosts, nil)
+			require.NoError(t, err)
+			require.ErrorIs(t, h.readyAt(now), errNone)
+			require.NoError(t, h.load(certificate.Data[corev1.TLSCertKey], certificate.Data[corev1.TLSPrivateKeyKey]))
+			err = h.readyAt(now.Add(test.after))
+			if test.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, test.err)
+		})
 	}
 }
