@@ -101,7 +101,7 @@ func installedWebhooks(kinds []*kind.Kind, o manifests.Options) *manifests.Webho
 		fmt.Sprintf("--shutdown-delay-duration=%s", stopDelay),
 	}
 	if called != admission.DefaultName {
-		args = append(args, "--webhook-configuration="+called)
+		args = append(args, "--webhook-configuration="+called, fmt.Sprintf("--webhook-secret=%s/%s", o.Namespace, defaultSecret))
 	}
 	return &manifests.Webhooks{
 		Port: port, Service: service, Secret: defaultSecret, ReadsNamespaces: len(injections) > 0,

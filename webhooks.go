@@ -34,7 +34,11 @@ import (
 
 // defaultSecret is what the Secret with the webhooks' certificate is called, in the
 // Service's namespace, or, with a URL, in the namespace "default".
-const defaultSecret = "fescue-webhook-certificate"
+const defaultSecret = admission.DefaultName + secretSuffix
+
+// secretSuffix follows the name of the configurations, so that installations that have
+// different ones do not share a certificate, which each would make anew for its own host.
+const secretSuffix = "-webhook-certificate"
 
 // webhookOptions are the flags about webhooks. They are off if none says where the API server
 // reaches them.
@@ -60,7 +64,7 @@ func (o *webhookOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "webhook-listen", "", "address that the webhooks listen on (default \":9443\" if they are on)")
 	flags.StringVar(&o.name, "webhook-configuration", admission.DefaultName, "name of both webhook configurations; installations that share a cluster need different ones")
 	flags.StringVar(&o.certDir, "webhook-cert-dir", "", "folder with tls.crt, tls.key and perhaps ca.crt, which are reloaded when they change; without it Fescue makes and renews a certificate")
-	flags.StringVar(&o.secret, "webhook-secret", "", "NAMESPACE/NAME of the Secret that holds the certificate that Fescue makes (default \""+defaultSecret+"\" in the Service's namespace, or in default)")
+	flags.StringVar(&o.secret, "webhook-secret", "", "NAMESPACE/NAME of the Secret that holds the certificate that Fescue makes (default \"CONFIGURATION"+secretSuffix+"\" in the Service's namespace, or in default)")
 	flags.DurationVar(&o.validity, "webhook-cert-validity", certificate.DefaultValidity, "how long a certificate that Fescue makes is valid; it is renewed after two thirds")
 	flags.StringVar(&o.clientCA, "webhook-client-ca", "", "file with the certificates of authorities; clients of the webhooks then need a certificate of one of them")
 	flags.StringVar(&o.tlsMinVersion, "tls-min-version", "1.3", "lowest version of TLS that is spoken: 1.2 or 1.3")
@@ -106,7 +110,7 @@ func (o *webhookOptions) complete() error {
 	if err := o.completeAddress(); err != nil {
 		return err
 	}
-	o.secretNamespace, o.secretName = metav1.NamespaceDefault, defaultSecret
+	o.secretNamespace, o.secretName = metav1.NamespaceDefault, o.name+secretSuffix
 	if o.reference != nil {
 		o.secretNamespace = o.reference.Namespace
 	}
@@ -115,6 +119,9 @@ func (o *webhookOptions) complete() error {
 		if o.secretNamespace, o.secretName, ok = strings.Cut(o.secret, "/"); !ok || o.secretNamespace == "" || o.secretName == "" {
 			return fmt.Errorf("--webhook-secret: invalid value %q: must be NAMESPACE/NAME", o.secret)
 		}
+	}
+	if problems := validation.NameIsDNSSubdomain(o.secretName, false); len(problems) > 0 {
+		return fmt.Errorf("--webhook-secret: invalid name %q: %s", o.secretName, strings.Join(problems, "; "))
 	}
 	if o.clientCA == "" {
 		return nil

@@ -45,7 +45,7 @@ func newServiceTest(t *testing.T) *serviceTest {
 	s := &serviceTest{cluster: c, typed: typed, address: freePort(t, hostAddress(t)), host: "fescue-webhooks." + c.namespace + ".svc"}
 	s.flags = []string{
 		"--kinds", kinds, "--webhook-service", c.namespace + "/fescue-webhooks", "--webhook-listen", s.address,
-		"--webhook-configuration", name,
+		"--webhook-configuration", name, "--webhook-secret", c.namespace + "/" + defaultSecret,
 	}
 	c.prepare(s.flags)
 	loaded, err := loadKinds([]string{kinds})

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,6 +40,7 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
+	"github.com/fescue-dev/fescue/crds/manifests"
 )
 
 var (
@@ -160,6 +162,52 @@ func (w *webhookTest) ready(t *testing.T) {
 	code, body := get(t, w.operator.address("--health-listen")+"/readyz?verbose")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "[+]ping ok\n[+]certificate ok\n[+]tls-listener ok\n[+]injection ok\n[+]caches ok\nreadyz check passed\n", body)
+}
+
+// Who chooses another name for the configurations gets another Secret, unless it is named.
+func TestSecretOfTheWebhooks(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 240)
+	for name, test := range map[string]struct {
+		args []string
+		want string
+		err  string
+	}{
+		"a URL":                      {args: []string{"--webhook-url=https://a"}, want: "default/fescue-webhook-certificate"},
+		"a Service":                  {args: []string{"--webhook-service=b/a"}, want: "b/fescue-webhook-certificate"},
+		"another configuration":      {args: []string{"--webhook-url=https://a", "--webhook-configuration=mine"}, want: "default/mine-webhook-certificate"},
+		"another one with a Service": {args: []string{"--webhook-service=b/a", "--webhook-configuration=mine"}, want: "b/mine-webhook-certificate"},
+		"named":                      {args: []string{"--webhook-url=https://a", "--webhook-configuration=mine", "--webhook-secret=x/y"}, want: "x/y"},
+		"no name that a Secret can have": {args: []string{"--webhook-url=https://a", "--webhook-configuration=" + long},
+			err: `--webhook-secret: invalid name "` + long + `-webhook-certificate": must be no more than 253 `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, err := webhookOptionsOf(t, test.args)
+			if test.err != "" {
+				require.ErrorContains(t, err, test.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, test.want, o.secretNamespace+"/"+o.secretName)
+		})
+	}
+	for _, namespaces := range [][]string{nil, {"a"}} { // what is installed names the Secret that it may read
+		w := installedWebhooks(nil, manifests.Options{Namespace: "own", Namespaces: namespaces})
+		o, err := webhookOptionsOf(t, w.Args)
+		require.NoError(t, err)
+		require.Equal(t, "own/"+w.Secret, o.secretNamespace+"/"+o.secretName)
+	}
+}
+
+// webhookOptionsOf are what flags mean.
+func webhookOptionsOf(t *testing.T, args []string) (*webhookOptions, error) {
+	t.Helper()
+	var o webhookOptions
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.addFlags(flags)
+	require.NoError(t, flags.Parse(args))
+	return &o, o.complete()
 }
 
 func TestAnswersTLS(t *testing.T) {

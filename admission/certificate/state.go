@@ -23,6 +23,13 @@ const (
 	trustedSince = "fescue.dev/trusted-since"
 )
 
+// maxAuthorities is how many authorities the bundle keeps besides that of the certificate that
+// is served. A renewal in time takes two; each one that is out of turn, for another host or
+// after damage, takes one more. The bundle stands in every webhook of the configurations, at
+// more than 1 KB for each authority, and what goes on renewing, as two who call the same Secret
+// theirs do, or a clock that jumps, must not make any of these too large to be written.
+const maxAuthorities = 8
+
 // policy says when a certificate is renewed; all are fixed by its validity.
 type policy struct {
 	hosts    []string
@@ -145,13 +152,22 @@ func issue(p policy) (issued, error) {
 }
 
 // bundleWith is the PEM text of an authority and, after it, of those before that have not
-// expired: some replica may still serve a certificate of theirs.
+// expired: some replica may still serve a certificate of theirs. Of very many, the newest and
+// that of the certificate that is served stay.
 func (s state) bundleWith(authority []byte, now time.Time) []byte {
 	text := append(bytes.Clone(authority), '\n')
+	kept := 1
 	for _, old := range s.bundle {
-		if now.Before(old.NotAfter) {
-			text = append(text, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: old.Raw})...)
+		if !now.Before(old.NotAfter) || kept >= maxAuthorities && !s.serves(old) {
+			continue
 		}
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: old.Raw})...)
+		kept++
 	}
 	return text
+}
+
+// serves tells whether an authority has signed the certificate that is served.
+func (s state) serves(authority *x509.Certificate) bool {
+	return s.serving != nil && s.serving.Leaf.CheckSignatureFrom(authority) == nil
 }

@@ -1,12 +1,18 @@
 package certificate
 
 import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 )
 
 // TestDecide takes a Secret through its life: what is decided at a time, and what follows.
@@ -86,6 +92,30 @@ func TestDecideOnDamage(t *testing.T) {
 	other := policy{hosts: []string{"127.0.0.1", "example.com"}, validity: time.Hour}
 	got, _ := readState(newSecret(t, p, now)).decide(other, now)
 	require.Equal(t, replace, got, "a host has come")
+}
+
+// However often certificates are made, the bundle has the newest authorities and the one that is
+// needed now.
+func TestBundleIsBounded(t *testing.T) {
+	t.Parallel()
+	p := policy{hosts: []string{"127.0.0.1"}, validity: time.Hour}
+	now := time.Now()
+	secret := newSecret(t, p, now)
+	needed := readState(secret).bundle[0]
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	var newest []*x509.Certificate
+	for range 100 {
+		authority, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "another"}, key)
+		require.NoError(t, err)
+		newest = append([]*x509.Certificate{authority}, newest...)
+		text, err := cert.EncodeCertificates(authority)
+		require.NoError(t, err)
+		secret.Data[bundleKey] = readState(secret).bundleWith(bytes.TrimSpace(text), now)
+	}
+	s := readState(secret)
+	require.True(t, s.works(s.serving, p.hosts, now))
+	require.Equal(t, append(newest[:maxAuthorities:maxAuthorities], needed), s.bundle)
 }
 
 func newSecret(t *testing.T, p policy, now time.Time) *corev1.Secret {
