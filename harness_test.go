@@ -200,6 +200,11 @@ func (c *cluster) awaitPhase(name, phase string) *unstructured.Unstructured {
 	return c.await(ats, name, "in phase "+phase, func(o *unstructured.Unstructured) bool { return phaseOf(o) == phase })
 }
 
+// loadKinds loads the shipped kinds and those in dirs.
+func loadKinds(dirs []string) (loadedKinds, error) {
+	return kindOptions{dirs: dirs, shipped: true}.load()
+}
+
 // waitUntil polls a condition until it holds; it returns false after the timeout.
 func waitUntil(holds func() bool) bool {
 	deadline := time.NewTimer(timeout)

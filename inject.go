@@ -38,12 +38,13 @@ an object of --watchers is not valid, or a Pod does not get what it asks for.`
 
 // injectOptions are the flags of fescue inject.
 type injectOptions struct {
-	files, sources, kinds []string
-	output, namespace     string
-	recursive             bool
-	standardInput         io.Reader
-	standardOutput        io.Writer
-	standardError         io.Writer
+	files, sources    []string
+	kinds             kindOptions
+	output, namespace string
+	recursive         bool
+	standardInput     io.Reader
+	standardOutput    io.Writer
+	standardError     io.Writer
 }
 
 func newInjectCommand() *cobra.Command {
@@ -65,7 +66,7 @@ func newInjectCommand() *cobra.Command {
 	c.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that state none")
 	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "form of the output: yaml, json-patch or diff")
 	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "take the manifests in folders of folders as well")
-	kindsFlag(c, &o.kinds)
+	o.kinds.addFlags(c)
 	return c
 }
 
@@ -84,7 +85,7 @@ func (o injectOptions) inject() error {
 	case slices.Contains(o.files, "-") && slices.Contains(o.sources, "-"):
 		return errors.New("the standard input can be read once: for -f or for --watchers")
 	}
-	kinds, err := loadKinds(o.kinds)
+	kinds, err := o.kinds.load()
 	if err != nil {
 		return errors.Join(kinds.bad, err)
 	}

@@ -92,9 +92,16 @@ their objects look like and how they behave.`,
 	return root
 }
 
-// kindsFlag adds --kinds.
-func kindsFlag(c *cobra.Command, dirs *[]string) {
-	c.Flags().StringArrayVar(dirs, "kinds", nil, "folder with a CUE package of further kinds (repeatable)")
+// kindOptions say which kinds a command works with.
+type kindOptions struct {
+	dirs    []string
+	shipped bool
+}
+
+// addFlags adds --kinds and --shipped-kinds.
+func (o *kindOptions) addFlags(c *cobra.Command) {
+	c.Flags().StringArrayVar(&o.dirs, "kinds", nil, "folder with a CUE package of further kinds (repeatable)")
+	c.Flags().BoolVar(&o.shipped, "shipped-kinds", true, "work with the kinds that come with Fescue as well")
 	if err := c.MarkFlagDirname("kinds"); err != nil {
 		panic(err) // only if there is no such flag
 	}
@@ -102,19 +109,23 @@ func kindsFlag(c *cobra.Command, dirs *[]string) {
 
 // loadedKinds are the kinds that a command works with.
 type loadedKinds struct {
-	// all are the shipped kinds and those of --kinds, which added are.
+	// all are the shipped kinds, if they are wanted, and those of --kinds, which added are.
 	all, added []*kind.Kind
 	// bad reports the kinds that do not load, which keep no other from loading.
 	bad error
 }
 
-// loadKinds loads the shipped kinds and those in dirs. An error is about the folders
-// themselves.
-func loadKinds(dirs []string) (loadedKinds, error) {
+// load loads the kinds. An error is about the folders themselves.
+func (o kindOptions) load() (loadedKinds, error) {
 	var loaded loadedKinds
 	var err error
-	loaded.all, loaded.bad = kind.Shipped()
-	for _, dir := range dirs {
+	switch {
+	case o.shipped:
+		loaded.all, loaded.bad = kind.Shipped()
+	case len(o.dirs) == 0:
+		return loaded, errors.New("--shipped-kinds=false leaves no kinds: name yours with --kinds")
+	}
+	for _, dir := range o.dirs {
 		more, loadErr := kind.FromDir(dir)
 		if _, ok := errors.AsType[*kind.LoadError](loadErr); ok {
 			loaded.bad = errors.Join(loaded.bad, loadErr)
@@ -122,8 +133,8 @@ func loadKinds(dirs []string) (loadedKinds, error) {
 			err = errors.Join(err, loadErr)
 		}
 		for _, k := range more {
-			if slices.ContainsFunc(loaded.all, func(other *kind.Kind) bool { return other.Definition().Name == k.Definition().Name }) {
-				err = errors.Join(err, fmt.Errorf("kinds folder %s: kind %s of group %s is there already; each kind can be loaded once", dir, k.GroupVersionKind.Kind, k.GroupVersionKind.Group))
+			if i := slices.IndexFunc(loaded.all, func(other *kind.Kind) bool { return other.Name() == k.Name() }); i >= 0 {
+				err = errors.Join(err, fmt.Errorf("kinds folder %s: kind %s: the kind %s has the plural and the group %s already", dir, k.GroupVersionKind.Kind, loaded.all[i].GroupVersionKind.Kind, k.Name()))
 				continue
 			}
 			loaded.all, loaded.added = append(loaded.all, k), append(loaded.added, k)
@@ -133,7 +144,7 @@ func loadKinds(dirs []string) (loadedKinds, error) {
 }
 
 func newCRDCommand() *cobra.Command {
-	var dirs []string
+	var selected kindOptions
 	var outputDir string
 	var bare, explained bool
 	c := &cobra.Command{
@@ -147,7 +158,7 @@ admitted and in each pass of the controller.`,
 		Example: "  fescue crd | kubectl apply -f -\n  fescue crd --kinds ./my-kinds --explain",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			kinds, err := loadKinds(dirs)
+			kinds, err := selected.load()
 			err = errors.Join(kinds.bad, err)
 			switch {
 			case explained:
@@ -160,7 +171,7 @@ admitted and in each pass of the controller.`,
 			return errors.Join(err, yamlErr, writeErr)
 		},
 	}
-	kindsFlag(c, &dirs)
+	selected.addFlags(c)
 	c.Flags().BoolVar(&bare, "no-descriptions", false, "leave out the descriptions, which are most of a large CRD")
 	c.Flags().BoolVar(&explained, "explain", false, "print who enforces which rule instead")
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file for each kind into this folder instead")

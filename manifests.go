@@ -29,13 +29,14 @@ const stopDelay = 10 * time.Second
 
 // installOptions say what is to be installed, or removed again.
 type installOptions struct {
-	kinds, types []string
-	webhooks     bool
+	kinds    kindOptions
+	types    []string
+	webhooks bool
 	manifests.Options
 }
 
 func (o *installOptions) addFlags(c *cobra.Command) {
-	kindsFlag(c, &o.kinds)
+	o.kinds.addFlags(c)
 	flags := c.Flags()
 	flags.StringVar(&o.Namespace, "namespace", manifests.DefaultNamespace, "namespace that Fescue lives in")
 	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
@@ -53,12 +54,13 @@ func (o *installOptions) parts() ([]manifests.Part, error) {
 	if o.Shards < 1 {
 		return nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, manifests.MaxShards)
 	}
-	loaded, err := loadKinds(o.kinds)
+	loaded, err := o.kinds.load()
 	if err := errors.Join(loaded.bad, err); err != nil {
 		return nil, err
 	}
+	o.OwnKindsOnly = !o.kinds.shipped
 	var sources []manifests.Source
-	for _, dir := range o.kinds {
+	for _, dir := range o.kinds.dirs {
 		source, err := readSource(dir)
 		if err != nil {
 			return nil, err

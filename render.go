@@ -17,8 +17,9 @@ import (
 )
 
 type renderOptions struct {
-	files, observed, kinds []string
-	now, output            string
+	files, observed []string
+	kinds           kindOptions
+	now, output     string
 
 	standardInput  io.Reader
 	standardOutput io.Writer
@@ -46,7 +47,7 @@ or written by hand with the label fescue.dev/child, which names the child of the
 			return o.render()
 		},
 	}
-	kindsFlag(c, &o.kinds)
+	o.kinds.addFlags(c)
 	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects, or - for the standard input (repeatable)")
 	c.Flags().StringArrayVar(&o.observed, "observed", nil, "file or folder with the objects that exist besides, or - (repeatable)")
 	c.Flags().StringVar(&o.now, "now", "", "time to render for, in RFC 3339; the present if not given")
@@ -76,7 +77,7 @@ func (o renderOptions) render() error {
 			return fmt.Errorf("--now: invalid value %q: must be a time in RFC 3339, like 2006-01-02T15:04:05Z", o.now)
 		}
 	}
-	kinds, err := loadKinds(o.kinds)
+	kinds, err := o.kinds.load()
 	if err := errors.Join(kinds.bad, err); err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ const connectTimeout = 10 * time.Second
 
 type runOptions struct {
 	kubeconfig, context string
-	namespaces, kinds   []string
+	namespaces          []string
+	kinds               kindOptions
 	workers             int
 	installCRDs         bool
 	logFormat, logLevel string
@@ -59,7 +60,7 @@ one that Fescue runs in, the first that is there.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return run(c, &o) },
 	}
-	kindsFlag(c, &o.kinds)
+	o.kinds.addFlags(c)
 	flags := c.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file")
 	flags.StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
@@ -87,7 +88,7 @@ func run(c *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	loaded, err := loadKinds(o.kinds)
+	loaded, err := o.kinds.load()
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 
 type statusOptions struct {
 	kubeconfig, context, namespace string
-	kinds                          []string
+	kinds                          kindOptions
 	allNamespaces, watch           bool
 	output                         string
 }
@@ -39,7 +39,7 @@ something is still to be done for.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return status(c.Context(), c.OutOrStdout(), &o) },
 	}
-	kindsFlag(c, &o.kinds)
+	o.kinds.addFlags(c)
 	flags := c.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file")
 	flags.StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
@@ -54,7 +54,7 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	if o.output != "table" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be table or json", o.output)
 	}
-	loaded, err := loadKinds(o.kinds)
+	loaded, err := o.kinds.load()
 	if err := errors.Join(loaded.bad, err); err != nil {
 		return err
 	}

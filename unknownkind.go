@@ -49,7 +49,7 @@ func (v *vetter) whyUnknown(gvk schema.GroupVersionKind) (wrong, why string) {
 	case len(inGroup) > 0:
 		return "kind", "known in this group are: " + strings.Join(inGroup, "; ")
 	}
-	return "kind", fmt.Sprintf("known are: %s; --kinds adds kinds, --ignore-unknown-kinds passes over others", strings.Join(all, "; "))
+	return "kind", fmt.Sprintf("known are: %s; --kinds adds kinds%s", strings.Join(all, "; "), v.hint)
 }
 
 // isNear tells whether one name may be meant by the other: but for case, a plural or a

@@ -48,7 +48,7 @@ Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind.`
 
 // vetOptions are the flags of fescue vet.
 type vetOptions struct {
-	kinds          []string
+	kinds          kindOptions
 	output         string
 	recursive      bool
 	ignoreUnknown  bool
@@ -71,7 +71,7 @@ func newVetCommand() *cobra.Command {
 			return o.vet(args)
 		},
 	}
-	kindsFlag(c, &o.kinds)
+	o.kinds.addFlags(c)
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "form of the output: text or json")
 	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "take the manifests in folders of folders as well")
 	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false, "pass over objects of kinds that are not known")
@@ -83,14 +83,15 @@ func (o vetOptions) vet(args []string) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be text or json", o.output)
 	}
-	if len(args) == 0 && len(o.kinds) == 0 {
+	if len(args) == 0 && len(o.kinds.dirs) == 0 {
 		return errors.New("nothing to vet: name files or folders of manifests, - for the standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
 	}
-	kinds, err := loadKinds(o.kinds)
+	kinds, err := o.kinds.load()
 	if err != nil {
 		return errors.Join(kinds.bad, err)
 	}
 	v := newVetter(kinds.all, kinds.bad, o.ignoreUnknown)
+	v.hint = ", --ignore-unknown-kinds passes over others"
 	if len(args) == 0 {
 		v.advise(kinds.added)
 	}
@@ -189,7 +190,9 @@ type vetter struct {
 	// broken are the names of kinds that do not load.
 	broken        map[string]bool
 	ignoreUnknown bool
-	report        report
+	// hint says what else can be done about an unknown kind.
+	hint   string
+	report report
 }
 
 func newVetter(kinds []*kind.Kind, badKinds error, ignoreUnknown bool) *vetter {

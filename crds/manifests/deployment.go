@@ -195,6 +195,9 @@ func args(o Options) []string {
 	if o.InstallCRDs {
 		list = append(list, "--install-crds")
 	}
+	if o.OwnKindsOnly {
+		list = append(list, "--shipped-kinds=false")
+	}
 	for i := range o.Sources {
 		list = append(list, fmt.Sprintf("--kinds=%s/%d", kindsPath, i))
 	}

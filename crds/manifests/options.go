@@ -45,6 +45,8 @@ type Options struct {
 	// Sources are folders of further kinds; each becomes a ConfigMap that the operator
 	// mounts.
 	Sources []Source
+	// OwnKindsOnly leaves out the kinds that come with Fescue.
+	OwnKindsOnly bool
 	// InstallCRDs has the operator install its CRDs itself, and gives it the rights.
 	InstallCRDs bool
 	// Monitoring adds a ServiceMonitor and alert rules, which need the Prometheus
