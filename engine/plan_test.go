@@ -191,6 +191,37 @@ func TestPlanOfCycleIsAnError(t *testing.T) {
 }
 
 // A plan changes nothing that it was given: objects come from a cache.
+// What another version of the kind has projected is replaced, and keeps nothing from being done.
+func TestPlanReplacesAnInvalidProjection(t *testing.T) {
+	t.Parallel()
+	k := kindFrom(t, `package k
+
+import "fescue.dev/cue/contract"
+
+#Site: {
+	apiVersion!: "sites.example.com/v1"
+	kind!:       "Site"
+	metadata!: {name!: string, ...}
+	spec!: host!: string
+	status?: {contract.#Status, endpoint?: {url?: string}}
+}
+#SiteController: contract.#Controller & {
+	object!: #Site
+	names: plural: "sites"
+	status: endpoint: url: "https://\(object.spec.host)"
+}
+`)
+	object := func(status map[string]any) map[string]any {
+		return map[string]any{"apiVersion": "sites.example.com/v1", "kind": "Site", "metadata": map[string]any{"name": "a"},
+			"spec": map[string]any{"host": "a.example.com"}, "status": status}
+	}
+	p := makePlan(k, object(map[string]any{"endpoint": "a.example.com", "observedGeneration": int64(1)}), nil, now)
+	require.Nil(t, p.stalled)
+	require.Equal(t, map[string]any{"endpoint": map[string]any{"url": "https://a.example.com"}}, p.projection)
+	p = makePlan(k, object(map[string]any{"endpoint": "a.example.com", "phase": 7}), nil, now)
+	require.NotNil(t, p.stalled, "a phase is not made up")
+}
+
 func TestPlanLeavesItsInputsAlone(t *testing.T) {
 	t.Parallel()
 	object, observed := at("2020-01-01T00:00:00Z", "PENDING"), pod("Succeeded")
