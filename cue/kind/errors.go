@@ -56,8 +56,12 @@ func newLoadError(kind string, err error) *LoadError {
 			break
 		}
 	}
+	path := strings.Join(first.Path(), ".")
+	if inner, ok := errors.AsType[cueerrors.Error](errors.Unwrap(first)); ok && messageOf(first) == "import failed" {
+		first, path = inner, "" // it says what cannot be imported, and why; the path is the module
+	}
 	result := &LoadError{Kind: kind, Reason: messageOf(first)}
-	if path := strings.Join(first.Path(), "."); path != "" && !strings.HasPrefix(result.Reason, path) {
+	if path != "" && !strings.HasPrefix(result.Reason, path) {
 		result.Reason = path + ": " + result.Reason
 	}
 	result.File, result.Line = position(first)

@@ -53,8 +53,12 @@ func FromDir(dir string) ([]*Kind, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
 	}
-	if _, err := os.ReadDir(abs); err != nil {
+	files, err := os.ReadDir(abs)
+	if err != nil {
 		return nil, fmt.Errorf("kinds folder %s cannot be read: %w", dir, err)
+	}
+	if !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return filepath.Ext(f.Name()) == ".cue" }) {
+		return nil, fmt.Errorf("kinds folder %s has no file whose name ends in .cue", dir)
 	}
 	overlay := make(map[string]load.Source)
 	root, inModule := moduleRoot(abs)

@@ -56,6 +56,17 @@ func TestRegistryHasAllKinds(t *testing.T) {
 	}
 }
 
+func TestFromDirNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, err := FromDir(dir)
+	require.EqualError(t, err, "kinds folder "+dir+" has no file whose name ends in .cue")
+	file := filepath.Join(dir, "k.cue")
+	require.NoError(t, os.WriteFile(file, []byte("package k\n\nimport \"example.com/signs\"\n\n#A: signs.#B\n"), 0o600))
+	_, err = FromDir(dir)
+	require.EqualError(t, err, file+`:3: cannot find package "example.com/signs": cannot find module providing package example.com/signs`)
+}
+
 // A kinds folder may be part of a CUE module of its own, and import from it.
 func TestFromDirInAnotherModule(t *testing.T) {
 	t.Parallel()
