@@ -53,7 +53,7 @@ type webhookOptions struct {
 	reference       *admissionregistrationv1.ServiceReference
 	secretNamespace string
 	secretName      string
-	host            string
+	host, path      string // of the URL; the path ends in no slash
 	minVersion      uint16
 	clientCAs       *x509.CertPool
 }
@@ -145,7 +145,7 @@ func (o *webhookOptions) completeAddress() error {
 		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 			return fmt.Errorf("--webhook-url: invalid value %q: must be https://HOST[:PORT][/PATH]", o.url)
 		}
-		o.host = u.Hostname()
+		o.host, o.path = u.Hostname(), strings.TrimSuffix(u.Path, "/")
 		return nil
 	}
 	name, port, hasPort := strings.Cut(o.service, ":")
@@ -222,6 +222,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	w.server, err = admission.New(admission.Config{
 		Kinds:       kinds,
 		Injector:    injector,
+		PathPrefix:  o.path,
 		Rights:      admission.NewRights(c.typed.AuthorizationV1().SubjectAccessReviews(), c.mapper, kinds, injections, self.Status.UserInfo.Username),
 		PodSecurity: podSecurity,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,

@@ -30,10 +30,17 @@ const retryAfter = "1"
 // routes are the paths of the server's webhooks.
 func (s *Server) routes() http.Handler {
 	router := mux.NewRouter()
-	router.Handle(DefaultPath, s.endpoint(DefaultPath, s.objects.setDefaults))
-	router.Handle(ValidatePath, s.endpoint(ValidatePath, s.objects.validate))
+	handle := func(path string, h handler) {
+		endpoint := s.endpoint(path, h)
+		router.Handle(path, endpoint)
+		if s.config.PathPrefix != "" {
+			router.Handle(s.config.PathPrefix+path, endpoint)
+		}
+	}
+	handle(DefaultPath, s.objects.setDefaults)
+	handle(ValidatePath, s.objects.validate)
 	if s.config.Injector != nil {
-		router.Handle(InjectPath, s.endpoint(InjectPath, injectWith(s.config.Injector)))
+		handle(InjectPath, injectWith(s.config.Injector))
 	}
 	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, failuref(http.StatusNotFound, "there is no webhook at %s", r.URL.Path))

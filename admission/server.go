@@ -50,6 +50,9 @@ type Config struct {
 	Kinds []*kind.Kind
 	// Injector answers InjectPath; nil means that there is no such path.
 	Injector Injector
+	// PathPrefix is what the paths are served under as well, for who reaches them through no
+	// proxy that takes it away; "" is nothing.
+	PathPrefix string
 	// Rights checks what the author of an object may do; nil allows everything.
 	Rights *Rights
 	// PodSecurity checks what objects inject; nil allows everything.

@@ -244,6 +244,19 @@ func TestInFlight(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
+// With a prefix, a path is served with it and, for a proxy that takes it away, without.
+func TestPathPrefix(t *testing.T) {
+	t.Parallel()
+	server := serve(t, Config{Kinds: shippedKinds(t), PathPrefix: "/fescue/v1"})
+	body := reviewOf(t, requestFor(t, kindNamed(t, shippedKinds(t), "At"), validAt, ""))
+	for path, want := range map[string]int{
+		ValidatePath: http.StatusOK, "/fescue/v1" + ValidatePath: http.StatusOK, "/fescue" + ValidatePath: http.StatusNotFound,
+	} {
+		code, _ := server.post(t, path, body)
+		require.Equal(t, want, code, path)
+	}
+}
+
 // Who sends a body slowly loses the place that it holds.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
