@@ -238,16 +238,21 @@ func collectPhases(k *Kind, controller cue.Value) error {
 	}
 	known := strings.Join(slices.Sorted(maps.Keys(k.Phases)), ", ")
 	if _, ok := k.Phases[k.Initial]; !ok && (k.Initial != "" || len(k.Phases) > 0) {
-		return errorAt(controller, "initial", "%q must be one of the phases: %s", k.Initial, known)
+		initial := controller.LookupPath(cue.ParsePath("initial"))
+		if !initial.Exists() {
+			initial = controller
+		}
+		return errorAt(initial, "initial", "%q must be one of the phases: %s", k.Initial, known)
 	}
 	return eachField(phases, func(name string, phase cue.Value) error {
 		return eachElement(phase.LookupPath(cue.ParsePath("next")), func(transition cue.Value) error {
-			to, err := transition.LookupPath(cue.ParsePath("to")).String()
+			value := transition.LookupPath(pathTo)
+			to, err := value.String()
 			if err != nil {
 				return fmt.Errorf("phases.%s.next: to: %w", name, err)
 			}
 			if _, ok := k.Phases[to]; !ok {
-				return errorAt(transition, "to", "%q must be one of the phases: %s", to, known)
+				return errorAt(value, within(transition, pathTo), "%q must be one of the phases: %s", to, known)
 			}
 			return nil
 		})
@@ -258,13 +263,19 @@ func collectPhases(k *Kind, controller cue.Value) error {
 func constant(value cue.Value, path cue.Path) (string, error) {
 	found := value.LookupPath(path)
 	if !found.Exists() {
-		return "", errorAt(value, path.String(), "is missing")
+		return "", errorAt(value, within(value, path), "is missing")
 	}
 	text, err := found.String()
 	if err != nil {
-		return "", errorAt(found, path.String(), "must be one string for all objects of the kind")
+		return "", errorAt(found, within(value, path), "must be one string for all objects of the kind")
 	}
 	return text, nil
+}
+
+// within is a path below a value as it is called in the definition that the value is of.
+func within(value cue.Value, path cue.Path) string {
+	selectors := value.Path().Selectors()
+	return cue.MakePath(append(selectors[min(1, len(selectors)):], path.Selectors()...)...).String()
 }
 
 func eachField(value cue.Value, do func(name string, value cue.Value) error) error {
