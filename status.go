@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,7 +79,7 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	}
 	var rows []statusRow
 	for _, k := range loaded.all {
-		list, err := clients.dynamic.Resource(k.GroupVersionResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		list, err := clients.dynamic.Resource(k.GroupVersionResource()).Namespace(namespaceFor(k, namespace)).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // its CRD is not installed, so there is no object
 		}
@@ -90,6 +91,15 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 		}
 	}
 	return p.print(rows)
+}
+
+// namespaceFor is where the objects of a kind are looked for if the user asks for a
+// namespace: those that live in none are shown with each, as by kubectl.
+func namespaceFor(k *kind.Kind, namespace string) string {
+	if k.Scope == apiextensionsv1.ClusterScoped {
+		return metav1.NamespaceAll
+	}
+	return namespace
 }
 
 // health is how an object is, in the order in which objects are shown. The words are

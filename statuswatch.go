@@ -48,15 +48,15 @@ func watchStatus(ctx context.Context, c *clients, kinds []*kind.Kind, namespace 
 	}
 	var synced []cache.InformerSynced
 	for _, k := range kinds {
-		resource := k.GroupVersionResource()
-		_, err := c.dynamic.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		resource, where := k.GroupVersionResource(), namespaceFor(k, namespace)
+		_, err := c.dynamic.Resource(resource).Namespace(where).List(ctx, metav1.ListOptions{Limit: 1})
 		if apierrors.IsNotFound(err) {
 			continue // its CRD is not installed
 		}
 		if err != nil {
 			return fmt.Errorf("list %s: %w", k.Definition().Name, err)
 		}
-		informer := dynamicinformer.NewFilteredDynamicInformer(c.dynamic, resource, namespace, 0, nil, nil).Informer()
+		informer := dynamicinformer.NewFilteredDynamicInformer(c.dynamic, resource, where, 0, nil, nil).Informer()
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { seen(k, object) },
 			UpdateFunc: func(_, object any) { seen(k, object) },
