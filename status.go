@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -103,16 +104,20 @@ func namespaceFor(k *kind.Kind, namespace string) string {
 }
 
 // health is how an object is, in the order in which objects are shown. The words are
-// those of kstatus, by which GitOps tools wait.
+// those of kstatus, by which GitOps tools wait, and degraded: Pods lack what the object adds
+// to them, or have it from an older generation, until somebody replaces them.
 type health int
 
 const (
 	failed health = iota
+	degraded
 	inProgress
 	current
 )
 
-func (h health) String() string { return [...]string{"Failed", "InProgress", "Current"}[h] }
+func (h health) String() string {
+	return [...]string{"Failed", "Degraded", "InProgress", "Current"}[h]
+}
 
 // MarshalJSON writes the word.
 func (h health) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }
@@ -161,6 +166,9 @@ func rowOf(k *kind.Kind, object *unstructured.Unstructured) statusRow {
 		if row.Reason == "" || c.Type == "Stalled" {
 			row.Reason, row.Message = c.Reason, c.Message
 		}
+	}
+	if c := meta.FindStatusCondition(row.Conditions, "Injected"); c != nil && c.Status == metav1.ConditionFalse && row.Health != failed {
+		row.Health, row.Reason, row.Message = degraded, c.Reason, c.Message
 	}
 	switch {
 	case object.GetDeletionTimestamp() != nil:
@@ -274,7 +282,7 @@ func (p *statusPrinter) line(cells []string) string {
 
 // paint shows what is not well in red and what is under way in yellow, on terminals.
 func (p *statusPrinter) paint(h health, line string) string {
-	colour := map[health]string{failed: "31", inProgress: "33"}[h]
+	colour := map[health]string{failed: "31", degraded: "31", inProgress: "33"}[h]
 	if !p.colour || colour == "" {
 		return line
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,10 +45,15 @@ func TestHealthOfObjects(t *testing.T) {
 		"ready":                 {[]any{is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
 		"not ready":             {[]any{is("Ready", "False", "Waiting", "")}, 2, false, inProgress, "Waiting"},
 		"ended in failure":      {[]any{is("Succeeded", "False", "BROKEN", "")}, 2, false, failed, "BROKEN"},
-		"stalled":               {[]any{is("Stalled", "True", "Invalid", "why"), is("Succeeded", "Unknown", "RUNNING", "")}, 2, false, failed, "Invalid"},
-		"ready, yet stalled":    {[]any{is("Ready", "True", "Reconciled", ""), is("Stalled", "True", "Invalid", "why")}, 2, false, failed, "Invalid"},
+		"stalled":               {[]any{is("Stalled", "True", "Invalid", "why"), is("Succeeded", "Unknown", "RUNNING", "")}, 2, false, failed, "Invalid: why"},
+		"ready, yet stalled":    {[]any{is("Ready", "True", "Reconciled", ""), is("Stalled", "True", "Invalid", "why")}, 2, false, failed, "Invalid: why"},
 		"other conditions":      {[]any{is("Paused", "False", "NotPaused", ""), is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
-		"changed since":         {[]any{is("Ready", "True", "Reconciled", "")}, 1, false, inProgress, "Changed"},
+		"missed by Pods":        {[]any{is("Ready", "True", "Reconciled", ""), is("Injected", "False", "MissedPods", "why")}, 2, false, degraded, "MissedPods: why"},
+		"outdated in Pods":      {[]any{is("Injected", "False", "OutdatedPods", "why"), is("Ready", "True", "Reconciled", "")}, 1, false, degraded, "OutdatedPods: why"},
+		"missed, not ready":     {[]any{is("Injected", "False", "MissedPods", "why"), is("Ready", "False", "Waiting", "")}, 2, false, degraded, "MissedPods: why"},
+		"missed, stalled":       {[]any{is("Injected", "False", "MissedPods", "why"), is("Stalled", "True", "Invalid", "")}, 2, false, failed, "Invalid"},
+		"injected":              {[]any{is("Injected", "True", "InjectedIntoAll", ""), is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
+		"changed since":         {[]any{is("Ready", "True", "Reconciled", "")}, 1, false, inProgress, "Changed: the last change has not been looked at yet"},
 		"being deleted":         {[]any{is("Ready", "True", "Reconciled", "")}, 2, true, inProgress, "Terminating"},
 		"not written by Fescue": {[]any{"nonsense"}, 2, false, inProgress, "Unreadable"},
 	} {
@@ -62,7 +68,7 @@ func TestHealthOfObjects(t *testing.T) {
 			}
 			row := rowOf(k, object)
 			require.Equal(t, tc.want.String(), row.Health.String())
-			require.Equal(t, tc.reason, row.Reason)
+			require.Equal(t, tc.reason, strings.TrimSuffix(row.Reason+": "+row.Message, ": "))
 		})
 	}
 }
@@ -73,17 +79,22 @@ func TestStatusTable(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
 	row := statusRow{Kind: "At", Name: "b", Health: failed, Phase: "RUNNING", Reason: "Invalid", Message: "line 1\nline 2", Created: metav1.NewTime(now.Add(-5 * time.Minute))}
 	other := statusRow{Kind: "At", Name: "a", Health: current, Created: row.Created}
+	late := statusRow{Kind: "At", Name: "d", Health: inProgress, Created: row.Created}
+	missed := statusRow{Kind: "At", Name: "c", Health: degraded, Created: row.Created}
 	var out bytes.Buffer
 	p := newStatusPrinter(&out, &statusOptions{output: "table"}, func() time.Time { return now })
 	require.False(t, p.colour)
-	require.NoError(t, p.print([]statusRow{other, row}))
+	require.NoError(t, p.print([]statusRow{other, late, missed, row}))
 	require.NoError(t, p.print([]statusRow{other}))
-	require.Equal(t, `OBJECT   STATUS    PHASE     CONDITIONS   AGE   REASON
-At/b     Failed    RUNNING   -            5m    Invalid: line 1 line 2
-At/a     Current   -         -            5m    -
-At/a     Current   -         -            5m    -
+	require.Equal(t, `OBJECT   STATUS       PHASE     CONDITIONS   AGE   REASON
+At/b     Failed       RUNNING   -            5m    Invalid: line 1 line 2
+At/c     Degraded     -         -            5m    -
+At/d     InProgress   -         -            5m    -
+At/a     Current      -         -            5m    -
+At/a     Current      -         -            5m    -
 `, out.String())
 	p.colour = true
 	require.Equal(t, "\x1b[31mx\x1b[0m", p.paint(failed, "x"))
+	require.Equal(t, "\x1b[31mx\x1b[0m", p.paint(degraded, "x"))
 	require.Equal(t, "x", p.paint(current, "x"))
 }
