@@ -39,7 +39,9 @@ func newUninstallCommand() *cobra.Command {
 		Short: "Remove what 'fescue manifests' installed",
 		Long: `Remove what 'fescue manifests' installed, given the same flags, and wait until it is
 gone. With a CRD go all objects of its kind, so nothing is removed while there are any,
-unless --delete-objects or --keep-crds says what is to become of them.`,
+unless --delete-objects or --keep-crds says what is to become of them. The CRDs, and the roles
+of users, stay while the cluster has another installation; --delete-objects then deletes the
+objects in the namespaces of this one alone.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
 	}
@@ -74,9 +76,19 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if o.keepCRDs {
 		objects = slices.DeleteFunc(objects, isDefinition)
 	}
-	found, err := r.objectsOfKinds(ctx, objects, o.deleteObjects)
+	others, err := installationsBeside(ctx, clients, o.Namespace)
 	if err != nil {
 		return err
+	}
+	found, err := r.objectsOfKinds(ctx, objects, o, others)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		objects = slices.DeleteFunc(objects, isShared)
+		if err := r.sayKept(others); err != nil {
+			return err
+		}
 	}
 	// The webhooks first: an operator that is gone already would keep everything that follows
 	// from being written. One that runs registers them anew, so that they are not waited for
@@ -141,9 +153,14 @@ type remover struct {
 	removed []*unstructured.Unstructured
 }
 
-// objectsOfKinds are the objects of the kinds whose CRDs are to go. Unless that is allowed,
-// it is an error if there are any.
-func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Unstructured, allowed bool) ([]*unstructured.Unstructured, error) {
+// objectsOfKinds are the objects of the kinds that are to go. Unless --delete-objects allows
+// that, it is an error if there are any and their CRDs go. Where other installations keep the
+// CRDs, only the objects go that are this one's and no other's.
+func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Unstructured, o *uninstallOptions, others []installation) ([]*unstructured.Unstructured, error) {
+	if len(others) > 0 && !o.deleteObjects {
+		return nil, nil
+	}
+	this := installation{o.Namespace, o.Namespaces}
 	var errs []error
 	var all []*unstructured.Unstructured
 	for _, definition := range objects {
@@ -154,14 +171,28 @@ func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Un
 		if err != nil {
 			return nil, err
 		}
-		if len(found) > 0 && !allowed {
+		if len(found) > 0 && !o.deleteObjects {
 			errs = append(errs, fmt.Errorf("there are %d objects of %s, like %s/%s: delete them, or choose --delete-objects or --keep-crds", len(found), definition.GetName(), found[0].GetNamespace(), found[0].GetName()))
 		}
 		for i := range found {
-			all = append(all, &found[i])
+			namespace := found[i].GetNamespace()
+			isOthers := slices.ContainsFunc(others, func(other installation) bool { return other.owns(namespace) })
+			if len(others) == 0 || this.owns(namespace) && !isOthers {
+				all = append(all, &found[i])
+			}
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// sayKept prints what is not removed, and because of whom.
+func (r *remover) sayKept(others []installation) error {
+	var namespaces []string
+	for _, other := range others {
+		namespaces = append(namespaces, other.namespace)
+	}
+	_, err := fmt.Fprintf(r.out, "kept: the CRDs and the roles of users, for the installation in %s\n", strings.Join(namespaces, ", "))
+	return err
 }
 
 // removeAll deletes objects and returns when they are gone.

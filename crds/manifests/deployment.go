@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -25,11 +26,29 @@ const (
 	gracePeriod = 45
 	// kindsPath is where folders of kinds are mounted, each under its number.
 	kindsPath = "/etc/fescue/kinds"
+	// namespacesFlag says which namespaces the operator is limited to.
+	namespacesFlag = "--namespace="
 	// annotationKinds makes the Pods of a Deployment new ones when a kind has changed.
 	annotationKinds = "fescue.dev/kinds-hash"
 )
 
 var selector = map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/component": "operator"}
+
+// OperatorSelector selects, by their labels, the Deployments of all installations.
+func OperatorSelector() string { return labels.FormatLabels(selector) }
+
+// WorksIn reads from the Deployment of an installation which namespaces it is limited to;
+// none means all.
+func WorksIn(d *appsv1.Deployment) []string {
+	for _, container := range d.Spec.Template.Spec.Containers {
+		for _, arg := range container.Args {
+			if list, ok := strings.CutPrefix(arg, namespacesFlag); ok {
+				return strings.Split(list, ",")
+			}
+		}
+	}
+	return nil
+}
 
 // namespaceObject is where the operator lives: no Pod in it may do more than the
 // operator has to.
@@ -187,7 +206,7 @@ func args(o Options) []string {
 		fmt.Sprintf("--metrics-listen=:%d", o.metricsPort()), fmt.Sprintf("--health-listen=:%d", healthPort),
 	}
 	if len(o.Namespaces) > 0 {
-		list = append(list, "--namespace="+strings.Join(o.Namespaces, ","))
+		list = append(list, namespacesFlag+strings.Join(o.Namespaces, ","))
 	}
 	if o.MetricsAuth {
 		list = append(list, "--metrics-auth")

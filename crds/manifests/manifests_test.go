@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -96,7 +97,9 @@ func TestNamespacesGetRoles(t *testing.T) {
 	}
 	require.Equal(t, []string{"a/fescue", "b/fescue", "fescue-system/fescue-self"}, bindings)
 	require.Nil(t, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "fescue"), "nothing is needed everywhere")
-	require.Contains(t, find[appsv1.Deployment](t, objects, "Deployment", "fescue").Spec.Template.Spec.Containers[0].Args, "--namespace=a,b")
+	deployment := find[appsv1.Deployment](t, objects, "Deployment", "fescue")
+	require.Contains(t, deployment.Spec.Template.Spec.Containers[0].Args, "--namespace=a,b")
+	require.Equal(t, []string{"a", "b"}, WorksIn(deployment))
 }
 
 // Several installations that are limited to namespaces can have webhooks on one cluster.
@@ -113,6 +116,11 @@ func TestWebhooksOfNamespaces(t *testing.T) {
 	}
 	require.Equal(t, "fescue-own", find[rbacv1.ClusterRoleBinding](t, Objects(parts), "ClusterRoleBinding", "fescue-own").RoleRef.Name)
 	require.Equal(t, "fescue", Options{}.ClusterName())
+	selects, err := labels.Parse(OperatorSelector())
+	require.NoError(t, err)
+	for _, object := range Objects(parts) {
+		require.Equal(t, object.GetKind() == "Deployment", selects.Matches(labels.Set(object.GetLabels())), object.GetKind())
+	}
 	require.Equal(t, "fescue-"+DefaultNamespace, Options{Namespaces: o.Namespaces}.ClusterName())
 }
 

@@ -2,10 +2,12 @@ package manifests
 
 import (
 	"fmt"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -104,10 +106,24 @@ func userRoles(k *kind.Kind) []runtime.Object {
 	}
 }
 
+// aggregateTo is the prefix of labels that make a role part of one of Kubernetes' own.
+const aggregateTo = "rbac.authorization.k8s.io/aggregate-to-"
+
+// IsUserRole tells whether an object of an installation is a role that lets people work
+// with the objects of a kind.
+func IsUserRole(object *unstructured.Unstructured) bool {
+	for label := range object.GetLabels() {
+		if strings.HasPrefix(label, aggregateTo) {
+			return true
+		}
+	}
+	return false
+}
+
 // aggregated is a role that Kubernetes makes part of its own role to.
 func aggregated(called, to string, rules []rbacv1.PolicyRule) runtime.Object {
 	made := objectMeta(called, "")
-	made.Labels["rbac.authorization.k8s.io/aggregate-to-"+to] = "true"
+	made.Labels[aggregateTo+to] = "true"
 	return &rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: made, Rules: rules}
 }
 
