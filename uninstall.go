@@ -114,10 +114,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if o.keepNamespace {
 		return nil
 	}
-	return r.removeAll(ctx, slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
-		// What Kubernetes itself lives in is not ours, whatever was installed there.
-		return !isNamespace(object) || object.GetName() == metav1.NamespaceDefault || strings.HasPrefix(object.GetName(), "kube-")
-	}))
+	return r.removeAll(ctx, slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return !isNamespace(object) }))
 }
 
 func isNamespace(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" }

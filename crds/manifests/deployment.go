@@ -50,14 +50,17 @@ func WorksIn(d *appsv1.Deployment) []string {
 	return nil
 }
 
-// namespaceObject is where the operator lives: no Pod in it may do more than the
-// operator has to.
-func namespaceObject(o Options) runtime.Object {
+// namespaceObjects are where the operator lives: no Pod in it may do more than the operator
+// has to. Namespaces that are others' as well are left as they are.
+func namespaceObjects(o Options) []runtime.Object {
+	if o.Namespace == metav1.NamespaceDefault || strings.HasPrefix(o.Namespace, "kube-") {
+		return nil
+	}
 	made := objectMeta(o.Namespace, "")
 	for _, mode := range []string{"enforce", "audit", "warn"} {
 		made.Labels["pod-security.kubernetes.io/"+mode] = "restricted"
 	}
-	return &corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"), ObjectMeta: made}
+	return []runtime.Object{&corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"), ObjectMeta: made}}
 }
 
 func serviceAccount(o Options) runtime.Object {

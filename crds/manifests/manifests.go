@@ -33,7 +33,7 @@ const (
 )
 
 // Parts makes everything that an installation consists of, in the order in which it is
-// to be applied; the first object is the namespace. An error names the option or the kind
+// to be applied; the first object is the namespace, unless it is one of the cluster's own. An error names the option or the kind
 // that is wrong.
 func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	o, err := o.complete()
@@ -66,7 +66,7 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 		name    string
 		objects []runtime.Object
 	}{
-		{partNamespace, []runtime.Object{namespaceObject(o)}},
+		{partNamespace, namespaceObjects(o)},
 		{partCRD, definitions}, {partRBAC, rights}, {partNetwork, networkPolicies(o)}, {partManager, managerObjects(o)},
 		{partWebhook, webhooks}, {partPrometheus, monitoring},
 	} {

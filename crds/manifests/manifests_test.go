@@ -124,6 +124,22 @@ func TestWebhooksOfNamespaces(t *testing.T) {
 	require.Equal(t, "fescue-"+DefaultNamespace, Options{Namespaces: o.Namespaces}.ClusterName())
 }
 
+// The namespaces that a cluster has by itself are others' as well: what their Pods may do is
+// not said here, and they are never removed.
+func TestNamespacesOfTheClusterAreLeft(t *testing.T) {
+	t.Parallel()
+	for namespace, want := range map[string]bool{"": true, "own": true, "default": false, "kube-system": false, "kube-addons": false} {
+		parts, err := Parts(shipped(t), Options{Image: "fescue", Namespace: namespace})
+		require.NoError(t, err)
+		kinds := make(map[string]bool)
+		for _, object := range Objects(parts) {
+			kinds[object.GetKind()] = true
+		}
+		require.Equal(t, want, kinds["Namespace"], namespace)
+		require.True(t, kinds["Deployment"])
+	}
+}
+
 func TestWebhooksBringTheirRights(t *testing.T) {
 	t.Parallel()
 	parts, err := Parts(shipped(t), Options{Image: "fescue", Webhooks: example()})
