@@ -81,6 +81,8 @@ func managerObjects(o Options) []runtime.Object {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selector},
+			// Replicas that are not ready answer nobody, and do not keep a node from being drained.
+			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}, service(name+"-metrics", o.Namespace, o.metricsPort(), "metrics"))
 	return objects

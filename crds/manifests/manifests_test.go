@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -138,6 +139,16 @@ func TestNamespacesOfTheClusterAreLeft(t *testing.T) {
 		require.Equal(t, want, kinds["Namespace"], namespace)
 		require.True(t, kinds["Deployment"])
 	}
+}
+
+// One replica at a time is evicted, and those that are not ready always are.
+func TestDisruptionBudget(t *testing.T) {
+	t.Parallel()
+	parts, err := Parts(shipped(t), Options{Image: "fescue"})
+	require.NoError(t, err)
+	budget := find[policyv1.PodDisruptionBudget](t, Objects(parts), "PodDisruptionBudget", "fescue").Spec
+	require.Equal(t, int32(1), budget.MaxUnavailable.IntVal)
+	require.Equal(t, new(policyv1.AlwaysAllow), budget.UnhealthyPodEvictionPolicy)
 }
 
 func TestWebhooksBringTheirRights(t *testing.T) {
