@@ -15,7 +15,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Part is what belongs together: a folder of the kustomize layout.
+// Part is what belongs together and is applied together. Its name is its folder in the
+// kustomize layout, which several parts can share.
 type Part struct {
 	Name    string
 	Objects []*unstructured.Unstructured
@@ -33,8 +34,8 @@ const (
 )
 
 // Parts makes everything that an installation consists of, in the order in which it is
-// to be applied; the first object is the namespace, unless it is one of the cluster's own. An error names the option or the kind
-// that is wrong.
+// to be applied; the first object is the namespace, unless it is one of the cluster's own. An
+// error names the option or the kind that is wrong.
 func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -54,9 +55,10 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 		definitions = append(definitions, definition)
 		rights = append(rights, userRoles(k)...)
 	}
-	var webhooks, monitoring []runtime.Object
+	var webhooks, webhookService, monitoring []runtime.Object
 	if o.Webhooks != nil {
-		webhooks = append([]runtime.Object{service(o.Webhooks.Service, o.Namespace, 443, "webhooks")}, o.Webhooks.Configurations...)
+		webhooks = o.Webhooks.Configurations
+		webhookService = []runtime.Object{service(o.Webhooks.Service, o.Namespace, 443, "webhooks")}
 	}
 	if o.Monitoring {
 		monitoring = monitoringObjects(o)
@@ -67,8 +69,10 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 		objects []runtime.Object
 	}{
 		{partNamespace, namespaceObjects(o)},
+		// Before the CRDs, so that no object is ever stored that its webhooks have not seen.
+		{partWebhook, webhooks},
 		{partCRD, definitions}, {partRBAC, rights}, {partNetwork, networkPolicies(o)}, {partManager, managerObjects(o)},
-		{partWebhook, webhooks}, {partPrometheus, monitoring},
+		{partWebhook, webhookService}, {partPrometheus, monitoring},
 	} {
 		if len(part.objects) == 0 {
 			continue

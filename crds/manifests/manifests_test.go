@@ -172,6 +172,19 @@ func TestWebhooksBringTheirRights(t *testing.T) {
 	require.NotNil(t, find[unstructured.Unstructured](t, objects, "ValidatingWebhookConfiguration", "fescue"))
 }
 
+// No object of a kind can be made before the API server knows whom to ask about it.
+func TestWebhooksComeBeforeCRDs(t *testing.T) {
+	t.Parallel()
+	parts, err := Parts(shipped(t), Options{Image: "fescue", Webhooks: example()})
+	require.NoError(t, err)
+	var kinds []string
+	for _, object := range Objects(parts) {
+		kinds = append(kinds, object.GetKind())
+	}
+	require.Equal(t, "Namespace", kinds[0])
+	require.Less(t, slices.Index(kinds, "ValidatingWebhookConfiguration"), slices.Index(kinds, "CustomResourceDefinition"))
+}
+
 // Shards bring a replica for each, and rights to these Leases by name.
 func TestShards(t *testing.T) {
 	t.Parallel()
