@@ -44,6 +44,7 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags.IntVar(&o.Shards, "shards", 1, "into how many shards objects are divided, by their UIDs, with a replica for each")
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "have Fescue install and upgrade its CRDs itself, with the rights that this takes")
 	flags.BoolVar(&o.webhooks, "webhooks", true, "have the API server ask Fescue about objects of the kinds, and about Pods that want a sidecar")
+	flags.StringArrayVar(&o.APIServers, "api-server-cidr", nil, "addresses that the API server calls the webhooks from, as in 10.0.0.0/28: the NetworkPolicy lets in no others (repeatable)")
 	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")
 	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false, "serve metrics by HTTPS, and only to those who have the right to get them, as by the ClusterRole whose name ends in -metrics-reader")
 	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a type of children that is not built into Kubernetes (repeatable)")

@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -185,6 +186,30 @@ func TestWebhooksComeBeforeCRDs(t *testing.T) {
 	require.Less(t, slices.Index(kinds, "ValidatingWebhookConfiguration"), slices.Index(kinds, "CustomResourceDefinition"))
 }
 
+// Webhooks are open, since nobody knows where the API server calls from, unless it is said.
+func TestWhoReachesWebhooks(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		cidrs []string
+		want  []networkingv1.NetworkPolicyPeer
+	}{
+		"not said": {},
+		"said": {[]string{"10.0.0.4/32", "2001:db8::/64"}, []networkingv1.NetworkPolicyPeer{
+			{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.4/32"}}, {IPBlock: &networkingv1.IPBlock{CIDR: "2001:db8::/64"}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parts, err := Parts(shipped(t), Options{Image: "fescue", Webhooks: example(), APIServers: tc.cidrs})
+			require.NoError(t, err)
+			rules := find[networkingv1.NetworkPolicy](t, Objects(parts), "NetworkPolicy", "fescue-webhooks").Spec.Ingress
+			require.Len(t, rules, 1)
+			require.Equal(t, "webhooks", rules[0].Ports[0].Port.StrVal)
+			require.Equal(t, tc.want, rules[0].From)
+		})
+	}
+}
+
 // Shards bring a replica for each, and rights to these Leases by name.
 func TestShards(t *testing.T) {
 	t.Parallel()
@@ -267,6 +292,11 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, `namespace: Invalid value: "a.b"`)
 	require.ErrorContains(t, err, "image: Required value")
 	require.ErrorContains(t, err, `kinds folder 0: Invalid value: "a b.cue": a valid config key must consist of`)
+	_, cidrErr := Parts(nil, Options{Image: "fescue", Webhooks: example(), APIServers: []string{"10.0.0.1/24", "10.0.0.1", "::/0"}})
+	require.EqualError(t, cidrErr, `api-server-cidr: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length
+api-server-cidr: Invalid value: "10.0.0.1": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)`)
+	_, noWebhooksErr := Parts(nil, Options{Image: "fescue", APIServers: []string{"::/0"}})
+	require.EqualError(t, noWebhooksErr, "api-server-cidr: Forbidden: there are no webhooks that it could limit")
 	clustered := *shipped(t)[0]
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, scopeErr := Parts([]*kind.Kind{&clustered}, Options{Image: "fescue", Namespaces: []string{"a"}})

@@ -9,8 +9,8 @@ import (
 )
 
 // networkPolicies close the operator for everyone but those who have to reach it. Where
-// the API server calls from is not known to any selector, so webhooks are open; the
-// kubelet's probes pass every policy. What the operator itself calls is not limited: the
+// the API server calls from is not known to any selector, so webhooks are open unless its
+// addresses are given; the kubelet's probes pass every policy. What the operator itself calls is not limited: the
 // address of the API server differs from cluster to cluster.
 func networkPolicies(o Options) []runtime.Object {
 	metrics := networkingv1.NetworkPolicyIngressRule{
@@ -20,9 +20,13 @@ func networkPolicies(o Options) []runtime.Object {
 	}
 	objects := []runtime.Object{ingress(o.Namespace, "metrics", metrics)}
 	if o.Webhooks != nil {
-		objects = append(objects, ingress(o.Namespace, "webhooks", networkingv1.NetworkPolicyIngressRule{
+		webhooks := networkingv1.NetworkPolicyIngressRule{
 			Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("webhooks")), Protocol: new(corev1.ProtocolTCP)}},
-		}))
+		}
+		for _, cidr := range o.APIServers {
+			webhooks.From = append(webhooks.From, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
+		}
+		objects = append(objects, ingress(o.Namespace, "webhooks", webhooks))
 	}
 	return objects
 }

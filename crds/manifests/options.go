@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const (
@@ -58,6 +59,9 @@ type Options struct {
 	// Types name the resources of children that are neither built into Kubernetes nor
 	// among the kinds.
 	Types Types
+	// APIServers are the addresses, as CIDRs, that the API server calls the webhooks from;
+	// none means that they are not known, and everybody reaches the webhooks.
+	APIServers []string
 	// Webhooks is what admission adds; nil means no webhooks.
 	Webhooks *Webhooks
 }
@@ -126,6 +130,15 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Shards < 0 || o.Shards > MaxShards {
 		errs = append(errs, fmt.Errorf("shards: Invalid value: %d: must be between 1 and %d", o.Shards, MaxShards))
+	}
+	flag := field.NewPath("api-server-cidr")
+	for _, cidr := range o.APIServers {
+		for _, problem := range utilvalidation.IsValidCIDR(flag, cidr) {
+			errs = append(errs, problem)
+		}
+	}
+	if len(o.APIServers) > 0 && o.Webhooks == nil {
+		errs = append(errs, field.Forbidden(flag, "there are no webhooks that it could limit"))
 	}
 	if o.Image == "" {
 		errs = append(errs, errors.New("image: Required value: the operator runs in a container"))
