@@ -134,21 +134,24 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, installer *c
 	}
 	metrics := engine.NewMetrics()
 	legacyregistry.RawMustRegister(metrics, kindMetrics(kinds))
+	var hooks *webhooks
 	e, err := engine.New(engine.Config{
 		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper, Events: recorder,
 		Injections: knownInjections(clients.metadata),
 		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Shards: shards,
 		Missing: func(ctx context.Context, k *kind.Kind) error {
-			if err := installer.missing(ctx, k); err != nil {
-				return err
+			err := installer.missing(ctx, k)
+			if err == nil {
+				err = missing(ctx, clients, k, o.namespaces)
 			}
-			return missing(ctx, clients, k, o.namespaces)
+			hooks.follow(k, err)
+			return err
 		},
 	})
 	if err != nil {
 		return err
 	}
-	hooks, err := newWebhooks(ctx, &o.webhooks, clients, kinds, o.namespaces, recorder, log)
+	hooks, err = newWebhooks(ctx, &o.webhooks, clients, kinds, o.namespaces, recorder, log)
 	if err != nil {
 		return err
 	}

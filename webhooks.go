@@ -284,6 +284,13 @@ func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, n
 	return w.pods, err
 }
 
+// follow is told what keeps a kind from being run, or nil.
+func (w *webhooks) follow(k *kind.Kind, missing error) {
+	if w != nil && w.pods != nil {
+		w.pods.Follow(k, missing)
+	}
+}
+
 // checks are what makes the webhooks ready: a valid certificate, a listener that answers,
 // and the knowledge of what to inject.
 func (w *webhooks) checks() []check {

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -29,7 +31,7 @@ type Pods struct {
 	refused  func(object runtime.Object, pod, why string)
 	metrics  *injectionMetrics
 	log      *slog.Logger
-	follow   []followed
+	follow   []*followed
 
 	mu          sync.RWMutex
 	byNamespace map[string][]injectable
@@ -37,9 +39,29 @@ type Pods struct {
 
 // followed is a kind that injects, with its objects.
 type followed struct {
-	kind     *kind.Kind
+	kind   *kind.Kind
+	caches []objectCache
+	// start is closed once nothing keeps the kind from being followed.
+	start chan struct{}
+	once  sync.Once
+	// late says that something was missing for the kind; it is then not waited for.
+	late atomic.Bool
+}
+
+// objectCache has the objects of a kind, of one namespace or of all.
+type objectCache struct {
 	informer cache.SharedIndexInformer
 	filled   cache.ResourceEventHandlerRegistration
+}
+
+// filled tells whether all objects are known.
+func (f *followed) filled() bool {
+	for _, c := range f.caches {
+		if !c.filled.HasSynced() {
+			return false
+		}
+	}
+	return true
 }
 
 // injectable is an object with what it adds to Pods.
@@ -69,8 +91,8 @@ type PodsConfig struct {
 	Log *slog.Logger
 }
 
-// NewPods wires the informers; Run starts them. It is an error if the metrics are registered
-// already.
+// NewPods wires the informers; Run and Follow start them. It is an error if the metrics are
+// registered already.
 func NewPods(config PodsConfig) (*Pods, error) {
 	p := &Pods{
 		injector: inject.NewInjector(config.OwnNamespace, inject.KindsOf(config.Kinds)...),
@@ -96,23 +118,48 @@ func NewPods(config PodsConfig) (*Pods, error) {
 		if !k.Injects() {
 			continue
 		}
+		f := &followed{kind: k, start: make(chan struct{})}
 		for _, namespace := range namespaces {
 			informer := dynamicinformer.NewFilteredDynamicInformer(config.Client, k.GroupVersionResource(), namespace, 0, cache.Indexers{}, nil).Informer()
 			filled, err := informer.AddEventHandler(p.handler(k))
 			if err != nil {
 				return nil, fmt.Errorf("follow %s: %w", k.GroupVersionResource(), err)
 			}
-			p.follow = append(p.follow, followed{k, informer, filled})
+			f.caches = append(f.caches, objectCache{informer, filled})
 		}
+		p.follow = append(p.follow, f)
 	}
 	return p, nil
 }
 
-// Run follows the objects until ctx ends.
+// Follow is told what keeps a kind from being run, such as a CRD that is not installed; nil is
+// nothing. Only then are its objects followed. Until then Pods are injected without them.
+func (p *Pods) Follow(k *kind.Kind, missing error) {
+	for _, f := range p.follow {
+		switch {
+		case f.kind != k:
+		case missing != nil:
+			f.late.Store(true)
+		default:
+			f.once.Do(func() { close(f.start) })
+		}
+	}
+}
+
+// Run follows the objects of the kinds that Follow names, until ctx ends.
 func (p *Pods) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, f := range p.follow {
-		running.Go(func() { f.informer.RunWithContext(ctx) })
+		running.Go(func() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-f.start:
+			}
+			for _, c := range f.caches {
+				running.Go(func() { c.informer.RunWithContext(ctx) })
+			}
+		})
 	}
 	running.Wait()
 }
@@ -120,20 +167,37 @@ func (p *Pods) Run(ctx context.Context) {
 // errNotFilled says that it is not known yet what there is to inject.
 var errNotFilled = errors.New("the objects that inject are still being read")
 
-// Ready is nil once all objects are known.
+// Ready is nil once all objects are known, but for those of kinds that something is missing
+// for: one kind must not hold up the others.
 func (p *Pods) Ready() error {
+	_, err := p.known()
+	return err
+}
+
+// known is the injector for the kinds whose objects are known. It is an error if that is yet
+// to come for one that nothing is missing for.
+func (p *Pods) known() (*inject.Injector, error) {
+	var unavailable []schema.GroupKind
 	for _, f := range p.follow {
-		if !f.filled.HasSynced() {
-			return fmt.Errorf("%s: %w", f.kind.GroupVersionResource().GroupResource(), errNotFilled)
+		switch {
+		case f.filled():
+		case f.late.Load():
+			unavailable = append(unavailable, f.kind.GroupVersionKind.GroupKind())
+		default:
+			return nil, fmt.Errorf("%s: %w", f.kind.GroupVersionResource().GroupResource(), errNotFilled)
 		}
 	}
-	return nil
+	if len(unavailable) == 0 {
+		return p.injector, nil
+	}
+	return p.injector.Without(unavailable...), nil
 }
 
 // Inject is the answer for one Pod. Until all objects are known it is an error: a Pod
 // must not be told that there is no such object.
 func (p *Pods) Inject(_ context.Context, request *admissionv1.AdmissionRequest) (patch []byte, warnings []string, err error) {
-	if err := p.Ready(); err != nil {
+	injector, err := p.known()
+	if err != nil {
 		return nil, nil, err
 	}
 	p.mu.RLock()
@@ -143,7 +207,7 @@ func (p *Pods) Inject(_ context.Context, request *admissionv1.AdmissionRequest) 
 	for i := range there {
 		candidates[i] = there[i].injection
 	}
-	result, err := p.injector.Inject(request.Object.Raw, request.Namespace, candidates)
+	result, err := injector.Inject(request.Object.Raw, request.Namespace, candidates)
 	if err != nil {
 		return nil, nil, err
 	}

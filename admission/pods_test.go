@@ -2,7 +2,9 @@ package admission
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +58,7 @@ func runPods(tb testing.TB, refused func(runtime.Object, string, string), object
 	require.NoError(tb, err)
 	_, _, err = p.Inject(tb.Context(), typicalPod(tb))
 	require.ErrorIs(tb, err, errNotFilled, "nobody is told that there is no such Watcher")
+	p.Follow(watcher, nil)
 	go p.Run(tb.Context())
 	require.Eventually(tb, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)
 	return p, client
@@ -121,4 +124,42 @@ func TestPodsReportRefusals(t *testing.T) {
 	request.Object.Raw = []byte(`not JSON`)
 	_, _, err = p.Inject(t.Context(), request)
 	require.Error(t, err)
+}
+
+// A kind that something is missing for holds up no other, and is followed once nothing is.
+func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
+	t.Parallel()
+	watcher := kindNamed(t, shippedKinds(t), "Watcher")
+	other := corpusKinds(t, "inject.txtar")[0]
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		watcher.GroupVersionResource(): "WatcherList", other.GroupVersionResource(): "AgentList",
+	}, typicalWatcher(t))
+	p, err := NewPods(PodsConfig{Client: client, Kinds: []*kind.Kind{other, watcher}})
+	require.NoError(t, err)
+	go p.Run(t.Context())
+	require.ErrorIs(t, p.Ready(), errNotFilled, "nothing is said of the kinds yet")
+	p.Follow(other, errors.New("no CRD"))
+	p.Follow(watcher, nil)
+	require.Eventually(t, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)
+	for _, action := range client.Actions() {
+		require.Equal(t, watcher.GroupVersionResource(), action.GetResource(), "what is missing is not asked for")
+	}
+	patch, warnings, err := p.Inject(t.Context(), typicalPod(t))
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	require.Contains(t, string(patch), "initContainers")
+
+	request := typicalPod(t)
+	request.Object.Raw = bytes.Replace(request.Object.Raw, []byte(`"annotations":{`), []byte(`"annotations":{"`+other.InjectAnnotation+`":"x",`), 1)
+	patch, warnings, err = p.Inject(t.Context(), request)
+	require.NoError(t, err)
+	require.Contains(t, string(patch), "initContainers")
+	require.Equal(t, []string{other.GroupVersionKind.GroupKind().String() + ` "x" is not injected: the kind is not run: its CRD or a right of Fescue is missing`}, warnings)
+
+	p.Follow(other, nil)
+	require.Eventually(t, func() bool {
+		_, warnings, err = p.Inject(t.Context(), request)
+		require.NoError(t, err, "it is not waited for")
+		return strings.Contains(warnings[0], "there is none of that name")
+	}, time.Minute, time.Millisecond)
 }

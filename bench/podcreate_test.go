@@ -51,6 +51,9 @@ func BenchmarkPodCreate(b *testing.B) {
 	require.NoError(b, err)
 	injector, err := admission.NewPods(admission.PodsConfig{Client: c.dynamic, Kinds: kinds, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
+	for _, k := range kinds {
+		injector.Follow(k, nil)
+	}
 	go injector.Run(b.Context())
 	require.Eventually(b, func() bool { return injector.Ready() == nil }, timeout, poll)
 

@@ -20,8 +20,9 @@ type Kind struct {
 // Injector injects objects of some kinds. It never changes and may be used by many
 // goroutines at once.
 type Injector struct {
-	kinds    []Kind
-	excluded []string
+	kinds       []Kind
+	excluded    []string
+	unavailable []schema.GroupKind
 }
 
 // NewInjector makes an injector for kinds. ownNamespace is where Fescue itself runs, and
@@ -33,6 +34,13 @@ func NewInjector(ownNamespace string, kinds ...Kind) *Injector {
 		excluded = append(excluded, ownNamespace)
 	}
 	return &Injector{kinds: kinds, excluded: excluded}
+}
+
+// Without is the same injector for when the objects of some kinds cannot be known.
+func (i *Injector) Without(kinds ...schema.GroupKind) *Injector {
+	without := *i
+	without.unavailable = kinds
+	return &without
 }
 
 // Excluded lists the namespaces that nothing is injected in.
@@ -188,7 +196,12 @@ func (s *state) pass(requests []request) (again bool) {
 // try injects one object, or nothing of it.
 func (s *state) try(r request) Outcome {
 	o := Outcome{Object: r.object, Reason: Present}
-	if r.injection == nil {
+	switch {
+	case r.injection != nil:
+	case r.unavailable:
+		o.Reason, o.Message = Unavailable, "the kind is not run: its CRD or a right of Fescue is missing"
+		return o
+	default:
 		o.Reason, o.Message = NotFound, "there is none of that name in the namespace of the Pod"
 		return o
 	}

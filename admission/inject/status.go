@@ -23,6 +23,8 @@ const (
 	Present Reason = "Present"
 	// NotFound means: the Pod names an object that its namespace does not have.
 	NotFound Reason = "NotFound"
+	// Unavailable means: the kind is not run, so that its objects are not known.
+	Unavailable Reason = "Unavailable"
 	// Conflict means: the Pod says something else already.
 	Conflict Reason = "Conflict"
 	// Incomplete means: the Pod lacks something that the injection builds on.
@@ -34,7 +36,7 @@ const (
 )
 
 // SkipReasons are those for which nothing is added to a Pod.
-var SkipReasons = []Reason{Present, NotFound, Conflict, Incomplete, MirrorPod, ExcludedNamespace}
+var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, MirrorPod, ExcludedNamespace}
 
 // Outcome is what became of one injection.
 type Outcome struct {

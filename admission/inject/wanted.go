@@ -14,11 +14,13 @@ const maxNames = 64
 // maxName is the length of the longest name of an object, by IsDNS1123Subdomain.
 const maxName = 253
 
-// request is an injection that a Pod asks for; without one there is no such object.
+// request is an injection that a Pod asks for; without one there is no such object, or it is
+// not known since its kind is not run.
 type request struct {
-	object    Object
-	id        string
-	injection *Injection
+	object      Object
+	id          string
+	injection   *Injection
+	unavailable bool
 }
 
 // wanted lists what a Pod asks for by annotations or is selected for by its labels, each
@@ -32,13 +34,15 @@ func (i *Injector) wanted(metadata value, namespace string, candidates []*Inject
 			continue
 		}
 		for name := range Names(names.string()) {
-			requests = append(requests, requestFor(Object{kind.GroupKind, name}, namespace, candidates))
+			r := requestFor(Object{kind.GroupKind, name}, namespace, candidates)
+			r.unavailable = slices.Contains(i.unavailable, kind.GroupKind)
+			requests = append(requests, r)
 		}
 	}
 	podLabels := labelsOf{metadata.member("labels")}
 	for _, c := range candidates {
 		if c.namespace == namespace && c.selector != nil && c.selector.Matches(podLabels) {
-			requests = append(requests, request{c.object, c.id, c})
+			requests = append(requests, request{object: c.object, id: c.id, injection: c})
 		}
 	}
 	return sorted(requests)
@@ -83,11 +87,11 @@ func withInjected(requests, former []request, injected []string) []request {
 func requestFor(object Object, namespace string, candidates []*Injection) request {
 	for _, c := range candidates {
 		if c.object == object && c.namespace == namespace {
-			return request{object, c.id, c}
+			return request{object: object, id: c.id, injection: c}
 		}
 	}
 	object.Name = strings.ToValidUTF8(object.Name[:min(len(object.Name), maxName)], "?")
-	return request{object, object.String(), nil}
+	return request{object: object, id: object.String()}
 }
 
 // labelsOf has selectors look at the labels of a Pod where they stand.

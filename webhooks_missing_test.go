@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/fescue-dev/fescue/admission/inject"
+	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// agentKind injects an environment variable.
+const agentKind = `package agent
+
+import (
+	"fescue.dev/cue/contract"
+	"fescue.dev/cue/k8s"
+)
+
+#Agent: {
+	apiVersion!: "GROUP/v1"
+	kind!:       "Agent"
+	metadata!:   k8s.#ObjectMeta
+	spec!: value!: string
+	status?: contract.#Status
+}
+
+#AgentController: contract.#Controller & {
+	object!: #Agent
+	names: plural: "agents"
+	inject: {
+		annotation: "GROUP/inject"
+		add: spec: containers: [{name: "a", env: [{name: "AGENT", value: object.spec.value}]}]
+	}
+}
+`
+
+// launchWebhooks starts an operator with webhooks and health, with the rights of an installation
+// for kinds but those that are removed.
+func (c *cluster) launchWebhooks(kinds []*kind.Kind, removed []manifests.Right, args ...string) *operator {
+	c.t.Helper()
+	typed, err := kubernetes.NewForConfig(restConfig(c.t))
+	require.NoError(c.t, err)
+	parts, err := c.installation(true).partsFor(kinds, nil)
+	require.NoError(c.t, err)
+	config := c.grant(without(c.t, rightsIn(manifests.Objects(parts)), removed...))
+	address, name := freePort(c.t, "127.0.0.1"), c.installation(true).ClusterName()
+	c.t.Cleanup(func() { removeWebhooks(c.t, typed, name) })
+	return c.launchAs(c.proxy.through(config), append(args, "--health-listen", "127.0.0.1:0", "--webhook-listen", address,
+		"--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+defaultSecret)...)
+}
+
+// A kind that injects and whose CRD is not there holds up no other; when it is, Pods get it.
+func TestInjectingKindWithoutCRD(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	shipped, err := kind.Shipped()
+	require.NoError(t, err)
+	c.installCRDs(shipped)
+	dir, group := t.TempDir(), c.namespace+".example.com"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agent.cue"), []byte(strings.ReplaceAll(agentKind, "GROUP", group)), 0o600))
+	added, err := kind.FromDir(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		err := c.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Delete(context.Background(), "agents."+group, metav1.DeleteOptions{})
+		require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
+	})
+	operator := c.launchWebhooks(append(shipped, added...), nil, "--kinds", dir)
+	operator.awaitLog("webhooks are registered")
+	require.True(t, waitUntil(func() bool {
+		code, _ := get(t, operator.address("--health-listen")+"/readyz")
+		return code == http.StatusOK
+	}))
+	require.True(t, waitUntil(func() bool { return c.try(watchers, "Watcher", "w", map[string]any{"container": watching}) }))
+	typed, err := kubernetes.NewForConfig(restConfig(t))
+	require.NoError(t, err)
+	injected := func(annotations map[string]string) string {
+		pod, err := typed.CoreV1().Pods(c.namespace).Create(t.Context(), podWith(annotations), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.NoError(t, err)
+		return pod.Annotations[inject.StatusAnnotation]
+	}
+	require.True(t, waitUntil(func() bool {
+		return strings.Contains(injected(map[string]string{"watch.fescue.dev/inject": "w"}), `/w":{"generation"`)
+	}))
+	asking := map[string]string{"watch.fescue.dev/inject": "w", group + "/inject": "x"}
+	text := injected(asking)
+	require.Contains(t, text, `/w":{"generation"`)
+	require.Contains(t, text, `/x":{"reason":"Unavailable"`)
+
+	c.installCRDs(added)
+	agents := added[0].GroupVersionResource()
+	require.True(t, waitUntil(func() bool { return c.try(agents, "Agent", "x", map[string]any{"value": "v"}) }))
+	require.True(t, waitUntil(func() bool { return strings.Contains(injected(asking), `/x":{"generation"`) }))
+}
