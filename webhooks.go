@@ -292,7 +292,7 @@ func (w *webhooks) follow(k *kind.Kind, missing error) {
 }
 
 // checks are what makes the webhooks ready: a valid certificate, a listener that answers,
-// and the knowledge of what to inject.
+// and the knowledge of what to inject and of what namespaces enforce.
 func (w *webhooks) checks() []check {
 	if w == nil {
 		return nil
@@ -302,7 +302,9 @@ func (w *webhooks) checks() []check {
 		{"tls-listener", func(r *http.Request) error { return answersTLS(r.Context(), w.listener.Addr()) }},
 	}
 	if w.pods != nil {
-		checks = append(checks, check{"injection", func(*http.Request) error { return w.pods.Ready() }})
+		checks = append(checks,
+			check{"injection", func(*http.Request) error { return w.pods.Ready() }},
+			check{"namespaces", func(*http.Request) error { return w.namespaces.Ready() }})
 	}
 	return checks
 }

@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fescue-dev/fescue/admission/inject"
@@ -101,4 +102,27 @@ func TestInjectingKindWithoutCRD(t *testing.T) {
 	agents := added[0].GroupVersionResource()
 	require.True(t, waitUntil(func() bool { return c.try(agents, "Agent", "x", map[string]any{"value": "v"}) }))
 	require.True(t, waitUntil(func() bool { return strings.Contains(injected(asking), `/x":{"generation"`) }))
+}
+
+// Who may not read the namespaces does not know what they enforce, is not ready, and lets no
+// object inject.
+func TestWebhooksWithoutNamespaces(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	shipped, err := kind.Shipped()
+	require.NoError(t, err)
+	c.installCRDs(shipped)
+	operator := c.launchWebhooks(shipped, []manifests.Right{{Resource: "namespaces", Verb: "list"}, {Resource: "namespaces", Verb: "watch"}})
+	operator.awaitLog("webhooks are registered")
+	require.True(t, waitUntil(func() bool {
+		_, body := get(t, operator.address("--health-listen")+"/readyz?verbose")
+		return strings.Contains(body, "[+]injection ok\n[-]namespaces failed: the namespaces are still being read\n[+]caches ok\n")
+	}))
+	require.True(t, waitUntil(func() bool {
+		_, err := c.client.Resource(watchers).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": watchers.GroupVersion().String(), "kind": "Watcher", "metadata": map[string]any{"name": "w"}, "spec": map[string]any{"container": watching},
+		}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsInternalError(err) && strings.Contains(operator.log.String(), "pod security of the namespace")
+	}))
+	require.True(t, c.try(ats, "At", "a", map[string]any{"schedule": longAgo, "command": "echo"}), "kinds that inject nothing do not need it")
 }

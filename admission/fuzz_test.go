@@ -25,7 +25,7 @@ func FuzzReview(f *testing.F) {
 		pod, _ := object["spec"].(map[string]any)["pod"].(map[string]any)
 		return pod, nil
 	}}}
-	podSecurity, err := NewPodSecurity(injections, func(string) map[string]string { return nil }, false)
+	podSecurity, err := NewPodSecurity(injections, func(context.Context, string) (map[string]string, error) { return nil, nil }, false)
 	require.NoError(f, err)
 	server, err := New(Config{
 		Kinds: kinds, PodSecurity: podSecurity, Rights: NewRights(&reviewer{}, noTypes(), kinds, injections, "ada"),

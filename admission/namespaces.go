@@ -2,9 +2,13 @@ package admission
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -14,12 +18,14 @@ import (
 type Namespaces struct {
 	factory informers.SharedInformerFactory
 	lister  corelisters.NamespaceLister
+	synced  func() bool
 }
 
 // NewNamespaces wires the informer, which needs the rights to list and watch namespaces.
 func NewNamespaces(client kubernetes.Interface) *Namespaces {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(onlyLabels))
-	return &Namespaces{factory, factory.Core().V1().Namespaces().Lister()}
+	namespaces := factory.Core().V1().Namespaces()
+	return &Namespaces{factory, namespaces.Lister(), namespaces.Informer().HasSynced}
 }
 
 // onlyLabels is what is kept of a namespace.
@@ -38,11 +44,38 @@ func (n *Namespaces) Run(ctx context.Context) {
 	n.factory.Shutdown()
 }
 
-// Labels are those of a namespace; one that is not known, since it is new, has none yet.
-func (n *Namespaces) Labels(name string) map[string]string {
-	namespace, err := n.lister.Get(name)
-	if err != nil {
-		return nil
+// Ready is nil once all namespaces are known.
+func (n *Namespaces) Ready() error {
+	if !n.synced() {
+		return errors.New("the namespaces are still being read")
 	}
-	return namespace.Labels
+	return nil
+}
+
+const (
+	// namespaceWait is how long a namespace that is not known is waited for: the watch tells
+	// of a new one milliseconds after the API server has let objects into it.
+	namespaceWait = time.Second
+	namespacePoll = 5 * time.Millisecond
+)
+
+// Labels are those of a namespace. One that is not known, since it is new or nothing is known
+// yet, is waited for a moment; it is then an error.
+func (n *Namespaces) Labels(ctx context.Context, name string) (map[string]string, error) {
+	var labels map[string]string
+	err := wait.PollUntilContextTimeout(ctx, namespacePoll, namespaceWait, true, func(context.Context) (bool, error) {
+		namespace, err := n.lister.Get(name)
+		if err != nil {
+			return false, nil
+		}
+		labels = namespace.Labels
+		return true, nil
+	})
+	switch {
+	case err == nil:
+		return labels, nil
+	case n.Ready() != nil:
+		return nil, n.Ready()
+	}
+	return nil, fmt.Errorf("the namespace %q is not known yet", name)
 }

@@ -112,7 +112,7 @@ func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRe
 	if err := o.rights.check(ctx, s.kind, request); err != nil {
 		return refused(err)
 	}
-	if err := o.podSecurity.check(s); err != nil {
+	if err := o.podSecurity.check(ctx, s); err != nil {
 		return refused(err)
 	}
 	return allowed(nil, warnings...), nil

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,16 +32,19 @@ type Injections map[schema.GroupKind]Injection
 // PodSecurity keeps objects from injecting what the Pods of their namespace may not have.
 type PodSecurity struct {
 	injections      Injections
-	labels          func(namespace string) map[string]string
+	labels          LabelsOf
 	allowPrivileged bool
 	evaluator       policy.Evaluator
 }
 
-// NewPodSecurity wires the check. labels looks the labels of a namespace up without asking
-// the API server; nil says that there are none. allowPrivileged lets objects inject
+// LabelsOf looks the labels of a namespace up, without asking the API server. It is an error if
+// they are not known.
+type LabelsOf func(ctx context.Context, namespace string) (map[string]string, error)
+
+// NewPodSecurity wires the check. allowPrivileged lets objects inject
 // privileged containers, hostPath volumes and the host's namespaces where no Pod
 // Security level forbids it.
-func NewPodSecurity(injections Injections, labels func(namespace string) map[string]string, allowPrivileged bool) (*PodSecurity, error) {
+func NewPodSecurity(injections Injections, labels LabelsOf, allowPrivileged bool) (*PodSecurity, error) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("pod security checks: %w", err)
@@ -48,8 +52,9 @@ func NewPodSecurity(injections Injections, labels func(namespace string) map[str
 	return &PodSecurity{injections, labels, allowPrivileged, evaluator}, nil
 }
 
-// check returns an Invalid that says what an object may not inject.
-func (p *PodSecurity) check(s *submission) error {
+// check returns an Invalid that says what an object may not inject, or another error if it is
+// not known what its namespace enforces.
+func (p *PodSecurity) check(ctx context.Context, s *submission) error {
 	if p == nil {
 		return nil
 	}
@@ -72,7 +77,11 @@ func (p *PodSecurity) check(s *submission) error {
 			return refusedSpec(s, "must not inject "+what+"; Fescue's flag --allow-privileged-injection allows it")
 		}
 	}
-	level, errs := api.PolicyToEvaluate(p.labels(s.request.Namespace), api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}})
+	labels, err := p.labels(ctx, s.request.Namespace)
+	if err != nil {
+		return fmt.Errorf("pod security of the namespace %q: %w", s.request.Namespace, err)
+	}
+	level, errs := api.PolicyToEvaluate(labels, api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}})
 	if len(errs) > 0 {
 		return refusedSpec(s, fmt.Sprintf("the namespace %q has no valid Pod Security level: %v", s.request.Namespace, errs.ToAggregate()))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -45,12 +46,12 @@ func TestPodSecurity(t *testing.T) {
 				pod, _ := object["spec"].(map[string]any)["pod"].(map[string]any)
 				return pod, nil
 			}}}
-			labels := func(namespace string) map[string]string {
+			labels := func(_ context.Context, namespace string) (map[string]string, error) {
 				require.Equal(t, "default", namespace)
 				if test.level == "" {
-					return nil
+					return nil, nil
 				}
-				return map[string]string{"pod-security.kubernetes.io/enforce": test.level}
+				return map[string]string{"pod-security.kubernetes.io/enforce": test.level}, nil
 			}
 			podSecurity, err := NewPodSecurity(injections, labels, test.allowPrivileged)
 			require.NoError(t, err)
@@ -63,5 +64,34 @@ func TestPodSecurity(t *testing.T) {
 				require.EqualValues(t, 422, response.Result.Code)
 			}
 		})
+	}
+}
+
+// What a namespace enforces has to be known before anything is allowed in it.
+func TestPodSecurityOfAnUnknownNamespace(t *testing.T) {
+	t.Parallel()
+	k := fence(t)
+	injections := Injections{k.GroupVersionKind.GroupKind(): {Annotation: "x", Add: func(map[string]any) (map[string]any, error) {
+		return map[string]any{"spec": map[string]any{}}, nil
+	}}}
+	client := fake.NewClientset() // whose namespaces nobody reads
+	for name, test := range map[string]struct {
+		injections Injections
+		message    string
+	}{
+		"injects":         {injections, `pod security of the namespace "default": the namespaces are still being read`},
+		"injects nothing": {},
+	} {
+		podSecurity, err := NewPodSecurity(test.injections, NewNamespaces(client).Labels, false)
+		require.NoError(t, err)
+		request := requestFor(t, k, `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{}}`, "")
+		response, err := newObjects([]*kind.Kind{k}, nil, podSecurity).validate(t.Context(), request)
+		if test.message == "" {
+			require.NoError(t, err, name)
+			require.True(t, response.Allowed, name)
+			continue
+		}
+		require.EqualError(t, err, test.message, name)
+		require.Nil(t, response, "it is neither allowed nor refused")
 	}
 }
