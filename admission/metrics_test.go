@@ -88,6 +88,7 @@ fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Inco
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="MirrorPod"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="NotFound"} 2
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Present"} 0
+fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="TooLarge"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Unavailable"} 0
 # HELP fescue_injections_total Injections of one object into one Pod.
 # TYPE fescue_injections_total counter

@@ -115,6 +115,11 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 	if err := s.writeStatus(); err != nil {
 		return nil, err
 	}
+	if !s.annotationsFit() {
+		if err := s.retract(text); err != nil {
+			return nil, err
+		}
+	}
 	if s.result.edits = s.edits; len(s.patch) > len("[") {
 		s.patch[len(s.patch)-1] = ']' // where a comma was
 		s.result.Patch = s.patch
@@ -212,7 +217,10 @@ func (s *state) try(r request) Outcome {
 	operations, edits := len(s.patch), len(s.edits)
 	refused := s.fields(s.pod, r.injection.add, pod)
 	if refused == nil && len(s.edits) > edits {
-		refused = r.injection.needs.check(s.pod.member("spec"))
+		spec := s.pod.member("spec")
+		if refused = r.injection.needs.check(spec); refused == nil && (r.injection.needs.resources || spec.member("resources").given()) {
+			refused = checkResources(apply(s.result.text, s.edits))
+		}
 		o.Reason = Injected
 	}
 	if slices.Contains(s.injected, r.id) {

@@ -201,3 +201,42 @@ func TestOrder(t *testing.T) {
 	slices.Reverse(candidates)
 	require.Equal(t, string(want.Patch), string(checked(t, i, pod, candidates).Patch))
 }
+
+// What is injected must not make the annotations of a Pod too large for the API server; if even
+// the reason would, it is in the warning alone.
+func TestLargeAnnotations(t *testing.T) {
+	t.Parallel()
+	labelled, err := New(Source{
+		Object: Object{watcherKind.GroupKind, "a"}, Namespace: namespace,
+		Add: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"added": strings.Repeat("x", 1000)}}},
+	})
+	require.NoError(t, err)
+	const asks = "watch.fescue.dev/injecta" + "own"
+	reason := len(StatusAnnotation) + len(`{"Watcher.watch.fescue.dev/a":{"reason":"TooLarge","message":"the annotations of the Pod would be larger than 262144 bytes"}}`)
+	injected := len(StatusAnnotation) + len(`{"Watcher.watch.fescue.dev/a":{"generation":0}}`) + len("added") + 1000
+	for name, test := range map[string]struct {
+		size   int // of the Pod's own annotations
+		want   Reason
+		status bool
+	}{
+		"just fits":          {maxAnnotations - injected, Injected, true},
+		"does not fit":       {maxAnnotations - injected + 1, TooLarge, true},
+		"the reason fits":    {maxAnnotations - reason, TooLarge, true},
+		"nor does that":      {maxAnnotations - reason + 1, TooLarge, false},
+		"is too large alone": {maxAnnotations + 1, TooLarge, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := fmt.Sprintf(`{"metadata":{"annotations":{"watch.fescue.dev/inject":"a","own":"%s"}},"spec":{"containers":[]}}`, strings.Repeat("\\n", test.size-len(asks)))
+			result := checked(t, NewInjector("", watcherKind), []byte(pod), []*Injection{labelled})
+			require.Equal(t, test.want, result.Outcomes[0].Reason)
+			require.Equal(t, test.want != Injected, len(result.Warnings()) == 1)
+			require.Equal(t, test.status, result.Patch != nil)
+			size := 0
+			for name, annotation := range fromJSON(t, result.Pod())["metadata"].(map[string]any)["annotations"].(map[string]any) {
+				size += len(name) + len(annotation.(string))
+			}
+			require.True(t, size <= maxAnnotations || test.size > maxAnnotations)
+		})
+	}
+}

@@ -70,7 +70,8 @@ func New(source Source) (*Injection, error) {
 	if i.add, err = parse(text); err != nil {
 		return nil, fmt.Errorf("add: %w", err)
 	}
-	if errs := checkLists(i.add, pod, field.NewPath("add")); len(errs) > 0 {
+	root := field.NewPath("add")
+	if errs := append(checkLists(i.add, pod, root), checkVolumes(i.add.member("spec").member("volumes"), root.Child("spec", "volumes"))...); len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
 	i.metadata = i.add.member("metadata").given()
@@ -102,8 +103,27 @@ func checkPart(add map[string]any) (errs field.ErrorList) {
 	if spec, _ := add["spec"].(map[string]any); spec["ephemeralContainers"] != nil {
 		errs = append(errs, field.Forbidden(root.Child("spec", "ephemeralContainers"), "a Pod cannot be created with them"))
 	}
+	if spec, _ := add["spec"].(map[string]any); spec["os"] != nil {
+		errs = append(errs, field.Forbidden(root.Child("spec", "os"), "which system its containers are for only a Pod itself can say"))
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(add, &corev1.Pod{}); err != nil {
 		errs = append(errs, field.Invalid(root, field.OmitValueType{}, err.Error()))
+	}
+	return errs
+}
+
+// checkVolumes checks that no volume has two sources: the API server would refuse the Pod.
+func checkVolumes(volumes value, path *field.Path) (errs field.ErrorList) {
+	for i, volume := range volumes.items {
+		var sources []string
+		for name, source := range volume.members {
+			if source.given() && !name.equals("name") {
+				sources = append(sources, name.string())
+			}
+		}
+		if len(sources) > 1 {
+			errs = append(errs, field.Forbidden(path.Index(i).Child(sources[1]), fmt.Sprintf("a volume may not have two sources, and it has %s", sources[0])))
+		}
 	}
 	return errs
 }

@@ -23,6 +23,8 @@ func TestNewRefuses(t *testing.T) {
 		`{spec: {containers: [{name: a, env: [{name: b}, {name: b}]}]}}`:        `add.spec.containers[0].env[1]: Duplicate value: "b"`,
 		`{spec: {containers: [{name: a, volumeMounts: [{name: b}]}]}}`:          `add.spec.containers[0].volumeMounts[0].mountPath: Required value: tells the items of the list apart`,
 		`{spec: {volumes: [{emptyDir: {}}], imagePullSecrets: [{name: null}]}}`: `add.spec.imagePullSecrets[0].name: Required value`,
+		`{spec: {os: {name: linux}}}`:                                           `add.spec.os: Forbidden: which system its containers are for only a Pod itself can say`,
+		`{spec: {volumes: [{name: a, emptyDir: {}, configMap: {name: b}}]}}`:    `add.spec.volumes[0].emptyDir: Forbidden: a volume may not have two sources, and it has configMap`,
 	} {
 		_, err := New(Source{Add: fromYAML(t, []byte(add))})
 		require.ErrorContains(t, err, want, add)

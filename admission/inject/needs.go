@@ -15,6 +15,13 @@ type needs struct {
 	volumes []string
 	// ports are those of app containers: two may not have one port of the host.
 	ports []containerPort
+	// claims are the resource claims of containers that the injection does not bring.
+	claims []string
+	// linux and windows are fields that Pods for the other system may not have, each the
+	// first; nil is none.
+	linux, windows []string
+	// resources says that the resources of the whole Pod are added to.
+	resources bool
 }
 
 type containerName struct{ list, name string }
@@ -29,7 +36,8 @@ var containerLists = []string{"containers", "ephemeralContainers", "initContaine
 
 // needsOf collects, once for all Pods, the needs of the spec that an injection adds.
 func needsOf(spec value) needs {
-	var n needs
+	n := needs{resources: spec.member("resources").given()}
+	n.linux, n.windows = systemFields(spec)
 	for _, list := range containerLists {
 		for _, c := range spec.member(list).items {
 			name := c.member("name").string()
@@ -43,6 +51,11 @@ func needsOf(spec value) needs {
 					}
 				}
 			}
+			for _, claim := range c.member("resources").member("claims").items {
+				if name := claim.member("name").string(); !hasNamed(spec.member("resourceClaims"), name) {
+					n.claims = append(n.claims, name)
+				}
+			}
 			for _, port := range c.member("ports").items {
 				if list == "containers" {
 					n.ports = append(n.ports, containerPort{name, port})
@@ -52,6 +65,8 @@ func needsOf(spec value) needs {
 	}
 	slices.Sort(n.volumes)
 	n.volumes = slices.Compact(n.volumes)
+	slices.Sort(n.claims)
+	n.claims = slices.Compact(n.claims)
 	return n
 }
 
@@ -72,6 +87,14 @@ func (n needs) check(spec value) *refusal {
 		if !hasNamed(spec.member("volumes"), volume) {
 			return (&refusal{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which a container to be added mounts", volume)}).in("volumes").in("spec")
 		}
+	}
+	for _, claim := range n.claims {
+		if !hasNamed(spec.member("resourceClaims"), claim) {
+			return (&refusal{reason: Incomplete, detail: fmt.Sprintf("the Pod has no resource claim %q, which a container to be added uses", claim)}).in("resourceClaims").in("spec")
+		}
+	}
+	if r := n.checkSystem(spec.member("os").member("name")); r != nil {
+		return r
 	}
 	onHost := spec.member("hostNetwork").is('t')
 	for _, mine := range n.ports {
@@ -110,4 +133,76 @@ func hostPort(port value, onHost bool) string {
 	}
 	protocol := cmp.Or(port.member("protocol").string(), defaultOf("protocol"))
 	return fmt.Sprintf("%s/%s/%s", protocol, port.member("hostIP").string(), number.raw())
+}
+
+// linuxOnly and windowsOnly are the fields of Pods and of containers that Pods for another
+// system may not have, by validateWindows and validateLinux of k8s.io/kubernetes. The fields of
+// a Pod's security context are all that are given there.
+var (
+	linuxOnly      = []string{"hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "resources"}
+	linuxOnlyOfPod = []string{
+		"appArmorProfile", "fsGroup", "fsGroupChangePolicy", "runAsGroup", "runAsUser", "seLinuxChangePolicy", "seLinuxOptions",
+		"seccompProfile", "supplementalGroups", "supplementalGroupsPolicy", "sysctls",
+	}
+	linuxOnlyOfContainer = []string{
+		"allowPrivilegeEscalation", "appArmorProfile", "capabilities", "privileged", "procMount", "readOnlyRootFilesystem",
+		"runAsGroup", "runAsUser", "seLinuxOptions", "seccompProfile",
+	}
+	windowsOnly = []string{"windowsOptions"}
+)
+
+// systemFields finds what a spec adds that only Linux has, and what only Windows has.
+func systemFields(spec value) (linux, windows []string) {
+	for _, name := range linuxOnly {
+		if member := spec.member(name); member.given() && (!member.is('f') || name == "hostUsers" || name == "shareProcessNamespace") {
+			linux = []string{"spec", name}
+			break
+		}
+	}
+	look := func(v value, linuxNames []string, path ...string) {
+		context := v.member("securityContext")
+		if name := firstGiven(context, linuxNames); name != "" && linux == nil {
+			linux = append(slices.Clone(path), "securityContext", name)
+		}
+		if name := firstGiven(context, windowsOnly); name != "" && windows == nil {
+			windows = append(slices.Clone(path), "securityContext", name)
+		}
+	}
+	look(spec, linuxOnlyOfPod, "spec")
+	for _, list := range containerLists {
+		for _, c := range spec.member(list).items {
+			look(c, linuxOnlyOfContainer, "spec", list, "["+c.member("name").string()+"]")
+		}
+	}
+	return linux, windows
+}
+
+// firstGiven is the first of some members that an object has.
+func firstGiven(object value, names []string) string {
+	for _, name := range names {
+		if member := object.member(name); member.given() {
+			return name
+		}
+	}
+	return ""
+}
+
+// checkSystem refuses what a Pod for a certain system may not have.
+func (n needs) checkSystem(system value) *refusal {
+	path := n.linux
+	switch {
+	case system.equals("windows"):
+	case system.equals("linux"):
+		path = n.windows
+	default:
+		return nil
+	}
+	if path == nil {
+		return nil
+	}
+	r := conflict("cannot be set for a Pod whose system is " + system.string())
+	for _, step := range slices.Backward(path) {
+		r = r.in(step)
+	}
+	return r
 }

@@ -29,6 +29,8 @@ const (
 	Conflict Reason = "Conflict"
 	// Incomplete means: the Pod lacks something that the injection builds on.
 	Incomplete Reason = "Incomplete"
+	// TooLarge means: the annotations of the Pod would be larger than all together may be.
+	TooLarge Reason = "TooLarge"
 	// MirrorPod means: the Pod stands for a static one, which a kubelet runs from its own files.
 	MirrorPod Reason = "MirrorPod"
 	// ExcludedNamespace means: nothing is injected into Pods that the cluster needs to run.
@@ -36,7 +38,7 @@ const (
 )
 
 // SkipReasons are those for which nothing is added to a Pod.
-var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, MirrorPod, ExcludedNamespace}
+var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, TooLarge, MirrorPod, ExcludedNamespace}
 
 // Outcome is what became of one injection.
 type Outcome struct {

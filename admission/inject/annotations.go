@@ -1,0 +1,50 @@
+package inject
+
+import "fmt"
+
+// maxAnnotations is how large all annotations of an object may be together, names and values:
+// TotalAnnotationSizeLimitB of k8s.io/apimachinery.
+const maxAnnotations = 256 << 10
+
+// annotationsFit tells whether the API server takes the annotations with what is added.
+func (s *state) annotationsFit() bool {
+	size := len(s.result.text)
+	for _, e := range s.edits {
+		size += len(e.name) + len(e.text)
+	}
+	if size <= maxAnnotations || len(s.patch) <= len("[") {
+		return true // or nothing is added
+	}
+	pod, err := parse(apply(s.result.text, s.edits))
+	if err != nil {
+		panic(fmt.Sprintf("a Pod that was read before: %v", err)) // cannot be
+	}
+	defer pod.release()
+	size = 0
+	for name, annotation := range pod.member("metadata").member("annotations").members {
+		size += len(name.string()) + len(annotation.string())
+	}
+	return size <= maxAnnotations
+}
+
+// retract takes back all that was to be injected into the Pod, whose text is given, and says so
+// in its annotation if there is room.
+func (s *state) retract(text []byte) error {
+	for i, o := range s.result.Outcomes {
+		if o.Reason == Injected {
+			s.result.Outcomes[i] = Outcome{Object: o.Object, Reason: TooLarge, Message: fmt.Sprintf("the annotations of the Pod would be larger than %d bytes", maxAnnotations)}
+		}
+	}
+	s.pod.release()
+	s.result.text, s.path, s.patch, s.edits = text, s.path[:0], s.patch[:len("[")], s.edits[:0]
+	if err := s.read(); err != nil {
+		return err
+	}
+	if err := s.writeStatus(); err != nil {
+		return err
+	}
+	if !s.annotationsFit() {
+		s.patch, s.edits = s.patch[:len("[")], s.edits[:0]
+	}
+	return nil
+}
