@@ -215,7 +215,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	if err != nil {
 		return nil, err
 	}
-	injector, err := w.injector(o, c, kinds, namespaces, recorder)
+	injector, err := w.injector(o, c, kinds, namespaces, recorder, podSecurity)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +265,7 @@ func injectionsOf(kinds []*kind.Kind) admission.Injections {
 }
 
 // injector makes what answers for Pods; it is nil if no kind injects.
-func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, namespaces []string, recorder events.EventRecorder) (admission.Injector, error) {
+func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, namespaces []string, recorder events.EventRecorder, podSecurity *admission.PodSecurity) (admission.Injector, error) {
 	if len(w.injections) == 0 {
 		return nil, nil
 	}
@@ -275,7 +275,7 @@ func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, n
 	}
 	var err error
 	w.pods, err = admission.NewPods(admission.PodsConfig{
-		Client: c.dynamic, Kinds: kinds, Namespaces: namespaces, OwnNamespace: own,
+		Client: c.dynamic, Kinds: kinds, Namespaces: namespaces, OwnNamespace: own, Security: podSecurity,
 		Metrics: legacyregistry.Registerer(), Log: w.log,
 		Refused: func(object runtime.Object, pod, why string) {
 			recorder.Eventf(object, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "Pod %s: %s", pod, why)

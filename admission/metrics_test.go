@@ -87,6 +87,7 @@ fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Excl
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Incomplete"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="MirrorPod"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="NotFound"} 2
+fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="PodSecurity"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Present"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="TooLarge"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Unavailable"} 0

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/pod-security-admission/api"
 
 	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -29,6 +30,7 @@ import (
 type Pods struct {
 	injector *inject.Injector
 	refused  func(object runtime.Object, pod, why string)
+	security *PodSecurity // nil if nothing is checked
 	metrics  *injectionMetrics
 	log      *slog.Logger
 	follow   []*followed
@@ -69,6 +71,8 @@ type injectable struct {
 	injection *inject.Injection
 	// regarding names the object in an Event.
 	regarding *unstructured.Unstructured
+	// byLevel has by Pod Security level what is injected where that is enforced.
+	byLevel *sync.Map
 }
 
 // PodsConfig is what Pods are injected with.
@@ -85,6 +89,8 @@ type PodsConfig struct {
 	// Refused is told of an object that a Pod asked for and could not get; nil means nobody.
 	// It must not wait for anything.
 	Refused func(object runtime.Object, pod, why string)
+	// Security says what may not be injected into the Pods of a namespace; nil means nothing.
+	Security *PodSecurity
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
 	// Log receives objects that nothing can be injected of; nil means slog.Default.
@@ -96,7 +102,7 @@ type PodsConfig struct {
 func NewPods(config PodsConfig) (*Pods, error) {
 	p := &Pods{
 		injector: inject.NewInjector(config.OwnNamespace, inject.KindsOf(config.Kinds)...),
-		refused:  config.Refused, log: config.Log, byNamespace: make(map[string][]injectable),
+		refused:  config.Refused, security: config.Security, log: config.Log, byNamespace: make(map[string][]injectable),
 		metrics: newInjectionMetrics(config.Kinds),
 	}
 	if config.Metrics != nil {
@@ -195,7 +201,7 @@ func (p *Pods) known() (*inject.Injector, error) {
 
 // Inject is the answer for one Pod. Until all objects are known it is an error: a Pod
 // must not be told that there is no such object.
-func (p *Pods) Inject(_ context.Context, request *admissionv1.AdmissionRequest) (patch []byte, warnings []string, err error) {
+func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest) (patch []byte, warnings []string, err error) {
 	injector, err := p.known()
 	if err != nil {
 		return nil, nil, err
@@ -203,9 +209,9 @@ func (p *Pods) Inject(_ context.Context, request *admissionv1.AdmissionRequest) 
 	p.mu.RLock()
 	there := p.byNamespace[request.Namespace] // is replaced, never changed
 	p.mu.RUnlock()
-	candidates := make([]*inject.Injection, len(there))
-	for i := range there {
-		candidates[i] = there[i].injection
+	candidates, err := p.candidates(ctx, request.Namespace, there)
+	if err != nil {
+		return nil, nil, err
 	}
 	result, err := injector.Inject(request.Object.Raw, request.Namespace, candidates)
 	if err != nil {
@@ -216,6 +222,45 @@ func (p *Pods) Inject(_ context.Context, request *admissionv1.AdmissionRequest) 
 		p.report(request, result, there)
 	}
 	return result.Patch, result.Warnings(), nil
+}
+
+// candidates are the injections of a namespace, those that exceed what it enforces without what
+// they add. It is an error if that is not known.
+func (p *Pods) candidates(ctx context.Context, namespace string, there []injectable) ([]*inject.Injection, error) {
+	candidates := make([]*inject.Injection, len(there))
+	for i := range there {
+		candidates[i] = there[i].injection
+	}
+	if p.security == nil || len(there) == 0 {
+		return candidates, nil
+	}
+	level, _, err := p.security.enforced(ctx, namespace)
+	if err != nil || level.Level == api.LevelPrivileged {
+		return candidates, err
+	}
+	for i := range there {
+		if candidates[i], err = there[i].at(level, p.security); err != nil {
+			return nil, err
+		}
+	}
+	return candidates, nil
+}
+
+// at is what is injected where a level is enforced. It is worked out once.
+func (o injectable) at(level api.LevelVersion, security *PodSecurity) (*inject.Injection, error) {
+	if known, ok := o.byLevel.Load(level); ok {
+		return known.(*inject.Injection), nil
+	}
+	part, err := o.injection.Part()
+	if err != nil {
+		return nil, err
+	}
+	injection := o.injection
+	if violation := security.violation(level, part); violation != "" {
+		injection = injection.Forbidden(violation)
+	}
+	o.byLevel.Store(level, injection)
+	return injection, nil
 }
 
 // report tells of the objects that could not be injected.
@@ -296,7 +341,7 @@ func (p *Pods) set(k *kind.Kind, u *unstructured.Unstructured, injection *inject
 		regarding.SetNamespace(u.GetNamespace())
 		regarding.SetName(u.GetName())
 		regarding.SetUID(u.GetUID())
-		there = append(there, injectable{injection, regarding})
+		there = append(there, injectable{injection, regarding, &sync.Map{}})
 	}
 	if len(there) == 0 {
 		delete(p.byNamespace, u.GetNamespace())

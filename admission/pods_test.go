@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -162,4 +163,38 @@ func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
 		require.NoError(t, err, "it is not waited for")
 		return strings.Contains(warnings[0], "there is none of that name")
 	}, time.Minute, time.Millisecond)
+}
+
+// A level that a namespace enforces since its objects were made keeps out what exceeds it, and
+// not the Pod.
+func TestPodsKeepToPodSecurity(t *testing.T) {
+	t.Parallel()
+	p, _ := runPods(t, nil, typicalWatcher(t))
+	level, err := "", error(nil)
+	p.security, err = NewPodSecurity(nil, func(context.Context, string) (map[string]string, error) {
+		return map[string]string{"pod-security.kubernetes.io/enforce": level}, err
+	}, false)
+	require.NoError(t, err)
+	for level = range map[string]bool{"": true, "privileged": true, "baseline": true, "restricted": false, "unknown": false} {
+		injects := level != "restricted" && level != "unknown"
+		patch, warnings, err := p.Inject(t.Context(), typicalPod(t))
+		require.NoError(t, err)
+		require.Equal(t, injects, strings.Contains(string(patch), "initContainers"), level)
+		require.Equal(t, injects, len(warnings) == 0, level)
+		if !injects {
+			require.Contains(t, warnings[0], `is not injected: what it injects violates PodSecurity "restricted:latest": unrestricted capabilities`)
+			require.Contains(t, string(patch), `\"reason\":\"PodSecurity\"`)
+		}
+	}
+	level = "restricted"
+	there := p.byNamespace[typicalNamespace]
+	first, err := p.candidates(t.Context(), typicalNamespace, there)
+	require.NoError(t, err)
+	again, err := p.candidates(t.Context(), typicalNamespace, there)
+	require.NoError(t, err)
+	require.Same(t, first[0], again[0], "it is worked out once")
+
+	err = errors.New("not known")
+	_, _, failed := p.Inject(t.Context(), typicalPod(t))
+	require.ErrorIs(t, failed, err)
 }

@@ -77,20 +77,43 @@ func (p *PodSecurity) check(ctx context.Context, s *submission) error {
 			return refusedSpec(s, "must not inject "+what+"; Fescue's flag --allow-privileged-injection allows it")
 		}
 	}
-	labels, err := p.labels(ctx, s.request.Namespace)
+	level, errs, err := p.enforced(ctx, s.request.Namespace)
 	if err != nil {
-		return fmt.Errorf("pod security of the namespace %q: %w", s.request.Namespace, err)
+		return err
 	}
-	level, errs := api.PolicyToEvaluate(labels, api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}})
 	if len(errs) > 0 {
 		return refusedSpec(s, fmt.Sprintf("the namespace %q has no valid Pod Security level: %v", s.request.Namespace, errs.ToAggregate()))
 	}
-	inheritFromPod(&pod.Spec)
-	result := policy.AggregateCheckResults(p.evaluator.EvaluatePod(level.Enforce, &pod.ObjectMeta, &pod.Spec))
-	if !result.Allowed {
-		return refusedSpec(s, fmt.Sprintf("what it injects violates PodSecurity %q: %s", level.Enforce.String(), result.ForbiddenDetail()))
+	if violation := p.violation(level, &pod); violation != "" {
+		return refusedSpec(s, violation)
 	}
 	return nil
+}
+
+// enforced is the level that a namespace enforces. With invalid labels, it is the one that the
+// API server then takes.
+func (p *PodSecurity) enforced(ctx context.Context, namespace string) (api.LevelVersion, field.ErrorList, error) {
+	level := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
+	labels, err := p.labels(ctx, namespace)
+	if err != nil {
+		return level, nil, fmt.Errorf("pod security of the namespace %q: %w", namespace, err)
+	}
+	if labels[api.EnforceLevelLabel] == "" && labels[api.EnforceVersionLabel] == "" {
+		return level, nil, nil
+	}
+	said, errs := api.PolicyToEvaluate(labels, api.Policy{Enforce: level})
+	return said.Enforce, errs, nil
+}
+
+// violation says how the part of a Pod that an object injects exceeds a level; it is empty if it
+// does not. The part is changed.
+func (p *PodSecurity) violation(level api.LevelVersion, part *corev1.Pod) string {
+	inheritFromPod(&part.Spec)
+	result := policy.AggregateCheckResults(p.evaluator.EvaluatePod(level, &part.ObjectMeta, &part.Spec))
+	if result.Allowed {
+		return ""
+	}
+	return fmt.Sprintf("what it injects violates PodSecurity %q: %s", level.String(), result.ForbiddenDetail())
 }
 
 // refusedSpec is an Invalid for the whole spec: which part of it makes which part of the

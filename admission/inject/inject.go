@@ -217,6 +217,9 @@ func (s *state) try(r request) Outcome {
 	operations, edits := len(s.patch), len(s.edits)
 	refused := s.fields(s.pod, r.injection.add, pod)
 	if refused == nil && len(s.edits) > edits {
+		refused = r.injection.forbidden
+	}
+	if refused == nil && len(s.edits) > edits {
 		spec := s.pod.member("spec")
 		if refused = r.injection.needs.check(spec); refused == nil && (r.injection.needs.resources || spec.member("resources").given()) {
 			refused = checkResources(apply(s.result.text, s.edits))

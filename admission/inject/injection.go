@@ -44,7 +44,8 @@ type Injection struct {
 	add        value
 	metadata   bool // whether labels or annotations are added, which others may look at
 
-	needs needs
+	needs     needs
+	forbidden *refusal // nil if it may be injected
 }
 
 // Object is the object that injects.
@@ -81,6 +82,23 @@ func New(source Source) (*Injection, error) {
 
 // Selector is for the Pods that need no annotation; nil means none.
 func (i *Injection) Selector() labels.Selector { return i.selector }
+
+// Part is what is added, as a part of a Pod.
+func (i *Injection) Part() (*corev1.Pod, error) {
+	var part corev1.Pod
+	if err := json.Unmarshal(i.add.raw(), &part); err != nil {
+		return nil, fmt.Errorf("what %s injects: %w", i.id, err)
+	}
+	return &part, nil
+}
+
+// Forbidden is the same injection where the Pod Security level of the namespace forbids it: Pods
+// that lack a part of it are told why.
+func (i *Injection) Forbidden(why string) *Injection {
+	forbidden := *i
+	forbidden.forbidden = &refusal{reason: PodSecurity, detail: why}
+	return &forbidden
+}
 
 // checkPart checks the types of all fields that this version of Kubernetes knows: the API
 // server would refuse the whole Pod for one that is wrong.

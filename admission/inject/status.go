@@ -29,6 +29,8 @@ const (
 	Conflict Reason = "Conflict"
 	// Incomplete means: the Pod lacks something that the injection builds on.
 	Incomplete Reason = "Incomplete"
+	// PodSecurity means: the API server would refuse the Pod, by the level of its namespace.
+	PodSecurity Reason = "PodSecurity"
 	// TooLarge means: the annotations of the Pod would be larger than all together may be.
 	TooLarge Reason = "TooLarge"
 	// MirrorPod means: the Pod stands for a static one, which a kubelet runs from its own files.
@@ -38,7 +40,7 @@ const (
 )
 
 // SkipReasons are those for which nothing is added to a Pod.
-var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, TooLarge, MirrorPod, ExcludedNamespace}
+var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, PodSecurity, TooLarge, MirrorPod, ExcludedNamespace}
 
 // Outcome is what became of one injection.
 type Outcome struct {
