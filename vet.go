@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/manifest"
 )
@@ -273,7 +274,11 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 	switch {
 	case known:
 		v.report.Objects++
-		return problemFindings(object, k.Problems(kind.WithName(object.Content)))
+		content := kind.WithName(object.Content)
+		if problems := k.Problems(content); len(problems) > 0 {
+			return problemFindings(object, problems)
+		}
+		return fieldFindings(object, inject.Check(k, content))
 	case v.ignoreUnknown:
 		return nil
 	}

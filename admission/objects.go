@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -109,6 +110,9 @@ func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRe
 	if !s.asksForMore() {
 		return allowed(nil, warnings...), nil
 	}
+	if errs := s.injectionProblems(); len(errs) > 0 {
+		return refused(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name(), errs))
+	}
 	if err := o.rights.check(ctx, s.kind, request); err != nil {
 		return refused(err)
 	}
@@ -148,7 +152,20 @@ func (s *submission) problems() field.ErrorList {
 	if len(errs) == 0 {
 		return nil
 	}
-	before := s.kind.Validate(s.old)
+	return without(errs, s.kind.Validate(s.old))
+}
+
+// injectionProblems are what keeps a valid object from being injected, but for what was so already.
+func (s *submission) injectionProblems() field.ErrorList {
+	errs := inject.Check(s.kind, kind.WithName(s.object))
+	if len(errs) == 0 || s.old == nil {
+		return errs
+	}
+	return without(errs, inject.Check(s.kind, s.old))
+}
+
+// without are the errors that are not among those before.
+func without(errs, before field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
 		return slices.ContainsFunc(before, func(old *field.Error) bool { return reflect.DeepEqual(old, err) })
 	})

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -190,4 +191,50 @@ func TestDeprecatedFieldsAreWarnedOf(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, response.Allowed)
 	require.Equal(t, []string{"spec.paint: deprecated: use colour"}, response.Warnings)
+}
+
+// What an object says of its injection is checked when it is submitted, at the field of the
+// object that it comes from.
+func TestInjectionIsValidated(t *testing.T) {
+	t.Parallel()
+	watcher := kindNamed(t, shippedKinds(t), "Watcher")
+	agent := corpusKinds(t, "inject.txtar")[0]
+	const badSelector = `"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}`
+	of := func(k *kind.Kind, spec string) string {
+		return `{"apiVersion":"` + k.GroupVersionKind.GroupVersion().String() + `","kind":"` + k.GroupVersionKind.Kind + `","metadata":{"name":"a"},"spec":{` + spec + `}}`
+	}
+	container := func(image string) string { return `"container":{"name":"a","image":"` + image + `"}` }
+	for name, test := range map[string]struct {
+		kind             *kind.Kind
+		spec, old, field string
+		message          string // none if it is allowed
+	}{
+		"valid":               {kind: watcher, spec: container("a")},
+		"selector":            {kind: watcher, spec: container("a") + "," + badSelector, field: "spec.selector.matchExpressions[0].values", message: "Required value: must be specified when `operator` is 'In' or 'NotIn'"},
+		"two sources":         {kind: watcher, spec: container("a") + `,"volume":{"name":"v","emptyDir":{},"configMap":{"name":"c","defaultMode":420}}`, field: "spec.volume.emptyDir", message: "Forbidden: a volume may not have two sources, and it has configMap"},
+		"as it was":           {kind: watcher, spec: container("b") + "," + badSelector, old: container("a") + "," + badSelector},
+		"not as it was":       {kind: watcher, spec: container("a") + "," + badSelector, old: container("a"), field: "spec.selector.matchExpressions[0].values", message: "Required value"},
+		"unknown to a CRD":    {kind: agent, spec: `"image":"a","replicas":1,"selector":{"matchLabel":{"a":"b"}}`, field: "spec.selector", message: `Invalid value: strict decoding error: unknown field "matchLabel"`},
+		"unknown operator":    {kind: agent, spec: `"image":"a","replicas":1,"selector":{"matchExpressions":[{"key":"a","operator":"Like"}]}`, field: "spec.selector.matchExpressions[0].operator", message: "not a valid selector operator"},
+		"cannot be evaluated": {kind: agent, spec: `"image":"a"`, field: "spec", message: "Invalid value: nothing can be injected of it, by the rules of the kind Agent: inject.add.spec.containers.0.env.0.value: invalid interpolation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old := test.old
+			if old != "" {
+				old = of(test.kind, old)
+			}
+			request := requestFor(t, test.kind, of(test.kind, test.spec), old)
+			response, err := newObjects([]*kind.Kind{test.kind}, nil, nil).validate(t.Context(), request)
+			require.NoError(t, err)
+			require.Equal(t, test.message == "", response.Allowed, "%v", response.Result)
+			if test.message != "" {
+				require.EqualValues(t, http.StatusUnprocessableEntity, response.Result.Code)
+				require.Len(t, response.Result.Details.Causes, 1)
+				require.Equal(t, test.field, response.Result.Details.Causes[0].Field)
+				require.Contains(t, response.Result.Message, test.field+": ")
+				require.Contains(t, response.Result.Details.Causes[0].Message, test.message)
+			}
+		})
+	}
 }

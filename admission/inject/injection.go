@@ -62,7 +62,7 @@ func New(source Source) (*Injection, error) {
 		}
 	}
 	if errs := checkPart(source.Add); len(errs) > 0 {
-		return nil, errs.ToAggregate()
+		return nil, partError(errs)
 	}
 	text, err := json.Marshal(withoutNothing(source.Add, pod))
 	if err != nil {
@@ -73,12 +73,17 @@ func New(source Source) (*Injection, error) {
 	}
 	root := field.NewPath("add")
 	if errs := append(checkLists(i.add, pod, root), checkVolumes(i.add.member("spec").member("volumes"), root.Child("spec", "volumes"))...); len(errs) > 0 {
-		return nil, errs.ToAggregate()
+		return nil, partError(errs)
 	}
 	i.metadata = i.add.member("metadata").given()
 	i.needs = needsOf(i.add.member("spec"))
 	return i, nil
 }
+
+// partError is what is wrong with what an object adds.
+type partError field.ErrorList
+
+func (e partError) Error() string { return field.ErrorList(e).ToAggregate().Error() }
 
 // Selector is for the Pods that need no annotation; nil means none.
 func (i *Injection) Selector() labels.Selector { return i.selector }

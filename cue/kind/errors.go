@@ -172,6 +172,8 @@ type EvaluationError struct {
 	Path string
 	// Err is the failure.
 	Err error
+	// Value is what is wrong, if it could be evaluated and is of no use.
+	Value any
 }
 
 func (e *EvaluationError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }

@@ -68,10 +68,10 @@ func (e *cueEvaluator) injection(object map[string]any) (*Injection, error) {
 	}
 	injection.Selector = &metav1.LabelSelector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, injection.Selector, true); err != nil {
-		return nil, &EvaluationError{Path: "inject.selector", Err: err}
+		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
 	}
 	if _, err := metav1.LabelSelectorAsSelector(injection.Selector); err != nil {
-		return nil, &EvaluationError{Path: "inject.selector", Err: err}
+		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
 	}
 	return injection, nil
 }
