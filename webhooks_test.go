@@ -35,6 +35,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"log/slog"
 
@@ -317,11 +318,13 @@ func (w *webhookTest) autoscaler(t *testing.T) {
 	_, err = w.create(w.client, customclusters, "Customcluster", "scaled", map[string]any{"count": int64(0), "message": "m"}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	objects := client.Resource(customclusters).Namespace(w.namespace)
-	scale, err := objects.Get(t.Context(), "scaled", metav1.GetOptions{}, "scale")
-	require.NoError(t, err)
-	require.NoError(t, unstructured.SetNestedField(scale.Object, int64(1), "spec", "replicas"))
-	_, err = objects.Update(t.Context(), scale, metav1.UpdateOptions{}, "scale")
-	require.NoError(t, err)
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // Fescue writes the status meanwhile
+		scale, err := objects.Get(t.Context(), "scaled", metav1.GetOptions{}, "scale")
+		require.NoError(t, err)
+		require.NoError(t, unstructured.SetNestedField(scale.Object, int64(1), "spec", "replicas"))
+		_, err = objects.Update(t.Context(), scale, metav1.UpdateOptions{}, "scale")
+		return err
+	}))
 	w.await(customclusters, "scaled", "scaled", func(o *unstructured.Unstructured) bool {
 		count, _, _ := unstructured.NestedInt64(o.Object, "spec", "count")
 		return count == 1
