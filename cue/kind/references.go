@@ -146,9 +146,7 @@ func (r *references) names(value ast.Expr) {
 				}
 				r.children = append(r.children, name)
 			case *ast.Comprehension:
-				if value, ok := declaration.Value.(ast.Expr); ok {
-					r.names(value)
-				}
+				r.names(declaration.Value)
 			case *ast.CommentGroup:
 			default:
 				r.doubt(observedName)
