@@ -173,7 +173,9 @@ type webhooks struct {
 	namespaces  *admission.Namespaces
 	pods        *admission.Pods // nil if no kind injects
 	stopDelay   time.Duration
-	log         *slog.Logger
+	// left says what a process on somebody's own machine leaves behind; "" is nothing.
+	left string
+	log  *slog.Logger
 }
 
 // servingCertificate is a certificate of files or of a Secret.
@@ -198,6 +200,9 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	}
 	injections := injectionsOf(kinds)
 	w := &webhooks{log: log, stopDelay: o.stopDelay, injections: injections, namespaces: admission.NewNamespaces(c.typed)}
+	if o.url != "" {
+		w.left = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + o.name
+	}
 	podSecurity, err := admission.NewPodSecurity(injections, w.namespaces.Labels, o.allowPrivileged)
 	if err != nil {
 		return nil, err
@@ -347,6 +352,9 @@ func (w *webhooks) run(ctx context.Context, elected <-chan struct{}) error {
 	stopServing()
 	stopLeading()
 	running.Wait()
+	if w.left != "" {
+		w.log.Info("the webhooks stay registered: until Fescue runs again, objects of its kinds cannot be written", "unless", w.left)
+	}
 	return err
 }
 
