@@ -17,6 +17,11 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
+// absent says what is not there; other errors say that this could not be found out.
+type absent string
+
+func (a absent) Error() string { return string(a) }
+
 // missing says what keeps a kind from being run: its CRD, or rights.
 func missing(ctx context.Context, c *clients, k *kind.Kind, namespaces []string) error {
 	return errors.Join(checkInstalled(c, k), checkRights(ctx, c, k, namespaces))
@@ -31,7 +36,7 @@ func checkInstalled(c *clients, k *kind.Kind) error {
 	if served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural }) {
 		return nil
 	}
-	return fmt.Errorf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply -f -' or start with --install-crds", k.Definition().Name)
+	return absent(fmt.Sprintf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply -f -' or start with --install-crds", k.Name()))
 }
 
 // checkRights reports what a kind needs and the API server does not allow.
@@ -67,7 +72,7 @@ func checkRights(ctx context.Context, c *clients, k *kind.Kind, namespaces []str
 		}
 	}
 	if len(refused) > 0 {
-		return fmt.Errorf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(refused, ", "))
+		return absent(fmt.Sprintf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(refused, ", ")))
 	}
 	return nil
 }

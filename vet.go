@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -278,11 +280,25 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 		if problems := k.Problems(content); len(problems) > 0 {
 			return problemFindings(object, problems)
 		}
-		return fieldFindings(object, inject.Check(k, content))
+		return fieldFindings(object, inject.Check(k, stored(content)))
 	case v.ignoreUnknown:
 		return nil
 	}
 	return []finding{v.unknownKind(object, gvk)}
+}
+
+// stored is an object with what the API server would have added to its metadata, which a kind
+// may read to say what it injects.
+func stored(object map[string]any) map[string]any {
+	metadata := map[string]any{
+		"namespace": metav1.NamespaceDefault, "uid": "00000000-0000-4000-8000-000000000000", "resourceVersion": "1",
+		"generation": int64(1), "creationTimestamp": "2026-01-01T00:00:00Z",
+	}
+	given, _ := object["metadata"].(map[string]any)
+	maps.Copy(metadata, given)
+	object = maps.Clone(object)
+	object["metadata"] = metadata
+	return object
 }
 
 // brokenItems says why an object that calls itself a list is none.

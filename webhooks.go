@@ -208,7 +208,11 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 		return nil, err
 	}
 	if o.certDir != "" {
-		if w.certificate, err = certificate.NewFiles(o.certDir, 0, []string{o.host}, legacyregistry.Registerer(), log); err != nil {
+		var hosts []string // at a URL there may be a proxy, which has a certificate of its own
+		if o.reference != nil {
+			hosts = []string{o.host}
+		}
+		if w.certificate, err = certificate.NewFiles(o.certDir, 0, hosts, legacyregistry.Registerer(), log); err != nil {
 			err = fmt.Errorf("--webhook-cert-dir: %w", err)
 		}
 	} else {
@@ -289,9 +293,11 @@ func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, n
 	return w.pods, err
 }
 
-// follow is told what keeps a kind from being run, or nil.
+// follow is told what keeps a kind from being run, or nil. What could not be found out is
+// asked again.
 func (w *webhooks) follow(k *kind.Kind, missing error) {
-	if w != nil && w.pods != nil {
+	_, isAbsent := errors.AsType[absent](missing)
+	if w != nil && w.pods != nil && (missing == nil || isAbsent) {
 		w.pods.Follow(k, missing)
 	}
 }

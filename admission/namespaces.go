@@ -19,13 +19,15 @@ type Namespaces struct {
 	factory informers.SharedInformerFactory
 	lister  corelisters.NamespaceLister
 	synced  func() bool
+	// wait is how long a namespace that is not known is waited for.
+	wait time.Duration
 }
 
 // NewNamespaces wires the informer, which needs the rights to list and watch namespaces.
 func NewNamespaces(client kubernetes.Interface) *Namespaces {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(onlyLabels))
 	namespaces := factory.Core().V1().Namespaces()
-	return &Namespaces{factory, namespaces.Lister(), namespaces.Informer().HasSynced}
+	return &Namespaces{factory, namespaces.Lister(), namespaces.Informer().HasSynced, namespaceWait}
 }
 
 // onlyLabels is what is kept of a namespace.
@@ -53,8 +55,8 @@ func (n *Namespaces) Ready() error {
 }
 
 const (
-	// namespaceWait is how long a namespace that is not known is waited for: the watch tells
-	// of a new one milliseconds after the API server has let objects into it.
+	// namespaceWait is enough: the watch tells of a new namespace milliseconds after the API
+	// server has let objects into it.
 	namespaceWait = time.Second
 	namespacePoll = 5 * time.Millisecond
 )
@@ -63,7 +65,7 @@ const (
 // yet, is waited for a moment; it is then an error.
 func (n *Namespaces) Labels(ctx context.Context, name string) (map[string]string, error) {
 	var labels map[string]string
-	err := wait.PollUntilContextTimeout(ctx, namespacePoll, namespaceWait, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, namespacePoll, n.wait, true, func(context.Context) (bool, error) {
 		namespace, err := n.lister.Get(name)
 		if err != nil {
 			return false, nil

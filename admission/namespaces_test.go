@@ -32,6 +32,7 @@ func TestNamespaces(t *testing.T) {
 	require.EqualError(t, err, `the namespace "b" is not known yet`)
 	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b", Labels: labels}}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	namespaces.wait = time.Minute
 	found, err = namespaces.Labels(ctx, "b")
 	require.NoError(t, err, "a new one is waited for")
 	require.Equal(t, labels, found)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -246,6 +247,16 @@ func (p *Pods) candidates(ctx context.Context, namespace string, there []injecta
 	return candidates, nil
 }
 
+// ownContainers is a part without what it adds to containers of the Pod, which say themselves
+// what a level asks for.
+func ownContainers(part *corev1.Pod) *corev1.Pod {
+	own := part.DeepCopy()
+	isAddition := func(c corev1.Container) bool { return c.Image == "" }
+	own.Spec.InitContainers = slices.DeleteFunc(own.Spec.InitContainers, isAddition)
+	own.Spec.Containers = slices.DeleteFunc(own.Spec.Containers, isAddition)
+	return own
+}
+
 // at is what is injected where a level is enforced. It is worked out once.
 func (o injectable) at(level api.LevelVersion, security *PodSecurity) (*inject.Injection, error) {
 	if known, ok := o.byLevel.Load(level); ok {
@@ -256,7 +267,7 @@ func (o injectable) at(level api.LevelVersion, security *PodSecurity) (*inject.I
 		return nil, err
 	}
 	injection := o.injection
-	if violation := security.violation(level, part); violation != "" {
+	if violation := security.violation(level, ownContainers(part)); violation != "" {
 		injection = injection.Forbidden(violation)
 	}
 	o.byLevel.Store(level, injection)
@@ -322,7 +333,7 @@ func injectionOf(k *kind.Kind, u *unstructured.Unstructured) (*inject.Injection,
 	if u.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
-	defaulted, errs := k.DefaultAndValidate(u.Object)
+	defaulted, errs := k.DefaultAndValidateStored(u.Object)
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}

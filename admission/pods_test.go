@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -167,6 +168,29 @@ func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
 
 // A level that a namespace enforces since its objects were made keeps out what exceeds it, and
 // not the Pod.
+func TestAdditionsAreNotJudgedAlone(t *testing.T) {
+	t.Parallel()
+	part := &corev1.Pod{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "sidecar", Image: "sidecar"}},
+		Containers:     []corev1.Container{{Name: "app", Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}},
+	}}
+	own := ownContainers(part)
+	require.Equal(t, part.Spec.InitContainers, own.Spec.InitContainers)
+	require.Empty(t, own.Spec.Containers)
+	require.Len(t, part.Spec.Containers, 1, "what is injected stays as it is")
+}
+
+// What another version of the kind has projected into the status keeps no Pod from its sidecar.
+func TestPodsOfAnObjectWithAnotherStatus(t *testing.T) {
+	t.Parallel()
+	watcher := typicalWatcher(t)
+	require.NoError(t, unstructured.SetNestedField(watcher.Object, "x", "status", "fieldOfAnotherVersion"))
+	p, _ := runPods(t, nil, watcher)
+	patch, _, err := p.Inject(t.Context(), typicalPod(t))
+	require.NoError(t, err)
+	require.Contains(t, string(patch), "initContainers")
+}
+
 func TestPodsKeepToPodSecurity(t *testing.T) {
 	t.Parallel()
 	p, _ := runPods(t, nil, typicalWatcher(t))

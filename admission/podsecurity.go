@@ -63,7 +63,7 @@ func (p *PodSecurity) check(ctx context.Context, s *submission) error {
 	if !injects || injection.Add == nil {
 		return nil
 	}
-	defaulted, _ := s.kind.DefaultAndValidate(kind.WithName(s.object))
+	defaulted, _ := s.kind.DefaultAndValidateStored(kind.WithName(s.object))
 	add, err := injection.Add(defaulted)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("what %s %q injects: %w", gk.Kind, s.name(), err))

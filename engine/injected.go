@@ -19,7 +19,7 @@ func (c *controller) takeUp(p *plan, object *unstructured.Unstructured) error {
 	// What is selected is made known before Pods are looked for, so that an event of one
 	// that comes meanwhile queues the object again.
 	selector, err := c.selections.of(object, func() (labels.Selector, error) {
-		defaulted, errs := defaultAndValidate(c.kind, object.Object)
+		defaulted, errs := c.kind.DefaultAndValidateStored(object.Object)
 		if len(errs) > 0 {
 			return nil, nil // the plan says what is wrong
 		}

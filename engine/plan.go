@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -71,7 +69,7 @@ func makePlan(k *kind.Kind, object map[string]any, observed map[string]any, now 
 	if k.Phases[p.phase].Terminal {
 		return p
 	}
-	defaulted, errs := defaultAndValidate(k, object)
+	defaulted, errs := k.DefaultAndValidateStored(object)
 	if len(errs) > 0 {
 		p.stalled = &problem{reasonInvalid, errs.ToAggregate().Error()}
 		return p
@@ -87,26 +85,6 @@ func makePlan(k *kind.Kind, object map[string]any, observed map[string]any, now 
 		return &plan{phase: kind.PhaseOf(object), entered: enteredAt(object), stalled: &problem{reasonEvaluation, err.Error()}}
 	}
 	return p
-}
-
-// defaultAndValidate does without the part of the status that the kind projects if that is
-// not valid: another version of the kind has projected it, and it is about to be replaced.
-func defaultAndValidate(k *kind.Kind, object map[string]any) (map[string]any, field.ErrorList) {
-	defaulted, errs := k.DefaultAndValidate(object)
-	ofStatus := func(err *field.Error) bool { return strings.HasPrefix(err.Field, "status.") }
-	status, _ := object["status"].(map[string]any)
-	if len(errs) == 0 || status == nil || !slices.ContainsFunc(errs, ofStatus) {
-		return defaulted, errs
-	}
-	ours := make(map[string]any)
-	for _, name := range []string{"phase", "lastPhaseTransitionTime", "observedGeneration", "conditions"} {
-		if value, ok := status[name]; ok {
-			ours[name] = value
-		}
-	}
-	object = maps.Clone(object)
-	object["status"] = ours
-	return k.DefaultAndValidate(object)
 }
 
 // follow takes every transition that holds, until none does.

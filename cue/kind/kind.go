@@ -3,6 +3,7 @@ package kind
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -140,6 +141,27 @@ func (v *Version) askEvaluator(object map[string]any) (map[string]any, []Problem
 		problems = append(problems, Problem{Error: err})
 	}
 	return defaulted, problems
+}
+
+// DefaultAndValidateStored is DefaultAndValidate for an object that is stored, without the part
+// of its status that the kind projects if that is not valid: another version of the kind has
+// projected it, and the engine is about to replace it.
+func (k *Kind) DefaultAndValidateStored(object map[string]any) (map[string]any, field.ErrorList) {
+	defaulted, errs := k.DefaultAndValidate(object)
+	ofStatus := func(err *field.Error) bool { return strings.HasPrefix(err.Field, "status.") }
+	status, _ := object["status"].(map[string]any)
+	if len(errs) == 0 || status == nil || !slices.ContainsFunc(errs, ofStatus) {
+		return defaulted, errs
+	}
+	engines := make(map[string]any)
+	for _, name := range []string{"phase", "lastPhaseTransitionTime", "observedGeneration", "conditions"} {
+		if value, ok := status[name]; ok {
+			engines[name] = value
+		}
+	}
+	object = maps.Clone(object)
+	object["status"] = engines
+	return k.DefaultAndValidate(object)
 }
 
 // versionOf is the version that an object says it is of; one of none is looked at as

@@ -16,7 +16,7 @@ import (
 // if guards by it would never be made, and a condition never hold.
 func checkReferences(instance *build.Instance, name string, schema *ir.Schema) error {
 	r := &references{seen: make(map[definition]bool)}
-	r.definition(instance, "#"+name+controllerSuffix)
+	r.definition(instance, "#"+name+controllerSuffix, true)
 	for _, reference := range r.found {
 		names := reference.names
 		switch {
@@ -55,8 +55,9 @@ func (r *references) doubt(root string) {
 	r.unsure[root] = true
 }
 
-// definition visits a definition at the top of a package.
-func (r *references) definition(instance *build.Instance, name string) {
+// definition visits a definition at the top of a package: the controller or one that it is
+// unified with, or another that something in it refers to.
+func (r *references) definition(instance *build.Instance, name string, isController bool) {
 	key := definition{instance, name}
 	if r.seen[key] || instance.ImportPath == contractPackage {
 		return
@@ -64,15 +65,49 @@ func (r *references) definition(instance *build.Instance, name string) {
 	r.seen[key] = true
 	for _, f := range newCompiler().fieldsOf(instance)[name] {
 		own := make(map[ast.Node]bool) // the fields of the controller itself
-		for _, part := range conjuncts(f.Value) {
-			if s, ok := part.(*ast.StructLit); ok {
-				for _, declaration := range s.Elts {
-					own[declaration] = true
-				}
-			}
+		if isController {
+			r.parts(instance, f.Value, own)
 		}
 		r.visit(instance, f.Value, own)
 	}
+}
+
+// parts collects the fields of a controller, and visits the definitions that it is unified
+// with.
+func (r *references) parts(instance *build.Instance, value ast.Expr, own map[ast.Node]bool) {
+	for _, part := range conjuncts(value) {
+		switch part := part.(type) {
+		case *ast.StructLit:
+			for _, declaration := range part.Elts {
+				own[declaration] = true
+				if embedded, ok := declaration.(*ast.EmbedDecl); ok {
+					r.parts(instance, embedded.Expr, own)
+				}
+			}
+		case *ast.Ident:
+			if strings.HasPrefix(part.Name, "#") {
+				r.definition(instance, part.Name, true)
+			}
+		case *ast.SelectorExpr:
+			if imported, name := importedDefinition(instance, part); imported != nil {
+				r.definition(imported, name, true)
+			}
+		}
+	}
+}
+
+// importedDefinition finds a definition of another package; nil is none.
+func importedDefinition(instance *build.Instance, e *ast.SelectorExpr) (*build.Instance, string) {
+	name, _, err := ast.LabelName(e.Sel)
+	_, path := importedPackage(e)
+	if err != nil || path == "" || !strings.HasPrefix(name, "#") {
+		return nil, ""
+	}
+	i := slices.IndexFunc(instance.Imports, func(imported *build.Instance) bool { return isPackage(imported, path) })
+	if i < 0 {
+		return nil, ""
+	}
+	return instance.Imports[i], name
 }
 
 // conjuncts are what is unified by an expression.
@@ -99,8 +134,11 @@ func (r *references) visit(instance *build.Instance, node ast.Node, own map[ast.
 		case *ast.LetClause:
 			r.shadows(n.Ident)
 		case *ast.Ident:
-			if strings.HasPrefix(n.Name, "#") {
-				r.definition(instance, n.Name)
+			_, isImport := n.Node.(*ast.ImportSpec)
+			if _, isOfFile := n.Scope.(*ast.File); strings.HasPrefix(n.Name, "#") {
+				r.definition(instance, n.Name, false)
+			} else if isOfFile && !isImport {
+				r.doubt(observedName) // children may come from there
 			}
 		case *ast.SelectorExpr:
 			return r.selector(instance, n)
@@ -178,15 +216,25 @@ func (r *references) selector(instance *build.Instance, e *ast.SelectorExpr) boo
 		return true
 	case root.Name == objectName || root.Name == observedName:
 		r.found = append(r.found, reference{root.Name, names, e})
-	case strings.HasPrefix(root.Name, "#"):
-		r.definition(instance, root.Name)
-	case strings.HasPrefix(names[0], "#"):
-		_, path := importedPackage(&ast.SelectorExpr{X: root, Sel: e.Sel})
-		for _, imported := range instance.Imports {
-			if isPackage(imported, path) {
-				r.definition(imported, names[0])
-			}
+	default:
+		if imported, name := importedDefinition(instance, innermost(e)); imported != nil {
+			r.definition(imported, name, false)
+		} else if _, path := importedPackage(innermost(e)); strings.Contains(path, ".") {
+			r.doubt(observedName) // of a package that is not CUE's own: children may come from there
+		} else {
+			return true
 		}
 	}
 	return false
+}
+
+// innermost is the selection from a name in a chain of selections.
+func innermost(e *ast.SelectorExpr) *ast.SelectorExpr {
+	for {
+		x, ok := e.X.(*ast.SelectorExpr)
+		if !ok {
+			return e
+		}
+		e = x
+	}
 }

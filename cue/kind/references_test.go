@@ -3,7 +3,6 @@ package kind
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +24,9 @@ func TestReferences(t *testing.T) {
 		`status: {x: object.spec.text, y: object.spec.open.any.thing, z: object.spec.map.key, l: object.metadata.labels.app}`: "",
 		`status: {x: object.spec.either.a, y: object.spec.either.b, z: object.spec.more}`:                                     "",
 		`status: x: [for object in object.spec.list {object.wrong}]`:                                                          "",
-		`status: x: object.status.phase`: "",
+		`status: x: #Own.text`: "",
+		`phases: A: _run & {next: [{to: "A", when: observed.job.metadata.name != ""}]}`: "",
+		`status: x: object.status.phase`:                                                "",
 	} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
@@ -41,6 +42,9 @@ import "fescue.dev/cue/contract"
 	}
 	status?: {contract.#Status, phase?: "A", ...}
 }
+#Ref: {object: {kind: string}, text: "\(object.kind)"}
+#Own: #Ref & {object: kind: "Pod"}
+_run: {children: job: template: {apiVersion: "v1", kind: "ConfigMap"}, ...}
 #Base: {object!: {spec!: {...}, ...}, status: b: object.spec.bsae, ...}
 #GController: contract.#Controller & {
 	object!: #G
@@ -49,7 +53,7 @@ import "fescue.dev/cue/contract"
 	owns: [{apiVersion: "v1", kind: "ConfigMap"}]
 	initial: "A"
 	phases: A: {}
-	`+strings.ReplaceAll(part, ", status:", "\nstatus:")+`
+	`+part+`
 }
 `), 0o600))
 			_, err := FromDir(dir)
