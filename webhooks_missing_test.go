@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,8 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/crds/manifests"
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -125,4 +129,25 @@ func TestWebhooksWithoutNamespaces(t *testing.T) {
 		return apierrors.IsInternalError(err) && strings.Contains(operator.log.String(), "pod security of the namespace")
 	}))
 	require.True(t, c.try(ats, "At", "a", map[string]any{"schedule": longAgo, "command": "echo"}), "kinds that inject nothing do not need it")
+}
+
+// What could not be found out about a kind does not pass for something that is missing for it.
+func TestFollowTellsFailureFromAbsence(t *testing.T) {
+	t.Parallel()
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "https://127.0.0.1:1"})
+	require.NoError(t, err)
+	pods, err := admission.NewPods(admission.PodsConfig{Client: client, Kinds: kinds})
+	require.NoError(t, err)
+	w := &webhooks{pods: pods}
+	follow := func(missing error) {
+		for _, k := range kinds {
+			w.follow(k, missing)
+		}
+	}
+	follow(errors.New("ask for our rights: context deadline exceeded"))
+	require.ErrorContains(t, pods.Ready(), "are still being read")
+	follow(errors.Join(errors.New("ask for the types of children: no answer"), absent("missing rights: list watchers.watch.fescue.dev")))
+	require.NoError(t, pods.Ready())
 }
