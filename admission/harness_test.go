@@ -43,6 +43,12 @@ func corpusKinds(tb testing.TB, name string) []*kind.Kind {
 	return kindsIn(tb, archive)
 }
 
+// kindsOf loads the kinds of one file.
+func kindsOf(tb testing.TB, text string) []*kind.Kind {
+	tb.Helper()
+	return kindsIn(tb, &txtar.Archive{Files: []txtar.File{{Name: "kinds.cue", Data: []byte(text)}}})
+}
+
 func kindsIn(tb testing.TB, archive *txtar.Archive) []*kind.Kind {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -59,7 +65,7 @@ func kindsIn(tb testing.TB, archive *txtar.Archive) []*kind.Kind {
 // fence is a kind whose objects make a ConfigMap and, in the tests, inject their spec.pod.
 func fence(tb testing.TB) *kind.Kind {
 	tb.Helper()
-	return kindsIn(tb, &txtar.Archive{Files: []txtar.File{{Name: "fence.cue", Data: []byte(`package fence
+	return kindsOf(tb, `package fence
 
 import (
 	"fescue.dev/cue/contract"
@@ -86,7 +92,7 @@ import (
 	names: plural: "fences"
 	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: colour: object.spec.colour}
 }
-`)}}})[0]
+`)[0]
 }
 
 // running is a server on a port of the loopback, and a client that trusts it.

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -104,7 +103,7 @@ func TestRights(t *testing.T) {
 // itself, who is not asked. Here two kinds make each other.
 func TestRightsToWhatChildrenMake(t *testing.T) {
 	t.Parallel()
-	kinds := kindsIn(t, &txtar.Archive{Files: []txtar.File{{Name: "kinds.cue", Data: []byte(`package kinds
+	kinds := kindsOf(t, `package kinds
 
 import (
 	"fescue.dev/cue/contract"
@@ -135,7 +134,7 @@ import (
 	names: plural: "hens"
 	children: egg: template: {apiVersion: "farm.example.com/v1", kind: "Egg"}
 }
-`)}}})
+`)
 	hen, egg := kindNamed(t, kinds, "Hen"), kindNamed(t, kinds, "Egg")
 	injects := Injections{egg.GroupVersionKind.GroupKind(): {Annotation: "x"}}
 	for name, test := range map[string]struct {
@@ -268,7 +267,7 @@ func TestRightsOfScale(t *testing.T) {
 // The resource of a type whose CRD comes later is not what its name lets one guess.
 func TestRightsToTypesThatComeLater(t *testing.T) {
 	t.Parallel()
-	kinds := kindsIn(t, &txtar.Archive{Files: []txtar.File{{Name: "kind.cue", Data: []byte(`package kinds
+	kinds := kindsOf(t, `package kinds
 
 import (
 	"fescue.dev/cue/contract"
@@ -286,7 +285,7 @@ import (
 	names: plural: "doors"
 	children: gateway: template: {apiVersion: "gateway.example.com/v1", kind: "Gateway"}
 }
-`)}}})
+`)
 	gateway := schema.GroupVersionKind{Group: "gateway.example.com", Version: "v1", Kind: "Gateway"}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	r := &reviewer{allowed: map[string][]string{"ada": {"gateways"}}}
@@ -306,7 +305,7 @@ import (
 // Who may change what a kind reads of the metadata may change its children.
 func TestRightsOfLabels(t *testing.T) {
 	t.Parallel()
-	k := kindsIn(t, &txtar.Archive{Files: []txtar.File{{Name: "kind.cue", Data: []byte(`package kinds
+	k := kindsOf(t, `package kinds
 
 import (
 	"fescue.dev/cue/contract"
@@ -327,7 +326,7 @@ import (
 		if object.metadata.annotations["signs.example.com/text"] != _|_ {text: object.metadata.annotations["signs.example.com/text"]}
 	}}
 }
-`)}}})[0]
+`)[0]
 	for metadata, asked := range map[string]int{
 		`{"name":"a","labels":{"a":"b"},"annotations":{"x":"y"}}`:                      0,
 		`{"name":"a","labels":{"a":"b"},"finalizers":["a/b"]}`:                         0,

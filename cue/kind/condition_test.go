@@ -41,10 +41,17 @@ func TestBrokenConditionIsAnError(t *testing.T) {
 	}
 }
 
+// kindsOf loads the kinds of one file, k.cue.
+func kindsOf(t *testing.T, text string) ([]*Kind, error) {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(text), 0o600))
+	return FromDir(dir)
+}
+
 // decideWith decides for an object of a kind whose behaviour has a given part.
 func decideWith(t *testing.T, part string) error {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(`package k
+	kinds, err := kindsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {
 	apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {text!: string, loud?: bool}
@@ -58,8 +65,7 @@ import "fescue.dev/cue/contract"
 	phases: A: {}
 	`+part+`
 }
-`), 0o600))
-	kinds, err := FromDir(dir)
+`)
 	require.NoError(t, err)
 	_, err = kinds[0].Decide(map[string]any{"apiVersion": "try.example.com/v1", "kind": "G",
 		"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "a"}, "status": map[string]any{"phase": "A"}}, nil)
@@ -130,8 +136,7 @@ var jobObject = map[string]any{
 // kindOfJobs makes a Job and goes on when a condition holds, or after ten minutes.
 func kindOfJobs(t *testing.T, when string) *Kind {
 	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(`package k
+	kinds, err := kindsOf(t, `package k
 import (
 	"list"
 
@@ -152,8 +157,7 @@ import (
 	}
 	phases: B: terminal: list.Contains([true], true)
 }
-`), 0o600))
-	kinds, err := FromDir(dir)
+`)
 	require.NoError(t, err)
 	return kinds[0]
 }

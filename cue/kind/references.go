@@ -15,7 +15,7 @@ import (
 // names that cannot exist. CUE takes such a name for something that is not there yet: what an
 // if guards by it would never be made, and a condition never hold.
 func checkReferences(instance *build.Instance, name string, schema *ir.Schema) error {
-	r := &references{seen: make(map[definition]bool)}
+	r := &references{compiler: newCompiler(), seen: make(map[definition]bool)}
 	r.definition(instance, "#"+name+controllerSuffix, true)
 	for _, reference := range r.found {
 		names := reference.names
@@ -33,6 +33,7 @@ func checkReferences(instance *build.Instance, name string, schema *ir.Schema) e
 
 // references collects the names that a definition and those that it is made of use.
 type references struct {
+	compiler *compiler // finds the fields of packages
 	found    []reference
 	children []string        // that there can be
 	unsure   map[string]bool // roots of which not all is known
@@ -63,7 +64,7 @@ func (r *references) definition(instance *build.Instance, name string, isControl
 		return
 	}
 	r.seen[key] = true
-	for _, f := range newCompiler().fieldsOf(instance)[name] {
+	for _, f := range r.compiler.fieldsOf(instance)[name] {
 		own := make(map[ast.Node]bool) // the fields of the controller itself
 		if isController {
 			r.parts(instance, f.Value, own)

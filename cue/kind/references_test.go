@@ -1,8 +1,6 @@
 package kind
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,8 +28,7 @@ func TestReferences(t *testing.T) {
 	} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(`package k
+			_, err := kindsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {
 	apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}
@@ -55,8 +52,7 @@ _run: {children: job: template: {apiVersion: "v1", kind: "ConfigMap"}, ...}
 	phases: A: {}
 	`+part+`
 }
-`), 0o600))
-			_, err := FromDir(dir)
+`)
 			if want == "" {
 				require.NoError(t, err)
 				return
