@@ -30,7 +30,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 var samples = flag.Int("samples", 60, "objects that are generated for each kind that is tried on the API server")
@@ -363,11 +363,11 @@ func (s *suite) compare(r request) (verdict, error) {
 		return accepted, s.sameDefaults(r)
 	}
 	// Where the API server dropped a null, presence is no longer what it was.
-	if slices.ContainsFunc(problems, ir.Problem.IsNull) {
+	if slices.ContainsFunc(problems, schema.Problem.IsNull) {
 		return admissionOnly, nil
 	}
 	for _, p := range problems {
-		if p.Where() >= ir.CRDSchema && r.concerns(p.Field) {
+		if p.Where() >= schema.CRDSchema && r.concerns(p.Field) {
 			return admissionOnly, fmt.Errorf("the API server should refuse it too, by the %s: %w (%s)", p.Where(), p.Error, p.Rule.Text)
 		}
 	}

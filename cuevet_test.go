@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/manifest"
+	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

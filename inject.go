@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/manifest"
+	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
 const injectHelp = `Inject adds to the Pods in manifests, and to the Pod templates of Deployments, Jobs and

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -90,9 +90,9 @@ func (c *cluster) serviceAccount(name string, rules []rbacv1.PolicyRule) *rest.C
 // those that it grants where it lives itself.
 func (c *cluster) rolesOf(kinds []*kind.Kind) (work, own []rbacv1.PolicyRule) {
 	c.t.Helper()
-	parts, err := manifests.Parts(kinds, manifests.Options{Image: "fescue", Namespaces: []string{c.namespace}})
+	parts, err := install.Parts(kinds, install.Options{Image: "fescue", Namespaces: []string{c.namespace}})
 	require.NoError(c.t, err)
-	for _, object := range manifests.Objects(parts) {
+	for _, object := range install.Objects(parts) {
 		if object.GetKind() != "Role" {
 			continue
 		}
@@ -191,7 +191,7 @@ func TestManifestsAreRestricted(t *testing.T) {
 	require.NoError(t, err)
 	o := c.installation(true)
 	o.InstallCRDs = true
-	parts, err := o.partsFor(append(shipped, kinds...), []manifests.Source{source})
+	parts, err := o.partsFor(append(shipped, kinds...), []install.Source{source})
 	require.NoError(t, err)
 	var heard warnings
 	config := restConfig(t)
@@ -201,7 +201,7 @@ func TestManifestsAreRestricted(t *testing.T) {
 
 	dryRun := []string{metav1.DryRunAll}
 	workloads := 0
-	for _, object := range manifests.Objects(parts) {
+	for _, object := range install.Objects(parts) {
 		options := metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: dryRun}
 		switch object.GetKind() {
 		case "Namespace", "ServiceAccount": // which the others need

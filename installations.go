@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 // installation is one that a cluster has.
@@ -27,14 +27,14 @@ func (i installation) owns(namespace string) bool {
 // installationsBeside finds the installations that live in other namespaces than own, by
 // their Deployments. One that is being removed does not count.
 func installationsBeside(ctx context.Context, c *clients, own string) ([]installation, error) {
-	list, err := c.typed.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: manifests.OperatorSelector()})
+	list, err := c.typed.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: install.OperatorSelector()})
 	if err != nil {
 		return nil, fmt.Errorf("look for other installations: list deployments: %w", err)
 	}
 	var others []installation
 	for i := range list.Items {
 		if d := &list.Items[i]; d.Namespace != own && d.DeletionTimestamp == nil {
-			others = append(others, installation{d.Namespace, manifests.WorksIn(d)})
+			others = append(others, installation{d.Namespace, install.WorksIn(d)})
 		}
 	}
 	return others, nil
@@ -43,5 +43,5 @@ func installationsBeside(ctx context.Context, c *clients, own string) ([]install
 // isShared tells whether an object is for the whole cluster, however many installations
 // there are: a CRD, or a role that is for people.
 func isShared(object *unstructured.Unstructured) bool {
-	return isDefinition(object) || manifests.IsUserRole(object)
+	return isDefinition(object) || install.IsUserRole(object)
 }

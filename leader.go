@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 // electionOptions bear the names and defaults of Kubernetes' own components
@@ -39,8 +39,8 @@ func (o *electionOptions) addFlags(flags *pflag.FlagSet) {
 
 // complete checks the flags.
 func (o *electionOptions) complete() error {
-	if o.shards < 1 || o.shards > manifests.MaxShards {
-		return fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.shards, manifests.MaxShards)
+	if o.shards < 1 || o.shards > install.MaxShards {
+		return fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.shards, install.MaxShards)
 	}
 	if o.shards == 1 {
 		return nil // client-go checks the rest
@@ -132,16 +132,16 @@ func newElector(o electionOptions, client kubernetes.Interface, namespace, ident
 	var err error
 	e.election, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Name: manifests.LeaseName, Namespace: namespace},
+			LeaseMeta:  metav1.ObjectMeta{Name: install.LeaseName, Namespace: namespace},
 			Client:     client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
-		Name:          manifests.LeaseName,
+		Name:          install.LeaseName,
 		LeaseDuration: o.lease, RenewDeadline: o.renewDeadline, RetryPeriod: o.retry,
 		ReleaseOnCancel: true, WatchDog: e.watchdog,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
-				log.Info("leading", "lease", namespace+"/"+manifests.LeaseName, "identity", identity)
+				log.Info("leading", "lease", namespace+"/"+install.LeaseName, "identity", identity)
 				close(e.leading)
 			},
 			OnStoppedLeading: func() { close(e.lost) },

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 func TestLeaseSet(t *testing.T) {
@@ -151,7 +151,7 @@ func TestWhoGetsNoSeatHoldsNothing(t *testing.T) {
 	c := newCluster(t)
 	first, second := c.twoShardings(1)
 	require.NoError(t, second.leases.look(t.Context()))
-	require.NoError(t, second.leases.hold(t.Context(), manifests.LeaseName, layoutOf(1)))
+	require.NoError(t, second.leases.hold(t.Context(), install.LeaseName, layoutOf(1)))
 	require.Positive(t, second.leases.oldest())
 
 	_, err := first.round(t.Context(), &idleEngine{}, true)

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 // TestMain makes the test binary serve as the command fescue, for scripts and for
@@ -106,7 +106,7 @@ func rightsCommand(t *testing.T, ts *testscript.TestScript, neg bool, dirs []str
 	o.InstallCRDs = true
 	parts, err := o.partsFor(loaded.all, nil)
 	ts.Check(err)
-	writeKubeconfig(t, ts.MkAbs("operator"), c.grant(rightsIn(manifests.Objects(parts))), c.namespace)
+	writeKubeconfig(t, ts.MkAbs("operator"), c.grant(rightsIn(install.Objects(parts))), c.namespace)
 }
 
 // restConfig is the administrator's configuration of the control plane of this run.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fescue-dev/fescue/cue/manifest"
+	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
 // manifestFile is a file with its text, or why it cannot be read.

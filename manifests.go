@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/admission"
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -32,13 +32,13 @@ type installOptions struct {
 	kinds    kindOptions
 	types    []string
 	webhooks bool
-	manifests.Options
+	install.Options
 }
 
 func (o *installOptions) addFlags(c *cobra.Command) {
 	o.kinds.addFlags(c)
 	flags := c.Flags()
-	flags.StringVar(&o.Namespace, "namespace", manifests.DefaultNamespace, "namespace that Fescue lives in")
+	flags.StringVar(&o.Namespace, "namespace", install.DefaultNamespace, "namespace that Fescue lives in")
 	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
 	flags.StringSliceVar(&o.Namespaces, "namespaced", nil, "namespaces to work in, with rights in these alone; all if not given")
 	flags.IntVar(&o.Shards, "shards", 1, "into how many shards objects are divided, by their UIDs, with a replica for each")
@@ -51,16 +51,16 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 }
 
 // parts makes the objects of an installation.
-func (o *installOptions) parts() ([]manifests.Part, error) {
+func (o *installOptions) parts() ([]install.Part, error) {
 	if o.Shards < 1 {
-		return nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, manifests.MaxShards)
+		return nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
 	}
 	loaded, err := o.kinds.load()
 	if err := errors.Join(loaded.bad, err); err != nil {
 		return nil, err
 	}
 	o.OwnKindsOnly = !o.kinds.shipped
-	var sources []manifests.Source
+	var sources []install.Source
 	for _, dir := range o.kinds.dirs {
 		source, err := readSource(dir)
 		if err != nil {
@@ -72,11 +72,11 @@ func (o *installOptions) parts() ([]manifests.Part, error) {
 }
 
 // partsFor makes the objects of an installation of kinds, some of which are mounted.
-func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []manifests.Source) ([]manifests.Part, error) {
+func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []install.Source) ([]install.Part, error) {
 	options := o.Options
-	options.Sources, options.Types = mounted, make(manifests.Types)
+	options.Sources, options.Types = mounted, make(install.Types)
 	for _, text := range o.types {
-		groupKind, plural, err := manifests.ParseType(text)
+		groupKind, plural, err := install.ParseType(text)
 		if err != nil {
 			return nil, fmt.Errorf("--type: %w", err)
 		}
@@ -85,12 +85,12 @@ func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []manifests.Source
 	if o.webhooks {
 		options.Webhooks = installedWebhooks(kinds, options)
 	}
-	return manifests.Parts(kinds, options)
+	return install.Parts(kinds, options)
 }
 
 // installedWebhooks is what admission adds to an installation. The configurations have no
 // caBundle: it is the leader's, and what is applied again leaves it alone.
-func installedWebhooks(kinds []*kind.Kind, o manifests.Options) *manifests.Webhooks {
+func installedWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks {
 	const service, port = "fescue-webhooks", 9443
 	injections := injectionsOf(kinds)
 	called := o.ClusterName()
@@ -106,7 +106,7 @@ func installedWebhooks(kinds []*kind.Kind, o manifests.Options) *manifests.Webho
 	if called != admission.DefaultName {
 		args = append(args, "--webhook-configuration="+called, fmt.Sprintf("--webhook-secret=%s/%s", o.Namespace, defaultSecret))
 	}
-	return &manifests.Webhooks{
+	return &install.Webhooks{
 		Port: port, Service: service, Secret: defaultSecret, ReadsNamespaces: len(injections) > 0,
 		Args: args, Configurations: []runtime.Object{mutating, validating},
 	}
@@ -132,7 +132,7 @@ with what belongs to it, and the webhook configurations. Folders of --kinds beco
 			if outputDir != "" {
 				return writeKustomize(outputDir, parts)
 			}
-			text, err := manifests.YAML(manifests.Objects(parts))
+			text, err := install.YAML(install.Objects(parts))
 			if err != nil {
 				return err
 			}
@@ -147,8 +147,8 @@ with what belongs to it, and the webhook configurations. Folders of --kinds beco
 
 // readSource reads the CUE files of a folder of kinds, and checks that they make the
 // same kinds where they are mounted: with nothing beside them but Fescue's own libraries.
-func readSource(dir string) (manifests.Source, error) {
-	source := make(manifests.Source)
+func readSource(dir string) (install.Source, error) {
+	source := make(install.Source)
 	files, err := filepath.Glob(filepath.Join(dir, "*.cue"))
 	if err != nil {
 		return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
@@ -185,8 +185,8 @@ func readSource(dir string) (manifests.Source, error) {
 
 // writeKustomize writes the kustomize layout into a folder, and removes generated files
 // that are no longer part of it.
-func writeKustomize(dir string, parts []manifests.Part) error {
-	files, err := manifests.Kustomize(parts)
+func writeKustomize(dir string, parts []install.Part) error {
+	files, err := install.Kustomize(parts)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func writeKustomize(dir string, parts []manifests.Part) error {
 			return nil
 		}
 		content, err := os.ReadFile(file)
-		if err == nil && manifests.IsGenerated(content) {
+		if err == nil && install.IsGenerated(content) {
 			err = os.Remove(file)
 		}
 		return err

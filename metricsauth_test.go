@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -49,9 +49,9 @@ func (c *cluster) clusterRole(account string, rules []rbacv1.PolicyRule) {
 // metricsRules are those that `fescue manifests --metrics-auth` grants by a ClusterRole.
 func metricsRules(t *testing.T, name string) []rbacv1.PolicyRule {
 	t.Helper()
-	parts, err := manifests.Parts(nil, manifests.Options{Image: "fescue", MetricsAuth: true})
+	parts, err := install.Parts(nil, install.Options{Image: "fescue", MetricsAuth: true})
 	require.NoError(t, err)
-	for _, object := range manifests.Objects(parts) {
+	for _, object := range install.Objects(parts) {
 		if object.GetKind() == "ClusterRole" && object.GetName() == name {
 			var role rbacv1.ClusterRole
 			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role))

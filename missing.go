@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -41,7 +41,7 @@ func checkInstalled(c *clients, k *kind.Kind) error {
 
 // checkRights reports what a kind needs and the API server does not allow.
 func checkRights(ctx context.Context, c *clients, k *kind.Kind, namespaces []string) error {
-	rights, err := manifests.ForKind(k, func(gvk schema.GroupVersionKind) (schema.GroupResource, error) {
+	rights, err := install.ForKind(k, func(gvk schema.GroupVersionKind) (schema.GroupResource, error) {
 		mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if meta.IsNoMatchError(err) {
 			return schema.GroupResource{}, nil // the engine waits for a type that is not served
@@ -77,7 +77,7 @@ func checkRights(ctx context.Context, c *clients, k *kind.Kind, namespaces []str
 	return nil
 }
 
-func attributesOf(right manifests.Right, namespace string) authorizationv1.ResourceAttributes {
+func attributesOf(right install.Right, namespace string) authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(right.Resource, "/")
 	return authorizationv1.ResourceAttributes{
 		Group: right.Group, Resource: resource, Subresource: subresource, Verb: right.Verb, Name: right.Name, Namespace: namespace,

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/manifest"
 	"github.com/fescue-dev/fescue/engine"
+	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
 type renderOptions struct {

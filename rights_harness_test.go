@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -64,7 +64,7 @@ func (c *cluster) prepare(args []string) {
 	o.Shards = shards
 	parts, err := o.partsFor(loaded.all, nil)
 	require.NoError(c.t, err)
-	rights := rightsIn(manifests.Objects(parts))
+	rights := rightsIn(install.Objects(parts))
 	c.keepRights(rights)
 	c.config = c.grant(rights)
 	c.prepared = key
@@ -111,7 +111,7 @@ func rightsIn(objects []*unstructured.Unstructured) []*unstructured.Unstructured
 // once the API server knows the roles. What lives in no namespace goes after the test.
 func (c *cluster) grant(rights []*unstructured.Unstructured) *rest.Config {
 	c.t.Helper()
-	wanted := sets.New[manifests.Right]()
+	wanted := sets.New[install.Right]()
 	for _, object := range rights {
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 		client := c.client.Resource(resource).Namespace(object.GetNamespace())
@@ -142,11 +142,11 @@ func rulesOf(t testing.TB, object *unstructured.Unstructured) []rbacv1.PolicyRul
 
 // awaitRights returns when whoever has the token has exactly these rights, beside those that
 // everyone has.
-func (c *cluster) awaitRights(config *rest.Config, wanted sets.Set[manifests.Right]) {
+func (c *cluster) awaitRights(config *rest.Config, wanted sets.Set[install.Right]) {
 	c.t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(c.t, err)
-	var has sets.Set[manifests.Right]
+	var has sets.Set[install.Right]
 	require.True(c.t, waitUntil(func() bool {
 		review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: c.namespace}}
 		review, err = client.AuthorizationV1().SelfSubjectRulesReviews().Create(c.t.Context(), review, metav1.CreateOptions{})
@@ -168,13 +168,13 @@ func (c *cluster) awaitRights(config *rest.Config, wanted sets.Set[manifests.Rig
 }
 
 // flatten splits rules into one right each.
-func flatten(rules []rbacv1.PolicyRule) sets.Set[manifests.Right] {
-	flat := sets.New[manifests.Right]()
+func flatten(rules []rbacv1.PolicyRule) sets.Set[install.Right] {
+	flat := sets.New[install.Right]()
 	for _, rule := range rules {
 		for _, name := range append(rule.ResourceNames, "")[:max(1, len(rule.ResourceNames))] {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
-					flat.Insert(manifests.Right{Group: rule.APIGroups[0], Resource: resource, Verb: verb, Name: name})
+					flat.Insert(install.Right{Group: rule.APIGroups[0], Resource: resource, Verb: verb, Name: name})
 				}
 			}
 		}
@@ -183,7 +183,7 @@ func flatten(rules []rbacv1.PolicyRule) sets.Set[manifests.Right] {
 }
 
 // without are the objects with all roles but for these rights.
-func without(t testing.TB, objects []*unstructured.Unstructured, removed ...manifests.Right) []*unstructured.Unstructured {
+func without(t testing.TB, objects []*unstructured.Unstructured, removed ...install.Right) []*unstructured.Unstructured {
 	t.Helper()
 	var left []*unstructured.Unstructured
 	for _, object := range objects {

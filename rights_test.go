@@ -23,7 +23,7 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
@@ -31,13 +31,13 @@ import (
 type rightsUse struct {
 	mu sync.Mutex
 	// allowed are the rights that requests took, each with the name of the object.
-	allowed sets.Set[manifests.Right]
+	allowed sets.Set[install.Right]
 	// refused are the messages of requests that a right was missing for.
 	refused []string
 }
 
 func watchRights(p *proxy) *rightsUse {
-	u := &rightsUse{allowed: sets.New[manifests.Right]()}
+	u := &rightsUse{allowed: sets.New[install.Right]()}
 	p.answered.Store(new(u.see))
 	return u
 }
@@ -57,7 +57,7 @@ func (u *rightsUse) see(r *http.Response) {
 		u.refused = append(u.refused, strings.ReplaceAll(string(body), `\"`, `"`)) // JSON, or Protobuf
 		return
 	}
-	right := manifests.Right{Group: info.APIGroup, Resource: info.Resource, Verb: info.Verb, Name: info.Name}
+	right := install.Right{Group: info.APIGroup, Resource: info.Resource, Verb: info.Verb, Name: info.Name}
 	if info.Subresource != "" {
 		right.Resource += "/" + info.Subresource
 	}
@@ -69,7 +69,7 @@ func (u *rightsUse) see(r *http.Response) {
 }
 
 // unused are the rights that no request has taken.
-func (u *rightsUse) unused(rights sets.Set[manifests.Right]) sets.Set[manifests.Right] {
+func (u *rightsUse) unused(rights sets.Set[install.Right]) sets.Set[install.Right] {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	left := rights.Clone()
@@ -82,7 +82,7 @@ func (u *rightsUse) unused(rights sets.Set[manifests.Right]) sets.Set[manifests.
 }
 
 // lacked tells whether a request was refused for want of a right.
-func (u *rightsUse) lacked(right manifests.Right) bool {
+func (u *rightsUse) lacked(right install.Right) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	text := fmt.Sprintf("cannot %s resource %q in API group %q", right.Verb, right.Resource, right.Group)
@@ -110,7 +110,7 @@ type scenario struct {
 
 // newScenario starts an operator with the rights of an installation with webhooks, but for
 // those that are removed.
-func newScenario(t *testing.T, removed ...manifests.Right) *scenario {
+func newScenario(t *testing.T, removed ...install.Right) *scenario {
 	t.Helper()
 	c := newCluster(t)
 	typed, err := kubernetes.NewForConfig(restConfig(t))
@@ -119,7 +119,7 @@ func newScenario(t *testing.T, removed ...manifests.Right) *scenario {
 	require.NoError(t, err)
 	parts, err := c.installation(true).partsFor(kinds, nil)
 	require.NoError(t, err)
-	s := &scenario{cluster: c, rights: rightsIn(manifests.Objects(parts)), typed: typed, use: watchRights(c.proxy)}
+	s := &scenario{cluster: c, rights: rightsIn(install.Objects(parts)), typed: typed, use: watchRights(c.proxy)}
 	for i, right := range removed { // the names are those of another namespace
 		removed[i].Name = strings.ReplaceAll(right.Name, "NAMESPACE", c.namespace)
 	}
@@ -135,8 +135,8 @@ func newScenario(t *testing.T, removed ...manifests.Right) *scenario {
 }
 
 // all are the rights of the installation, with NAMESPACE for the one of the test.
-func (s *scenario) all() sets.Set[manifests.Right] {
-	all := sets.New[manifests.Right]()
+func (s *scenario) all() sets.Set[install.Right] {
+	all := sets.New[install.Right]()
 	for _, object := range s.rights {
 		all = all.Union(flatten(rulesOf(s.t, object)))
 	}
@@ -239,7 +239,7 @@ func TestGeneratedRightsAreEnoughAndNoMore(t *testing.T) {
 	require.NotContains(t, s.operator.log.String(), "is forbidden: User")
 	// What only an admission plugin asks for, no request shows.
 	asked := s.withoutWhatIsAsked(t)
-	var unused sets.Set[manifests.Right]
+	var unused sets.Set[install.Right]
 	require.Eventually(t, func() bool {
 		unused = s.use.unused(s.all()).Difference(asked)
 		return unused.Len() == 0
@@ -265,7 +265,7 @@ func TestGeneratedRightsAreEnoughAndNoMore(t *testing.T) {
 
 // withoutWhatIsAsked takes the rights away that only the admission plugin
 // OwnerReferencesPermissionEnforcement asks for, and sees children be refused. It returns them.
-func (s *scenario) withoutWhatIsAsked(t *testing.T) sets.Set[manifests.Right] {
+func (s *scenario) withoutWhatIsAsked(t *testing.T) sets.Set[install.Right] {
 	t.Helper()
 	stalled := func(resource schema.GroupVersionResource, name, message string) {
 		t.Helper()
@@ -274,9 +274,9 @@ func (s *scenario) withoutWhatIsAsked(t *testing.T) sets.Set[manifests.Right] {
 			return strings.Contains(is, message)
 		})
 	}
-	var finalizers []manifests.Right
+	var finalizers []install.Right
 	for _, resource := range []schema.GroupVersionResource{ats, watchers, customclusters} {
-		finalizers = append(finalizers, manifests.Right{Group: resource.Group, Resource: resource.Resource + "/finalizers", Verb: "update"})
+		finalizers = append(finalizers, install.Right{Group: resource.Group, Resource: resource.Resource + "/finalizers", Verb: "update"})
 	}
 	s.grant(without(t, s.rights, finalizers...))
 	const blocking = "cannot set blockOwnerDeletion"
@@ -288,7 +288,7 @@ func (s *scenario) withoutWhatIsAsked(t *testing.T) sets.Set[manifests.Right] {
 	stalled(customclusters, "f", blocking)
 
 	// A ConfigMap that has lost its owner is adopted.
-	deletion := manifests.Right{Resource: "configmaps", Verb: "delete"}
+	deletion := install.Right{Resource: "configmaps", Verb: "delete"}
 	s.grant(without(t, s.rights, deletion))
 	s.patch(configMaps, "w-config", `{"metadata":{"ownerReferences":null}}`)
 	stalled(watchers, "w", "cannot set an ownerRef on a resource you can't delete")
@@ -304,7 +304,7 @@ func TestRightsToInstallCRDs(t *testing.T) {
 			c := newCluster(t)
 			dir, added := writeKind(t, strings.ReplaceAll(rightsKind, "rights.example.com", c.namespace+".example.com"))
 			definition := added[0].Definition().Name
-			crd := manifests.Right{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions", Name: definition}
+			crd := install.Right{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions", Name: definition}
 			t.Cleanup(func() {
 				err := c.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource(crd.Resource)).Delete(context.Background(), definition, metav1.DeleteOptions{})
 				require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
@@ -318,7 +318,7 @@ func TestRightsToInstallCRDs(t *testing.T) {
 			lacking := crd
 			lacking.Verb = removed
 			use := watchRights(c.proxy)
-			config := c.grant(without(t, rightsIn(manifests.Objects(parts)), lacking))
+			config := c.grant(without(t, rightsIn(install.Objects(parts)), lacking))
 			operator := c.launchAs(c.proxy.through(config), "--install-crds", "--kinds", dir)
 			if removed != "" {
 				operator.awaitLog("missing=\"kind Thing: ")
@@ -327,7 +327,7 @@ func TestRightsToInstallCRDs(t *testing.T) {
 				return
 			}
 			operator.awaitLog("kind=Thing group=" + c.namespace + ".example.com workers=")
-			rights := sets.New[manifests.Right]()
+			rights := sets.New[install.Right]()
 			for _, verb := range []string{"create", "get", "patch"} {
 				crd.Verb = verb
 				rights.Insert(crd)

@@ -25,9 +25,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
+	"github.com/fescue-dev/fescue/engine/inject"
 )
 
 // connectTimeout bounds the first request, so that a wrong address is reported while
@@ -247,7 +247,7 @@ func connect(config *rest.Config) (*clients, error) {
 	return &clients{host: config.Host, typed: typed, dynamic: untyped, metadata: partial, mapper: mapper, limited: limited}, nil
 }
 
-// knownInjections tells the engine what admission/inject knows.
+// knownInjections tells the engine what engine/inject knows.
 func knownInjections(pods metadata.Interface) *engine.Injections {
 	return &engine.Injections{
 		Pods:       pods,

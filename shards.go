@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 // sharding has each of several processes act on a part of the objects. What it holds are
@@ -96,7 +96,7 @@ func (s *sharding) round(ctx context.Context, e shardEngine, mayChange bool) (mo
 	canJoin := mayChange && (e.Synced() == nil || !seen.hasMembers())
 	if mine.member < 0 || !s.isMember && !canJoin {
 		if !s.isMember { // it may have been faster than others at the shared Lease, and not at a seat
-			s.leases.disown(manifests.LeaseName)
+			s.leases.disown(install.LeaseName)
 		}
 		return false, nil
 	}
@@ -116,10 +116,10 @@ func (s *sharding) bounded(ctx context.Context) (context.Context, context.Cancel
 }
 
 func (s *sharding) holders() holders {
-	h := holders{layout: s.leases.holder(manifests.LeaseName)}
+	h := holders{layout: s.leases.holder(install.LeaseName)}
 	for i := range s.options.shards {
-		h.members = append(h.members, s.leases.holder(manifests.MemberLease(i)))
-		h.shards = append(h.shards, s.leases.holder(manifests.ShardLease(i)))
+		h.members = append(h.members, s.leases.holder(install.MemberLease(i)))
+		h.shards = append(h.shards, s.leases.holder(install.ShardLease(i)))
 	}
 	return h
 }
@@ -127,18 +127,18 @@ func (s *sharding) holders() holders {
 // hold renews what is ours, and takes what is to be. The shared Lease comes first: without
 // it, nobody may act.
 func (s *sharding) hold(ctx context.Context, e shardEngine, mine claims, mayTake bool) error {
-	if err := s.leases.hold(ctx, manifests.LeaseName, layoutOf(s.options.shards)); err != nil {
+	if err := s.leases.hold(ctx, install.LeaseName, layoutOf(s.options.shards)); err != nil {
 		return err
 	}
-	if err := s.leases.hold(ctx, manifests.MemberLease(mine.member), s.me); err != nil {
+	if err := s.leases.hold(ctx, install.MemberLease(mine.member), s.me); err != nil {
 		return err
 	}
 	if !s.isMember {
 		s.isMember = true
-		s.log.Info("member", "lease", manifests.MemberLease(mine.member), "identity", s.me)
+		s.log.Info("member", "lease", install.MemberLease(mine.member), "identity", s.me)
 	}
 	for shard := range s.options.shards {
-		lease := manifests.ShardLease(shard)
+		lease := install.ShardLease(shard)
 		isHeld := s.leases.holds(lease)
 		if !isHeld && (!mayTake || !slices.Contains(mine.take, shard)) {
 			continue
@@ -161,7 +161,7 @@ func (s *sharding) hold(ctx context.Context, e shardEngine, mine claims, mayTake
 // giveUp begins to give up shards. Their Leases are renewed until the engine has done so.
 func (s *sharding) giveUp(ctx context.Context, e shardEngine, shards []int) error {
 	for _, shard := range shards {
-		lease := manifests.ShardLease(shard)
+		lease := install.ShardLease(shard)
 		switch {
 		case s.giving[shard]:
 		case s.leases.holds(lease):
@@ -182,7 +182,7 @@ func (s *sharding) gaveUp(ctx context.Context, shard int) {
 	s.log.Info("shard given up", "shard", shard)
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if err := s.leases.release(ctx, manifests.ShardLease(shard)); err != nil {
+	if err := s.leases.release(ctx, install.ShardLease(shard)); err != nil {
 		s.log.Warn("a Lease could not be released; it is tried again", "error", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 // shardsOf are flags for processes that hold their Leases on a busy machine, where a write
@@ -33,7 +33,7 @@ func (c *cluster) shardHolders(n int) []string {
 	}
 	held := make([]string, n)
 	for i := range held {
-		held[i] = holders[manifests.ShardLease(i)]
+		held[i] = holders[install.ShardLease(i)]
 	}
 	return held
 }
@@ -175,8 +175,8 @@ func TestLostShardEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*cluster){
 		"cut":    func(c *cluster) { c.proxy.cut() },
-		"shard":  func(c *cluster) { c.patch(leases, manifests.ShardLease(1), `{"spec":{"holderIdentity":"other"}}`) },
-		"layout": func(c *cluster) { c.patch(leases, manifests.LeaseName, `{"spec":{"holderIdentity":"other"}}`) },
+		"shard":  func(c *cluster) { c.patch(leases, install.ShardLease(1), `{"spec":{"holderIdentity":"other"}}`) },
+		"layout": func(c *cluster) { c.patch(leases, install.LeaseName, `{"spec":{"holderIdentity":"other"}}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +199,7 @@ func TestDeletedLeasesAreMadeAgain(t *testing.T) {
 	c.awaitShares(2, o)
 	require.NoError(t, c.client.Resource(leases).Namespace(c.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	c.awaitShares(2, o)
-	c.await(leases, manifests.MemberLease(0), "there", func(*unstructured.Unstructured) bool { return true })
+	c.await(leases, install.MemberLease(0), "there", func(*unstructured.Unstructured) bool { return true })
 	require.Equal(t, 2, strings.Count(o.log.String(), "shard taken"))
 	require.Zero(t, o.stop())
 }
@@ -217,7 +217,7 @@ func TestRightsForShards(t *testing.T) {
 	second := c.launch(shardsOf(shards)...)
 	c.awaitShares(shards, first, second)
 
-	toLeases := sets.New[manifests.Right]()
+	toLeases := sets.New[install.Right]()
 	for _, object := range c.granted {
 		for right := range flatten(rulesOf(t, object)) {
 			if right.Resource == leases.Resource {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 // uninstallTimeout bounds the wait for everything to be gone; a namespace is the
@@ -72,7 +72,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, uninstallTimeout)
 	defer cancel()
 	r := &remover{clients: clients, out: out}
-	objects := reversed(manifests.Objects(parts))
+	objects := reversed(install.Objects(parts))
 	if o.keepCRDs {
 		objects = slices.DeleteFunc(objects, isDefinition)
 	}
@@ -128,7 +128,7 @@ func isWebhookConfiguration(object *unstructured.Unstructured) bool {
 }
 
 // madeByOperator are the objects that Fescue made itself where it ran.
-func madeByOperator(o manifests.Options) []*unstructured.Unstructured {
+func madeByOperator(o install.Options) []*unstructured.Unstructured {
 	var made []*unstructured.Unstructured
 	add := func(apiVersion, kind, name string) {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fescue-dev/fescue/cue/manifest"
+	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
 // unknownKind is the finding for an object of a kind that is not known. It is placed at

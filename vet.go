@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/manifest"
+	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
 // errFindings ends a command whose output says what is wrong.

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/admission"
-	"github.com/fescue-dev/fescue/admission/inject"
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/inject"
 )
 
 // agentKind injects an environment variable.
@@ -52,13 +52,13 @@ import (
 
 // launchWebhooks starts an operator with webhooks and health, with the rights of an installation
 // for kinds but those that are removed.
-func (c *cluster) launchWebhooks(kinds []*kind.Kind, removed []manifests.Right, args ...string) *operator {
+func (c *cluster) launchWebhooks(kinds []*kind.Kind, removed []install.Right, args ...string) *operator {
 	c.t.Helper()
 	typed, err := kubernetes.NewForConfig(restConfig(c.t))
 	require.NoError(c.t, err)
 	parts, err := c.installation(true).partsFor(kinds, nil)
 	require.NoError(c.t, err)
-	config := c.grant(without(c.t, rightsIn(manifests.Objects(parts)), removed...))
+	config := c.grant(without(c.t, rightsIn(install.Objects(parts)), removed...))
 	address, name := freePort(c.t, "127.0.0.1"), c.installation(true).ClusterName()
 	c.t.Cleanup(func() { removeWebhooks(c.t, typed, name) })
 	return c.launchAs(c.proxy.through(config), append(args, "--health-listen", "127.0.0.1:0", "--webhook-listen", address,
@@ -116,7 +116,7 @@ func TestWebhooksWithoutNamespaces(t *testing.T) {
 	shipped, err := kind.Shipped()
 	require.NoError(t, err)
 	c.installCRDs(shipped)
-	operator := c.launchWebhooks(shipped, []manifests.Right{{Resource: "namespaces", Verb: "list"}, {Resource: "namespaces", Verb: "watch"}})
+	operator := c.launchWebhooks(shipped, []install.Right{{Resource: "namespaces", Verb: "list"}, {Resource: "namespaces", Verb: "watch"}})
 	operator.awaitLog("webhooks are registered")
 	require.True(t, waitUntil(func() bool {
 		_, body := get(t, operator.address("--health-listen")+"/readyz?verbose")

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
 
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 // serviceTest is an operator behind the Service that `fescue manifests` prints, registered by
@@ -53,7 +53,7 @@ func newServiceTest(t *testing.T) *serviceTest {
 	parts, err := c.installation(true).partsFor(loaded.all, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { removeWebhooks(t, typed, name) })
-	for _, object := range manifests.Objects(parts) {
+	for _, object := range install.Objects(parts) {
 		if object.GetKind() != "Service" && object.GroupVersionKind().Group != admissionregistrationv1.GroupName {
 			continue
 		}

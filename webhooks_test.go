@@ -41,7 +41,7 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
-	"github.com/fescue-dev/fescue/crds/manifests"
+	"github.com/fescue-dev/fescue/crds/install"
 )
 
 var (
@@ -194,7 +194,7 @@ func TestSecretOfTheWebhooks(t *testing.T) {
 		})
 	}
 	for _, namespaces := range [][]string{nil, {"a"}} { // what is installed names the Secret that it may read
-		w := installedWebhooks(nil, manifests.Options{Namespace: "own", Namespaces: namespaces})
+		w := installedWebhooks(nil, install.Options{Namespace: "own", Namespaces: namespaces})
 		o, err := webhookOptionsOf(t, w.Args)
 		require.NoError(t, err)
 		require.Equal(t, "own/"+w.Secret, o.secretNamespace+"/"+o.secretName)

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/pod-security-admission/api"
 
-	"github.com/fescue-dev/fescue/admission/inject"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/inject"
 )
 
 // Pods injects into Pods what the objects of their namespace add. It follows those objects

@@ -21,7 +21,7 @@ const (
 	injectedAnnotation = "injected"
 )
 
-// known stands for admission/inject. What was injected is JSON by the names of Agents.
+// known stands for engine/inject. What was injected is JSON by the names of Agents.
 var known = &Injections{
 	Annotation: injectedAnnotation,
 	Injected: func(annotations map[string]string) map[InjectedObject]int64 {

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // Advice is something that the author of a kind should know and that is no error.
 type Advice struct {
 	// Field is what it is about, and Position where that stands in CUE.
 	Field    string
-	Position ir.Position
+	Position schema.Position
 	Text     string
 }
 
@@ -25,7 +25,7 @@ func (v *Version) Advice() []Advice {
 				"is checked by the CUE evaluator, so that objects of the kind may have %d values at most", evaluatorLimits.values)})
 		}
 	}
-	for _, u := range ir.Unboundeds(v.schema) {
+	for _, u := range schema.Unboundeds(v.schema) {
 		if !isLibrary(u.Position.File) && !strings.HasPrefix(u.Field, "metadata") {
 			all = append(all, Advice{u.Field, u.Position, "has no " + u.Missing + ": it can grow until the object is too large, and the API server takes few CEL rules for it"})
 		}

@@ -11,7 +11,7 @@ import (
 	"cuelang.org/go/cue/build"
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -131,7 +131,7 @@ func setOf(child cue.Value, path string) (*Set, error) {
 // templates that stand in place whatever the object says, and the types that the kind
 // declares in owns.
 func collectOwned(k *Kind, controller cue.Value) error {
-	owned := make(map[schema.GroupVersionKind]bool)
+	owned := make(map[apischema.GroupVersionKind]bool)
 	k.Sets = make(map[string]SetFacts)
 	singles := make(map[string]bool)
 	addChildren := func(children cue.Value) error {
@@ -171,31 +171,31 @@ func collectOwned(k *Kind, controller cue.Value) error {
 	}); err != nil {
 		return err
 	}
-	k.Owns = slices.SortedFunc(maps.Keys(owned), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	k.Owns = slices.SortedFunc(maps.Keys(owned), func(a, b apischema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
 	return nil
 }
 
 // ownedType is the type that a template is of.
-func ownedType(template cue.Value) (schema.GroupVersionKind, error) {
+func ownedType(template cue.Value) (apischema.GroupVersionKind, error) {
 	apiVersion, err := constant(template, cue.ParsePath("apiVersion"))
 	if err != nil {
-		return schema.GroupVersionKind{}, err
+		return apischema.GroupVersionKind{}, err
 	}
 	kind, err := constant(template, cue.ParsePath("kind"))
 	if err != nil {
-		return schema.GroupVersionKind{}, err
+		return apischema.GroupVersionKind{}, err
 	}
-	if _, err := schema.ParseGroupVersion(apiVersion); err != nil || apiVersion == "" {
-		return schema.GroupVersionKind{}, errorAt(template, "apiVersion", "%q must be a version, or a group and a version, like \"apps/v1\"", apiVersion)
+	if _, err := apischema.ParseGroupVersion(apiVersion); err != nil || apiVersion == "" {
+		return apischema.GroupVersionKind{}, errorAt(template, "apiVersion", "%q must be a version, or a group and a version, like \"apps/v1\"", apiVersion)
 	}
 	if kind == "" {
-		return schema.GroupVersionKind{}, errorAt(template, "kind", "must not be empty")
+		return apischema.GroupVersionKind{}, errorAt(template, "kind", "must not be empty")
 	}
-	return schema.FromAPIVersionAndKind(apiVersion, kind), nil
+	return apischema.FromAPIVersionAndKind(apiVersion, kind), nil
 }
 
 // collectSet notes a child that is a set.
-func (k *Kind) collectSet(name string, members schema.GroupVersionKind, child cue.Value) error {
+func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child cue.Value) error {
 	ignored := child.LookupPath(pathStrays)
 	strays, err := ignored.String()
 	deletes := err != nil || strays == "Delete" // the object may say it

@@ -11,44 +11,44 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // compileSchema reads #X into the intermediate form, from its syntax: evaluated values
 // no longer show which constraints they came from. A construct that the form does not
 // have is an error, so that nothing is dropped silently.
-func compileSchema(name string, instance *build.Instance) (*ir.Schema, error) {
+func compileSchema(name string, instance *build.Instance) (*schema.Schema, error) {
 	c := newCompiler()
 	at := scope{compiler: c, instance: instance}
 	fields := c.fieldsOf(instance)["#"+name]
 	if len(fields) == 0 {
 		return nil, fmt.Errorf("#%s must be a definition at the top of its file", name)
 	}
-	schema, err := at.reference(fields[0], "#"+name)
+	compiled, err := at.reference(fields[0], "#"+name)
 	if err != nil {
 		return nil, err
 	}
-	if schema.Types != ir.Struct || schema.Struct == nil {
+	if compiled.Types != schema.Struct || compiled.Struct == nil {
 		return nil, errorAtNode(fields[0], "#%s must be a struct", name)
 	}
-	schema.Doc = describe(fields[0])
-	for _, self := range append(c.read, schema) {
-		ir.Prepare(self)
+	compiled.Doc = describe(fields[0])
+	for _, self := range append(c.read, compiled) {
+		schema.Prepare(self)
 	}
-	if err := schema.Check(); err != nil {
-		if impossible, ok := errors.AsType[*ir.ImpossibleError](err); ok {
+	if err := compiled.Check(); err != nil {
+		if impossible, ok := errors.AsType[*schema.ImpossibleError](err); ok {
 			return nil, errorAtPosition(impossible.Position, "%s", impossible.Text)
 		}
 		return nil, err
 	}
-	return schema, nil
+	return compiled, nil
 }
 
 // compiler is what reading one kind shares.
 type compiler struct {
 	topLevel  map[*build.Instance]map[string][]*ast.Field
 	following map[definition]followed // those being read, to notice one that contains itself
-	read      []*ir.Schema            // definitions, for references to them from within
+	read      []*schema.Schema        // definitions, for references to them from within
 	reading   map[ast.Expr]bool       // values of fields being read for a reference, to notice one that refers to itself
 	groups    int                     // definitions that were closed
 }
@@ -62,8 +62,8 @@ func newCompiler() *compiler {
 
 // followed is a definition that is being read.
 type followed struct {
-	schema *ir.Schema
-	guards int // of the place that refers to it
+	compiled *schema.Schema
+	guards   int // of the place that refers to it
 }
 
 // definition is a definition of a package.
@@ -110,7 +110,7 @@ type frame struct {
 }
 
 // expression reads one expression.
-func (s scope) expression(expr ast.Expr) (*ir.Schema, error) {
+func (s scope) expression(expr ast.Expr) (*schema.Schema, error) {
 	switch e := expr.(type) {
 	case *ast.ParenExpr:
 		return s.expression(e.X)
@@ -129,7 +129,7 @@ func (s scope) expression(expr ast.Expr) (*ir.Schema, error) {
 	case *ast.UnaryExpr:
 		return s.unary(e)
 	case *ast.BottomLit:
-		return ir.Impossible(positionOf(e), "nothing satisfies _|_"), nil
+		return schema.Impossible(positionOf(e), "nothing satisfies _|_"), nil
 	case *ast.BinaryExpr:
 		switch e.Op {
 		case token.AND:
@@ -146,7 +146,7 @@ func (s scope) unsupported(node ast.Node, what string) error {
 	return errorAtNode(node, "%s cannot be compiled: write it with literals, definitions, bounds, & and |, or mark the field @kube(eval) to have the CUE evaluator check it", what)
 }
 
-func (s scope) conjunction(e *ast.BinaryExpr) (*ir.Schema, error) {
+func (s scope) conjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 	a, err := s.expression(e.X)
 	if err != nil {
 		return nil, err
@@ -155,49 +155,49 @@ func (s scope) conjunction(e *ast.BinaryExpr) (*ir.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return possible(ir.And(a, b), e)
+	return possible(schema.And(a, b), e)
 }
 
 // possible refuses a combination that contradicts itself.
-func possible(schema *ir.Schema, at ast.Node) (*ir.Schema, error) {
-	if schema.Impossible != nil {
-		return nil, errorAtNode(at, "%s", schema.Impossible.Text)
+func possible(compiled *schema.Schema, at ast.Node) (*schema.Schema, error) {
+	if compiled.Impossible != nil {
+		return nil, errorAtNode(at, "%s", compiled.Impossible.Text)
 	}
-	return schema, nil
+	return compiled, nil
 }
 
 // disjunction reads a | b, where * marks defaults.
-func (s scope) disjunction(e *ast.BinaryExpr) (*ir.Schema, error) {
-	var alternatives []ir.Alternative
-	var list *ir.Literal
+func (s scope) disjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
+	var alternatives []schema.Alternative
+	var list *schema.Literal
 	for _, branch := range flatten(e) {
 		marked := false
 		if unary, ok := branch.(*ast.UnaryExpr); ok && unary.Op == token.MUL {
 			branch, marked = unary.X, true
 		}
-		if value, err := literalValue(branch); err == nil && marked && ir.TypeOf(value) == ir.List {
+		if value, err := literalValue(branch); err == nil && marked && schema.TypeOf(value) == schema.List {
 			if list != nil {
 				return nil, errorAtNode(branch, "a disjunction can have one list as its default")
 			}
-			list = &ir.Literal{Rule: ruleAt(branch), Value: value}
+			list = &schema.Literal{Rule: ruleAt(branch), Value: value}
 			continue
 		}
 		inner := s
 		inner.orType = marked && slices.ContainsFunc(flatten(e), isType)
-		schema, err := inner.expression(branch)
+		compiled, err := inner.expression(branch)
 		if err != nil {
 			return nil, err
 		}
-		alternatives = append(alternatives, ir.Alternative{Schema: schema, Default: marked})
+		alternatives = append(alternatives, schema.Alternative{Schema: compiled, Default: marked})
 	}
 	if list != nil {
 		return withListDefault(alternatives, list, e)
 	}
-	schema := *ir.Or(positionOf(e), alternatives)
-	if schema.TypeRule == nil {
-		schema.TypeRule = ruleAt(e)
+	compiled := *schema.Or(positionOf(e), alternatives)
+	if compiled.TypeRule == nil {
+		compiled.TypeRule = ruleAt(e)
 	}
-	return &schema, nil
+	return &compiled, nil
 }
 
 // isType tells whether an expression is one of CUE's own types.
@@ -207,16 +207,16 @@ func isType(e ast.Expr) bool {
 }
 
 // withListDefault reads *[…] | [...T].
-func withListDefault(others []ir.Alternative, list *ir.Literal, at ast.Node) (*ir.Schema, error) {
-	if len(others) != 1 || others[0].Types != ir.List || others[0].Schema.Default != nil {
+func withListDefault(others []schema.Alternative, list *schema.Literal, at ast.Node) (*schema.Schema, error) {
+	if len(others) != 1 || others[0].Types != schema.List || others[0].Schema.Default != nil {
 		return nil, errorAtNode(at, "a list as default needs one other alternative, [...T]")
 	}
 	if !others[0].Fits(list.Value) {
 		return nil, errorAtNode(at, "the default %s does not satisfy the other alternative", list.Text)
 	}
-	schema := *others[0].Schema
-	schema.Default = list
-	return &schema, nil
+	compiled := *others[0].Schema
+	compiled.Default = list
+	return &compiled, nil
 }
 
 func flatten(e ast.Expr) []ast.Expr {
@@ -226,18 +226,18 @@ func flatten(e ast.Expr) []ast.Expr {
 	return []ast.Expr{e}
 }
 
-func (s scope) constant(e ast.Expr) (*ir.Schema, error) {
+func (s scope) constant(e ast.Expr) (*schema.Schema, error) {
 	value, err := literalValue(e)
 	if err != nil {
 		return nil, err
 	}
-	return ir.Constant(value, ruleAt(e)), nil
+	return schema.Constant(value, ruleAt(e)), nil
 }
 
-func (s scope) listLiteral(e *ast.ListLit) (*ir.Schema, error) {
-	list := &ir.Schema{Position: positionOf(e), Types: ir.List, TypeRule: ruleAt(e)}
+func (s scope) listLiteral(e *ast.ListLit) (*schema.Schema, error) {
+	list := &schema.Schema{Position: positionOf(e), Types: schema.List, TypeRule: ruleAt(e)}
 	if len(e.Elts) == 0 {
-		list.Size.Max = &ir.Limit{Rule: ruleAt(e), N: 0}
+		list.Size.Max = &schema.Limit{Rule: ruleAt(e), N: 0}
 		return list, nil
 	}
 	ellipsis, ok := e.Elts[0].(*ast.Ellipsis)
@@ -255,7 +255,7 @@ func (s scope) listLiteral(e *ast.ListLit) (*ir.Schema, error) {
 
 // identifier reads a predeclared type, a definition of the package, or a reference to
 // another field of the object.
-func (s scope) identifier(e *ast.Ident) (*ir.Schema, error) {
+func (s scope) identifier(e *ast.Ident) (*schema.Schema, error) {
 	switch target := e.Node.(type) {
 	case nil:
 		if fields := s.fieldsOf(s.instance)[e.Name]; len(fields) > 0 {
@@ -283,7 +283,7 @@ func (s scope) identifier(e *ast.Ident) (*ir.Schema, error) {
 }
 
 // named reads what a name within the struct stands for.
-func (s scope) named(e *ast.Ident, target ast.Expr) (*ir.Schema, error) {
+func (s scope) named(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 	switch {
 	case !s.reading[target]:
 		s.reading[target] = true
@@ -298,66 +298,66 @@ func (s scope) named(e *ast.Ident, target ast.Expr) (*ir.Schema, error) {
 }
 
 // sibling reads a reference to a field of the object: the two have to be equal.
-func (s scope) sibling(e *ast.Ident, target ast.Expr) (*ir.Schema, error) {
+func (s scope) sibling(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 	expr, err := s.objectExpr(e)
 	if err != nil {
 		return nil, err
 	}
-	schema, err := s.named(e, target)
+	compiled, err := s.named(e, target)
 	if err != nil {
 		return nil, err
 	}
-	if schema.Types&(ir.List|ir.Struct) != 0 || len(schema.Alternatives) > 0 || schema.Reference != nil {
+	if compiled.Types&(schema.List|schema.Struct) != 0 || len(compiled.Alternatives) > 0 || compiled.Reference != nil {
 		return nil, s.unsupported(e, "a reference to "+e.Name+", which is no scalar,")
 	}
-	if schema.HasDefault() && !s.orType {
+	if compiled.HasDefault() && !s.orType {
 		// CUE takes the field for all that it may be until an object gives it, so the two
 		// would be equal only then.
 		return nil, errorAtNode(e, "%s has a default, and a reference to it does not make the two equal: write *%s | T, with the type T", e.Name, e.Name)
 	}
-	return &ir.Schema{
-		Position: positionOf(e), Types: schema.Types, TypeRule: ruleAt(e),
-		Relations: []ir.Relation{{Rule: ruleAt(e), Op: "==", Expr: expr}},
+	return &schema.Schema{
+		Position: positionOf(e), Types: compiled.Types, TypeRule: ruleAt(e),
+		Relations: []schema.Relation{{Rule: ruleAt(e), Op: "==", Expr: expr}},
 	}, nil
 }
 
 // reference reads a top-level field of the package: a definition, or a value that it
 // gives a name.
-func (s scope) reference(at ast.Node, name string) (*ir.Schema, error) {
+func (s scope) reference(at ast.Node, name string) (*schema.Schema, error) {
 	key := definition{s.instance, name}
 	if self, ok := s.following[key]; ok {
 		if s.guards == self.guards {
 			return nil, errorAtNode(at, "%s contains itself in every value, without an end: let it be in an optional or required field, or in a list", name)
 		}
-		return &ir.Schema{Position: positionOf(at), Types: ir.AnyType, Reference: self.schema}, nil
+		return &schema.Schema{Position: positionOf(at), Types: schema.AnyType, Reference: self.compiled}, nil
 	}
 	fields := s.fieldsOf(s.instance)[name]
 	if len(fields) == 0 {
 		return nil, errorAtNode(at, "%s is not a definition at the top of a file of its package", name)
 	}
-	self := new(ir.Schema)
+	self := new(schema.Schema)
 	s.following[key] = followed{self, s.guards}
 	defer delete(s.following, key)
 	inner := scope{compiler: s.compiler, instance: s.instance, depth: s.depth, guards: s.guards, embedded: s.embedded}
-	var schema *ir.Schema
+	var compiled *schema.Schema
 	for _, f := range fields {
 		declared, err := inner.expression(f.Value)
 		if err != nil {
 			return nil, err
 		}
-		if schema == nil {
-			schema = declared
+		if compiled == nil {
+			compiled = declared
 			continue
 		}
-		if schema, err = possible(ir.And(schema, declared), f); err != nil {
+		if compiled, err = possible(schema.And(compiled, declared), f); err != nil {
 			return nil, err
 		}
 	}
 	if strings.HasPrefix(name, "#") && !s.embedded {
 		s.groups++
-		schema = ir.Close(schema, s.groups)
+		compiled = schema.Close(compiled, s.groups)
 	}
-	documented := *schema
+	documented := *compiled
 	if documented.Doc == "" {
 		documented.Doc = describeDefinition(fields)
 	}
@@ -368,7 +368,7 @@ func (s scope) reference(at ast.Node, name string) (*ir.Schema, error) {
 
 // selector reads a definition of another package, a validator of CUE's standard
 // library, or a reference to a field of the object.
-func (s scope) selector(e *ast.SelectorExpr) (*ir.Schema, error) {
+func (s scope) selector(e *ast.SelectorExpr) (*schema.Schema, error) {
 	pkg, path := importedPackage(e)
 	name, _, err := ast.LabelName(e.Sel)
 	if err != nil {
@@ -391,11 +391,11 @@ func (s scope) selector(e *ast.SelectorExpr) (*ir.Schema, error) {
 
 // within reads a selection from a struct of the kind: of a definition, like
 // #A.#B or #A.field, or of the object itself.
-func (s scope) within(e *ast.SelectorExpr, name string) (*ir.Schema, error) {
+func (s scope) within(e *ast.SelectorExpr, name string) (*schema.Schema, error) {
 	if expr, err := s.objectExpr(e); err == nil {
-		return &ir.Schema{
-			Position: positionOf(e), Types: ir.AnyType &^ (ir.List | ir.Struct), TypeRule: ruleAt(e),
-			Relations: []ir.Relation{{Rule: ruleAt(e), Op: "==", Expr: expr}},
+		return &schema.Schema{
+			Position: positionOf(e), Types: schema.AnyType &^ (schema.List | schema.Struct), TypeRule: ruleAt(e),
+			Relations: []schema.Relation{{Rule: ruleAt(e), Op: "==", Expr: expr}},
 		}, nil
 	}
 	if strings.HasPrefix(name, "#") {
@@ -408,7 +408,7 @@ func (s scope) within(e *ast.SelectorExpr, name string) (*ir.Schema, error) {
 	if outer.Struct != nil {
 		switch f := outer.Struct.Field(name); {
 		case f == nil:
-		case f.Presence != ir.Regular: // CUE takes such a field for one that is missing
+		case f.Presence != schema.Regular: // CUE takes such a field for one that is missing
 			return nil, errorAtNode(e, "%s is a required or an optional field, which CUE does not look into: make what it has to be a definition", sourceOf(e))
 		default:
 			return f.Schema, nil

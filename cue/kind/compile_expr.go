@@ -8,39 +8,39 @@ import (
 	"cuelang.org/go/cue/format"
 	"cuelang.org/go/cue/token"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // objectExpr reads an expression over the object, as a condition or a bound has it.
-func (s scope) objectExpr(expr ast.Expr) (*ir.Expr, error) {
+func (s scope) objectExpr(expr ast.Expr) (*schema.Expr, error) {
 	switch e := expr.(type) {
 	case *ast.ParenExpr:
 		return s.objectExpr(e.X)
 	case *ast.BasicLit:
 		value, err := literalValue(e)
-		return &ir.Expr{Op: ir.OpLiteral, Value: value, Text: sourceOf(e)}, err
+		return &schema.Expr{Op: schema.OpLiteral, Value: value, Text: sourceOf(e)}, err
 	case *ast.Ident, *ast.SelectorExpr:
 		return s.objectReference(expr)
 	case *ast.UnaryExpr:
 		if e.Op == token.NOT {
-			return s.operation(ir.OpNot, expr, e.X)
+			return s.operation(schema.OpNot, expr, e.X)
 		}
 		if value, err := literalValue(e); err == nil {
-			return &ir.Expr{Op: ir.OpLiteral, Value: value, Text: sourceOf(e)}, nil
+			return &schema.Expr{Op: schema.OpLiteral, Value: value, Text: sourceOf(e)}, nil
 		}
 	case *ast.BinaryExpr:
 		return s.binary(e)
 	case *ast.CallExpr:
 		if ident, ok := e.Fun.(*ast.Ident); ok && ident.Name == "len" && ident.Node == nil && len(e.Args) == 1 {
-			return s.operation(ir.OpLen, expr, e.Args[0])
+			return s.operation(schema.OpLen, expr, e.Args[0])
 		}
 	}
 	return nil, s.unsupported(expr, "the expression "+sourceOf(expr))
 }
 
 // operation reads the arguments of an operation.
-func (s scope) operation(op ir.Op, whole ast.Expr, args ...ast.Expr) (*ir.Expr, error) {
-	result := &ir.Expr{Op: op, Text: sourceOf(whole)}
+func (s scope) operation(op schema.Op, whole ast.Expr, args ...ast.Expr) (*schema.Expr, error) {
+	result := &schema.Expr{Op: op, Text: sourceOf(whole)}
 	for _, arg := range args {
 		a, err := s.objectExpr(arg)
 		if err != nil {
@@ -51,21 +51,21 @@ func (s scope) operation(op ir.Op, whole ast.Expr, args ...ast.Expr) (*ir.Expr, 
 	return result, nil
 }
 
-func (s scope) binary(e *ast.BinaryExpr) (*ir.Expr, error) {
+func (s scope) binary(e *ast.BinaryExpr) (*schema.Expr, error) {
 	switch e.Op {
 	case token.EQL, token.NEQ:
 		if _, ok := e.Y.(*ast.BottomLit); ok {
-			present, err := s.operation(ir.OpPresent, e, e.X)
+			present, err := s.operation(schema.OpPresent, e, e.X)
 			if err != nil || e.Op == token.NEQ {
 				return present, err
 			}
-			return &ir.Expr{Op: ir.OpNot, Args: []*ir.Expr{present}, Text: sourceOf(e)}, nil
+			return &schema.Expr{Op: schema.OpNot, Args: []*schema.Expr{present}, Text: sourceOf(e)}, nil
 		}
-		return s.operation(ir.Op(e.Op.String()), e, e.X, e.Y)
+		return s.operation(schema.Op(e.Op.String()), e, e.X, e.Y)
 	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.LAND, token.LOR:
-		return s.operation(ir.Op(e.Op.String()), e, e.X, e.Y)
+		return s.operation(schema.Op(e.Op.String()), e, e.X, e.Y)
 	case token.MAT, token.NMAT:
-		result, err := s.operation(ir.Op(e.Op.String()), e, e.X)
+		result, err := s.operation(schema.Op(e.Op.String()), e, e.X)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (s scope) binary(e *ast.BinaryExpr) (*ir.Expr, error) {
 }
 
 // objectReference reads a reference to a field of the object, like mode or spec.mode.
-func (s scope) objectReference(expr ast.Expr) (*ir.Expr, error) {
+func (s scope) objectReference(expr ast.Expr) (*schema.Expr, error) {
 	var path []string
 	for {
 		selector, ok := expr.(*ast.SelectorExpr)
@@ -105,13 +105,13 @@ func (s scope) objectReference(expr ast.Expr) (*ir.Expr, error) {
 	around, ok := s.frameOf(ident)
 	if !ok {
 		if value, err := s.constantOf(ident); err == nil && len(path) == 0 {
-			return &ir.Expr{Op: ir.OpLiteral, Value: value, Text: ident.Name}, nil
+			return &schema.Expr{Op: schema.OpLiteral, Value: value, Text: ident.Name}, nil
 		}
 		return nil, s.unsupported(ident, "a reference to "+ident.Name)
 	}
 	path = append(path, ident.Name)
 	slices.Reverse(path)
-	return &ir.Expr{Op: ir.OpReference, Up: s.depth - around.depth, Path: path, Text: sourceOf(expr)}, nil
+	return &schema.Expr{Op: schema.OpReference, Up: s.depth - around.depth, Path: path, Text: sourceOf(expr)}, nil
 }
 
 // constantOf is the literal that a top-level or hidden field gives a name.
@@ -170,4 +170,4 @@ func sourceOf(e ast.Node) string {
 }
 
 // ruleAt is the rule that an expression states.
-func ruleAt(e ast.Node) *ir.Rule { return &ir.Rule{Text: sourceOf(e), Position: positionOf(e)} }
+func ruleAt(e ast.Node) *schema.Rule { return &schema.Rule{Text: sourceOf(e), Position: positionOf(e)} }

@@ -11,38 +11,38 @@ import (
 	cuetime "cuelang.org/go/pkg/time"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // predeclared is one of CUE's own types.
-func predeclared(e *ast.Ident) *ir.Schema {
+func predeclared(e *ast.Ident) *schema.Schema {
 	rule := ruleAt(e)
 	s := typedBy(rule)
 	// A field may hide the name of a type, which then has another.
 	switch name := strings.TrimPrefix(e.Name, "__"); name {
 	case "_":
-		return ir.Anything(rule.Position)
+		return schema.Anything(rule.Position)
 	case "string":
-		s.Types = ir.String
+		s.Types = schema.String
 	case "bool":
-		s.Types = ir.Bool
+		s.Types = schema.Bool
 	case "number":
-		s.Types = ir.Number
+		s.Types = schema.Number
 	case "float":
-		s.Types = ir.Float
+		s.Types = schema.Float
 	case "null":
-		s.Types = ir.Null
+		s.Types = schema.Null
 	default:
 		limits, ok := integers[name]
 		if !ok {
 			return nil
 		}
-		s.Types, s.Format = ir.Int, limits.format
+		s.Types, s.Format = schema.Int, limits.format
 		if limits.min != nil {
-			s.Min = &ir.Bound{Rule: rule, Value: limits.min}
+			s.Min = &schema.Bound{Rule: rule, Value: limits.min}
 		}
 		if limits.max != nil {
-			s.Max = &ir.Bound{Rule: rule, Value: limits.max}
+			s.Max = &schema.Bound{Rule: rule, Value: limits.max}
 		}
 	}
 	return s
@@ -50,9 +50,9 @@ func predeclared(e *ast.Ident) *ir.Schema {
 
 // typedBy begins a schema with a rule that also says the type. That is a rule of its
 // own, since the CRD may carry the type alone.
-func typedBy(rule *ir.Rule) *ir.Schema {
+func typedBy(rule *schema.Rule) *schema.Schema {
 	typeRule := *rule
-	return &ir.Schema{Position: rule.Position, TypeRule: &typeRule}
+	return &schema.Schema{Position: rule.Position, TypeRule: &typeRule}
 }
 
 // integers are CUE's integer types; values have 64 bits at most.
@@ -73,7 +73,7 @@ var integers = map[string]struct {
 }
 
 // namedChecks are the validators of CUE's standard library that take no argument.
-var namedChecks = map[string]func(*ir.Rule) *ir.Schema{
+var namedChecks = map[string]func(*schema.Rule) *schema.Schema{
 	"time.Time":     stringCheck("date-time", func(text string) bool { ok, err := cuetime.Time(text); return ok && err == nil }),
 	"time.Duration": stringCheck("", func(text string) bool { ok, err := cuetime.Duration(text); return ok && err == nil }),
 	"net.FQDN":      stringCheck("", cuenet.FQDN),
@@ -83,29 +83,29 @@ var namedChecks = map[string]func(*ir.Rule) *ir.Schema{
 	"net.IP":        addressCheck(func(a netip.Addr) bool { return a.IsValid() }),
 	"net.IPv4":      addressCheck(netip.Addr.Is4),
 	"net.IPv6":      addressCheck(netip.Addr.Is6),
-	"list.UniqueItems": func(rule *ir.Rule) *ir.Schema {
+	"list.UniqueItems": func(rule *schema.Rule) *schema.Schema {
 		s := typedBy(rule)
-		s.Types, s.Unique = ir.List, rule
+		s.Types, s.Unique = schema.List, rule
 		return s
 	},
 }
 
-func stringCheck(format string, holds func(string) bool) func(*ir.Rule) *ir.Schema {
-	return func(rule *ir.Rule) *ir.Schema {
+func stringCheck(format string, holds func(string) bool) func(*schema.Rule) *schema.Schema {
+	return func(rule *schema.Rule) *schema.Schema {
 		s := typedBy(rule)
-		s.Types, s.Checks = ir.String, []ir.Check{{Rule: rule, Holds: holds, Format: format}}
+		s.Types, s.Checks = schema.String, []schema.Check{{Rule: rule, Holds: holds, Format: format}}
 		return s
 	}
 }
 
 // addressCheck is a check for IP addresses, which CUE also takes as lists of bytes.
-func addressCheck(holds func(netip.Addr) bool) func(*ir.Rule) *ir.Schema {
-	return func(rule *ir.Rule) *ir.Schema {
+func addressCheck(holds func(netip.Addr) bool) func(*schema.Rule) *schema.Schema {
+	return func(rule *schema.Rule) *schema.Schema {
 		s := stringCheck("", func(text string) bool {
 			address, err := netip.ParseAddr(text)
 			return err == nil && holds(address)
 		})(rule)
-		s.Types |= ir.List
+		s.Types |= schema.List
 		return s
 	}
 }
@@ -117,7 +117,7 @@ var formatChecks = map[string]func(string) bool{
 }
 
 // call reads a validator that takes arguments.
-func (s scope) call(e *ast.CallExpr) (*ir.Schema, error) {
+func (s scope) call(e *ast.CallExpr) (*schema.Schema, error) {
 	if ident, ok := e.Fun.(*ast.Ident); ok {
 		return s.builtin(e, ident)
 	}
@@ -141,13 +141,13 @@ func (s scope) call(e *ast.CallExpr) (*ir.Schema, error) {
 	result := typedBy(rule)
 	switch arg := argument.(type) {
 	case int64:
-		if sized(result, path+"."+name, &ir.Limit{Rule: rule, N: arg}) {
+		if sized(result, path+"."+name, &schema.Limit{Rule: rule, N: arg}) {
 			return result, nil
 		}
 	case string:
 		if check, ok := textCheck(path+"."+name, arg); ok {
 			check.Rule = rule
-			result.Types, result.Checks = ir.String, []ir.Check{check}
+			result.Types, result.Checks = schema.String, []schema.Check{check}
 			return result, nil
 		}
 	}
@@ -155,20 +155,20 @@ func (s scope) call(e *ast.CallExpr) (*ir.Schema, error) {
 }
 
 // sized carries the validators that bound lengths and sizes.
-func sized(s *ir.Schema, name string, limit *ir.Limit) bool {
+func sized(s *schema.Schema, name string, limit *schema.Limit) bool {
 	switch name {
 	case "strings.MinRunes":
-		s.Types, s.Length.Min = ir.String, limit
+		s.Types, s.Length.Min = schema.String, limit
 	case "strings.MaxRunes":
-		s.Types, s.Length.Max = ir.String, limit
+		s.Types, s.Length.Max = schema.String, limit
 	case "list.MinItems":
-		s.Types, s.Size.Min = ir.List, limit
+		s.Types, s.Size.Min = schema.List, limit
 	case "list.MaxItems":
-		s.Types, s.Size.Max = ir.List, limit
+		s.Types, s.Size.Max = schema.List, limit
 	case "struct.MinFields":
-		s.Types, s.Count.Min = ir.Struct, limit
+		s.Types, s.Count.Min = schema.Struct, limit
 	case "struct.MaxFields":
-		s.Types, s.Count.Max = ir.Struct, limit
+		s.Types, s.Count.Max = schema.Struct, limit
 	default:
 		return false
 	}
@@ -176,35 +176,35 @@ func sized(s *ir.Schema, name string, limit *ir.Limit) bool {
 }
 
 // textCheck finds a validator for strings that has a string as its argument.
-func textCheck(name, arg string) (ir.Check, bool) {
+func textCheck(name, arg string) (schema.Check, bool) {
 	quoted := regexp.QuoteMeta(arg)
 	switch name {
 	case "strings.HasPrefix":
-		return ir.Check{Pattern: "^" + quoted, Holds: func(text string) bool { return strings.HasPrefix(text, arg) }}, true
+		return schema.Check{Pattern: "^" + quoted, Holds: func(text string) bool { return strings.HasPrefix(text, arg) }}, true
 	case "strings.HasSuffix":
-		return ir.Check{Pattern: quoted + "$", Holds: func(text string) bool { return strings.HasSuffix(text, arg) }}, true
+		return schema.Check{Pattern: quoted + "$", Holds: func(text string) bool { return strings.HasSuffix(text, arg) }}, true
 	case "strings.Contains":
-		return ir.Check{Pattern: quoted, Holds: func(text string) bool { return strings.Contains(text, arg) }}, true
+		return schema.Check{Pattern: quoted, Holds: func(text string) bool { return strings.Contains(text, arg) }}, true
 	case "time.Format":
-		return ir.Check{Holds: func(text string) bool { ok, err := cuetime.Format(text, arg); return ok && err == nil }}, true
+		return schema.Check{Holds: func(text string) bool { ok, err := cuetime.Format(text, arg); return ok && err == nil }}, true
 	}
-	return ir.Check{}, false
+	return schema.Check{}, false
 }
 
 // builtin reads close(…), and(…) and or(…).
-func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*ir.Schema, error) {
+func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*schema.Schema, error) {
 	if ident.Node != nil || len(e.Args) != 1 {
 		return nil, s.unsupported(e, sourceOf(e))
 	}
 	list, isList := e.Args[0].(*ast.ListLit)
 	switch {
 	case ident.Name == "close":
-		schema, err := s.expression(e.Args[0])
+		compiled, err := s.expression(e.Args[0])
 		if err != nil {
 			return nil, err
 		}
 		s.groups++
-		return ir.Close(schema, s.groups), nil
+		return schema.Close(compiled, s.groups), nil
 	case (ident.Name == "or" || ident.Name == "and") && isList && len(list.Elts) > 0:
 		op := token.OR
 		if ident.Name == "and" {
@@ -220,7 +220,7 @@ func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*ir.Schema, error) {
 }
 
 // unary reads bounds and negative numbers.
-func (s scope) unary(e *ast.UnaryExpr) (*ir.Schema, error) {
+func (s scope) unary(e *ast.UnaryExpr) (*schema.Schema, error) {
 	rule := ruleAt(e)
 	if named := s.source(e.X); named != nil {
 		if _, err := literalValue(named); err == nil {
@@ -241,8 +241,8 @@ func (s scope) unary(e *ast.UnaryExpr) (*ir.Schema, error) {
 		if err != nil {
 			return nil, errorAtNode(e, "%v", err)
 		}
-		result.Types = ir.String
-		result.Patterns = []ir.Pattern{{Rule: rule, Regexp: compiled, Negated: e.Op == token.NMAT}}
+		result.Types = schema.String
+		result.Patterns = []schema.Pattern{{Rule: rule, Regexp: compiled, Negated: e.Op == token.NMAT}}
 		return result, nil
 	case token.NEQ, token.GEQ, token.GTR, token.LEQ, token.LSS:
 		return s.bound(e, result)
@@ -251,28 +251,28 @@ func (s scope) unary(e *ast.UnaryExpr) (*ir.Schema, error) {
 }
 
 // bound reads >=x and its like, where x is a literal or an expression over the object.
-func (s scope) bound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, error) {
+func (s scope) bound(e *ast.UnaryExpr, result *schema.Schema) (*schema.Schema, error) {
 	rule := new(*result.TypeRule)
 	value, err := s.literalOf(e.X)
 	if err != nil {
 		return s.relativeBound(e, result)
 	}
-	isNumber := ir.TypeOf(value)&ir.Number != 0
+	isNumber := schema.TypeOf(value)&schema.Number != 0
 	switch {
 	case e.Op == token.NEQ && value == nil:
-		result.Types = ir.AnyType &^ ir.Null
+		result.Types = schema.AnyType &^ schema.Null
 		return result, nil
 	case e.Op == token.NEQ:
-		result.Not = []ir.Literal{{Rule: rule, Value: value}}
-		if result.Types = ir.TypeOf(value); isNumber {
-			result.Types = ir.Number
+		result.Not = []schema.Literal{{Rule: rule, Value: value}}
+		if result.Types = schema.TypeOf(value); isNumber {
+			result.Types = schema.Number
 		}
 		return result, nil
 	case !isNumber:
 		return nil, s.unsupported(e, "a bound that is no number")
 	}
-	result.Types = ir.Number
-	bound := &ir.Bound{Rule: rule, Value: value, Exclusive: e.Op == token.GTR || e.Op == token.LSS}
+	result.Types = schema.Number
+	bound := &schema.Bound{Rule: rule, Value: value, Exclusive: e.Op == token.GTR || e.Op == token.LSS}
 	if e.Op == token.GEQ || e.Op == token.GTR {
 		result.Min = bound
 	} else {
@@ -282,12 +282,12 @@ func (s scope) bound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, error) {
 }
 
 // relativeBound reads a bound that another field of the object gives.
-func (s scope) relativeBound(e *ast.UnaryExpr, result *ir.Schema) (*ir.Schema, error) {
+func (s scope) relativeBound(e *ast.UnaryExpr, result *schema.Schema) (*schema.Schema, error) {
 	expr, err := s.objectExpr(e.X)
 	if err != nil {
 		return nil, err
 	}
-	result.Types = ir.AnyType &^ (ir.Struct | ir.List)
-	result.Relations = []ir.Relation{{Rule: new(*result.TypeRule), Op: e.Op.String(), Expr: expr}}
+	result.Types = schema.AnyType &^ (schema.Struct | schema.List)
+	result.Relations = []schema.Relation{{Rule: new(*result.TypeRule), Op: e.Op.String(), Expr: expr}}
 	return result, nil
 }

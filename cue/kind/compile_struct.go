@@ -8,18 +8,18 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // structLiteral reads {…}: its fields, what it embeds, and its conditions.
-func (s scope) structLiteral(e *ast.StructLit) (*ir.Schema, error) {
+func (s scope) structLiteral(e *ast.StructLit) (*schema.Schema, error) {
 	inner := s
 	inner.embedded = false
 	inner.depth = s.depth + 1
 	inner.frames = append(slices.Clone(s.frames), frame{e, inner.depth})
-	result := &ir.Schema{Position: positionOf(e), Types: ir.Struct, TypeRule: &ir.Rule{Text: "{…}", Position: positionOf(e)}, Struct: &ir.StructSchema{}}
+	result := &schema.Schema{Position: positionOf(e), Types: schema.Struct, TypeRule: &schema.Rule{Text: "{…}", Position: positionOf(e)}, Struct: &schema.StructSchema{}}
 	for _, decl := range e.Elts {
-		part := &ir.Schema{Position: positionOf(e), Types: ir.AnyType, Struct: &ir.StructSchema{}}
+		part := &schema.Schema{Position: positionOf(e), Types: schema.AnyType, Struct: &schema.StructSchema{}}
 		var err error
 		switch d := decl.(type) {
 		case *ast.Field:
@@ -40,7 +40,7 @@ func (s scope) structLiteral(e *ast.StructLit) (*ir.Schema, error) {
 		if err != nil {
 			return nil, err
 		}
-		if result, err = possible(ir.And(result, part), decl); err != nil {
+		if result, err = possible(schema.And(result, part), decl); err != nil {
 			return nil, err
 		}
 		if part.Struct != nil && len(part.Struct.Conditions) > 0 {
@@ -53,7 +53,7 @@ func (s scope) structLiteral(e *ast.StructLit) (*ir.Schema, error) {
 
 // embedding reads an expression that stands alone in a struct. What it refers to does
 // not close the struct.
-func (s scope) embedding(d *ast.EmbedDecl) (*ir.Schema, error) {
+func (s scope) embedding(d *ast.EmbedDecl) (*schema.Schema, error) {
 	outer := s
 	outer.embedded = true
 	return outer.expression(d.Expr)
@@ -61,7 +61,7 @@ func (s scope) embedding(d *ast.EmbedDecl) (*ir.Schema, error) {
 
 // field reads one field of a struct: required, optional, regular, or the pattern that
 // stands for all that match it.
-func (s scope) field(to *ir.StructSchema, f *ast.Field) error {
+func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	if pattern, ok := f.Label.(*ast.ListLit); ok {
 		return s.labelPattern(to, f, pattern)
 	}
@@ -75,21 +75,21 @@ func (s scope) field(to *ir.StructSchema, f *ast.Field) error {
 	if strings.HasPrefix(name, "#") {
 		return nil
 	}
-	schema, err := s.fieldValue(f)
+	compiled, err := s.fieldValue(f)
 	if err != nil {
 		return err
 	}
 	if strings.HasPrefix(name, "_") {
-		return s.hidden(f, schema)
+		return s.hidden(f, compiled)
 	}
-	added := &ir.Field{Name: name, Schema: schema, Rule: &ir.Rule{Text: name + "!", Position: positionOf(f)}}
+	added := &schema.Field{Name: name, Schema: compiled, Rule: &schema.Rule{Text: name + "!", Position: positionOf(f)}}
 	switch {
-	case f.Constraint == token.OPTION, schema.Eval != nil: // the evaluator says whether it has to be there
+	case f.Constraint == token.OPTION, compiled.Eval != nil: // the evaluator says whether it has to be there
 	case f.Constraint == token.NOT:
-		added.Presence = ir.Required
+		added.Presence = schema.Required
 	default:
-		added.Presence, added.Rule.Text = ir.Regular, name+" is required"
-		if schema.Default == nil && slices.ContainsFunc(schema.Relations, func(r ir.Relation) bool { return r.Op == "==" }) {
+		added.Presence, added.Rule.Text = schema.Regular, name+" is required"
+		if compiled.Default == nil && slices.ContainsFunc(compiled.Relations, func(r schema.Relation) bool { return r.Op == "==" }) {
 			return errorAtNode(f, "a field that is set to another one of the object cannot be compiled: write %s? or %s!, or mark it @kube(eval)", name, name)
 		}
 	}
@@ -98,28 +98,28 @@ func (s scope) field(to *ir.StructSchema, f *ast.Field) error {
 }
 
 // hidden refuses a hidden field that checks the object: it would be dropped otherwise.
-func (s scope) hidden(f *ast.Field, schema *ir.Schema) error {
-	if schema.DependsOnObject() {
+func (s scope) hidden(f *ast.Field, compiled *schema.Schema) error {
+	if compiled.DependsOnObject() {
 		return errorAtNode(f, "a hidden field that depends on the object cannot be compiled: state the constraint on the field itself")
 	}
 	return nil
 }
 
 // fieldValue reads the value of a field, its comment and its attributes.
-func (s scope) fieldValue(f *ast.Field) (*ir.Schema, error) {
-	var schema *ir.Schema
+func (s scope) fieldValue(f *ast.Field) (*schema.Schema, error) {
+	var compiled *schema.Schema
 	if _, isPattern := f.Label.(*ast.ListLit); isPattern || f.Constraint != token.ILLEGAL {
 		s.guards++ // an object need not have it, or its author ends it
 	}
 	if hasArgument(f.Attrs, "eval") {
-		schema = ir.Anything(positionOf(f))
+		compiled = schema.Anything(positionOf(f))
 	} else {
 		var err error
-		if schema, err = s.expression(f.Value); err != nil {
+		if compiled, err = s.expression(f.Value); err != nil {
 			return nil, err
 		}
 	}
-	own := *schema
+	own := *compiled
 	if description := describe(f); description != "" {
 		own.Doc = description
 	}
@@ -138,7 +138,7 @@ func (s scope) fieldValue(f *ast.Field) (*ir.Schema, error) {
 }
 
 // labelPattern reads [=~"…"]: T and [string]: T.
-func (s scope) labelPattern(to *ir.StructSchema, f *ast.Field, pattern *ast.ListLit) error {
+func (s scope) labelPattern(to *schema.StructSchema, f *ast.Field, pattern *ast.ListLit) error {
 	if len(pattern.Elts) != 1 {
 		return s.unsupported(f, "this pattern of labels")
 	}
@@ -149,9 +149,9 @@ func (s scope) labelPattern(to *ir.StructSchema, f *ast.Field, pattern *ast.List
 	if err != nil {
 		return err
 	}
-	label := ir.LabelPattern{Rule: &ir.Rule{Text: "[" + sourceOf(pattern.Elts[0]) + "]", Position: positionOf(f)}}
+	label := schema.LabelPattern{Rule: &schema.Rule{Text: "[" + sourceOf(pattern.Elts[0]) + "]", Position: positionOf(f)}}
 	switch {
-	case labels.Types&ir.String == 0 || len(labels.Patterns) > 1 || len(labels.Checks) > 0 || labels.Enum != nil || labels.Length != ir.Range{} || len(labels.Alternatives) > 0:
+	case labels.Types&schema.String == 0 || len(labels.Patterns) > 1 || len(labels.Checks) > 0 || labels.Enum != nil || labels.Length != schema.Range{} || len(labels.Alternatives) > 0:
 		return errorAtNode(f, "this pattern of labels cannot be compiled: write [string] or [=~\"…\"]")
 	case len(labels.Patterns) == 1:
 		label.Regexp, label.Negated = labels.Patterns[0].Regexp, labels.Patterns[0].Negated
@@ -164,7 +164,7 @@ func (s scope) labelPattern(to *ir.StructSchema, f *ast.Field, pattern *ast.List
 }
 
 // condition reads if a if b {…}.
-func (s scope) condition(to *ir.StructSchema, c *ast.Comprehension) error {
+func (s scope) condition(to *schema.StructSchema, c *ast.Comprehension) error {
 	first, ok := c.Clauses[0].(*ast.IfClause)
 	body, isStruct := c.Value.(*ast.StructLit)
 	if !ok || !isStruct || c.Fallback != nil {
@@ -174,7 +174,7 @@ func (s scope) condition(to *ir.StructSchema, c *ast.Comprehension) error {
 	if err != nil {
 		return err
 	}
-	then := &ir.StructSchema{}
+	then := &schema.StructSchema{}
 	if len(c.Clauses) > 1 {
 		rest := *c
 		rest.Clauses = c.Clauses[1:]
@@ -184,8 +184,8 @@ func (s scope) condition(to *ir.StructSchema, c *ast.Comprehension) error {
 	} else if then, err = s.conditionBody(body); err != nil {
 		return err
 	}
-	to.Conditions = append(to.Conditions, ir.Condition{
-		Rule: &ir.Rule{Text: presenceInWords.Replace(sourceOf(first.Condition)), Position: positionOf(first)},
+	to.Conditions = append(to.Conditions, schema.Condition{
+		Rule: &schema.Rule{Text: presenceInWords.Replace(sourceOf(first.Condition)), Position: positionOf(first)},
 		When: when, Then: then,
 	})
 	return nil
@@ -195,26 +195,26 @@ func (s scope) condition(to *ir.StructSchema, c *ast.Comprehension) error {
 var presenceInWords = strings.NewReplacer(" != _|_", " is set", " == _|_", " is not set")
 
 // conditionBody reads what an if adds to the struct that it stands in.
-func (s scope) conditionBody(body *ast.StructLit) (*ir.StructSchema, error) {
+func (s scope) conditionBody(body *ast.StructLit) (*schema.StructSchema, error) {
 	outer := s
 	outer.depth = s.depth - 1
-	schema, err := outer.structLiteral(body)
+	compiled, err := outer.structLiteral(body)
 	if err != nil {
 		return nil, err
 	}
-	if schema.Types != ir.Struct || schema.Struct == nil || len(schema.Alternatives) > 0 {
+	if compiled.Types != schema.Struct || compiled.Struct == nil || len(compiled.Alternatives) > 0 {
 		return nil, s.unsupported(body, "what this condition adds")
 	}
-	return schema.Struct, nil
+	return compiled.Struct, nil
 }
 
 // applyAttribute carries what @kube(…) says and CUE cannot.
-func applyAttribute(to *ir.Schema, attribute *ast.Attribute) error {
+func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 	key, body := attribute.Split()
 	if key != "kube" {
 		return nil
 	}
-	rule := &ir.Rule{Text: attribute.Text, Position: positionOf(attribute), NotInCUE: true}
+	rule := &schema.Rule{Text: attribute.Text, Position: positionOf(attribute), NotInCUE: true}
 	for argument := range strings.SplitSeq(body, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(argument), "=")
 		switch name {
@@ -227,7 +227,7 @@ func applyAttribute(to *ir.Schema, attribute *ast.Attribute) error {
 		case "format":
 			to.Format = value
 			if check, ok := formatChecks[value]; ok {
-				to.Checks = append(slices.Clone(to.Checks), ir.Check{Rule: rule, Holds: check, Format: value, Exact: true})
+				to.Checks = append(slices.Clone(to.Checks), schema.Check{Rule: rule, Holds: check, Format: value, Exact: true})
 			}
 		case "deprecated":
 			text, err := strconv.Unquote(value)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // Definition is the CustomResourceDefinition of the kind.
@@ -93,7 +93,7 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 	without := sets.New[string]()
 	v.initialStatus = true
 	for {
-		crd := ir.OpenAPI(v.schema, without)
+		crd := schema.OpenAPI(v.schema, without)
 		v.setOpenAPI(crd.Schema)
 		refused := refusals(k.definitionOf(v))
 		if len(refused) == 0 {
@@ -101,7 +101,7 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 		}
 		dropped := without.Len()
 		for _, err := range refused {
-			if i := slices.IndexFunc(crd.Rules, func(r ir.CELRule) bool { return strings.HasSuffix(err.Field, "."+r.Path+".rule") }); i >= 0 && isTooCostly(err) {
+			if i := slices.IndexFunc(crd.Rules, func(r schema.CELRule) bool { return strings.HasSuffix(err.Field, "."+r.Path+".rule") }); i >= 0 && isTooCostly(err) {
 				without.Insert(crd.Rules[i].ID)
 			}
 		}
@@ -153,8 +153,8 @@ func refusals(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorL
 
 // setOpenAPI takes over a schema but for what the API server has its own schema for. Of the
 // metadata, a CRD can say how long the name may be.
-func (v *Version) setOpenAPI(schema *apiextensionsv1.JSONSchemaProps) {
-	name, rules := nameLength(v.schema.Struct.Field("metadata").Schema, schema.Properties["metadata"])
+func (v *Version) setOpenAPI(openapi *apiextensionsv1.JSONSchemaProps) {
+	name, rules := nameLength(v.schema.Struct.Field("metadata").Schema, openapi.Properties["metadata"])
 	metadata := schemaProps{Type: "object"}
 	if len(rules) > 0 {
 		metadata.Properties = map[string]schemaProps{"name": name}
@@ -164,26 +164,26 @@ func (v *Version) setOpenAPI(schema *apiextensionsv1.JSONSchemaProps) {
 		"kind":       {Type: "string", Description: "kind is the name of the object's schema."},
 		"metadata":   metadata,
 	} {
-		schema.Properties[name] = property
-		ir.LeaveToAPIServer(v.schema.Struct.Field(name), func(at ir.Position) bool { return name != "metadata" || isLibrary(at.File) })
+		openapi.Properties[name] = property
+		schema.LeaveToAPIServer(v.schema.Struct.Field(name), func(at schema.Position) bool { return name != "metadata" || isLibrary(at.File) })
 	}
 	for _, rule := range rules {
-		rule.Where = ir.CRDSchema
+		rule.Where = schema.CRDSchema
 	}
-	schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool {
+	openapi.Required = slices.DeleteFunc(openapi.Required, func(name string) bool {
 		return name == "apiVersion" || name == "kind" || name == "metadata"
 	})
-	v.Schema = schema
+	v.Schema = openapi
 }
 
 // nameLength is what the kind itself says of the length of its objects' names, as far as
 // emitted, the OpenAPI schema of the metadata, has it; and the rules that this enforces.
-func nameLength(metadata *ir.Schema, emitted schemaProps) (name schemaProps, rules []*ir.Rule) {
+func nameLength(metadata *schema.Schema, emitted schemaProps) (name schemaProps, rules []*schema.Rule) {
 	name = schemaProps{Type: "string"}
 	if metadata.Struct == nil || metadata.Struct.Field("name") == nil {
 		return name, nil
 	}
-	of := func(limit *ir.Limit, has *int64) *int64 {
+	of := func(limit *schema.Limit, has *int64) *int64 {
 		if limit == nil || has == nil || isLibrary(limit.Position.File) {
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 var (
@@ -73,7 +73,7 @@ func TestDifferentialOfSeeds(t *testing.T) {
 
 // sample makes an object of a kind.
 func sample(k *Kind, seed uint64) map[string]any {
-	return ir.Sample(k.schema, rand.New(rand.NewPCG(seed, 1)))
+	return schema.Sample(k.schema, rand.New(rand.NewPCG(seed, 1)))
 }
 
 // corpusKinds loads the shipped kinds and those of the corpus that load.

@@ -13,7 +13,7 @@ import (
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // LoadError says why a kind, or a whole package if Kind is empty, does not load.
@@ -144,16 +144,16 @@ func errorAtNode(node ast.Node, format string, args ...any) error {
 }
 
 // errorAtPosition is a LoadError at a place that the intermediate form remembers.
-func errorAtPosition(at ir.Position, format string, args ...any) error {
+func errorAtPosition(at schema.Position, format string, args ...any) error {
 	return &LoadError{Reason: fmt.Sprintf(format, args...), File: at.File, Line: at.Line}
 }
 
 // positionOf is the place of a piece of syntax.
-func positionOf(node ast.Node) ir.Position {
+func positionOf(node ast.Node) schema.Position {
 	if pos := node.Pos(); pos.IsValid() {
-		return ir.Position{File: relative(pos.Filename()), Line: pos.Line()}
+		return schema.Position{File: relative(pos.Filename()), Line: pos.Line()}
 	}
-	return ir.Position{}
+	return schema.Position{}
 }
 
 // oneLine puts a text on one line.

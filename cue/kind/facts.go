@@ -9,10 +9,10 @@ import (
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/build"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
@@ -92,17 +92,17 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*Versio
 	if err != nil {
 		return nil, err
 	}
-	schema, err := compileSchema(name, instance)
+	compiled, err := compileSchema(name, instance)
 	if err != nil {
 		return nil, err
 	}
 	for _, field := range []string{"apiVersion", "kind", "metadata"} {
-		if schema.Struct.Field(field) == nil {
+		if compiled.Struct.Field(field) == nil {
 			return nil, errorAt(value, field, "is missing")
 		}
 	}
-	v := &Version{GroupVersionKind: gvk, schema: schema}
-	v.evaluated, v.outdated = len(v.Evaluated()) > 0, ir.HasDeprecated(schema)
+	v := &Version{GroupVersionKind: gvk, schema: compiled}
+	v.evaluated, v.outdated = len(v.Evaluated()) > 0, schema.HasDeprecated(compiled)
 	return v, nil
 }
 
@@ -133,18 +133,18 @@ func collectVersions(k *Kind, ctx *cue.Context, instance *build.Instance, pkg cu
 }
 
 // typeOf reads the group, version and kind that a schema states.
-func typeOf(value cue.Value) (schema.GroupVersionKind, error) {
+func typeOf(value cue.Value) (apischema.GroupVersionKind, error) {
 	apiVersion, err := constant(value, cue.MakePath(cue.Str("apiVersion").Required()))
 	if err != nil {
-		return schema.GroupVersionKind{}, err
+		return apischema.GroupVersionKind{}, err
 	}
 	kind, err := constant(value, cue.MakePath(cue.Str("kind").Required()))
 	if err != nil {
-		return schema.GroupVersionKind{}, err
+		return apischema.GroupVersionKind{}, err
 	}
-	gv, err := schema.ParseGroupVersion(apiVersion)
+	gv, err := apischema.ParseGroupVersion(apiVersion)
 	if err != nil || gv.Group == "" {
-		return schema.GroupVersionKind{}, errorAt(value, "apiVersion", "%q must be a group and a version, like \"example.com/v1\"", apiVersion)
+		return apischema.GroupVersionKind{}, errorAt(value, "apiVersion", "%q must be a group and a version, like \"example.com/v1\"", apiVersion)
 	}
 	return gv.WithKind(kind), nil
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // Kind is one kind of Kubernetes object and its behaviour. But for what Counts tells, it
@@ -39,7 +39,7 @@ type Kind struct {
 	// Phases are the states of the kind by name.
 	Phases map[string]PhaseFacts
 	// Owns are the types of the children, each once, in a fixed order.
-	Owns []schema.GroupVersionKind
+	Owns []apischema.GroupVersionKind
 	// Sets are the children that are sets, by name.
 	Sets map[string]SetFacts
 	// InjectAnnotation is the annotation by which Pods ask for what objects of the kind
@@ -52,11 +52,11 @@ type Kind struct {
 // Version is what objects of a kind look like in one version of its API.
 type Version struct {
 	// GroupVersionKind is how manifests name it.
-	GroupVersionKind schema.GroupVersionKind
+	GroupVersionKind apischema.GroupVersionKind
 	// Schema is the structural OpenAPI schema.
 	Schema *apiextensionsv1.JSONSchemaProps
 
-	schema    *ir.Schema
+	schema    *schema.Schema
 	evaluator *cueEvaluator
 	evaluated bool // whether fields are marked for the CUE evaluator
 	outdated  bool // whether fields are deprecated
@@ -75,14 +75,14 @@ type PhaseFacts struct {
 // SetFacts is what is known of a set without looking at any object.
 type SetFacts struct {
 	// Type is the type of its members.
-	Type schema.GroupVersionKind
+	Type apischema.GroupVersionKind
 	// StrayLabels are the names of the labels that the template gives all members, sorted.
 	// It is empty if strays are ignored.
 	StrayLabels []string
 }
 
 // GroupVersionResource is where the API server serves objects of the kind.
-func (k *Kind) GroupVersionResource() schema.GroupVersionResource {
+func (k *Kind) GroupVersionResource() apischema.GroupVersionResource {
 	return k.GroupVersionKind.GroupVersion().WithResource(k.Names.Plural)
 }
 
@@ -91,7 +91,7 @@ func (k *Kind) GroupVersionResource() schema.GroupVersionResource {
 func (k *Kind) Name() string { return k.GroupVersionResource().GroupResource().String() }
 
 // Problem is one thing that is wrong with an object, and the rule in CUE that says so.
-type Problem = ir.Problem
+type Problem = schema.Problem
 
 // Validate lists everything that is wrong with an object, sorted by field. The object
 // is not changed. Limits are checked before anything else, and exceeding one is then
@@ -120,8 +120,8 @@ func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []P
 	if err := checkLimits(object, v.limits()); err != nil {
 		return object, []Problem{{Error: err}}
 	}
-	defaulted := ir.Default(v.schema, object)
-	problems := ir.Validate(v.schema, defaulted)
+	defaulted := schema.Default(v.schema, object)
+	problems := schema.Validate(v.schema, defaulted)
 	if len(problems) == 0 && v.evaluated {
 		defaulted, problems = v.askEvaluator(object)
 	}
@@ -182,7 +182,7 @@ func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
 	v := k.versionOf(object)
 	defaulted, problems := v.defaultAndValidate(object)
 	if len(problems) == 0 && checkLimits(old, v.limits()) == nil {
-		problems = ir.ValidateUpdate(v.schema, ir.Default(v.schema, old), defaulted)
+		problems = schema.ValidateUpdate(v.schema, schema.Default(v.schema, old), defaulted)
 		sortProblems(problems)
 	}
 	return errorList(problems)
@@ -195,7 +195,7 @@ func (k *Kind) Deprecated(object map[string]any) []string {
 	if !v.outdated || checkLimits(object, v.limits()) != nil {
 		return nil
 	}
-	return ir.Deprecated(v.schema, object)
+	return schema.Deprecated(v.schema, object)
 }
 
 func sortProblems(problems []Problem) {
@@ -228,27 +228,27 @@ func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 		v.evaluator.asked.fallbacks.Add(1)
 		return v.evaluator.withDefaults(object)
 	}
-	return ir.Default(v.schema, object), nil
+	return schema.Default(v.schema, object), nil
 }
 
 // Sample makes an object of the version: often a valid one, often one at the edge of
 // what is, and now and then one beyond it.
 func (v *Version) Sample(random *rand.Rand) map[string]any {
-	object := ir.Sample(v.schema, random)
+	object := schema.Sample(v.schema, random)
 	object["apiVersion"], object["kind"] = v.GroupVersionKind.ToAPIVersionAndKind()
 	return object
 }
 
 // Enforcement says who enforces the rules of the version's schema, in the order of the
 // fields.
-func (v *Version) Enforcement() []ir.Enforcement {
+func (v *Version) Enforcement() []schema.Enforcement {
 	type place struct {
 		field, says string
-		at          ir.Position
+		at          schema.Position
 	}
 	at := make(map[place]int)
-	var all []ir.Enforcement
-	for _, e := range ir.Enforcements(v.schema) {
+	var all []schema.Enforcement
+	for _, e := range schema.Enforcements(v.schema) {
 		p := place{e.Field, e.Says, e.Position}
 		i, known := at[p]
 		switch {
@@ -265,7 +265,7 @@ func (v *Version) Enforcement() []ir.Enforcement {
 // Evaluated lists the fields that are marked @kube(eval).
 func (v *Version) Evaluated() []string {
 	var fields []string
-	for _, e := range ir.Enforcements(v.schema) {
+	for _, e := range schema.Enforcements(v.schema) {
 		if e.Evaluated {
 			fields = append(fields, e.Field)
 		}

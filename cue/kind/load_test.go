@@ -9,7 +9,7 @@ import (
 
 	"cuelang.org/go/mod/modfile"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // What the program says of its own module is what cue.mod says.
@@ -29,17 +29,17 @@ func TestShipped(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, kinds, 3)
 	at, cluster, watcher := kinds[0], kinds[1], kinds[2]
-	require.Equal(t, schema.GroupVersionKind{Group: "watch.fescue.dev", Version: "v1alpha1", Kind: "Watcher"}, watcher.GroupVersionKind)
+	require.Equal(t, apischema.GroupVersionKind{Group: "watch.fescue.dev", Version: "v1alpha1", Kind: "Watcher"}, watcher.GroupVersionKind)
 	require.Empty(t, watcher.Initial)
 	require.Empty(t, watcher.Phases)
-	require.Equal(t, []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, watcher.Owns)
-	require.Equal(t, schema.GroupVersionKind{Group: "cnat.fescue.dev", Version: "v1alpha1", Kind: "At"}, at.GroupVersionKind)
+	require.Equal(t, []apischema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, watcher.Owns)
+	require.Equal(t, apischema.GroupVersionKind{Group: "cnat.fescue.dev", Version: "v1alpha1", Kind: "At"}, at.GroupVersionKind)
 	require.Equal(t, "PENDING", at.Initial)
 	require.Equal(t, map[string]PhaseFacts{
 		"PENDING": {}, "RUNNING": {}, "DONE": {Terminal: true},
 	}, at.Phases)
-	require.Equal(t, []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}}, at.Owns)
-	require.Equal(t, schema.GroupVersionKind{Group: "samplecontroller.fescue.dev", Version: "v1alpha1", Kind: "Customcluster"}, cluster.GroupVersionKind)
+	require.Equal(t, []apischema.GroupVersionKind{{Version: "v1", Kind: "Pod"}}, at.Owns)
+	require.Equal(t, apischema.GroupVersionKind{Group: "samplecontroller.fescue.dev", Version: "v1alpha1", Kind: "Customcluster"}, cluster.GroupVersionKind)
 	require.Equal(t, map[string]SetFacts{"pods": {Type: at.Owns[0], StrayLabels: []string{"controller"}}}, cluster.Sets)
 }
 

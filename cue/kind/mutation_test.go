@@ -13,7 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 var (
@@ -162,19 +162,19 @@ func sameSchema(t *testing.T, a, b *apiextensionsv1.JSONSchemaProps) bool {
 
 // mutate makes a kind with a schema of its own, in which one thing is changed.
 func mutate(k *Kind, i int) (*Kind, mutation) {
-	schema := copyOf(k.schema)
-	change := mutationsOf(schema)[i]
+	broken := copyOf(k.schema)
+	change := mutationsOf(broken)[i]
 	change.apply()
-	prepareAll(reflect.ValueOf(schema), make(map[any]bool))
-	mutant := compiledOnly(k, schema)
-	mutant.setOpenAPI(ir.OpenAPI(schema, nil).Schema)
+	prepareAll(reflect.ValueOf(broken), make(map[any]bool))
+	mutant := compiledOnly(k, broken)
+	mutant.setOpenAPI(schema.OpenAPI(broken, nil).Schema)
 	return mutant, change
 }
 
 // compiledOnly is a kind with another schema, of which the evaluator checks nothing.
-func compiledOnly(k *Kind, schema *ir.Schema) *Kind {
+func compiledOnly(k *Kind, broken *schema.Schema) *Kind {
 	v := *k.Version
-	v.schema, v.evaluated = schema, false
+	v.schema, v.evaluated = broken, false
 	with := *k
 	with.Version, with.Versions = &v, []*Version{&v}
 	return &with
@@ -188,8 +188,8 @@ func prepareAll(v reflect.Value, seen map[any]bool) {
 			return
 		}
 		seen[v.Interface()] = true
-		if s, ok := reflect.TypeAssert[*ir.Schema](v); ok {
-			ir.Prepare(s)
+		if s, ok := reflect.TypeAssert[*schema.Schema](v); ok {
+			schema.Prepare(s)
 		}
 		prepareAll(v.Elem(), seen)
 	case reflect.Slice:
@@ -207,8 +207,8 @@ func prepareAll(v reflect.Value, seen map[any]bool) {
 
 // copyOf copies a schema with all that is in it, as it is before it is prepared: without
 // the fields that are not exported, which only preparing sets.
-func copyOf(s *ir.Schema) *ir.Schema {
-	return copyValue(reflect.ValueOf(s), make(map[any]reflect.Value)).Interface().(*ir.Schema)
+func copyOf(s *schema.Schema) *schema.Schema {
+	return copyValue(reflect.ValueOf(s), make(map[any]reflect.Value)).Interface().(*schema.Schema)
 }
 
 // copyValue keeps what is shared shared: a definition may contain itself.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // mutation is one way to break a schema.
@@ -19,7 +19,7 @@ type mutation struct {
 
 // mutationsOf lists the ways to break a schema, always in the same order. Those are left
 // out of which it is plain that they change nothing.
-func mutationsOf(s *ir.Schema) []mutation {
+func mutationsOf(s *schema.Schema) []mutation {
 	m := mutator{seen: make(map[any]bool)}
 	m.structure("", s.Struct)
 	return m.found
@@ -35,7 +35,7 @@ func (m *mutator) add(what string, apply func()) {
 	m.found = append(m.found, mutation{name: m.path + ": " + what, apply: apply})
 }
 
-func (m *mutator) schema(path string, s *ir.Schema) {
+func (m *mutator) schema(path string, s *schema.Schema) {
 	if s == nil || m.seen[s] || s.Reference != nil {
 		return
 	}
@@ -64,12 +64,12 @@ func (m *mutator) schema(path string, s *ir.Schema) {
 // dropAt drops one element, and leaves the slice as it was to those who share it.
 func dropAt[T any](list *[]T, i int) { *list = slices.Delete(slices.Clone(*list), i, i+1) }
 
-func (m *mutator) presets(s *ir.Schema) {
+func (m *mutator) presets(s *schema.Schema) {
 	if s.Default == nil {
 		return
 	}
 	m.add("default dropped", func() { s.Default = nil })
-	m.add("default changed", func() { s.Default = &ir.Literal{Rule: s.Default.Rule, Value: another(s.Default.Value)} })
+	m.add("default changed", func() { s.Default = &schema.Literal{Rule: s.Default.Rule, Value: another(s.Default.Value)} })
 }
 
 // another is a value of the same type.
@@ -89,7 +89,7 @@ func another(value any) any {
 	return "x"
 }
 
-func (m *mutator) alternatives(s *ir.Schema) {
+func (m *mutator) alternatives(s *schema.Schema) {
 	for i, a := range s.Alternatives {
 		m.add(fmt.Sprintf("alternative %d dropped", i), func() { dropAt(&s.Alternatives, i) })
 		if a.Default {
@@ -105,10 +105,10 @@ func (m *mutator) alternatives(s *ir.Schema) {
 	}
 }
 
-func (m *mutator) types(s *ir.Schema) {
-	for t := ir.Null; t <= ir.Struct; t <<= 1 {
+func (m *mutator) types(s *schema.Schema) {
+	for t := schema.Null; t <= schema.Struct; t <<= 1 {
 		// One wider type beside null is enough, or most mutations would be of this sort.
-		neighbour := s.Types&(t>>1) != 0 || t == ir.Null
+		neighbour := s.Types&(t>>1) != 0 || t == schema.Null
 		switch {
 		case s.Types&t == 0 && neighbour:
 			m.add("type widened by "+t.String(), func() { s.Types |= t })
@@ -118,7 +118,7 @@ func (m *mutator) types(s *ir.Schema) {
 	}
 }
 
-func (m *mutator) literals(s *ir.Schema) {
+func (m *mutator) literals(s *schema.Schema) {
 	for i, not := range s.Not {
 		m.add("dropped "+not.Text, func() { dropAt(&s.Not, i) })
 	}
@@ -134,7 +134,7 @@ func (m *mutator) literals(s *ir.Schema) {
 	m.add("enum dropped", func() { s.Enum = nil })
 }
 
-func (m *mutator) bound(b **ir.Bound, what string) {
+func (m *mutator) bound(b **schema.Bound, what string) {
 	if *b == nil {
 		return
 	}
@@ -159,24 +159,24 @@ func (m *mutator) bound(b **ir.Bound, what string) {
 	})
 }
 
-func (m *mutator) limits(r *ir.Range, what string) {
+func (m *mutator) limits(r *schema.Range, what string) {
 	m.limit(&r.Min, "least "+what, 1)
 	m.limit(&r.Max, "greatest "+what, 0)
 }
 
 // limit changes a limit as far as it says anything: everything has a length of 0.
-func (m *mutator) limit(l **ir.Limit, what string, least int64) {
+func (m *mutator) limit(l **schema.Limit, what string, least int64) {
 	if *l == nil {
 		return
 	}
 	m.add(what+" dropped", func() { *l = nil })
-	m.add(what+" + 1", func() { *l = &ir.Limit{Rule: (*l).Rule, N: (*l).N + 1} })
+	m.add(what+" + 1", func() { *l = &schema.Limit{Rule: (*l).Rule, N: (*l).N + 1} })
 	if (*l).N > least {
-		m.add(what+" - 1", func() { *l = &ir.Limit{Rule: (*l).Rule, N: (*l).N - 1} })
+		m.add(what+" - 1", func() { *l = &schema.Limit{Rule: (*l).Rule, N: (*l).N - 1} })
 	}
 }
 
-func (m *mutator) texts(s *ir.Schema) {
+func (m *mutator) texts(s *schema.Schema) {
 	for i, p := range s.Patterns {
 		source := p.Regexp.String()
 		m.add("pattern dropped "+p.Text, func() { dropAt(&s.Patterns, i) })
@@ -197,14 +197,14 @@ func (m *mutator) texts(s *ir.Schema) {
 // otherOperator is what an operator may be mistaken for.
 var otherOperator = map[string]string{"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 
-func (m *mutator) relations(s *ir.Schema) {
+func (m *mutator) relations(s *schema.Schema) {
 	for i, r := range s.Relations {
 		m.add("relation dropped "+r.Text, func() { dropAt(&s.Relations, i) })
 		m.add("operator changed "+r.Text, func() { s.Relations[i].Op = otherOperator[r.Op] })
 	}
 }
 
-func (m *mutator) list(s *ir.Schema) {
+func (m *mutator) list(s *schema.Schema) {
 	if s.Unique != nil {
 		m.add("unique dropped", func() { s.Unique = nil })
 	}
@@ -221,15 +221,15 @@ func (m *mutator) list(s *ir.Schema) {
 }
 
 // mutationsOfItems is empty for items of which nothing is said.
-func mutationsOfItems(s *ir.Schema) []mutation {
+func mutationsOfItems(s *schema.Schema) []mutation {
 	m := mutator{seen: make(map[any]bool)}
-	if m.schema("", s); s.Types == ir.AnyType && s.Struct == nil && s.Reference == nil {
+	if m.schema("", s); s.Types == schema.AnyType && s.Struct == nil && s.Reference == nil {
 		return nil
 	}
 	return append(m.found, mutation{})
 }
 
-func (m *mutator) structure(path string, s *ir.StructSchema) {
+func (m *mutator) structure(path string, s *schema.StructSchema) {
 	if m.seen[s] {
 		return
 	}
@@ -238,15 +238,17 @@ func (m *mutator) structure(path string, s *ir.StructSchema) {
 	if !allowsAll(s) {
 		m.add("closed struct opened", func() { s.Groups = nil })
 	} else if len(s.Labels) == 0 {
-		m.add("open struct closed", func() { s.Groups = []ir.Group{{ID: -1}} })
+		m.add("open struct closed", func() { s.Groups = []schema.Group{{ID: -1}} })
 	}
 	m.labels(path, s)
 	for i, c := range s.Conditions {
 		m.path = path
 		m.add("condition dropped "+c.Text, func() { dropAt(&s.Conditions, i) })
-		m.add("condition negated "+c.Text, func() { s.Conditions[i].When = &ir.Expr{Op: ir.OpNot, Args: []*ir.Expr{c.When}, Text: c.When.Text} })
+		m.add("condition negated "+c.Text, func() {
+			s.Conditions[i].When = &schema.Expr{Op: schema.OpNot, Args: []*schema.Expr{c.When}, Text: c.When.Text}
+		})
 		if op, ok := otherOperator[string(c.When.Op)]; ok {
-			m.add("operator changed "+c.Text, func() { c.When.Op = ir.Op(op) })
+			m.add("operator changed "+c.Text, func() { c.When.Op = schema.Op(op) })
 		}
 		m.structure(path+"?"+c.Text, c.Then)
 	}
@@ -261,25 +263,25 @@ func (m *mutator) structure(path string, s *ir.StructSchema) {
 }
 
 // allowsAll tells whether a struct may have fields of any name.
-func allowsAll(s *ir.StructSchema) bool {
-	all := func(l ir.LabelPattern) bool { return l.Regexp == nil }
-	return !slices.ContainsFunc(s.Groups, func(g ir.Group) bool { return !slices.ContainsFunc(g.Labels, all) })
+func allowsAll(s *schema.StructSchema) bool {
+	all := func(l schema.LabelPattern) bool { return l.Regexp == nil }
+	return !slices.ContainsFunc(s.Groups, func(g schema.Group) bool { return !slices.ContainsFunc(g.Labels, all) })
 }
 
-func (m *mutator) presence(f *ir.Field) {
-	become := func(what string, p ir.Presence) { m.add(what, func() { f.Presence = p }) }
+func (m *mutator) presence(f *schema.Field) {
+	become := func(what string, p schema.Presence) { m.add(what, func() { f.Presence = p }) }
 	switch f.Presence {
-	case ir.Required:
-		become("required → optional", ir.Optional)
-	case ir.Regular:
-		become("regular → required", ir.Required)
-		become("regular → optional", ir.Optional)
-	case ir.Optional:
-		become("optional → required", ir.Required)
+	case schema.Required:
+		become("required → optional", schema.Optional)
+	case schema.Regular:
+		become("regular → required", schema.Required)
+		become("regular → optional", schema.Optional)
+	case schema.Optional:
+		become("optional → required", schema.Required)
 	}
 }
 
-func (m *mutator) labels(path string, s *ir.StructSchema) {
+func (m *mutator) labels(path string, s *schema.StructSchema) {
 	for i, l := range s.Labels {
 		m.path = path
 		m.add("labels dropped "+l.Rule.Text, func() { dropAt(&s.Labels, i) })

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // crdOracle does with objects what the API server does by a CRD.
@@ -86,7 +86,7 @@ func crdDisagrees(k *Kind, crd *crdOracle, problems []Problem, object map[string
 	if len(refused) == 0 {
 		// What the API server dropped, unknown fields and nulls, is no longer wrong.
 		for _, p := range k.Problems(stored) {
-			if p.Where() >= ir.CRDSchema {
+			if p.Where() >= schema.CRDSchema {
 				return fmt.Errorf("the CRD should refuse it too: %w (%s)", p.Error, p.Rule.Text)
 			}
 		}

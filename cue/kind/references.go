@@ -8,13 +8,13 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // checkReferences says which field of the object, or which child, the behaviour of a kind
 // names that cannot exist. CUE takes such a name for something that is not there yet: what an
 // if guards by it would never be made, and a condition never hold.
-func checkReferences(instance *build.Instance, name string, schema *ir.Schema) error {
+func checkReferences(instance *build.Instance, name string, schema *schema.Schema) error {
 	r := &references{compiler: newCompiler(), seen: make(map[definition]bool)}
 	r.definition(instance, "#"+name+controllerSuffix, true)
 	for _, reference := range r.found {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/fescue-dev/fescue/cue/kind/ir"
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // selfCheckSamples is how many objects a version is tried with when it is loaded. The
@@ -25,7 +25,7 @@ func (v *Version) selfCheck() error {
 		if checkLimits(object, evaluatorLimits) != nil {
 			continue
 		}
-		if err := v.disagrees(ir.Validate(v.schema, ir.Default(v.schema, object)), object, v.evaluate(object)); err != nil {
+		if err := v.disagrees(schema.Validate(v.schema, schema.Default(v.schema, object)), object, v.evaluate(object)); err != nil {
 			text, errText := json.Marshal(object)
 			return errors.Join(errText, fmt.Errorf("the compiled schema and the CUE evaluator differ, which is a fault of Fescue: %w; the object is %s", err, text))
 		}
@@ -70,7 +70,7 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 	case expected.err != nil:
 		return expected.err
 	}
-	return sameJSON("the defaults differ", expected.defaults, ir.Default(v.schema, object))
+	return sameJSON("the defaults differ", expected.defaults, schema.Default(v.schema, object))
 }
 
 // sameJSON compares two objects by their JSON, where 1 and 1.0 are the same.

@@ -1,0 +1,166 @@
+package install
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Part is what belongs together and is applied together. Its name is its folder in the
+// kustomize layout, which several parts can share.
+type Part struct {
+	Name    string
+	Objects []*unstructured.Unstructured
+}
+
+// The parts, by the names that kubebuilder gives their folders.
+const (
+	partNamespace  = "namespace"
+	partCRD        = "crd"
+	partRBAC       = "rbac"
+	partManager    = "manager"
+	partWebhook    = "webhook"
+	partPrometheus = "prometheus"
+	partNetwork    = "network-policy"
+)
+
+// Parts makes everything that an installation consists of, in the order in which it is
+// to be applied; the first object is the namespace, unless it is one of the cluster's own. An
+// error names the option or the kind that is wrong.
+func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	roles, err := operatorRoles(o, kinds)
+	if err != nil {
+		return nil, err
+	}
+	rights := append([]runtime.Object{serviceAccount(o)}, roles...)
+	var definitions []runtime.Object
+	for _, k := range kinds {
+		definition, err := crds.Object(k, false)
+		if err != nil {
+			return nil, err
+		}
+		definitions = append(definitions, definition)
+		rights = append(rights, userRoles(k)...)
+	}
+	var webhooks, webhookService, monitoring []runtime.Object
+	if o.Webhooks != nil {
+		webhooks = o.Webhooks.Configurations
+		webhookService = []runtime.Object{service(o.Webhooks.Service, o.Namespace, 443, "webhooks")}
+	}
+	if o.Monitoring {
+		monitoring = monitoringObjects(o)
+	}
+	var parts []Part
+	for _, part := range []struct {
+		name    string
+		objects []runtime.Object
+	}{
+		{partNamespace, namespaceObjects(o)},
+		// Before the CRDs, so that no object is ever stored that its webhooks have not seen.
+		{partWebhook, webhooks},
+		{partCRD, definitions}, {partRBAC, rights}, {partNetwork, networkPolicies(o)}, {partManager, managerObjects(o)},
+		{partWebhook, webhookService}, {partPrometheus, monitoring},
+	} {
+		if len(part.objects) == 0 {
+			continue
+		}
+		made := Part{Name: part.name}
+		for _, typed := range part.objects {
+			object, err := clean(typed)
+			if err != nil {
+				return nil, err
+			}
+			made.Objects = append(made.Objects, object)
+		}
+		parts = append(parts, made)
+	}
+	return parts, nil
+}
+
+// Objects are the objects of all parts, in order.
+func Objects(parts []Part) []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for _, part := range parts {
+		objects = append(objects, part.Objects...)
+	}
+	return objects
+}
+
+// YAML prints objects as one stream of documents.
+func YAML(objects []*unstructured.Unstructured) ([]byte, error) {
+	var out bytes.Buffer
+	for i, object := range objects {
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		out.Write(text)
+	}
+	return out.Bytes(), nil
+}
+
+// clean is an object as a person would write it: without a status and without the empty
+// fields that Go types print.
+func clean(object runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("%T: %w", object, err)
+	}
+	made := &unstructured.Unstructured{Object: content}
+	delete(content, "status")
+	switch made.GetKind() {
+	case "Deployment":
+		unstructured.RemoveNestedField(content, "spec", "strategy")
+	case "Namespace":
+		delete(content, "spec")
+	}
+	dropNull(content)
+	return made, nil
+}
+
+// dropNull removes fields that are null, which a creationTimestamp is in older types.
+func dropNull(part any) {
+	switch part := part.(type) {
+	case map[string]any:
+		for field, value := range part {
+			if value == nil {
+				delete(part, field)
+			}
+			dropNull(value)
+		}
+	case []any:
+		for _, value := range part {
+			dropNull(value)
+		}
+	}
+}
+
+func typeMeta(gv schema.GroupVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: gv.String(), Kind: kind}
+}
+
+// fileName is that of an object in the kustomize layout.
+func fileName(object *unstructured.Unstructured) string {
+	called := strings.ReplaceAll(object.GetName(), ":", "-")
+	if object.GetKind() == "CustomResourceDefinition" {
+		plural, group, _ := strings.Cut(called, ".")
+		return group + "_" + plural + ".yaml" // as controller-gen does
+	}
+	return strings.ToLower(object.GetKind()) + "-" + called + ".yaml"
+}

@@ -1,0 +1,160 @@
+package install
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	// DefaultNamespace is where Fescue is installed if nothing else is said.
+	DefaultNamespace = "fescue-system"
+	// LeaseName is the Lease that the replicas elect their leader by, or that says into how
+	// many shards they divide the objects.
+	LeaseName = "fescue"
+	// name is that of everything there is only one of, and the prefix of the rest.
+	name = "fescue"
+	// metricsPort and healthPort are where the operator listens; they are those of
+	// kubebuilder's scaffold before it put TLS in front of metrics.
+	metricsPort = 8080
+	healthPort  = 8081
+	// securePort is where kubebuilder's scaffold has metrics since.
+	securePort = 8443
+	// maxSource bounds the CUE files of one folder: a ConfigMap has at most 1 MiB
+	// (validation.go in k8s.io/kubernetes/pkg/apis/core), and its name needs a little.
+	maxSource = 1<<20 - 4096
+)
+
+// Options say what an installation is like. The zero value of each field but Image is
+// valid.
+type Options struct {
+	// Namespace is where Fescue itself lives; "" means DefaultNamespace.
+	Namespace string
+	// Shards is into how many shards the replicas divide the objects; 0 and 1 mean that
+	// one replica acts on all.
+	Shards int
+	// Image is the container image of the operator.
+	Image string
+	// Namespaces limits the kinds to these; none means all. Rights are then Roles.
+	Namespaces []string
+	// Sources are folders of further kinds; each becomes a ConfigMap that the operator
+	// mounts.
+	Sources []Source
+	// OwnKindsOnly leaves out the kinds that come with Fescue.
+	OwnKindsOnly bool
+	// InstallCRDs has the operator install its CRDs itself, and gives it the rights.
+	InstallCRDs bool
+	// Monitoring adds a ServiceMonitor and alert rules, which need the Prometheus
+	// operator's CRDs.
+	Monitoring bool
+	// MetricsAuth serves metrics by HTTPS, to those who may get the path, and gives the
+	// operator the rights to ask who may.
+	MetricsAuth bool
+	// Types name the resources of children that are neither built into Kubernetes nor
+	// among the kinds.
+	Types Types
+	// APIServers are the addresses, as CIDRs, that the API server calls the webhooks from;
+	// none means that they are not known, and everybody reaches the webhooks.
+	APIServers []string
+	// Webhooks is what admission adds; nil means no webhooks.
+	Webhooks *Webhooks
+}
+
+// MaxShards bounds Options.Shards: each replica renews the Leases of its shards and reads
+// all of them every two seconds.
+const MaxShards = 16
+
+// Leases are those that the replicas make and hold, by name.
+func (o Options) Leases() []string {
+	names := []string{LeaseName}
+	if o.Shards > 1 {
+		for i := range o.Shards {
+			names = append(names, MemberLease(i), ShardLease(i))
+		}
+	}
+	return names
+}
+
+// ShardLease is the Lease of a shard, the first of which is 0.
+func ShardLease(shard int) string { return fmt.Sprintf("%s-shard-%d", LeaseName, shard) }
+
+// MemberLease is one by which a replica counts as a member of those that share the shards.
+// There are as many as there are shards.
+func MemberLease(member int) string { return fmt.Sprintf("%s-member-%d", LeaseName, member) }
+
+// Source is a folder with a CUE package: the content of each file under its path in the
+// folder.
+type Source map[string]string
+
+// Webhooks is what admission adds to an installation.
+type Webhooks struct {
+	// Port is where the operator serves them.
+	Port int32
+	// Args are the flags that make it do so.
+	Args []string
+	// Service is the name under which the API server reaches them.
+	Service string
+	// Secret is the name of the Secret with the certificate, which the operator keeps.
+	Secret string
+	// ReadsNamespaces says that they look at the labels of namespaces.
+	ReadsNamespaces bool
+	// Configurations are the webhook configuration objects.
+	Configurations []runtime.Object
+}
+
+// ClusterName is what the objects are called that live in no namespace and that there is one
+// of for each installation: several that are limited to namespaces can share a cluster.
+func (o Options) ClusterName() string {
+	if len(o.Namespaces) == 0 {
+		return name
+	}
+	return name + "-" + cmp.Or(o.Namespace, DefaultNamespace)
+}
+
+// complete returns o with defaults, or an error for each field that is wrong.
+func (o Options) complete() (Options, error) {
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	var errs []error
+	for _, namespace := range append([]string{o.Namespace}, o.Namespaces...) {
+		for _, problem := range validation.ValidateNamespaceName(namespace, false) {
+			errs = append(errs, fmt.Errorf("namespace: Invalid value: %q: %s", namespace, problem))
+		}
+	}
+	if o.Shards < 0 || o.Shards > MaxShards {
+		errs = append(errs, fmt.Errorf("shards: Invalid value: %d: must be between 1 and %d", o.Shards, MaxShards))
+	}
+	flag := field.NewPath("api-server-cidr")
+	for _, cidr := range o.APIServers {
+		for _, problem := range utilvalidation.IsValidCIDR(flag, cidr) {
+			errs = append(errs, problem)
+		}
+	}
+	if len(o.APIServers) > 0 && o.Webhooks == nil {
+		errs = append(errs, field.Forbidden(flag, "there are no webhooks that it could limit"))
+	}
+	if o.Image == "" {
+		errs = append(errs, errors.New("image: Required value: the operator runs in a container"))
+	}
+	for i, source := range o.Sources {
+		size := 0
+		for path, content := range source {
+			size += len(path) + len(content)
+			for _, problem := range utilvalidation.IsConfigMapKey(key(path)) {
+				errs = append(errs, fmt.Errorf("kinds folder %d: Invalid value: %q: %s", i, path, problem))
+			}
+		}
+		if size > maxSource {
+			errs = append(errs, fmt.Errorf("kinds folder %d: its files have %d bytes: must be at most %d, which a ConfigMap can hold; build an image that has it instead", i, size, maxSource))
+		}
+	}
+	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
+	return o, errors.Join(errs...)
+}

@@ -1,0 +1,184 @@
+package install
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// What the engine asks of the API server. It sends server-side apply as a patch, which
+// needs create as well for what is not there yet, and a live get before it makes a child.
+var (
+	objectVerbs    = []string{"list", "watch"}
+	statusVerbs    = []string{"update"}
+	childVerbs     = []string{"create", "delete", "get", "list", "patch", "watch"}
+	eventVerbs     = []string{"create"}
+	finalizerVerbs = []string{"update"}
+)
+
+// Right is one verb on one resource; Name limits it to one object.
+type Right struct {
+	Group, Resource, Verb, Name string
+}
+
+// ForKind lists what it takes to run a kind, sorted. It is what the roles of an
+// installation grant, and what the operator checks before it starts a kind.
+func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
+	all := make(map[Right]bool)
+	add := func(r schema.GroupResource, subresource string, verbs []string) {
+		if subresource != "" {
+			r.Resource += "/" + subresource
+		}
+		for _, verb := range verbs {
+			all[Right{Group: r.Group, Resource: r.Resource, Verb: verb}] = true
+		}
+	}
+	add(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", eventVerbs)
+	own := k.GroupVersionResource().GroupResource()
+	add(own, "", objectVerbs)
+	add(own, "status", statusVerbs)
+	if k.Injects() { // which Pods have it is counted, and what keeps others from it is told them again and again
+		add(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", []string{"patch"})
+		add(schema.GroupResource{Resource: "pods"}, "", objectVerbs)
+	}
+	for _, owned := range k.Owns {
+		resource, err := resourceOf(owned)
+		if err != nil {
+			return nil, fmt.Errorf("children of type %s: %w", owned, err)
+		}
+		if resource.Empty() {
+			continue
+		}
+		add(resource, "", childVerbs)
+	}
+	if len(k.Owns) > 0 {
+		// Children block the deletion of their owner, and where the admission plugin
+		// OwnerReferencesPermissionEnforcement is on, saying so takes this right.
+		add(own, "finalizers", finalizerVerbs)
+	}
+	return slices.SortedFunc(maps.Keys(all), compareRights), nil
+}
+
+// forKinds lists what it takes to run all kinds.
+func forKinds(kinds []*kind.Kind, resourceOf ResourceOf) ([]Right, error) {
+	all := make(map[Right]bool)
+	for _, k := range kinds {
+		rights, err := ForKind(k, resourceOf)
+		if err != nil {
+			return nil, fmt.Errorf("kind %s: %w", k.GroupVersionKind.Kind, err)
+		}
+		for _, r := range rights {
+			all[r] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), compareRights), nil
+}
+
+func compareRights(a, b Right) int {
+	return strings.Compare(a.Group+"\x00"+a.Resource+"\x00"+a.Name+"\x00"+a.Verb, b.Group+"\x00"+b.Resource+"\x00"+b.Name+"\x00"+b.Verb)
+}
+
+// forCRDs is what `fescue run --install-crds` takes. Server-side apply names what it
+// creates, so even create is limited to these names.
+func forCRDs(kinds []*kind.Kind) []Right {
+	var rights []Right
+	for _, k := range kinds {
+		for _, verb := range []string{"create", "get", "patch"} {
+			rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", verb, k.Definition().Name})
+		}
+	}
+	return rights
+}
+
+// forWebhooks is what admission takes beyond the namespace of the operator: it puts the
+// certificate authority into its configurations, makes them anew if they were deleted, and
+// asks whether the author of an object may make the object's children.
+func forWebhooks(w *Webhooks) ([]Right, error) {
+	rights := []Right{{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}}
+	if w.ReadsNamespaces {
+		rights = append(rights, Right{Resource: "namespaces", Verb: "list"}, Right{Resource: "namespaces", Verb: "watch"})
+	}
+	for _, configuration := range w.Configurations {
+		object, err := clean(configuration)
+		if err != nil {
+			return nil, err
+		}
+		resource := strings.ToLower(object.GetKind()) + "s"
+		for _, verb := range []string{"create", "list", "patch", "watch"} {
+			rights = append(rights, Right{object.GroupVersionKind().Group, resource, verb, object.GetName()})
+		}
+	}
+	return rights, nil
+}
+
+// inOwnNamespace is what the operator takes where it lives: the Leases, and with webhooks
+// the Secret with their certificate. None can be created by name through POST.
+func inOwnNamespace(o Options) []Right {
+	const group, leases = "coordination.k8s.io", "leases"
+	rights := []Right{{Group: group, Resource: leases, Verb: "create"}}
+	for _, lease := range o.Leases() {
+		rights = append(rights, Right{group, leases, "update", lease})
+	}
+	if o.Shards > 1 { // which of them to take depends on all
+		rights = append(rights, Right{Group: group, Resource: leases, Verb: "list"})
+	} else {
+		rights = append(rights, Right{group, leases, "get", LeaseName})
+	}
+	if w := o.Webhooks; w != nil {
+		rights = append(rights, Right{Resource: "secrets", Verb: "create"})
+		for _, verb := range []string{"get", "list", "update", "watch"} {
+			rights = append(rights, Right{Resource: "secrets", Verb: verb, Name: w.Secret})
+		}
+	}
+	return rights
+}
+
+// rules writes rights as few rules: one for all resources of a group that need the same
+// verbs.
+func rules(rights []Right) []rbacv1.PolicyRule {
+	type object struct{ group, resource, name string }
+	type rule struct{ group, name, verbs string }
+	verbs := make(map[object][]string)
+	for _, r := range rights {
+		of := object{r.Group, r.Resource, r.Name}
+		verbs[of] = append(verbs[of], r.Verb)
+	}
+	resources := make(map[rule][]string)
+	for of, v := range verbs {
+		slices.Sort(v)
+		r := rule{of.group, of.name, strings.Join(slices.Compact(v), ",")}
+		resources[r] = append(resources[r], of.resource)
+	}
+	var list []rbacv1.PolicyRule
+	for r, names := range resources {
+		slices.Sort(names)
+		made := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: names, Verbs: strings.Split(r.verbs, ",")}
+		if r.name != "" {
+			made.ResourceNames = []string{r.name}
+		}
+		list = append(list, made)
+	}
+	slices.SortFunc(list, func(a, b rbacv1.PolicyRule) int {
+		return slices.Compare(slices.Concat(a.APIGroups, a.Resources, a.ResourceNames), slices.Concat(b.APIGroups, b.Resources, b.ResourceNames))
+	})
+	// Names of which the same is granted go together.
+	var merged []rbacv1.PolicyRule
+	for _, r := range list {
+		same := slices.IndexFunc(merged, func(m rbacv1.PolicyRule) bool {
+			return len(m.ResourceNames) > 0 && len(r.ResourceNames) > 0 &&
+				slices.Equal(m.APIGroups, r.APIGroups) && slices.Equal(m.Resources, r.Resources) && slices.Equal(m.Verbs, r.Verbs)
+		})
+		if same < 0 {
+			merged = append(merged, r)
+			continue
+		}
+		merged[same].ResourceNames = append(merged[same].ResourceNames, r.ResourceNames...)
+	}
+	return merged
+}

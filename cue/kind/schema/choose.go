@@ -1,0 +1,275 @@
+package schema
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// reference validates a value where the schema contains itself. Below a disjunction, it
+// does so once: looking again for each alternative would double the work at each level.
+func (w *walker) reference(s *Schema, value any) {
+	before := w.deep
+	w.deep = true
+	defer func() { w.deep = before }()
+	if w.choosing == 0 {
+		w.value(s, value)
+		return
+	}
+	if w.probing {
+		against, ok := w.memo.probed(s, value)
+		if !ok {
+			against = w.contradicts(s, value)
+			w.memo.keepProbed(s, value, against)
+		}
+		w.against = w.against || against
+		return
+	}
+	problems, ok := w.memo.tried(s, value, w.path)
+	if !ok {
+		problems = w.try(s, value)
+		w.memo.keepTried(s, value, w.path, problems)
+	}
+	w.report(problems...)
+}
+
+// alternatives validates a value that has to satisfy one of several schemas.
+func (w *walker) alternatives(s *Schema, value any) {
+	chosen, several := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value })
+	switch {
+	case several:
+		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, "must tell which of the alternatives it is: "+describe(s.Alternatives)))
+	case w.probing:
+		w.against = w.against || chosen == nil
+	case chosen == nil:
+		w.report(w.noneFits(s, value)...)
+	default:
+		w.report(w.try(chosen.schema, value)...)
+	}
+}
+
+// possible drops the alternatives that a struct contradicts by a literal or by the name
+// of a field, by which most are told apart: what is left is most often one.
+func possible(alternatives []Alternative, value any) []Alternative {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return alternatives
+	}
+	return slices.DeleteFunc(slices.Clone(alternatives), func(a Alternative) bool { return a.rulesOut(object) })
+}
+
+// rulesOut looks at the scalars and the names of a struct alone, which defaults do not
+// change.
+func (s *Schema) rulesOut(object map[string]any) bool {
+	if s.Struct == nil {
+		return false
+	}
+	for name, value := range object {
+		f := s.Struct.Field(name)
+		switch {
+		case f == nil:
+			if len(s.Struct.Conditions) == 0 && !s.Struct.allows(name) {
+				return true
+			}
+		case TypeOf(value)&(List|Struct) == 0 && !f.Schema.Enum.allows(value):
+			return true
+		}
+	}
+	return false
+}
+
+// fitting is an alternative that a value fits, and the value with its defaults.
+type fitting struct {
+	schema *Schema
+	value  any
+}
+
+// choose picks the alternative that a value fits: the only one that it does not
+// contradict, or the only default one among several; several tells that there is no such
+// one. with gives the value with the defaults of an alternative.
+func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (chosen *fitting, several bool) {
+	if len(alternatives) > 1 {
+		w.choosing++
+		defer func() { w.choosing-- }()
+	}
+	marked := false
+	for _, a := range alternatives {
+		if chosen != nil && marked && !a.Default {
+			continue
+		}
+		value := with(a.Schema)
+		if w.contradicts(a.Schema, value) {
+			continue
+		}
+		fit := &fitting{a.Schema, value}
+		if chosen == nil || a.Default && !marked {
+			chosen, marked, several = fit, a.Default, false
+			continue
+		}
+		several = several || !chosen.isSame(fit)
+		if len(chosen.schema.Relations) > 0 && a.Default == marked {
+			chosen = fit // which needs no other field to be there
+		}
+	}
+	if several {
+		return nil, true
+	}
+	return chosen, false
+}
+
+// isSame tells whether two alternatives make the same of a value: for scalars they
+// always do, but structs differ in what else they allow.
+func (f *fitting) isSame(o *fitting) bool {
+	if !hasStruct(f.value) {
+		return true
+	}
+	return f.schema.saysNothingElse(f.value) && o.schema.saysNothingElse(o.value) &&
+		(len(f.schema.Struct.Groups) == 0) == (len(o.schema.Struct.Groups) == 0) && reflect.DeepEqual(f.value, o.value)
+}
+
+// saysNothingElse tells whether a schema names only fields that a struct has, and those
+// are no structs themselves.
+func (s *Schema) saysNothingElse(value any) bool {
+	object, ok := value.(map[string]any)
+	if !ok || s.Struct == nil || len(s.Struct.Labels) > 0 || len(s.Struct.Conditions) > 0 {
+		return false
+	}
+	for _, f := range s.Struct.Fields {
+		if v, ok := object[f.Name]; !ok || hasStruct(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// contradicts tells whether a value has problems with a schema other than that it is
+// incomplete.
+func (w *walker) contradicts(s *Schema, value any) bool {
+	probing, against, problems := w.probing, w.against, w.problems
+	w.probing, w.against, w.problems = true, false, nil
+	w.value(s, value)
+	found := w.against
+	w.probing, w.against, w.problems = probing, against, problems
+	return found
+}
+
+// closest lists the problems that a value has with the alternative that it contradicts
+// least, and those that it has with each.
+func (w *walker) closest(alternatives []Alternative, value any) (closest []Problem, all [][]Problem) {
+	w.choosing++
+	defer func() { w.choosing-- }()
+	// No alternative gave the value its defaults: they are not what is missing.
+	d := defaulter{structs: w.structs}
+	for _, a := range alternatives {
+		problems := w.try(a.Schema, d.value(a.Schema, value))
+		all = append(all, problems)
+		if closest == nil || w.closeness(problems) < w.closeness(closest) {
+			closest = problems
+		}
+	}
+	return closest, all
+}
+
+// closeness orders alternatives by how much a value contradicts them. What alternatives
+// are told apart by weighs most: the type of the value, and in a struct the names of its
+// fields and their literals. What is wrong further within comes after that.
+func (w *walker) closeness(problems []Problem) int {
+	n, own := 0, w.at().String()
+	for _, p := range problems {
+		inner := strings.TrimPrefix(strings.TrimPrefix(p.Field, own), ".")
+		direct := !strings.ContainsAny(inner, ".[")
+		switch {
+		case p.incomplete:
+		case p.Type == field.ErrorTypeTypeInvalid && p.Field == own:
+			n += 100_000_000
+		case direct && p.Type == field.ErrorTypeNotSupported:
+			n += 1_000_000
+		case direct && p.Type == field.ErrorTypeForbidden:
+			n += 1_000
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// noneFits reports a value that contradicts all alternatives: as one problem if they
+// are scalars or told apart by a literal, else as those with the closest.
+func (w *walker) noneFits(s *Schema, value any) []Problem {
+	alternatives := s.Alternatives
+	closest, all := w.closest(alternatives, value)
+	if len(closest) == 0 { // with its defaults, it fits several
+		return []Problem{{Error: field.Invalid(w.at(), field.OmitValueType{}, "must tell which of the alternatives it is: "+describe(alternatives)), Rule: s.TypeRule, incomplete: true}}
+	}
+	if !onlyScalars(alternatives) {
+		if literal := noLiteral(all); literal != nil {
+			return literal
+		}
+		return closest
+	}
+	first := closest[0]
+	first.Error = &field.Error{Type: field.ErrorTypeInvalid, Field: w.at().String(), BadValue: first.BadValue, Detail: "must satisfy " + describe(alternatives)}
+	if closest[0].Type == field.ErrorTypeTypeInvalid {
+		first.Type = field.ErrorTypeTypeInvalid
+	}
+	if s.TypeRule != nil {
+		first.Rule = s.TypeRule
+	}
+	return []Problem{first}
+}
+
+func onlyScalars(alternatives []Alternative) bool {
+	return !slices.ContainsFunc(alternatives, func(a Alternative) bool { return a.Reference != nil || a.Types&(List|Struct) != 0 })
+}
+
+// noLiteral finds the field that has none of the literals by which all alternatives are
+// told apart.
+func noLiteral(all [][]Problem) []Problem {
+	for _, p := range all[0] {
+		if p.Type != field.ErrorTypeNotSupported {
+			continue
+		}
+		var allowed []string
+		for _, problems := range all {
+			i := slices.IndexFunc(problems, func(o Problem) bool {
+				return o.Type == field.ErrorTypeNotSupported && o.Field == p.Field && o.enum != nil
+			})
+			if i < 0 {
+				allowed = nil
+				break
+			}
+			allowed = append(allowed, supported(problems[i].enum)...)
+		}
+		if len(allowed) > 0 {
+			narrowed := *p.Error
+			narrowed.Detail = field.NotSupported(nil, "", allowed).Detail
+			p.Error = &narrowed
+			return []Problem{p}
+		}
+	}
+	return nil
+}
+
+// try validates a value without reporting what is wrong with it.
+func (w *walker) try(s *Schema, value any) []Problem {
+	before := w.problems
+	w.problems = nil
+	w.value(s, value)
+	problems := w.problems
+	w.problems = before
+	return problems
+}
+
+// hasStruct tells whether there is a struct in a value: two alternatives that let the
+// same scalars pass are one, but two structs differ in what else they allow.
+func hasStruct(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		return true
+	case []any:
+		return slices.ContainsFunc(v, hasStruct)
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package schema
+
+import "strings"
+
+// conditions carries what ifs add to a struct: their fields become fields that may
+// always be there, and CEL rules say when they have to and when they must not.
+func (e *emitter) conditions(s *StructSchema, p *props) {
+	added, further := make(map[string][]*props), make(map[string][]*props)
+	for _, c := range s.Conditions {
+		e.conditionFields(s, c.Then, added, further)
+	}
+	for name, all := range further {
+		property := p.Properties[name]
+		widen(&property, loosestOf(all))
+		p.Properties[name] = property
+	}
+	for name, all := range added {
+		if p.Properties[name] = *loosestOf(all); s.allows(name) {
+			// Without the condition the field may be there too, and be anything else.
+			p.Properties[name] = props{XPreserveUnknownFields: new(true), Nullable: true}
+			for _, c := range s.Conditions {
+				withdraw(&Schema{Struct: c.Then}, make(map[*Schema]bool))
+			}
+		}
+	}
+	for _, c := range flatConditions(s) {
+		at, ok := commonStruct(e.structs, c.When)
+		if !ok {
+			continue
+		}
+		w := celWriter{structs: e.structs, at: at}
+		when, ok := w.write(c.When)
+		if !ok {
+			continue
+		}
+		c.Where = CRDPartly
+		e.conditionRules(s, c, conjunction(append(w.guards(), when)), w)
+	}
+}
+
+// flatConditions lists the conditions of a struct and those within them, each with all
+// that has to hold.
+func flatConditions(s *StructSchema) []Condition {
+	var flat []Condition
+	for _, c := range s.Conditions {
+		flat = append(flat, c)
+		for _, inner := range flatConditions(c.Then) {
+			inner.When = &Expr{Op: "&&", Args: []*Expr{c.When, inner.When}}
+			rule := *inner.Rule
+			rule.Text = c.Text + " and " + inner.Text
+			inner.Rule = &rule
+			flat = append(flat, inner)
+		}
+	}
+	return flat
+}
+
+// conditionFields collects the fields that a condition adds to those that are always
+// allowed, and further what it says of those. A default among them is not the CRD's to
+// set.
+func (e *emitter) conditionFields(s, then *StructSchema, added, further map[string][]*props) {
+	for _, f := range then.Fields {
+		if s.Field(f.Name) != nil {
+			if f.Schema.Types&(List|Struct) != 0 {
+				further[f.Name] = append(further[f.Name], e.below(f.Name).schema(f.Schema))
+				withdraw(f.Schema, make(map[*Schema]bool))
+			}
+			continue
+		}
+		property := e.below(f.Name).schema(f.Schema)
+		property.Default = nil
+		if len(added[f.Name]) > 0 || declarations(s, f.Name) > 1 {
+			withdraw(f.Schema, make(map[*Schema]bool))
+		}
+		added[f.Name] = append(added[f.Name], property)
+	}
+	for _, c := range then.Conditions {
+		e.conditionFields(s, c.Then, added, further)
+	}
+}
+
+// widen lets a value have the fields within it that a condition may bring in: the API
+// server would drop them otherwise.
+func widen(p, with *props) {
+	if p.Items != nil && with.Items != nil {
+		widen(p.Items.Schema, with.Items.Schema)
+	}
+	if p.Type != "object" || p.AdditionalProperties != nil {
+		return
+	}
+	for name, property := range with.Properties {
+		own, ok := p.Properties[name]
+		if ok {
+			widen(&own, &property)
+		} else {
+			own = property
+			own.Default = nil
+		}
+		if p.Properties == nil {
+			p.Properties = make(map[string]props)
+		}
+		p.Properties[name] = own
+	}
+}
+
+// declarations counts the conditions that speak of a field.
+func declarations(s *StructSchema, name string) int {
+	n := 0
+	for _, c := range s.Conditions {
+		if c.Then.Field(name) != nil {
+			n++
+		}
+		n += declarations(c.Then, name)
+	}
+	return n
+}
+
+// conditionRules says in CEL which fields a condition demands, and that it alone
+// allows those that nothing else names.
+func (e *emitter) conditionRules(s *StructSchema, c Condition, when string, w celWriter) {
+	target := e.structs[w.at]
+	for _, f := range c.Then.Fields {
+		own, ok := w.reference(0, []string{f.Name})
+		if property := e.structs[len(e.structs)-1].props.Properties[f.Name]; !ok || !isTyped(&property) {
+			continue // CEL does not see a field of which the schema does not say the type
+		}
+		there := w.presence(own)
+		_, defaulted := staticDefault(f.Schema)
+		base := s.Field(f.Name)
+		if (f.Presence == Required || f.Presence == Regular && !defaulted) && (base == nil || !base.always()) {
+			rule := negated(when) + " || " + there
+			// What is around the field has to be there for it to be missing.
+			if outer := w.presence(strings.TrimSuffix(own, "."+f.Name)); outer != "" {
+				rule = negated(outer) + " || " + rule
+			}
+			if e.addRule(target.path, target.props, rule, f.Name+" is required if "+c.Text) {
+				f.Rule.Where = CRDRule
+			}
+		}
+		if base == nil && declarations(s, f.Name) == 1 && len(s.Labels) == 0 && len(s.Groups) > 0 {
+			e.addRule(target.path, target.props, when+" || "+negated(there), f.Name+" is allowed only if "+c.Text)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+)
+
+// describe says in few words what the alternatives are.
+func describe(alternatives []Alternative) string {
+	var texts []string
+	for _, a := range alternatives {
+		texts = append(texts, a.describe())
+	}
+	return strings.Join(texts, " | ")
+}
+
+func (s *Schema) describe() string {
+	switch {
+	case s.Reference != nil:
+		return s.Reference.describe()
+	case len(s.Alternatives) > 0:
+		return "(" + describe(s.Alternatives) + ")"
+	case s.Types == Struct && s.Struct != nil:
+		var names []string
+		for _, f := range s.Struct.Fields {
+			names = append(names, f.Name)
+		}
+		return "{" + strings.Join(names, ", ") + "}"
+	}
+	var texts []string
+	for _, r := range s.rules() {
+		if !slices.Contains(texts, r.Text) { // strings.MaxRunes(3), say, is a rule for the type as well
+			texts = append(texts, r.Text)
+		}
+	}
+	if len(texts) == 0 {
+		return s.Types.String()
+	}
+	return strings.Join(texts, " & ")
+}

@@ -1,0 +1,535 @@
+package schema
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+type (
+	props = apiextensionsv1.JSONSchemaProps
+	// jsonValue is a value in a CRD.
+	jsonValue = apiextensionsv1.JSON
+)
+
+// CRD is a schema as a CRD carries it.
+type CRD struct {
+	// Schema is structural: it says the type of everything that it says anything of.
+	Schema *apiextensionsv1.JSONSchemaProps
+	// Rules are the CEL rules in it.
+	Rules []CELRule
+}
+
+// CELRule is a CEL rule in a CRD's schema.
+type CELRule struct {
+	// Path is its place within the schema, as errors of the API server name it.
+	Path string
+	// ID tells it from all others, also in a schema that has fewer rules.
+	ID string
+}
+
+// OpenAPI makes the structural schema with which the API server enforces as much of a
+// schema as it can, and notes at each rule who enforces it. It never demands more than
+// the schema does. The CEL rules whose IDs are in without are left out, since the API
+// server takes no rule that could cost it too much.
+func OpenAPI(s *Schema, without sets.Set[string]) *CRD {
+	for _, e := range Enforcements(s) {
+		e.Where = Admission
+	}
+	crd := &CRD{}
+	e := emitter{CRD: crd, without: without, slot: slot{correlatable: true}}
+	crd.Schema = e.schema(s)
+	return crd
+}
+
+// emitter makes one OpenAPI schema: that of the value in slot, within structs.
+type emitter struct {
+	*CRD
+	without sets.Set[string]
+	structs []frame // outermost first
+	slot    slot
+}
+
+// frame is a struct around the schema that is being made, where CEL rules can stand.
+type frame struct {
+	slot
+	schema *StructSchema
+	props  *props
+	// nullable tells that there may be null instead, in which CEL finds no fields.
+	nullable bool
+}
+
+// slot is the place of a value.
+type slot struct {
+	// path is its place in the OpenAPI schema.
+	path *field.Path
+	// name is the field of the innermost struct that the value is in; it is empty if
+	// that is no plain way: through a list, a map or a disjunction, or not to be written
+	// in CEL.
+	name string
+	// correlatable tells whether the API server can find the former value of it.
+	correlatable bool
+}
+
+// in is an emitter for another place within the same structs.
+func (e *emitter) in(s slot) *emitter {
+	return &emitter{CRD: e.CRD, without: e.without, structs: e.structs, slot: s}
+}
+
+// innermost is the struct that fields are made for.
+func (e *emitter) innermost() frame { return e.structs[len(e.structs)-1] }
+
+// below is the emitter for the value of a field of the innermost struct.
+func (e *emitter) below(name string) *emitter {
+	path := e.innermost().path.Child("properties").Key(name)
+	if !isIdentifier(name) {
+		name = ""
+	}
+	return e.in(slot{path, name, e.innermost().correlatable})
+}
+
+// addRule adds a CEL rule to the schema at a path; it is false if the rule is to be left
+// out.
+func (e *emitter) addRule(path *field.Path, p *props, rule, message string) bool {
+	id := path.String() + " " + rule
+	if e.without.Has(id) {
+		return false
+	}
+	e.Rules = append(e.Rules, CELRule{Path: path.Child("x-kubernetes-validations").Index(len(p.XValidations)).String(), ID: id})
+	p.XValidations = append(p.XValidations, apiextensionsv1.ValidationRule{Rule: rule, Message: message})
+	return true
+}
+
+// schema makes the OpenAPI schema of one value.
+func (e *emitter) schema(s *Schema) *props {
+	var p *props
+	switch {
+	case s.Reference != nil:
+		p = &props{XPreserveUnknownFields: new(true)}
+		if s.Reference.Types == Struct {
+			p.Type = "object"
+		}
+	case len(s.Alternatives) > 0:
+		p = e.alternatives(s)
+	default:
+		p = e.typed(s)
+	}
+	p.Description = s.Doc
+	if s.Deprecated != "" {
+		p.Description = strings.TrimSpace(s.Doc + "\nDeprecated: " + s.Deprecated)
+	}
+	e.attributes(s, p)
+	if p.Format != "" && p.Type == "string" && s.TypeRule != nil {
+		// The API server lets an empty list pass as a string that has a format.
+		s.TypeRule.Where = min(s.TypeRule.Where, CRDPartly)
+	}
+	return p
+}
+
+// typed makes the schema of what is no disjunction.
+func (e *emitter) typed(s *Schema) *props {
+	p := &props{}
+	where := setType(s, p)
+	if s.Format == "byte" {
+		where = min(where, CRDPartly) // the API server takes an empty list for a string of this format
+	}
+	if s.TypeRule != nil {
+		s.TypeRule.Where = where
+	}
+	values(s, p)
+	if s.Types&List != 0 && p.Type == "array" {
+		e.list(s, p)
+	}
+	if s.Types&Struct != 0 && p.Type == "object" {
+		e.object(s, p)
+	}
+	e.relations(s)
+	return p
+}
+
+// setType says of which type a value is, where OpenAPI can.
+func setType(s *Schema, p *props) Where {
+	p.Nullable = s.Types&Null != 0
+	switch s.Types &^ Null {
+	case Bool:
+		p.Type = "boolean"
+	case Int:
+		p.Type = "integer"
+	case Number:
+		p.Type = "number"
+	case Float: // 1 is a number too
+		p.Type = "number"
+		return CRDPartly
+	case String:
+		p.Type = "string"
+	case List:
+		p.Type = "array"
+	case Struct:
+		p.Type = "object"
+	case Int | String:
+		p.XIntOrString = true
+		p.AnyOf = []props{{Type: "integer"}, {Type: "string"}}
+	default:
+		p.XPreserveUnknownFields = new(true)
+		return Admission
+	}
+	return CRDSchema
+}
+
+// isTyped tells whether the schema says the type, so that rules for values can stand
+// beside it: structural schemas have them beside a type only.
+func isTyped(p *props) bool { return p.Type != "" || p.XIntOrString }
+
+// values carries the rules for scalars and sizes.
+func values(s *Schema, p *props) {
+	if !isTyped(p) {
+		return
+	}
+	if s.Enum != nil && coversTypes(s.Enum, s.Types) && s.Types&Null == 0 { // the API server finds no null in an enum
+		p.Enum = enumOf(s.Enum.Values)
+		if s.Enum.Where = CRDSchema; s.Types&Float != 0 {
+			s.Enum.Where = CRDPartly // for the API server, 2.5 is the integer 2 in an enum
+		}
+	}
+	excluded(s, p)
+	if s.Min != nil {
+		p.Minimum, p.ExclusiveMinimum = bound(s.Min, s.Types, math.Ceil)
+	}
+	if s.Max != nil {
+		p.Maximum, p.ExclusiveMaximum = bound(s.Max, s.Types, math.Floor)
+	}
+	p.MinLength, p.MaxLength = limits(s.Length)
+	p.MinItems, p.MaxItems = limits(s.Size)
+	p.MinProperties, p.MaxProperties = limits(s.Count)
+	for _, pattern := range s.Patterns {
+		addPattern(p, pattern.Regexp.String(), pattern.Negated)
+		pattern.Where = CRDSchema
+	}
+	for _, check := range s.Checks {
+		addCheck(p, check)
+	}
+}
+
+// excluded carries the values that there must not be.
+func excluded(s *Schema, p *props) {
+	var values []any
+	for _, not := range s.Not {
+		if f, ok := not.Value.(float64); ok && f != math.Trunc(f) {
+			not.Where = CRDPartly // the API server cuts 0.5 down to 0 to compare it with an integer
+			continue
+		}
+		not.Where = CRDSchema
+		if s.Types&TypeOf(not.Value)&Number != 0 && s.Types&Float != 0 || TypeOf(not.Value) == Float {
+			// An enum with 3 would exclude 3.5 as well.
+			limit := float(not.Value)
+			also(p, props{Not: &props{Minimum: &limit, Maximum: &limit}})
+			continue
+		}
+		values = append(values, not.Value)
+	}
+	if len(values) > 0 {
+		also(p, props{Not: &props{Enum: enumOf(values)}})
+	}
+}
+
+// coversTypes tells whether an enum speaks of all types that there may be: OpenAPI has
+// no enum for one of several types.
+func coversTypes(e *Enum, types Types) bool {
+	var said Types
+	for _, v := range e.Values {
+		said |= TypeOf(v)
+	}
+	return types&^(said|Null) == 0
+}
+
+func enumOf(values []any) []jsonValue {
+	var enum []jsonValue
+	for _, v := range values {
+		enum = append(enum, rawJSON(v))
+	}
+	return enum
+}
+
+// rawJSON encodes a value that came from a literal, which never fails.
+func rawJSON(value any) jsonValue {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic("literal is no JSON: " + err.Error())
+	}
+	return jsonValue{Raw: raw}
+}
+
+func float(value any) float64 {
+	if i, ok := value.(int64); ok {
+		return float64(i)
+	}
+	return value.(float64)
+}
+
+// bound carries a bound, and notes whether it is the one that was meant: OpenAPI's is a
+// float64, and the API server compares integers with what is left of it when its
+// fraction is cut off.
+func bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
+	f := float(b.Value)
+	order := compareNumbers(b.Value, f)
+	switch {
+	case math.Abs(f) >= 1<<63: // with such a bound, the API server refuses all integers
+		b.Where = CRDPartly
+		return nil, false
+	case order != 0: // the nearest float64 that refuses nothing that the bound lets pass
+		b.Where = CRDPartly
+		if outwards := 1 - 2*int(inwards(0.5)); order == outwards {
+			f = math.Nextafter(f, math.Inf(outwards))
+		}
+		return &f, false
+	case f == math.Trunc(f):
+		b.Where = CRDSchema
+		return &f, b.Exclusive
+	case types&Number == Int:
+		b.Where = CRDSchema
+		return new(inwards(f)), false
+	}
+	b.Where = CRDPartly
+	return &f, false
+}
+
+func limits(r Range) (lower, upper *int64) {
+	if r.Min != nil {
+		lower = &r.Min.N
+		r.Min.Where = CRDSchema
+	}
+	if r.Max != nil {
+		upper = &r.Max.N
+		r.Max.Where = CRDSchema
+	}
+	return lower, upper
+}
+
+func addPattern(p *props, pattern string, negated bool) {
+	switch {
+	case negated:
+		also(p, props{Not: &props{Pattern: pattern}})
+	case p.Pattern == "":
+		p.Pattern = pattern
+	default:
+		p.AllOf = append(p.AllOf, props{Pattern: pattern})
+	}
+}
+
+// also adds a rule to a schema that may have one of the kind already.
+func also(p *props, rule props) {
+	if rule.Not != nil && p.Not == nil {
+		p.Not = rule.Not
+		return
+	}
+	p.AllOf = append(p.AllOf, rule)
+}
+
+// addCheck carries a named check, as a format or a pattern.
+func addCheck(p *props, c Check) {
+	switch {
+	case c.Pattern != "":
+		addPattern(p, c.Pattern, false)
+		c.Where = CRDSchema
+	case c.Format != "" && p.Format == "":
+		p.Format = c.Format
+		if c.Where = CRDPartly; c.Exact {
+			c.Where = CRDSchema
+		}
+	default: // the same rule may demand the type, which is then all that the CRD has of it
+		c.Where = min(c.Where, CRDPartly)
+	}
+}
+
+// attributes carries what @kube(…) says.
+func (e *emitter) attributes(s *Schema, p *props) {
+	if s.Format != "" && isTyped(p) {
+		p.Format = s.Format
+	}
+	if s.ListType != "" {
+		p.XListType, p.XListMapKeys = &s.ListType, s.ListMapKeys
+		s.ListTypeRule.Where = CRDSchema
+	}
+	if s.MapType != "" {
+		p.XMapType = &s.MapType
+	}
+	if s.Embedded {
+		p.XEmbeddedResource = true
+		if _, ok := p.Properties["metadata"]; ok { // of which the API server takes no schema
+			p.Properties["metadata"] = props{Type: "object"}
+			LeaveToAPIServer(s.Struct.Field("metadata"), func(Position) bool { return false })
+		}
+	}
+	if s.PreserveAll {
+		p.XPreserveUnknownFields = new(true)
+	}
+	if s.Immutable != nil && e.slot.correlatable && isTyped(p) {
+		if e.addRule(e.slot.path, p, "self == oldSelf", "field is immutable") {
+			s.Immutable.Where = CRDRule
+		}
+	}
+}
+
+func (e *emitter) list(s *Schema, p *props) {
+	items := Anything(s.Position)
+	if s.Items != nil {
+		items = s.Items
+	}
+	inner := e.in(slot{path: e.slot.path.Child("items"), correlatable: e.slot.correlatable && s.ListType == "map"})
+	p.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: inner.schema(items)}
+	if s.Unique == nil {
+		return
+	}
+	s.Unique.Where = min(s.Unique.Where, CRDPartly) // it may also say that it is a list
+	switch {
+	case s.ListType != "":
+	case items.isLeaf() && items.Types&(List|Struct|Float|Null) == 0 && items.Types != 0: // 1 and 1.0 are one for a set
+		p.XListType = new("set")
+		s.Unique.Where = CRDSchema
+	case s.Size.Max != nil && items.Types&Float == 0: // 1 and 1.0 are two items in CUE, and one in CEL
+		if e.addRule(e.slot.path, p, "self.all(x, self.exists_one(y, x == y))", "items must be unique") {
+			s.Unique.Where = CRDRule
+		}
+	}
+}
+
+// object carries the fields of a struct.
+func (e *emitter) object(s *Schema, p *props) {
+	fields := s.Struct
+	if fields == nil {
+		p.XPreserveUnknownFields = new(true)
+		return
+	}
+	inner := e.in(slot{})
+	inner.structs = append(slices.Clone(e.structs), frame{e.slot, fields, p, p.Nullable})
+	inner.labels(fields, p)
+	if len(fields.Fields) > 0 || len(fields.Conditions) > 0 {
+		p.Properties = make(map[string]props)
+	}
+	for _, f := range fields.Fields {
+		inner.field(f, p)
+	}
+	if p.AdditionalProperties == nil {
+		for _, label := range fields.Labels { // a named field may share their rules
+			withdraw(label.Schema, make(map[*Schema]bool))
+		}
+	}
+	inner.conditions(fields, p)
+	if p.MinProperties != nil && fields.addsFields(p) {
+		p.MinProperties = nil // the API server counts before Fescue's defaults
+		s.Count.Min.Where = CRDPartly
+	}
+	slices.Sort(p.Required)
+}
+
+// addsFields tells whether the struct can get fields by a default that the CRD does not
+// have.
+func (s *StructSchema) addsFields(p *props) bool {
+	return len(s.Conditions) > 0 || slices.ContainsFunc(s.Fields, func(f *Field) bool {
+		return f.Presence == Regular && p.Properties[f.Name].Default == nil
+	})
+}
+
+func (e *emitter) field(f *Field, p *props) {
+	property := e.below(f.Name).schema(f.Schema)
+	switch f.Presence {
+	case Required:
+		p.Required = append(p.Required, f.Name)
+		f.Rule.Where = CRDSchema
+	case Regular:
+		if declarations(e.innermost().schema, f.Name) > 0 {
+			break // an if may say what it is when it is absent
+		}
+		switch value, ok := staticDefault(f.Schema); {
+		case !ok:
+			p.Required = append(p.Required, f.Name)
+		case value != nil: // the API server drops a null that is a default
+			if hasRules(property) {
+				// The rules are tried on the default alone, without those within it.
+				value = (&defaulter{}).value(f.Schema, value)
+			}
+			raw := rawJSON(value)
+			property.Default = &raw
+		}
+		f.Rule.Where = CRDSchema // one that has a default is never missed
+	case Optional:
+		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.innermost().correlatable {
+			e.addRule(e.innermost().path, p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")
+		}
+	}
+	p.Properties[f.Name] = *property
+}
+
+// hasRules tells whether there are CEL rules for a value or for a field within it.
+func hasRules(p *props) bool {
+	if len(p.XValidations) > 0 {
+		return true
+	}
+	for _, property := range p.Properties {
+		if hasRules(&property) {
+			return true
+		}
+	}
+	return false
+}
+
+// staticDefault is the value of an absent field, if it is the same for all objects and
+// valid as it is.
+func staticDefault(s *Schema) (any, bool) {
+	d := defaulter{}
+	value, ok := d.absent(s)
+	switch {
+	case s.dependsOnField():
+		return nil, true // there is one, but not the same for all
+	case !ok:
+		return nil, false
+	}
+	w := walker{}
+	w.value(s, d.value(s, value))
+	return value, len(w.problems) == 0
+}
+
+// labels carries what is said of fields by their names' patterns.
+func (e *emitter) labels(s *StructSchema, p *props) {
+	closed := len(s.Groups) > 0
+	switch {
+	case len(s.Labels) == 0:
+		if !closed {
+			p.XPreserveUnknownFields = new(true)
+		}
+	case len(s.Labels) > 1 || len(s.Fields) > 0 || len(s.Conditions) > 0 || s.Labels[0].Regexp != nil && !closed:
+		p.XPreserveUnknownFields = new(true)
+	default:
+		label := s.Labels[0]
+		values := e.in(slot{path: e.innermost().path.Child("additionalProperties")}).schema(label.Schema)
+		p.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: values}
+		if label.Regexp == nil {
+			label.Rule.Where = CRDSchema
+		} else if p.MaxProperties != nil {
+			negation := ""
+			if label.Negated {
+				negation = "!"
+			}
+			if e.addRule(e.innermost().path, p, "self.all(k, "+negation+"k.matches("+celString(label.Regexp.String())+"))", "names must satisfy "+label.Rule.Text) {
+				label.Rule.Where = CRDRule
+			}
+		}
+	}
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+// celReserved are the names that CEL does not take for fields, as
+// https://github.com/google/cel-spec/blob/master/doc/langdef.md lists them.
+var celReserved = []string{"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let",
+	"loop", "namespace", "null", "package", "return", "true", "var", "void", "while"}
+
+func isIdentifier(name string) bool {
+	return identifier.MatchString(name) && !strings.Contains(name, "__") && !slices.Contains(celReserved, name)
+}

@@ -1,0 +1,177 @@
+package schema
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// alternatives carries a disjunction: what all branches share, and an anyOf of the rest.
+func (e *emitter) alternatives(s *Schema) *props {
+	merged := e.common(s.Alternatives)
+	if !isTyped(merged) || merged.XIntOrString {
+		return merged
+	}
+	exact := true
+	var branches []props
+	for _, a := range s.Alternatives {
+		branches = append(branches, *validations(a.Schema, merged))
+		exact = exact && isExact(a.Schema)
+	}
+	whole := !slices.ContainsFunc(branches, isEmpty)
+	if !whole || !exact {
+		for _, a := range s.Alternatives { // making the branches has noted the rules anew
+			withdraw(a.Schema, make(map[*Schema]bool))
+		}
+	}
+	shareRequired(merged, branches)
+	if !whole || slices.ContainsFunc(branches, isEmpty) {
+		return merged
+	}
+	merged.AnyOf = branches
+	if s.TypeRule != nil {
+		if s.TypeRule.Where = CRDPartly; exact {
+			s.TypeRule.Where = CRDSchema
+		}
+	}
+	return merged
+}
+
+// isExact tells whether a branch is a scalar of which the CRD has all rules but the type.
+func isExact(s *Schema) bool {
+	untyped := *s
+	untyped.TypeRule = nil
+	return s.isLeaf() && s.Types&(List|Struct) == 0 &&
+		!slices.ContainsFunc(untyped.rules(), func(r *Rule) bool { return r.Where < CRDSchema })
+}
+
+// common is what all branches of a disjunction share: the type, and the fields.
+func (e *emitter) common(alternatives []Alternative) *props {
+	var types Types
+	var all []*props
+	for _, a := range alternatives {
+		types |= e.typesOf(a.Schema)
+		p := e.in(slot{path: e.slot.path}).schema(a.Schema)
+		withdraw(a.Schema, make(map[*Schema]bool))
+		all = append(all, p)
+	}
+	return loosest(types, all)
+}
+
+func (e *emitter) typesOf(s *Schema) Types {
+	switch {
+	case s.Reference != nil:
+		return s.Reference.Types
+	case len(s.Alternatives) > 0:
+		var types Types
+		for _, a := range s.Alternatives {
+			types |= e.typesOf(a.Schema)
+		}
+		return types
+	}
+	return s.Types
+}
+
+// withdraw notes that the rules within a branch are not enforced one by one.
+func withdraw(s *Schema, seen map[*Schema]bool) {
+	if seen[s] {
+		return
+	}
+	seen[s] = true
+	for _, r := range s.rules() {
+		r.Where = min(r.Where, CRDPartly)
+	}
+	for _, sub := range s.parts() {
+		withdraw(sub, seen)
+	}
+	if s.Struct == nil {
+		return
+	}
+	for _, f := range s.Struct.Fields {
+		f.Rule.Where = min(f.Rule.Where, CRDPartly)
+	}
+	for _, c := range s.Struct.Conditions {
+		withdraw(&Schema{Struct: c.Then}, seen)
+	}
+}
+
+// loosest is a schema that every value of any of the others satisfies.
+func loosest(types Types, all []*props) *props {
+	first := all[0]
+	if !slices.ContainsFunc(all, func(p *props) bool { return !sameProps(p, first) }) {
+		return first
+	}
+	p := &props{}
+	setType(&Schema{Types: types}, p)
+	switch p.Type {
+	case "array":
+		var items []*props
+		for _, a := range all {
+			if a.Items != nil {
+				items = append(items, a.Items.Schema)
+			}
+		}
+		p.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: loosestOf(items)}
+	case "object":
+		looseFields(p, all)
+	default:
+		looseEnum(p, all)
+	}
+	return p
+}
+
+// looseEnum lets a scalar have the values of all others, if each of them lists its own.
+func looseEnum(p *props, all []*props) {
+	var values []jsonValue
+	for _, a := range all {
+		if len(a.Enum) == 0 {
+			return
+		}
+		for _, v := range a.Enum {
+			if !slices.ContainsFunc(values, func(o jsonValue) bool { return bytes.Equal(o.Raw, v.Raw) }) {
+				values = append(values, v)
+			}
+		}
+	}
+	p.Enum = values
+}
+
+// loosestOf combines schemas of which only OpenAPI's form is left.
+func loosestOf(all []*props) *props {
+	first := all[0]
+	for _, p := range all[1:] {
+		if p.Type != first.Type || p.XIntOrString != first.XIntOrString || p.Nullable != first.Nullable {
+			return &props{XPreserveUnknownFields: new(true)}
+		}
+	}
+	if !isTyped(first) || first.XIntOrString {
+		return first
+	}
+	types := map[string]Types{"boolean": Bool, "integer": Int, "number": Number, "string": String, "array": List, "object": Struct}[first.Type]
+	if first.Nullable {
+		types |= Null
+	}
+	return loosest(types, all)
+}
+
+// looseFields lets a struct have the fields of all others.
+func looseFields(p *props, all []*props) {
+	byName := make(map[string][]*props)
+	for _, a := range all {
+		if a.XPreserveUnknownFields != nil || a.AdditionalProperties != nil {
+			p.XPreserveUnknownFields = new(true)
+		}
+		for name, property := range a.Properties {
+			property.Default = nil
+			byName[name] = append(byName[name], &property)
+		}
+	}
+	if len(byName) > 0 {
+		p.Properties = make(map[string]props)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		p.Properties[name] = *loosestOf(byName[name])
+	}
+}

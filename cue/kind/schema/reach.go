@@ -1,0 +1,34 @@
+package schema
+
+// Reach is how many of the names of fields lead somewhere, the next within the last, in any
+// value that the schema lets pass: all of them unless the path cannot exist.
+func (s *Schema) Reach(names []string) int {
+	switch {
+	case s.Reference != nil:
+		return s.Reference.Reach(names)
+	case len(names) == 0:
+		return 0
+	case len(s.Alternatives) > 0:
+		most := 0
+		for _, a := range s.Alternatives {
+			most = max(most, a.Reach(names))
+		}
+		return most
+	case s.Types&Struct == 0:
+		return 0
+	case s.Struct == nil || s.PreserveAll || s.Embedded || s.Eval != nil || s.Struct.allows(names[0]) && s.Struct.Field(names[0]) == nil:
+		return len(names)
+	}
+	return s.Struct.reach(names)
+}
+
+func (s *StructSchema) reach(names []string) int {
+	most := 0
+	if f := s.Field(names[0]); f != nil {
+		most = 1 + f.Schema.Reach(names[1:])
+	}
+	for _, c := range s.Conditions {
+		most = max(most, c.Then.reach(names))
+	}
+	return most
+}

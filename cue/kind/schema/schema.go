@@ -1,0 +1,325 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Types is a set of the types that JSON values have.
+type Types uint8
+
+// The types, as CUE tells them apart: 3 is an Int and 3.0 a Float.
+const (
+	Null Types = 1 << iota
+	Bool
+	Int
+	Float
+	String
+	List
+	Struct
+
+	Number  = Int | Float
+	AnyType = Null | Bool | Number | String | List | Struct
+)
+
+// String names the types as CUE does.
+func (t Types) String() string {
+	names := []struct {
+		types Types
+		name  string
+	}{{Null, "null"}, {Bool, "bool"}, {Number, "number"}, {Int, "int"}, {Float, "float"}, {String, "string"}, {List, "list"}, {Struct, "struct"}}
+	var parts []string
+	for _, n := range names {
+		if t&n.types == n.types {
+			parts = append(parts, n.name)
+			t &^= n.types
+		}
+	}
+	return strings.Join(parts, " or ")
+}
+
+// TypeOf is the type of a value as unstructured objects have it.
+func TypeOf(value any) Types {
+	switch value.(type) {
+	case nil:
+		return Null
+	case bool:
+		return Bool
+	case int64:
+		return Int
+	case float64:
+		return Float
+	case string:
+		return String
+	case []any:
+		return List
+	case map[string]any:
+		return Struct
+	}
+	return 0
+}
+
+// Position is a place in a CUE file.
+type Position struct {
+	File string
+	Line int
+}
+
+func (p Position) String() string {
+	if p.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// Where says who enforces a rule.
+type Where int
+
+// Admission enforces every rule, and so does the controller; some rules the API server
+// can enforce as well, through the CRD's schema or a CEL expression in it.
+const (
+	Admission Where = iota
+	// APIServer is a rule for metadata, say, for which the API server has one of its own.
+	APIServer
+	// CRDPartly is a rule of which the CRD's schema carries a part.
+	CRDPartly
+	CRDSchema
+	CRDRule
+)
+
+func (w Where) String() string {
+	return [...]string{"admission and controller", "API server's own rules", "CRD schema in part", "CRD schema", "CRD CEL rule"}[w]
+}
+
+// Rule is one thing that a schema demands.
+type Rule struct {
+	// Text says it as CUE does, like ">=1" or "strings.MaxRunes(63)".
+	Text string
+	// Position is where it stands.
+	Position Position
+	// Where is set when the CRD is made.
+	Where Where
+	// NotInCUE marks what a @kube attribute demands and the CUE evaluator does not know.
+	NotInCUE bool
+}
+
+// Schema says which values a field may have. All of it has to hold; what is said of
+// strings, say, holds for the value if it is a string. The zero Schema lets nothing
+// pass, for it has no Types.
+type Schema struct {
+	// Doc is the comment above the field.
+	Doc string
+	// Position is where the schema begins.
+	Position Position
+
+	Types    Types
+	TypeRule *Rule
+	Enum     *Enum
+	Not      []Literal
+	Min, Max *Bound
+	// Length counts the runes of a string, Size the items of a list, Count the fields of
+	// a struct.
+	Length, Size, Count Range
+	Patterns            []Pattern
+	Checks              []Check
+	Unique              *Rule
+	Relations           []Relation
+	// Items is what the items of a list have to be; nil lets any pass.
+	Items *Schema
+	// Struct is what the fields of a struct have to be; nil lets any pass.
+	Struct *StructSchema
+
+	// Alternatives, if there are any, replace all of the above: the value has to satisfy
+	// one of them.
+	Alternatives []Alternative
+	// Reference, if set, replaces all of the above: the schema contains itself here.
+	Reference *Schema
+
+	// Default is the value of a regular field that is absent.
+	Default *Literal
+	// Impossible, if set, says why nothing can satisfy the schema.
+	Impossible *Rule
+
+	Attributes
+	prepared bool
+	defaults bool // whether any value within can get a default
+	guarded  bool // whether any value within may be immutable
+}
+
+// Attributes carry what @kube(…) says and CUE cannot.
+type Attributes struct {
+	ListType    string
+	ListMapKeys []string
+	MapType     string
+	Format      string
+	Immutable   *Rule
+	// Deprecated says what to use instead; it is empty for a field that is not deprecated.
+	Deprecated   string
+	Embedded     bool
+	PreserveAll  bool
+	Eval         *Rule
+	ListTypeRule *Rule
+}
+
+// Literal is a value that stands in the schema.
+type Literal struct {
+	*Rule
+	Value any
+}
+
+// Enum lists the only values that there may be; they are scalars.
+type Enum struct {
+	*Rule
+	Values []any
+}
+
+// Bound is a limit for numbers.
+type Bound struct {
+	*Rule
+	Value     any // int64 or float64
+	Exclusive bool
+}
+
+// Range limits a length or a number of things.
+type Range struct {
+	Min, Max *Limit
+}
+
+// Limit is one end of a Range.
+type Limit struct {
+	*Rule
+	N int64
+}
+
+// Pattern is a regular expression for strings, in the syntax of RE2.
+type Pattern struct {
+	*Rule
+	Regexp  *regexp.Regexp
+	Negated bool
+}
+
+// Check is a rule for strings that has a name in CUE's standard library.
+type Check struct {
+	*Rule
+	Holds func(string) bool
+	// Format is the OpenAPI format that lets pass what the check does, if there is one;
+	// Exact tells that it lets nothing else pass.
+	Format string
+	Exact  bool
+	// Pattern is the regular expression that says the same, if there is one.
+	Pattern string
+}
+
+// Relation compares a value with what an expression over the object says: x op expr.
+type Relation struct {
+	*Rule
+	Op   string
+	Expr *Expr
+}
+
+// Alternative is one branch of a disjunction.
+type Alternative struct {
+	*Schema
+	// Default marks the branch that is taken where several fit.
+	Default bool
+}
+
+// Presence says whether a field has to be there.
+type Presence int
+
+// A Regular field is always there: with its default, or it is missing.
+const (
+	Optional Presence = iota
+	Required
+	Regular
+)
+
+// Field is a field of a struct.
+type Field struct {
+	Name     string
+	Presence Presence
+	Schema   *Schema
+	// Rule demands that it be there.
+	Rule *Rule
+}
+
+// StructSchema says which fields a struct may have and what they have to be.
+type StructSchema struct {
+	Fields []*Field
+	// Labels are said of all fields whose names match.
+	Labels []LabelPattern
+	// Open tells that a conjunct of the definition that is being read allows any field;
+	// it matters until that definition is closed.
+	Open bool
+	// Groups are the definitions that allow no other fields than they name.
+	Groups []Group
+	// Conditions are what an if adds.
+	Conditions []Condition
+
+	index    map[string]int
+	required int // fields that have to be there
+	variants *variants
+}
+
+// LabelPattern is said of the fields whose names match; a nil Regexp matches all.
+type LabelPattern struct {
+	Regexp  *regexp.Regexp
+	Negated bool
+	Schema  *Schema
+	Rule    *Rule
+}
+
+// Group is a definition that is closed: it allows fields that Labels match, and those
+// that it names. ID tells definitions apart.
+type Group struct {
+	ID     int
+	Labels []LabelPattern
+}
+
+// Condition is an if in a struct: where When holds, Then is part of the struct.
+type Condition struct {
+	*Rule
+	When *Expr
+	Then *StructSchema
+}
+
+func (p LabelPattern) matches(name string) bool {
+	return p.Regexp == nil || p.Regexp.MatchString(name) != p.Negated
+}
+
+// allows tells whether the group lets a field pass that it does not name.
+func (g Group) allows(name string) bool {
+	for _, label := range g.Labels {
+		if label.matches(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Field finds a field by its name.
+func (s *StructSchema) Field(name string) *Field {
+	if s.index != nil {
+		if i, ok := s.index[name]; ok {
+			return s.Fields[i]
+		}
+		return nil
+	}
+	for _, f := range s.Fields {
+		if f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// allows tells whether a field may be there that the schema does not name.
+func (s *StructSchema) allows(name string) bool {
+	for _, group := range s.Groups {
+		if !group.allows(name) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,130 @@
+package schema
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidateUpdate lists the fields that differ between two versions of an object though
+// they are immutable. Both have their defaults.
+func ValidateUpdate(s *Schema, old, object map[string]any) []Problem {
+	w := walker{structs: make([]map[string]any, 0, 16)}
+	w.update(s, old, object)
+	return w.problems
+}
+
+// update compares two versions of a value that were there both times.
+func (w *walker) update(s *Schema, old, value any) {
+	if s.Immutable == nil && s.Reference != nil {
+		s = s.Reference
+	}
+	if !s.guarded {
+		return
+	}
+	if s.Immutable != nil {
+		if !reflect.DeepEqual(old, value) {
+			w.add(s.Immutable, field.Invalid(w.at(), value, "field is immutable"))
+		}
+		return
+	}
+	if len(s.Alternatives) > 0 {
+		w.updateAlternatives(s, old, value)
+		return
+	}
+	oldObject, wasObject := old.(map[string]any)
+	object, isObject := value.(map[string]any)
+	if s.Struct != nil && wasObject && isObject {
+		w.updateFields(s.Struct, oldObject, object)
+	}
+	oldList, wasList := old.([]any)
+	list, isList := value.([]any)
+	if s.ListType == "map" && s.Items != nil && wasList && isList {
+		w.updateItems(s, oldList, list)
+	}
+}
+
+// updateAlternatives compares along the alternative that the value fits, and the one that
+// it fitted before.
+func (w *walker) updateAlternatives(s *Schema, old, value any) {
+	now, _ := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value })
+	before, _ := w.choose(possible(s.Alternatives, old), func(*Schema) any { return old })
+	if now != nil {
+		w.update(now.schema, old, value)
+	}
+	if before != nil && (now == nil || now.schema != before.schema) {
+		w.update(before.schema, old, value)
+	}
+}
+
+func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
+	w.structs = append(w.structs, object)
+	defer func() { w.structs = w.structs[:len(w.structs)-1] }()
+	before := append(slices.Clone(w.structs[:len(w.structs)-1]), old)
+	present := s                // says which fields may not come or go
+	for len(s.Conditions) > 0 { // what an if brings in may have ifs of its own
+		// What held before counts as well: else an update could lift the lock that it breaks.
+		mask, _ := s.holding(w.structs)
+		held, _ := s.holding(before)
+		s, present = s.variants.with(s.Conditions, mask|held).schema, s.variants.with(s.Conditions, mask).schema
+	}
+	for _, f := range s.Fields {
+		before, was := old[f.Name]
+		now, is := object[f.Name]
+		w.path = append(w.path, fieldStep(f.Name))
+		switch {
+		case was && is:
+			w.update(f.Schema, before, now)
+		case was != is && f.Schema.Immutable != nil && present.Field(f.Name) != nil:
+			w.add(f.Schema.Immutable, field.Invalid(w.at(), now, "field is immutable"))
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+	for name, now := range object {
+		before, was := old[name]
+		if _, named := s.index[name]; named || !was {
+			continue
+		}
+		w.path = append(w.path, fieldStep(name))
+		for _, label := range s.Labels {
+			if label.matches(name) {
+				w.update(label.Schema, before, now)
+			}
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+}
+
+// updateItems compares the items of two lists that have the same keys.
+func (w *walker) updateItems(s *Schema, old, list []any) {
+	before := make(map[string]any, len(old))
+	for _, item := range old {
+		if object, ok := item.(map[string]any); ok {
+			before[keysOf(object, s.ListMapKeys)] = item
+		}
+	}
+	for i, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		was, ok := before[keysOf(object, s.ListMapKeys)]
+		if !ok {
+			continue
+		}
+		w.path = append(w.path, itemStep(i))
+		w.update(s.Items, was, item)
+		w.path = w.path[:len(w.path)-1]
+	}
+}
+
+// keysOf is a text that is the same for items with the same keys.
+func keysOf(item map[string]any, keys []string) string {
+	var b strings.Builder
+	for _, key := range keys {
+		writeIdentity(&b, item[key])
+	}
+	return b.String()
+}

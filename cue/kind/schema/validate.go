@@ -1,0 +1,469 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxProblems bounds what is reported of one object: nobody reads more, and an object
+// of 3 MiB could have a hundred thousand.
+const maxProblems = 200
+
+// Problem is one thing that is wrong with an object.
+type Problem struct {
+	*field.Error
+	// Rule is what the object breaks; it is nil if the problem is a field that no rule
+	// speaks of.
+	Rule *Rule
+	// incomplete tells that the value lacks something but contradicts nothing, which
+	// does not rule out an alternative.
+	incomplete bool
+	// enum is what has none of its values.
+	enum *Enum
+	// deep tells that the problem is where the schema contains itself, which CRDs cannot
+	// express.
+	deep bool
+}
+
+// Where says who refuses the object for the problem.
+func (p Problem) Where() Where {
+	if p.Rule == nil || p.deep || p.IsNull() {
+		return Admission // the API server drops unknown fields, and null where it is not allowed
+	}
+	if f, ok := p.BadValue.(float64); ok && p.Type == field.ErrorTypeTypeInvalid && f == math.Trunc(f) {
+		return Admission // the API server takes 1.0 for an integer
+	}
+	return p.Rule.Where
+}
+
+// IsNull tells whether the problem is that a value is null.
+func (p Problem) IsNull() bool { return p.BadValue == nil && p.Type != field.ErrorTypeDuplicate }
+
+// Validate lists what is wrong with an object that has its defaults, in no order. After
+// maxProblems of them it stops looking.
+func Validate(s *Schema, object map[string]any) []Problem {
+	w := walker{structs: make([]map[string]any, 0, 8), path: make([]step, 0, 8)}
+	w.value(s, object)
+	return w.problems
+}
+
+// step is one step of the path to a value.
+type step struct {
+	name  string
+	index int // of a list, or -1 if it is a field
+}
+
+func fieldStep(name string) step { return step{name, -1} }
+
+func itemStep(index int) step { return step{"", index} }
+
+// walker walks through an object along a schema.
+type walker struct {
+	path     []step
+	structs  []map[string]any // around the value, outermost first
+	problems []Problem
+	deep     bool // beyond where the schema contains itself
+	// choosing counts the disjunctions around the value: below one, a value is looked at
+	// once for each alternative.
+	choosing int
+	probing  bool // only whether there is a contradiction matters
+	against  bool // one was found while probing
+	memo     memo
+}
+
+func (w *walker) at() *field.Path {
+	if w.probing {
+		return nil // nobody reads the problem
+	}
+	var path *field.Path
+	for _, s := range w.path {
+		if s.index >= 0 {
+			path = path.Index(s.index)
+		} else {
+			path = path.Child(s.name)
+		}
+	}
+	if path == nil {
+		return field.NewPath("")
+	}
+	return path
+}
+
+func (w *walker) add(rule *Rule, err *field.Error) {
+	w.report(Problem{Error: err, Rule: rule, deep: w.deep})
+	w.against = w.against || w.probing
+}
+
+func (w *walker) addIncomplete(rule *Rule, err *field.Error) {
+	w.report(Problem{Error: err, Rule: rule, incomplete: true, deep: w.deep})
+}
+
+func (w *walker) report(problems ...Problem) {
+	w.problems = append(w.problems, problems[:min(len(problems), maxProblems-len(w.problems))]...)
+}
+
+// done tells that nothing more has to be looked at.
+func (w *walker) done() bool { return w.against || len(w.problems) >= maxProblems }
+
+// value validates one value.
+func (w *walker) value(s *Schema, value any) {
+	if w.done() {
+		return
+	}
+	switch {
+	case s.Reference != nil:
+		w.reference(s.Reference, value)
+	case s.Impossible != nil:
+		w.add(s.Impossible, field.Invalid(w.at(), value, s.Impossible.Text))
+	case len(s.Alternatives) > 0:
+		w.alternatives(s, value)
+	case s.Types&TypeOf(value) == 0:
+		w.add(s.TypeRule, field.TypeInvalid(w.at(), value, "must be "+s.Types.String()+", is "+TypeOf(value).String()))
+	default:
+		w.typed(s, value)
+	}
+}
+
+// typed validates a value of a type that the schema allows.
+func (w *walker) typed(s *Schema, value any) {
+	switch v := value.(type) {
+	case string:
+		w.scalar(s, value)
+		w.text(s, v)
+	case int64, float64:
+		w.scalar(s, value)
+		w.number(s, v)
+	case []any:
+		w.list(s, v)
+	case map[string]any:
+		w.object(s, v)
+	default:
+		w.scalar(s, value)
+	}
+	for _, r := range s.Relations {
+		w.relation(r, value)
+	}
+}
+
+func (w *walker) scalar(s *Schema, value any) {
+	if s.Enum != nil && !s.Enum.allows(value) {
+		w.add(s.Enum.Rule, field.NotSupported(w.at(), value, supported(s.Enum)))
+		w.problems[len(w.problems)-1].enum = s.Enum
+	}
+	for _, not := range s.Not {
+		if equal, ok := compare("==", value, not.Value); ok && equal {
+			w.add(not.Rule, field.Invalid(w.at(), value, "must satisfy "+not.Text))
+		}
+	}
+}
+
+func supported(e *Enum) []string {
+	var texts []string
+	for _, v := range e.Values {
+		texts = append(texts, fmt.Sprint(v))
+	}
+	return texts
+}
+
+func (w *walker) text(s *Schema, text string) {
+	if s.Length != (Range{}) && !s.Length.allows(runes(text)) {
+		w.outOfRange(s.Length, runes(text), text, "characters")
+	}
+	for i := range s.Patterns {
+		if p := &s.Patterns[i]; p.Regexp.MatchString(text) == p.Negated {
+			w.add(p.Rule, field.Invalid(w.at(), text, "must satisfy "+p.Text))
+		}
+	}
+	for i := range s.Checks {
+		if c := &s.Checks[i]; !c.Holds(text) {
+			w.add(c.Rule, field.Invalid(w.at(), text, "must satisfy "+c.Text))
+		}
+	}
+}
+
+// counted says how many things there are; their name is a plural.
+func counted(n int64, things string) string {
+	if n == 1 {
+		things = strings.TrimSuffix(things, "s")
+	}
+	return fmt.Sprintf("%d %s", n, things)
+}
+
+// allows is apart from outOfRange, whose arguments cost an allocation.
+func (r Range) allows(n int64) bool {
+	return (r.Min == nil || n >= r.Min.N) && (r.Max == nil || n <= r.Max.N)
+}
+
+// outOfRange reports a length or a number of things.
+func (w *walker) outOfRange(r Range, n int64, value any, things string) {
+	if r.Min != nil && n < r.Min.N {
+		w.add(r.Min.Rule, field.Invalid(w.at(), value, fmt.Sprintf("must have at least %s, has %d", counted(r.Min.N, things), n)))
+	}
+	if r.Max != nil && n > r.Max.N {
+		err := field.TooLongCharacters(w.at(), "", int(r.Max.N))
+		if things != "characters" {
+			err = field.TooMany(w.at(), int(n), int(r.Max.N))
+			err.Detail = "must have at most " + counted(r.Max.N, things)
+		}
+		w.add(r.Max.Rule, err)
+	}
+}
+
+func (w *walker) number(s *Schema, n any) {
+	for _, end := range []struct {
+		bound *Bound
+		sign  int
+	}{{s.Min, 1}, {s.Max, -1}} {
+		if end.bound == nil {
+			continue
+		}
+		if order := compareNumbers(n, end.bound.Value) * end.sign; order < 0 || order == 0 && end.bound.Exclusive {
+			w.add(end.bound.Rule, field.Invalid(w.at(), n, "must satisfy "+end.bound.Text))
+		}
+	}
+}
+
+func (w *walker) list(s *Schema, list []any) {
+	if n := int64(len(list)); !s.Size.allows(n) {
+		w.outOfRange(s.Size, n, field.OmitValueType{}, "items")
+	}
+	if s.Items != nil {
+		for i, item := range list {
+			if w.done() {
+				return
+			}
+			w.path = append(w.path, itemStep(i))
+			w.value(s.Items, item)
+			w.path = w.path[:len(w.path)-1]
+		}
+	}
+	if s.Unique != nil {
+		w.unique(s.Unique, list, nil)
+	}
+	switch s.ListType {
+	case "set":
+		w.unique(s.ListTypeRule, list, nil)
+	case "map":
+		w.unique(s.ListTypeRule, list, s.ListMapKeys)
+	}
+}
+
+// unique reports the items that are there twice, as a whole or by their keys.
+func (w *walker) unique(rule *Rule, list []any, keys []string) {
+	seen := make(map[string]bool, len(list))
+	var b strings.Builder
+	for i, item := range list {
+		if w.done() {
+			return
+		}
+		b.Reset()
+		if keys == nil {
+			writeIdentity(&b, item)
+		} else {
+			object, ok := item.(map[string]any)
+			if !ok {
+				continue
+			}
+			for _, key := range keys {
+				writeIdentity(&b, object[key])
+			}
+		}
+		identity := b.String()
+		if seen[identity] {
+			w.path = append(w.path, itemStep(i))
+			w.add(rule, field.Duplicate(w.at(), item))
+			w.path = w.path[:len(w.path)-1]
+		}
+		seen[identity] = true
+	}
+}
+
+func (w *walker) object(s *Schema, object map[string]any) {
+	if n := int64(len(object)); !s.Count.allows(n) {
+		w.outOfRange(s.Count, n, field.OmitValueType{}, "fields")
+	}
+	if s.Struct == nil {
+		return
+	}
+	w.structs = append(w.structs, object)
+	w.fields(s.Struct, object)
+	w.structs = w.structs[:len(w.structs)-1]
+}
+
+// fields validates the fields of a struct, which is the innermost of w.structs.
+func (w *walker) fields(s *StructSchema, object map[string]any) {
+	if len(s.Conditions) > 0 {
+		w.conditional(s, object)
+		return
+	}
+	found := 0
+	for name, value := range object {
+		if w.done() {
+			return
+		}
+		w.path = append(w.path, fieldStep(name))
+		if i, ok := s.index[name]; ok {
+			if s.Fields[i].Presence != Optional {
+				found++
+			}
+			w.value(s.Fields[i].Schema, value)
+		} else {
+			w.unnamed(s, name, value)
+		}
+		w.path = w.path[:len(w.path)-1]
+	}
+	if found == s.required {
+		return
+	}
+	for _, f := range s.Fields {
+		if _, ok := object[f.Name]; !ok && f.Presence != Optional {
+			w.path = append(w.path, fieldStep(f.Name))
+			w.addIncomplete(f.Rule, field.Required(w.at(), ""))
+			w.path = w.path[:len(w.path)-1]
+		}
+	}
+}
+
+// unnamed validates a field that the schema does not name.
+func (w *walker) unnamed(s *StructSchema, name string, value any) {
+	if !s.allows(name) {
+		w.add(nil, field.Forbidden(w.at(), "unknown field"))
+		return
+	}
+	for _, label := range s.Labels {
+		if label.matches(name) {
+			w.value(label.Schema, value)
+		}
+	}
+}
+
+// conditional validates a struct together with what its conditions bring in.
+func (w *walker) conditional(s *StructSchema, object map[string]any) {
+	mask, failed := s.holding(w.structs)
+	for _, f := range failed {
+		if f.how == missing {
+			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+", which is not there"))
+		} else {
+			w.add(f.Rule, field.Invalid(w.at(), field.OmitValueType{}, "the condition "+f.Text+" cannot be evaluated"))
+		}
+	}
+	active := s.variants.with(s.Conditions, mask)
+	if active.impossible != nil {
+		w.add(active.impossible, field.Invalid(w.at(), field.OmitValueType{}, active.impossible.Text))
+		return
+	}
+	before := len(w.problems)
+	w.fields(active.schema, object)
+	for i := before; i < len(w.problems); i++ {
+		s.because(mask, w.at(), &w.problems[i])
+	}
+}
+
+// because adds the condition to a problem that comes of one: a field that is demanded
+// since it holds, or not allowed since it does not.
+func (s *StructSchema) because(mask uint32, at *field.Path, p *Problem) {
+	for i, c := range s.Conditions {
+		for _, f := range c.Then.Fields {
+			if p.Field != child(at, f.Name) {
+				continue
+			}
+			holds := mask&(1<<i) != 0
+			switch {
+			case p.Type == field.ErrorTypeRequired && holds && p.Rule == f.Rule && p.Detail == "":
+				p.Error = field.Required(field.NewPath(p.Field), "since "+c.Text)
+			case p.Type == field.ErrorTypeForbidden && !holds && p.Rule == nil:
+				p.Error = field.Forbidden(field.NewPath(p.Field), "is allowed only if "+c.Text)
+			}
+		}
+	}
+}
+
+// child names a field of the struct at a path.
+func child(at *field.Path, name string) string {
+	if at.String() == "" {
+		return name
+	}
+	return at.Child(name).String()
+}
+
+// shown says what the other field of a comparison is, if it is short and no secret.
+func shown(other any) string {
+	if TypeOf(other)&Number == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", which is %v here", other)
+}
+
+func (w *walker) relation(r Relation, value any) {
+	other, how := r.Expr.eval(w.structs)
+	switch how {
+	case missing:
+		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and "+r.Expr.missing(w.structs)+" is not there"))
+	case invalid:
+		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
+	case known:
+		holds, ok := compare(r.Op, value, other)
+		// CUE has no bounds of booleans, and refuses those of other types, also with !=.
+		types := TypeOf(value) | TypeOf(other)
+		ok = ok && types&Bool == 0 && (TypeOf(value) == TypeOf(other) || types&^Number == 0)
+		if r.Op == "==" { // a reference: 1 is not 1.0
+			holds, ok = TypeOf(value)&(List|Struct) == 0 && value == other, true
+		}
+		if !ok || !holds {
+			w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+shown(other)))
+		}
+	}
+}
+
+// Fits tells whether a schema lets a value pass that is a default.
+func (s *Schema) Fits(value any) bool {
+	prepared := *s
+	prepared.prepared = false
+	Prepare(&prepared)
+	w := walker{}
+	w.value(&prepared, value)
+	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
+}
+
+// scalarFits tells whether the rules for scalars, the enum aside, let a value pass.
+func (s *Schema) scalarFits(value any) bool {
+	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
+	return without.Fits(value)
+}
+
+// writeIdentity writes a text that is the same for equal values only; 1 and 1.0 differ,
+// as they do in CUE.
+func writeIdentity(b *strings.Builder, value any) {
+	switch v := value.(type) {
+	case string:
+		b.WriteString(strconv.Quote(v))
+	case []any:
+		b.WriteByte('[')
+		for _, item := range v {
+			writeIdentity(b, item)
+			b.WriteByte(',')
+		}
+		b.WriteByte(']')
+	case map[string]any:
+		names := make([]string, 0, len(v))
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		b.WriteByte('{')
+		for _, name := range names {
+			b.WriteString(strconv.Quote(name))
+			b.WriteByte(':')
+			writeIdentity(b, v[name])
+			b.WriteByte(',')
+		}
+		b.WriteByte('}')
+	default:
+		fmt.Fprintf(b, "%T %v", v, v)
+	}
+}

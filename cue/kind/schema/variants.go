@@ -1,0 +1,92 @@
+package schema
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// maxConditions bounds the ifs of one struct: which of them hold is kept as the bits
+	// of one word, and people do not read more.
+	maxConditions = 16
+	// maxRounds bounds how often defaults can bring in an if further up or beside them that
+	// brings in defaults; kinds that people write need two or three.
+	maxRounds = 64
+	// maxVariants bounds how many variants of a struct are kept. Objects of few kinds use
+	// more than a handful, but one could be made to use all 2^16.
+	maxVariants = 256
+)
+
+// variants are a struct with different of its conditions holding, made when they are
+// first needed: n conditions have 2^n of them, of which objects use few.
+type variants struct {
+	base  *StructSchema
+	known sync.Map // of uint32 to *variant
+	kept  atomic.Int32
+}
+
+// variant is a struct with some of its conditions holding.
+type variant struct {
+	schema *StructSchema
+	// impossible says that these conditions contradict each other.
+	impossible *Rule
+}
+
+func newVariants(s *StructSchema) *variants {
+	base := *s
+	base.Conditions, base.index, base.variants = nil, nil, nil
+	return &variants{base: &base}
+}
+
+// with is the struct in which the conditions hold that are set in mask.
+func (v *variants) with(conditions []Condition, mask uint32) *variant {
+	if found, ok := v.known.Load(mask); ok {
+		return found.(*variant)
+	}
+	made := &variant{schema: v.base}
+	for i, c := range conditions {
+		if mask&(1<<i) == 0 {
+			continue
+		}
+		both, impossible := andStructSchemas(made.schema, c.Then)
+		made.schema = both
+		if impossible != nil && made.impossible == nil {
+			made.impossible = impossible
+		}
+	}
+	prepared := &Schema{Types: Struct, Struct: made.schema}
+	if mask == 0 {
+		copied := *v.base
+		prepared.Struct, made.schema = &copied, &copied
+	}
+	Prepare(prepared)
+	if v.kept.Add(1) > maxVariants {
+		return made
+	}
+	found, _ := v.known.LoadOrStore(mask, made)
+	return found.(*variant)
+}
+
+// holding finds out which conditions hold; structs ends with the struct that they
+// stand in. failed are those that cannot be evaluated.
+func (s *StructSchema) holding(structs []map[string]any) (mask uint32, failed []failedCondition) {
+	for i, c := range s.Conditions {
+		v, how := c.When.eval(structs)
+		holds, isBool := v.(bool)
+		switch {
+		case how == outside: // nothing can be said
+		case how == missing:
+			failed = append(failed, failedCondition{c, missing})
+		case how == invalid || !isBool:
+			failed = append(failed, failedCondition{c, invalid})
+		case holds:
+			mask |= 1 << i
+		}
+	}
+	return mask, failed
+}
+
+type failedCondition struct {
+	Condition
+	how outcome
+}
