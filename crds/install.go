@@ -36,7 +36,7 @@ func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind) 
 		}
 	}
 	for _, k := range kinds {
-		name := k.Definition().Name
+		name := k.Name()
 		if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
 			object, err := resource.Get(ctx, name, metav1.GetOptions{})
 			return err == nil && isEstablished(object), err

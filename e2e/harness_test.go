@@ -28,6 +28,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 const (
@@ -201,7 +203,7 @@ func (c *cluster) awaitPhase(name, phase string) *unstructured.Unstructured {
 }
 
 // loadKinds loads the shipped kinds and those in dirs.
-func loadKinds(dirs []string) (loadedKinds, error) {
+func loadKinds(dirs []string) (*kind.Catalog, error) {
 	return kindOptions{dirs: dirs, shipped: true}.load()
 }
 

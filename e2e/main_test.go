@@ -101,10 +101,10 @@ func rightsCommand(t *testing.T, ts *testscript.TestScript, neg bool, dirs []str
 	ts.Check(err)
 	c := &cluster{t: t, client: client, namespace: ts.Getenv("NAMESPACE")}
 	loaded, err := loadKinds(dirs)
-	ts.Check(errors.Join(err, loaded.bad))
+	ts.Check(errors.Join(err, loaded.BrokenError()))
 	o := c.installation(false)
 	o.InstallCRDs = true
-	parts, err := o.partsFor(loaded.all, nil)
+	parts, err := o.partsFor(loaded.All(), nil)
 	ts.Check(err)
 	writeKubeconfig(t, ts.MkAbs("operator"), c.grant(rightsIn(install.Objects(parts))), c.namespace)
 }

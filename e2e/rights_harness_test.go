@@ -56,13 +56,13 @@ func (c *cluster) prepare(args []string) {
 		return
 	}
 	loaded, err := loadKinds(dirs)
-	require.NoError(c.t, errors.Join(err, loaded.bad))
+	require.NoError(c.t, errors.Join(err, loaded.BrokenError()))
 	if !c.keepCRDs {
-		c.installCRDs(loaded.all)
+		c.installCRDs(loaded.All())
 	}
 	o := c.installation(webhooks)
 	o.Shards = shards
-	parts, err := o.partsFor(loaded.all, nil)
+	parts, err := o.partsFor(loaded.All(), nil)
 	require.NoError(c.t, err)
 	rights := rightsIn(install.Objects(parts))
 	c.keepRights(rights)

@@ -50,7 +50,7 @@ func newServiceTest(t *testing.T) *serviceTest {
 	c.prepare(s.flags)
 	loaded, err := loadKinds([]string{kinds})
 	require.NoError(t, err)
-	parts, err := c.installation(true).partsFor(loaded.all, nil)
+	parts, err := c.installation(true).partsFor(loaded.All(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { removeWebhooks(t, typed, name) })
 	for _, object := range install.Objects(parts) {

@@ -90,7 +90,7 @@ func forCRDs(kinds []*kind.Kind) []Right {
 	var rights []Right
 	for _, k := range kinds {
 		for _, verb := range []string{"create", "get", "patch"} {
-			rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", verb, k.Definition().Name})
+			rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", verb, k.Name()})
 		}
 	}
 	return rights

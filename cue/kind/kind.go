@@ -86,8 +86,8 @@ func (k *Kind) GroupVersionResource() apischema.GroupVersionResource {
 	return k.GroupVersionKind.GroupVersion().WithResource(k.Names.Plural)
 }
 
-// Name is what a kind is called among all of a cluster, plural.group: by its CRD, which has to
-// be named so, in metrics, and as the owner of fields.
+// Name returns plural.group, which no two kinds of a cluster share. It names the kind's CRD, and
+// the kind in metrics and as the owner of fields.
 func (k *Kind) Name() string { return k.GroupVersionResource().GroupResource().String() }
 
 // Problem is one thing that is wrong with an object, and the rule in CUE that says so.

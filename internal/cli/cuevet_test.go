@@ -92,7 +92,7 @@ func shippedSamples(t *testing.T) []string {
 	t.Helper()
 	kinds, err := kind.Shipped()
 	require.NoError(t, err)
-	v := newVetter(kinds, nil, false)
+	v := newVetter(kind.NewCatalog(kinds...), false)
 	files := manifestsIn(t, "config/samples")
 	require.NotEmpty(t, files)
 	sources, err := filepath.Glob("testdata/sources/*")
@@ -106,7 +106,7 @@ func shippedSamples(t *testing.T) []string {
 		objects, _ := manifest.Read(file, text)
 		return slices.ContainsFunc(objects, func(o manifest.Object) bool {
 			gvk, _ := typeOf(o.Content)
-			return v.kinds[gvk] == nil
+			return v.catalog.ByGVK(gvk) == nil
 		})
 	})
 }

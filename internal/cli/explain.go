@@ -38,7 +38,7 @@ func explainSize(w io.Writer, k *kind.Kind) error {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "%s: %d KiB as JSON, %d KiB without descriptions; the API server stores %d KiB\n",
-		k.Definition().Name, full>>10, bare>>10, maxObject>>10)
+		k.Name(), full>>10, bare>>10, maxObject>>10)
 	return err
 }
 

@@ -87,11 +87,11 @@ func (o injectOptions) inject() error {
 	}
 	kinds, err := o.kinds.load()
 	if err != nil {
-		return errors.Join(kinds.bad, err)
+		return errors.Join(kinds.BrokenError(), err)
 	}
-	v := newVetter(kinds.all, kinds.bad, false)
+	v := newVetter(kinds, false)
 	candidates := o.readInjections(v)
-	injector := inject.NewInjector("", inject.KindsOf(kinds.all)...)
+	injector := inject.NewInjector("", inject.KindsOf(kinds.All())...)
 	var writeErr error
 	for _, arg := range o.files {
 		readManifests(arg, o.recursive, o.standardInput, func(f manifestFile) {
@@ -121,7 +121,7 @@ func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection
 					continue
 				}
 				u := unstructured.Unstructured{Object: object.Content}
-				k := v.kinds[u.GroupVersionKind()]
+				k := v.catalog.ByGVK(u.GroupVersionKind())
 				if k == nil || !k.Injects() {
 					continue
 				}

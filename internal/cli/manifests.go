@@ -56,7 +56,7 @@ func (o *installOptions) parts() ([]install.Part, error) {
 		return nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
 	}
 	loaded, err := o.kinds.load()
-	if err := errors.Join(loaded.bad, err); err != nil {
+	if err := errors.Join(loaded.BrokenError(), err); err != nil {
 		return nil, err
 	}
 	o.OwnKindsOnly = !o.kinds.shipped
@@ -68,7 +68,7 @@ func (o *installOptions) parts() ([]install.Part, error) {
 		}
 		sources = append(sources, source)
 	}
-	return o.partsFor(loaded.all, sources)
+	return o.partsFor(loaded.All(), sources)
 }
 
 // partsFor makes the objects of an installation of kinds, some of which are mounted.

@@ -78,7 +78,7 @@ func (o renderOptions) render() error {
 		}
 	}
 	kinds, err := o.kinds.load()
-	if err := errors.Join(kinds.bad, err); err != nil {
+	if err := errors.Join(kinds.BrokenError(), err); err != nil {
 		return err
 	}
 	objects, err := o.read(o.files)
@@ -94,7 +94,7 @@ func (o renderOptions) render() error {
 		observed[i] = &unstructured.Unstructured{Object: existing[i].Content}
 	}
 	for i, object := range objects {
-		if err := o.renderObject(kinds.all, object, observed, now, i > 0); err != nil {
+		if err := o.renderObject(kinds, object, observed, now, i > 0); err != nil {
 			return err
 		}
 	}
@@ -121,14 +121,14 @@ func (o renderOptions) read(files []string) ([]manifest.Object, error) {
 	return objects, errors.Join(errs...)
 }
 
-func (o renderOptions) renderObject(kinds []*kind.Kind, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
-	v := newVetter(kinds, nil, false)
+func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
+	v := newVetter(kinds, false)
 	gvk, errs := typeOf(object.Content)
 	if len(errs) > 0 {
 		return errors.New(fieldFindings(object, errs)[0].String())
 	}
-	k, known := v.kinds[gvk]
-	if !known {
+	k := kinds.ByGVK(gvk)
+	if k == nil {
 		return errors.New(v.unknownKind(object, gvk).String())
 	}
 	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}

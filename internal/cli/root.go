@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -107,40 +106,12 @@ func (o *kindOptions) addFlags(c *cobra.Command) {
 	}
 }
 
-// loadedKinds are the kinds that a command works with.
-type loadedKinds struct {
-	// all are the shipped kinds, if they are wanted, and those of --kinds, which added are.
-	all, added []*kind.Kind
-	// bad reports the kinds that do not load, which keep no other from loading.
-	bad error
-}
-
 // load loads the kinds. An error is about the folders themselves.
-func (o kindOptions) load() (loadedKinds, error) {
-	var loaded loadedKinds
-	var err error
-	switch {
-	case o.shipped:
-		loaded.all, loaded.bad = kind.Shipped()
-	case len(o.dirs) == 0:
-		return loaded, errors.New("--shipped-kinds=false leaves no kinds: name yours with --kinds")
+func (o kindOptions) load() (*kind.Catalog, error) {
+	if !o.shipped && len(o.dirs) == 0 {
+		return kind.NewCatalog(), errors.New("--shipped-kinds=false leaves no kinds: name yours with --kinds")
 	}
-	for _, dir := range o.dirs {
-		more, loadErr := kind.FromDir(dir)
-		if _, ok := errors.AsType[*kind.LoadError](loadErr); ok {
-			loaded.bad = errors.Join(loaded.bad, loadErr)
-		} else {
-			err = errors.Join(err, loadErr)
-		}
-		for _, k := range more {
-			if i := slices.IndexFunc(loaded.all, func(other *kind.Kind) bool { return other.Name() == k.Name() }); i >= 0 {
-				err = errors.Join(err, fmt.Errorf("kinds folder %s: kind %s: the kind %s has the plural and the group %s already", dir, k.GroupVersionKind.Kind, loaded.all[i].GroupVersionKind.Kind, k.Name()))
-				continue
-			}
-			loaded.all, loaded.added = append(loaded.all, k), append(loaded.added, k)
-		}
-	}
-	return loaded, err
+	return kind.Load(o.shipped, o.dirs...)
 }
 
 func newCRDCommand() *cobra.Command {
@@ -159,14 +130,14 @@ admitted and in each pass of the controller.`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			kinds, err := selected.load()
-			err = errors.Join(kinds.bad, err)
+			err = errors.Join(kinds.BrokenError(), err)
 			switch {
 			case explained:
-				return errors.Join(err, explain(c.OutOrStdout(), kinds.all))
+				return errors.Join(err, explain(c.OutOrStdout(), kinds.All()))
 			case outputDir != "":
-				return errors.Join(err, writeDefinitions(outputDir, kinds.all, bare))
+				return errors.Join(err, writeDefinitions(outputDir, kinds.All(), bare))
 			}
-			text, yamlErr := crds.YAML(bare, kinds.all...)
+			text, yamlErr := crds.YAML(bare, kinds.All()...)
 			_, writeErr := c.OutOrStdout().Write(text)
 			return errors.Join(err, yamlErr, writeErr)
 		},

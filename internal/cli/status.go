@@ -57,7 +57,7 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 		return fmt.Errorf("--output: invalid value %q: must be table or json", o.output)
 	}
 	loaded, err := o.kinds.load()
-	if err := errors.Join(loaded.bad, err); err != nil {
+	if err := errors.Join(loaded.BrokenError(), err); err != nil {
 		return err
 	}
 	config, namespace, err := clusterConfig(o.kubeconfig, o.context)
@@ -76,16 +76,16 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	}
 	p := newStatusPrinter(out, o, time.Now)
 	if o.watch {
-		return watchStatus(ctx, clients, loaded.all, namespace, p)
+		return watchStatus(ctx, clients, loaded.All(), namespace, p)
 	}
 	var rows []statusRow
-	for _, k := range loaded.all {
+	for _, k := range loaded.All() {
 		list, err := clients.dynamic.Resource(k.GroupVersionResource()).Namespace(namespaceFor(k, namespace)).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // its CRD is not installed, so there is no object
 		}
 		if err != nil {
-			return fmt.Errorf("list %s: %w", k.Definition().Name, err)
+			return fmt.Errorf("list %s: %w", k.Name(), err)
 		}
 		for i := range list.Items {
 			rows = append(rows, rowOf(k, &list.Items[i]))

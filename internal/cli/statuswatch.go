@@ -54,7 +54,7 @@ func watchStatus(ctx context.Context, c *clients, kinds []*kind.Kind, namespace 
 			continue // its CRD is not installed
 		}
 		if err != nil {
-			return fmt.Errorf("list %s: %w", k.Definition().Name, err)
+			return fmt.Errorf("list %s: %w", k.Name(), err)
 		}
 		informer := dynamicinformer.NewFilteredDynamicInformer(c.dynamic, resource, where, 0, nil, nil).Informer()
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -62,7 +62,7 @@ func watchStatus(ctx context.Context, c *clients, kinds []*kind.Kind, namespace 
 			UpdateFunc: func(_, object any) { seen(k, object) },
 		})
 		if err != nil {
-			return fmt.Errorf("watch %s: %w", k.Definition().Name, err)
+			return fmt.Errorf("watch %s: %w", k.Name(), err)
 		}
 		synced = append(synced, registration.HasSynced)
 		go informer.RunWithContext(ctx)

@@ -91,12 +91,12 @@ func (o vetOptions) vet(args []string) error {
 	}
 	kinds, err := o.kinds.load()
 	if err != nil {
-		return errors.Join(kinds.bad, err)
+		return errors.Join(kinds.BrokenError(), err)
 	}
-	v := newVetter(kinds.all, kinds.bad, o.ignoreUnknown)
+	v := newVetter(kinds, o.ignoreUnknown)
 	v.hint = ", --ignore-unknown-kinds passes over others"
 	if len(args) == 0 {
-		v.advise(kinds.added)
+		v.advise(kinds.Added())
 	}
 	for _, arg := range args {
 		readManifests(arg, o.recursive, o.standardInput, v.vetFile)
@@ -189,36 +189,26 @@ func (r *report) print(w io.Writer, output string) error {
 
 // vetter checks objects and collects what is wrong with them.
 type vetter struct {
-	kinds map[schema.GroupVersionKind]*kind.Kind
-	// broken are the names of kinds that do not load.
-	broken        map[string]bool
+	catalog       *kind.Catalog
 	ignoreUnknown bool
 	// hint says what else can be done about an unknown kind.
 	hint   string
 	report report
 }
 
-func newVetter(kinds []*kind.Kind, badKinds error, ignoreUnknown bool) *vetter {
+// newVetter returns a vetter that has reported the kinds that failed to load.
+func newVetter(catalog *kind.Catalog, ignoreUnknown bool) *vetter {
 	v := &vetter{
-		kinds:         make(map[schema.GroupVersionKind]*kind.Kind),
-		broken:        make(map[string]bool),
+		catalog:       catalog,
 		ignoreUnknown: ignoreUnknown,
 		report:        report{Errors: []finding{}}, // as JSON a list even if there is none
 	}
-	for _, k := range kinds {
-		for _, version := range k.Versions {
-			v.kinds[version.GroupVersionKind] = k
-		}
-	}
-	for _, err := range singleErrors(badKinds) {
-		f := finding{Type: invalidKindType, Message: err.Error()}
-		if loadError, ok := errors.AsType[*kind.LoadError](err); ok {
-			v.broken[loadError.Kind] = true
-			placeless := *loadError
-			placeless.File = ""
-			f.File, f.Line, f.Message = loadError.File, loadError.Line, placeless.Error()
-		}
-		v.report.Errors = append(v.report.Errors, f)
+	for _, broken := range catalog.Broken() {
+		placeless := *broken
+		placeless.File = ""
+		v.report.Errors = append(v.report.Errors, finding{
+			Type: invalidKindType, File: broken.File, Line: broken.Line, Message: placeless.Error(),
+		})
 	}
 	return v
 }
@@ -272,9 +262,9 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 	if gvk == (schema.GroupVersionKind{Version: "v1", Kind: "List"}) { // one that can be read is its items
 		return fieldFindings(object, brokenItems(object.Content))
 	}
-	k, known := v.kinds[gvk]
+	k := v.catalog.ByGVK(gvk)
 	switch {
-	case known:
+	case k != nil:
 		v.report.Objects++
 		content := kind.WithName(object.Content)
 		if problems := k.Problems(content); len(problems) > 0 {

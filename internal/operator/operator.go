@@ -92,10 +92,10 @@ func run(c *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	if loaded.bad != nil { // one bad kind does not stop the others
-		printErrors(c.ErrOrStderr(), loaded.bad)
+	if loaded.BrokenError() != nil { // one bad kind does not stop the others
+		printErrors(c.ErrOrStderr(), loaded.BrokenError())
 	}
-	kinds := loaded.all
+	kinds := loaded.All()
 	config, namespace, err := clusterConfig(o.kubeconfig, o.context)
 	if err != nil {
 		return err

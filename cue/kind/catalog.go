@@ -1,0 +1,203 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Catalog holds the kinds that a program works with and finds them by each of their names.
+// It never changes, and may be used by many goroutines at once.
+type Catalog struct {
+	all, added []*Kind
+	byGVK      map[apischema.GroupVersionKind]*Kind
+	byName     map[string]*Kind
+	broken     []*LoadError
+}
+
+// NewCatalog returns a catalog of the given kinds. Their names must differ.
+func NewCatalog(kinds ...*Kind) *Catalog {
+	c := &Catalog{byGVK: make(map[apischema.GroupVersionKind]*Kind), byName: make(map[string]*Kind)}
+	for _, k := range kinds {
+		c.add(k)
+	}
+	return c
+}
+
+// Load loads the shipped kinds, if they are wanted, and those of the CUE packages in dirs.
+// Kinds that fail to load are left out: Broken lists them. An error is about a whole
+// folder, or about two kinds with one name; the catalog holds what could be loaded.
+func Load(shipped bool, dirs ...string) (*Catalog, error) {
+	c := NewCatalog()
+	var errs []error
+	if shipped {
+		kinds, err := Shipped()
+		for _, k := range kinds {
+			c.add(k)
+		}
+		errs = append(errs, c.takeBroken(err))
+	}
+	for _, dir := range dirs {
+		kinds, err := FromDir(dir)
+		errs = append(errs, c.takeBroken(err))
+		for _, k := range kinds {
+			if other := c.byName[k.Name()]; other != nil {
+				errs = append(errs, fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
+					dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name()))
+				continue
+			}
+			c.add(k)
+			c.added = append(c.added, k)
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+func (c *Catalog) add(k *Kind) {
+	c.all = append(c.all, k)
+	c.byName[k.Name()] = k
+	for _, v := range k.Versions {
+		c.byGVK[v.GroupVersionKind] = k
+	}
+}
+
+// takeBroken keeps the LoadErrors among those joined in err, and returns the others.
+func (c *Catalog) takeBroken(err error) error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var others []error
+		for _, one := range joined.Unwrap() {
+			others = append(others, c.takeBroken(one))
+		}
+		return errors.Join(others...)
+	}
+	if broken, ok := errors.AsType[*LoadError](err); ok {
+		c.broken = append(c.broken, broken)
+		return nil
+	}
+	return err
+}
+
+// All returns the kinds in the order in which they were loaded. Do not change it.
+func (c *Catalog) All() []*Kind { return c.all }
+
+// Added returns those of All that Load found in folders. Do not change it.
+func (c *Catalog) Added() []*Kind { return c.added }
+
+// ByGVK returns the kind that serves gvk in any of its versions; nil if there is none.
+func (c *Catalog) ByGVK(gvk apischema.GroupVersionKind) *Kind { return c.byGVK[gvk] }
+
+// ByResource returns the kind that the API server serves at gvr, in any of its versions; nil if
+// there is none.
+func (c *Catalog) ByResource(gvr apischema.GroupVersionResource) *Kind {
+	k := c.byName[gvr.GroupResource().String()]
+	if k == nil || !slices.ContainsFunc(k.Versions, func(v *Version) bool { return v.GroupVersionKind.Version == gvr.Version }) {
+		return nil
+	}
+	return k
+}
+
+// ByName returns the kind with the name plural.group, which is also that of its CRD and the text
+// of its GroupResource; nil if there is none.
+func (c *Catalog) ByName(name string) *Kind { return c.byName[name] }
+
+// ByGroupKind returns the kind of that group and name, whatever its versions; nil if there is
+// none.
+func (c *Catalog) ByGroupKind(gk apischema.GroupKind) *Kind {
+	for _, k := range c.all {
+		if k.GroupVersionKind.GroupKind() == gk {
+			return k
+		}
+	}
+	return nil
+}
+
+// Broken returns the errors of the kinds that failed to load. One with an empty Kind is about a
+// whole package.
+func (c *Catalog) Broken() []*LoadError { return c.broken }
+
+// BrokenError joins what Broken returns; it is nil if all kinds loaded.
+func (c *Catalog) BrokenError() error {
+	errs := make([]error, len(c.broken))
+	for i, broken := range c.broken {
+		errs[i] = broken
+	}
+	return errors.Join(errs...)
+}
+
+// Unknown is why the catalog has no kind of some GroupVersionKind.
+type Unknown struct {
+	// Field is the field of an object that is wrong: kind, or apiVersion if only the version
+	// is.
+	Field string
+	// Reason is what is wrong, and which kinds there are instead.
+	Reason string
+	// Elsewhere reports whether no kind of the group is known at all: the kind may be one of
+	// others.
+	Elsewhere bool
+}
+
+// WhyUnknown explains why ByGVK finds no kind for gvk.
+func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
+	if slices.ContainsFunc(c.broken, func(e *LoadError) bool { return e.Kind == gvk.Kind }) {
+		return Unknown{Field: "kind", Reason: fmt.Sprintf("the kind %s failed to load", gvk.Kind)}
+	}
+	var versions, inGroup, near, all []string
+	for _, known := range c.gvks() {
+		all = append(all, known.String())
+		if known.Group != gvk.Group {
+			continue
+		}
+		inGroup = append(inGroup, known.String())
+		if known.Kind == gvk.Kind {
+			versions = append(versions, known.Version)
+		}
+		if isNear(known.Kind, gvk.Kind) {
+			near = append(near, known.Kind)
+		}
+	}
+	switch {
+	case len(versions) > 0:
+		return Unknown{Field: "apiVersion", Reason: fmt.Sprintf("%s of %s exists in version %s", gvk.Kind, gvk.Group, strings.Join(versions, ", "))}
+	case len(near) > 0:
+		return Unknown{Field: "kind", Reason: fmt.Sprintf("did you mean %s? Kinds of this group: %s", strings.Join(slices.Compact(near), " or "), strings.Join(inGroup, "; "))}
+	case len(inGroup) > 0:
+		return Unknown{Field: "kind", Reason: "kinds of this group: " + strings.Join(inGroup, "; ")}
+	}
+	return Unknown{Field: "kind", Reason: "known kinds: " + strings.Join(all, "; "), Elsewhere: true}
+}
+
+// gvks returns what all kinds serve, sorted by text.
+func (c *Catalog) gvks() []apischema.GroupVersionKind {
+	var all []apischema.GroupVersionKind
+	for gvk := range c.byGVK {
+		all = append(all, gvk)
+	}
+	slices.SortFunc(all, func(a, b apischema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}
+
+// isNear reports whether one name may be a misspelling of the other: the same but for case, or
+// with one letter added, removed or replaced.
+func isNear(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	prefix := 0
+	for prefix < len(a) && a[prefix] == b[prefix] {
+		prefix++
+	}
+	switch len(b) - len(a) {
+	case 0:
+		return prefix == len(a) || a[prefix+1:] == b[prefix+1:]
+	case 1:
+		return a[prefix:] == b[prefix+1:]
+	}
+	return false
+}
