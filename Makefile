@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo development)
 DEVCLUSTER := .devcluster/bin/devcluster
-GO_LDFLAGS := -X main.version=$(VERSION)
+GO_LDFLAGS := -X github.com/fescue-dev/fescue/internal/cli.version=$(VERSION)
 
 .PHONY: help
 help: ## print this
@@ -39,7 +39,7 @@ test-node: NODE := real
 test-node: PLATFORMS := linux/$(shell go env GOARCH)
 test-node: image devcluster ## install and test Fescue in containers; needs root on Linux
 	go test -C hack/devcluster -run TestRealNode . -real
-	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode .
+	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode ./e2e
 
 # hack/devcluster/release.go lists what there is.
 KUBERNETES ?= 1.34
@@ -47,7 +47,7 @@ KUBERNETES ?= 1.34
 .PHONY: test-matrix
 test-matrix: ## run the end-to-end tests on an older control plane, $KUBERNETES
 	@go build -C hack/devcluster -o ../../$(DEVCLUSTER) .
-	$(DEVCLUSTER) -kubernetes $(KUBERNETES) -- go test -timeout 30m .
+	$(DEVCLUSTER) -kubernetes $(KUBERNETES) -- go test -timeout 30m ./e2e
 
 # Longer than any test: go test ./cue/kind -run TestDifferential -samples 1000000 -timeout 0
 FUZZTIME ?= 30s

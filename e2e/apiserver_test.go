@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -31,6 +31,7 @@ import (
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 var samples = flag.Int("samples", 60, "objects that are generated for each kind that is tried on the API server")
@@ -84,10 +85,10 @@ func conformanceSuites(t *testing.T) []*suite {
 	shipped, err := kind.Shipped()
 	require.NoError(t, err)
 	suites := suitesOf(t, "shipped", shipped, nil)
-	archives, err := filepath.Glob("testdata/kinds/*.txtar")
+	archives, err := filepath.Glob("../testdata/kinds/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, archives)
-	more, err := filepath.Glob("testdata/apiserver/*.txtar")
+	more, err := filepath.Glob("../testdata/apiserver/*.txtar")
 	require.NoError(t, err)
 	for _, file := range append(archives, more...) {
 		archive, err := txtar.ParseFile(file)
@@ -98,7 +99,7 @@ func conformanceSuites(t *testing.T) []*suite {
 	}
 	installs := make(map[string]string)
 	for _, s := range suites {
-		crd := s.kind.Definition().Name
+		crd := s.kind.Name()
 		require.NotContains(t, installs, crd, "%s has a kind of the same name: one would replace the other's CRD", s.name)
 		installs[crd] = s.name
 	}
@@ -168,13 +169,13 @@ func parseObject(t *testing.T, text []byte) map[string]any {
 // it gets.
 func installed(t *testing.T, s *suite) *suite {
 	t.Helper()
-	config := restConfig(t)
+	config := testcluster.Config(t)
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
 	require.NoError(t, crds.Install(t.Context(), client, []*kind.Kind{s.kind}))
 	ready := &suite{name: s.name, kind: s.kind, client: client.Resource(s.kind.GroupVersionResource())}
 	if s.kind.Scope == apiextensionsv1.NamespaceScoped {
-		ready.namespace = newNamespace(t)
+		ready.namespace = testcluster.Namespace(t)
 		ready.client = client.Resource(s.kind.GroupVersionResource()).Namespace(ready.namespace)
 	}
 	for _, object := range s.objects {
@@ -448,7 +449,7 @@ func jsonText(object map[string]any) string {
 // or because CEL cannot name it.
 func TestAPIServerAgreesOnUpdates(t *testing.T) {
 	t.Parallel()
-	archive, err := txtar.ParseFile("testdata/apiserver/immutable.txtar")
+	archive, err := txtar.ParseFile("../testdata/apiserver/immutable.txtar")
 	require.NoError(t, err)
 	kinds, err := kindsOf(t, archive)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -23,6 +23,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 const (
@@ -92,7 +93,7 @@ func (c *cluster) eventReasons(name string) []string {
 	require.Eventually(c.t, func() bool {
 		reasons = c.eventReasonsOf(name)
 		return len(reasons) > 0 && reasons[len(reasons)-1] == "DONE"
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 	return reasons
 }
 
@@ -142,7 +143,7 @@ func TestPodOfDeletedAtIsCollected(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := c.get(pods, "gone-pod")
 		return apierrors.IsNotFound(err)
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 }
 
 func TestDeletedPodIsMadeAgainUntilDone(t *testing.T) {
@@ -163,7 +164,7 @@ func TestDeletedPodIsMadeAgainUntilDone(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := c.get(pods, "drifts-pod")
 		return apierrors.IsNotFound(err)
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 
 	// What comes after in the same queue shows that the deletion has been looked at.
 	c.createAt("later", longAgo, "true")
@@ -230,15 +231,15 @@ func (c *cluster) createAtWhenServed(name, schedule, command string) {
 	require.Eventually(c.t, func() bool {
 		_, err := c.client.Resource(ats).Namespace(c.namespace).List(c.t.Context(), metav1.ListOptions{Limit: 1})
 		return err == nil
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 	c.createAt(name, schedule, command)
 }
 
 // waitForKillOrPhase waits until the operator is killed, or has brought the At to DONE
 // and recorded the last Event.
-func waitForKillOrPhase(c *cluster, o *operator, name string) (killed bool) {
+func waitForKillOrPhase(c *cluster, o *process, name string) (killed bool) {
 	c.t.Helper()
-	require.True(c.t, waitUntil(func() bool {
+	require.True(c.t, testcluster.WaitUntil(func() bool {
 		select {
 		case <-o.done:
 			killed = true
@@ -323,11 +324,11 @@ func TestInvalidStoredObjectIsStalled(t *testing.T) {
 	require.Equal(t, `spec.schedule: Invalid value: "tomorrow": must satisfy =~"Z$"`, message)
 	require.Empty(t, phaseOf(object))
 
-	require.Eventually(t, func() bool { return slices.Contains(c.eventReasonsOf("bad"), "InvalidObject") }, timeout, poll)
+	require.Eventually(t, func() bool { return slices.Contains(c.eventReasonsOf("bad"), "InvalidObject") }, testcluster.Timeout, testcluster.Poll)
 
 	// Nothing is tried again until the object changes; then it goes on at once.
 	c.proxy.requests.reset()
-	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 2*time.Second, poll)
+	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 2*time.Second, testcluster.Poll)
 	fixed := object.DeepCopy()
 	fixed.Object["spec"] = map[string]any{"schedule": longAgo, "command": "echo hello"}
 	_, err = c.client.Resource(resource).Namespace(c.namespace).Update(t.Context(), fixed, metav1.UpdateOptions{})
@@ -357,7 +358,7 @@ func TestAtRestSendsNoRequests(t *testing.T) {
 			quiet = time.Now()
 		}
 		return time.Since(quiet) > 2*time.Second
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 30*time.Second, 100*time.Millisecond,
 		"requests at rest")
 	require.Empty(t, c.proxy.requests.all())
@@ -405,7 +406,7 @@ func TestStopFinishesTheRunningPass(t *testing.T) {
 			default:
 				close(stopped)
 				_ = o.cmd.Process.Signal(syscall.SIGTERM)
-				waitUntil(func() bool { return strings.Contains(o.log.String(), "stopping") })
+				testcluster.WaitUntil(func() bool { return strings.Contains(o.log.String(), "stopping") })
 			}
 		}
 	}
@@ -472,7 +473,7 @@ func TestAtMadeAgainHasItsOwnPod(t *testing.T) {
 func TestChildrenFollowTheirTemplates(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	archive, err := txtar.ParseFile("testdata/kinds/features.txtar")
+	archive, err := txtar.ParseFile("../testdata/kinds/features.txtar")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), archive.Files[0].Data, 0o600))
@@ -533,7 +534,7 @@ func TestChildrenFollowTheirTemplates(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := c.get(secrets, "f-extra")
 		return apierrors.IsNotFound(err)
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 }
 
 // An installed CRD is upgraded.

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 var (
@@ -44,7 +46,7 @@ func (c *cluster) create(resource schema.GroupVersionResource, kind, name string
 	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}} // which fields may replace
 	maps.Copy(object, fields)
 	var created *unstructured.Unstructured
-	require.True(c.t, waitUntil(func() bool {
+	require.True(c.t, testcluster.WaitUntil(func() bool {
 		var err error
 		created, err = c.client.Resource(resource).Namespace(c.namespace).Create(c.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
 		if !apierrors.IsNotFound(err) {
@@ -166,7 +168,7 @@ func TestCustomclusterKeepsItsPods(t *testing.T) {
 	census.since(8)
 	c.patch(customclusters, "c", `{"spec":{"message":"two"}}`)
 	c.awaitReady(customclusters, "c")
-	require.Eventually(t, func() bool { alive, _, _ := census.counts(); return alive == 8 }, timeout, poll)
+	require.Eventually(t, func() bool { alive, _, _ := census.counts(); return alive == 8 }, testcluster.Timeout, testcluster.Poll)
 	_, most, fewest := census.counts()
 	require.GreaterOrEqual(t, fewest, 6)
 	require.LessOrEqual(t, most, 8)
@@ -185,7 +187,7 @@ func TestCustomclusterKeepsItsPods(t *testing.T) {
 		require.Equal(t, int64(count), statusCount(object))
 		_, _, message := condition(object, "Ready")
 		require.Equal(t, fmt.Sprintf("pods: %d of %d ready", count, count), message)
-		require.Eventually(t, func() bool { alive, _, _ := census.counts(); return alive == count }, timeout, poll)
+		require.Eventually(t, func() bool { alive, _, _ := census.counts(); return alive == count }, testcluster.Timeout, testcluster.Poll)
 	}
 }
 
@@ -208,8 +210,8 @@ func TestStraysOfASet(t *testing.T) {
 	require.Eventually(t, func() bool {
 		is, err := c.get(pods, "stray")
 		return apierrors.IsNotFound(err) || err == nil && is.GetDeletionTimestamp() != nil && is.GetUID() == stray.GetUID()
-	}, timeout, poll)
-	require.Eventually(t, func() bool { return strings.Contains(strings.Join(c.eventReasonsOf("c"), " "), "StrayDeleted") }, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
+	require.Eventually(t, func() bool { return strings.Contains(strings.Join(c.eventReasonsOf("c"), " "), "StrayDeleted") }, testcluster.Timeout, testcluster.Poll)
 	list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "mine=yes"})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 2, "those of the ReplicaSet are left alone")
@@ -244,14 +246,14 @@ func TestNeverTooManyPods(t *testing.T) {
 				c.proxy.afterWrite.Store(&hook)
 				select {
 				case <-killed:
-				case <-time.After(timeout):
+				case <-time.After(testcluster.Timeout):
 					require.FailNow(t, "the operator writes nothing")
 				}
 				c.proxy.afterWrite.Store(nil)
 				o.kill()
 				o = c.launch()
 			}
-			require.True(t, waitUntil(func() bool { alive, _, _ := census.counts(); return alive == objects*members }))
+			require.True(t, testcluster.WaitUntil(func() bool { alive, _, _ := census.counts(); return alive == objects*members }))
 			for i := range objects {
 				c.awaitReady(customclusters, fmt.Sprintf("c-%d", i))
 			}
@@ -356,7 +358,7 @@ func TestConfigMapOfAWatcher(t *testing.T) {
 	require.NoError(t, c.client.Resource(watchers).Namespace(c.namespace).Delete(t.Context(), "w", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
 	orphan := c.await(configMaps, name, "orphaned", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 0 })
 	c.await(configMaps, name, "left", has(`[{"a":"3"},{"c":"AAEC"}]`))
-	require.Eventually(t, func() bool { _, err := c.get(watchers, "w"); return apierrors.IsNotFound(err) }, timeout, poll)
+	require.Eventually(t, func() bool { _, err := c.get(watchers, "w"); return apierrors.IsNotFound(err) }, testcluster.Timeout, testcluster.Poll)
 	restored := c.createWatcher("w", map[string]any{"a": "4"})
 	adopted := c.await(configMaps, name, "adopted", func(o *unstructured.Unstructured) bool { return metav1.IsControlledBy(o, restored) })
 	require.Equal(t, orphan.GetUID(), adopted.GetUID())

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -12,8 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,14 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
-	"github.com/fescue-dev/fescue/cue/kind"
-)
-
-const (
-	// timeout bounds every wait for a condition; it is generous because the machine
-	// may be busy, and no test passes by reaching it.
-	timeout = 90 * time.Second
-	poll    = 20 * time.Millisecond
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 var (
@@ -65,47 +57,45 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	config := restConfig(t)
+	config := testcluster.Config(t)
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	return &cluster{t: t, client: client, namespace: newNamespace(t), proxy: newProxy(t, config)}
+	return &cluster{t: t, client: client, namespace: testcluster.Namespace(t), proxy: newProxy(t, config)}
 }
 
 // operator is a running process of the program itself.
-type operator struct {
+type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	log  *syncedBuffer
 	done chan struct{}
 }
 
-// start runs `fescue run` for the namespace and returns when its kinds are running.
-func (c *cluster) start(args ...string) *operator {
+// start runs `fescue run` for the namespace and returns when it is ready.
+func (c *cluster) start(args ...string) *process {
 	c.t.Helper()
 	o := c.launch(args...)
-	o.awaitLog("msg=running ")
-	all := regexp.MustCompile(`msg=running .* kinds=(\d+)`).FindStringSubmatch(o.log.String())
-	require.Len(c.t, all, 2)
-	number, err := strconv.Atoi(all[1])
-	require.NoError(c.t, err)
-	require.Eventually(c.t, func() bool { return strings.Count(o.log.String(), `msg="kind is running"`) == number }, timeout, poll, "not all kinds run")
+	o.awaitReady()
 	return o
 }
 
 // launch starts it without waiting for anything. Operators act as the service account that
 // `fescue manifests` prints, with its rights.
-func (c *cluster) launch(args ...string) *operator {
+func (c *cluster) launch(args ...string) *process {
 	c.t.Helper()
 	c.prepare(args)
 	return c.launchAs(c.proxy.through(c.config), args...)
 }
 
 // launchAs starts `fescue run` for the namespace with the server and the token of config.
-func (c *cluster) launchAs(config *rest.Config, args ...string) *operator {
+func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	c.t.Helper()
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
-	writeKubeconfig(c.t, kubeconfig, config, c.namespace)
-	o := &operator{t: c.t, log: &syncedBuffer{}, done: make(chan struct{})}
+	testcluster.WriteKubeconfig(c.t, kubeconfig, config, c.namespace)
+	if !slices.Contains(args, "--health-listen") {
+		args = append(args, "--health-listen", "127.0.0.1:0")
+	}
+	o := &process{t: c.t, log: &syncedBuffer{}, done: make(chan struct{})}
 	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace}, args...)...)
 	o.cmd.Env = append(os.Environ(), c.env...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
@@ -123,28 +113,50 @@ func (c *cluster) launchAs(config *rest.Config, args ...string) *operator {
 	return o
 }
 
+// awaitReady waits until /readyz succeeds, and fails if the operator ends first.
+func (o *process) awaitReady() {
+	o.t.Helper()
+	ready := o.address("--health-listen") + "/readyz"
+	require.True(o.t, testcluster.WaitUntil(func() bool {
+		if o.hasEnded() {
+			return true
+		}
+		response, err := http.Get(ready)
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}), "not ready")
+	require.False(o.t, o.hasEnded(), "the operator has ended")
+}
+
+func (o *process) hasEnded() bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // awaitLog waits until the operator has logged a text, and fails if it ends first.
-func (o *operator) awaitLog(text string) {
+func (o *process) awaitLog(text string) {
 	o.t.Helper()
 	require.Eventually(o.t, func() bool {
-		select {
-		case <-o.done:
-			return true
-		default:
-			return strings.Contains(o.log.String(), text)
-		}
-	}, timeout, poll, "log has no %q", text)
+		return o.hasEnded() || strings.Contains(o.log.String(), text)
+	}, testcluster.Timeout, testcluster.Poll, "log has no %q", text)
 	require.Contains(o.t, o.log.String(), text)
 }
 
 // kill ends the operator as a crash does.
-func (o *operator) kill() {
+func (o *process) kill() {
 	_ = o.cmd.Process.Kill()
 	<-o.done
 }
 
 // stop ends the operator as Kubernetes does and returns its exit code.
-func (o *operator) stop() int {
+func (o *process) stop() int {
 	require.NoError(o.t, o.cmd.Process.Signal(syscall.SIGTERM))
 	<-o.done
 	return o.cmd.ProcessState.ExitCode()
@@ -187,7 +199,7 @@ func (c *cluster) get(resource schema.GroupVersionResource, name string) (*unstr
 func (c *cluster) await(resource schema.GroupVersionResource, name, what string, is func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
 	c.t.Helper()
 	var last *unstructured.Unstructured
-	if !waitUntil(func() bool {
+	if !testcluster.WaitUntil(func() bool {
 		object, err := c.get(resource, name)
 		last = object
 		return err == nil && is(object)
@@ -200,29 +212,6 @@ func (c *cluster) await(resource schema.GroupVersionResource, name, what string,
 func (c *cluster) awaitPhase(name, phase string) *unstructured.Unstructured {
 	c.t.Helper()
 	return c.await(ats, name, "in phase "+phase, func(o *unstructured.Unstructured) bool { return phaseOf(o) == phase })
-}
-
-// loadKinds loads the shipped kinds and those in dirs.
-func loadKinds(dirs []string) (*kind.Catalog, error) {
-	return kindOptions{dirs: dirs, shipped: true}.load()
-}
-
-// waitUntil polls a condition until it holds; it returns false after the timeout.
-func waitUntil(holds func() bool) bool {
-	deadline := time.NewTimer(timeout)
-	defer deadline.Stop()
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		if holds() {
-			return true
-		}
-		select {
-		case <-deadline.C:
-			return false
-		case <-tick.C:
-		}
-	}
 }
 
 func phaseOf(object *unstructured.Unstructured) string {

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"encoding/json"
@@ -24,6 +24,7 @@ import (
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // rightsKind uses every verb that kinds are granted: it has a child of each way of
@@ -67,7 +68,7 @@ func writeKind(t *testing.T, text string) (dir string, kinds []*kind.Kind) {
 // returns a configuration with its token.
 func (c *cluster) serviceAccount(name string, rules []rbacv1.PolicyRule) *rest.Config {
 	c.t.Helper()
-	client, err := kubernetes.NewForConfig(restConfig(c.t))
+	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
 	require.NoError(c.t, err)
 	meta := metav1.ObjectMeta{Name: name, Namespace: c.namespace}
 	_, err = client.CoreV1().ServiceAccounts(c.namespace).Create(c.t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
@@ -81,7 +82,7 @@ func (c *cluster) serviceAccount(name string, rules []rbacv1.PolicyRule) *rest.C
 	require.NoError(c.t, err)
 	token, err := client.CoreV1().ServiceAccounts(c.namespace).CreateToken(c.t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(c.t, err)
-	config := rest.AnonymousClientConfig(restConfig(c.t))
+	config := rest.AnonymousClientConfig(testcluster.Config(c.t))
 	config.BearerToken = token.Status.Token
 	return config
 }
@@ -145,7 +146,7 @@ func TestKindStartsWhenItsCRDAndRightsAreThere(t *testing.T) {
 // The plurals that `fescue manifests` finds without a cluster are those of the API server.
 func TestPluralsOfBuiltInTypes(t *testing.T) {
 	t.Parallel()
-	client, err := kubernetes.NewForConfig(restConfig(t))
+	client, err := kubernetes.NewForConfig(testcluster.Config(t))
 	require.NoError(t, err)
 	_, lists, err := client.Discovery().ServerGroupsAndResources()
 	require.NoError(t, err)
@@ -184,17 +185,16 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 func TestManifestsAreRestricted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	dir, kinds := writeKind(t, rightsKind)
-	source, err := readSource(dir)
-	require.NoError(t, err)
+	_, kinds := writeKind(t, rightsKind)
+	source := install.Source{"kinds.cue": rightsKind}
 	shipped, err := kind.Shipped()
 	require.NoError(t, err)
 	o := c.installation(true)
 	o.InstallCRDs = true
-	parts, err := o.partsFor(append(shipped, kinds...), []install.Source{source})
+	parts, err := o.parts(append(shipped, kinds...), []install.Source{source})
 	require.NoError(t, err)
 	var heard warnings
-	config := restConfig(t)
+	config := testcluster.Config(t)
 	config.WarningHandler = &heard
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"flag"
@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 var subsets = flag.Int("subsets", 8, "subsets of what can happen that TestInvariantsOnTheAPIServer tries; 64 are all")
@@ -82,7 +84,7 @@ func TestInvariantsOnTheAPIServer(t *testing.T) {
 			}
 		}
 		var reason string
-		require.True(t, waitUntil(func() bool {
+		require.True(t, testcluster.WaitUntil(func() bool {
 			reason = c.notAsWanted("c")
 			return reason == ""
 		}), "%v: %s", history, reason)

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // Tools that wait by kstatus, such as Flux and kpt, see an At as it is over its life.
@@ -135,7 +137,7 @@ func (h *healthLog) after(t *testing.T, name string, wanted kstatus.Status, do f
 	}
 	do()
 	var seen []kstatus.Status
-	require.True(t, waitUntil(func() bool {
+	require.True(t, testcluster.WaitUntil(func() bool {
 		seen = h.since(before, name)
 		return len(seen) > 0 && seen[len(seen)-1] == wanted
 	}), "%s: not %s but %v", name, wanted, seen)

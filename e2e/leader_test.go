@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"crypto/tls"
@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fescue-dev/fescue/admission"
+	"github.com/fescue-dev/fescue/internal/operator"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 var (
@@ -39,7 +41,7 @@ func (c *cluster) leaseHolder() string {
 }
 
 // leads tells whether an operator is working and not standing by.
-func (o *operator) leads() bool { return strings.Contains(o.log.String(), "msg=leading") }
+func (o *process) leads() bool { return strings.Contains(o.log.String(), "msg=leading") }
 
 // The leader is killed again and again while objects are made: another takes over each
 // time, and every object gets its one Pod and comes to its end. -kills 10 -kill-ats 500 takes
@@ -49,10 +51,10 @@ func TestLeaderIsKilled(t *testing.T) {
 	kills, each := *leaderKills, *killAts / *leaderKills
 	began := time.Now()
 	c := newCluster(t)
-	running := []*operator{c.launch(quickElection...), c.launch(quickElection...)}
+	running := []*process{c.launch(quickElection...), c.launch(quickElection...)}
 	for kill := range kills {
 		leader := -1
-		require.True(t, waitUntil(func() bool {
+		require.True(t, testcluster.WaitUntil(func() bool {
 			for i, o := range running {
 				if o.leads() {
 					leader = i
@@ -60,7 +62,7 @@ func TestLeaderIsKilled(t *testing.T) {
 			}
 			return leader >= 0
 		}), "nobody leads after %d kills", kill)
-		running[1-leader].awaitLog("kind is standing by")
+		running[1-leader].awaitReady()
 		require.False(t, running[1-leader].leads(), "two lead")
 		for i := range each {
 			c.createAt(fmt.Sprintf("a-%d-%d", kill, i), longAgo, "echo")
@@ -90,10 +92,10 @@ func TestLeaseIsGivenBack(t *testing.T) {
 	first := c.start("--leader-elect")
 	require.NotEmpty(t, c.leaseHolder())
 	second := c.launch("--leader-elect")
-	second.awaitLog("kind is standing by")
+	second.awaitReady()
 	require.False(t, second.leads())
 	require.Zero(t, first.stop())
-	require.True(t, waitUntil(second.leads)) // within its retry period and not the lease's 15 s, which no test relies on
+	require.True(t, testcluster.WaitUntil(second.leads)) // within its retry period and not the lease's 15 s, which no test relies on
 	require.Zero(t, second.stop())
 	require.Empty(t, c.leaseHolder())
 }
@@ -103,13 +105,13 @@ func TestLeaseIsGivenBack(t *testing.T) {
 func TestLostLeaseEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	address, name := freePort(t, "127.0.0.1"), c.installation(true).ClusterName()
-	typed, err := kubernetes.NewForConfig(restConfig(t))
+	address, name := testcluster.FreePort(t, "127.0.0.1"), c.installation(true).ClusterName()
+	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { removeWebhooks(t, typed, name) })
 	o := c.start(append(slices.Clone(quickElection), "--webhook-listen", address, "--webhook-url", "https://"+address,
-		"--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+defaultSecret)...)
-	o.awaitLog("webhooks are registered")
+		"--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+operator.DefaultSecret)...)
+	c.awaitRegistration(name)
 	connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	require.NoError(t, err)
 	defer func() { _ = connection.Close() }()

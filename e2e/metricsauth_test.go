@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -24,12 +24,13 @@ import (
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // clusterRole gives rules to a service account of the namespace, until the test ends.
 func (c *cluster) clusterRole(account string, rules []rbacv1.PolicyRule) {
 	c.t.Helper()
-	client, err := kubernetes.NewForConfig(restConfig(c.t))
+	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
 	require.NoError(c.t, err)
 	roles, bindings := client.RbacV1().ClusterRoles(), client.RbacV1().ClusterRoleBindings()
 	meta := metav1.ObjectMeta{Name: c.namespace + "-" + account}
@@ -106,7 +107,7 @@ func TestMetricsAuth(t *testing.T) {
 	require.Eventually(t, func() bool { // the API server's caches of roles follow a little later
 		code, body = asking(t, nil, url+"/metrics", reader.BearerToken)
 		return code == http.StatusOK
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 	require.Contains(t, body, "\nfescue_decisions_total{")
 	for name, test := range map[string]struct {
 		path, token string
@@ -161,5 +162,5 @@ func TestMetricsAuthWithoutRights(t *testing.T) {
 	require.Eventually(t, func() bool {
 		code, _ = asking(t, authority, url+"/metrics", config.BearerToken)
 		return code == http.StatusForbidden
-	}, timeout, poll, "it is asked again, and may not read metrics itself")
+	}, testcluster.Timeout, testcluster.Poll, "it is asked again, and may not read metrics itself")
 }

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // TestNodeScripts installs Fescue from its own image on a node that runs containers, and
@@ -59,7 +61,7 @@ func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, 
 			current.start()
 			ts.Defer(current.stop)
 		case command == "stop":
-			enough := waitUntil(current.enough)
+			enough := testcluster.WaitUntil(current.enough)
 			current.stop()
 			current.running.Wait()
 			ts.Logf("%d dry runs, %d Ats, %d failures", current.dryRuns, len(current.made), len(current.failures))
@@ -129,7 +131,7 @@ func (l *load) check() error {
 	if !l.retry && len(l.failures) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(l.failures, "\n"))
 	}
-	if !waitUntil(func() bool {
+	if !testcluster.WaitUntil(func() bool {
 		list, err := l.ats.List(context.Background(), metav1.ListOptions{})
 		return err == nil && !slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool { return phaseOf(&o) != "DONE" })
 	}) {

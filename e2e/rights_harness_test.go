@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -18,20 +18,45 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// installation is what `fescue manifests` is told for the operator of a test: it works in the
-// namespace of the test, and lives there as well.
-func (c *cluster) installation(webhooks bool) *installOptions {
-	o := &installOptions{types: c.types, webhooks: webhooks}
-	o.Namespace, o.Namespaces, o.Image = c.namespace, []string{c.namespace}, "fescue"
-	return o
+// installation is what `fescue manifests` prints for the operator of a test, which works and
+// lives in the namespace of the test.
+type installation struct {
+	install.Options
+	webhooks bool
+}
+
+func (c *cluster) installation(webhooks bool) *installation {
+	types := make(install.Types)
+	for _, text := range c.types {
+		groupKind, plural, err := install.ParseType(text)
+		require.NoError(c.t, err)
+		types[groupKind] = plural
+	}
+	return &installation{
+		Options:  install.Options{Namespace: c.namespace, Namespaces: []string{c.namespace}, Image: "fescue", Types: types},
+		webhooks: webhooks,
+	}
+}
+
+// parts are the objects of the installation of kinds, some of which are mounted.
+func (i *installation) parts(kinds []*kind.Kind, mounted []install.Source) ([]install.Part, error) {
+	options := i.Options
+	options.Sources = mounted
+	if i.webhooks {
+		options.Webhooks = operator.InstalledWebhooks(kinds, options)
+	}
+	return install.Parts(kinds, options)
 }
 
 // prepare installs, as an administrator, what an operator with these flags takes: the CRDs and
@@ -55,14 +80,14 @@ func (c *cluster) prepare(args []string) {
 	if key == c.prepared {
 		return
 	}
-	loaded, err := loadKinds(dirs)
-	require.NoError(c.t, errors.Join(err, loaded.BrokenError()))
+	kinds, err := kind.Load(true, dirs...)
+	require.NoError(c.t, errors.Join(err, kinds.BrokenError()))
 	if !c.keepCRDs {
-		c.installCRDs(loaded.All())
+		c.installCRDs(kinds.All())
 	}
 	o := c.installation(webhooks)
 	o.Shards = shards
-	parts, err := o.partsFor(loaded.All(), nil)
+	parts, err := o.parts(kinds.All(), nil)
 	require.NoError(c.t, err)
 	rights := rightsIn(install.Objects(parts))
 	c.keepRights(rights)
@@ -90,10 +115,13 @@ func (c *cluster) keepRights(rights []*unstructured.Unstructured) {
 func (c *cluster) installCRDs(kinds []*kind.Kind) {
 	c.t.Helper()
 	require.NoError(c.t, crds.Install(c.t.Context(), c.client, kinds))
-	served, err := connect(restConfig(c.t))
+	served, err := discovery.NewDiscoveryClientForConfig(testcluster.Config(c.t))
 	require.NoError(c.t, err)
-	require.True(c.t, waitUntil(func() bool {
-		return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return checkInstalled(served, k) != nil })
+	require.True(c.t, testcluster.WaitUntil(func() bool {
+		return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool {
+			list, err := served.ServerResourcesForGroupVersion(k.GroupVersionKind.GroupVersion().String())
+			return err != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural })
+		})
 	}))
 }
 
@@ -122,11 +150,11 @@ func (c *cluster) grant(rights []*unstructured.Unstructured) *rest.Config {
 		}
 		wanted = wanted.Union(flatten(rulesOf(c.t, object)))
 	}
-	client, err := kubernetes.NewForConfig(restConfig(c.t))
+	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
 	require.NoError(c.t, err)
 	token, err := client.CoreV1().ServiceAccounts(c.namespace).CreateToken(c.t.Context(), "fescue", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(c.t, err)
-	config := rest.AnonymousClientConfig(restConfig(c.t))
+	config := rest.AnonymousClientConfig(testcluster.Config(c.t))
 	config.BearerToken = token.Status.Token
 	c.awaitRights(config, wanted)
 	return config
@@ -147,7 +175,7 @@ func (c *cluster) awaitRights(config *rest.Config, wanted sets.Set[install.Right
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(c.t, err)
 	var has sets.Set[install.Right]
-	require.True(c.t, waitUntil(func() bool {
+	require.True(c.t, testcluster.WaitUntil(func() bool {
 		review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: c.namespace}}
 		review, err = client.AuthorizationV1().SelfSubjectRulesReviews().Create(c.t.Context(), review, metav1.CreateOptions{})
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -25,6 +25,8 @@ import (
 
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // rightsUse is what an operator asks of the API server through its proxy.
@@ -102,7 +104,7 @@ func (u *rightsUse) lackedAny() []string {
 // it returns true.
 type scenario struct {
 	*cluster
-	operator *operator
+	operator *process
 	use      *rightsUse
 	rights   []*unstructured.Unstructured
 	typed    kubernetes.Interface
@@ -113,24 +115,24 @@ type scenario struct {
 func newScenario(t *testing.T, removed ...install.Right) *scenario {
 	t.Helper()
 	c := newCluster(t)
-	typed, err := kubernetes.NewForConfig(restConfig(t))
+	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
 	require.NoError(t, err)
 	kinds, err := kind.Shipped()
 	require.NoError(t, err)
-	parts, err := c.installation(true).partsFor(kinds, nil)
+	parts, err := c.installation(true).parts(kinds, nil)
 	require.NoError(t, err)
 	s := &scenario{cluster: c, rights: rightsIn(install.Objects(parts)), typed: typed, use: watchRights(c.proxy)}
 	for i, right := range removed { // the names are those of another namespace
 		removed[i].Name = strings.ReplaceAll(right.Name, "NAMESPACE", c.namespace)
 	}
 	config := c.grant(without(t, s.rights, removed...))
-	address := freePort(t, "127.0.0.1")
+	address := testcluster.FreePort(t, "127.0.0.1")
 	name := c.installation(true).ClusterName()
 	t.Cleanup(func() { removeWebhooks(t, typed, name) })
 	c.env = []string{"KUBE_FEATURE_WatchListClient=false"} // list first, as with API servers that cannot stream it
 	s.operator = c.launchAs(c.proxy.through(config),
 		"--leader-elect", "--leader-elect-retry-period=200ms", // the lease is renewed soon, and does not run out
-		"--webhook-listen", address, "--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+defaultSecret)
+		"--webhook-listen", address, "--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+operator.DefaultSecret)
 	return s
 }
 
@@ -155,17 +157,17 @@ func (s *scenario) steps() []func() bool {
 		return status == "True"
 	}
 	return []func() bool{
-		func() bool { return strings.Contains(s.operator.log.String(), "webhooks are registered") },
+		func() bool { return s.isRegistered(s.installation(true).ClusterName()) },
 		// A certificate that cannot be read is replaced.
 		func() bool {
-			secret, err := secrets.Patch(context.Background(), defaultSecret, types.MergePatchType, []byte(`{"data":{"tls.crt":"YnJva2Vu"}}`), metav1.PatchOptions{})
+			secret, err := secrets.Patch(context.Background(), operator.DefaultSecret, types.MergePatchType, []byte(`{"data":{"tls.crt":"YnJva2Vu"}}`), metav1.PatchOptions{})
 			if err == nil {
 				broken = secret.Data["tls.crt"]
 			}
 			return err == nil
 		},
 		func() bool {
-			secret, err := secrets.Get(context.Background(), defaultSecret, metav1.GetOptions{})
+			secret, err := secrets.Get(context.Background(), operator.DefaultSecret, metav1.GetOptions{})
 			return err == nil && !bytes.Equal(secret.Data["tls.crt"], broken)
 		},
 		// Children of each kind, and objects that have the names of children.
@@ -220,7 +222,7 @@ func (c *cluster) try(resource schema.GroupVersionResource, kind, name string, s
 // walk takes the steps, and gives up as soon as something is found to be broken.
 func (s *scenario) walk(broken func() bool) (at int) {
 	steps := s.steps()
-	for at < len(steps) && waitUntil(func() bool { return broken() || steps[at]() }) && !broken() {
+	for at < len(steps) && testcluster.WaitUntil(func() bool { return broken() || steps[at]() }) && !broken() {
 		at++
 	}
 	return at
@@ -243,7 +245,7 @@ func TestGeneratedRightsAreEnoughAndNoMore(t *testing.T) {
 	require.Eventually(t, func() bool {
 		unused = s.use.unused(s.all()).Difference(asked)
 		return unused.Len() == 0
-	}, timeout, poll, "superfluous: %v", unused)
+	}, testcluster.Timeout, testcluster.Poll, "superfluous: %v", unused)
 
 	t.Run("without", func(t *testing.T) {
 		for right := range s.all() {
@@ -251,10 +253,8 @@ func TestGeneratedRightsAreEnoughAndNoMore(t *testing.T) {
 			t.Run(strings.TrimSpace(fmt.Sprintf("%s %s %s", right.Verb, schema.GroupResource{Group: right.Group, Resource: right.Resource}, right.Name)), func(t *testing.T) {
 				t.Parallel()
 				s := newScenario(t, right)
-				attributes := attributesOf(right, s.namespace)
-				attributes.Name = ""
 				broken := func() bool {
-					return s.use.lacked(right) || strings.Contains(s.operator.log.String(), "missing rights: "+describeRight(attributes)+";")
+					return s.use.lacked(right) || strings.Contains(s.operator.log.String(), "missing rights: "+right.In(s.namespace)+";")
 				}
 				require.Less(t, s.walk(broken), len(s.steps()), "everything works")
 				require.True(t, broken(), "something else is broken; log:\n%s", s.operator.log)
@@ -303,7 +303,7 @@ func TestRightsToInstallCRDs(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
 			dir, added := writeKind(t, strings.ReplaceAll(rightsKind, "rights.example.com", c.namespace+".example.com"))
-			definition := added[0].Definition().Name
+			definition := added[0].Name()
 			crd := install.Right{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions", Name: definition}
 			t.Cleanup(func() {
 				err := c.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource(crd.Resource)).Delete(context.Background(), definition, metav1.DeleteOptions{})
@@ -311,22 +311,22 @@ func TestRightsToInstallCRDs(t *testing.T) {
 			})
 			shipped, err := kind.Shipped()
 			require.NoError(t, err)
-			o := c.installation(false)
-			o.InstallCRDs = true
-			parts, err := o.partsFor(append(shipped, added...), nil)
+			wanted := c.installation(false)
+			wanted.InstallCRDs = true
+			parts, err := wanted.parts(append(shipped, added...), nil)
 			require.NoError(t, err)
 			lacking := crd
 			lacking.Verb = removed
 			use := watchRights(c.proxy)
 			config := c.grant(without(t, rightsIn(install.Objects(parts)), lacking))
-			operator := c.launchAs(c.proxy.through(config), "--install-crds", "--kinds", dir)
+			o := c.launchAs(c.proxy.through(config), "--install-crds", "--kinds", dir)
 			if removed != "" {
-				operator.awaitLog("missing=\"kind Thing: ")
-				require.Contains(t, operator.log.String(), "CRD "+definition)
+				o.awaitLog("missing=\"kind Thing: ")
+				require.Contains(t, o.log.String(), "CRD "+definition)
 				require.True(t, use.lacked(lacking), "%v", use.lackedAny())
 				return
 			}
-			operator.awaitLog("kind=Thing group=" + c.namespace + ".example.com workers=")
+			o.awaitLog("kind=Thing group=" + c.namespace + ".example.com workers=")
 			rights := sets.New[install.Right]()
 			for _, verb := range []string{"create", "get", "patch"} {
 				crd.Verb = verb

@@ -1,11 +1,9 @@
-package main
+package e2e
 
 import (
-	"errors"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,17 +15,19 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // address is where an operator listens for what a flag says, by its log.
-func (o *operator) address(flag string) string {
+func (o *process) address(flag string) string {
 	o.t.Helper()
 	pattern := regexp.MustCompile(`msg=listening flag=` + flag + ` address=(\S+)`)
 	var found []string
 	require.Eventually(o.t, func() bool {
 		found = pattern.FindStringSubmatch(o.log.String())
 		return found != nil
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 	return "http://" + found[1]
 }
 
@@ -43,7 +43,7 @@ func get(t *testing.T, url string) (code int, body string) {
 	return response.StatusCode, string(text)
 }
 
-func (o *operator) scrape() map[string]*dto.MetricFamily {
+func (o *process) scrape() map[string]*dto.MetricFamily {
 	o.t.Helper()
 	code, body := get(o.t, o.address("--metrics-listen")+"/metrics")
 	require.Equal(o.t, http.StatusOK, code)
@@ -76,7 +76,7 @@ func sample(t *testing.T, families map[string]*dto.MetricFamily, name string, la
 // are always there.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("docs/metrics.md")
+	text, err := os.ReadFile("../docs/metrics.md")
 	require.NoError(t, err)
 	names, heading := make(map[string][]string), ""
 	for line := range strings.Lines(string(text)) {
@@ -128,7 +128,7 @@ func TestMetricsAreThoseThatAreDocumented(t *testing.T) {
 	require.Eventually(t, func() bool { // the cache follows a little later
 		families = o.scrape()
 		return sample(t, families, "fescue_objects", map[string]string{"controller": controller, "phase": "DONE"}) == 1
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 
 	requireDocumented(t, families)
 	transitions := func(phase string) float64 {
@@ -176,28 +176,13 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 }
 
-// A check that fails is named with its reason, and the others are still run.
-func TestFailedChecksAreNamed(t *testing.T) {
-	t.Parallel()
-	mux := http.NewServeMux()
-	addChecks(mux, "/readyz",
-		check{"caches", func(*http.Request) error {
-			return errors.Join(errors.New("a is not filled"), errors.New("b is not filled"))
-		}},
-		check{"certificate", func(*http.Request) error { return nil }})
-	recorder := httptest.NewRecorder()
-	mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-	require.Equal(t, http.StatusServiceUnavailable, recorder.Code)
-	require.Equal(t, "[+]ping ok\n[-]caches failed: a is not filled; b is not filled\n[+]certificate ok\nreadyz check failed\n", recorder.Body.String())
-}
-
 // What alerts and the dashboard ask for is there.
 func TestAlertsAndDashboardUseDocumentedMetrics(t *testing.T) {
 	t.Parallel()
 	names := slices.Concat(slices.Collect(maps.Values(documented(t)))...)
 	pattern := regexp.MustCompile(`\b(?:fescue|controller_runtime|workqueue|rest_client|leader_election)_[a-z_]+`)
 	for _, file := range []string{"prometheusrule-fescue.yaml", "dashboard.json"} {
-		text, err := os.ReadFile(filepath.Join("config", "prometheus", file))
+		text, err := os.ReadFile(filepath.Join("..", "config", "prometheus", file))
 		require.NoError(t, err)
 		used := pattern.FindAllString(string(text), -1)
 		require.NotEmpty(t, used)

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // shardsOf are flags for processes that hold their Leases on a busy machine, where a write
@@ -39,7 +40,7 @@ func (c *cluster) shardHolders(n int) []string {
 }
 
 // identity is the name that a process of several goes by.
-func (o *operator) identity() string {
+func (o *process) identity() string {
 	_, rest, _ := strings.Cut(o.log.String(), "msg=member ")
 	_, rest, _ = strings.Cut(rest, "identity=")
 	name, _, _ := strings.Cut(rest, "\n")
@@ -48,10 +49,10 @@ func (o *operator) identity() string {
 
 // awaitShares waits until n shards are held by these processes and no others, as many by
 // each give or take one.
-func (c *cluster) awaitShares(n int, by ...*operator) {
+func (c *cluster) awaitShares(n int, by ...*process) {
 	c.t.Helper()
 	var last []string
-	require.True(c.t, waitUntil(func() bool {
+	require.True(c.t, testcluster.WaitUntil(func() bool {
 		last = c.shardHolders(n)
 		has := make(map[string]int)
 		for _, holder := range last {
@@ -68,7 +69,7 @@ func (c *cluster) awaitShares(n int, by ...*operator) {
 }
 
 // workedOn lists the objects whose phases a process changed.
-func (o *operator) workedOn() sets.Set[string] {
+func (o *process) workedOn() sets.Set[string] {
 	names := sets.New[string]()
 	for line := range strings.Lines(o.log.String()) {
 		if _, rest, ok := strings.Cut(line, `msg="phase changed" `); ok {
@@ -103,7 +104,7 @@ func TestShardsAreShared(t *testing.T) {
 	create(30)
 	awaitDone()
 	require.Len(t, a.workedOn().Union(b.workedOn()).Union(d.workedOn()), 30)
-	for _, pair := range [][2]*operator{{a, b}, {a, d}, {b, d}} {
+	for _, pair := range [][2]*process{{a, b}, {a, d}, {b, d}} {
 		require.NotEmpty(t, pair[0].workedOn())
 		require.Empty(t, pair[0].workedOn().Intersection(pair[1].workedOn()), "objects of two processes")
 	}
@@ -116,13 +117,13 @@ func TestShardsAreShared(t *testing.T) {
 	awaitDone()
 
 	e := c.launch(shardsOf(3)...)
-	require.True(t, waitUntil(func() bool { // work goes on while shards change hands
+	require.True(t, testcluster.WaitUntil(func() bool { // work goes on while shards change hands
 		create(1)
 		return sets.New(c.shardHolders(3)...).Len() == 3
 	}))
 	c.awaitShares(3, a, d, e)
 	f := c.launch(shardsOf(3)...)
-	f.awaitLog("kind is standing by")
+	f.awaitReady()
 	create(10)
 	require.Zero(t, d.stop())
 	c.awaitShares(3, a, e, f)
@@ -132,7 +133,7 @@ func TestShardsAreShared(t *testing.T) {
 	list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, list.Items, made)
-	for _, o := range []*operator{a, e, f} {
+	for _, o := range []*process{a, e, f} {
 		require.Zero(t, o.stop())
 		require.NotContains(t, o.log.String(), "level=ERROR")
 	}
@@ -147,8 +148,8 @@ func TestShardsOfAnotherNumberWait(t *testing.T) {
 	two := c.launch(shardsOf(2)...)
 	c.awaitShares(2, two)
 	three, one := c.launch(shardsOf(3)...), c.launch(quickElection...)
-	three.awaitLog("kind is standing by")
-	one.awaitLog("kind is standing by")
+	three.awaitReady()
+	one.awaitReady()
 	c.createAt("a", longAgo, "echo")
 	c.awaitPhase("a", "DONE")
 	require.Contains(t, two.workedOn(), c.namespace+"/a")
@@ -162,7 +163,7 @@ func TestShardsOfAnotherNumberWait(t *testing.T) {
 	require.Equal(t, "3-shards", c.leaseHolder())
 
 	one = c.launch(quickElection...)
-	one.awaitLog("kind is standing by")
+	one.awaitReady()
 	three.kill()
 	one.awaitLog("msg=leading")
 	c.createAt("c", longAgo, "echo")
@@ -226,7 +227,7 @@ func TestRightsForShards(t *testing.T) {
 		}
 	}
 	require.Len(t, toLeases, 2+1+2*shards) // create and list; update the shared one, those of members and of shards
-	all := waitUntil(func() bool { return use.unused(toLeases).Len() == 0 })
+	all := testcluster.WaitUntil(func() bool { return use.unused(toLeases).Len() == 0 })
 	require.True(t, all, "superfluous: %v", use.unused(toLeases))
 	require.Empty(t, use.lackedAny())
 }

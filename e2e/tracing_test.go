@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/admission"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // collector takes traces as an OpenTelemetry collector does.
@@ -97,7 +98,7 @@ func (c *collector) await(t *testing.T, what string, is func(*span) bool) *span 
 			}
 		}
 		return found != nil
-	}, timeout, poll, "no span: %s", what)
+	}, testcluster.Timeout, testcluster.Poll, "no span: %s", what)
 	return found
 }
 
@@ -245,7 +246,7 @@ func (w *webhookTest) tracesOfTheAPIServer(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(os.Getenv("DEVCLUSTER_DIR"), "otlp.sock"))
 	require.NoError(t, err)
 	server := newCollectorAt(t, listener)
-	config := restConfig(t)
+	config := testcluster.Config(t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			r = r.Clone(r.Context())

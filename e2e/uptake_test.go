@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"fmt"
@@ -63,7 +63,7 @@ func TestUptakeOfAWatcher(t *testing.T) {
 		phase := phaseOf(o)
 		return phase == "Succeeded" || phase == "Failed"
 	})
-	operator := c.start()
+	o := c.start()
 	c.createWatcher("w", map[string]any{"a": "b"})
 	c.awaitReady(watchers, "w")
 	c.awaitUptake("w", 0, 0, 0)
@@ -89,9 +89,9 @@ func TestUptakeOfAWatcher(t *testing.T) {
 	require.Nil(t, after.GetDeletionTimestamp())
 
 	// While the operator is down a Pod is created all the same; it is reported later.
-	operator.kill()
+	o.kill()
 	c.createPod("missed", "Always", nil, asks)
-	operator = c.start()
+	o = c.start()
 	_, message = c.awaitUptake("w", 0, 1, 2)
 	require.Contains(t, message, "2 Pods ask for it and have nothing of it: asks, missed;")
 
@@ -108,5 +108,5 @@ func TestUptakeOfAWatcher(t *testing.T) {
 		require.NoError(t, c.client.Resource(pods).Namespace(c.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
 	c.awaitUptake("w", 0, 0, 0)
-	require.Zero(t, operator.stop())
+	require.Zero(t, o.stop())
 }

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -22,6 +22,9 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // serviceTest is an operator behind the Service that `fescue manifests` prints, registered by
@@ -37,20 +40,20 @@ type serviceTest struct {
 func newServiceTest(t *testing.T) *serviceTest {
 	t.Helper()
 	c := newCluster(t)
-	typed, err := kubernetes.NewForConfig(restConfig(t))
+	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
 	require.NoError(t, err)
 	kinds := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(kinds, "fence.cue"), []byte(fenceKind), 0o600))
 	name := c.installation(true).ClusterName()
-	s := &serviceTest{cluster: c, typed: typed, address: freePort(t, hostAddress(t)), host: "fescue-webhooks." + c.namespace + ".svc"}
+	s := &serviceTest{cluster: c, typed: typed, address: testcluster.FreePort(t, hostAddress(t)), host: "fescue-webhooks." + c.namespace + ".svc"}
 	s.flags = []string{
 		"--kinds", kinds, "--webhook-service", c.namespace + "/fescue-webhooks", "--webhook-listen", s.address,
-		"--webhook-configuration", name, "--webhook-secret", c.namespace + "/" + defaultSecret,
+		"--webhook-configuration", name, "--webhook-secret", c.namespace + "/" + operator.DefaultSecret,
 	}
 	c.prepare(s.flags)
-	loaded, err := loadKinds([]string{kinds})
+	loaded, err := kind.Load(true, kinds)
 	require.NoError(t, err)
-	parts, err := c.installation(true).partsFor(loaded.All(), nil)
+	parts, err := c.installation(true).parts(loaded.All(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { removeWebhooks(t, typed, name) })
 	for _, object := range install.Objects(parts) {
@@ -85,7 +88,7 @@ func (s *serviceTest) submit() error {
 func (s *serviceTest) awaitRefusal() {
 	s.t.Helper()
 	var err error
-	require.True(s.t, waitUntil(func() bool { err = s.submit(); return apierrors.IsInvalid(err) }), "%v", err)
+	require.True(s.t, testcluster.WaitUntil(func() bool { err = s.submit(); return apierrors.IsInvalid(err) }), "%v", err)
 	require.ErrorContains(s.t, err, `admission webhook "fences.fences.example.com" denied the request`)
 }
 
@@ -101,7 +104,7 @@ func TestWebhooksBehindAService(t *testing.T) {
 	t.Parallel()
 	s := newServiceTest(t)
 	var err error
-	require.True(t, waitUntil(func() bool { // the operator is not there yet
+	require.True(t, testcluster.WaitUntil(func() bool { // the operator is not there yet
 		err = s.submit()
 		return err != nil && strings.Contains(err.Error(), "connection refused")
 	}), "%v", err)
@@ -137,11 +140,11 @@ func TestWebhooksWithACertificateOfFiles(t *testing.T) {
 	s.start(append(s.flags, "--webhook-cert-dir", dir)...)
 	s.awaitRefusal()
 	require.Equal(t, first, s.bundle())
-	_, err := s.typed.CoreV1().Secrets(s.namespace).Get(t.Context(), defaultSecret, metav1.GetOptions{})
+	_, err := s.typed.CoreV1().Secrets(s.namespace).Get(t.Context(), operator.DefaultSecret, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "none is made then")
 
 	second := write()
-	require.Eventually(t, func() bool { return bytes.Equal(s.bundle(), second) }, timeout, poll)
+	require.Eventually(t, func() bool { return bytes.Equal(s.bundle(), second) }, testcluster.Timeout, testcluster.Poll)
 	s.awaitRefusal()
 }
 
@@ -169,7 +172,7 @@ func TestWebhooksKnowTheirClients(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(authority, other, 0o600))
 	s.start(append(s.flags, "--webhook-client-ca", authority)...)
-	require.True(t, waitUntil(func() bool {
+	require.True(t, testcluster.WaitUntil(func() bool {
 		err = s.submit()
 		return err != nil && strings.Contains(err.Error(), "remote error: tls: ")
 	}), "%v", err)

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -41,7 +39,8 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
-	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/internal/operator"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 var (
@@ -79,13 +78,17 @@ import (
 }
 `
 
-// freePort adds a port to an address that nobody listens on now.
-func freePort(t testing.TB, host string) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+// isRegistered reports whether the API server knows the webhooks and which authority to trust.
+func (c *cluster) isRegistered(name string) bool {
+	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
+	require.NoError(c.t, err)
+	registered, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), name, metav1.GetOptions{})
+	return err == nil && len(registered.Webhooks) > 0 && len(registered.Webhooks[0].ClientConfig.CABundle) > 0
+}
+
+func (c *cluster) awaitRegistration(name string) {
+	c.t.Helper()
+	require.True(c.t, testcluster.WaitUntil(func() bool { return c.isRegistered(name) }), "the webhooks are not registered")
 }
 
 // removeWebhooks lets objects of kinds be written without an operator again.
@@ -106,7 +109,7 @@ func removeWebhooks(t testing.TB, client kubernetes.Interface, name string) {
 type webhookTest struct {
 	*cluster
 	typed    kubernetes.Interface
-	operator *operator
+	operator *process
 	flags    []string // of the operator
 	url      string   // of the webhooks
 	spans    *collector
@@ -118,20 +121,20 @@ type webhookTest struct {
 // take to renew them.
 func TestWebhooks(t *testing.T) {
 	c := newCluster(t)
-	typed, err := kubernetes.NewForConfig(restConfig(t))
+	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
 	require.NoError(t, err)
 	kinds := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(kinds, "fence.cue"), []byte(fenceKind), 0o600))
-	address := freePort(t, "127.0.0.1")
+	address := testcluster.FreePort(t, "127.0.0.1")
 	w := &webhookTest{cluster: c, typed: typed, configuration: "fescue-" + c.namespace, url: "https://" + address, spans: newCollector(t)}
 	t.Cleanup(func() { removeWebhooks(t, typed, w.configuration) })
 	c.env = w.spans.env()
 	w.flags = []string{"--kinds", kinds, "--webhook-listen", address, "--webhook-url", w.url,
-		"--webhook-configuration", w.configuration, "--webhook-secret", c.namespace + "/" + defaultSecret, "--webhook-cert-validity", "12s",
+		"--webhook-configuration", w.configuration, "--webhook-secret", c.namespace + "/" + operator.DefaultSecret, "--webhook-cert-validity", "12s",
 		"--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address}
 	w.operator = c.start(w.flags...)
-	w.operator.awaitLog("webhooks are registered")
-	require.True(t, waitUntil(func() bool { // the API server follows a little later
+	w.awaitRegistration(w.configuration)
+	require.True(t, testcluster.WaitUntil(func() bool { // the API server follows a little later
 		_, err := w.create(w.client, fences, "Fence", "probe", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsInvalid(err)
 	}))
@@ -163,63 +166,6 @@ func (w *webhookTest) ready(t *testing.T) {
 	code, body := get(t, w.operator.address("--health-listen")+"/readyz?verbose")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "[+]ping ok\n[+]certificate ok\n[+]tls-listener ok\n[+]injection ok\n[+]namespaces ok\n[+]caches ok\nreadyz check passed\n", body)
-}
-
-// Who chooses another name for the configurations gets another Secret, unless it is named.
-func TestSecretOfTheWebhooks(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("a", 240)
-	for name, test := range map[string]struct {
-		args []string
-		want string
-		err  string
-	}{
-		"a URL":                      {args: []string{"--webhook-url=https://a"}, want: "default/fescue-webhook-certificate"},
-		"a Service":                  {args: []string{"--webhook-service=b/a"}, want: "b/fescue-webhook-certificate"},
-		"another configuration":      {args: []string{"--webhook-url=https://a", "--webhook-configuration=mine"}, want: "default/mine-webhook-certificate"},
-		"another one with a Service": {args: []string{"--webhook-service=b/a", "--webhook-configuration=mine"}, want: "b/mine-webhook-certificate"},
-		"named":                      {args: []string{"--webhook-url=https://a", "--webhook-configuration=mine", "--webhook-secret=x/y"}, want: "x/y"},
-		"no name that a Secret can have": {args: []string{"--webhook-url=https://a", "--webhook-configuration=" + long},
-			err: `--webhook-secret: invalid name "` + long + `-webhook-certificate": must be no more than 253 `},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o, err := webhookOptionsOf(t, test.args)
-			if test.err != "" {
-				require.ErrorContains(t, err, test.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, test.want, o.secretNamespace+"/"+o.secretName)
-		})
-	}
-	for _, namespaces := range [][]string{nil, {"a"}} { // what is installed names the Secret that it may read
-		w := installedWebhooks(nil, install.Options{Namespace: "own", Namespaces: namespaces})
-		o, err := webhookOptionsOf(t, w.Args)
-		require.NoError(t, err)
-		require.Equal(t, "own/"+w.Secret, o.secretNamespace+"/"+o.secretName)
-	}
-}
-
-// webhookOptionsOf are what flags mean.
-func webhookOptionsOf(t *testing.T, args []string) (*webhookOptions, error) {
-	t.Helper()
-	var o webhookOptions
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.addFlags(flags)
-	require.NoError(t, flags.Parse(args))
-	return &o, o.complete()
-}
-
-func TestAnswersTLS(t *testing.T) {
-	t.Parallel()
-	plain := httptest.NewServer(http.NotFoundHandler())
-	defer plain.Close()
-	require.ErrorContains(t, answersTLS(t.Context(), plain.Listener.Addr()), "does not look like a TLS handshake")
-	secure := httptest.NewTLSServer(http.NotFoundHandler())
-	require.NoError(t, answersTLS(t.Context(), secure.Listener.Addr()))
-	secure.Close()
-	require.ErrorContains(t, answersTLS(t.Context(), secure.Listener.Addr()), "refused")
 }
 
 func (w *webhookTest) create(client dynamic.Interface, resource schema.GroupVersionResource, kind, name string, spec map[string]any, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
@@ -256,12 +202,12 @@ func (w *webhookTest) refusedAndDefaulted(t *testing.T) {
 	require.NoError(t, patch(`{"metadata":{"finalizers":["fences.example.com/hold"]}}`))
 	require.NoError(t, w.client.Resource(fences).Namespace(w.namespace).Delete(t.Context(), "kept", metav1.DeleteOptions{}))
 	require.NoError(t, patch(`{"metadata":{"finalizers":null}}`))
-	require.True(t, waitUntil(func() bool { _, err := w.get(fences, "kept"); return apierrors.IsNotFound(err) }))
+	require.True(t, testcluster.WaitUntil(func() bool { _, err := w.get(fences, "kept"); return apierrors.IsNotFound(err) }))
 }
 
 // rightsOfTheAuthor asks as users with rights by real RBAC.
 func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
-	config := restConfig(t)
+	config := testcluster.Config(t)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "ada"}
 	ada, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
@@ -276,7 +222,7 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 	spec := map[string]any{"container": map[string]any{"name": "watch", "image": "busybox:1.37"}, "configData": map[string]any{"a": "b"}}
 	grant("watchers", watchers.Group, watchers.Resource, "create", "patch")
 	refusal := ""
-	require.True(t, waitUntil(func() bool { // RBAC follows a little later
+	require.True(t, testcluster.WaitUntil(func() bool { // RBAC follows a little later
 		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
 		refusal = fmt.Sprint(err)
 		return strings.Contains(refusal, "admission webhook")
@@ -295,13 +241,13 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(patch(`{"spec":{"configData":{"a":"c"}}}`)))
 
 	grant("configmaps", "", "configmaps", "create")
-	require.True(t, waitUntil(func() bool {
+	require.True(t, testcluster.WaitUntil(func() bool {
 		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
 		return err != nil && strings.Contains(err.Error(), `"pods"`)
 	}), "%v", err)
 	require.ErrorContains(t, err, `user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`"`, "a Watcher puts its container into Pods")
 	grant("pods", "", "pods", "create")
-	require.True(t, waitUntil(func() bool {
+	require.True(t, testcluster.WaitUntil(func() bool {
 		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
 		return err == nil
 	}), "%v", err)
@@ -311,7 +257,7 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 // autoscaler writes a number as the controller of HorizontalPodAutoscalers does, which may not
 // create Pods.
 func (w *webhookTest) autoscaler(t *testing.T) {
-	config := restConfig(t)
+	config := testcluster.Config(t)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:horizontal-pod-autoscaler"}
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
@@ -347,7 +293,7 @@ func (w *webhookTest) sidecars(t *testing.T) {
 	asking := map[string]string{"watch.fescue.dev/inject": "log"}
 	pods := w.typed.CoreV1().Pods(w.namespace)
 	var single *corev1.Pod
-	require.True(t, waitUntil(func() bool { // the injector follows a little later
+	require.True(t, testcluster.WaitUntil(func() bool { // the injector follows a little later
 		single, err = pods.Create(t.Context(), podWith(asking), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && len(single.Spec.InitContainers) == 1
 	}), "%v", err)
@@ -367,7 +313,7 @@ func (w *webhookTest) sidecars(t *testing.T) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	var made []corev1.Pod
-	require.True(t, waitUntil(func() bool {
+	require.True(t, testcluster.WaitUntil(func() bool {
 		list, err := pods.List(t.Context(), metav1.ListOptions{LabelSelector: "of=workload"})
 		made = list.Items
 		return err == nil && len(made) == 2
@@ -403,7 +349,7 @@ func (w *webhookTest) sidecars(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, conflicting.Spec.InitContainers)
 	require.Contains(t, conflicting.Annotations["fescue.dev/injected"], "Conflict")
-	require.Eventually(t, func() bool { return slices.Contains(w.eventReasonsOf("log"), "NotInjected") }, timeout, poll)
+	require.Eventually(t, func() bool { return slices.Contains(w.eventReasonsOf("log"), "NotInjected") }, testcluster.Timeout, testcluster.Poll)
 }
 
 // metrics looks at what the tests before have left.
@@ -443,7 +389,7 @@ func (w *webhookTest) podSecurity(t *testing.T) {
 	require.Eventually(t, func() bool {
 		err := create(capable)
 		return err != nil && strings.Contains(err.Error(), `violates PodSecurity "baseline:latest": non-default capabilities`)
-	}, timeout, poll)
+	}, testcluster.Timeout, testcluster.Poll)
 }
 
 // requireSidecar checks that a Pod has all that the Watcher adds, once.
@@ -491,7 +437,7 @@ func (w *webhookTest) configurationsAreKept(t *testing.T) {
 	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), w.configuration, metav1.DeleteOptions{}))
 	_, err := api.ValidatingWebhookConfigurations().Patch(t.Context(), w.configuration, "application/merge-patch+json", []byte(`{"webhooks":[]}`), metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.True(t, waitUntil(func() bool {
+	require.True(t, testcluster.WaitUntil(func() bool {
 		mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
 		if err != nil || len(mutating.Webhooks) == 0 {
 			return false
@@ -506,7 +452,7 @@ func (w *webhookTest) configurationsAreKept(t *testing.T) {
 		{"op": "replace", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"a": "b"}}},
 		{"op": "add", "path": "/webhooks/0/matchConditions/0", "value": {"name": "never", "expression": "false"}}]`), metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.True(t, waitUntil(func() bool {
+	require.True(t, testcluster.WaitUntil(func() bool {
 		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
 		if err != nil || len(validating.Webhooks) != len(before.Webhooks) {
 			return false
@@ -521,7 +467,7 @@ func (w *webhookTest) configurationsAreKept(t *testing.T) {
 // rotatedUnderLoad has 16 clients create objects and Pods until the certificate was replaced twice.
 func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 	secret := func() []byte {
-		s, err := w.typed.CoreV1().Secrets(w.namespace).Get(t.Context(), defaultSecret, metav1.GetOptions{})
+		s, err := w.typed.CoreV1().Secrets(w.namespace).Get(t.Context(), operator.DefaultSecret, metav1.GetOptions{})
 		require.NoError(t, err)
 		return s.Data[corev1.TLSCertKey]
 	}
@@ -553,7 +499,7 @@ func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 		})
 	}
 	served, replaced := secret(), 0
-	require.True(t, waitUntil(func() bool {
+	require.True(t, testcluster.WaitUntil(func() bool {
 		if now := secret(); !bytes.Equal(now, served) {
 			served = now
 			replaced++
@@ -573,7 +519,7 @@ func (w *webhookTest) operatorIsDown(t *testing.T) {
 	_, err := w.create(w.client, fences, "Fence", "before", map[string]any{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Equal(t, 0, w.operator.stop())
-	require.Contains(t, w.operator.log.String(), `unless="kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration `+w.configuration+`"`)
+	require.Contains(t, w.operator.log.String(), `removal="kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration `+w.configuration+`"`)
 	_, err = w.create(w.client, fences, "Fence", "after", map[string]any{}, metav1.CreateOptions{})
 	require.ErrorContains(t, err, `failed calling webhook "fences.fences.example.com"`)
 	require.ErrorContains(t, err, "connection refused")
@@ -597,14 +543,14 @@ func (w *webhookTest) operatorIsDown(t *testing.T) {
 func (w *webhookTest) operatorStops(t *testing.T) {
 	require.Equal(t, 0, w.operator.stop())
 	// Nobody renews the certificate after the signal.
-	require.NoError(t, w.typed.CoreV1().Secrets(w.namespace).Delete(t.Context(), defaultSecret, metav1.DeleteOptions{}))
+	require.NoError(t, w.typed.CoreV1().Secrets(w.namespace).Delete(t.Context(), operator.DefaultSecret, metav1.DeleteOptions{}))
 	w.operator = w.start(append(w.flags, "--webhook-cert-validity", "1h", "--leader-elect", "--leader-elect-resource-namespace", w.namespace, "--shutdown-delay-duration", "1h")...)
-	w.operator.awaitLog("webhooks are registered")
+	w.awaitRegistration(w.configuration)
 	submit := func() error {
 		_, err := w.create(w.client, fences, "Fence", "late", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	require.True(t, waitUntil(func() bool { return apierrors.IsInvalid(submit()) }))
+	require.True(t, testcluster.WaitUntil(func() bool { return apierrors.IsInvalid(submit()) }))
 	holder := func() string {
 		lease, err := w.typed.CoordinationV1().Leases(w.namespace).Get(t.Context(), "fescue", metav1.GetOptions{})
 		require.NoError(t, err)
@@ -613,8 +559,8 @@ func (w *webhookTest) operatorStops(t *testing.T) {
 	require.NotEmpty(t, holder())
 	signal := func() { require.NoError(t, w.operator.cmd.Process.Signal(syscall.SIGTERM)) }
 	signal()
-	w.operator.awaitLog("the webhooks answer until nobody calls them any more")
-	require.True(t, waitUntil(func() bool { return holder() == "" }))
+	w.operator.awaitLog("the webhooks keep answering until the API server stops calling them")
+	require.True(t, testcluster.WaitUntil(func() bool { return holder() == "" }))
 	for range 3 {
 		err := submit()
 		require.True(t, apierrors.IsInvalid(err), err)
@@ -644,8 +590,8 @@ func (l *labeller) Inject(context.Context, *admissionv1.AdmissionRequest) ([]byt
 func TestPodWebhooks(t *testing.T) {
 	t.Parallel()
 	const annotation = "webhooks.test.fescue.dev/inject"
-	namespace := newNamespace(t)
-	typed, err := kubernetes.NewForConfig(restConfig(t))
+	namespace := testcluster.Namespace(t)
+	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { removeWebhooks(t, typed, "fescue-pods-test") })
 	log := slog.New(slog.DiscardHandler)
@@ -674,7 +620,7 @@ func TestPodWebhooks(t *testing.T) {
 	}
 	asking := map[string]string{annotation: "x"}
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	require.True(t, waitUntil(func() bool { return create(asking, dryRun).Labels["injected"] == "yes" }))
+	require.True(t, testcluster.WaitUntil(func() bool { return create(asking, dryRun).Labels["injected"] == "yes" }))
 	calls := injector.calls.Load()
 	require.Empty(t, create(nil, metav1.CreateOptions{}).Labels)
 	require.Empty(t, create(map[string]string{"other": "x"}, metav1.CreateOptions{}).Labels)
@@ -685,7 +631,7 @@ func TestPodWebhooks(t *testing.T) {
 	// All Pods of a namespace in which Pods can be selected.
 	_, err = typed.CoreV1().Namespaces().Patch(t.Context(), namespace, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+admission.SelectionLabel+`":"`+admission.SelectionEnabled+`"}}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.True(t, waitUntil(func() bool { return create(nil, dryRun).Labels["injected"] == "yes" }))
+	require.True(t, testcluster.WaitUntil(func() bool { return create(nil, dryRun).Labels["injected"] == "yes" }))
 	calls = injector.calls.Load()
 	require.NotEmpty(t, create(asking, metav1.CreateOptions{}).Labels)
 	require.Equal(t, calls+1, injector.calls.Load(), "one webhook, not both")

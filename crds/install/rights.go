@@ -27,6 +27,19 @@ type Right struct {
 	Group, Resource, Verb, Name string
 }
 
+// In returns the right in a namespace, or in all if it is empty, as `kubectl auth can-i` takes it.
+func (r Right) In(namespace string) string {
+	resource, subresource, _ := strings.Cut(r.Resource, "/")
+	text := r.Verb + " " + schema.GroupResource{Group: r.Group, Resource: resource}.String()
+	if subresource != "" {
+		text += "/" + subresource
+	}
+	if namespace != "" {
+		text += " in " + namespace
+	}
+	return text
+}
+
 // ForKind lists what it takes to run a kind, sorted. It is what the roles of an
 // installation grant, and what the operator checks before it starts a kind.
 func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {

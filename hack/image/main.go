@@ -58,7 +58,7 @@ func run(ctx context.Context, o options) error {
 		build.WithSBOMDir(o.sboms),
 		build.WithTrimpath(true),
 		build.WithConfig(map[string]build.Config{o.importPath: {
-			ID: "fescue", Ldflags: build.StringArray{"-s -w -X main.version=" + o.version}, Env: []string{"CGO_ENABLED=0"},
+			ID: "fescue", Ldflags: build.StringArray{"-s -w -X github.com/fescue-dev/fescue/internal/cli.version=" + o.version}, Env: []string{"CGO_ENABLED=0"},
 		}}),
 	)
 	if err != nil {

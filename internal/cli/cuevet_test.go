@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -42,7 +42,7 @@ func TestCueVetAgrees(t *testing.T) {
 	t.Parallel()
 	cue := buildCue(t)
 	for _, folder := range manifestFolders {
-		files := manifestsIn(t, "testdata/manifests/"+folder.name)
+		files := manifestsIn(t, "testdata/manifests", folder.name)
 		require.NotEmpty(t, files)
 		for _, file := range files {
 			t.Run(folder.name+"/"+filepath.Base(file), func(t *testing.T) {
@@ -79,9 +79,9 @@ func buildCue(t *testing.T) string {
 }
 
 // manifestsIn lists the manifests of a folder.
-func manifestsIn(t *testing.T, dir string) []string {
+func manifestsIn(t *testing.T, dir ...string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	files, err := filepath.Glob(filepath.Join(repository, filepath.Join(dir...), "*"))
 	require.NoError(t, err)
 	return slices.DeleteFunc(files, func(file string) bool { return !slices.Contains(manifestExtensions, filepath.Ext(file)) })
 }
@@ -95,10 +95,10 @@ func shippedSamples(t *testing.T) []string {
 	v := newVetter(kind.NewCatalog(kinds...), false)
 	files := manifestsIn(t, "config/samples")
 	require.NotEmpty(t, files)
-	sources, err := filepath.Glob("testdata/sources/*")
+	sources, err := filepath.Glob(filepath.Join(repository, "testdata", "sources", "*"))
 	require.NoError(t, err)
 	for _, dir := range sources {
-		files = append(files, manifestsIn(t, dir)...)
+		files = append(files, manifestsIn(t, "testdata/sources", filepath.Base(dir))...)
 	}
 	return slices.DeleteFunc(files, func(file string) bool {
 		text, err := os.ReadFile(file)
@@ -115,7 +115,11 @@ func shippedSamples(t *testing.T) []string {
 // has it.
 func cueVet(t *testing.T, cue, file string) (accepts bool, output string) {
 	t.Helper()
-	return vetVerdict(t, exec.CommandContext(t.Context(), cue, "vet", "-c", "./cue", file, "-d", "#Manifest"))
+	relative, err := filepath.Rel(repository, file)
+	require.NoError(t, err)
+	command := exec.CommandContext(t.Context(), cue, "vet", "-c", "./cue", relative, "-d", "#Manifest")
+	command.Dir = repository
+	return vetVerdict(t, command)
 }
 
 // fescueVet asks fescue about a file, from its folder, so that its name alone is in what

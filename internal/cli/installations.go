@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/internal/operator"
 )
 
 // installation is one that a cluster has.
@@ -26,8 +27,8 @@ func (i installation) owns(namespace string) bool {
 
 // installationsBeside finds the installations that live in other namespaces than own, by
 // their Deployments. One that is being removed does not count.
-func installationsBeside(ctx context.Context, c *clients, own string) ([]installation, error) {
-	list, err := c.typed.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: install.OperatorSelector()})
+func installationsBeside(ctx context.Context, c *operator.Clients, own string) ([]installation, error) {
+	list, err := c.Typed.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: install.OperatorSelector()})
 	if err != nil {
 		return nil, fmt.Errorf("look for other installations: list deployments: %w", err)
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -7,25 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator"
 )
 
 // defaultImage is the name that `make image` gives the image.
 const defaultImage = "fescue:latest"
-
-// stopDelay is how long it takes until no request comes to a Pod that is deleted: a second
-// or two in a small cluster, some more where many rules have to be rewritten.
-const stopDelay = 10 * time.Second
 
 // installOptions say what is to be installed, or removed again.
 type installOptions struct {
@@ -83,33 +76,9 @@ func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []install.Source) 
 		options.Types[groupKind] = plural
 	}
 	if o.webhooks {
-		options.Webhooks = installedWebhooks(kinds, options)
+		options.Webhooks = operator.InstalledWebhooks(kinds, options)
 	}
 	return install.Parts(kinds, options)
-}
-
-// installedWebhooks is what admission adds to an installation. The configurations have no
-// caBundle: it is the leader's, and what is applied again leaves it alone.
-func installedWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks {
-	const service, port = "fescue-webhooks", 9443
-	injections := injectionsOf(kinds)
-	called := o.ClusterName()
-	mutating, validating := admission.Configurations(kinds, admission.Webhooks{
-		Name:      called,
-		Service:   &admissionregistrationv1.ServiceReference{Namespace: o.Namespace, Name: service},
-		Namespace: o.Namespace, Namespaces: o.Namespaces, Injections: injections,
-	})
-	args := []string{
-		fmt.Sprintf("--webhook-service=%s/%s", o.Namespace, service), fmt.Sprintf("--webhook-listen=:%d", port),
-		fmt.Sprintf("--shutdown-delay-duration=%s", stopDelay),
-	}
-	if called != admission.DefaultName {
-		args = append(args, "--webhook-configuration="+called, fmt.Sprintf("--webhook-secret=%s/%s", o.Namespace, defaultSecret))
-	}
-	return &install.Webhooks{
-		Port: port, Service: service, Secret: defaultSecret, ReadsNamespaces: len(injections) > 0,
-		Args: args, Configurations: []runtime.Object{mutating, validating},
-	}
 }
 
 func newManifestsCommand() *cobra.Command {

@@ -1,7 +1,6 @@
-package main
+package cli
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -9,13 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// repository is the root of the checkout.
+const repository = "../.."
+
 // TestOfflineScripts runs the parts of the command line that need no control plane.
 func TestOfflineScripts(t *testing.T) {
 	t.Parallel()
-	root, err := os.Getwd()
+	root, err := filepath.Abs(repository)
 	require.NoError(t, err)
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "offline"),
+		Dir: filepath.Join(repository, "testdata", "offline"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ROOT", root)
 			return nil

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -21,13 +21,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator"
 )
 
 type statusOptions struct {
-	kubeconfig, context, namespace string
-	kinds                          kindOptions
-	allNamespaces, watch           bool
-	output                         string
+	operator.ClusterOptions
+	namespace            string
+	kinds                kindOptions
+	allNamespaces, watch bool
+	output               string
 }
 
 func newStatusCommand() *cobra.Command {
@@ -43,8 +45,7 @@ something is still to be done for.`,
 	}
 	o.kinds.addFlags(c)
 	flags := c.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file")
-	flags.StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
+	o.ClusterOptions.AddFlags(flags)
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace to look in; the one of the kubeconfig context if not given")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes")
@@ -60,11 +61,12 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	if err := errors.Join(loaded.BrokenError(), err); err != nil {
 		return err
 	}
-	config, namespace, err := clusterConfig(o.kubeconfig, o.context)
+	o.UserAgent = userAgent()
+	config, namespace, err := o.Config()
 	if err != nil {
 		return err
 	}
-	clients, err := connect(config)
+	clients, err := operator.Connect(config)
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	}
 	var rows []statusRow
 	for _, k := range loaded.All() {
-		list, err := clients.dynamic.Resource(k.GroupVersionResource()).Namespace(namespaceFor(k, namespace)).List(ctx, metav1.ListOptions{})
+		list, err := clients.Dynamic.Resource(k.GroupVersionResource()).Namespace(namespaceFor(k, namespace)).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // its CRD is not installed, so there is no object
 		}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -15,11 +15,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator"
 )
 
 // watchStatus prints the rows of all objects, and then each one that changes, until ctx
 // ends. A row that looks as before is not printed again.
-func watchStatus(ctx context.Context, c *clients, kinds []*kind.Kind, namespace string, p *statusPrinter) error {
+func watchStatus(ctx context.Context, c *operator.Clients, kinds []*kind.Kind, namespace string, p *statusPrinter) error {
 	var mu sync.Mutex
 	var first []statusRow
 	var failure error
@@ -49,14 +50,14 @@ func watchStatus(ctx context.Context, c *clients, kinds []*kind.Kind, namespace 
 	var synced []cache.InformerSynced
 	for _, k := range kinds {
 		resource, where := k.GroupVersionResource(), namespaceFor(k, namespace)
-		_, err := c.dynamic.Resource(resource).Namespace(where).List(ctx, metav1.ListOptions{Limit: 1})
+		_, err := c.Dynamic.Resource(resource).Namespace(where).List(ctx, metav1.ListOptions{Limit: 1})
 		if apierrors.IsNotFound(err) {
 			continue // its CRD is not installed
 		}
 		if err != nil {
 			return fmt.Errorf("list %s: %w", k.Name(), err)
 		}
-		informer := dynamicinformer.NewFilteredDynamicInformer(c.dynamic, resource, where, 0, nil, nil).Informer()
+		informer := dynamicinformer.NewFilteredDynamicInformer(c.Dynamic, resource, where, 0, nil, nil).Informer()
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { seen(k, object) },
 			UpdateFunc: func(_, object any) { seen(k, object) },

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/internal/operator"
 )
 
 // uninstallTimeout bounds the wait for everything to be gone; a namespace is the
@@ -28,7 +29,7 @@ const uninstallTimeout = 3 * time.Minute
 
 type uninstallOptions struct {
 	installOptions
-	kubeconfig, context                    string
+	operator.ClusterOptions
 	deleteObjects, keepCRDs, keepNamespace bool
 }
 
@@ -47,8 +48,7 @@ objects in the namespaces of this one alone.`,
 	}
 	o.addFlags(c)
 	flags := c.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file")
-	flags.StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
+	o.ClusterOptions.AddFlags(flags)
 	flags.BoolVar(&o.deleteObjects, "delete-objects", false, "delete the objects of the kinds, and with them their children")
 	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "leave the CRDs, and with them the objects of the kinds")
 	flags.BoolVar(&o.keepNamespace, "keep-namespace", false, "leave the namespace that Fescue lives in")
@@ -61,17 +61,18 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err != nil {
 		return err
 	}
-	config, _, err := clusterConfig(o.kubeconfig, o.context)
+	o.UserAgent = userAgent()
+	config, _, err := o.Config()
 	if err != nil {
 		return err
 	}
-	clients, err := connect(config)
+	clients, err := operator.Connect(config)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, uninstallTimeout)
 	defer cancel()
-	r := &remover{clients: clients, out: out}
+	r := &remover{Clients: clients, out: out}
 	objects := reversed(install.Objects(parts))
 	if o.keepCRDs {
 		objects = slices.DeleteFunc(objects, isDefinition)
@@ -139,13 +140,13 @@ func madeByOperator(o install.Options) []*unstructured.Unstructured {
 	for _, lease := range o.Leases() {
 		add("coordination.k8s.io/v1", "Lease", lease)
 	}
-	add("v1", "Secret", defaultSecret)
+	add("v1", "Secret", operator.DefaultSecret)
 	return made
 }
 
 // remover deletes objects and remembers which, to wait for their end.
 type remover struct {
-	*clients
+	*operator.Clients
 	out     io.Writer
 	removed []*unstructured.Unstructured
 }
@@ -206,14 +207,14 @@ func (r *remover) removeAll(ctx context.Context, objects []*unstructured.Unstruc
 func (r *remover) objectsOf(ctx context.Context, definition *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	of, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	mapping, err := r.mapper.RESTMapping(schema.GroupKind{Group: group, Kind: of})
+	mapping, err := r.Mapper.RESTMapping(schema.GroupKind{Group: group, Kind: of})
 	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.dynamic.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
+	list, err := r.Dynamic.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", definition.GetName(), err)
 	}
@@ -244,11 +245,11 @@ func (r *remover) remove(ctx context.Context, object *unstructured.Unstructured)
 // clientFor finds where an object is served.
 func (r *remover) clientFor(object *unstructured.Unstructured) (dynamic.ResourceInterface, string, error) {
 	gvk := object.GroupVersionKind()
-	mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, "", err
 	}
-	return r.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), mapping.Resource.GroupResource().String(), nil
+	return r.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), mapping.Resource.GroupResource().String(), nil
 }
 
 // awaitGone returns when everything that was removed is gone.

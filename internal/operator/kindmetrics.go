@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -7,20 +7,20 @@ import (
 )
 
 var (
-	decisionsDesc = prometheus.NewDesc("fescue_decisions_total", "Times that a kind was asked what to do for an object, by result.", []string{"controller", "result"}, nil)
+	decisionsDesc = prometheus.NewDesc("fescue_decisions_total", "Evaluations of a kind's behaviour for an object, by result.", []string{"controller", "result"}, nil)
 	fallbacksDesc = prometheus.NewDesc("fescue_evaluator_fallbacks_total", "Objects that the CUE evaluator checked because the compiled schema does not cover them.", []string{"controller"}, nil)
 )
 
-// kindMetrics shows how often kinds were asked, by the engine and by the webhooks together.
+// kindMetrics counts evaluations of kinds, by the engine and the webhooks together.
 type kindMetrics []*kind.Kind
 
-// Describe is for the registry.
+// Describe implements prometheus.Collector.
 func (m kindMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- decisionsDesc
 	to <- fallbacksDesc
 }
 
-// Collect is for the registry.
+// Collect implements prometheus.Collector.
 func (m kindMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, k := range m {
 		counts, name := k.Counts(), k.Name()

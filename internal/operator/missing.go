@@ -1,8 +1,7 @@
-package main
+package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,21 +16,18 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// absent says what is not there; other errors say that this could not be found out.
+// absent names what a kind needs and the cluster does not have. Other errors mean that this
+// could not be determined.
 type absent string
 
 func (a absent) Error() string { return string(a) }
 
-// missing says what keeps a kind from being run: its CRD, or rights.
-func missing(ctx context.Context, c *clients, k *kind.Kind, namespaces []string) error {
-	return errors.Join(checkInstalled(c, k), checkRights(ctx, c, k, namespaces))
-}
-
-// checkInstalled reports a kind that the API server does not serve.
-func checkInstalled(c *clients, k *kind.Kind) error {
-	served, err := c.typed.Discovery().ServerResourcesForGroupVersion(k.GroupVersionKind.GroupVersion().String())
+// checkInstalled returns an error if the API server does not serve a kind.
+func (c *Clients) checkInstalled(k *kind.Kind) error {
+	version := k.GroupVersionKind.GroupVersion()
+	served, err := c.Typed.Discovery().ServerResourcesForGroupVersion(version.String())
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("ask for the resources of %s: %w", k.GroupVersionKind.GroupVersion(), err)
+		return fmt.Errorf("discover the resources of %s: %w", version, err)
 	}
 	if served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural }) {
 		return nil
@@ -39,62 +35,52 @@ func checkInstalled(c *clients, k *kind.Kind) error {
 	return absent(fmt.Sprintf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply -f -' or start with --install-crds", k.Name()))
 }
 
-// checkRights reports what a kind needs and the API server does not allow.
-func checkRights(ctx context.Context, c *clients, k *kind.Kind, namespaces []string) error {
-	rights, err := install.ForKind(k, func(gvk schema.GroupVersionKind) (schema.GroupResource, error) {
-		mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		if meta.IsNoMatchError(err) {
-			return schema.GroupResource{}, nil // the engine waits for a type that is not served
-		}
-		if err != nil {
-			return schema.GroupResource{}, err
-		}
-		return mapping.Resource.GroupResource(), nil
-	})
+// checkRights returns an error that lists the rights that a kind needs and the operator does not
+// have.
+func (p *operator) checkRights(ctx context.Context, k *kind.Kind) error {
+	rights, err := install.ForKind(k, p.resourceOf)
 	if err != nil {
-		return fmt.Errorf("ask for the types of children: %w", err)
+		return fmt.Errorf("discover the types of children: %w", err)
 	}
+	namespaces := p.options.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	var refused []string
+	var denied []string
 	for _, right := range rights {
 		for _, namespace := range namespaces {
 			attributes := attributesOf(right, namespace)
-			review, err := c.typed.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+			review, err := p.Typed.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}, metav1.CreateOptions{})
 			if err != nil {
-				return fmt.Errorf("ask for our rights: %w", err)
+				return fmt.Errorf("review the operator's rights: %w", err)
 			}
 			if !review.Status.Allowed {
-				refused = append(refused, describeRight(attributes))
+				denied = append(denied, right.In(namespace))
 			}
 		}
 	}
-	if len(refused) > 0 {
-		return absent(fmt.Sprintf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(refused, ", ")))
+	if len(denied) > 0 {
+		return absent(fmt.Sprintf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(denied, ", ")))
 	}
 	return nil
 }
 
+// resourceOf returns the resource of a type; it is empty if the type is not served, which the
+// engine waits for.
+func (c *Clients) resourceOf(gvk schema.GroupVersionKind) (schema.GroupResource, error) {
+	mapping, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return schema.GroupResource{}, nil
+	}
+	if err != nil {
+		return schema.GroupResource{}, err
+	}
+	return mapping.Resource.GroupResource(), nil
+}
 func attributesOf(right install.Right, namespace string) authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(right.Resource, "/")
 	return authorizationv1.ResourceAttributes{
 		Group: right.Group, Resource: resource, Subresource: subresource, Verb: right.Verb, Name: right.Name, Namespace: namespace,
 	}
-}
-
-// describeRight names a right as `kubectl auth can-i` takes it.
-func describeRight(r authorizationv1.ResourceAttributes) string {
-	resource := r.Resource
-	if r.Group != "" {
-		resource += "." + r.Group
-	}
-	if r.Subresource != "" {
-		resource += "/" + r.Subresource
-	}
-	if r.Namespace != "" {
-		return r.Verb + " " + resource + " in " + r.Namespace
-	}
-	return r.Verb + " " + resource
 }

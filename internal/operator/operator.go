@@ -1,173 +1,119 @@
-package main
+// Package operator is one running process: it connects to a cluster and wires the engine,
+// admission, the election, and the metrics and health endpoints together.
+//
+// It knows all of them and decides nothing of what they do. It does not know the command line
+// beyond its flags.
+package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"time"
+	"net/http"
 
-	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/fescue-dev/fescue/admission/certificate"
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
-	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/internal/operator/election"
+	"github.com/fescue-dev/fescue/internal/operator/serving"
 )
 
-// connectTimeout bounds the first request, so that a wrong address is reported while
-// someone still looks.
-const connectTimeout = 10 * time.Second
+// operator is a connected process with its parts.
+type operator struct {
+	*Clients
+	options *Options
+	kinds   []*kind.Kind
+	log     *slog.Logger
+	tracer  trace.TracerProvider // nil if tracing is off
+	events  events.EventRecorder
 
-type runOptions struct {
-	kubeconfig, context string
-	namespaces          []string
-	kinds               kindOptions
-	workers             int
-	installCRDs         bool
-	logFormat, logLevel string
-	webhooks            webhookOptions
-	election            electionOptions
-	listen              listenOptions
-	tracing             tracingOptions
+	installer *crdInstaller // nil without --install-crds
+	election  election.Election
+	engine    *engine.Engine
+	webhooks  *webhooks // nil if they are off
 }
 
-func newRunCommand() *cobra.Command {
-	var o runOptions
-	c := &cobra.Command{
-		Use:   "run",
-		Short: "Run the kinds on a cluster",
-		Long: `Run the kinds on a cluster until SIGTERM or an interrupt.
-
-The cluster is the one of --kubeconfig, of $KUBECONFIG, of ~/.kube/config, or the
-one that Fescue runs in, the first that is there.`,
-		Example: "  fescue run --install-crds --kinds ./my-kinds",
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return run(c, &o) },
-	}
-	o.kinds.addFlags(c)
-	flags := c.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file")
-	flags.StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
-	flags.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "namespaces to work in (repeatable or separated by commas); all if not given")
-	flags.IntVar(&o.workers, "workers", engine.DefaultWorkers, "how many objects of one kind are worked on at a time")
-	flags.BoolVar(&o.installCRDs, "install-crds", false, "install or upgrade the CRDs of the kinds first")
-	o.webhooks.addFlags(flags)
-	o.election.addFlags(flags)
-	o.listen.addFlags(flags)
-	o.tracing.addFlags(flags)
-	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
-	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	return c
-}
-
-// run connects, checks what would keep the kinds from working, and runs them.
-func run(c *cobra.Command, o *runOptions) error {
-	if o.workers < 1 {
-		return fmt.Errorf("--workers: invalid value %d: must be at least 1", o.workers)
-	}
-	if err := errors.Join(o.webhooks.complete(), o.election.complete(), o.listen.complete()); err != nil {
-		return err
-	}
-	log, err := newLogger(c.ErrOrStderr(), o.logFormat, o.logLevel)
+// Run runs kinds on the cluster of completed options until ctx ends.
+func Run(ctx context.Context, options *Options, kinds []*kind.Kind, log *slog.Logger) error {
+	config, namespace, err := options.Config()
 	if err != nil {
 		return err
 	}
-	loaded, err := o.kinds.load()
+	tracer, stopTracing, err := options.tracing.start(ctx, config, options.Version, log)
 	if err != nil {
 		return err
 	}
-	if loaded.BrokenError() != nil { // one bad kind does not stop the others
-		printErrors(c.ErrOrStderr(), loaded.BrokenError())
-	}
-	kinds := loaded.All()
-	config, namespace, err := clusterConfig(o.kubeconfig, o.context)
+	clients, err := Connect(config)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	tracer, stopTracing, err := o.tracing.start(ctx, config, log)
-	if err != nil {
-		return err
-	}
-	clients, err := connect(config)
-	if err != nil {
-		return err
-	}
-	clients.tracer = tracer
-	var installer *crdInstaller
-	if o.installCRDs {
-		installer = installCRDs(ctx, clients, kinds)
-	}
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.typed.EventsV1()})
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.Typed.EventsV1()})
 	defer broadcaster.Shutdown()
 	if err := broadcaster.StartRecordingToSinkWithContext(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	err = o.operate(ctx, clients, installer, kinds, namespace, broadcaster.NewRecorder(runtime.NewScheme(), "fescue"), log)
-	if !errors.Is(err, errLeaseLost) { // then nothing may hold up our end
+	p := &operator{
+		Clients: clients, options: options, kinds: kinds, log: log, tracer: tracer,
+		events: broadcaster.NewRecorder(runtime.NewScheme(), "fescue"),
+	}
+	if err = p.wire(ctx, namespace); err == nil {
+		err = p.run(ctx)
+	}
+	if !errors.Is(err, election.ErrLeaseLost) { // after which nothing may delay the end
 		stopTracing()
 	}
 	return err
 }
 
-// operate runs the kinds, and beside them what is served, until ctx ends.
-func (o *runOptions) operate(ctx context.Context, clients *clients, installer *crdInstaller, kinds []*kind.Kind, namespace string, recorder events.EventRecorder, log *slog.Logger) error {
-	election, shards, err := newElection(o.election, clients.typed, namespace, log)
-	if err != nil {
+// wire creates the parts. namespace is the default one of the cluster configuration.
+func (p *operator) wire(ctx context.Context, namespace string) (err error) {
+	if p.options.InstallCRDs {
+		p.installer = p.installCRDs(ctx)
+	}
+	names := election.Names{Leader: install.LeaseName, Member: install.MemberLease, Shard: install.ShardLease}
+	if p.election, err = election.New(p.options.election, names, p.Typed, namespace, p.log); err != nil {
 		return err
 	}
 	metrics := engine.NewMetrics()
-	legacyregistry.RawMustRegister(metrics, kindMetrics(kinds))
-	var hooks *webhooks
-	e, err := engine.New(engine.Config{
-		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper, Events: recorder,
-		Injections: knownInjections(clients.metadata),
-		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Shards: shards,
-		Missing: func(ctx context.Context, k *kind.Kind) error {
-			err := installer.missing(ctx, k)
-			if err == nil {
-				err = missing(ctx, clients, k, o.namespaces)
-			}
-			hooks.follow(k, err)
-			return err
-		},
+	legacyregistry.RawMustRegister(metrics, kindMetrics(p.kinds))
+	p.engine, err = engine.New(engine.Config{
+		Kinds: p.kinds, Client: p.Dynamic, Mapper: p.Mapper, Events: p.events,
+		Injections: knownInjections(p.Metadata), Missing: p.missing,
+		Namespaces: p.options.Namespaces, Workers: p.options.Workers, Shards: p.election.Shards(),
+		Log: p.log, Metrics: metrics, Tracing: p.tracer,
 	})
 	if err != nil {
 		return err
 	}
-	hooks, err = newWebhooks(ctx, &o.webhooks, clients, kinds, o.namespaces, recorder, log)
-	if err != nil {
-		return err
-	}
-	stopServing, err := serve(ctx, o.listen, clients.limited, e, election, hooks, log)
+	p.webhooks, err = p.newWebhooks(ctx)
+	return err
+}
+
+// run serves and acts until ctx ends.
+func (p *operator) run(ctx context.Context) error {
+	stopServing, err := p.serve(ctx)
 	if err != nil {
 		return err
 	}
 	defer stopServing()
-	log.Info("running", "version", version, "server", clients.host, "kinds", len(kinds))
+	p.log.Info("running", "version", p.options.Version, "server", p.host, "kinds", len(p.kinds))
 	running, ctx := errgroup.WithContext(ctx)
-	running.Go(func() error { return hooks.run(ctx, election.elected()) })
+	running.Go(func() error { return p.webhooks.run(ctx, p.election.Elected()) })
 	ended := make(chan error, 2)
 	running.Go(func() error {
-		err := election.run(ctx, e)
-		if errors.Is(err, errLeaseLost) {
-			ended <- err // not after the answers of webhooks: another acts, and our passes still write
+		err := p.election.Run(ctx, p.engine)
+		if errors.Is(err, election.ErrLeaseLost) {
+			ended <- err // at once, without waiting for the webhooks: another process may act by now
 		}
 		return err
 	})
@@ -175,97 +121,35 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, installer *c
 	return <-ended
 }
 
-// clusterConfig finds the cluster as kubectl does, or the one that Fescue runs in, and
-// the namespace that is meant when none is named.
-func clusterConfig(kubeconfig, contextName string) (config *rest.Config, namespace string, err error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName})
-	config, err = loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, "", errors.New("no cluster is configured: set --kubeconfig or $KUBECONFIG, or run in a cluster")
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig: %w; check --kubeconfig, $KUBECONFIG and --context", err)
-	}
-	if namespace, _, err = loader.Namespace(); err != nil {
-		return nil, "", fmt.Errorf("kubeconfig: %w; check --kubeconfig, $KUBECONFIG and --context", err)
-	}
-	config.UserAgent = "fescue/" + version
-	// client-go would allow 5 requests a second; the API server's own priority and
-	// fairness is what limits us.
-	config.QPS = -1
-	return config, namespace, nil
-}
-
-type clients struct {
-	host     string
-	typed    kubernetes.Interface
-	dynamic  dynamic.Interface
-	metadata metadata.Interface
-	mapper   meta.RESTMapper
-	// limited is for what strangers can ask of us: its requests wait for each other, so that
-	// they cannot crowd out the others.
-	limited kubernetes.Interface
-	tracer  trace.TracerProvider // nil if nothing is traced
-}
-
-// connect makes the clients and asks the API server for its version, to report one
-// that cannot be reached.
-func connect(config *rest.Config) (*clients, error) {
-	typed, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	untyped, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	partial, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	slow := rest.CopyConfig(config)
-	slow.QPS, slow.Burst = rest.DefaultQPS, rest.DefaultBurst
-	limited, err := kubernetes.NewForConfig(slow)
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	first := rest.CopyConfig(config)
-	first.Timeout = connectTimeout
-	probe, err := kubernetes.NewForConfig(first)
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	if _, err := probe.Discovery().ServerVersion(); err != nil {
-		if apierrors.IsUnauthorized(err) {
-			return nil, fmt.Errorf("the API server %s does not accept the credentials: %w; check --kubeconfig and --context", config.Host, err)
+// serve serves metrics and health until the returned function is called.
+func (p *operator) serve(ctx context.Context) (stop func(), err error) {
+	var certificateOf func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	if dir := p.options.serving.CertDir; dir != "" {
+		files, err := certificate.NewFiles(dir, 0, nil, nil, p.log)
+		if err != nil {
+			return nil, fmt.Errorf("--metrics-cert-dir: %w", err)
 		}
-		return nil, fmt.Errorf("the API server %s cannot be reached: %w; check --kubeconfig and --context", config.Host, err)
+		go files.Run(ctx)
+		certificateOf = files.GetCertificate
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery()))
-	return &clients{host: config.Host, typed: typed, dynamic: untyped, metadata: partial, mapper: mapper, limited: limited}, nil
+	return serving.Start(serving.Config{
+		Options: p.options.serving,
+		Ready: append(p.webhooks.checks(),
+			healthz.NamedCheck("caches", func(*http.Request) error { return p.engine.Synced() })),
+		Live: []healthz.HealthChecker{
+			healthz.NamedCheck("workers", func(*http.Request) error { return p.engine.Alive() }),
+			healthz.NamedCheck("leader-election", p.election.Check),
+		},
+		Client: p.limited, GetCertificate: certificateOf, Log: p.log,
+	})
 }
 
-// knownInjections tells the engine what engine/inject knows.
-func knownInjections(pods metadata.Interface) *engine.Injections {
-	return &engine.Injections{
-		Pods:       pods,
-		Annotation: inject.StatusAnnotation,
-		Injected: func(annotations map[string]string) map[engine.InjectedObject]int64 {
-			injected := make(map[engine.InjectedObject]int64)
-			for object, generation := range inject.InjectedInto(annotations) {
-				injected[engine.InjectedObject(object)] = generation
-			}
-			return injected
-		},
-		Names: func(annotation string) []string { return slices.Collect(inject.Names(annotation)) },
-		Selector: func(k *kind.Kind, object map[string]any) (labels.Selector, error) {
-			injection, err := inject.Of(k, object)
-			if err != nil {
-				return nil, err
-			}
-			return injection.Selector(), nil
-		},
+// missing returns an error for a kind that cannot be run yet: its CRD or rights are missing.
+func (p *operator) missing(ctx context.Context, k *kind.Kind) error {
+	err := p.installer.missing(ctx, k)
+	if err == nil {
+		err = errors.Join(p.checkInstalled(k), p.checkRights(ctx, k))
 	}
+	p.webhooks.follow(k, err)
+	return err
 }

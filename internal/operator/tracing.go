@@ -1,4 +1,4 @@
-package main
+package operator
 
 import (
 	"cmp"
@@ -21,31 +21,31 @@ import (
 	tracingv1 "k8s.io/component-base/tracing/api/v1"
 )
 
-// flushTimeout bounds how long a stop waits for the collector to take the last spans.
+// flushTimeout bounds the wait for the collector to receive the last spans when the process stops.
 const flushTimeout = 2 * time.Second
 
-// tracingOptions are the flags about traces, which are named like the fields of
-// TracingConfiguration of Kubernetes' own components.
+// tracingOptions are the flags about traces, named like the fields of TracingConfiguration in
+// Kubernetes' own components.
 type tracingOptions struct {
 	endpoint string
 	rate     int32
 }
 
 func (o *tracingOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.endpoint, "tracing-endpoint", "", "HOST:PORT of the OpenTelemetry collector that traces are sent to, by OTLP over gRPC; none if neither this nor $OTEL_EXPORTER_OTLP_ENDPOINT is given")
-	flags.Int32Var(&o.rate, "tracing-sampling-rate-per-million", 1_000_000, "how many of a million passes are traced; what belongs to a trace of the API server follows that one")
+	flags.StringVar(&o.endpoint, "tracing-endpoint", "", "HOST:PORT of the OpenTelemetry collector that receives traces by OTLP over gRPC; tracing is off if neither this nor $OTEL_EXPORTER_OTLP_ENDPOINT is set")
+	flags.Int32Var(&o.rate, "tracing-sampling-rate-per-million", 1_000_000, "number of reconciles per million that are traced; spans of a trace that the API server began follow its decision")
 }
 
-// environmentEndpoint is where the environment has traces sent to, as
-// https://opentelemetry.io/docs/specs/otel/protocol/exporter/ says.
+// environmentEndpoint returns the collector that the environment names, as specified in
+// https://opentelemetry.io/docs/specs/otel/protocol/exporter/.
 func environmentEndpoint() string {
 	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
-// start makes what spans are recorded with, and has the requests made with config say to
-// which span they belong. It returns nil if traces are off. The collector need not be there
-// yet. stop sends what is left.
-func (o *tracingOptions) start(ctx context.Context, config *rest.Config, log *slog.Logger) (provider tracing.TracerProvider, stop func(), err error) {
+// start returns the provider that records spans, and makes requests with config carry the span
+// that they belong to. The provider is nil if tracing is off. The collector need not run yet.
+// stop sends the remaining spans.
+func (o *tracingOptions) start(ctx context.Context, config *rest.Config, version string, log *slog.Logger) (provider tracing.TracerProvider, stop func(), err error) {
 	fromEnvironment := environmentEndpoint()
 	if o.endpoint == "" && fromEnvironment == "" {
 		return nil, func() {}, nil
@@ -71,8 +71,8 @@ func (o *tracingOptions) start(ctx context.Context, config *rest.Config, log *sl
 	if err != nil {
 		return nil, nil, fmt.Errorf("traces: %w", err)
 	}
-	// Without a provider of its own the wrapper makes no spans, and passes on the context
-	// of those that there are: requests outside of a pass belong to no trace.
+	// Without a provider, the wrapper starts no spans and only passes on the context of existing
+	// ones: requests outside a reconcile belong to no trace.
 	config.Wrap(tracing.WrapperFor(tracing.NewNoopTracerProvider()))
 	return provider, func() {
 		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
@@ -83,7 +83,7 @@ func (o *tracingOptions) start(ctx context.Context, config *rest.Config, log *sl
 	}, nil
 }
 
-// hasCertificate tells whether the environment says which certificates to use for OTLP.
+// hasCertificate reports whether the environment names certificates for OTLP.
 func hasCertificate(environment []string) bool {
 	return slices.ContainsFunc(environment, func(variable string) bool {
 		name, value, _ := strings.Cut(variable, "=")

@@ -1,4 +1,4 @@
-package main
+package election
 
 import (
 	"cmp"
@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// layoutOf is what the Lease that all members share says while objects are divided into n
-// shards. Processes that divide otherwise, or whose one leader holds this Lease, wait
-// until it is free.
+// layoutOf returns the holder of the shared Lease while objects are divided into n shards.
+// Processes with a different number of shards, or with a single leader, which holds this very
+// Lease, wait until it is free.
 func layoutOf(n int) string { return fmt.Sprintf("%d-shards", n) }
 
-// holders are those of the Leases, as one process sees them; "" is nobody, or one whose
-// time has run out.
+// holders are the identities that hold the Leases, as one process sees them; "" means nobody,
+// or that the Lease has expired.
 type holders struct {
 	layout          string
 	members, shards []string
@@ -22,17 +22,16 @@ func (h holders) hasMembers() bool {
 	return slices.ContainsFunc(h.members, func(m string) bool { return m != "" })
 }
 
-// claims are the Leases that a process is to hold.
+// claims are the Leases that a process should hold.
 type claims struct {
-	// member is the one that makes it a member, or -1 if none is free for it: then it
-	// stands by.
+	// member is the number of its member Lease, or -1 if none is free: then it is a standby.
 	member int
-	// take are the shards that it is to take, or has already; give those that it has and
-	// is to give up.
+	// take are the shards that it should take or already has; give are those that it has
+	// and should give up.
 	take, give []int
 }
 
-// claims works out what a process should hold that divides objects in a way.
+// claims computes what the process with identity me should hold.
 func (h holders) claims(me, layout string) claims {
 	if h.layout != "" && h.layout != layout {
 		return claims{member: -1}
@@ -58,16 +57,17 @@ func (h holders) claims(me, layout string) claims {
 	return c
 }
 
-// share says which member each shard belongs to: as many to each, give or take one, and
-// each keeps what it has as far as that goes, the first ones first. As there are no more
-// members than shards, who has shard 0 keeps it. Whoever sees the same comes to the same.
+// share returns the member that each shard belongs to. The members' numbers of shards differ by
+// at most one, and each member keeps as many of its shards as that allows, lower ones first.
+// There are no more members than shards, so the holder of shard 0 keeps it. Processes that see
+// the same Leases compute the same result.
 func share(members, shards []string) []string {
 	has := make(map[string]int)
 	for _, holder := range shards {
 		has[holder]++
 	}
 	members = slices.SortedFunc(slices.Values(members), func(a, b string) int {
-		return cmp.Or(has[b]-has[a], cmp.Compare(a, b)) // who has more has the odd ones
+		return cmp.Or(has[b]-has[a], cmp.Compare(a, b)) // those with more shards get the remainder
 	})
 	room := make(map[string]int)
 	for i, m := range members {

@@ -1,4 +1,4 @@
-package main
+package election
 
 import (
 	"fmt"
@@ -18,18 +18,18 @@ func TestClaims(t *testing.T) {
 		seen holders
 		want claims
 	}{
-		"first":               {of("", []string{"", "", ""}, []string{"", "", ""}), claims{0, []int{0, 1, 2}, nil}},
-		"second":              {of(three, []string{"a", "", ""}, []string{"a", "a", "a"}), claims{1, nil, nil}},
-		"second has its own":  {of(three, []string{"a", "me", ""}, []string{"a", "a", ""}), claims{1, []int{2}, nil}},
-		"a second has come":   {of(three, []string{"me", "b", ""}, []string{"me", "me", "me"}), claims{0, []int{0, 1}, []int{2}}},
-		"a third has come":    {of(three, []string{"a", "me", "c"}, []string{"a", "me", "me"}), claims{1, []int{1}, []int{2}}},
-		"each has one":        {of(three, []string{"a", "b", "me"}, []string{"a", "b", "me"}), claims{2, []int{2}, nil}},
-		"a fourth stands by":  {of(three, []string{"a", "b", "c"}, []string{"a", "b", "c"}), claims{-1, nil, nil}},
-		"one has died":        {of(three, []string{"", "b", "me"}, []string{"", "b", "me"}), claims{2, []int{2}, nil}},
-		"one has died, other": {of(three, []string{"", "me", "z"}, []string{"", "me", "z"}), claims{1, []int{0, 1}, nil}},
-		"its member went":     {of(three, []string{"me", "", ""}, []string{"me", "b", ""}), claims{0, []int{0, 2}, nil}},
-		"a leader acts":       {of("host_1", []string{"", "", ""}, []string{"", "", ""}), claims{-1, nil, nil}},
-		"five shards":         {of(layoutOf(5), []string{"a", "b", ""}, []string{"a", "b", ""}), claims{-1, nil, nil}},
+		"first":                 {of("", []string{"", "", ""}, []string{"", "", ""}), claims{0, []int{0, 1, 2}, nil}},
+		"second":                {of(three, []string{"a", "", ""}, []string{"a", "a", "a"}), claims{1, nil, nil}},
+		"second has its own":    {of(three, []string{"a", "me", ""}, []string{"a", "a", ""}), claims{1, []int{2}, nil}},
+		"a second has joined":   {of(three, []string{"me", "b", ""}, []string{"me", "me", "me"}), claims{0, []int{0, 1}, []int{2}}},
+		"a third has joined":    {of(three, []string{"a", "me", "c"}, []string{"a", "me", "me"}), claims{1, []int{1}, []int{2}}},
+		"each has one":          {of(three, []string{"a", "b", "me"}, []string{"a", "b", "me"}), claims{2, []int{2}, nil}},
+		"a fourth is a standby": {of(three, []string{"a", "b", "c"}, []string{"a", "b", "c"}), claims{-1, nil, nil}},
+		"one has died":          {of(three, []string{"", "b", "me"}, []string{"", "b", "me"}), claims{2, []int{2}, nil}},
+		"one has died, other":   {of(three, []string{"", "me", "z"}, []string{"", "me", "z"}), claims{1, []int{0, 1}, nil}},
+		"its member left":       {of(three, []string{"me", "", ""}, []string{"me", "b", ""}), claims{0, []int{0, 2}, nil}},
+		"a leader acts":         {of("host_1", []string{"", "", ""}, []string{"", "", ""}), claims{-1, nil, nil}},
+		"five shards":           {of(layoutOf(5), []string{"a", "b", ""}, []string{"a", "b", ""}), claims{-1, nil, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,8 +38,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// However members come and go: shares differ by one at most, all come to the same, nothing
-// moves without need, and who has shard 0 keeps it.
+// However members join and leave: shares differ by one at most, all processes compute the same
+// shares, no shard moves without need, and the holder of shard 0 keeps it.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -84,7 +84,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// moreThanLeast is how many members have more than the least share.
+// moreThanLeast returns how many members have more than the least share.
 func moreThanLeast(had map[string]int, members []string, least int) (n int) {
 	for _, m := range members {
 		if had[m] > least {

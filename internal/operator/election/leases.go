@@ -1,4 +1,4 @@
-package main
+package election
 
 import (
 	"context"
@@ -17,28 +17,28 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// leaseSet are the Leases of one namespace, as they were last seen, and which of them this
-// process holds. client-go's elector knows one Lease, which it takes as soon as it can;
-// here which ones to take depends on all of them.
+// leaseSet holds the Leases of one namespace as they were last read, and which of them this
+// process holds. client-go's elector knows a single Lease and takes it as soon as possible;
+// here, which Leases to take depends on all of them.
 type leaseSet struct {
 	client   coordinationclient.LeaseInterface
 	duration time.Duration
-	newest   map[string]*coordinationv1.Lease // by name: what the API server last answered
+	newest   map[string]*coordinationv1.Lease // by name: the API server's last answer
 	seen     map[string]sighting              // by name
 
 	mu   sync.Mutex
-	held map[string]holding // by name: those of this process
+	held map[string]holding // by name: those that this process holds
 }
 
-// holding is a Lease that this process holds, by the name that it goes by, and when the
-// last renewal was sent: nobody else counts from an earlier time.
+// holding is a Lease that this process holds under a holder identity, and the time when it sent
+// the last renewal: no other process counts the Lease's duration from an earlier time.
 type holding struct {
 	as   string
 	sent time.Time
 }
 
-// sighting is a version of a Lease and when it was first seen. How old a Lease is, is
-// measured by the clock of who looks at it, since clocks differ.
+// sighting is a version of a Lease and the time when this process first read it. Clocks differ,
+// so each process measures the age of a Lease by its own.
 type sighting struct {
 	version string
 	at      time.Time
@@ -51,13 +51,13 @@ func newLeaseSet(client coordinationclient.LeaseInterface, duration time.Duratio
 	}
 }
 
-// look reads all Leases.
-func (l *leaseSet) look(ctx context.Context) error {
+// read reads all Leases from the API server.
+func (l *leaseSet) read(ctx context.Context) error {
 	list, err := l.client.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list Leases: %w", err)
 	}
-	now := time.Now() // not before the answer, which may be as new as that
+	now := time.Now() // after the answer: a Lease in it may have been renewed just before it
 	clear(l.newest)
 	for i := range list.Items {
 		lease := &list.Items[i]
@@ -69,8 +69,9 @@ func (l *leaseSet) look(ctx context.Context) error {
 	return nil
 }
 
-// holder is who held a Lease when it was last seen; "" is nobody, or one whose time has
-// run out since. One of ours is so until another has it, also if it was deleted.
+// holder returns the identity that held a Lease when it was last read; "" means nobody, or that
+// the Lease has expired since. A Lease of this process, even a deleted one, stays its own until
+// another process holds it.
 func (l *leaseSet) holder(name string) string {
 	l.mu.Lock()
 	mine, isHeld := l.held[name]
@@ -85,16 +86,16 @@ func (l *leaseSet) holder(name string) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// left is how long a Lease of another still counts if it is not renewed; below 0, it does
-// not any more.
+// left returns the time until a Lease of another process expires unless it is renewed; it is
+// negative once the Lease has expired.
 func (l *leaseSet) left(lease *coordinationv1.Lease) time.Duration {
 	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 	return lasts - time.Since(l.seen[lease.Name].at)
 }
 
-// nextEnd is when the first of those Leases runs out that others hold, unless it is renewed;
-// very long if there is none.
-func (l *leaseSet) nextEnd() time.Duration {
+// nextExpiry returns the time until the first Lease of another process expires unless it is
+// renewed; it is very long if there is none.
+func (l *leaseSet) nextExpiry() time.Duration {
 	next := time.Duration(math.MaxInt64)
 	for name, lease := range l.newest {
 		if left := l.left(lease); left >= 0 && ptr.Deref(lease.Spec.HolderIdentity, "") != "" && !l.holds(name) {
@@ -104,7 +105,7 @@ func (l *leaseSet) nextEnd() time.Duration {
 	return next
 }
 
-// hold takes or renews a Lease, unless it has changed since it was seen.
+// hold takes or renews a Lease. It fails if the Lease has changed since it was read.
 func (l *leaseSet) hold(ctx context.Context, name, holder string) error {
 	sent := time.Now()
 	lease := l.newest[name].DeepCopy()
@@ -114,7 +115,7 @@ func (l *leaseSet) hold(ctx context.Context, name, holder string) error {
 	spec := &lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity != holder {
 		spec.HolderIdentity, spec.AcquireTime = &holder, new(metav1.NewMicroTime(sent))
-		spec.LeaseTransitions = oneMore(spec.LeaseTransitions)
+		spec.LeaseTransitions = nextTransition(spec.LeaseTransitions)
 	}
 	spec.RenewTime = new(metav1.NewMicroTime(sent))
 	spec.LeaseDurationSeconds = new(int32(math.Ceil(l.duration.Seconds())))
@@ -127,22 +128,22 @@ func (l *leaseSet) hold(ctx context.Context, name, holder string) error {
 	return nil
 }
 
-// oneMore counts transitions from one holder to the next; the first holder makes none.
-func oneMore(transitions *int32) *int32 {
+// nextTransition counts transitions from one holder to the next; the first holder counts as none.
+func nextTransition(transitions *int32) *int32 {
 	if transitions == nil {
 		return new(int32(0))
 	}
 	return new(*transitions + 1)
 }
 
-// disown leaves a Lease that this process holds to others who share it.
+// disown forgets that this process holds a Lease, and leaves it to the others that share it.
 func (l *leaseSet) disown(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, name)
 }
 
-// release frees a Lease that this process holds, so that others need not wait for its end.
+// release frees a Lease that this process holds, so that others need not wait until it expires.
 func (l *leaseSet) release(ctx context.Context, name string) error {
 	l.disown(name)
 	lease := l.newest[name].DeepCopy()
@@ -153,10 +154,10 @@ func (l *leaseSet) release(ctx context.Context, name string) error {
 	return l.write(ctx, lease)
 }
 
-// releaseAll frees all that are held under a name, also one that the API server gave to
-// us and that we do not know of, since its answer was lost.
+// releaseAll frees all Leases that an identity holds, including one that this process does not
+// know it holds because the API server's answer was lost.
 func (l *leaseSet) releaseAll(ctx context.Context, as string) error {
-	if err := l.look(ctx); err != nil {
+	if err := l.read(ctx); err != nil {
 		return err
 	}
 	var errs []error
@@ -181,7 +182,7 @@ func (l *leaseSet) write(ctx context.Context, lease *coordinationv1.Lease) error
 	return nil
 }
 
-// isOvertaken tells whether a write failed because another process was faster.
+// isOvertaken reports whether a write failed because another process was faster.
 func isOvertaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
@@ -193,8 +194,7 @@ func (l *leaseSet) holds(name string) bool {
 	return ok
 }
 
-// oldest is how long ago the renewal of that Lease was which waits for the next the
-// longest; 0 if none is held.
+// oldest returns the time since the least recent renewal of the held Leases; 0 if none is held.
 func (l *leaseSet) oldest() (age time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,14 +204,14 @@ func (l *leaseSet) oldest() (age time.Duration) {
 	return age
 }
 
-// lost returns errLeaseLost if a Lease that this process holds was seen to be another's.
+// lost returns ErrLeaseLost if another process was found to hold a Lease of this one.
 func (l *leaseSet) lost() error {
 	l.mu.Lock()
 	held := maps.Clone(l.held)
 	l.mu.Unlock()
 	for name, h := range held {
 		if holder := l.holder(name); holder != h.as {
-			return fmt.Errorf("%w: Lease %s is held by %s", errLeaseLost, name, holder)
+			return fmt.Errorf("%w: Lease %s is held by %s", ErrLeaseLost, name, holder)
 		}
 	}
 	return nil

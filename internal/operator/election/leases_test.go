@@ -1,8 +1,9 @@
-package main
+package election
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -10,75 +11,88 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
-	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 func TestLeaseSet(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
-	client, err := kubernetes.NewForConfig(restConfig(t))
-	require.NoError(t, err)
-	api := client.CoordinationV1().Leases(c.namespace)
+	api := leasesOf(t)
 	ctx := t.Context()
 	a, b := newLeaseSet(api, time.Second), newLeaseSet(api, time.Second)
-	look := func() {
+	read := func() {
 		t.Helper()
-		require.NoError(t, a.look(ctx))
-		require.NoError(t, b.look(ctx))
+		require.NoError(t, a.read(ctx))
+		require.NoError(t, b.read(ctx))
 	}
-	look()
+	read()
 	require.NoError(t, a.hold(ctx, "x", "a"))
-	require.True(t, isOvertaken(b.hold(ctx, "x", "b")), "it was made since")
-	look()
+	require.True(t, isOvertaken(b.hold(ctx, "x", "b")), "it was created since")
+	read()
 	require.Equal(t, "a", b.holder("x"))
 	require.NoError(t, a.hold(ctx, "x", "a"))
 	require.True(t, isOvertaken(b.hold(ctx, "x", "b")), "it was renewed since")
 	require.Zero(t, b.oldest())
 	require.Positive(t, a.oldest())
-	require.Greater(t, a.nextEnd(), time.Hour, "it is our own")
+	require.Greater(t, a.nextExpiry(), time.Hour, "it is the process's own")
 
-	// It runs out when it was not seen to be renewed for as long as it says, and still is
-	// whose it was until it is taken.
-	look()
-	require.True(t, waitUntil(func() bool { return b.holder("x") == "" }))
-	require.Greater(t, b.nextEnd(), time.Hour, "it has run out")
-	look()
+	// A Lease expires when no renewal was seen for its duration. Its former holder keeps it
+	// until another process takes it.
+	read()
+	require.True(t, testcluster.WaitUntil(func() bool { return b.holder("x") == "" }))
+	require.Greater(t, b.nextExpiry(), time.Hour, "it has expired")
+	read()
 	require.Equal(t, "a", a.holder("x"))
 	require.NoError(t, a.lost())
 	require.NoError(t, b.hold(ctx, "x", "b"))
-	look()
+	read()
 	require.EqualError(t, a.lost(), "the lease was lost; another process may lead now: Lease x is held by b")
-	require.ErrorIs(t, a.lost(), errLeaseLost)
+	require.ErrorIs(t, a.lost(), ErrLeaseLost)
 	stored, err := api.Get(ctx, "x", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, int32(1), *stored.Spec.LeaseTransitions)
 
-	// What is deleted stays ours, and is made again.
+	// A deleted Lease keeps its holder, which creates it again.
 	require.NoError(t, api.Delete(ctx, "x", metav1.DeleteOptions{}))
-	look()
+	read()
 	other := newLeaseSet(api, time.Second)
-	require.NoError(t, other.look(ctx))
+	require.NoError(t, other.read(ctx))
 	require.Empty(t, other.holder("x"))
 	require.Equal(t, "b", b.holder("x"))
 	require.NoError(t, b.lost())
 	require.NoError(t, b.hold(ctx, "x", "b"))
 
-	// What is ours without our knowing is released as well, and nothing else.
+	// A Lease that the process does not know it holds is released too, and no other.
 	require.NoError(t, a.hold(ctx, "y", "a"))
 	require.NoError(t, newLeaseSet(api, time.Second).releaseAll(ctx, "b"))
-	look()
+	read()
 	require.Equal(t, "a", a.holder("y"))
 	fresh := newLeaseSet(api, time.Second)
-	require.NoError(t, fresh.look(ctx))
+	require.NoError(t, fresh.read(ctx))
 	require.Empty(t, fresh.holder("x"))
 	require.Equal(t, "a", fresh.holder("y"))
 
-	// The next end is that of another's Lease.
+	// The next expiry is that of another process's Lease.
 	require.NoError(t, a.release(ctx, "y"))
 	require.NoError(t, newLeaseSet(api, time.Hour).hold(ctx, "z", "c"))
-	require.NoError(t, fresh.look(ctx))
-	require.InDelta(t, time.Hour, fresh.nextEnd(), float64(5*time.Minute))
+	require.NoError(t, fresh.read(ctx))
+	require.InDelta(t, time.Hour, fresh.nextExpiry(), float64(5*time.Minute))
+}
+
+// names are those of the Leases in these tests.
+var names = Names{
+	Leader: "all",
+	Member: func(i int) string { return fmt.Sprintf("member-%d", i) },
+	Shard:  func(i int) string { return fmt.Sprintf("shard-%d", i) },
+}
+
+// leasesOf are the Leases of a new namespace.
+func leasesOf(t *testing.T) coordinationclient.LeaseInterface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(testcluster.Config(t))
+	require.NoError(t, err)
+	return client.CoordinationV1().Leases(testcluster.Namespace(t))
 }
 
 // idleEngine acts on nothing.
@@ -92,23 +106,19 @@ func (e *idleEngine) Synced() error                 { return e.synced }
 func (e *idleEngine) Take(shard int)                { e.taken = append(e.taken, shard) }
 func (e *idleEngine) GiveUp(int)                    {}
 
-// twoShardings are those of processes that share objects in a namespace and do not run yet.
-func (c *cluster) twoShardings(shards int) (first, second *sharding) {
-	c.t.Helper()
-	client, err := kubernetes.NewForConfig(restConfig(c.t))
-	require.NoError(c.t, err)
-	options := electionOptions{shards: shards, lease: time.Hour, renewDeadline: time.Minute, retry: time.Second}
-	of := func(identity string) *sharding {
-		return newSharding(options, client, c.namespace, identity, slog.Default())
-	}
-	return of("first"), of("second")
+// twoShardings returns two processes that share objects, neither of which runs yet.
+func twoShardings(t *testing.T, shards int) (first, second *sharding) {
+	t.Helper()
+	leases := leasesOf(t)
+	options := Options{Shards: shards, LeaseDuration: time.Hour, RenewDeadline: time.Minute, RetryPeriod: time.Second}
+	return newSharding(options, names, leases, "first", slog.Default()), newSharding(options, names, leases, "second", slog.Default())
 }
 
-// Who has not filled its caches joins nobody who has, but does not wait for anybody either.
+// A process whose caches are not filled does not join members, but takes all shards if there are
+// none.
 func TestJoinsWhenCachesAreFilled(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
-	first, second := c.twoShardings(2)
+	first, second := twoShardings(t, 2)
 	a, b := &idleEngine{synced: errors.New("not yet")}, &idleEngine{synced: errors.New("not yet")}
 	round := func(s *sharding, e *idleEngine) {
 		t.Helper()
@@ -118,7 +128,7 @@ func TestJoinsWhenCachesAreFilled(t *testing.T) {
 	}
 	round(first, a)
 	require.Equal(t, []int{0, 1}, a.taken)
-	<-first.elected()
+	<-first.Elected()
 	round(second, b)
 	require.False(t, second.isMember)
 	b.synced = nil
@@ -129,29 +139,28 @@ func TestJoinsWhenCachesAreFilled(t *testing.T) {
 	shard := <-first.givenUp
 	require.Equal(t, 1, shard)
 	round(second, b)
-	require.Empty(t, b.taken, "its Lease is not released yet")
+	require.Empty(t, b.taken, "its Lease has not been released yet")
 	first.gaveUp(t.Context(), shard)
 	round(second, b)
 	require.Equal(t, []int{1}, b.taken)
 	select {
-	case <-second.elected():
-		require.Fail(t, "shard 0 is another's")
+	case <-second.Elected():
+		require.Fail(t, "another process holds shard 0")
 	default:
 	}
 	first.leave()
 	round(second, b)
 	require.Equal(t, []int{1, 0}, b.taken)
-	<-second.elected()
+	<-second.Elected()
 }
 
-// Who was faster than another at the Lease that all share, and slower at the only seat, holds
-// nothing that it would have to renew.
-func TestWhoGetsNoSeatHoldsNothing(t *testing.T) {
+// A process that wins the shared Lease but no member Lease holds nothing that it would have to
+// renew.
+func TestNoMemberLeaseHoldsNothing(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
-	first, second := c.twoShardings(1)
-	require.NoError(t, second.leases.look(t.Context()))
-	require.NoError(t, second.leases.hold(t.Context(), install.LeaseName, layoutOf(1)))
+	first, second := twoShardings(t, 1)
+	require.NoError(t, second.leases.read(t.Context()))
+	require.NoError(t, second.leases.hold(t.Context(), names.Leader, layoutOf(1)))
 	require.Positive(t, second.leases.oldest())
 
 	_, err := first.round(t.Context(), &idleEngine{}, true)

@@ -1,4 +1,4 @@
-package main
+package election
 
 import (
 	"context"
@@ -10,56 +10,56 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
-
-	"github.com/fescue-dev/fescue/crds/install"
 )
 
-// sharding has each of several processes act on a part of the objects. What it holds are
-// Leases of three sorts: one that all members share and that says into how many shards
-// objects are divided, one for each member, and one for each shard. A process acts on a
-// shard while it holds the first and the last. docs/decisions/0017-shards.md has why.
+// sharding divides the objects between several processes, the members. There are three sorts
+// of Leases: one that all members share, which records the number of shards; one per member;
+// and one per shard. A process acts on a shard while it holds the shared Lease and that of the
+// shard. docs/decisions/0017-shards.md explains why.
 type sharding struct {
 	leases  *leaseSet
-	options electionOptions
-	// me is another name in each process, also after a crash.
+	names   Names
+	options Options
+	// me differs in each process, also after a crash.
 	me       string
 	log      *slog.Logger
-	chosen   chan struct{} // closed when shard 0 is ours
+	chosen   chan struct{} // closed when this process holds shard 0
 	giving   map[int]bool  // the shards that the engine is giving up
-	givenUp  chan int      // those that it has given up
+	givenUp  chan int      // the shards that it has given up
 	isMember bool
 }
 
-// newSharding wires an election for options that were checked.
-func newSharding(o electionOptions, client kubernetes.Interface, namespace, identity string, log *slog.Logger) *sharding {
+// newSharding wires an election for completed options.
+func newSharding(o Options, names Names, leases coordinationclient.LeaseInterface, identity string, log *slog.Logger) *sharding {
 	return &sharding{
-		leases: newLeaseSet(client.CoordinationV1().Leases(namespace), o.lease), options: o, me: identity, log: log,
-		chosen: make(chan struct{}), giving: make(map[int]bool), givenUp: make(chan int, o.shards),
+		leases: newLeaseSet(leases, o.LeaseDuration), names: names, options: o, me: identity, log: log,
+		chosen: make(chan struct{}), giving: make(map[int]bool), givenUp: make(chan int, o.Shards),
 	}
 }
 
-func (s *sharding) elected() <-chan struct{} { return s.chosen }
+func (s *sharding) Elected() <-chan struct{} { return s.chosen }
 
-// run takes part while e runs, and releases what it holds only when all passes of e have
-// ended: until then, they may be writing.
-func (s *sharding) run(ctx context.Context, e shardEngine) error {
+func (s *sharding) Shards() int { return s.options.Shards }
+
+// Run takes part while e runs. It releases its Leases only when e has stopped writing.
+func (s *sharding) Run(ctx context.Context, e Engine) error {
 	electing := context.WithoutCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	for {
 		more, err := s.round(electing, e, ctx.Err() == nil)
-		left := s.options.renewDeadline - s.leases.oldest()
+		left := s.options.RenewDeadline - s.leases.oldest()
 		switch {
-		case errors.Is(err, errLeaseLost):
+		case errors.Is(err, ErrLeaseLost):
 			return err
 		case left <= 0:
-			return errLeaseLost
+			return ErrLeaseLost
 		case err != nil:
-			s.log.Warn("Leases could not be seen to; it is tried again", "error", err)
+			s.log.Warn("renewing Leases failed; retrying", "error", err)
 		}
-		pause := min(left, s.leases.nextEnd(), wait.Jitter(s.options.retry, leaderelection.JitterFactor-1))
+		pause := min(left, s.leases.nextExpiry(), wait.Jitter(s.options.RetryPeriod, leaderelection.JitterFactor-1))
 		if more {
 			pause = 0
 		}
@@ -67,7 +67,7 @@ func (s *sharding) run(ctx context.Context, e shardEngine) error {
 		select {
 		case err := <-done:
 			timer.Stop()
-			if err == nil { // otherwise passes may still be writing, and the Leases run out
+			if err == nil { // otherwise it may still be writing, and the Leases have to expire
 				s.leave()
 			}
 			return err
@@ -79,24 +79,24 @@ func (s *sharding) run(ctx context.Context, e shardEngine) error {
 	}
 }
 
-// round looks at all Leases, renews those that are ours and, if it may change anything,
-// takes others and begins to give some up. There may be more to do at once after it.
-func (s *sharding) round(ctx context.Context, e shardEngine, mayChange bool) (more bool, err error) {
+// round reads all Leases, renews those that this process holds and, if mayChange, takes others
+// and begins to give some up. more reports whether another round has to follow at once.
+func (s *sharding) round(ctx context.Context, e Engine, mayChange bool) (more bool, err error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if err := s.leases.look(ctx); err != nil {
+	if err := s.leases.read(ctx); err != nil {
 		return false, err
 	}
 	if err := s.leases.lost(); err != nil {
 		return false, err
 	}
 	seen := s.holders()
-	mine := seen.claims(s.me, layoutOf(s.options.shards))
-	// Who cannot act yet leaves it to those who do, and takes nothing from them.
+	mine := seen.claims(s.me, layoutOf(s.options.Shards))
+	// A process whose caches are not filled takes nothing from members that already act.
 	canJoin := mayChange && (e.Synced() == nil || !seen.hasMembers())
 	if mine.member < 0 || !s.isMember && !canJoin {
-		if !s.isMember { // it may have been faster than others at the shared Lease, and not at a seat
-			s.leases.disown(install.LeaseName)
+		if !s.isMember { // it may have won the shared Lease without winning a member's Lease
+			s.leases.disown(s.names.Leader)
 		}
 		return false, nil
 	}
@@ -110,35 +110,35 @@ func (s *sharding) round(ctx context.Context, e shardEngine, mayChange bool) (mo
 	return false, err
 }
 
-// bounded is for requests: they end when the Leases that are ours have to be renewed.
+// bounded returns a context for requests, which ends when the held Leases have to be renewed.
 func (s *sharding) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.options.renewDeadline-s.leases.oldest())
+	return context.WithTimeout(ctx, s.options.RenewDeadline-s.leases.oldest())
 }
 
 func (s *sharding) holders() holders {
-	h := holders{layout: s.leases.holder(install.LeaseName)}
-	for i := range s.options.shards {
-		h.members = append(h.members, s.leases.holder(install.MemberLease(i)))
-		h.shards = append(h.shards, s.leases.holder(install.ShardLease(i)))
+	h := holders{layout: s.leases.holder(s.names.Leader)}
+	for i := range s.options.Shards {
+		h.members = append(h.members, s.leases.holder(s.names.Member(i)))
+		h.shards = append(h.shards, s.leases.holder(s.names.Shard(i)))
 	}
 	return h
 }
 
-// hold renews what is ours, and takes what is to be. The shared Lease comes first: without
-// it, nobody may act.
-func (s *sharding) hold(ctx context.Context, e shardEngine, mine claims, mayTake bool) error {
-	if err := s.leases.hold(ctx, install.LeaseName, layoutOf(s.options.shards)); err != nil {
+// hold renews the Leases that this process holds and, if mayTake, takes those it claims. The
+// shared Lease comes first: without it, nobody may act.
+func (s *sharding) hold(ctx context.Context, e Engine, mine claims, mayTake bool) error {
+	if err := s.leases.hold(ctx, s.names.Leader, layoutOf(s.options.Shards)); err != nil {
 		return err
 	}
-	if err := s.leases.hold(ctx, install.MemberLease(mine.member), s.me); err != nil {
+	if err := s.leases.hold(ctx, s.names.Member(mine.member), s.me); err != nil {
 		return err
 	}
 	if !s.isMember {
 		s.isMember = true
-		s.log.Info("member", "lease", install.MemberLease(mine.member), "identity", s.me)
+		s.log.Info("member", "lease", s.names.Member(mine.member), "identity", s.me)
 	}
-	for shard := range s.options.shards {
-		lease := install.ShardLease(shard)
+	for shard := range s.options.Shards {
+		lease := s.names.Shard(shard)
 		isHeld := s.leases.holds(lease)
 		if !isHeld && (!mayTake || !slices.Contains(mine.take, shard)) {
 			continue
@@ -151,7 +151,7 @@ func (s *sharding) hold(ctx context.Context, e shardEngine, mine claims, mayTake
 		}
 		s.log.Info("shard taken", "shard", shard, "identity", s.me)
 		e.Take(shard)
-		if shard == 0 { // it is taken once, since share lets whoever has it keep it
+		if shard == 0 { // it is taken only once: share lets its holder keep it
 			close(s.chosen)
 		}
 	}
@@ -159,15 +159,15 @@ func (s *sharding) hold(ctx context.Context, e shardEngine, mine claims, mayTake
 }
 
 // giveUp begins to give up shards. Their Leases are renewed until the engine has done so.
-func (s *sharding) giveUp(ctx context.Context, e shardEngine, shards []int) error {
+func (s *sharding) giveUp(ctx context.Context, e Engine, shards []int) error {
 	for _, shard := range shards {
-		lease := install.ShardLease(shard)
+		lease := s.names.Shard(shard)
 		switch {
 		case s.giving[shard]:
 		case s.leases.holds(lease):
 			s.giving[shard] = true
 			go func() { e.GiveUp(shard); s.givenUp <- shard }()
-		default: // the engine has given it up, and then it could not be released
+		default: // the engine has given it up, but releasing the Lease failed
 			if err := s.leases.release(ctx, lease); err != nil {
 				return err
 			}
@@ -182,23 +182,23 @@ func (s *sharding) gaveUp(ctx context.Context, shard int) {
 	s.log.Info("shard given up", "shard", shard)
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if err := s.leases.release(ctx, install.ShardLease(shard)); err != nil {
-		s.log.Warn("a Lease could not be released; it is tried again", "error", err)
+	if err := s.leases.release(ctx, s.names.Shard(shard)); err != nil {
+		s.log.Warn("releasing a Lease failed; retrying", "error", err)
 	}
 }
 
-// leave releases everything but what is shared with the other members.
+// leave releases all Leases except the one that all members share.
 func (s *sharding) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), s.options.renewDeadline)
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.RenewDeadline)
 	defer cancel()
 	if err := s.leases.releaseAll(ctx, s.me); err != nil {
-		s.log.Warn("Leases could not be released; others wait for their end", "error", err)
+		s.log.Warn("releasing Leases failed; other replicas wait until they expire", "error", err)
 	}
 }
 
-// check fails when this process holds a Lease by its own account that has long run out.
-func (s *sharding) check(*http.Request) error {
-	if age := s.leases.oldest(); age > s.options.lease+leaseTolerance {
+// Check fails when this process believes to hold a Lease that expired long ago.
+func (s *sharding) Check(*http.Request) error {
+	if age := s.leases.oldest(); age > s.options.LeaseDuration+leaseTolerance {
 		return fmt.Errorf("a Lease was not renewed for %s", age.Round(time.Second))
 	}
 	return nil

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+func newCRDCommand() *cobra.Command {
+	var selected kindOptions
+	var outputDir string
+	var bare, explained bool
+	c := &cobra.Command{
+		Use:   "crd",
+		Short: "Print the CustomResourceDefinitions of the kinds",
+		Long: `Print the CustomResourceDefinitions of the kinds.
+
+A CRD cannot carry every rule that CUE can state. --explain prints for each rule who
+enforces it: the CRD's schema, a CEL rule in it, or only Fescue, when an object is
+admitted and in each pass of the controller.`,
+		Example: "  fescue crd | kubectl apply -f -\n  fescue crd --kinds ./my-kinds --explain",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			kinds, err := selected.load()
+			err = errors.Join(kinds.BrokenError(), err)
+			switch {
+			case explained:
+				return errors.Join(err, explain(c.OutOrStdout(), kinds.All()))
+			case outputDir != "":
+				return errors.Join(err, writeDefinitions(outputDir, kinds.All(), bare))
+			}
+			text, yamlErr := crds.YAML(bare, kinds.All()...)
+			_, writeErr := c.OutOrStdout().Write(text)
+			return errors.Join(err, yamlErr, writeErr)
+		},
+	}
+	selected.addFlags(c)
+	c.Flags().BoolVar(&bare, "no-descriptions", false, "leave out the descriptions, which are most of a large CRD")
+	c.Flags().BoolVar(&explained, "explain", false, "print who enforces which rule instead")
+	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file for each kind into this folder instead")
+	return c
+}
+
+// writeDefinitions writes GROUP_PLURAL.yaml for each kind, the name that
+// controller-gen gives such a file.
+func writeDefinitions(dir string, kinds []*kind.Kind, bare bool) error {
+	for _, k := range kinds {
+		text, err := crds.YAML(bare, k)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(dir, k.GroupVersionKind.Group+"_"+k.Names.Plural+".yaml")
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/fescue-dev/fescue/internal/operator"
+)
+
+func newRunCommand() *cobra.Command {
+	var o operator.Options
+	var selected kindOptions
+	var logFormat, logLevel string
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run the kinds on a cluster",
+		Long: `Run the kinds on a cluster until SIGTERM or an interrupt.
+
+The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
+~/.kube/config, the cluster that Fescue runs in.`,
+		Example: "  fescue run --install-crds --kinds ./my-kinds",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Version, o.UserAgent = version, userAgent()
+			if err := o.Complete(); err != nil {
+				return err
+			}
+			log, err := newLogger(c.ErrOrStderr(), logFormat, logLevel)
+			if err != nil {
+				return err
+			}
+			kinds, err := selected.load()
+			if err != nil {
+				return err
+			}
+			if broken := kinds.BrokenError(); broken != nil { // the other kinds run
+				printErrors(c.ErrOrStderr(), broken)
+			}
+			return operator.Run(c.Context(), &o, kinds.All(), log)
+		},
+	}
+	selected.addFlags(c)
+	o.AddFlags(c.Flags())
+	c.Flags().StringVar(&logFormat, "log-format", "text", "text or json")
+	c.Flags().StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
+	return c
+}
+
+// newLogger returns the logger that Fescue and client-go write to.
+func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var options slog.HandlerOptions
+	var minimum slog.Level
+	if err := minimum.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level: invalid value %q: must be debug, info, warn or error", level)
+	}
+	options.Level = minimum
+	var logger *slog.Logger
+	switch format {
+	case "text":
+		logger = slog.New(slog.NewTextHandler(w, &options))
+	case "json":
+		logger = slog.New(slog.NewJSONHandler(w, &options))
+	default:
+		return nil, fmt.Errorf("--log-format: invalid value %q: must be text or json", format)
+	}
+	klog.SetSlogLogger(logger)
+	return logger, nil
+}

@@ -1,0 +1,51 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/engine"
+	"github.com/fescue-dev/fescue/internal/operator/election"
+	"github.com/fescue-dev/fescue/internal/operator/serving"
+)
+
+// Options are the flags of a running operator.
+type Options struct {
+	ClusterOptions
+	// Namespaces limits the operator to these; none means all.
+	Namespaces []string
+	// Workers is the number of objects of one kind that are reconciled at the same time.
+	Workers int
+	// InstallCRDs installs or upgrades the CRDs of the kinds first.
+	InstallCRDs bool
+	// Version is reported in the log and in traces.
+	Version string
+
+	webhooks webhookOptions
+	election election.Options
+	serving  serving.Options
+	tracing  tracingOptions
+}
+
+// AddFlags adds the flags of a running operator.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	o.ClusterOptions.AddFlags(flags)
+	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespaces to work in (repeatable or comma-separated); all by default")
+	flags.IntVar(&o.Workers, "workers", engine.DefaultWorkers, "number of objects of one kind that are reconciled at the same time")
+	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "install or upgrade the CRDs of the kinds first")
+	o.webhooks.addFlags(flags)
+	o.election.AddFlags(flags)
+	o.serving.AddFlags(flags)
+	o.tracing.addFlags(flags)
+}
+
+// Complete validates the flags and computes what they imply.
+func (o *Options) Complete() error {
+	if o.Workers < 1 {
+		return fmt.Errorf("--workers: invalid value %d: must be at least 1", o.Workers)
+	}
+	return errors.Join(o.webhooks.complete(), o.election.Complete(install.MaxShards), o.serving.Complete())
+}
