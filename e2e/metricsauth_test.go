@@ -114,8 +114,8 @@ func TestMetricsAuth(t *testing.T) {
 		code        int
 		body        string
 	}{
-		"no token":      {"/metrics", "", http.StatusUnauthorized, "a bearer token that the API server knows is needed\n"},
-		"unknown token": {"/metrics", "x", http.StatusUnauthorized, "a bearer token that the API server knows is needed\n"},
+		"no token":      {"/metrics", "", http.StatusUnauthorized, "a valid bearer token is required\n"},
+		"unknown token": {"/metrics", "x", http.StatusUnauthorized, "a valid bearer token is required\n"},
 		"no right":      {"/metrics", stranger.BearerToken, http.StatusForbidden, `user "system:serviceaccount:` + c.namespace + `:stranger" cannot get path "/metrics"` + "\n"},
 		"another path":  {"/debug/pprof/", reader.BearerToken, http.StatusForbidden, `user "system:serviceaccount:` + c.namespace + `:reader" cannot get path "/debug/pprof/"` + "\n"},
 	} {

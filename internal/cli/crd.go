@@ -20,9 +20,9 @@ func newCRDCommand() *cobra.Command {
 		Short: "Print the CustomResourceDefinitions of the kinds",
 		Long: `Print the CustomResourceDefinitions of the kinds.
 
-A CRD cannot carry every rule that CUE can state. --explain prints for each rule who
-enforces it: the CRD's schema, a CEL rule in it, or only Fescue, when an object is
-admitted and in each pass of the controller.`,
+A CRD cannot express every rule that CUE can. --explain prints for each rule what
+enforces it: the CRD's schema, a CEL rule in the CRD, or Fescue itself, at admission
+and whenever it reconciles the object.`,
 		Example: "  fescue crd | kubectl apply -f -\n  fescue crd --kinds ./my-kinds --explain",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -40,14 +40,13 @@ admitted and in each pass of the controller.`,
 		},
 	}
 	selected.addFlags(c)
-	c.Flags().BoolVar(&bare, "no-descriptions", false, "leave out the descriptions, which are most of a large CRD")
-	c.Flags().BoolVar(&explained, "explain", false, "print who enforces which rule instead")
-	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file for each kind into this folder instead")
+	c.Flags().BoolVar(&bare, "no-descriptions", false, "omit descriptions, which make up most of a large CRD")
+	c.Flags().BoolVar(&explained, "explain", false, "print what enforces each rule, instead of the CRDs")
+	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file per kind into this folder, instead of printing")
 	return c
 }
 
-// writeDefinitions writes GROUP_PLURAL.yaml for each kind, the name that
-// controller-gen gives such a file.
+// writeDefinitions writes GROUP_PLURAL.yaml for each kind, as controller-gen names such files.
 func writeDefinitions(dir string, kinds []*kind.Kind, bare bool) error {
 	for _, k := range kinds {
 		text, err := crds.YAML(bare, k)

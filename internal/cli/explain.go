@@ -9,11 +9,11 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// maxObject is how large an object the API server stores: etcd's default limit for a
-// request, --max-request-bytes.
+// maxObject is the size in bytes of the largest object that the API server stores: etcd's default
+// of --max-request-bytes.
 const maxObject = 1536 << 10
 
-// explain prints for each rule of each kind who enforces it, and how large the CRD is.
+// explain prints the size of each CRD, and what enforces each rule of the kinds.
 func explain(w io.Writer, kinds []*kind.Kind) error {
 	for _, k := range kinds {
 		if err := explainSize(w, k); err != nil {
@@ -61,7 +61,7 @@ func explainRules(w io.Writer, v *kind.Version) error {
 	return table.Flush()
 }
 
-// maxRule is how much of a rule a line shows, so that the table stays readable.
+// maxRule is the number of characters of a rule that a line shows.
 const maxRule = 60
 
 func shortened(text string) string {

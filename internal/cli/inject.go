@@ -21,20 +21,20 @@ import (
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
-const injectHelp = `Inject adds to the Pods in manifests, and to the Pod templates of Deployments, Jobs and
-the like, what objects of injecting kinds say, without a cluster and with the same code as
-the webhook. It prints all objects of the manifests, those of lists one by one, changed or
-not; comments and the order of fields are lost.
+const injectHelp = `Inject adds sidecars to the Pods in manifests and to the Pod templates of Deployments,
+Jobs and so on. It needs no cluster and runs the same code as the webhook. It prints all
+objects of the manifests, changed or not, and the items of lists one by one. Comments and
+the order of fields are lost.
 
---watchers takes objects of any kind that injects; they are checked as fescue vet does.
-A Pod gets what an object adds if its annotation names it (for Watchers
-watch.fescue.dev/inject), or if the object's selector matches its labels, and if both are
-in one namespace: that of the manifest, or of --namespace.
+--watchers takes objects of any kind that injects, and checks them as 'fescue vet' does.
+An object is injected into a Pod if the Pod's annotation names it (for Watchers
+watch.fescue.dev/inject) or if its selector matches the Pod's labels. Both must be in the
+same namespace: that of the manifest, or else of --namespace.
 
-With -o json-patch it prints an RFC 6902 patch for each object that has Pods, one in a
-line, and with -o diff what changes. Why something is not injected goes to the standard
-error, as FILE:LINE:COLUMN: KIND/NAME: WHY. The exit code is 1 if a manifest cannot be read,
-an object of --watchers is not valid, or a Pod does not get what it asks for.`
+-o json-patch prints one line with an RFC 6902 patch for each object that has Pods, and
+-o diff prints the changes. Standard error reports what was not injected, as
+FILE:LINE:COLUMN: KIND/NAME: REASON. The exit code is 1 if a manifest cannot be read, an
+object of --watchers is invalid, or a Pod does not get what it requests.`
 
 // injectOptions are the flags of fescue inject.
 type injectOptions struct {
@@ -61,16 +61,16 @@ func newInjectCommand() *cobra.Command {
 			return o.inject()
 		},
 	}
-	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "manifests with Pods: a file, a folder or - (repeatable)")
-	c.Flags().StringArrayVar(&o.sources, "watchers", nil, "manifests with objects to inject: a file, a folder or - (repeatable)")
-	c.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that state none")
-	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "form of the output: yaml, json-patch or diff")
-	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "take the manifests in folders of folders as well")
+	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with Pods or Pod templates, or - for standard input (repeatable)")
+	c.Flags().StringArrayVar(&o.sources, "watchers", nil, "file or folder with objects to inject, or - for standard input (repeatable)")
+	c.Flags().StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that do not state one")
+	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "output format: yaml, json-patch or diff")
+	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "read subfolders as well")
 	o.kinds.addFlags(c)
 	return c
 }
 
-// injectWriters are the forms of the output.
+// injectWriters write the output formats.
 var injectWriters = map[string]func(io.Writer, injectedObject) error{
 	"yaml": writeInjectedYAML, "json-patch": writeInjectedPatch, "diff": writeInjectedDiff,
 }
@@ -81,9 +81,9 @@ func (o injectOptions) inject() error {
 	case write == nil:
 		return fmt.Errorf("--output: invalid value %q: must be yaml, json-patch or diff", o.output)
 	case len(o.files) == 0 || len(o.sources) == 0:
-		return errors.New("name manifests with Pods by -f, and objects to inject by --watchers; see 'fescue inject --help'")
+		return errors.New("-f and --watchers are required: manifests with Pods, and objects to inject; see 'fescue inject --help'")
 	case slices.Contains(o.files, "-") && slices.Contains(o.sources, "-"):
-		return errors.New("the standard input can be read once: for -f or for --watchers")
+		return errors.New("-f and --watchers cannot both read standard input")
 	}
 	kinds, err := o.kinds.load()
 	if err != nil {
@@ -110,7 +110,7 @@ func (o injectOptions) inject() error {
 	return nil
 }
 
-// readInjections reads the objects to inject. Those of kinds that inject nothing are
+// readInjections reads and checks the objects to inject. Objects of kinds that do not inject are
 // only checked.
 func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection) {
 	for _, arg := range o.sources {
@@ -127,7 +127,7 @@ func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection
 				}
 				injection, err := injectionOf(k, u, o.namespace)
 				if err != nil {
-					v.report.Errors = append(v.report.Errors, saying(object, err.Error()))
+					v.report.Errors = append(v.report.Errors, objectFinding(object, err.Error()))
 					continue
 				}
 				candidates = append(candidates, injection)
@@ -137,7 +137,7 @@ func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection
 	return candidates
 }
 
-// read reads the objects of a file, and reports what cannot be read.
+// read reads the objects in a file, and reports what cannot be read.
 func (v *vetter) read(f manifestFile) []manifest.Object {
 	objects, findings := readObjects(f)
 	v.report.Errors = append(v.report.Errors, findings...)
@@ -154,8 +154,8 @@ func injectionOf(k *kind.Kind, u unstructured.Unstructured, namespace string) (*
 	return inject.Of(k, copied.Object)
 }
 
-// saying is a finding about an object as a whole.
-func saying(object manifest.Object, message string) finding {
+// objectFinding is a finding about an object as a whole.
+func objectFinding(object manifest.Object, message string) finding {
 	f := about(object)
 	f.Type, f.Message = injectionType, message
 	return f.at(object.Position)
@@ -165,7 +165,7 @@ func saying(object manifest.Object, message string) finding {
 type injectedObject struct {
 	file          string
 	before, after map[string]any
-	// template is where its Pod is, if it has one, and patch what was added to that.
+	// template is the path of its Pod, if it has one; patch is what was added there.
 	template []string
 	hasPod   bool
 	patch    []byte
@@ -179,7 +179,7 @@ func (o injectOptions) injectObject(v *vetter, object manifest.Object, injector 
 		return result
 	}
 	fail := func(err error) injectedObject {
-		v.report.Errors = append(v.report.Errors, saying(object, err.Error()))
+		v.report.Errors = append(v.report.Errors, objectFinding(object, err.Error()))
 		return result
 	}
 	pod, found, err := unstructured.NestedMap(object.Content, result.template...)
@@ -195,10 +195,10 @@ func (o injectOptions) injectObject(v *vetter, object manifest.Object, injector 
 		return fail(err)
 	}
 	for _, warning := range injected.Warnings() {
-		v.report.Errors = append(v.report.Errors, saying(object, warning))
+		v.report.Errors = append(v.report.Errors, objectFinding(object, warning))
 	}
 	if len(injected.Outcomes) == 0 {
-		v.report.Advice = append(v.report.Advice, saying(object, "nothing is injected: no annotation of the Pod asks for it, and no selector matches its labels"))
+		v.report.Advice = append(v.report.Advice, objectFinding(object, "nothing is injected: the Pod has no annotation that requests it, and no selector matches its labels"))
 	}
 	if injected.Patch == nil {
 		return result

@@ -12,21 +12,21 @@ import (
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
-// installation is one that a cluster has.
+// installation is an installation of Fescue on the cluster.
 type installation struct {
-	// namespace is where it lives.
+	// namespace is the namespace that it is installed in.
 	namespace string
 	// worksIn are the namespaces that it is limited to; none means all.
 	worksIn []string
 }
 
-// owns tells whether objects in a namespace are the installation's.
+// owns reports whether objects in a namespace belong to the installation.
 func (i installation) owns(namespace string) bool {
 	return len(i.worksIn) == 0 || slices.Contains(i.worksIn, namespace)
 }
 
-// installationsBeside finds the installations that live in other namespaces than own, by
-// their Deployments. One that is being removed does not count.
+// installationsBeside finds the installations in other namespaces than own, by their Deployments.
+// Installations that are being removed do not count.
 func installationsBeside(ctx context.Context, c *operator.Clients, own string) ([]installation, error) {
 	list, err := c.Typed.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: install.OperatorSelector()})
 	if err != nil {
@@ -41,8 +41,7 @@ func installationsBeside(ctx context.Context, c *operator.Clients, own string) (
 	return others, nil
 }
 
-// isShared tells whether an object is for the whole cluster, however many installations
-// there are: a CRD, or a role that is for people.
+// isShared reports whether all installations share an object: a CRD, or a role for users.
 func isShared(object *unstructured.Unstructured) bool {
 	return isDefinition(object) || install.IsUserRole(object)
 }

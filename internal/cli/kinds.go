@@ -8,7 +8,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// kindOptions say which kinds a command works with.
+// kindOptions select the kinds that a command works with.
 type kindOptions struct {
 	dirs    []string
 	shipped bool
@@ -16,17 +16,17 @@ type kindOptions struct {
 
 // addFlags adds --kinds and --shipped-kinds.
 func (o *kindOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringArrayVar(&o.dirs, "kinds", nil, "folder with a CUE package of further kinds (repeatable)")
-	c.Flags().BoolVar(&o.shipped, "shipped-kinds", true, "work with the kinds that come with Fescue as well")
+	c.Flags().StringArrayVar(&o.dirs, "kinds", nil, "folder with a CUE package of kinds (repeatable)")
+	c.Flags().BoolVar(&o.shipped, "shipped-kinds", true, "include the kinds that Fescue ships")
 	if err := c.MarkFlagDirname("kinds"); err != nil {
-		panic(err) // only if there is no such flag
+		panic(err) // the flag was added above
 	}
 }
 
-// load loads the kinds. An error is about the folders themselves.
+// load loads the kinds. Kinds that fail to load are in the catalog; the error is about whole folders.
 func (o kindOptions) load() (*kind.Catalog, error) {
 	if !o.shipped && len(o.dirs) == 0 {
-		return kind.NewCatalog(), errors.New("--shipped-kinds=false leaves no kinds: name yours with --kinds")
+		return kind.NewCatalog(), errors.New("--shipped-kinds=false leaves no kinds: add a folder with --kinds")
 	}
 	return kind.Load(o.shipped, o.dirs...)
 }

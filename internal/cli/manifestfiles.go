@@ -13,18 +13,18 @@ import (
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
-// manifestFile is a file with its text, or why it cannot be read.
+// manifestFile is a file with its text, or with the error of reading it.
 type manifestFile struct {
 	name string
 	text []byte
 	err  error
 }
 
-// manifestExtensions are those of the files that are taken from a folder, as by kubectl.
+// manifestExtensions are the extensions of the files that are read from a folder, as in kubectl.
 var manifestExtensions = []string{".json", ".yaml", ".yml"}
 
-// readManifests reads what an argument of fescue vet names, one file after the other: a
-// file, the manifests of a folder, or - for the standard input.
+// readManifests reads the manifests that a command-line argument names, one file after the other:
+// a file, the manifests in a folder, or - for standard input.
 func readManifests(arg string, recursive bool, stdin io.Reader, each func(manifestFile)) {
 	if arg == "-" {
 		each(readLimited("<stdin>", stdin))
@@ -41,8 +41,8 @@ func readManifests(arg string, recursive bool, stdin io.Reader, each func(manife
 	}
 }
 
-// readFolder reads the manifests in a folder in the order of their names, and if
-// recursive those in folders below it.
+// readFolder reads the manifests in a folder, and in its subfolders if recursive, in the order of
+// their names.
 func readFolder(dir string, recursive bool, each func(manifestFile)) {
 	empty := true
 	_ = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -58,10 +58,10 @@ func readFolder(dir string, recursive bool, each func(manifestFile)) {
 			empty = false
 			each(readFile(name))
 		}
-		return nil // an error stops no other file
+		return nil // the other files are still read
 	})
 	if empty {
-		each(manifestFile{name: dir, err: fmt.Errorf("this folder has no file with one of the extensions %s", strings.Join(manifestExtensions, ", "))})
+		each(manifestFile{name: dir, err: fmt.Errorf("the folder has no files with extension %s", strings.Join(manifestExtensions, ", "))})
 	}
 }
 
@@ -74,7 +74,7 @@ func readFile(name string) manifestFile {
 	return readLimited(name, f)
 }
 
-// readLimited reads no more than what shows that a file is too large.
+// readLimited stops reading once the file is known to be too large.
 func readLimited(name string, r io.Reader) manifestFile {
 	text, err := io.ReadAll(io.LimitReader(r, manifest.MaxSize+1))
 	if err != nil {
@@ -83,7 +83,7 @@ func readLimited(name string, r io.Reader) manifestFile {
 	return manifestFile{name: name, text: text}
 }
 
-// unreadable is a file with the reason why it cannot be read, which does not name it.
+// unreadable is a file that cannot be read. Its error does not repeat the name.
 func unreadable(name string, err error) manifestFile {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathError.Err

@@ -20,7 +20,7 @@ import (
 // defaultImage is the name that `make image` gives the image.
 const defaultImage = "fescue:latest"
 
-// installOptions say what is to be installed, or removed again.
+// installOptions select what is installed, or removed again.
 type installOptions struct {
 	kinds    kindOptions
 	types    []string
@@ -31,19 +31,19 @@ type installOptions struct {
 func (o *installOptions) addFlags(c *cobra.Command) {
 	o.kinds.addFlags(c)
 	flags := c.Flags()
-	flags.StringVar(&o.Namespace, "namespace", install.DefaultNamespace, "namespace that Fescue lives in")
+	flags.StringVar(&o.Namespace, "namespace", install.DefaultNamespace, "namespace that Fescue is installed in")
 	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
-	flags.StringSliceVar(&o.Namespaces, "namespaced", nil, "namespaces to work in, with rights in these alone; all if not given")
-	flags.IntVar(&o.Shards, "shards", 1, "into how many shards objects are divided, by their UIDs, with a replica for each")
-	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "have Fescue install and upgrade its CRDs itself, with the rights that this takes")
-	flags.BoolVar(&o.webhooks, "webhooks", true, "have the API server ask Fescue about objects of the kinds, and about Pods that want a sidecar")
-	flags.StringArrayVar(&o.APIServers, "api-server-cidr", nil, "addresses that the API server calls the webhooks from, as in 10.0.0.0/28: the NetworkPolicy lets in no others (repeatable)")
+	flags.StringSliceVar(&o.Namespaces, "namespaced", nil, "namespaces to work in, with rights in these only (repeatable or comma-separated); all by default")
+	flags.IntVar(&o.Shards, "shards", 1, "number of shards that objects are divided into, by UID, with one replica for each")
+	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "let Fescue install and upgrade its CRDs itself, and grant it the rights to do so")
+	flags.BoolVar(&o.webhooks, "webhooks", true, "register admission webhooks for objects of the kinds, and for Pods that request a sidecar")
+	flags.StringArrayVar(&o.APIServers, "api-server-cidr", nil, "address range of the API server, like 10.0.0.0/28; the NetworkPolicy then allows no other clients of the webhooks (repeatable)")
 	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")
-	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false, "serve metrics by HTTPS, and only to those who have the right to get them, as by the ClusterRole whose name ends in -metrics-reader")
-	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a type of children that is not built into Kubernetes (repeatable)")
+	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false, "serve metrics over HTTPS to authorized clients only, such as those with the ClusterRole whose name ends in -metrics-reader")
+	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a child type that is not built into Kubernetes (repeatable)")
 }
 
-// parts makes the objects of an installation.
+// parts returns the objects of an installation.
 func (o *installOptions) parts() ([]install.Part, error) {
 	if o.Shards < 1 {
 		return nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
@@ -64,7 +64,7 @@ func (o *installOptions) parts() ([]install.Part, error) {
 	return o.partsFor(loaded.All(), sources)
 }
 
-// partsFor makes the objects of an installation of kinds, some of which are mounted.
+// partsFor returns the objects of an installation of kinds, some of which are mounted.
 func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []install.Source) ([]install.Part, error) {
 	options := o.Options
 	options.Sources, options.Types = mounted, make(install.Types)
@@ -88,8 +88,9 @@ func newManifestsCommand() *cobra.Command {
 		Use:   "manifests",
 		Short: "Print everything that installs Fescue on a cluster",
 		Long: `Print everything that installs Fescue on a cluster: its namespace, the CRDs of the
-kinds, rights that are made from the kinds and go no further than they need, the Deployment
-with what belongs to it, and the webhook configurations. Folders of --kinds become ConfigMaps that it mounts.`,
+kinds, least-privilege roles derived from the kinds, the Deployment with its Services and
+policies, and the webhook configurations. Folders of --kinds become ConfigMaps that the
+Deployment mounts.`,
 		Example: `  fescue manifests --image registry.example.com/fescue:v1 | kubectl apply --server-side -f -
   fescue manifests --kinds ./my-kinds --namespaced team-a,team-b`,
 		Args: cobra.NoArgs,
@@ -110,12 +111,12 @@ with what belongs to it, and the webhook configurations. Folders of --kinds beco
 		},
 	}
 	o.addFlags(c)
-	c.Flags().StringVar(&outputDir, "output-dir", "", "write them into this folder instead, laid out for kustomize")
+	c.Flags().StringVar(&outputDir, "output-dir", "", "write files for kustomize into this folder, instead of printing")
 	return c
 }
 
-// readSource reads the CUE files of a folder of kinds, and checks that they make the
-// same kinds where they are mounted: with nothing beside them but Fescue's own libraries.
+// readSource reads the CUE files of a folder of kinds, and checks that they load where they are
+// mounted: with nothing beside them but Fescue's own libraries.
 func readSource(dir string) (install.Source, error) {
 	source := make(install.Source)
 	files, err := filepath.Glob(filepath.Join(dir, "*.cue"))
@@ -125,7 +126,7 @@ func readSource(dir string) (install.Source, error) {
 	for _, file := range append(files, filepath.Join(dir, "cue.mod", "module.cue")) {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it need not be a module
+			continue // the folder need not be a module
 		}
 		if err != nil {
 			return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
@@ -147,13 +148,13 @@ func readSource(dir string) (install.Source, error) {
 		}
 	}
 	if _, err := kind.FromDir(alone); err != nil {
-		return nil, fmt.Errorf("kinds folder %s cannot be mounted by itself; copy what it imports into it, or build an image that has it all: %w", dir, err)
+		return nil, fmt.Errorf("kinds folder %s cannot be mounted on its own; copy its imports into the folder, or build an image that contains them: %w", dir, err)
 	}
 	return source, nil
 }
 
-// writeKustomize writes the kustomize layout into a folder, and removes generated files
-// that are no longer part of it.
+// writeKustomize writes the files for kustomize into a folder, and removes generated files that
+// are no longer among them.
 func writeKustomize(dir string, parts []install.Part) error {
 	files, err := install.Kustomize(parts)
 	if err != nil {
@@ -190,12 +191,12 @@ func writeFile(file string, content []byte) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// isDefinition tells whether an object is a CRD.
+// isDefinition reports whether an object is a CRD.
 func isDefinition(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }
 
-// reversed are objects in the order in which they are removed.
+// reversed returns objects in the order in which they are removed.
 func reversed(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	objects = slices.Clone(objects)
 	slices.Reverse(objects)

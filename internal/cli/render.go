@@ -30,14 +30,13 @@ func newRenderCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "render -f FILE [--observed FILE]",
 		Short: "Show what the controller would do for an object, without a cluster",
-		Long: `Render shows what the controller would do now for each object of a file, by the
-controller's own code and without a cluster: what it would write for the children, the
-children as they would be then, the status with its conditions, and when it would look
-again. Each write is taken to succeed, and what the API server or other controllers would
-add is not there.
+		Long: `Render shows what the controller would do now for each object in a file. It runs the
+controller's own code without a cluster, and prints the writes, the resulting children,
+the status with its conditions, and the time of the next reconcile. It assumes that every
+write succeeds, and leaves out what the API server or other controllers would add.
 
---observed names the objects that exist: children as 'kubectl get -o yaml' prints them,
-or written by hand with the label fescue.dev/child, which names the child of the kind.`,
+--observed adds existing objects: children as printed by 'kubectl get -o yaml', or written
+by hand with the label fescue.dev/child, which names the child in the kind.`,
 		Example: `  fescue render -f at.yaml
   fescue render -f at.yaml --now 2030-01-01T00:00:00Z -o json
   kubectl get pods -o yaml | fescue render -f at.yaml --observed -`,
@@ -48,17 +47,17 @@ or written by hand with the label fescue.dev/child, which names the child of the
 		},
 	}
 	o.kinds.addFlags(c)
-	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects, or - for the standard input (repeatable)")
-	c.Flags().StringArrayVar(&o.observed, "observed", nil, "file or folder with the objects that exist besides, or - (repeatable)")
-	c.Flags().StringVar(&o.now, "now", "", "time to render for, in RFC 3339; the present if not given")
-	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "form of the output: yaml or json")
+	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with the objects, or - for standard input (repeatable)")
+	c.Flags().StringArrayVar(&o.observed, "observed", nil, "file or folder with existing objects, such as children, or - for standard input (repeatable)")
+	c.Flags().StringVar(&o.now, "now", "", "time to render for, in RFC 3339; the current time by default")
+	c.Flags().StringVarP(&o.output, "output", "o", "yaml", "output format: yaml or json")
 	if err := c.MarkFlagRequired("filename"); err != nil {
-		panic(err) // only if there is no such flag
+		panic(err) // the flag was added above
 	}
 	return c
 }
 
-// rendered is what is printed for one object.
+// rendered is the output for one object.
 type rendered struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -101,7 +100,7 @@ func (o renderOptions) render() error {
 	return nil
 }
 
-// read reads the objects of files, all of which have to be readable.
+// read reads the objects in files. It fails if any file cannot be read.
 func (o renderOptions) read(files []string) ([]manifest.Object, error) {
 	var objects []manifest.Object
 	var errs []error

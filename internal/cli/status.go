@@ -1,24 +1,26 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/liggitt/tabwriter"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/operator"
@@ -36,9 +38,9 @@ func newStatusCommand() *cobra.Command {
 	var o statusOptions
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the objects of all kinds are",
-		Long: `Show how the objects of all kinds are: those that are not well first, then those that
-something is still to be done for.`,
+		Short: "Show the health of all objects, unhealthy first",
+		Long: `Show the health of the objects of all kinds: unhealthy objects first, then those that
+are still in progress.`,
 		Example: "  fescue status -A\n  fescue status --watch",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return status(c.Context(), c.OutOrStdout(), &o) },
@@ -46,10 +48,10 @@ something is still to be done for.`,
 	o.kinds.addFlags(c)
 	flags := c.Flags()
 	o.ClusterOptions.AddFlags(flags)
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace to look in; the one of the kubeconfig context if not given")
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes")
-	flags.StringVarP(&o.output, "output", "o", "table", "table or json")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the objects; defaults to the namespace of the kubeconfig context")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show objects in all namespaces")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "keep printing objects that change")
+	flags.StringVarP(&o.output, "output", "o", "table", "output format: table or json")
 	return c
 }
 
@@ -96,8 +98,8 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	return p.print(rows)
 }
 
-// namespaceFor is where the objects of a kind are looked for if the user asks for a
-// namespace: those that live in none are shown with each, as by kubectl.
+// namespaceFor returns the namespace in which to list objects of a kind when the user selects
+// one. Cluster-scoped objects are always listed, as by kubectl.
 func namespaceFor(k *kind.Kind, namespace string) string {
 	if k.Scope == apiextensionsv1.ClusterScoped {
 		return metav1.NamespaceAll
@@ -105,9 +107,9 @@ func namespaceFor(k *kind.Kind, namespace string) string {
 	return namespace
 }
 
-// health is how an object is, in the order in which objects are shown. The words are
-// those of kstatus, by which GitOps tools wait, and degraded: Pods lack what the object adds
-// to them, or have it from an older generation, until somebody replaces them.
+// health is the health of an object, in the order in which objects are shown. The words are those
+// of kstatus, which GitOps tools wait by, and degraded: some Pods have no sidecar or an outdated
+// one, until somebody replaces them.
 type health int
 
 const (
@@ -121,10 +123,10 @@ func (h health) String() string {
 	return [...]string{"Failed", "Degraded", "InProgress", "Current"}[h]
 }
 
-// MarshalJSON writes the word.
+// MarshalJSON implements json.Marshaler.
 func (h health) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }
 
-// statusRow is what is shown of one object.
+// statusRow is the health of one object.
 type statusRow struct {
 	Namespace  string             `json:"namespace,omitempty"`
 	Kind       string             `json:"kind"`
@@ -176,78 +178,97 @@ func rowOf(k *kind.Kind, object *unstructured.Unstructured) statusRow {
 	case object.GetDeletionTimestamp() != nil:
 		row.Health, row.Reason, row.Message = inProgress, "Terminating", ""
 	case held.Status.ObservedGeneration != object.GetGeneration() && row.Health == current:
-		row.Health, row.Reason, row.Message = inProgress, "Changed", "the last change has not been looked at yet"
+		row.Health, row.Reason, row.Message = inProgress, "Changed", "the last change has not been reconciled yet"
 	}
 	return row
 }
 
-// statusPrinter prints rows as its options say.
+// statusPrinter prints rows in the form that its options select.
 type statusPrinter struct {
 	out    io.Writer
 	o      *statusOptions
 	now    func() time.Time
 	colour bool
-	// widths are those of the columns so far, so that rows that come later stand below.
-	widths []int
+	// lines is what the table has written since it was flushed. The table remembers the widths of
+	// its columns, so that later rows are aligned with earlier ones.
+	lines   *bytes.Buffer
+	table   *tabwriter.Writer
+	started bool // whether the header was printed
 }
 
 func newStatusPrinter(out io.Writer, o *statusOptions, now func() time.Time) *statusPrinter {
-	file, isFile := out.(*os.File)
-	return &statusPrinter{out: out, o: o, now: now, colour: isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == ""}
+	lines := &bytes.Buffer{}
+	return &statusPrinter{
+		out: out, o: o, now: now, lines: lines, table: printers.GetNewTabWriter(lines),
+		colour: printers.AllowsColorOutput(out),
+	}
 }
 
-// print prints all rows: those that are not well first.
+// print prints all rows, unhealthy objects first.
 func (p *statusPrinter) print(rows []statusRow) error {
 	slices.SortFunc(rows, func(a, b statusRow) int {
 		return cmp.Or(cmp.Compare(a.Health, b.Health), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
 	})
 	if p.o.output == "json" {
-		encoder := json.NewEncoder(p.out)
-		if p.o.watch { // one object on each line, as they come
-			for _, row := range rows {
-				if err := encoder.Encode(row); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(append([]statusRow{}, rows...))
+		return p.printJSON(rows)
 	}
-	if len(rows) == 0 && p.widths == nil && !p.o.watch {
+	if len(rows) == 0 && !p.started && !p.o.watch {
 		_, err := fmt.Fprintln(p.out, "no objects found")
 		return err
 	}
-	table := make([][]string, 0, len(rows)+1)
-	if p.widths == nil {
-		header := []string{"OBJECT", "STATUS", "PHASE", "CONDITIONS", "AGE", "REASON"}
-		if p.o.allNamespaces {
-			header = append([]string{"NAMESPACE"}, header...)
-		}
-		p.widths = make([]int, len(header))
-		table = append(table, header)
+	return p.printTable(rows)
+}
+
+func (p *statusPrinter) printJSON(rows []statusRow) error {
+	encoder := json.NewEncoder(p.out)
+	if !p.o.watch {
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(append([]statusRow{}, rows...))
 	}
-	for _, row := range rows {
-		table = append(table, p.cells(row))
-	}
-	for _, cells := range table {
-		for i, cell := range cells {
-			p.widths[i] = max(p.widths[i], len([]rune(cell)))
-		}
-	}
-	for i, cells := range table {
-		line := p.line(cells)
-		if row := i - len(table) + len(rows); row >= 0 {
-			line = p.paint(rows[row].Health, line)
-		}
-		if _, err := fmt.Fprintln(p.out, line); err != nil {
+	for _, row := range rows { // one object on each line, as they arrive
+		if err := encoder.Encode(row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *statusPrinter) cells(row statusRow) []string {
+// printTable prints rows as kubectl does, below a header the first time.
+func (p *statusPrinter) printTable(rows []statusRow) error {
+	columns := []string{"Object", "Status", "Phase", "Conditions", "Age", "Reason"}
+	if p.o.allNamespaces {
+		columns = append([]string{"Namespace"}, columns...)
+	}
+	table := &metav1.Table{}
+	for _, name := range columns {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	}
+	for _, row := range rows {
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: p.cells(row)})
+	}
+	if err := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: p.started}).PrintObj(table, p.table); err != nil {
+		return err
+	}
+	if err := p.table.Flush(); err != nil {
+		return err
+	}
+	lines := slices.Collect(strings.Lines(p.lines.String()))
+	p.lines.Reset()
+	header := len(lines) - len(rows)
+	for i, line := range lines {
+		line = strings.TrimRight(line, " \n")
+		if i >= header {
+			line = p.paint(rows[i-header].Health, line)
+		}
+		if _, err := fmt.Fprintln(p.out, line); err != nil {
+			return err
+		}
+	}
+	p.started = true
+	return nil
+}
+
+func (p *statusPrinter) cells(row statusRow) []any {
 	var conditions []string
 	for _, c := range row.Conditions {
 		switch c.Status {
@@ -263,26 +284,17 @@ func (p *statusPrinter) cells(row statusRow) []string {
 	if row.Message != "" {
 		reason += ": " + row.Message
 	}
-	cells := []string{
+	cells := []any{
 		row.Kind + "/" + row.Name, row.Health.String(), cmp.Or(row.Phase, "-"), cmp.Or(strings.Join(conditions, ","), "-"),
-		ageOf(p.now(), row.Created), cmp.Or(strings.ReplaceAll(reason, "\n", " "), "-"),
+		duration.HumanDuration(p.now().Sub(row.Created.Time)), cmp.Or(strings.ReplaceAll(reason, "\n", " "), "-"),
 	}
 	if p.o.allNamespaces {
-		return append([]string{row.Namespace}, cells...)
+		return append([]any{row.Namespace}, cells...)
 	}
 	return cells
 }
 
-// line writes cells as kubectl does, with three spaces between columns.
-func (p *statusPrinter) line(cells []string) string {
-	var line strings.Builder
-	for i, cell := range cells {
-		_, _ = fmt.Fprintf(&line, "%-*s   ", p.widths[i], cell)
-	}
-	return strings.TrimRight(line.String(), " ")
-}
-
-// paint shows what is not well in red and what is under way in yellow, on terminals.
+// paint colours unhealthy objects red and objects in progress yellow, on terminals.
 func (p *statusPrinter) paint(h health, line string) string {
 	colour := map[health]string{failed: "31", degraded: "31", inProgress: "33"}[h]
 	if !p.colour || colour == "" {

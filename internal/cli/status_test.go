@@ -53,7 +53,7 @@ func TestHealthOfObjects(t *testing.T) {
 		"missed, not ready":     {[]any{is("Injected", "False", "MissedPods", "why"), is("Ready", "False", "Waiting", "")}, 2, false, degraded, "MissedPods: why"},
 		"missed, stalled":       {[]any{is("Injected", "False", "MissedPods", "why"), is("Stalled", "True", "Invalid", "")}, 2, false, failed, "Invalid"},
 		"injected":              {[]any{is("Injected", "True", "InjectedIntoAll", ""), is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
-		"changed since":         {[]any{is("Ready", "True", "Reconciled", "")}, 1, false, inProgress, "Changed: the last change has not been looked at yet"},
+		"changed since":         {[]any{is("Ready", "True", "Reconciled", "")}, 1, false, inProgress, "Changed: the last change has not been reconciled yet"},
 		"being deleted":         {[]any{is("Ready", "True", "Reconciled", "")}, 2, true, inProgress, "Terminating"},
 		"not written by Fescue": {[]any{"nonsense"}, 2, false, inProgress, "Unreadable"},
 	} {
@@ -73,7 +73,8 @@ func TestHealthOfObjects(t *testing.T) {
 	}
 }
 
-// Rows that come later stand below those that are there, and colours are for terminals.
+// Later rows are aligned with earlier ones, control characters are escaped, and only terminals get
+// colours.
 func TestStatusTable(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
@@ -93,6 +94,9 @@ At/d     InProgress   -         -            5m    -
 At/a     Current      -         -            5m    -
 At/a     Current      -         -            5m    -
 `, out.String())
+	out.Reset()
+	require.NoError(t, p.print([]statusRow{{Kind: "At", Name: "e", Health: failed, Reason: "Invalid", Message: "\x1b[2J", Created: row.Created}}))
+	require.Equal(t, "At/e     Failed       -         -            5m    Invalid: ^[[2J\n", out.String())
 	p.colour = true
 	require.Equal(t, "\x1b[31mx\x1b[0m", p.paint(failed, "x"))
 	require.Equal(t, "\x1b[31mx\x1b[0m", p.paint(degraded, "x"))

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
@@ -18,8 +16,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
-// watchStatus prints the rows of all objects, and then each one that changes, until ctx
-// ends. A row that looks as before is not printed again.
+// watchStatus prints the rows of all objects and then each row that changes, until ctx ends.
 func watchStatus(ctx context.Context, c *operator.Clients, kinds []*kind.Kind, namespace string, p *statusPrinter) error {
 	var mu sync.Mutex
 	var first []statusRow
@@ -34,11 +31,11 @@ func watchStatus(ctx context.Context, c *operator.Clients, kinds []*kind.Kind, n
 		row := rowOf(k, u)
 		mu.Lock()
 		defer mu.Unlock()
-		looks := fmt.Sprintf("%s %s %s %v", row.Health, row.Phase, row.Reason, row.Message)
-		if shown[u.GetUID()] == looks {
+		text := fmt.Sprintf("%s %s %s %v", row.Health, row.Phase, row.Reason, row.Message)
+		if shown[u.GetUID()] == text {
 			return
 		}
-		shown[u.GetUID()] = looks
+		shown[u.GetUID()] = text
 		if !started {
 			first = append(first, row)
 			return
@@ -78,9 +75,4 @@ func watchStatus(ctx context.Context, c *operator.Clients, kinds []*kind.Kind, n
 	mu.Lock()
 	defer mu.Unlock()
 	return failure
-}
-
-// ageOf is how long ago something was, as kubectl writes it.
-func ageOf(now time.Time, created metav1.Time) string {
-	return duration.HumanDuration(now.Sub(created.Time))
 }

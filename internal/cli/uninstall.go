@@ -23,8 +23,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
-// uninstallTimeout bounds the wait for everything to be gone; a namespace is the
-// slowest, with some ten seconds.
+// uninstallTimeout bounds the wait until everything is deleted. A namespace takes longest, about
+// ten seconds.
 const uninstallTimeout = 3 * time.Minute
 
 type uninstallOptions struct {
@@ -38,20 +38,20 @@ func newUninstallCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove what 'fescue manifests' installed",
-		Long: `Remove what 'fescue manifests' installed, given the same flags, and wait until it is
-gone. With a CRD go all objects of its kind, so nothing is removed while there are any,
-unless --delete-objects or --keep-crds says what is to become of them. The CRDs, and the roles
-of users, stay while the cluster has another installation; --delete-objects then deletes the
-objects in the namespaces of this one alone.`,
+		Long: `Remove what 'fescue manifests' installed with the same flags, and wait until it is
+deleted. Deleting a CRD deletes its objects, so uninstall refuses while any exist, unless
+--delete-objects or --keep-crds is set. While the cluster has another installation, the CRDs
+and the roles for users stay, and --delete-objects only deletes objects in the namespaces of
+this installation.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
 	}
 	o.addFlags(c)
 	flags := c.Flags()
 	o.ClusterOptions.AddFlags(flags)
-	flags.BoolVar(&o.deleteObjects, "delete-objects", false, "delete the objects of the kinds, and with them their children")
-	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "leave the CRDs, and with them the objects of the kinds")
-	flags.BoolVar(&o.keepNamespace, "keep-namespace", false, "leave the namespace that Fescue lives in")
+	flags.BoolVar(&o.deleteObjects, "delete-objects", false, "delete the objects of the kinds and their children")
+	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "keep the CRDs and the objects of the kinds")
+	flags.BoolVar(&o.keepNamespace, "keep-namespace", false, "keep the namespace that Fescue is installed in")
 	c.MarkFlagsMutuallyExclusive("delete-objects", "keep-crds")
 	return c
 }
@@ -87,13 +87,13 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	}
 	if len(others) > 0 {
 		objects = slices.DeleteFunc(objects, isShared)
-		if err := r.sayKept(others); err != nil {
+		if err := r.printKept(others); err != nil {
 			return err
 		}
 	}
-	// The webhooks first: an operator that is gone already would keep everything that follows
-	// from being written. One that runs registers them anew, so that they are not waited for
-	// here, and removed again when its Pods are gone.
+	// The webhooks are removed first: without an operator that answers them, later writes would
+	// fail. A running operator registers them again, so they are not awaited here, and are
+	// removed once more when its Pods are gone.
 	for _, configuration := range webhookConfigurations(objects) {
 		if err := r.remove(ctx, configuration); err != nil {
 			return err
@@ -106,7 +106,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	rest := slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool {
 		return isNamespace(object) || isWebhookConfiguration(object)
 	})
-	if err := r.removeAll(ctx, append(rest, madeByOperator(o.Options)...)); err != nil {
+	if err := r.removeAll(ctx, append(rest, createdByOperator(o.Options)...)); err != nil {
 		return err
 	}
 	if err := r.removeAll(ctx, webhookConfigurations(objects)); err != nil {
@@ -128,32 +128,32 @@ func isWebhookConfiguration(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().Group == admissionregistrationv1.GroupName
 }
 
-// madeByOperator are the objects that Fescue made itself where it ran.
-func madeByOperator(o install.Options) []*unstructured.Unstructured {
-	var made []*unstructured.Unstructured
+// createdByOperator returns the objects that Fescue creates where it runs.
+func createdByOperator(o install.Options) []*unstructured.Unstructured {
+	var created []*unstructured.Unstructured
 	add := func(apiVersion, kind, name string) {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
 		object.SetName(name)
 		object.SetNamespace(o.Namespace)
-		made = append(made, object)
+		created = append(created, object)
 	}
 	for _, lease := range o.Leases() {
 		add("coordination.k8s.io/v1", "Lease", lease)
 	}
 	add("v1", "Secret", operator.DefaultSecret)
-	return made
+	return created
 }
 
-// remover deletes objects and remembers which, to wait for their end.
+// remover deletes objects and waits until they are deleted.
 type remover struct {
 	*operator.Clients
 	out     io.Writer
 	removed []*unstructured.Unstructured
 }
 
-// objectsOfKinds are the objects of the kinds that are to go. Unless --delete-objects allows
-// that, it is an error if there are any and their CRDs go. Where other installations keep the
-// CRDs, only the objects go that are this one's and no other's.
+// objectsOfKinds returns the objects to delete. It is an error if there are any, their CRDs are
+// to be deleted, and --delete-objects is not set. While other installations keep the CRDs, it
+// returns only objects that belong to this installation and no other.
 func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Unstructured, o *uninstallOptions, others []installation) ([]*unstructured.Unstructured, error) {
 	if len(others) > 0 && !o.deleteObjects {
 		return nil, nil
@@ -170,7 +170,7 @@ func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Un
 			return nil, err
 		}
 		if len(found) > 0 && !o.deleteObjects {
-			errs = append(errs, fmt.Errorf("there are %d objects of %s, like %s/%s: delete them, or choose --delete-objects or --keep-crds", len(found), definition.GetName(), found[0].GetNamespace(), found[0].GetName()))
+			errs = append(errs, fmt.Errorf("%d objects of %s exist, such as %s/%s: delete them, or set --delete-objects or --keep-crds", len(found), definition.GetName(), found[0].GetNamespace(), found[0].GetName()))
 		}
 		for i := range found {
 			namespace := found[i].GetNamespace()
@@ -183,17 +183,17 @@ func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Un
 	return all, errors.Join(errs...)
 }
 
-// sayKept prints what is not removed, and because of whom.
-func (r *remover) sayKept(others []installation) error {
+// printKept prints what is kept for other installations.
+func (r *remover) printKept(others []installation) error {
 	var namespaces []string
 	for _, other := range others {
 		namespaces = append(namespaces, other.namespace)
 	}
-	_, err := fmt.Fprintf(r.out, "kept: the CRDs and the roles of users, for the installation in %s\n", strings.Join(namespaces, ", "))
+	_, err := fmt.Fprintf(r.out, "kept the CRDs and the roles for users, which the installation in %s needs\n", strings.Join(namespaces, ", "))
 	return err
 }
 
-// removeAll deletes objects and returns when they are gone.
+// removeAll deletes objects and returns when they are deleted.
 func (r *remover) removeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if err := r.remove(ctx, object); err != nil {
@@ -221,7 +221,7 @@ func (r *remover) objectsOf(ctx context.Context, definition *unstructured.Unstru
 	return list.Items, nil
 }
 
-// remove deletes an object if it is there.
+// remove deletes an object if it exists.
 func (r *remover) remove(ctx context.Context, object *unstructured.Unstructured) error {
 	client, resource, err := r.clientFor(object)
 	if meta.IsNoMatchError(err) {
@@ -242,7 +242,7 @@ func (r *remover) remove(ctx context.Context, object *unstructured.Unstructured)
 	return err
 }
 
-// clientFor finds where an object is served.
+// clientFor returns the client and the resource of an object.
 func (r *remover) clientFor(object *unstructured.Unstructured) (dynamic.ResourceInterface, string, error) {
 	gvk := object.GroupVersionKind()
 	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -252,7 +252,7 @@ func (r *remover) clientFor(object *unstructured.Unstructured) (dynamic.Resource
 	return r.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), mapping.Resource.GroupResource().String(), nil
 }
 
-// awaitGone returns when everything that was removed is gone.
+// awaitGone returns when everything that was removed is deleted.
 func (r *remover) awaitGone(ctx context.Context) error {
 	for _, object := range r.removed {
 		err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
@@ -264,7 +264,7 @@ func (r *remover) awaitGone(ctx context.Context) error {
 			return apierrors.IsNotFound(err), nil
 		})
 		if err != nil {
-			return fmt.Errorf("%s %s is not gone yet; it may have finalizers: %w", object.GetKind(), object.GetName(), err)
+			return fmt.Errorf("%s %s is still being deleted; it may have finalizers: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 	r.removed = nil

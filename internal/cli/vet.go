@@ -21,29 +21,28 @@ import (
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
-// errFindings ends a command whose output says what is wrong.
+// errFindings ends a command whose output has reported the errors.
 var errFindings = errors.New("errors were found")
 
-const vetHelp = `Vet checks manifests against their kinds, without a cluster and with the same code as
-the operator. It takes files, folders and - for the standard input; a file may hold
-several documents, and lists of objects. Without manifests it checks the kinds of --kinds,
-and also prints advice on them: which fields the CUE evaluator has to check, and which can
-grow without limit.
+const vetHelp = `Vet checks manifests against their kinds. It needs no cluster and runs the same code as
+the operator. It reads files, folders, and - for standard input; a file may contain several
+documents and lists of objects. Without manifests, it checks the kinds of --kinds and
+prints advice on them: fields that the CUE evaluator has to check, and fields that can grow
+without limit.
 
 Each error is one line:
 
-  FILE:LINE:COLUMN: KIND/NAME: FIELD: WHAT IS WRONG
+  FILE:LINE:COLUMN: KIND/NAME: FIELD: ERROR
 
-The exit code is 1 if there is an error; of manifests without one nothing is printed. Values are read as
-Kubernetes reads them, by YAML 1.1; an error that comes of this says so.
+Valid manifests print nothing. The exit code is 1 if there are errors. Values are read as
+in Kubernetes, as YAML 1.1; errors caused by this say so.
 
-With -o json the output is one document, {"errors": […], "advice": […], "objects": N},
-where N is how many objects were checked. Each error has a type and a message, and, as far as they are
-known:
+-o json prints one document, {"errors": […], "advice": […], "objects": N}, where N is the
+number of checked objects. Each error has a type and a message, and these fields if known:
 
-  file, line, column                   where it is
+  file, line, column                   the position
   apiVersion, kind, namespace, name    the object
-  field, value, detail                 the field, what it is, and what it should be
+  field, value, detail                 the field, its value, and what is expected
   rule, source                         the rule in CUE, and its file and line
 
 The type is that of a Kubernetes field error (FieldValueInvalid, FieldValueRequired, …) or
@@ -75,26 +74,26 @@ func newVetCommand() *cobra.Command {
 		},
 	}
 	o.kinds.addFlags(c)
-	c.Flags().StringVarP(&o.output, "output", "o", "text", "form of the output: text or json")
-	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "take the manifests in folders of folders as well")
-	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false, "pass over objects of kinds that are not known")
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
+	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "read subfolders as well")
+	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false, "skip objects of unknown kinds")
 	return c
 }
 
-// vet checks the manifests that args name, and prints what it finds.
+// vet checks the manifests that args name, and prints its findings.
 func (o vetOptions) vet(args []string) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be text or json", o.output)
 	}
 	if len(args) == 0 && len(o.kinds.dirs) == 0 {
-		return errors.New("nothing to vet: name files or folders of manifests, - for the standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
+		return errors.New("nothing to vet: name files or folders with manifests, - for standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
 	}
 	kinds, err := o.kinds.load()
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}
 	v := newVetter(kinds, o.ignoreUnknown)
-	v.hint = ", --ignore-unknown-kinds passes over others"
+	v.hint = ", --ignore-unknown-kinds skips others"
 	if len(args) == 0 {
 		v.advise(kinds.Added())
 	}
@@ -110,7 +109,7 @@ func (o vetOptions) vet(args []string) error {
 	return nil
 }
 
-// The types of findings that neither field.ErrorType nor manifest.ErrorType has.
+// Types of findings in addition to those of field.ErrorType and manifest.ErrorType.
 const (
 	unreadableType  = "Unreadable"
 	unknownKindType = "UnknownKind"
@@ -119,16 +118,16 @@ const (
 	injectionType   = "Injection"
 )
 
-// report is what vet finds.
+// report is the result of vet.
 type report struct {
 	Errors []finding `json:"errors"`
-	// Advice is what the author of a kind should know and is no error.
+	// Advice is for the author of a kind; it reports no errors.
 	Advice []finding `json:"advice,omitempty"`
-	// Objects is how many were checked.
+	// Objects is the number of checked objects.
 	Objects int `json:"objects"`
 }
 
-// finding is one error; what it does not know or does not concern is empty.
+// finding is one error or advice. Fields that are unknown or do not apply are empty.
 type finding struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
@@ -143,27 +142,27 @@ type finding struct {
 	Type   string `json:"type"`
 	Value  any    `json:"value,omitempty"`
 	Detail string `json:"detail,omitempty"`
-	// Rule is what the object breaks, and Source where that stands in CUE.
+	// Rule is the violated rule, and Source its position in CUE.
 	Rule   string `json:"rule,omitempty"`
 	Source string `json:"source,omitempty"`
-	// Message is all of what is wrong, in words.
+	// Message is the complete error in words.
 	Message string `json:"message"`
 }
 
-// at places a finding.
+// at returns the finding at a position.
 func (f finding) at(p manifest.Position) finding {
 	f.File, f.Line, f.Column = p.File, p.Line, p.Column
 	return f
 }
 
-// String is the finding as one line.
+// String returns the finding as one line.
 func (f finding) String() string {
 	var parts []string
 	if f.File != "" {
 		parts = append(parts, manifest.Position{File: f.File, Line: f.Line, Column: f.Column}.String())
 	}
 	switch {
-	case f.Kind == "", f.Type == unknownKindType: // whose message names the kind
+	case f.Kind == "", f.Type == unknownKindType: // its message names the kind
 	case f.Name == "":
 		parts = append(parts, f.Kind)
 	default:
@@ -187,7 +186,7 @@ func (r *report) print(w io.Writer, output string) error {
 	return nil
 }
 
-// vetter checks objects and collects what is wrong with them.
+// vetter checks objects and collects findings.
 type vetter struct {
 	catalog       *kind.Catalog
 	ignoreUnknown bool
@@ -201,7 +200,7 @@ func newVetter(catalog *kind.Catalog, ignoreUnknown bool) *vetter {
 	v := &vetter{
 		catalog:       catalog,
 		ignoreUnknown: ignoreUnknown,
-		report:        report{Errors: []finding{}}, // as JSON a list even if there is none
+		report:        report{Errors: []finding{}}, // an empty list in JSON, not null
 	}
 	for _, broken := range catalog.Broken() {
 		placeless := *broken
@@ -213,7 +212,7 @@ func newVetter(catalog *kind.Catalog, ignoreUnknown bool) *vetter {
 	return v
 }
 
-// advise collects what the authors of kinds should know.
+// advise collects advice for the authors of kinds.
 func (v *vetter) advise(kinds []*kind.Kind) {
 	for _, k := range kinds {
 		for _, version := range k.Versions {
@@ -228,7 +227,7 @@ func (v *vetter) advise(kinds []*kind.Kind) {
 	}
 }
 
-// readObjects reads the objects of a file, and finds what cannot be read.
+// readObjects reads the objects in a file; findings report what cannot be read.
 func readObjects(f manifestFile) (objects []manifest.Object, findings []finding) {
 	if f.err != nil {
 		return nil, []finding{{File: f.name, Type: unreadableType, Message: f.err.Error()}}
@@ -240,7 +239,7 @@ func readObjects(f manifestFile) (objects []manifest.Object, findings []finding)
 	return objects, findings
 }
 
-// vetFile checks one file. Its errors are in the order of their places.
+// vetFile checks one file. Its findings are sorted by position.
 func (v *vetter) vetFile(f manifestFile) {
 	objects, findings := readObjects(f)
 	for _, object := range objects {
@@ -249,7 +248,7 @@ func (v *vetter) vetFile(f manifestFile) {
 	slices.SortStableFunc(findings, func(a, b finding) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	// Several alternatives of a kind can refuse a field with the same words.
+	// Several alternatives of a schema can reject a field with the same message.
 	findings = slices.CompactFunc(findings, func(a, b finding) bool { return a.String() == b.String() })
 	v.report.Errors = append(v.report.Errors, findings...)
 }
@@ -259,7 +258,7 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 	if len(errs) > 0 {
 		return fieldFindings(object, errs)
 	}
-	if gvk == (schema.GroupVersionKind{Version: "v1", Kind: "List"}) { // one that can be read is its items
+	if gvk == (schema.GroupVersionKind{Version: "v1", Kind: "List"}) { // a readable list was replaced by its items
 		return fieldFindings(object, brokenItems(object.Content))
 	}
 	k := v.catalog.ByGVK(gvk)
@@ -277,8 +276,8 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 	return []finding{v.unknownKind(object, gvk)}
 }
 
-// stored is an object with what the API server would have added to its metadata, which a kind
-// may read to say what it injects.
+// stored returns an object with the metadata that the API server would have added, which a
+// behaviour may read.
 func stored(object map[string]any) map[string]any {
 	metadata := map[string]any{
 		"namespace": metav1.NamespaceDefault, "uid": "00000000-0000-4000-8000-000000000000", "resourceVersion": "1",
@@ -291,13 +290,13 @@ func stored(object map[string]any) map[string]any {
 	return object
 }
 
-// brokenItems says why an object that calls itself a list is none.
+// brokenItems returns the error of a List whose items cannot be read.
 func brokenItems(content map[string]any) field.ErrorList {
 	path := field.NewPath("items")
 	if value, ok := content["items"]; ok {
 		return field.ErrorList{field.TypeInvalid(path, value, "must be a list")}
 	}
-	return field.ErrorList{field.Required(path, "a List has its objects there")}
+	return field.ErrorList{field.Required(path, "must list the objects")}
 }
 
 // typeOf reads the apiVersion and kind of an object.
@@ -321,7 +320,7 @@ func typeOf(content map[string]any) (gvk schema.GroupVersionKind, errs field.Err
 	return gv.WithKind(kindName), errs
 }
 
-// problemFindings are the problems of one object, each with the rule that it breaks.
+// problemFindings returns the problems of one object, each with the violated rule.
 func problemFindings(object manifest.Object, problems []kind.Problem) []finding {
 	var errs field.ErrorList
 	for _, p := range problems {
@@ -336,7 +335,7 @@ func problemFindings(object manifest.Object, problems []kind.Problem) []finding 
 	return findings
 }
 
-// fieldFindings are the errors of one object, each with its place in the file.
+// fieldFindings returns the errors of one object, each with its position in the file.
 func fieldFindings(object manifest.Object, errs field.ErrorList) []finding {
 	findings := make([]finding, len(errs))
 	for i, err := range errs {
@@ -359,7 +358,7 @@ func fieldFindings(object manifest.Object, errs field.ErrorList) []finding {
 	return findings
 }
 
-// surprises ends a message with what is surprising at a field's name and value.
+// surprises returns the end of a message: what is surprising about a field's name and value.
 func surprises(key, value string) string {
 	var b strings.Builder
 	for _, surprise := range slices.Compact([]string{key, value}) {
@@ -370,7 +369,7 @@ func surprises(key, value string) string {
 	return b.String()
 }
 
-// hasValue tells whether a field error is about the value that it carries.
+// hasValue reports whether a field error is about its value.
 func hasValue(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeRequired, field.ErrorTypeForbidden:
@@ -380,7 +379,7 @@ func hasValue(err *field.Error) bool {
 	return !omitted
 }
 
-// about is a finding that names its object and nothing else.
+// about returns a finding that only names its object.
 func about(object manifest.Object) finding {
 	u := unstructured.Unstructured{Object: object.Content}
 	return finding{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: cmp.Or(u.GetName(), u.GetGenerateName())}
