@@ -47,7 +47,7 @@ are still in progress.`,
 	}
 	o.kinds.addFlags(c)
 	flags := c.Flags()
-	o.ClusterOptions.AddFlags(flags)
+	o.AddFlags(flags)
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the objects; defaults to the namespace of the kubeconfig context")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show objects in all namespaces")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "keep printing objects that change")

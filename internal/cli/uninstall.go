@@ -48,7 +48,7 @@ this installation.`,
 	}
 	o.addFlags(c)
 	flags := c.Flags()
-	o.ClusterOptions.AddFlags(flags)
+	o.AddFlags(flags)
 	flags.BoolVar(&o.deleteObjects, "delete-objects", false, "delete the objects of the kinds and their children")
 	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "keep the CRDs and the objects of the kinds")
 	flags.BoolVar(&o.keepNamespace, "keep-namespace", false, "keep the namespace that Fescue is installed in")
