@@ -1,4 +1,4 @@
-# Everything that is built or downloaded stays in this checkout and in Go's caches.
+# Everything built or downloaded stays in this checkout and in Go's caches.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
@@ -8,24 +8,27 @@ DEVCLUSTER := .devcluster/bin/devcluster
 GO_LDFLAGS := -X github.com/fescue-dev/fescue/internal/cli.version=$(VERSION)
 
 .PHONY: help
-help: ## print this
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/fescue
 	go build -ldflags '$(GO_LDFLAGS)' -o bin/fescue .
 
-# What runs Pods: kwok, which only says that it does, or real, which runs containers and
-# needs root on Linux.
+# What runs Pods: kwok, which only simulates it, or real, which runs containers and needs
+# root on Linux.
 NODE := kwok
 
+# A folder with kinds to run instead of the shipped ones; hack/run.sh reads it.
+export KINDS
+
 .PHONY: run
-run: build ## run Fescue with a sample, on a cluster of its own (NODE=real runs containers) or on the one of $KUBECONFIG
+run: build ## run Fescue and a sample on an embedded cluster (NODE=real runs containers) or on that of $KUBECONFIG; KINDS=DIR runs your kinds instead
 	@if [ -n "$$KUBECONFIG" ]; then exec hack/run.sh; \
 	else $(MAKE) --no-print-directory devcluster && exec $(DEVCLUSTER) --node=$(NODE) -- hack/run.sh; fi
 
 .PHONY: test
-test: devcluster promtool ## run all tests, on a control plane that is started for them
+test: devcluster promtool ## run all tests, on a control plane started for them
 	go test -C hack/devcluster -race ./...
 	go test -C hack/k8stypes ./...
 	go test -C hack/image ./...
@@ -33,7 +36,7 @@ test: devcluster promtool ## run all tests, on a control plane that is started f
 	$(DEVCLUSTER) -- go test -race -timeout 25m ./...
 	$(DEVCLUSTER) -- go test -C bench -bench . -benchtime 1x ./...
 
-# The image is built for this machine alone.
+# Builds the image for this machine only.
 .PHONY: test-node
 test-node: NODE := real
 test-node: PLATFORMS := linux/$(shell go env GOARCH)
@@ -41,7 +44,7 @@ test-node: image devcluster ## install and test Fescue in containers; needs root
 	go test -C hack/devcluster -run TestRealNode . -real
 	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode ./e2e
 
-# hack/devcluster/release.go lists what there is.
+# hack/devcluster/release.go lists the versions.
 KUBERNETES ?= 1.34
 
 .PHONY: test-matrix
@@ -53,7 +56,7 @@ test-matrix: ## run the end-to-end tests on an older control plane, $KUBERNETES
 FUZZTIME ?= 30s
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for $FUZZTIME, and compare many more objects than the tests do
+fuzz: ## run each fuzz target for $FUZZTIME, and compare more objects than the tests do
 	@for package in ./cue/kind ./internal/manifest ./admission ./engine/inject; do \
 		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
 			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x || exit 1; \
@@ -67,7 +70,7 @@ bench: devcluster ## run the benchmarks of docs/performance.md
 	$(DEVCLUSTER) -- go test -C bench -bench . -benchtime 1000x ./...
 
 .PHONY: lint
-lint: ## check style, and who may import whom
+lint: ## check style and the allowed imports
 	go tool -modfile hack/tools/go.mod golangci-lint run ./...
 	cd bench && go tool -modfile ../hack/tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
@@ -75,7 +78,7 @@ lint: ## check style, and who may import whom
 	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 
 .PHONY: generate
-generate: build ## write the files that are made from others
+generate: build ## write the generated files
 	go run -C hack/k8stypes .
 	go tool cue fmt ./cue/... ./testdata/sources/...
 	bin/fescue crd --output-dir crds
@@ -92,13 +95,13 @@ verify: generate ## check that generated files and go.mod are up to date
 	@untracked=$$(git ls-files --others --exclude-standard -- config crds cue testdata); \
 	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi
 
-# IMAGE=registry.example.com/fescue:v1 pushes it, BASE=… puts it on a base image.
+# IMAGE=registry.example.com/fescue:v1 also pushes the image, BASE=… sets a base image.
 IMAGE ?=
 BASE ?=
 PLATFORMS ?= linux/amd64,linux/arm64
 
 .PHONY: image
-image: ## build the container image into bin/image, with SBOMs; IMAGE=… pushes it
+image: ## build the container image and its SBOMs into bin/; IMAGE=… also pushes it
 	rm -rf bin/image bin/sboms
 	go run -C hack/image . -dir ../.. -layout ../../bin/image -sboms ../../bin/sboms \
 		-version '$(VERSION)' -platform '$(PLATFORMS)' -base '$(BASE)' -push '$(IMAGE)'
@@ -113,8 +116,8 @@ devcluster:
 .PHONY: promtool
 promtool:
 	@if [ ! -x .devcluster/bin/promtool ] && ! command -v promtool > /dev/null; then \
-		hack/promtool.sh || echo 'promtool cannot be had: the alert rules are not tested'; fi
+		hack/promtool.sh || echo 'promtool is not available: the alert rules are not tested'; fi
 
 .PHONY: clean
-clean: ## remove what was built here
+clean: ## remove everything built here
 	rm -rf bin .devcluster

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts promtool, which tests the alert rules, into .devcluster/bin. It is part of Debian's
-# package of Prometheus, of which nothing else is wanted.
+# Installs promtool, which tests the alert rules, into .devcluster/bin. It takes only this file from
+# Debian's Prometheus package.
 set -euo pipefail
 bin=$PWD/.devcluster/bin
 dir=$(mktemp -d)

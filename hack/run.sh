@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs Fescue on the cluster of $KUBECONFIG, applies a sample, shows it come to DONE,
-# and goes on until interrupted. `make run` calls it.
+# Runs Fescue on the cluster of $KUBECONFIG, applies a sample, waits until it is DONE and
+# keeps running until interrupted. With $KINDS, a folder, it runs the kinds of that folder
+# instead of the shipped ones, without a sample. `make run` calls it.
 set -euo pipefail
 
 say() {
@@ -18,38 +19,49 @@ stop() {
 trap stop EXIT
 trap 'stop; exit 0' INT TERM
 
-say '$ fescue run --install-crds'
-bin/fescue run --install-crds > "$log" 2>&1 &
+flags=(--install-crds)
+if [ -n "${KINDS:-}" ]; then flags+=(--kinds "$KINDS" --shipped-kinds=false); fi
+say "\$ fescue run ${flags[*]}"
+bin/fescue run "${flags[@]}" > "$log" 2>&1 &
 operator=$!
 background+=("$operator")
-until grep -q 'kind is running' "$log"; do
-  kill -0 "$operator" 2> /dev/null || { cat "$log" >&2; exit 1; }
-  sleep 0.1
-done
-cat "$log"
+sample() {
+  until grep -q 'kind is running' "$log"; do
+    kill -0 "$operator" 2> /dev/null || { cat "$log" >&2; exit 1; }
+    sleep 0.1
+  done
+  cat "$log"
 
-kubectl delete --ignore-not-found -f config/samples/at.yaml > /dev/null
-say '$ kubectl get ats --watch & kubectl apply -f config/samples/at.yaml'
-kubectl get ats --watch &
-background+=("$!")
-sleep 1 # for the watch to be there
-kubectl apply -f config/samples/at.yaml
-kubectl wait --for=jsonpath='{.status.phase}'=DONE at/at-sample --timeout=5m > /dev/null
-sleep 0.5 # for the watch to print it
-kill "${background[-1]}"
+  kubectl delete --ignore-not-found -f config/samples/at.yaml > /dev/null
+  say '$ kubectl get ats --watch & kubectl apply -f config/samples/at.yaml'
+  kubectl get ats --watch &
+  background+=("$!")
+  sleep 1 # until the watch is established
+  kubectl apply -f config/samples/at.yaml
+  kubectl wait --for=jsonpath='{.status.phase}'=DONE at/at-sample --timeout=5m > /dev/null
+  sleep 0.5 # until the watch has printed it
+  kill "${background[-1]}"
 
-say '$ kubectl get events --field-selector involvedObject.kind=At'
-kubectl get events --field-selector involvedObject.kind=At,involvedObject.name=at-sample
-say '$ kubectl get ats'
-kubectl get ats
+  say '$ kubectl get events --field-selector involvedObject.kind=At'
+  kubectl get events --field-selector involvedObject.kind=At,involvedObject.name=at-sample
+  say '$ kubectl get ats'
+  kubectl get ats
 
-if [ "${DEVCLUSTER_NODE:-}" != kwok ]; then
-  say '$ kubectl logs at-sample-pod'
-  kubectl logs at-sample-pod
-fi
+  if [ "${DEVCLUSTER_NODE:-}" != kwok ]; then
+    say '$ kubectl logs at-sample-pod'
+    kubectl logs at-sample-pod
+  fi
+}
+if [ -z "${KINDS:-}" ]; then sample; fi
 
-say 'Fescue keeps running, and its log follows; stop it with Ctrl-C. In another terminal:'
-printf '  export KUBECONFIG=%s\n  kubectl get ats --watch\n\n' "$KUBECONFIG"
+say 'Fescue keeps running and its log follows. Stop it with Ctrl-C. In a second terminal:'
+printf '  export KUBECONFIG=%s\n' "$KUBECONFIG"
+kubectl=$(command -v kubectl)
+case $kubectl in
+  */.devcluster/*) printf '  export PATH="$PATH:%s"  # for kubectl\n' "${kubectl%/*}" ;;
+esac
+if [ -z "${KINDS:-}" ]; then printf '  kubectl get ats --watch\n'; fi
+printf '\n'
 tail -n +1 -f "$log" &
 background+=("$!")
-wait "$operator"
+wait "$operator" || { sleep 0.5; exit 1; } # until tail has printed the reason
