@@ -161,12 +161,12 @@ func TestHealth(t *testing.T) {
 	o.awaitLog("kind=Watcher group=watch.fescue.dev workers=")
 	o.awaitLog("kind=Customcluster group=samplecontroller.fescue.dev workers=")
 	for path, want := range map[string]string{
-		"/healthz":                "ok",
-		"/readyz":                 "ok",
-		"/readyz?verbose":         "[+]ping ok\n[+]caches ok\nreadyz check passed\n",
-		"/readyz/caches":          "ok",
-		"/livez?verbose":          "[+]ping ok\n[+]workers ok\n[+]leader-election ok\nlivez check passed\n",
-		"/livez/workers?verbose=": "[+]workers ok\nlivez check passed\n",
+		"/healthz":        "ok",
+		"/readyz":         "ok",
+		"/readyz?verbose": "[+]ping ok\n[+]caches ok\nreadyz check passed\n",
+		"/readyz/caches":  "ok",
+		"/livez?verbose":  "[+]ping ok\n[+]workers ok\n[+]leader-election ok\nlivez check passed\n",
+		"/livez/workers":  "ok",
 	} {
 		code, body := get(t, o.address("--health-listen")+path)
 		require.Equal(t, http.StatusOK, code, path)
