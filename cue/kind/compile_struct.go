@@ -242,7 +242,7 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "preserveUnknownFields":
 			to.PreserveAll = true
 		case "eval":
-			to.Eval = rule
+			to.Eval, rule.Evaluated = rule, true
 		default:
 			return errorAtNode(attribute, "@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource, preserveUnknownFields and eval", name)
 		}

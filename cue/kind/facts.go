@@ -102,7 +102,7 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*Versio
 		}
 	}
 	v := &Version{GroupVersionKind: gvk, schema: compiled}
-	v.evaluated, v.outdated = len(v.Evaluated()) > 0, schema.HasDeprecated(compiled)
+	v.evaluated, v.outdated = schema.HasEvaluated(compiled), schema.HasDeprecated(compiled)
 	return v, nil
 }
 

@@ -57,6 +57,7 @@ type Version struct {
 	Schema *apiextensionsv1.JSONSchemaProps
 
 	schema    *schema.Schema
+	enforcers schema.Enforcers
 	evaluator *cueEvaluator
 	evaluated bool // whether fields are marked for the CUE evaluator
 	outdated  bool // whether fields are deprecated
@@ -239,38 +240,19 @@ func (v *Version) Sample(random *rand.Rand) map[string]any {
 	return object
 }
 
-// Enforcement says who enforces the rules of the version's schema, in the order of the
-// fields.
+// Enforcement lists the rules of the version's schema and who enforces them, in the order of
+// the fields.
 func (v *Version) Enforcement() []schema.Enforcement {
-	type place struct {
-		field, says string
-		at          schema.Position
-	}
-	at := make(map[place]int)
-	var all []schema.Enforcement
-	for _, e := range schema.Enforcements(v.schema) {
-		p := place{e.Field, e.Says, e.Position}
-		i, known := at[p]
-		switch {
-		case !known:
-			at[p] = len(all)
-			all = append(all, e)
-		case e.Where < all[i].Where: // time.Time, say, is a rule for the type as well
-			all[i] = e
-		}
-	}
-	return all
+	return schema.Enforcements(v.schema, v.enforcers)
 }
 
-// Evaluated lists the fields that are marked @kube(eval).
-func (v *Version) Evaluated() []string {
-	var fields []string
-	for _, e := range schema.Enforcements(v.schema) {
-		if e.Evaluated {
-			fields = append(fields, e.Field)
-		}
+// RejectedBy returns who rejects an object for a problem that Problems found.
+func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
+	by := schema.Admission
+	for _, v := range k.Versions { // a rule is of one version
+		by = max(by, v.enforcers.Rejecting(p))
 	}
-	return fields
+	return by
 }
 
 // Decide says what is to be done for a valid, defaulted object whose phase is

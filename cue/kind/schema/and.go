@@ -196,9 +196,7 @@ func andEnums(a, b *Schema, types Types) *Enum {
 		if len(b.Enum.Values) < len(a.Enum.Values) {
 			rule.Rule = b.Enum.Rule
 		}
-		own := *rule.Rule
-		own.Where = Admission
-		rule.Rule = &own
+		rule.Rule = new(*rule.Rule)
 	}
 	return rule
 }

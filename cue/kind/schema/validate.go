@@ -2,7 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,17 +27,6 @@ type Problem struct {
 	// deep tells that the problem is where the schema contains itself, which CRDs cannot
 	// express.
 	deep bool
-}
-
-// Where says who refuses the object for the problem.
-func (p Problem) Where() Where {
-	if p.Rule == nil || p.deep || p.IsNull() {
-		return Admission // the API server drops unknown fields, and null where it is not allowed
-	}
-	if f, ok := p.BadValue.(float64); ok && p.Type == field.ErrorTypeTypeInvalid && f == math.Trunc(f) {
-		return Admission // the API server takes 1.0 for an integer
-	}
-	return p.Rule.Where
 }
 
 // IsNull tells whether the problem is that a value is null.
