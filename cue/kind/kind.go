@@ -45,8 +45,6 @@ type Kind struct {
 	// InjectAnnotation is the annotation by which Pods ask for what objects of the kind
 	// add to them; it is empty if they add nothing.
 	InjectAnnotation string
-
-	objectReads *reads // of the stored version
 }
 
 // Version is what objects of a kind look like in one version of its API.
@@ -266,7 +264,7 @@ func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 }
 
 func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
-	observed, _ = k.evaluator.reads.of(observed).(map[string]any)
+	observed, _ = k.evaluator.reads.observed.of(observed).(map[string]any)
 	if err := checkLimits(observed, evaluatorLimits); err != nil {
 		return nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}
 	}

@@ -136,7 +136,6 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 			return nil, newLoadError("", instance.Err)
 		}
 	}
-	pkg := values[0]
 	rules := contractRules{
 		controller:    values[1].LookupPath(cue.MakePath(cue.Def("#Controller"))),
 		podTemplate:   values[2].LookupPath(cue.MakePath(cue.Def("#PodTemplateSpec"))),
@@ -149,10 +148,11 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 	}
 
 	definitions := newCompiler().fieldsOf(instances[0])
+	pkg := &kindsPackage{ctx, instances[0], values[0], definitions, readsOf(instances[0]), rules}
 	var kinds []*Kind
 	var errs []error
 	for _, name := range kindNames(definitions) {
-		k, err := newKind(name, ctx, instances[0], pkg, rules)
+		k, err := newKind(name, pkg)
 		if err != nil {
 			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix][0]))
 			continue
