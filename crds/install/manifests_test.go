@@ -290,11 +290,11 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.EqualError(t, cidrErr, `api-server-cidr: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length
 api-server-cidr: Invalid value: "10.0.0.1": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)`)
 	_, noWebhooksErr := Parts(nil, Options{Image: "fescue", APIServers: []string{"::/0"}})
-	require.EqualError(t, noWebhooksErr, "api-server-cidr: Forbidden: there are no webhooks that it could limit")
+	require.EqualError(t, noWebhooksErr, "api-server-cidr: Forbidden: it limits webhooks, and there are none")
 	clustered := *kindtest.Shipped(t)[0]
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, scopeErr := Parts([]*kind.Kind{&clustered}, Options{Image: "fescue", Namespaces: []string{"a"}})
-	require.EqualError(t, scopeErr, "kind At: its objects live in no namespace, so it cannot be limited to some")
+	require.EqualError(t, scopeErr, "kind At: it is cluster-scoped, so it cannot be limited to namespaces")
 	require.ErrorContains(t, err, "kinds folder 0: its files have 1044487 bytes: must be at most 1044480")
 }
 

@@ -71,7 +71,7 @@ func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, phase, prefix s
 			return err
 		}
 		if _, known := e.sets[name]; set != nil && !known {
-			return evaluationError(path+".replicas", errors.New("a set must not stand in an if: let replicas be 0 instead"))
+			return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
 		}
 		d.Children = append(d.Children, Child{Name: name, Phase: phase, Template: template, Update: UpdatePolicy(update), Set: set})
 		return nil
@@ -190,7 +190,7 @@ func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child
 			return err
 		}
 		if len(set.StrayLabels) == 0 {
-			return errorAt(ignored, "strays", "cannot be told from other objects: give the template of %q a label that names its object", name)
+			return errorAt(ignored, "strays", "cannot be distinguished from other objects: give the template of %q a label that names its object", name)
 		}
 		slices.Sort(set.StrayLabels)
 	}

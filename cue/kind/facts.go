@@ -80,7 +80,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	}
 	for _, v := range k.Versions {
 		if err := k.collectOpenAPI(v); err != nil {
-			return nil, fmt.Errorf("the API server would refuse the CRD: %w", err)
+			return nil, fmt.Errorf("the API server would reject the CRD: %w", err)
 		}
 		if err := checkStatusSchema(k, v, controller); err != nil {
 			return nil, err
@@ -133,7 +133,7 @@ func collectVersions(k *Kind, pkg *kindsPackage) error {
 			return err
 		}
 		if slices.ContainsFunc(k.Versions, func(o *Version) bool { return o.GroupVersionKind == gvk }) {
-			return errorAt(value, "apiVersion", "version %s of the kind is there already", gvk.Version)
+			return errorAt(value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
 		}
 		v.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: value, name: name}
 		k.Versions = append(k.Versions, v)

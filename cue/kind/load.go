@@ -180,7 +180,7 @@ func refuseFatal(instance *build.Instance) error {
 			}
 			for _, decl := range literal.Elts {
 				if embedded, ok := decl.(*ast.EmbedDecl); ok && len(literal.Elts) > 1 && hasBound(embedded.Expr) {
-					found = errorAtNode(embedded, "a bound cannot stand alone in a struct: write it at the field that it is about")
+					found = errorAtNode(embedded, "a bound cannot be alone in a struct: write it at the field that it limits")
 				}
 			}
 			return found == nil
@@ -221,7 +221,7 @@ func strayControllers(definitions map[string][]*ast.Field, instance *build.Insta
 		if isNamedSo && slices.Contains(kinds, kind) || used[name] || !isController(definitions[name][0].Value) {
 			continue
 		}
-		errs = append(errs, errorAtNode(definitions[name][0], "%s is the behaviour of no kind: that of #X is called #X%s", name, controllerSuffix))
+		errs = append(errs, errorAtNode(definitions[name][0], "%s belongs to no kind: the controller of #X must be named #X%s", name, controllerSuffix))
 	}
 	return errs
 }

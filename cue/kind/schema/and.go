@@ -42,7 +42,7 @@ func And(a, b *Schema) *Schema {
 	case b.Reference != nil && a.isAnything():
 		return withNotes(*b, a, b)
 	case a.Reference != nil || b.Reference != nil:
-		return Impossible(a.Position, "a definition that contains itself cannot be combined with something else where it does")
+		return Impossible(a.Position, "a recursive definition cannot be combined with other constraints where it refers to itself")
 	case !a.isLeaf() || !b.isLeaf():
 		return andAlternatives(a, b)
 	}

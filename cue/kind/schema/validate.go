@@ -335,7 +335,7 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 	mask, failed := s.holding(w.structs)
 	for _, f := range failed {
 		if f.how == missing {
-			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+", which is not there"))
+			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+", which is not set"))
 		} else {
 			w.add(f.Rule, field.Invalid(w.at(), field.OmitValueType{}, "the condition "+f.Text+" cannot be evaluated"))
 		}
@@ -391,7 +391,7 @@ func (w *walker) relation(r Relation, value any) {
 	other, how := r.Expr.eval(w.structs)
 	switch how {
 	case missing:
-		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and "+r.Expr.missing(w.structs)+" is not there"))
+		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and "+r.Expr.missing(w.structs)+" is not set"))
 	case invalid:
 		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
 	case known:
