@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
 // TestWatcherHasWhatControllerGenMakes compares the CRD of Watcher field by field with
@@ -26,10 +26,7 @@ func TestWatcherHasWhatControllerGenMakes(t *testing.T) {
 	require.NoError(t, err)
 	var theirs apiextensionsv1.CustomResourceDefinition
 	require.NoError(t, yaml.Unmarshal(text, &theirs))
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	i := slices.IndexFunc(kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == "Watcher" })
-	ours := kinds[i].Definition()
+	ours := kindtest.Named(t, kindtest.Shipped(t), "Watcher").Definition()
 	require.Equal(t, theirs.Spec.Group, ours.Spec.Group)
 	require.Equal(t, theirs.Spec.Names, ours.Spec.Names)
 

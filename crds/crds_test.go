@@ -1,12 +1,10 @@
 package crds
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
@@ -14,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
 // TestAPIServerAcceptsDefinitions asks the library that the API server itself checks
@@ -41,39 +40,19 @@ func TestAPIServerAcceptsDefinitions(t *testing.T) {
 }
 
 func allKinds(t *testing.T) []*kind.Kind {
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
+	kinds := kindtest.Shipped(t)
 	sources, err := filepath.Glob("../testdata/sources/*")
 	require.NoError(t, err)
 	require.NotEmpty(t, sources)
 	for _, dir := range sources {
-		more, err := kind.FromDir(dir)
-		require.NoError(t, err)
-		kinds = append(kinds, more...)
+		kinds = append(kinds, kindtest.FromDir(t, dir)...)
 	}
-	archives, err := filepath.Glob("../testdata/kinds/*.txtar")
-	require.NoError(t, err)
-	for _, file := range archives {
-		archive, err := txtar.ParseFile(file)
-		require.NoError(t, err)
-		dir := t.TempDir()
-		for _, f := range archive.Files {
-			if filepath.Ext(f.Name) == ".cue" {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600))
-			}
-		}
-		// The corpus also has kinds that do not load: kind.TestCorpus says why.
-		more, _ := kind.FromDir(dir)
-		kinds = append(kinds, more...)
-	}
-	return kinds
+	return append(kinds, kindtest.AllInCorpus(t)...)
 }
 
 func TestDefinitionOfAt(t *testing.T) {
 	t.Parallel()
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	version := kinds[0].Definition().Spec.Versions[0]
+	version := kindtest.Named(t, kindtest.Shipped(t), "At").Definition().Spec.Versions[0]
 	var columns []string
 	for _, c := range version.AdditionalPrinterColumns {
 		columns = append(columns, c.Name)

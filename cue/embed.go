@@ -1,5 +1,5 @@
 // Package cue embeds the contract, the CUE libraries and the kinds that Fescue
-// ships, so that the program needs no files beside it.
+// ships, so that the program needs no other files.
 package cue
 
 import "embed"

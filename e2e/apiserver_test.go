@@ -368,8 +368,8 @@ func (s *suite) compare(r request) (verdict, error) {
 		return admissionOnly, nil
 	}
 	for _, p := range problems {
-		if p.Where() >= schema.CRDSchema && r.concerns(p.Field) {
-			return admissionOnly, fmt.Errorf("the API server should refuse it too, by the %s: %w (%s)", p.Where(), p.Error, p.Rule.Text)
+		if by := s.kind.RejectedBy(p); by >= schema.CRDSchema && r.concerns(p.Field) {
+			return admissionOnly, fmt.Errorf("the API server should refuse it too, by the %s: %w (%s)", by, p.Error, p.Rule.Text)
 		}
 	}
 	return admissionOnly, nil

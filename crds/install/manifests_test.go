@@ -21,14 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
-
-func shipped(t *testing.T) []*kind.Kind {
-	t.Helper()
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	return kinds
-}
 
 // find returns the one object of a kind and a name, or nil.
 func find[T any](t *testing.T, objects []*unstructured.Unstructured, of, called string) *T {
@@ -66,7 +60,7 @@ func TestRightsAreNarrow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o.Image = "fescue"
-			parts, err := Parts(shipped(t), o)
+			parts, err := Parts(kindtest.Shipped(t), o)
 			require.NoError(t, err)
 			for _, object := range Objects(parts) {
 				var role rbacv1.Role // a ClusterRole has the same rules
@@ -88,7 +82,7 @@ func TestRightsAreNarrow(t *testing.T) {
 
 func TestNamespacesGetRoles(t *testing.T) {
 	t.Parallel()
-	parts, err := Parts(shipped(t), Options{Image: "fescue", Namespaces: []string{"b", "a", "a"}})
+	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Namespaces: []string{"b", "a", "a"}})
 	require.NoError(t, err)
 	objects := Objects(parts)
 	var bindings []string
@@ -108,7 +102,7 @@ func TestNamespacesGetRoles(t *testing.T) {
 func TestWebhooksOfNamespaces(t *testing.T) {
 	t.Parallel()
 	o := Options{Image: "fescue", Namespace: "own", Namespaces: []string{"a"}, Webhooks: example()}
-	parts, err := Parts(shipped(t), o)
+	parts, err := Parts(kindtest.Shipped(t), o)
 	require.NoError(t, err)
 	require.Equal(t, "fescue-own", o.ClusterName())
 	role := find[rbacv1.ClusterRole](t, Objects(parts), "ClusterRole", "fescue-own")
@@ -131,7 +125,7 @@ func TestWebhooksOfNamespaces(t *testing.T) {
 func TestNamespacesOfTheClusterAreLeft(t *testing.T) {
 	t.Parallel()
 	for namespace, want := range map[string]bool{"": true, "own": true, "default": false, "kube-system": false, "kube-addons": false} {
-		parts, err := Parts(shipped(t), Options{Image: "fescue", Namespace: namespace})
+		parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Namespace: namespace})
 		require.NoError(t, err)
 		kinds := make(map[string]bool)
 		for _, object := range Objects(parts) {
@@ -145,7 +139,7 @@ func TestNamespacesOfTheClusterAreLeft(t *testing.T) {
 // One replica at a time is evicted, and those that are not ready always are.
 func TestDisruptionBudget(t *testing.T) {
 	t.Parallel()
-	parts, err := Parts(shipped(t), Options{Image: "fescue"})
+	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue"})
 	require.NoError(t, err)
 	budget := find[policyv1.PodDisruptionBudget](t, Objects(parts), "PodDisruptionBudget", "fescue").Spec
 	require.Equal(t, int32(1), budget.MaxUnavailable.IntVal)
@@ -154,7 +148,7 @@ func TestDisruptionBudget(t *testing.T) {
 
 func TestWebhooksBringTheirRights(t *testing.T) {
 	t.Parallel()
-	parts, err := Parts(shipped(t), Options{Image: "fescue", Webhooks: example()})
+	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Webhooks: example()})
 	require.NoError(t, err)
 	objects := Objects(parts)
 	require.Contains(t, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "fescue").Rules, rbacv1.PolicyRule{
@@ -176,7 +170,7 @@ func TestWebhooksBringTheirRights(t *testing.T) {
 // No object of a kind can be made before the API server knows whom to ask about it.
 func TestWebhooksComeBeforeCRDs(t *testing.T) {
 	t.Parallel()
-	parts, err := Parts(shipped(t), Options{Image: "fescue", Webhooks: example()})
+	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Webhooks: example()})
 	require.NoError(t, err)
 	var kinds []string
 	for _, object := range Objects(parts) {
@@ -200,7 +194,7 @@ func TestWhoReachesWebhooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			parts, err := Parts(shipped(t), Options{Image: "fescue", Webhooks: example(), APIServers: tc.cidrs})
+			parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Webhooks: example(), APIServers: tc.cidrs})
 			require.NoError(t, err)
 			rules := find[networkingv1.NetworkPolicy](t, Objects(parts), "NetworkPolicy", "fescue-webhooks").Spec.Ingress
 			require.Len(t, rules, 1)
@@ -225,7 +219,7 @@ func TestShards(t *testing.T) {
 			rule("update", "fescue", "fescue-member-0", "fescue-member-1", "fescue-member-2", "fescue-shard-0", "fescue-shard-1", "fescue-shard-2"),
 		}},
 	} {
-		parts, err := Parts(shipped(t), Options{Image: "fescue", Shards: shards})
+		parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Shards: shards})
 		require.NoError(t, err)
 		deployment := find[appsv1.Deployment](t, Objects(parts), "Deployment", "fescue")
 		require.Equal(t, want.flag, deployment.Spec.Template.Spec.Containers[0].Args[1])
@@ -244,7 +238,7 @@ func TestMetricsAuthBringsItsRights(t *testing.T) {
 	for _, o := range []Options{{}, {MetricsAuth: true}, {MetricsAuth: true, Namespaces: []string{"a"}}} {
 		auth := o.MetricsAuth
 		o.Image, o.Monitoring = "fescue", true
-		parts, err := Parts(shipped(t), o)
+		parts, err := Parts(kindtest.Shipped(t), o)
 		require.NoError(t, err)
 		objects := Objects(parts)
 		args := find[appsv1.Deployment](t, objects, "Deployment", "fescue").Spec.Template.Spec.Containers[0].Args
@@ -274,7 +268,7 @@ func TestSourcesAreMountedAndRollTheDeployment(t *testing.T) {
 	t.Parallel()
 	pods := make(map[string]bool)
 	for _, text := range []string{"package a", "package a // changed"} {
-		parts, err := Parts(shipped(t), Options{Image: "fescue", Sources: []Source{{"a.cue": text, "cue.mod/module.cue": "module: \"a\""}}})
+		parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Sources: []Source{{"a.cue": text, "cue.mod/module.cue": "module: \"a\""}}})
 		require.NoError(t, err)
 		pod := find[appsv1.Deployment](t, Objects(parts), "Deployment", "fescue").Spec.Template
 		pods[pod.Annotations[annotationKinds]] = true
@@ -296,11 +290,11 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.EqualError(t, cidrErr, `api-server-cidr: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length
 api-server-cidr: Invalid value: "10.0.0.1": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)`)
 	_, noWebhooksErr := Parts(nil, Options{Image: "fescue", APIServers: []string{"::/0"}})
-	require.EqualError(t, noWebhooksErr, "api-server-cidr: Forbidden: there are no webhooks that it could limit")
-	clustered := *shipped(t)[0]
+	require.EqualError(t, noWebhooksErr, "api-server-cidr: Forbidden: it limits webhooks, and there are none")
+	clustered := *kindtest.Shipped(t)[0]
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, scopeErr := Parts([]*kind.Kind{&clustered}, Options{Image: "fescue", Namespaces: []string{"a"}})
-	require.EqualError(t, scopeErr, "kind At: its objects live in no namespace, so it cannot be limited to some")
+	require.EqualError(t, scopeErr, "kind At: it is cluster-scoped, so it cannot be limited to namespaces")
 	require.ErrorContains(t, err, "kinds folder 0: its files have 1044487 bytes: must be at most 1044480")
 }
 
@@ -320,11 +314,11 @@ func TestParseType(t *testing.T) {
 func TestObjectsAreClean(t *testing.T) {
 	t.Parallel()
 	o := Options{Image: "fescue", Monitoring: true, InstallCRDs: true, Webhooks: example()}
-	parts, err := Parts(shipped(t), o)
+	parts, err := Parts(kindtest.Shipped(t), o)
 	require.NoError(t, err)
 	text, err := YAML(Objects(parts))
 	require.NoError(t, err)
-	again, err := Parts(shipped(t), o)
+	again, err := Parts(kindtest.Shipped(t), o)
 	require.NoError(t, err)
 	textAgain, err := YAML(Objects(again))
 	require.NoError(t, err)

@@ -138,7 +138,7 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	if len(o.APIServers) > 0 && o.Webhooks == nil {
-		errs = append(errs, field.Forbidden(flag, "there are no webhooks that it could limit"))
+		errs = append(errs, field.Forbidden(flag, "it limits webhooks, and there are none"))
 	}
 	if o.Image == "" {
 		errs = append(errs, errors.New("image: Required value: the operator runs in a container"))
@@ -152,7 +152,7 @@ func (o Options) complete() (Options, error) {
 			}
 		}
 		if size > maxSource {
-			errs = append(errs, fmt.Errorf("kinds folder %d: its files have %d bytes: must be at most %d, which a ConfigMap can hold; build an image that has it instead", i, size, maxSource))
+			errs = append(errs, fmt.Errorf("kinds folder %d: its files have %d bytes: must be at most %d, the limit of a ConfigMap; build an image with the files instead", i, size, maxSource))
 		}
 	}
 	o.Namespaces = slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))

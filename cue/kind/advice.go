@@ -22,12 +22,12 @@ func (v *Version) Advice() []Advice {
 	for _, e := range v.Enforcement() {
 		if e.Evaluated {
 			all = append(all, Advice{e.Field, e.Position, fmt.Sprintf(
-				"is checked by the CUE evaluator, so that objects of the kind may have %d values at most", evaluatorLimits.values)})
+				"is checked by the CUE evaluator, so objects of the kind can have at most %d values", evaluatorLimits.values)})
 		}
 	}
 	for _, u := range schema.Unboundeds(v.schema) {
 		if !isLibrary(u.Position.File) && !strings.HasPrefix(u.Field, "metadata") {
-			all = append(all, Advice{u.Field, u.Position, "has no " + u.Missing + ": it can grow until the object is too large, and the API server takes few CEL rules for it"})
+			all = append(all, Advice{u.Field, u.Position, "has no " + u.Missing + ": it can grow until the object is too large, and the API server accepts few CEL rules for it"})
 		}
 	}
 	return all

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	structuralpruning "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // benchmarked are valid objects of the shipped kinds.
@@ -167,7 +169,7 @@ var observedPod = map[string]any{"pod": map[string]any{
 
 // fullWatcher uses every field of a container, and each of the ways to fill it.
 func fullWatcher(tb testing.TB) map[string]any {
-	return fromYAML(tb, []byte(`
+	return corpus.Object(tb, []byte(`
 apiVersion: watch.fescue.dev/v1alpha1
 kind: Watcher
 metadata:

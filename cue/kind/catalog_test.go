@@ -1,14 +1,13 @@
 package kind_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // shirts has a kind with two versions, and one that fails to load.
@@ -24,20 +23,13 @@ import "fescue.dev/cue/contract"
 #HatController: contract.#Controller & {object!: #Hat, names: plural: "HATS"}
 `
 
-func folder(t *testing.T, text string) string {
-	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kinds.cue"), []byte(text), 0o600))
-	return dir
-}
-
 func gvk(group, version, kind string) apischema.GroupVersionKind {
 	return apischema.GroupVersionKind{Group: group, Version: version, Kind: kind}
 }
 
 func TestCatalogFindsKinds(t *testing.T) {
 	t.Parallel()
-	c, err := kind.Load(true, folder(t, shirts))
+	c, err := kind.Load(true, corpus.Folder(t, shirts))
 	require.NoError(t, err)
 	require.Len(t, c.All(), 4)
 	require.Len(t, c.Added(), 1)
@@ -68,13 +60,13 @@ func TestCatalogFindsKinds(t *testing.T) {
 
 func TestCatalogReportsFolders(t *testing.T) {
 	t.Parallel()
-	dir, empty := folder(t, shirts), t.TempDir()
+	dir, empty := corpus.Folder(t, shirts), t.TempDir()
 	c, err := kind.Load(false, dir, empty, dir)
 	require.EqualError(t, err, "kinds folder "+empty+" has no file whose name ends in .cue\n"+
 		"kinds folder "+dir+": kind Shirt: the kind Shirt already has the plural and the group shirts.acme.example")
 	require.Len(t, c.All(), 1)
 
-	c, err = kind.Load(false, folder(t, "package k\n#A: nowhere\n"))
+	c, err = kind.Load(false, corpus.Folder(t, "package k\n#A: nowhere\n"))
 	require.NoError(t, err)
 	require.Empty(t, c.All())
 	require.Len(t, c.Broken(), 1)
@@ -83,7 +75,7 @@ func TestCatalogReportsFolders(t *testing.T) {
 
 func TestWhyUnknown(t *testing.T) {
 	t.Parallel()
-	c, err := kind.Load(false, folder(t, shirts))
+	c, err := kind.Load(false, corpus.Folder(t, shirts))
 	require.NoError(t, err)
 	const both = "acme.example/v1, Kind=Shirt; acme.example/v1beta1, Kind=Shirt"
 	for _, tc := range []struct {

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/ast"
-	"cuelang.org/go/cue/build"
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +26,7 @@ func (e *cueEvaluator) brokenCondition(owner cue.Value) error {
 	// but not those of a loop within it.
 	depth := len(owner.Path().Selectors())
 	for _, broken := range cueerrors.Errors(err) {
-		isLoop := isUndefined(broken) && e.whens.contain(broken.Position())
+		isLoop := isUndefined(broken) && e.reads.whens.contain(broken.Position())
 		if len(broken.Path()) <= depth && !isLoop && !strings.HasPrefix(messageOf(broken), "cannot reference optional field: ") {
 			return evaluationError("if", broken)
 		}
@@ -48,28 +46,6 @@ func (p passages) contain(at token.Pos) bool {
 	return slices.ContainsFunc(p, func(p passage) bool {
 		return at.Filename() == p.file && p.from <= at.Offset() && at.Offset() <= p.to
 	})
-}
-
-// whensIn finds the conditions of transitions in a package and in those that it imports.
-func whensIn(instance *build.Instance, seen map[*build.Instance]bool) (found passages) {
-	if seen[instance] {
-		return nil
-	}
-	seen[instance] = true
-	for _, file := range instance.Files {
-		ast.Walk(file, func(n ast.Node) bool {
-			if f, ok := n.(*ast.Field); ok {
-				if name, _, err := ast.LabelName(f.Label); err == nil && name == "when" {
-					found = append(found, passage{f.Pos().Filename(), f.Pos().Offset(), f.End().Offset()})
-				}
-			}
-			return true
-		}, nil)
-	}
-	for _, imported := range instance.Imports {
-		found = append(found, whensIn(imported, seen)...)
-	}
-	return found
 }
 
 // addChildren adds the children of a controller, or of one of its phases, to a decision.
@@ -95,7 +71,7 @@ func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, phase, prefix s
 			return err
 		}
 		if _, known := e.sets[name]; set != nil && !known {
-			return evaluationError(path+".replicas", errors.New("a set must not stand in an if: let replicas be 0 instead"))
+			return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
 		}
 		d.Children = append(d.Children, Child{Name: name, Phase: phase, Template: template, Update: UpdatePolicy(update), Set: set})
 		return nil
@@ -214,7 +190,7 @@ func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child
 			return err
 		}
 		if len(set.StrayLabels) == 0 {
-			return errorAt(ignored, "strays", "cannot be told from other objects: give the template of %q a label that names its object", name)
+			return errorAt(ignored, "strays", "cannot be distinguished from other objects: give the template of %q a label that names its object", name)
 		}
 		slices.Sort(set.StrayLabels)
 	}

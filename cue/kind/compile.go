@@ -177,7 +177,7 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 		}
 		if value, err := literalValue(branch); err == nil && marked && schema.TypeOf(value) == schema.List {
 			if list != nil {
-				return nil, errorAtNode(branch, "a disjunction can have one list as its default")
+				return nil, errorAtNode(branch, "a disjunction can have only one list as its default")
 			}
 			list = &schema.Literal{Rule: ruleAt(branch), Value: value}
 			continue
@@ -292,7 +292,7 @@ func (s scope) named(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 	case strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_"):
 		return nil, errorAtNode(e, "%s contains itself: move it to the top of its file", e.Name)
 	case predeclared(e) != nil:
-		return nil, errorAtNode(e, "%s is the field of this name here, which refers to itself: write __%s for CUE's own type", e.Name, e.Name)
+		return nil, errorAtNode(e, "%s is the field of this name, which refers to itself: write __%s for CUE's own type", e.Name, e.Name)
 	}
 	return nil, errorAtNode(e, "%s refers to itself", e.Name)
 }
@@ -308,7 +308,7 @@ func (s scope) sibling(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 		return nil, err
 	}
 	if compiled.Types&(schema.List|schema.Struct) != 0 || len(compiled.Alternatives) > 0 || compiled.Reference != nil {
-		return nil, s.unsupported(e, "a reference to "+e.Name+", which is no scalar,")
+		return nil, s.unsupported(e, "a reference to "+e.Name+", which is not a scalar,")
 	}
 	if compiled.HasDefault() && !s.orType {
 		// CUE takes the field for all that it may be until an object gives it, so the two
@@ -327,7 +327,7 @@ func (s scope) reference(at ast.Node, name string) (*schema.Schema, error) {
 	key := definition{s.instance, name}
 	if self, ok := s.following[key]; ok {
 		if s.guards == self.guards {
-			return nil, errorAtNode(at, "%s contains itself in every value, without an end: let it be in an optional or required field, or in a list", name)
+			return nil, errorAtNode(at, "%s contains itself in every value, without end: refer to it only in an optional or required field, or in a list", name)
 		}
 		return &schema.Schema{Position: positionOf(at), Types: schema.AnyType, Reference: self.compiled}, nil
 	}
@@ -409,7 +409,7 @@ func (s scope) within(e *ast.SelectorExpr, name string) (*schema.Schema, error) 
 		switch f := outer.Struct.Field(name); {
 		case f == nil:
 		case f.Presence != schema.Regular: // CUE takes such a field for one that is missing
-			return nil, errorAtNode(e, "%s is a required or an optional field, which CUE does not look into: make what it has to be a definition", sourceOf(e))
+			return nil, errorAtNode(e, "%s is a required or an optional field, from which CUE cannot select: make its value a definition", sourceOf(e))
 		default:
 			return f.Schema, nil
 		}

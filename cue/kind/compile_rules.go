@@ -235,7 +235,7 @@ func (s scope) unary(e *ast.UnaryExpr) (*schema.Schema, error) {
 		text, err := s.literalOf(e.X)
 		pattern, ok := text.(string)
 		if err != nil || !ok {
-			return nil, s.unsupported(e, "a pattern that is no literal")
+			return nil, s.unsupported(e, "a pattern that is not a literal")
 		}
 		compiled, err := regexp.Compile(pattern)
 		if err != nil {
@@ -269,7 +269,7 @@ func (s scope) bound(e *ast.UnaryExpr, result *schema.Schema) (*schema.Schema, e
 		}
 		return result, nil
 	case !isNumber:
-		return nil, s.unsupported(e, "a bound that is no number")
+		return nil, s.unsupported(e, "a bound that is not a number")
 	}
 	result.Types = schema.Number
 	bound := &schema.Bound{Rule: rule, Value: value, Exclusive: e.Op == token.GTR || e.Op == token.LSS}

@@ -90,7 +90,7 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	default:
 		added.Presence, added.Rule.Text = schema.Regular, name+" is required"
 		if compiled.Default == nil && slices.ContainsFunc(compiled.Relations, func(r schema.Relation) bool { return r.Op == "==" }) {
-			return errorAtNode(f, "a field that is set to another one of the object cannot be compiled: write %s? or %s!, or mark it @kube(eval)", name, name)
+			return errorAtNode(f, "a field that is set to another field of the object cannot be compiled: write %s? or %s!, or mark it @kube(eval)", name, name)
 		}
 	}
 	to.Fields = append(to.Fields, added)
@@ -132,7 +132,7 @@ func (s scope) fieldValue(f *ast.Field) (*schema.Schema, error) {
 		}
 	}
 	if !slices.Contains([]string{"", "atomic", "set", "map"}, own.ListType) || (own.ListType == "map") != (len(own.ListMapKeys) > 0) {
-		return nil, errorAtNode(f, "listType has to be atomic, set or map, and map alone has a listMapKey")
+		return nil, errorAtNode(f, "listType must be atomic, set or map, and only map has a listMapKey")
 	}
 	return &own, nil
 }
@@ -232,7 +232,7 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "deprecated":
 			text, err := strconv.Unquote(value)
 			if err != nil || text == "" {
-				return errorAtNode(attribute, "@kube(deprecated=%s): say in quotes and without a comma what to use instead, as in @kube(deprecated=\"use spec.schedule\")", value)
+				return errorAtNode(attribute, "@kube(deprecated=%s): write in quotes, without a comma, what to use instead, as in @kube(deprecated=\"use spec.schedule\")", value)
 			}
 			to.Deprecated = text
 		case "immutable":
@@ -242,7 +242,7 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "preserveUnknownFields":
 			to.PreserveAll = true
 		case "eval":
-			to.Eval = rule
+			to.Eval, rule.Evaluated = rule, true
 		default:
 			return errorAtNode(attribute, "@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource, preserveUnknownFields and eval", name)
 		}

@@ -1,8 +1,6 @@
 package kind
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // An if that cannot be evaluated is an error, and not a child that is wanted no more,
@@ -41,12 +41,10 @@ func TestBrokenConditionIsAnError(t *testing.T) {
 	}
 }
 
-// kindsOf loads the kinds of one file, k.cue.
-func kindsOf(t *testing.T, text string) ([]*Kind, error) {
-	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(text), 0o600))
-	return FromDir(dir)
+// kindsOf loads the kinds of one file.
+func kindsOf(tb testing.TB, text string) ([]*Kind, error) {
+	tb.Helper()
+	return FromDir(corpus.Folder(tb, text))
 }
 
 // decideWith decides for an object of a kind whose behaviour has a given part.

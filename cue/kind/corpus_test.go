@@ -1,66 +1,29 @@
 package kind
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
-	"k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 // TestCorpus loads the kinds of each archive, and validates, defaults and decides for
-// each of its objects. out/load, out/schema-KIND and out/OBJECT hold what is expected.
+// each of its objects. out/load, out/schema and out/OBJECT hold what is expected.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
-	archives, err := filepath.Glob("../../testdata/kinds/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, archives)
-	for _, file := range archives {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			require.NoError(t, err)
-			inputs := &txtar.Archive{Comment: archive.Comment}
-			expected := make(map[string]string)
-			for _, f := range archive.Files {
-				if name, ok := strings.CutPrefix(f.Name, "out/"); ok {
-					expected[name] = string(f.Data)
-					continue
-				}
-				inputs.Files = append(inputs.Files, f)
-			}
-			results := resultsOf(t, inputs)
-			if *update {
-				inputs.Files = append(inputs.Files, results...)
-				require.NoError(t, os.WriteFile(file, txtar.Format(inputs), 0o600))
-				return
-			}
-			actual := make(map[string]string)
-			for _, f := range results {
-				actual[strings.TrimPrefix(f.Name, "out/")] = string(f.Data)
-			}
-			require.Equal(t, expected, actual)
-		})
-	}
+	corpus.Run(t, "testdata/kinds", resultsOf)
 }
 
 func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
-	dir := t.TempDir()
+	dir := corpus.Unpack(t, inputs)
 	data := make(map[string][]byte)
 	for _, f := range inputs.Files {
 		data[f.Name] = f.Data
-		if strings.HasSuffix(f.Name, ".cue") {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600))
-		}
 	}
 	kinds, err := FromDir(dir)
 	var load strings.Builder
@@ -75,11 +38,11 @@ func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
 		return results
 	}
 	k := kinds[0]
-	results = append(results, txtar.File{Name: "out/schema", Data: toYAML(t, k.Schema)})
+	results = append(results, txtar.File{Name: "out/schema", Data: corpus.YAML(t, k.Schema)})
 	for _, f := range inputs.Files {
 		name, isObject := strings.CutSuffix(f.Name, ".yaml")
 		if isObject {
-			result := resultOf(t, k, fromYAML(t, f.Data), fromYAML(t, data[name+".observed"]))
+			result := resultOf(t, k, corpus.Object(t, f.Data), corpus.Object(t, data[name+".observed"]))
 			results = append(results, txtar.File{Name: "out/" + name, Data: []byte(result)})
 		}
 	}
@@ -124,20 +87,5 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 		}
 		result["inject"] = injection
 	}
-	return string(toYAML(t, result))
-}
-
-func toYAML(t testing.TB, value any) []byte {
-	b, err := yaml.Marshal(value)
-	require.NoError(t, err)
-	return b
-}
-
-// fromYAML reads an object as the API machinery does, with integers as int64.
-func fromYAML(t testing.TB, text []byte) map[string]any {
-	b, err := yaml.YAMLToJSON(text)
-	require.NoError(t, err)
-	object := make(map[string]any)
-	require.NoError(t, json.Unmarshal(b, &object))
-	return object
+	return string(corpus.YAML(t, result))
 }

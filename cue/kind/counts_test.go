@@ -1,28 +1,23 @@
 package kind
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 func TestCounts(t *testing.T) {
 	t.Parallel()
-	archive, err := txtar.ParseFile("../../testdata/kinds/evaluated.txtar")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), archive.Files[0].Data, 0o600))
-	kinds, err := FromDir(dir)
+	kinds, err := FromDir(corpus.Unpack(t, corpus.Read(t, "../../testdata/kinds/evaluated.txtar")))
 	require.NoError(t, err)
 	k := kinds[0]
 	require.Zero(t, k.Counts(), "loading a kind counts nothing")
 	object := func(spec string) map[string]any {
 		return map[string]any{
 			"apiVersion": "evaluated.example.com/v1", "kind": "Evaluated",
-			"metadata": map[string]any{"name": "a"}, "spec": fromYAML(t, []byte(spec)),
+			"metadata": map[string]any{"name": "a"}, "spec": corpus.Object(t, []byte(spec)),
 		}
 	}
 	require.Empty(t, k.Validate(object(`{names: []}`)))

@@ -93,8 +93,7 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 	without := sets.New[string]()
 	v.initialStatus = true
 	for {
-		crd := schema.OpenAPI(v.schema, without)
-		v.setOpenAPI(crd.Schema)
+		crd := v.setOpenAPI(without)
 		refused := refusals(k.definitionOf(v))
 		if len(refused) == 0 {
 			return nil
@@ -151,46 +150,11 @@ func refusals(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorL
 	return validation.ValidateCustomResourceDefinition(context.Background(), &internal)
 }
 
-// setOpenAPI takes over a schema but for what the API server has its own schema for. Of the
-// metadata, a CRD can say how long the name may be.
-func (v *Version) setOpenAPI(openapi *apiextensionsv1.JSONSchemaProps) {
-	name, rules := nameLength(v.schema.Struct.Field("metadata").Schema, openapi.Properties["metadata"])
-	metadata := schemaProps{Type: "object"}
-	if len(rules) > 0 {
-		metadata.Properties = map[string]schemaProps{"name": name}
-	}
-	for name, property := range map[string]schemaProps{
-		"apiVersion": {Type: "string", Description: "apiVersion is the group and version of the object's schema."},
-		"kind":       {Type: "string", Description: "kind is the name of the object's schema."},
-		"metadata":   metadata,
-	} {
-		openapi.Properties[name] = property
-		schema.LeaveToAPIServer(v.schema.Struct.Field(name), func(at schema.Position) bool { return name != "metadata" || isLibrary(at.File) })
-	}
-	for _, rule := range rules {
-		rule.Where = schema.CRDSchema
-	}
-	openapi.Required = slices.DeleteFunc(openapi.Required, func(name string) bool {
-		return name == "apiVersion" || name == "kind" || name == "metadata"
+// setOpenAPI makes the OpenAPI schema of a version, without some CEL rules.
+func (v *Version) setOpenAPI(without sets.Set[string]) *schema.CRD {
+	crd := schema.OpenAPI(v.schema, schema.Options{
+		Without: without, IsLibrary: func(at schema.Position) bool { return isLibrary(at.File) },
 	})
-	v.Schema = openapi
-}
-
-// nameLength is what the kind itself says of the length of its objects' names, as far as
-// emitted, the OpenAPI schema of the metadata, has it; and the rules that this enforces.
-func nameLength(metadata *schema.Schema, emitted schemaProps) (name schemaProps, rules []*schema.Rule) {
-	name = schemaProps{Type: "string"}
-	if metadata.Struct == nil || metadata.Struct.Field("name") == nil {
-		return name, nil
-	}
-	of := func(limit *schema.Limit, has *int64) *int64 {
-		if limit == nil || has == nil || isLibrary(limit.Position.File) {
-			return nil
-		}
-		rules = append(rules, limit.Rule)
-		return has
-	}
-	length, has := metadata.Struct.Field("name").Schema.Length, emitted.Properties["name"]
-	name.MinLength, name.MaxLength = of(length.Min, has.MinLength), of(length.Max, has.MaxLength)
-	return name, rules
+	v.Schema, v.enforcers = crd.Schema, crd.Enforcers
+	return crd
 }

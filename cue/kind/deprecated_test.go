@@ -1,8 +1,6 @@
 package kind
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,16 +25,14 @@ import "fescue.dev/cue/contract"
 }
 #AController: contract.#Controller & {object!: #A, names: plural: "as"}
 `
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), []byte(head+`
+	kinds, err := kindsOf(t, head+`
 		cron?: string @kube(deprecated="use spec.schedule")
 		schedule?: string
 		steps?: [...{run?: string, script?: string @kube(deprecated="use run")}]
 		by?: [string]: {old?: int @kube(deprecated="it does nothing")}
 		either?: {a!: string} | {b!: string @kube(deprecated="use a")}
 		if schedule != _|_ {zone?: string @kube(deprecated="it is UTC")}
-`+tail), 0o600))
-	kinds, err := FromDir(dir)
+`+tail)
 	require.NoError(t, err)
 	k := kinds[0]
 	object := func(spec map[string]any) map[string]any {

@@ -3,14 +3,13 @@ package kind
 import (
 	"flag"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 var (
@@ -81,19 +80,9 @@ func corpusKinds(t testing.TB) map[string][]*Kind {
 	shipped, err := Shipped()
 	require.NoError(t, err)
 	kinds := map[string][]*Kind{"shipped": shipped}
-	archives, err := filepath.Glob("../../testdata/kinds/*.txtar")
-	require.NoError(t, err)
-	for _, file := range archives {
-		archive, err := txtar.ParseFile(file)
-		require.NoError(t, err)
-		dir := t.TempDir()
-		for _, f := range archive.Files {
-			if filepath.Ext(f.Name) == ".cue" {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600))
-			}
-		}
+	for _, file := range corpus.Archives(t, "testdata/kinds") {
 		// The corpus also has kinds that do not load: TestCorpus says why.
-		if loaded, _ := FromDir(dir); len(loaded) > 0 {
+		if loaded, _ := FromDir(corpus.Unpack(t, corpus.Read(t, file))); len(loaded) > 0 {
 			kinds[filepath.Base(file)] = loaded
 		}
 	}

@@ -20,9 +20,8 @@ type cueEvaluator struct {
 	name               string // of the kind
 	ctx                *cue.Context
 	schema, controller cue.Value
-	whens              passages // the conditions of transitions
 	sets               map[string]SetFacts
-	reads              *reads // of what is observed
+	reads              *packageReads
 	asked              counters
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,27 +18,37 @@ import (
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
 
-// contractRules is what a behaviour is held against.
+// contractRules is what a behaviour is checked against.
 type contractRules struct {
 	controller                 cue.Value // of the contract
 	podTemplate, labelSelector cue.Value // of the library: what may be injected, and where
 }
 
+// kindsPackage is a CUE package with kinds, which share all of this.
+type kindsPackage struct {
+	ctx         *cue.Context
+	instance    *build.Instance
+	value       cue.Value
+	definitions map[string][]*ast.Field // at the top of its files
+	reads       *packageReads
+	rules       contractRules
+}
+
 // newKind checks one kind of a package against the contract and collects what is
 // known of it without looking at any object.
-func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg cue.Value, rules contractRules) (*Kind, error) {
-	objectSchema := pkg.LookupPath(cue.MakePath(cue.Def("#" + name)))
+func newKind(name string, pkg *kindsPackage) (*Kind, error) {
+	objectSchema := pkg.value.LookupPath(cue.MakePath(cue.Def("#" + name)))
 	if err := objectSchema.Validate(); err != nil {
 		return nil, err
 	}
-	controller := pkg.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix)))
+	controller := pkg.value.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix)))
 	if err := controller.Validate(); err != nil {
 		return nil, err
 	}
 	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
 		return nil, errorAt(controller, "#"+name+controllerSuffix, "must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, controllerSuffix)
 	}
-	if err := controller.Unify(rules.controller).Validate(); err != nil {
+	if err := controller.Unify(pkg.rules.controller).Validate(); err != nil {
 		return nil, err
 	}
 	k := &Kind{}
@@ -48,30 +59,28 @@ func newKind(name string, ctx *cue.Context, instance *build.Instance, pkg cue.Va
 			return nil, err
 		}
 	}
-	if err := collectInjection(k, controller, rules, newCompiler().fieldsOf(instance)["#"+name+controllerSuffix]); err != nil {
+	if err := collectInjection(k, controller, pkg.rules, pkg.definitions["#"+name+controllerSuffix]); err != nil {
 		return nil, err
 	}
-	stored, err := newVersion(name, instance, objectSchema)
+	stored, err := newVersion(name, pkg.instance, objectSchema)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkReferences(instance, name, stored.schema); err != nil {
+	if err := checkReferences(pkg.instance, name, stored.schema); err != nil {
 		return nil, err
 	}
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
-	stored.evaluator = &cueEvaluator{ctx: ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: collectReads(instance, observedName)}
-	stored.evaluator.whens = whensIn(instance, make(map[*build.Instance]bool))
-	k.objectReads = collectReads(instance, objectName)
+	stored.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: pkg.reads}
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
-	if err := collectVersions(k, ctx, instance, pkg); err != nil {
+	if err := collectVersions(k, pkg); err != nil {
 		return nil, err
 	}
 	for _, v := range k.Versions {
 		if err := k.collectOpenAPI(v); err != nil {
-			return nil, fmt.Errorf("the API server would refuse the CRD: %w", err)
+			return nil, fmt.Errorf("the API server would reject the CRD: %w", err)
 		}
 		if err := checkStatusSchema(k, v, controller); err != nil {
 			return nil, err
@@ -102,31 +111,31 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*Versio
 		}
 	}
 	v := &Version{GroupVersionKind: gvk, schema: compiled}
-	v.evaluated, v.outdated = len(v.Evaluated()) > 0, schema.HasDeprecated(compiled)
+	v.evaluated, v.outdated = schema.HasEvaluated(compiled), schema.HasDeprecated(compiled)
 	return v, nil
 }
 
 // collectVersions finds the other versions of the kind: definitions that state its
 // group and kind with another version.
-func collectVersions(k *Kind, ctx *cue.Context, instance *build.Instance, pkg cue.Value) error {
-	for _, definition := range slices.Sorted(maps.Keys(newCompiler().fieldsOf(instance))) {
+func collectVersions(k *Kind, pkg *kindsPackage) error {
+	for _, definition := range slices.Sorted(maps.Keys(pkg.definitions)) {
 		name, isDefinition := strings.CutPrefix(definition, "#")
 		if !isDefinition || name == k.GroupVersionKind.Kind {
 			continue
 		}
-		value := pkg.LookupPath(cue.MakePath(cue.Def(definition)))
+		value := pkg.value.LookupPath(cue.MakePath(cue.Def(definition)))
 		gvk, err := typeOf(value)
 		if err != nil || gvk.GroupKind() != k.GroupVersionKind.GroupKind() {
 			continue
 		}
-		v, err := newVersion(name, instance, value)
+		v, err := newVersion(name, pkg.instance, value)
 		if err != nil {
 			return err
 		}
 		if slices.ContainsFunc(k.Versions, func(o *Version) bool { return o.GroupVersionKind == gvk }) {
-			return errorAt(value, "apiVersion", "version %s of the kind is there already", gvk.Version)
+			return errorAt(value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
 		}
-		v.evaluator = &cueEvaluator{ctx: ctx, schema: value, name: name}
+		v.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: value, name: name}
 		k.Versions = append(k.Versions, v)
 	}
 	return nil

@@ -3,8 +3,6 @@ package kind
 import (
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +11,10 @@ import (
 
 	"cuelang.org/go/cue/parser"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // FuzzObject feeds any JSON object to a kind: nothing panics, a valid object stays valid
@@ -214,10 +215,9 @@ func kindWithSpec(t *testing.T, spec string) *Kind {
 	if _, err := parser.ParseFile("x.cue", source); err != nil || strings.Contains(spec, "#X") {
 		return nil
 	}
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.cue"), []byte(source), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "controller.cue"), []byte(controllerTemplate), 0o600))
-	kinds, err := FromDir(dir)
+	kinds, err := FromDir(corpus.Unpack(t, &txtar.Archive{Files: []txtar.File{
+		{Name: "x.cue", Data: []byte(source)}, {Name: "controller.cue", Data: []byte(controllerTemplate)},
+	}}))
 	if len(kinds) == 0 {
 		require.Error(t, err)
 		return nil

@@ -1,8 +1,6 @@
 package kind
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,13 +17,11 @@ func TestInitialStatus(t *testing.T) {
 		"status?: contract.#Status & {observedGeneration?: >=0}":    "",
 		"status?: contract.#Status & {observedGeneration?: !=(-1)}": "",
 	} {
-		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "k.cue"), []byte(strings.ReplaceAll(`package k
+		kinds, err := kindsOf(t, strings.ReplaceAll(`package k
 import "fescue.dev/cue/contract"
 #G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, STATUS}
 #GController: contract.#Controller & {object!: #G, names: plural: "gs"}
-`, "STATUS", status)), 0o600))
-		kinds, err := FromDir(dir)
+`, "STATUS", status))
 		require.NoError(t, err, status)
 		initial := ""
 		if json := kinds[0].Definition().Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Default; json != nil {

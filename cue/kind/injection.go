@@ -84,7 +84,7 @@ func collectInjection(k *Kind, controller cue.Value, rules contractRules, defini
 		return refuseConditionalInject(definitions)
 	}
 	if k.Scope != apiextensionsv1.NamespaceScoped {
-		return errorAt(inject, "inject", "the kind must be Namespaced: what an object adds is for the Pods of its namespace")
+		return errorAt(inject, "inject", "the kind must be Namespaced: an object injects into Pods of its own namespace")
 	}
 	annotation, err := constant(controller, pathAnnotation)
 	if err != nil {
@@ -130,7 +130,7 @@ func refuseConditionalInject(definitions []*ast.Field) error {
 					continue
 				}
 				if name, _, err := ast.LabelName(f.Label); err == nil && name == "inject" {
-					found = errorAtNode(f, "inject cannot stand in an if: write inject: {annotation: …, add: {if … {…}}}")
+					found = errorAtNode(f, "inject cannot be in an if: write inject: {annotation: …, add: {if … {…}}}")
 				}
 			}
 			return found == nil

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // What a Watcher adds is in the order in which the variables of the sidecar are meant to
@@ -33,15 +35,15 @@ func TestWatcherInjection(t *testing.T) {
 			t.Parallel()
 			object, errs := k.DefaultAndValidate(map[string]any{
 				"apiVersion": "watch.fescue.dev/v1alpha1", "kind": "Watcher",
-				"metadata": map[string]any{"name": "logs"}, "spec": fromYAML(t, []byte(tc.spec)),
+				"metadata": map[string]any{"name": "logs"}, "spec": corpus.Object(t, []byte(tc.spec)),
 			})
 			require.Empty(t, errs)
 			injection, err := k.Injection(object)
 			require.NoError(t, err)
-			require.Equal(t, fromYAML(t, []byte(tc.add)), injection.Add)
+			require.Equal(t, corpus.Object(t, []byte(tc.add)), injection.Add)
 			require.Equal(t, tc.selector != "", injection.Selector != nil)
 			if injection.Selector != nil {
-				require.YAMLEq(t, tc.selector, string(toYAML(t, injection.Selector)))
+				require.YAMLEq(t, tc.selector, string(corpus.YAML(t, injection.Selector)))
 			}
 		})
 	}

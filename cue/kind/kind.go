@@ -45,8 +45,6 @@ type Kind struct {
 	// InjectAnnotation is the annotation by which Pods ask for what objects of the kind
 	// add to them; it is empty if they add nothing.
 	InjectAnnotation string
-
-	objectReads *reads // of the stored version
 }
 
 // Version is what objects of a kind look like in one version of its API.
@@ -57,6 +55,7 @@ type Version struct {
 	Schema *apiextensionsv1.JSONSchemaProps
 
 	schema    *schema.Schema
+	enforcers schema.Enforcers
 	evaluator *cueEvaluator
 	evaluated bool // whether fields are marked for the CUE evaluator
 	outdated  bool // whether fields are deprecated
@@ -239,38 +238,19 @@ func (v *Version) Sample(random *rand.Rand) map[string]any {
 	return object
 }
 
-// Enforcement says who enforces the rules of the version's schema, in the order of the
-// fields.
+// Enforcement lists the rules of the version's schema and who enforces them, in the order of
+// the fields.
 func (v *Version) Enforcement() []schema.Enforcement {
-	type place struct {
-		field, says string
-		at          schema.Position
-	}
-	at := make(map[place]int)
-	var all []schema.Enforcement
-	for _, e := range schema.Enforcements(v.schema) {
-		p := place{e.Field, e.Says, e.Position}
-		i, known := at[p]
-		switch {
-		case !known:
-			at[p] = len(all)
-			all = append(all, e)
-		case e.Where < all[i].Where: // time.Time, say, is a rule for the type as well
-			all[i] = e
-		}
-	}
-	return all
+	return schema.Enforcements(v.schema, v.enforcers)
 }
 
-// Evaluated lists the fields that are marked @kube(eval).
-func (v *Version) Evaluated() []string {
-	var fields []string
-	for _, e := range schema.Enforcements(v.schema) {
-		if e.Evaluated {
-			fields = append(fields, e.Field)
-		}
+// RejectedBy returns who rejects an object for a problem that Problems found.
+func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
+	by := schema.Admission
+	for _, v := range k.Versions { // a rule is of one version
+		by = max(by, v.enforcers.Rejecting(p))
 	}
-	return fields
+	return by
 }
 
 // Decide says what is to be done for a valid, defaulted object whose phase is
@@ -284,7 +264,7 @@ func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 }
 
 func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
-	observed, _ = k.evaluator.reads.of(observed).(map[string]any)
+	observed, _ = k.evaluator.reads.observed.of(observed).(map[string]any)
 	if err := checkLimits(observed, evaluatorLimits); err != nil {
 		return nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}
 	}

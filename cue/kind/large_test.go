@@ -3,8 +3,6 @@ package kind
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -108,7 +106,6 @@ func largeObjects(tb testing.TB) map[string]large {
 
 // loadBig loads a kind of what could take more than linear time.
 func loadBig(tb testing.TB) *Kind {
-	dir := tb.TempDir()
 	source := strings.NewReplacer(
 		"ALTERNATIVES", nestedAlternatives(20), "INNER", nestedConditions(10),
 	).Replace(`package big
@@ -157,8 +154,7 @@ import (
 #Shape: {kind!: "circle", radius!: int, colour: *"red" | string} | {kind!: "square", side!: int, colour: *"blue" | string}
 #BigController: contract.#Controller & {object!: #Big, names: plural: "bigs"}
 `)
-	require.NoError(tb, os.WriteFile(filepath.Join(dir, "big.cue"), []byte(source), 0o600))
-	kinds, err := FromDir(dir)
+	kinds, err := kindsOf(tb, source)
 	require.NoError(tb, err)
 	return kinds[0]
 }

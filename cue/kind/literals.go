@@ -89,7 +89,7 @@ func literalList(e *ast.ListLit) (any, error) {
 }
 
 // noBytes says what to write instead of CUE's bytes.
-const noBytes = "bytes cannot be compiled, for objects are JSON, which has none: write string with @kube(format=byte) for base64"
+const noBytes = "bytes cannot be compiled because JSON has none: write string with @kube(format=byte) for base64"
 
 func isBytes(e *ast.BasicLit) bool {
 	return strings.HasPrefix(strings.TrimLeft(e.Value, "#"), "'")

@@ -136,7 +136,6 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 			return nil, newLoadError("", instance.Err)
 		}
 	}
-	pkg := values[0]
 	rules := contractRules{
 		controller:    values[1].LookupPath(cue.MakePath(cue.Def("#Controller"))),
 		podTemplate:   values[2].LookupPath(cue.MakePath(cue.Def("#PodTemplateSpec"))),
@@ -149,10 +148,11 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 	}
 
 	definitions := newCompiler().fieldsOf(instances[0])
+	pkg := &kindsPackage{ctx, instances[0], values[0], definitions, readsOf(instances[0]), rules}
 	var kinds []*Kind
 	var errs []error
 	for _, name := range kindNames(definitions) {
-		k, err := newKind(name, ctx, instances[0], pkg, rules)
+		k, err := newKind(name, pkg)
 		if err != nil {
 			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix][0]))
 			continue
@@ -180,7 +180,7 @@ func refuseFatal(instance *build.Instance) error {
 			}
 			for _, decl := range literal.Elts {
 				if embedded, ok := decl.(*ast.EmbedDecl); ok && len(literal.Elts) > 1 && hasBound(embedded.Expr) {
-					found = errorAtNode(embedded, "a bound cannot stand alone in a struct: write it at the field that it is about")
+					found = errorAtNode(embedded, "a bound cannot be alone in a struct: write it at the field that it limits")
 				}
 			}
 			return found == nil
@@ -221,7 +221,7 @@ func strayControllers(definitions map[string][]*ast.Field, instance *build.Insta
 		if isNamedSo && slices.Contains(kinds, kind) || used[name] || !isController(definitions[name][0].Value) {
 			continue
 		}
-		errs = append(errs, errorAtNode(definitions[name][0], "%s is the behaviour of no kind: that of #X is called #X%s", name, controllerSuffix))
+		errs = append(errs, errorAtNode(definitions[name][0], "%s belongs to no kind: the controller of #X must be named #X%s", name, controllerSuffix))
 	}
 	return errs
 }

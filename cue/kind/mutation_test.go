@@ -167,7 +167,7 @@ func mutate(k *Kind, i int) (*Kind, mutation) {
 	change.apply()
 	prepareAll(reflect.ValueOf(broken), make(map[any]bool))
 	mutant := compiledOnly(k, broken)
-	mutant.setOpenAPI(schema.OpenAPI(broken, nil).Schema)
+	mutant.setOpenAPI(nil)
 	return mutant, change
 }
 

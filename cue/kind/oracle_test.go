@@ -86,7 +86,7 @@ func crdDisagrees(k *Kind, crd *crdOracle, problems []Problem, object map[string
 	if len(refused) == 0 {
 		// What the API server dropped, unknown fields and nulls, is no longer wrong.
 		for _, p := range k.Problems(stored) {
-			if p.Where() >= schema.CRDSchema {
+			if k.RejectedBy(p) >= schema.CRDSchema {
 				return fmt.Errorf("the CRD should refuse it too: %w (%s)", p.Error, p.Rule.Text)
 			}
 		}

@@ -2,7 +2,6 @@ package kind
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -16,9 +15,7 @@ func TestKindInReadme(t *testing.T) {
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```cue\n(.*?)```").FindAllSubmatch(readme, -1)
 	require.Len(t, blocks, 1)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), blocks[0][1], 0o600))
-	kinds, err := FromDir(dir)
+	kinds, err := kindsOf(t, string(blocks[0][1]))
 	require.NoError(t, err)
 	require.Len(t, kinds, 1)
 	require.Equal(t, "At", kinds[0].GroupVersionKind.Kind)

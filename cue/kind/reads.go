@@ -119,7 +119,7 @@ func union(a, b *reads) *reads {
 // whoever changes these changes what it does. What kubectl keeps for itself is none of it.
 func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
-	read := k.objectReads.part("metadata")
+	read := k.evaluator.reads.object.part("metadata")
 	written := make(map[string]any)
 	for _, name := range []string{"labels", "annotations"} {
 		texts, _ := metadata[name].(map[string]any)
@@ -141,21 +141,47 @@ const (
 	observedName = "observed"
 )
 
-// collectReads finds what is read of the object or of its children, from the syntax of the
-// package of a kind and of those that it imports. Whatever is not plainly the name of a
-// field counts as reading all.
-func collectReads(instance *build.Instance, name string) *reads {
-	c := &readCollector{name: name, root: &reads{}, seen: make(map[*build.Instance]bool)}
+// packageReads is what the behaviours of a package read, as far as its syntax shows it.
+type packageReads struct {
+	// object and observed are what is read of the object and of its children. Anything that
+	// is not plainly the name of a field counts as reading all.
+	object, observed *reads
+	// whens are the conditions of transitions.
+	whens passages
+}
+
+// readsOf finds what is read by the CUE of a package and of those that it imports.
+func readsOf(instance *build.Instance) *packageReads {
+	c := &readCollector{packageReads: packageReads{object: &reads{}, observed: &reads{}}, seen: make(map[*build.Instance]bool)}
 	c.instance(instance)
-	return c.root
+	return &c.packageReads
 }
 
 type readCollector struct {
-	name string
-	root *reads
+	packageReads
 	seen map[*build.Instance]bool
 	// variables are those of the comprehensions around, with what they stand for.
 	variables []readVariable
+}
+
+// root returns what is read of that which the contract calls name; nil if it calls nothing so.
+func (c *readCollector) root(name string) *reads {
+	switch name {
+	case objectName:
+		return c.object
+	case observedName:
+		return c.observed
+	}
+	return nil
+}
+
+// within returns what is read of the part of the object or of its children that an expression
+// refers to; nil if it refers to something else, or to all of one of them.
+func (c *readCollector) within(e ast.Expr) *reads {
+	if read := c.resolve(e); read != c.object && read != c.observed {
+		return read
+	}
+	return nil
 }
 
 type readVariable struct {
@@ -190,7 +216,7 @@ func (c *readCollector) visit(node ast.Node) {
 			return false
 		case *ast.CallExpr:
 			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "len" && len(n.Args) == 1 {
-				if list := c.resolve(n.Args[0]); list != nil && list != c.root {
+				if list := c.within(n.Args[0]); list != nil {
 					list.element() // of which nothing is read
 					return false
 				}
@@ -217,11 +243,15 @@ func (c *readCollector) visitField(f *ast.Field) {
 	if err != nil {
 		c.visit(label) // a pattern, or a name that is computed
 	}
-	if err == nil && name == c.name {
-		c.root.whole = c.root.whole || isAliased // by which it may be read
-		if name == observedName {
-			c.declare(f.Value, c.root)
-		}
+	if root := c.root(name); root != nil && err == nil {
+		root.whole = root.whole || isAliased // by which it may be read
+	}
+	switch {
+	case err != nil:
+	case name == observedName:
+		c.declare(f.Value, c.observed)
+	case name == "when":
+		c.whens = append(c.whens, passage{f.Pos().Filename(), f.Pos().Offset(), f.End().Offset()})
 	}
 	c.visit(f.Value)
 }
@@ -281,7 +311,7 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 		switch clause := clause.(type) {
 		case *ast.ForClause:
 			var member *reads
-			if list := c.resolve(clause.Source); list != nil && list != c.root {
+			if list := c.within(clause.Source); list != nil {
 				member = list.element()
 			} else {
 				c.visit(clause.Source)
@@ -310,22 +340,18 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 				return v.is
 			}
 		}
-		if n.Name == c.name {
-			return c.root
-		}
+		return c.root(n.Name)
 	case *ast.SelectorExpr:
 		name, _, err := ast.LabelName(n.Sel)
 		if x := c.resolve(n.X); x != nil && err == nil {
 			return x.field(name)
 		}
-		if name == c.name { // as in #XController.observed
-			return c.root
-		}
+		return c.root(name) // as in #XController.observed
 	case *ast.IndexExpr:
 		literal, ok := n.Index.(*ast.BasicLit)
 		if !ok {
 			if x, isName := n.X.(*ast.Ident); isName && (x.Name == "self" || strings.HasSuffix(x.Name, controllerSuffix)) {
-				c.root.whole = true // it may be the controller, by a name that is computed
+				c.object.whole, c.observed.whole = true, true // it may be the controller, by a name that is computed
 			}
 			return nil
 		}
@@ -333,8 +359,8 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 		name, _, err := ast.LabelName(literal)
 		isName := err == nil && literal.Kind == token.STRING
 		switch {
-		case x == nil && isName && name == c.name: // as in self["observed"]
-			return c.root
+		case x == nil && isName: // as in self["observed"]
+			return c.root(name)
 		case x == nil:
 			return nil
 		case isName:

@@ -58,7 +58,7 @@ _run: {children: job: template: {apiVersion: "v1", kind: "ConfigMap"}, ...}
 				return
 			}
 			require.ErrorContains(t, err, want)
-			require.Regexp(t, `k\.cue:\d+: `, err.Error())
+			require.Regexp(t, `kind\.cue:\d+: `, err.Error())
 		})
 	}
 }

@@ -27,7 +27,7 @@ func (v *Version) selfCheck() error {
 		}
 		if err := v.disagrees(schema.Validate(v.schema, schema.Default(v.schema, object)), object, v.evaluate(object)); err != nil {
 			text, errText := json.Marshal(object)
-			return errors.Join(errText, fmt.Errorf("the compiled schema and the CUE evaluator differ, which is a fault of Fescue: %w; the object is %s", err, text))
+			return errors.Join(errText, fmt.Errorf("the compiled schema and the CUE evaluator disagree, which is a bug in Fescue: %w; the object is %s", err, text))
 		}
 	}
 	return nil
@@ -62,9 +62,9 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 	case v.evaluated && len(problems) > 0:
 		return nil // the evaluator is asked about what is valid otherwise
 	case len(expected.refused) > 0 && len(ours) == 0 && !v.evaluated:
-		return fmt.Errorf("only the CUE evaluator refuses it: %w", expected.refused.ToAggregate())
+		return fmt.Errorf("only the CUE evaluator rejects it: %w", expected.refused.ToAggregate())
 	case len(expected.refused) == 0 && len(ours) > 0:
-		return fmt.Errorf("only the compiled form refuses it: %w", ours[0].Error)
+		return fmt.Errorf("only the compiled form rejects it: %w", ours[0].Error)
 	case len(problems) > 0 || len(expected.refused) > 0:
 		return nil
 	case expected.err != nil:

@@ -15,7 +15,7 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 	status := v.Schema.Properties["status"]
 	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
 		if slices.Contains(engineStatus, name) || name == InjectedPods && k.Injects() {
-			return errorAt(value, "status", "%q is the engine's", name)
+			return errorAt(value, "status", "%q is written by the engine", name)
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
 			return errorAt(value, "status", "%q must be a field of #%s.status", name, k.GroupVersionKind.Kind)

@@ -50,7 +50,7 @@ func explainRules(w io.Writer, v *kind.Version) error {
 	_, _ = fmt.Fprintf(table, "\n%s\n", v.GroupVersionKind.GroupVersion())
 	write("FIELD", "RULE", "ENFORCED BY", "SOURCE")
 	for _, e := range v.Enforcement() {
-		by := e.Where.String()
+		by := e.By.String()
 		if e.Evaluated {
 			by = "admission and controller, by the CUE evaluator"
 		}

@@ -42,7 +42,7 @@ func And(a, b *Schema) *Schema {
 	case b.Reference != nil && a.isAnything():
 		return withNotes(*b, a, b)
 	case a.Reference != nil || b.Reference != nil:
-		return Impossible(a.Position, "a definition that contains itself cannot be combined with something else where it does")
+		return Impossible(a.Position, "a recursive definition cannot be combined with other constraints where it refers to itself")
 	case !a.isLeaf() || !b.isLeaf():
 		return andAlternatives(a, b)
 	}
@@ -196,9 +196,7 @@ func andEnums(a, b *Schema, types Types) *Enum {
 		if len(b.Enum.Values) < len(a.Enum.Values) {
 			rule.Rule = b.Enum.Rule
 		}
-		own := *rule.Rule
-		own.Where = Admission
-		rule.Rule = &own
+		rule.Rule = new(*rule.Rule)
 	}
 	return rule
 }

@@ -38,8 +38,8 @@ func (e *emitter) relations(s *Schema) {
 		if !e.addRule(structs[at].path, structs[at].props, rule, strings.TrimPrefix(own, "self.")+" must satisfy "+r.Text) {
 			continue
 		}
-		if r.Where = CRDRule; r.Op == "==" && s.Types&Float != 0 {
-			r.Where = CRDPartly // for CUE, 1 is not 1.0
+		if e.Enforcers.set(r.Rule, CRDRule); r.Op == "==" && s.Types&Float != 0 {
+			e.Enforcers.set(r.Rule, CRDPartly) // for CUE, 1 is not 1.0
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (e *emitter) conditions(s *StructSchema, p *props) {
 			// Without the condition the field may be there too, and be anything else.
 			p.Properties[name] = props{XPreserveUnknownFields: new(true), Nullable: true}
 			for _, c := range s.Conditions {
-				withdraw(&Schema{Struct: c.Then}, make(map[*Schema]bool))
+				e.Enforcers.withdraw(&Schema{Struct: c.Then})
 			}
 		}
 	}
@@ -33,7 +33,7 @@ func (e *emitter) conditions(s *StructSchema, p *props) {
 		if !ok {
 			continue
 		}
-		c.Where = CRDPartly
+		e.Enforcers.set(c.Rule, CRDPartly)
 		e.conditionRules(s, c, conjunction(append(w.guards(), when)), w)
 	}
 }
@@ -63,14 +63,14 @@ func (e *emitter) conditionFields(s, then *StructSchema, added, further map[stri
 		if s.Field(f.Name) != nil {
 			if f.Schema.Types&(List|Struct) != 0 {
 				further[f.Name] = append(further[f.Name], e.below(f.Name).schema(f.Schema))
-				withdraw(f.Schema, make(map[*Schema]bool))
+				e.Enforcers.withdraw(f.Schema)
 			}
 			continue
 		}
 		property := e.below(f.Name).schema(f.Schema)
 		property.Default = nil
 		if len(added[f.Name]) > 0 || declarations(s, f.Name) > 1 {
-			withdraw(f.Schema, make(map[*Schema]bool))
+			e.Enforcers.withdraw(f.Schema)
 		}
 		added[f.Name] = append(added[f.Name], property)
 	}
@@ -134,7 +134,7 @@ func (e *emitter) conditionRules(s *StructSchema, c Condition, when string, w ce
 				rule = negated(outer) + " || " + rule
 			}
 			if e.addRule(target.path, target.props, rule, f.Name+" is required if "+c.Text) {
-				f.Rule.Where = CRDRule
+				e.Enforcers.set(f.Rule, CRDRule)
 			}
 		}
 		if base == nil && declarations(s, f.Name) == 1 && len(s.Labels) == 0 && len(s.Groups) > 0 {

@@ -1,89 +1,141 @@
 package schema
 
-import "slices"
+import (
+	"math"
+	"slices"
 
-// Enforcement says who enforces one rule.
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Enforcer is who enforces a rule.
+type Enforcer int
+
+// Admission enforces every rule, and so does the controller. The API server enforces some
+// rules as well, through the CRD's schema or a CEL expression in it. The order is from weak to
+// strong.
+const (
+	Admission Enforcer = iota
+	// APIServer has a rule of its own, for metadata say.
+	APIServer
+	// CRDPartly is a CRD's schema that carries a part of the rule.
+	CRDPartly
+	CRDSchema
+	CRDRule
+)
+
+func (e Enforcer) String() string {
+	return [...]string{"admission and controller", "API server's own rules", "CRD schema in part", "CRD schema", "CRD CEL rule"}[e]
+}
+
+// Enforcers are who enforces the rules of a schema: Admission unless noted otherwise.
+type Enforcers map[*Rule]Enforcer
+
+// set notes who enforces a rule, if there is one.
+func (e Enforcers) set(r *Rule, by Enforcer) {
+	if r != nil {
+		e[r] = by
+	}
+}
+
+// atMost notes that none stronger than by enforces a rule, if there is one.
+func (e Enforcers) atMost(r *Rule, by Enforcer) {
+	if r != nil {
+		e[r] = min(e[r], by)
+	}
+}
+
+// Rejecting returns who rejects an object for a problem.
+func (e Enforcers) Rejecting(p Problem) Enforcer {
+	if p.Rule == nil || p.deep || p.IsNull() {
+		return Admission // the API server drops unknown fields, and null where it is not allowed
+	}
+	if f, ok := p.BadValue.(float64); ok && p.Type == field.ErrorTypeTypeInvalid && f == math.Trunc(f) {
+		return Admission // the API server takes 1.0 for an integer
+	}
+	return e[p.Rule]
+}
+
+// Enforcement is one rule for one field, and who enforces it.
 type Enforcement struct {
 	// Field is what the rule is about; items of lists are [*] and fields that a pattern
 	// names are {*}.
 	Field string
 	*Rule
-	// Says is the rule in words: its text, or the default of a field that is always there.
+	// Says is the rule in words: its text, or the default of a field that is always set.
 	Says string
-	// Evaluated tells that the CUE evaluator checks the field.
-	Evaluated bool
+	By   Enforcer
 }
 
-// Enforcements lists the rules of a schema, each where it stands; OpenAPI has noted who
-// enforces them.
-func Enforcements(s *Schema) []Enforcement {
-	l := lister{}
-	l.schema("", s)
-	return l.found
-}
-
-type lister struct {
-	found []Enforcement
-}
-
-func (l *lister) add(field string, r *Rule) {
-	if r != nil && !slices.ContainsFunc(l.found, func(e Enforcement) bool { return e.Field == field && e.Rule == r }) {
-		l.found = append(l.found, Enforcement{Field: field, Rule: r, Says: r.Text})
+// Enforcements lists the rules of a schema, in the order of the fields. A line of CUE may
+// demand several things of a field (time.Time demands a string as well), or be part of several
+// alternatives; it is listed once, with the weakest of its enforcers.
+func Enforcements(s *Schema, by Enforcers) []Enforcement {
+	type place struct {
+		field, says string
+		position    Position
 	}
-}
-
-func (l *lister) schema(path string, s *Schema) {
-	for _, r := range s.rules() {
-		if r != s.Eval {
-			l.add(path, r)
+	at := make(map[place]int)
+	var all []Enforcement
+	eachRule("", s, func(field string, r *Rule, says string) {
+		e := Enforcement{Field: field, Rule: r, Says: says, By: by[r]}
+		p := place{field, says, r.Position}
+		i, known := at[p]
+		switch {
+		case !known:
+			at[p] = len(all)
+			all = append(all, e)
+		case e.By < all[i].By:
+			all[i] = e
 		}
-	}
-	if s.Eval != nil {
-		l.found = append(l.found, Enforcement{Field: path, Rule: s.Eval, Says: s.Eval.Text, Evaluated: true})
+	})
+	return all
+}
+
+// HasEvaluated reports whether the CUE evaluator checks a field of the schema.
+func HasEvaluated(s *Schema) bool {
+	found := false
+	eachRule("", s, func(_ string, r *Rule, _ string) { found = found || r.Evaluated })
+	return found
+}
+
+// eachRule visits the rules of a schema, each with the field that it is about and what it says
+// of it.
+func eachRule(path string, s *Schema, visit func(field string, r *Rule, says string)) {
+	for _, r := range s.rules() {
+		visit(path, r, r.Text)
 	}
 	for _, a := range s.Alternatives {
-		l.schema(path, a.Schema)
+		eachRule(path, a.Schema, visit)
 	}
 	if s.Items != nil {
-		l.schema(path+"[*]", s.Items)
+		eachRule(path+"[*]", s.Items, visit)
 	}
 	if s.Struct != nil {
-		l.structure(path, s.Struct)
+		eachRuleOfStruct(path, s.Struct, visit)
 	}
 }
 
-func (l *lister) structure(path string, s *StructSchema) {
+func eachRuleOfStruct(path string, s *StructSchema, visit func(field string, r *Rule, says string)) {
 	for _, f := range s.Fields {
 		name := joined(path, f.Name)
 		switch value, ok := staticDefault(f.Schema); {
 		case f.Presence == Optional:
 		case f.Presence == Regular && ok:
-			l.found = append(l.found, Enforcement{Field: name, Rule: f.Rule, Says: "default " + string(rawJSON(value).Raw)})
+			visit(name, f.Rule, "default "+string(rawJSON(value).Raw))
 		default:
-			l.add(name, f.Rule)
+			visit(name, f.Rule, f.Rule.Text)
 		}
-		l.schema(name, f.Schema)
+		eachRule(name, f.Schema, visit)
 	}
 	for _, label := range s.Labels {
 		if label.Regexp != nil {
-			l.add(path+".{*}", label.Rule)
+			visit(path+".{*}", label.Rule, label.Rule.Text)
 		}
-		l.schema(path+".{*}", label.Schema)
+		eachRule(path+".{*}", label.Schema, visit)
 	}
 	for _, c := range s.Conditions {
-		l.add(path, c.Rule)
-		l.structure(path, c.Then)
-	}
-}
-
-// LeaveToAPIServer notes that a CRD cannot carry what is said of a field. For some
-// rules, those at the positions that own tells, the API server has its own.
-func LeaveToAPIServer(f *Field, own func(Position) bool) {
-	rules := append(Enforcements(f.Schema), Enforcement{Rule: f.Rule})
-	for _, e := range rules {
-		if e.Where = Admission; own(e.Position) {
-			e.Where = APIServer
-		}
+		visit(path, c.Rule, c.Rule.Text)
+		eachRuleOfStruct(path, c.Then, visit)
 	}
 }
 

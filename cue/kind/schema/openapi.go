@@ -24,6 +24,8 @@ type CRD struct {
 	Schema *apiextensionsv1.JSONSchemaProps
 	// Rules are the CEL rules in it.
 	Rules []CELRule
+	// Enforcers are who enforces the rules of the schema that it was made from.
+	Enforcers Enforcers
 }
 
 // CELRule is a CEL rule in a CRD's schema.
@@ -34,17 +36,27 @@ type CELRule struct {
 	ID string
 }
 
-// OpenAPI makes the structural schema with which the API server enforces as much of a
-// schema as it can, and notes at each rule who enforces it. It never demands more than
-// the schema does. The CEL rules whose IDs are in without are left out, since the API
-// server takes no rule that could cost it too much.
-func OpenAPI(s *Schema, without sets.Set[string]) *CRD {
-	for _, e := range Enforcements(s) {
-		e.Where = Admission
-	}
-	crd := &CRD{}
-	e := emitter{CRD: crd, without: without, slot: slot{correlatable: true}}
+// Options are what OpenAPI has to know besides the schema. The zero Options are valid.
+type Options struct {
+	// Without are the IDs of CEL rules to leave out: the API server rejects a rule that could
+	// cost it too much.
+	Without sets.Set[string]
+	// IsLibrary reports whether a position is in a description of Kubernetes' own types, whose
+	// rules the API server enforces by itself.
+	IsLibrary func(Position) bool
+}
+
+// OpenAPI returns the structural schema with which the API server enforces as much as it can
+// of the schema of a whole object, and who enforces each rule. It never demands more than the
+// schema does.
+func OpenAPI(s *Schema, o Options) *CRD {
+	crd := &CRD{Enforcers: make(Enforcers)}
+	e := emitter{CRD: crd, without: o.Without, slot: slot{correlatable: true}}
 	crd.Schema = e.schema(s)
+	if o.IsLibrary == nil {
+		o.IsLibrary = func(Position) bool { return false }
+	}
+	e.root(s, o.IsLibrary)
 	return crd
 }
 
@@ -125,9 +137,9 @@ func (e *emitter) schema(s *Schema) *props {
 		p.Description = strings.TrimSpace(s.Doc + "\nDeprecated: " + s.Deprecated)
 	}
 	e.attributes(s, p)
-	if p.Format != "" && p.Type == "string" && s.TypeRule != nil {
+	if p.Format != "" && p.Type == "string" {
 		// The API server lets an empty list pass as a string that has a format.
-		s.TypeRule.Where = min(s.TypeRule.Where, CRDPartly)
+		e.Enforcers.atMost(s.TypeRule, CRDPartly)
 	}
 	return p
 }
@@ -135,14 +147,11 @@ func (e *emitter) schema(s *Schema) *props {
 // typed makes the schema of what is no disjunction.
 func (e *emitter) typed(s *Schema) *props {
 	p := &props{}
-	where := setType(s, p)
+	e.Enforcers.set(s.TypeRule, setType(s, p))
 	if s.Format == "byte" {
-		where = min(where, CRDPartly) // the API server takes an empty list for a string of this format
+		e.Enforcers.atMost(s.TypeRule, CRDPartly) // the API server takes an empty list for a string of this format
 	}
-	if s.TypeRule != nil {
-		s.TypeRule.Where = where
-	}
-	values(s, p)
+	e.Enforcers.values(s, p)
 	if s.Types&List != 0 && p.Type == "array" {
 		e.list(s, p)
 	}
@@ -153,8 +162,8 @@ func (e *emitter) typed(s *Schema) *props {
 	return p
 }
 
-// setType says of which type a value is, where OpenAPI can.
-func setType(s *Schema, p *props) Where {
+// setType says of which type a value is, where OpenAPI can, and returns who enforces it.
+func setType(s *Schema, p *props) Enforcer {
 	p.Nullable = s.Types&Null != 0
 	switch s.Types &^ Null {
 	case Bool:
@@ -186,45 +195,45 @@ func setType(s *Schema, p *props) Where {
 // beside it: structural schemas have them beside a type only.
 func isTyped(p *props) bool { return p.Type != "" || p.XIntOrString }
 
-// values carries the rules for scalars and sizes.
-func values(s *Schema, p *props) {
+// values carries the rules for scalars and sizes, and notes who enforces them.
+func (e Enforcers) values(s *Schema, p *props) {
 	if !isTyped(p) {
 		return
 	}
 	if s.Enum != nil && coversTypes(s.Enum, s.Types) && s.Types&Null == 0 { // the API server finds no null in an enum
 		p.Enum = enumOf(s.Enum.Values)
-		if s.Enum.Where = CRDSchema; s.Types&Float != 0 {
-			s.Enum.Where = CRDPartly // for the API server, 2.5 is the integer 2 in an enum
+		if e[s.Enum.Rule] = CRDSchema; s.Types&Float != 0 {
+			e[s.Enum.Rule] = CRDPartly // for the API server, 2.5 is the integer 2 in an enum
 		}
 	}
-	excluded(s, p)
+	e.excluded(s, p)
 	if s.Min != nil {
-		p.Minimum, p.ExclusiveMinimum = bound(s.Min, s.Types, math.Ceil)
+		p.Minimum, p.ExclusiveMinimum = e.bound(s.Min, s.Types, math.Ceil)
 	}
 	if s.Max != nil {
-		p.Maximum, p.ExclusiveMaximum = bound(s.Max, s.Types, math.Floor)
+		p.Maximum, p.ExclusiveMaximum = e.bound(s.Max, s.Types, math.Floor)
 	}
-	p.MinLength, p.MaxLength = limits(s.Length)
-	p.MinItems, p.MaxItems = limits(s.Size)
-	p.MinProperties, p.MaxProperties = limits(s.Count)
+	p.MinLength, p.MaxLength = e.limits(s.Length)
+	p.MinItems, p.MaxItems = e.limits(s.Size)
+	p.MinProperties, p.MaxProperties = e.limits(s.Count)
 	for _, pattern := range s.Patterns {
 		addPattern(p, pattern.Regexp.String(), pattern.Negated)
-		pattern.Where = CRDSchema
+		e[pattern.Rule] = CRDSchema
 	}
 	for _, check := range s.Checks {
-		addCheck(p, check)
+		e.check(p, check)
 	}
 }
 
 // excluded carries the values that there must not be.
-func excluded(s *Schema, p *props) {
+func (e Enforcers) excluded(s *Schema, p *props) {
 	var values []any
 	for _, not := range s.Not {
 		if f, ok := not.Value.(float64); ok && f != math.Trunc(f) {
-			not.Where = CRDPartly // the API server cuts 0.5 down to 0 to compare it with an integer
+			e[not.Rule] = CRDPartly // the API server cuts 0.5 down to 0 to compare it with an integer
 			continue
 		}
-		not.Where = CRDSchema
+		e[not.Rule] = CRDSchema
 		if s.Types&TypeOf(not.Value)&Number != 0 && s.Types&Float != 0 || TypeOf(not.Value) == Float {
 			// An enum with 3 would exclude 3.5 as well.
 			limit := float(not.Value)
@@ -275,38 +284,38 @@ func float(value any) float64 {
 // bound carries a bound, and notes whether it is the one that was meant: OpenAPI's is a
 // float64, and the API server compares integers with what is left of it when its
 // fraction is cut off.
-func bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
+func (e Enforcers) bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
 	f := float(b.Value)
 	order := compareNumbers(b.Value, f)
 	switch {
 	case math.Abs(f) >= 1<<63: // with such a bound, the API server refuses all integers
-		b.Where = CRDPartly
+		e[b.Rule] = CRDPartly
 		return nil, false
 	case order != 0: // the nearest float64 that refuses nothing that the bound lets pass
-		b.Where = CRDPartly
+		e[b.Rule] = CRDPartly
 		if outwards := 1 - 2*int(inwards(0.5)); order == outwards {
 			f = math.Nextafter(f, math.Inf(outwards))
 		}
 		return &f, false
 	case f == math.Trunc(f):
-		b.Where = CRDSchema
+		e[b.Rule] = CRDSchema
 		return &f, b.Exclusive
 	case types&Number == Int:
-		b.Where = CRDSchema
+		e[b.Rule] = CRDSchema
 		return new(inwards(f)), false
 	}
-	b.Where = CRDPartly
+	e[b.Rule] = CRDPartly
 	return &f, false
 }
 
-func limits(r Range) (lower, upper *int64) {
+func (e Enforcers) limits(r Range) (lower, upper *int64) {
 	if r.Min != nil {
 		lower = &r.Min.N
-		r.Min.Where = CRDSchema
+		e[r.Min.Rule] = CRDSchema
 	}
 	if r.Max != nil {
 		upper = &r.Max.N
-		r.Max.Where = CRDSchema
+		e[r.Max.Rule] = CRDSchema
 	}
 	return lower, upper
 }
@@ -331,19 +340,19 @@ func also(p *props, rule props) {
 	p.AllOf = append(p.AllOf, rule)
 }
 
-// addCheck carries a named check, as a format or a pattern.
-func addCheck(p *props, c Check) {
+// check carries a named check, as a format or a pattern.
+func (e Enforcers) check(p *props, c Check) {
 	switch {
 	case c.Pattern != "":
 		addPattern(p, c.Pattern, false)
-		c.Where = CRDSchema
+		e[c.Rule] = CRDSchema
 	case c.Format != "" && p.Format == "":
 		p.Format = c.Format
-		if c.Where = CRDPartly; c.Exact {
-			c.Where = CRDSchema
+		if e[c.Rule] = CRDPartly; c.Exact {
+			e[c.Rule] = CRDSchema
 		}
 	default: // the same rule may demand the type, which is then all that the CRD has of it
-		c.Where = min(c.Where, CRDPartly)
+		e.atMost(c.Rule, CRDPartly)
 	}
 }
 
@@ -354,7 +363,7 @@ func (e *emitter) attributes(s *Schema, p *props) {
 	}
 	if s.ListType != "" {
 		p.XListType, p.XListMapKeys = &s.ListType, s.ListMapKeys
-		s.ListTypeRule.Where = CRDSchema
+		e.Enforcers.set(s.ListTypeRule, CRDSchema)
 	}
 	if s.MapType != "" {
 		p.XMapType = &s.MapType
@@ -363,7 +372,7 @@ func (e *emitter) attributes(s *Schema, p *props) {
 		p.XEmbeddedResource = true
 		if _, ok := p.Properties["metadata"]; ok { // of which the API server takes no schema
 			p.Properties["metadata"] = props{Type: "object"}
-			LeaveToAPIServer(s.Struct.Field("metadata"), func(Position) bool { return false })
+			e.Enforcers.leave(s.Struct.Field("metadata"), func(Position) bool { return false })
 		}
 	}
 	if s.PreserveAll {
@@ -371,7 +380,7 @@ func (e *emitter) attributes(s *Schema, p *props) {
 	}
 	if s.Immutable != nil && e.slot.correlatable && isTyped(p) {
 		if e.addRule(e.slot.path, p, "self == oldSelf", "field is immutable") {
-			s.Immutable.Where = CRDRule
+			e.Enforcers.set(s.Immutable, CRDRule)
 		}
 	}
 }
@@ -386,15 +395,15 @@ func (e *emitter) list(s *Schema, p *props) {
 	if s.Unique == nil {
 		return
 	}
-	s.Unique.Where = min(s.Unique.Where, CRDPartly) // it may also say that it is a list
+	e.Enforcers.atMost(s.Unique, CRDPartly) // it may also say that it is a list
 	switch {
 	case s.ListType != "":
 	case items.isLeaf() && items.Types&(List|Struct|Float|Null) == 0 && items.Types != 0: // 1 and 1.0 are one for a set
 		p.XListType = new("set")
-		s.Unique.Where = CRDSchema
+		e.Enforcers.set(s.Unique, CRDSchema)
 	case s.Size.Max != nil && items.Types&Float == 0: // 1 and 1.0 are two items in CUE, and one in CEL
 		if e.addRule(e.slot.path, p, "self.all(x, self.exists_one(y, x == y))", "items must be unique") {
-			s.Unique.Where = CRDRule
+			e.Enforcers.set(s.Unique, CRDRule)
 		}
 	}
 }
@@ -417,13 +426,13 @@ func (e *emitter) object(s *Schema, p *props) {
 	}
 	if p.AdditionalProperties == nil {
 		for _, label := range fields.Labels { // a named field may share their rules
-			withdraw(label.Schema, make(map[*Schema]bool))
+			e.Enforcers.withdraw(label.Schema)
 		}
 	}
 	inner.conditions(fields, p)
 	if p.MinProperties != nil && fields.addsFields(p) {
 		p.MinProperties = nil // the API server counts before Fescue's defaults
-		s.Count.Min.Where = CRDPartly
+		e.Enforcers.set(s.Count.Min.Rule, CRDPartly)
 	}
 	slices.Sort(p.Required)
 }
@@ -441,7 +450,7 @@ func (e *emitter) field(f *Field, p *props) {
 	switch f.Presence {
 	case Required:
 		p.Required = append(p.Required, f.Name)
-		f.Rule.Where = CRDSchema
+		e.Enforcers.set(f.Rule, CRDSchema)
 	case Regular:
 		if declarations(e.innermost().schema, f.Name) > 0 {
 			break // an if may say what it is when it is absent
@@ -457,7 +466,7 @@ func (e *emitter) field(f *Field, p *props) {
 			raw := rawJSON(value)
 			property.Default = &raw
 		}
-		f.Rule.Where = CRDSchema // one that has a default is never missed
+		e.Enforcers.set(f.Rule, CRDSchema) // one that has a default is never missed
 	case Optional:
 		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.innermost().correlatable {
 			e.addRule(e.innermost().path, p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")
@@ -510,14 +519,14 @@ func (e *emitter) labels(s *StructSchema, p *props) {
 		values := e.in(slot{path: e.innermost().path.Child("additionalProperties")}).schema(label.Schema)
 		p.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: values}
 		if label.Regexp == nil {
-			label.Rule.Where = CRDSchema
+			e.Enforcers.set(label.Rule, CRDSchema)
 		} else if p.MaxProperties != nil {
 			negation := ""
 			if label.Negated {
 				negation = "!"
 			}
 			if e.addRule(e.innermost().path, p, "self.all(k, "+negation+"k.matches("+celString(label.Regexp.String())+"))", "names must satisfy "+label.Rule.Text) {
-				label.Rule.Where = CRDRule
+				e.Enforcers.set(label.Rule, CRDRule)
 			}
 		}
 	}

@@ -14,37 +14,37 @@ func (e *emitter) alternatives(s *Schema) *props {
 	if !isTyped(merged) || merged.XIntOrString {
 		return merged
 	}
-	exact := true
 	var branches []props
+	exact := CRDSchema
+	within := make(Enforcers) // of what the branches demand
 	for _, a := range s.Alternatives {
-		branches = append(branches, *validations(a.Schema, merged))
-		exact = exact && isExact(a.Schema)
+		branches = append(branches, *within.validations(a.Schema, merged))
+		if !within.isExact(a.Schema) {
+			exact = CRDPartly
+		}
 	}
 	whole := !slices.ContainsFunc(branches, isEmpty)
-	if !whole || !exact {
-		for _, a := range s.Alternatives { // making the branches has noted the rules anew
-			withdraw(a.Schema, make(map[*Schema]bool))
-		}
+	if !whole {
+		exact = CRDPartly
+	}
+	for rule, by := range within {
+		e.Enforcers.set(rule, min(by, exact))
 	}
 	shareRequired(merged, branches)
 	if !whole || slices.ContainsFunc(branches, isEmpty) {
 		return merged
 	}
 	merged.AnyOf = branches
-	if s.TypeRule != nil {
-		if s.TypeRule.Where = CRDPartly; exact {
-			s.TypeRule.Where = CRDSchema
-		}
-	}
+	e.Enforcers.set(s.TypeRule, exact)
 	return merged
 }
 
 // isExact tells whether a branch is a scalar of which the CRD has all rules but the type.
-func isExact(s *Schema) bool {
+func (e Enforcers) isExact(s *Schema) bool {
 	untyped := *s
 	untyped.TypeRule = nil
 	return s.isLeaf() && s.Types&(List|Struct) == 0 &&
-		!slices.ContainsFunc(untyped.rules(), func(r *Rule) bool { return r.Where < CRDSchema })
+		!slices.ContainsFunc(untyped.rules(), func(r *Rule) bool { return e[r] < CRDSchema })
 }
 
 // common is what all branches of a disjunction share: the type, and the fields.
@@ -54,7 +54,7 @@ func (e *emitter) common(alternatives []Alternative) *props {
 	for _, a := range alternatives {
 		types |= e.typesOf(a.Schema)
 		p := e.in(slot{path: e.slot.path}).schema(a.Schema)
-		withdraw(a.Schema, make(map[*Schema]bool))
+		e.Enforcers.withdraw(a.Schema)
 		all = append(all, p)
 	}
 	return loosest(types, all)
@@ -75,25 +75,27 @@ func (e *emitter) typesOf(s *Schema) Types {
 }
 
 // withdraw notes that the rules within a branch are not enforced one by one.
-func withdraw(s *Schema, seen map[*Schema]bool) {
+func (e Enforcers) withdraw(s *Schema) { e.withdrawUnseen(s, make(map[*Schema]bool)) }
+
+func (e Enforcers) withdrawUnseen(s *Schema, seen map[*Schema]bool) {
 	if seen[s] {
 		return
 	}
 	seen[s] = true
 	for _, r := range s.rules() {
-		r.Where = min(r.Where, CRDPartly)
+		e.atMost(r, CRDPartly)
 	}
 	for _, sub := range s.parts() {
-		withdraw(sub, seen)
+		e.withdrawUnseen(sub, seen)
 	}
 	if s.Struct == nil {
 		return
 	}
 	for _, f := range s.Struct.Fields {
-		f.Rule.Where = min(f.Rule.Where, CRDPartly)
+		e.atMost(f.Rule, CRDPartly)
 	}
 	for _, c := range s.Struct.Conditions {
-		withdraw(&Schema{Struct: c.Then}, seen)
+		e.withdrawUnseen(&Schema{Struct: c.Then}, seen)
 	}
 }
 

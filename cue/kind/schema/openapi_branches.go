@@ -9,8 +9,8 @@ import (
 
 // validations is what a branch of a disjunction demands, in the form that structural
 // schemas have within anyOf: rules for values alone, for fields that the schema around
-// it names.
-func validations(s *Schema, outer *props) *props {
+// it names. It notes who would enforce the rules if no other branch let the value pass.
+func (e Enforcers) validations(s *Schema, outer *props) *props {
 	p := &props{}
 	if !s.isLeaf() {
 		return p
@@ -20,21 +20,21 @@ func validations(s *Schema, outer *props) *props {
 		return p
 	}
 	p.Type = typed.Type
-	values(s, p)
+	e.values(s, p)
 	p.Type, p.Format = "", ""
 	p.MinProperties = nil // the API server counts before defaults, which are no part of a branch
 	if p.Enum == nil && s.Types == Null {
 		p.Enum = enumOf([]any{nil})
 	}
 	if s.Struct != nil && len(s.Struct.Conditions) == 0 {
-		fieldValidations(s.Struct, p, outer)
+		e.fieldValidations(s.Struct, p, outer)
 	}
 	return p
 }
 
 // fieldValidations demands the fields that are required, refuses those of the other
 // branches, and says what the fields have to be.
-func fieldValidations(s *StructSchema, p, outer *props) {
+func (e Enforcers) fieldValidations(s *StructSchema, p, outer *props) {
 	for _, f := range s.Fields {
 		property, ok := outer.Properties[f.Name]
 		if !ok {
@@ -43,7 +43,7 @@ func fieldValidations(s *StructSchema, p, outer *props) {
 		if f.Presence == Required {
 			p.Required = append(p.Required, f.Name)
 		}
-		if inner := validations(f.Schema, &property); !isEmpty(*inner) && !saysAlready(property, *inner) {
+		if inner := e.validations(f.Schema, &property); !isEmpty(*inner) && !saysAlready(property, *inner) {
 			if p.Properties == nil {
 				p.Properties = make(map[string]props)
 			}

@@ -73,40 +73,21 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Where says who enforces a rule.
-type Where int
-
-// Admission enforces every rule, and so does the controller; some rules the API server
-// can enforce as well, through the CRD's schema or a CEL expression in it.
-const (
-	Admission Where = iota
-	// APIServer is a rule for metadata, say, for which the API server has one of its own.
-	APIServer
-	// CRDPartly is a rule of which the CRD's schema carries a part.
-	CRDPartly
-	CRDSchema
-	CRDRule
-)
-
-func (w Where) String() string {
-	return [...]string{"admission and controller", "API server's own rules", "CRD schema in part", "CRD schema", "CRD CEL rule"}[w]
-}
-
 // Rule is one thing that a schema demands.
 type Rule struct {
 	// Text says it as CUE does, like ">=1" or "strings.MaxRunes(63)".
 	Text string
 	// Position is where it stands.
 	Position Position
-	// Where is set when the CRD is made.
-	Where Where
 	// NotInCUE marks what a @kube attribute demands and the CUE evaluator does not know.
 	NotInCUE bool
+	// Evaluated marks @kube(eval): the CUE evaluator checks the field.
+	Evaluated bool
 }
 
 // Schema says which values a field may have. All of it has to hold; what is said of
 // strings, say, holds for the value if it is a string. The zero Schema lets nothing
-// pass, for it has no Types.
+// pass, for it has no Types. A prepared Schema never changes.
 type Schema struct {
 	// Doc is the comment above the field.
 	Doc string

@@ -96,7 +96,7 @@ func Close(s *Schema, id int) *Schema {
 	closed.prepared = false
 	if s.Items != nil {
 		if (s.Unique != nil || s.Size != Range{}) && s.Items.isUnclosed() {
-			return Impossible(s.Position, "CUE does not close the structs in a list that has a validator like list.MaxItems too: give them a definition, as in [...#Item]")
+			return Impossible(s.Position, "CUE does not close the structs in a list that also has a validator like list.MaxItems: make them a definition, as in [...#Item]")
 		}
 		closed.Items = Close(s.Items, id)
 	}
@@ -227,10 +227,10 @@ func (s *Schema) Check() error {
 		}
 	}
 	if len(s.Checks) > 0 && s.Types&List != 0 {
-		return &ImpossibleError{Rule: &Rule{Text: "write string & " + s.Checks[0].Text + ": CUE also takes a list of bytes for it", Position: s.Position}}
+		return &ImpossibleError{Rule: &Rule{Text: "write string & " + s.Checks[0].Text + ": CUE also accepts a list of bytes", Position: s.Position}}
 	}
 	if s.Embedded && (!s.Struct.demands("apiVersion") || !s.Struct.demands("kind")) {
-		return &ImpossibleError{Rule: &Rule{Text: "an embedded resource needs apiVersion! and kind!, which the API server demands: write k8s.#EmbeddedObject", Position: s.Position}}
+		return &ImpossibleError{Rule: &Rule{Text: "an embedded resource needs apiVersion! and kind!, which the API server requires: write k8s.#EmbeddedObject", Position: s.Position}}
 	}
 	for _, sub := range s.parts() {
 		if err := sub.Check(); err != nil {

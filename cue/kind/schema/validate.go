@@ -2,7 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,17 +27,6 @@ type Problem struct {
 	// deep tells that the problem is where the schema contains itself, which CRDs cannot
 	// express.
 	deep bool
-}
-
-// Where says who refuses the object for the problem.
-func (p Problem) Where() Where {
-	if p.Rule == nil || p.deep || p.IsNull() {
-		return Admission // the API server drops unknown fields, and null where it is not allowed
-	}
-	if f, ok := p.BadValue.(float64); ok && p.Type == field.ErrorTypeTypeInvalid && f == math.Trunc(f) {
-		return Admission // the API server takes 1.0 for an integer
-	}
-	return p.Rule.Where
 }
 
 // IsNull tells whether the problem is that a value is null.
@@ -347,7 +335,7 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 	mask, failed := s.holding(w.structs)
 	for _, f := range failed {
 		if f.how == missing {
-			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+", which is not there"))
+			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+", which is not set"))
 		} else {
 			w.add(f.Rule, field.Invalid(w.at(), field.OmitValueType{}, "the condition "+f.Text+" cannot be evaluated"))
 		}
@@ -403,7 +391,7 @@ func (w *walker) relation(r Relation, value any) {
 	other, how := r.Expr.eval(w.structs)
 	switch how {
 	case missing:
-		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and "+r.Expr.missing(w.structs)+" is not there"))
+		w.addIncomplete(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", and "+r.Expr.missing(w.structs)+" is not set"))
 	case invalid:
 		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
 	case known:

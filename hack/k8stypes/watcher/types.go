@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Watcher is the template of a sidecar, and the configuration that goes with it.
+// Watcher is the template of a sidecar, and its configuration.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,13 +32,13 @@ type Spec struct {
 	// volume is a volume that the sidecar mounts.
 	// +optional
 	Volume *corev1.Volume `json:"volume,omitempty"`
-	// configData is the data of the ConfigMap that the sidecar gets.
+	// configData is the data of the ConfigMap for the sidecar.
 	// +optional
 	ConfigData map[string]string `json:"configData,omitempty"`
-	// configBinaryData is the binary data of that ConfigMap, in base64.
+	// configBinaryData is the binary data of the ConfigMap for the sidecar, in base64.
 	// +optional
 	ConfigBinaryData map[string][]byte `json:"configBinaryData,omitempty"`
-	// imagePullSecrets is the secret that the sidecar's image is pulled with.
+	// imagePullSecrets is the secret for pulling the sidecar's image.
 	// +optional
 	ImagePullSecrets *corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 }

@@ -1,0 +1,56 @@
+package kind
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/fescue-dev/fescue/cue/kind/schema"
+)
+
+// A schema never changes: a CRD with fewer CEL rules does not change what is known of another.
+func TestOpenAPIChangesNoSchema(t *testing.T) {
+	t.Parallel()
+	kinds, err := kindsOf(t, `package k
+import "fescue.dev/cue/contract"
+#G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {text!: string @kube(immutable)}, status?: contract.#Status}
+#GController: contract.#Controller & {object!: #G, names: plural: "gs"}
+`)
+	require.NoError(t, err)
+	by := func(v *Version) schema.Enforcer {
+		all := v.Enforcement()
+		i := slices.IndexFunc(all, func(e schema.Enforcement) bool { return e.Text == "@kube(immutable)" })
+		return all[i].By
+	}
+	v := kinds[0].Version
+	fewer := *v
+	without := sets.New[string]()
+	for _, rule := range fewer.setOpenAPI(nil).Rules {
+		without.Insert(rule.ID)
+	}
+	require.Empty(t, fewer.setOpenAPI(without).Rules)
+	require.Equal(t, schema.Admission, by(&fewer))
+	require.Equal(t, schema.CRDRule, by(v))
+}
+
+// A line of CUE that demands several things of a field is one rule: here a string, and a time.
+func TestEnforcementListsEachLineOnce(t *testing.T) {
+	t.Parallel()
+	kinds, err := Shipped()
+	require.NoError(t, err)
+	type place struct {
+		field, says string
+		at          schema.Position
+	}
+	seen := make(map[place]bool)
+	for _, k := range kinds {
+		for _, e := range k.Enforcement() {
+			p := place{e.Field, e.Says, e.Position}
+			require.False(t, seen[p], p)
+			seen[p] = true
+		}
+		clear(seen)
+	}
+}

@@ -1,0 +1,53 @@
+package schema
+
+import "slices"
+
+// root replaces what the API server has its own schema for: apiVersion, kind and metadata. Of
+// the metadata, a CRD can only say how long the name may be.
+func (e *emitter) root(s *Schema, isLibrary func(Position) bool) {
+	own := map[string]props{
+		"apiVersion": {Type: "string", Description: "apiVersion is the group and version of the object's schema."},
+		"kind":       {Type: "string", Description: "kind is the name of the object's schema."},
+		"metadata":   {Type: "object"},
+	}
+	emitted := e.Schema.Properties["metadata"].Properties["name"]
+	for name, property := range own {
+		e.Schema.Properties[name] = property
+		e.Enforcers.leave(s.Struct.Field(name), func(at Position) bool { return name != "metadata" || isLibrary(at) })
+	}
+	e.Schema.Required = slices.DeleteFunc(e.Schema.Required, func(name string) bool { _, isOwn := own[name]; return isOwn })
+	if name := e.nameLength(s.Struct.Field("metadata").Schema, emitted, isLibrary); name.MinLength != nil || name.MaxLength != nil {
+		e.Schema.Properties["metadata"] = props{Type: "object", Properties: map[string]props{"name": name}}
+	}
+}
+
+// nameLength is what the kind itself says of the length of its objects' names, as far as the
+// emitted schema of the name has it.
+func (e *emitter) nameLength(metadata *Schema, emitted props, isLibrary func(Position) bool) props {
+	name := props{Type: "string"}
+	if metadata.Struct == nil || metadata.Struct.Field("name") == nil {
+		return name
+	}
+	of := func(limit *Limit, has *int64) *int64 {
+		if limit == nil || has == nil || isLibrary(limit.Position) {
+			return nil
+		}
+		e.Enforcers.set(limit.Rule, CRDSchema)
+		return has
+	}
+	length := metadata.Struct.Field("name").Schema.Length
+	name.MinLength, name.MaxLength = of(length.Min, emitted.MinLength), of(length.Max, emitted.MaxLength)
+	return name
+}
+
+// leave notes that a CRD cannot carry what is said of a field. The rules at positions for which
+// own is true are the API server's own.
+func (e Enforcers) leave(f *Field, own func(Position) bool) {
+	leave := func(_ string, r *Rule, _ string) {
+		if e.set(r, Admission); own(r.Position) {
+			e.set(r, APIServer)
+		}
+	}
+	leave("", f.Rule, "")
+	eachRule("", f.Schema, leave)
+}
