@@ -28,7 +28,7 @@ const typicalNamespace = "shop"
 // typicalWatcher is what the typical Pod asks for.
 func typicalWatcher(tb testing.TB) *unstructured.Unstructured {
 	tb.Helper()
-	text, err := os.ReadFile("inject/testdata/typical-watcher.yaml")
+	text, err := os.ReadFile("../engine/inject/testdata/typical-watcher.yaml")
 	require.NoError(tb, err)
 	text, err = yaml.YAMLToJSON(text)
 	require.NoError(tb, err)
@@ -42,7 +42,7 @@ func typicalWatcher(tb testing.TB) *unstructured.Unstructured {
 // typicalPod is the request for it.
 func typicalPod(tb testing.TB) *admissionv1.AdmissionRequest {
 	tb.Helper()
-	text, err := os.ReadFile("inject/testdata/typical.json")
+	text, err := os.ReadFile("../engine/inject/testdata/typical.json")
 	require.NoError(tb, err)
 	return &admissionv1.AdmissionRequest{
 		UID: "r", Namespace: typicalNamespace, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: text},
