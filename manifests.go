@@ -92,12 +92,11 @@ func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []install.Source) 
 // caBundle: it is the leader's, and what is applied again leaves it alone.
 func installedWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks {
 	const service, port = "fescue-webhooks", 9443
-	injections := injectionsOf(kinds)
 	called := o.ClusterName()
 	mutating, validating := admission.Configurations(kinds, admission.Webhooks{
 		Name:      called,
 		Service:   &admissionregistrationv1.ServiceReference{Namespace: o.Namespace, Name: service},
-		Namespace: o.Namespace, Namespaces: o.Namespaces, Injections: injections,
+		Namespace: o.Namespace, Namespaces: o.Namespaces,
 	})
 	args := []string{
 		fmt.Sprintf("--webhook-service=%s/%s", o.Namespace, service), fmt.Sprintf("--webhook-listen=:%d", port),
@@ -107,7 +106,7 @@ func installedWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks 
 		args = append(args, "--webhook-configuration="+called, fmt.Sprintf("--webhook-secret=%s/%s", o.Namespace, defaultSecret))
 	}
 	return &install.Webhooks{
-		Port: port, Service: service, Secret: defaultSecret, ReadsNamespaces: len(injections) > 0,
+		Port: port, Service: service, Secret: defaultSecret, ReadsNamespaces: slices.ContainsFunc(kinds, (*kind.Kind).Injects),
 		Args: args, Configurations: []runtime.Object{mutating, validating},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -169,7 +170,6 @@ type webhooks struct {
 	listener    net.Listener
 	certificate servingCertificate
 	registrar   *admission.Registrar
-	injections  admission.Injections
 	namespaces  *admission.Namespaces
 	pods        *admission.Pods // nil if no kind injects
 	stopDelay   time.Duration
@@ -198,12 +198,11 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	if err != nil {
 		return nil, fmt.Errorf("ask for our user name: %w", err)
 	}
-	injections := injectionsOf(kinds)
-	w := &webhooks{log: log, stopDelay: o.stopDelay, injections: injections, namespaces: admission.NewNamespaces(c.typed)}
+	w := &webhooks{log: log, stopDelay: o.stopDelay, namespaces: admission.NewNamespaces(c.typed)}
 	if o.url != "" {
 		w.left = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + o.name
 	}
-	podSecurity, err := admission.NewPodSecurity(injections, w.namespaces.Labels, o.allowPrivileged)
+	podSecurity, err := admission.NewPodSecurity(w.namespaces.Labels, o.allowPrivileged)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +231,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 		Kinds:       kinds,
 		Injector:    injector,
 		PathPrefix:  o.path,
-		Rights:      admission.NewRights(c.typed.AuthorizationV1().SubjectAccessReviews(), c.mapper, kinds, injections, self.Status.UserInfo.Username),
+		Rights:      admission.NewRights(c.typed.AuthorizationV1().SubjectAccessReviews(), c.mapper, kinds, self.Status.UserInfo.Username),
 		PodSecurity: podSecurity,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
 		Metrics: legacyregistry.Registerer(), Tracing: c.tracer, Log: log,
@@ -240,7 +239,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	if err != nil {
 		return nil, err
 	}
-	addressed := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces, Injections: injections}
+	addressed := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces}
 	if o.reference != nil {
 		addressed.Namespace = o.reference.Namespace
 	}
@@ -251,31 +250,9 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	return w, nil
 }
 
-// injectionsOf are the kinds that inject. Any of their objects may select Pods: whether one
-// does is only known of the object.
-func injectionsOf(kinds []*kind.Kind) admission.Injections {
-	injections := make(admission.Injections)
-	for _, k := range kinds {
-		if !k.Injects() {
-			continue
-		}
-		injections[k.GroupVersionKind.GroupKind()] = admission.Injection{
-			Annotation: k.InjectAnnotation, BySelector: true,
-			Add: func(object map[string]any) (map[string]any, error) {
-				injection, err := k.Injection(object)
-				if err != nil {
-					return nil, err
-				}
-				return injection.Add, nil
-			},
-		}
-	}
-	return injections
-}
-
 // injector makes what answers for Pods; it is nil if no kind injects.
 func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, namespaces []string, recorder events.EventRecorder, podSecurity *admission.PodSecurity) (admission.Injector, error) {
-	if len(w.injections) == 0 {
+	if !slices.ContainsFunc(kinds, (*kind.Kind).Injects) {
 		return nil, nil
 	}
 	own := ""
@@ -343,7 +320,7 @@ func (w *webhooks) run(ctx context.Context, elected <-chan struct{}) error {
 	leading, stopLeading := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { w.certificate.Run(serving) })
-	if len(w.injections) > 0 { // nothing else asks for the labels of namespaces
+	if w.pods != nil { // nothing else asks for the labels of namespaces
 		running.Go(func() { w.namespaces.Run(serving) })
 		running.Go(func() { w.pods.Run(serving) })
 	}

@@ -102,7 +102,7 @@ type PodsConfig struct {
 // registered already.
 func NewPods(config PodsConfig) (*Pods, error) {
 	p := &Pods{
-		injector: inject.NewInjector(config.OwnNamespace, inject.KindsOf(config.Kinds)...),
+		injector: inject.NewInjector(config.OwnNamespace, config.Kinds),
 		refused:  config.Refused, security: config.Security, log: config.Log, byNamespace: make(map[string][]injectable),
 		metrics: newInjectionMetrics(config.Kinds),
 	}

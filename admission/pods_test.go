@@ -195,7 +195,7 @@ func TestPodsKeepToPodSecurity(t *testing.T) {
 	t.Parallel()
 	p, _ := runPods(t, nil, typicalWatcher(t))
 	level, err := "", error(nil)
-	p.security, err = NewPodSecurity(nil, func(context.Context, string) (map[string]string, error) {
+	p.security, err = NewPodSecurity(func(context.Context, string) (map[string]string, error) {
 		return map[string]string{"pod-security.kubernetes.io/enforce": level}, err
 	}, false)
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ func typical(t testing.TB) (*Injector, []byte, []*Injection) {
 	require.NoError(t, err)
 	watcher, err := os.ReadFile("testdata/typical-watcher.yaml")
 	require.NoError(t, err)
-	return NewInjector("", watcherKind), pod, injections(t, shipped(t), watcher)
+	return NewInjector("", watcherKinds), pod, injections(t, shipped(t), watcher)
 }
 
 func TestTypical(t *testing.T) {
@@ -43,7 +43,7 @@ func BenchmarkInject(b *testing.B) {
 			}
 		})
 	}
-	other := NewInjector("", Kind{watcherKind.GroupKind, "example.com/other"})
+	other := NewInjector("", injecting(watcherKind, "example.com/other"))
 	b.Run("not-asked-for", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -82,7 +82,7 @@ spec:
 func tracer(t testing.TB) *Injection {
 	t.Helper()
 	trace, err := New(Source{
-		Object: Object{watcherKind.GroupKind, "trace"}, Namespace: namespace,
+		Object: Object{watcherKind, "trace"}, Namespace: namespace,
 		Add: map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"traced": "yes"}, "annotations": map[string]any{`a"b/~`: "1"}},
 			"spec": map[string]any{
@@ -106,7 +106,7 @@ func FuzzInject(f *testing.F) {
 	addSeeds(f)
 	candidates := injections(f, shipped(f), []byte(fuzzed))
 	candidates = append(candidates, tracer(f))
-	i := NewInjector("", watcherKind)
+	i := NewInjector("", watcherKinds)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		result, err := i.Inject(text, namespace, candidates)
 		if err != nil || result.Patch == nil {

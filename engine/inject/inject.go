@@ -8,32 +8,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Kind is an injecting kind.
-type Kind struct {
-	schema.GroupKind
-	// Annotation is that of the Pods that ask for objects of the kind by name.
-	Annotation string
-}
-
-// Injector injects objects of some kinds. It never changes and may be used by many
-// goroutines at once.
+// Injector injects objects of some kinds. It is immutable and safe for concurrent use.
 type Injector struct {
-	kinds       []Kind
+	kinds       []*kind.Kind // those that inject
 	excluded    []string
 	unavailable []schema.GroupKind
 }
 
-// NewInjector makes an injector for kinds. ownNamespace is where Fescue itself runs, and
-// empty if that is in no cluster: its Pods, and those that every cluster needs, are left
-// alone, since a mistake in a sidecar could stop what would mend it.
-func NewInjector(ownNamespace string, kinds ...Kind) *Injector {
-	excluded := []string{metav1.NamespaceSystem, corev1.NamespaceNodeLease}
+// NewInjector returns an injector for those of the kinds that inject. ownNamespace is where
+// Fescue itself runs, and empty outside of a cluster: its Pods, and those that every cluster
+// needs, are left alone, because a broken sidecar could stop what would repair it.
+func NewInjector(ownNamespace string, kinds []*kind.Kind) *Injector {
+	i := &Injector{excluded: []string{metav1.NamespaceSystem, corev1.NamespaceNodeLease}}
 	if ownNamespace != "" {
-		excluded = append(excluded, ownNamespace)
+		i.excluded = append(i.excluded, ownNamespace)
 	}
-	return &Injector{kinds: kinds, excluded: excluded}
+	for _, k := range kinds {
+		if k.Injects() {
+			i.kinds = append(i.kinds, k)
+		}
+	}
+	return i
 }
 
 // Without is the same injector for when the objects of some kinds cannot be known.

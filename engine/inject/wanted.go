@@ -28,14 +28,15 @@ type request struct {
 func (i *Injector) wanted(metadata value, namespace string, candidates []*Injection) []request {
 	var requests []request
 	annotations := metadata.member("annotations")
-	for _, kind := range i.kinds {
-		names := annotations.member(kind.Annotation)
+	for _, k := range i.kinds {
+		names := annotations.member(k.InjectAnnotation)
 		if !names.is('"') {
 			continue
 		}
+		gk := k.GroupVersionKind.GroupKind()
 		for name := range Names(names.string()) {
-			r := requestFor(Object{kind.GroupKind, name}, namespace, candidates)
-			r.unavailable = slices.Contains(i.unavailable, kind.GroupKind)
+			r := requestFor(Object{gk, name}, namespace, candidates)
+			r.unavailable = slices.Contains(i.unavailable, gk)
 			requests = append(requests, r)
 		}
 	}
