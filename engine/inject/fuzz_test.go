@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -31,25 +30,6 @@ func addSeeds(f *testing.F) {
 	}
 	_, pod, _ := typical(f)
 	f.Add(pod)
-	for _, text := range []string{"-", "01", "1.", "1e", "-0.1E+5", `"\u12"`, "\"\x01\"", `{"a":1,}`, "[1 2]", "nul", " [ ] "} {
-		f.Add([]byte(text))
-	}
-}
-
-// FuzzParse compares what is JSON with what encoding/json takes for it.
-func FuzzParse(f *testing.F) {
-	addSeeds(f)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		v, err := parse(text)
-		require.Equal(t, json.Valid(text), err == nil)
-		if err != nil {
-			return
-		}
-		var want, got any
-		require.NoError(t, json.Unmarshal(text, &want))
-		require.NoError(t, json.Unmarshal(v.raw(), &got))
-		require.Equal(t, want, got)
-	})
 }
 
 // fuzzed add to all parts of a Pod that lists are merged in, and to each other's.

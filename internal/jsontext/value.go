@@ -1,4 +1,4 @@
-package inject
+package jsontext
 
 import (
 	"bytes"
@@ -8,149 +8,161 @@ import (
 	"strconv"
 )
 
-// value is a part of a document; the zero value is none.
-type value struct {
-	*document
-	at int32
+// Value is a part of a text; the zero value is none.
+type Value struct {
+	doc *document
+	at  int32
 }
 
-// raw is the text of a value.
-func (v value) raw() []byte { return v.text[v.tokens[v.at].start:v.tokens[v.at].end] }
+func (v Value) token() *token { return &v.doc.tokens[v.at] }
 
-// start and end are where the value stands in the text of its document.
-func (v value) start() int { return int(v.tokens[v.at].start) }
-func (v value) end() int   { return int(v.tokens[v.at].end) }
+// Raw returns the text of a value.
+func (v Value) Raw() []byte { t := v.token(); return v.doc.text[t.start:t.end] }
 
-// given tells whether there is a value; null is none to Kubernetes.
-func (v value) given() bool { return v.document != nil && v.text[v.tokens[v.at].start] != 'n' }
+// Start returns where the text of the value begins.
+func (v Value) Start() int { return int(v.token().start) }
 
-// is tells whether the text of the value begins with c, as in '{' for an object.
-func (v value) is(c byte) bool { return v.document != nil && v.text[v.tokens[v.at].start] == c }
+// End returns where the text of the value ends.
+func (v Value) End() int { return int(v.token().end) }
 
-// members yields the names, as they are quoted, and values of an object.
-func (v value) members(yield func(name, member value) bool) {
-	if !v.is('{') {
+// Exists reports whether there is a value, even if it is null.
+func (v Value) Exists() bool { return v.doc != nil }
+
+// IsSet reports whether there is a value other than null, which Kubernetes treats as absent.
+func (v Value) IsSet() bool { return v.doc != nil && v.doc.text[v.token().start] != 'n' }
+
+// Is reports whether the text of the value begins with c, as in '{' for an object.
+func (v Value) Is(c byte) bool { return v.doc != nil && v.doc.text[v.token().start] == c }
+
+// Members yields the names, which are strings, and values of an object.
+func (v Value) Members(yield func(name, member Value) bool) {
+	if !v.Is('{') {
 		return
 	}
-	for i := v.at + 1; i < v.tokens[v.at].next; i = v.tokens[i+1].next {
-		if !yield(value{v.document, i}, value{v.document, i + 1}) {
+	tokens := v.doc.tokens
+	for i, end := v.at+1, v.token().next; i+1 < end; i = tokens[i+1].next {
+		name, member := Value{v.doc, i}, Value{v.doc, i + 1}
+		if member.isCutOff() || !yield(name, member) {
 			return
 		}
 	}
 }
 
-// items yields the items of a list.
-func (v value) items(yield func(i int, item value) bool) {
-	if !v.is('[') {
+// isCutOff reports whether a value without parts is incomplete, in a text that is not valid.
+func (v Value) isCutOff() bool { return v.token().end < 0 && !v.Is('{') && !v.Is('[') }
+
+// Items yields the items of a list.
+func (v Value) Items(yield func(i int, item Value) bool) {
+	if !v.Is('[') {
 		return
 	}
 	n := 0
-	for i := v.at + 1; i < v.tokens[v.at].next; i = v.tokens[i].next {
-		if !yield(n, value{v.document, i}) {
+	for i, end := v.at+1, v.token().next; i < end; i = v.doc.tokens[i].next {
+		if item := (Value{v.doc, i}); item.isCutOff() || !yield(n, item) {
 			return
 		}
 		n++
 	}
 }
 
-// length is the number of the items of a list.
-func (v value) length() int {
+// Len returns the number of the items of a list.
+func (v Value) Len() int {
 	n := 0
-	for range v.items {
+	for range v.Items {
 		n++
 	}
 	return n
 }
 
-// empty tells whether an object or a list has no parts.
-func (v value) empty() bool { return v.tokens[v.at].next == v.at+1 }
+// IsEmpty reports whether an object or a list has no parts.
+func (v Value) IsEmpty() bool { return v.token().next == v.at+1 }
 
-// member is the member of an object with that name; of several it is the last, as in
+// Member returns the member of an object with that name; of several it is the last, as in
 // encoding/json.
-func (v value) member(name string) value {
-	var found value
-	for n, member := range v.members {
-		if n.equals(name) {
+func (v Value) Member(name string) Value {
+	var found Value
+	for n, member := range v.Members {
+		if n.Equals(name) {
 			found = member
 		}
 	}
 	return found
 }
 
-// like is the member of an object that has the name of another's.
-func (v value) like(name value) value {
-	var found value
-	for n, member := range v.members {
-		if same(n, name) {
+// MemberNamed is Member with a name that is a string of a text itself.
+func (v Value) MemberNamed(name Value) Value {
+	var found Value
+	for n, member := range v.Members {
+		if Same(n, name) {
 			found = member
 		}
 	}
 	return found
 }
 
-// item is an item of a list, or none.
-func (v value) item(index int) value {
-	for i, item := range v.items {
+// Item returns an item of a list, or none.
+func (v Value) Item(index int) Value {
+	for i, item := range v.Items {
 		if i == index {
 			return item
 		}
 	}
-	return value{}
+	return Value{}
 }
 
-// content is the content of a string as bytes.
-func (v value) content() []byte {
-	if raw := v.raw(); !v.escaped() {
+// Content returns the content of a string as bytes.
+func (v Value) Content() []byte {
+	if raw := v.Raw(); !v.escaped() {
 		return raw[1 : len(raw)-1]
 	}
-	return []byte(v.string())
+	return []byte(v.String())
 }
 
-// equals tells whether the value is a string with that content.
-func (v value) equals(text string) bool {
-	if !v.is('"') {
+// Equals reports whether the value is a string with that content.
+func (v Value) Equals(text string) bool {
+	if !v.Is('"') {
 		return false
 	}
-	raw := v.raw()
-	return string(raw[1:len(raw)-1]) == text || v.escaped() && v.string() == text
+	raw := v.Raw()
+	return string(raw[1:len(raw)-1]) == text || v.escaped() && v.String() == text
 }
 
-// escaped tells whether the text of a string is not its content.
-func (v value) escaped() bool { return v.tokens[v.at].escaped }
+// escaped reports whether the text of a string differs from its content.
+func (v Value) escaped() bool { return v.token().escaped }
 
-// string is the content of a string, and empty for all else.
-func (v value) string() string {
-	if !v.is('"') {
+// String returns the content of a string, and "" for every other value.
+func (v Value) String() string {
+	if !v.Is('"') {
 		return ""
 	}
-	raw := v.raw()
+	raw := v.Raw()
 	if !v.escaped() {
 		return string(raw[1 : len(raw)-1])
 	}
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
-		panic(fmt.Sprintf("a string that was read before: %v", err)) // cannot be
+		panic(fmt.Sprintf("a string that was parsed before: %v", err)) // cannot happen
 	}
 	return text
 }
 
-// same tells whether two scalars are equal: strings by their content, numbers by their
+// Same reports whether two scalars are equal: strings by their content, numbers by their
 // value, so that 1 is 1.0.
-func same(a, b value) bool {
+func Same(a, b Value) bool {
 	switch {
-	case bytes.Equal(a.raw(), b.raw()):
+	case bytes.Equal(a.Raw(), b.Raw()):
 		return true
-	case a.is('"') && b.is('"'):
-		return (a.escaped() || b.escaped()) && a.string() == b.string()
+	case a.Is('"') && b.Is('"'):
+		return (a.escaped() || b.escaped()) && a.String() == b.String()
 	}
-	x, errX := strconv.ParseFloat(string(a.raw()), 64)
-	y, errY := strconv.ParseFloat(string(b.raw()), 64)
+	x, errX := strconv.ParseFloat(string(a.Raw()), 64)
+	y, errY := strconv.ParseFloat(string(b.Raw()), 64)
 	// Beyond 2^53 different integers are one float64.
 	return errX == nil && errY == nil && x == y && math.Abs(x) < 1<<53
 }
 
-// appendQuoted appends a text as a JSON string.
-func appendQuoted[T string | []byte](to []byte, text T) []byte {
+// AppendQuoted appends a text as a JSON string.
+func AppendQuoted[T string | []byte](to []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	to = append(to, '"')
 	for i := range len(text) {
