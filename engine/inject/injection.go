@@ -47,7 +47,7 @@ type Injection struct {
 	metadata   bool // whether labels or annotations are added, which others may look at
 
 	needs     needs
-	forbidden *refusal // nil if it may be injected
+	forbidden *rejection // nil if it may be injected
 }
 
 // Object is the object that injects.
@@ -103,7 +103,7 @@ func (i *Injection) Part() (*corev1.Pod, error) {
 // that lack a part of it are told why.
 func (i *Injection) Forbidden(why string) *Injection {
 	forbidden := *i
-	forbidden.forbidden = &refusal{reason: PodSecurity, detail: why}
+	forbidden.forbidden = &rejection{reason: PodSecurity, detail: why}
 	return &forbidden
 }
 

@@ -19,21 +19,21 @@ type merger struct {
 
 // refusal says why an injection does not fit a Pod. It names no values, which may be
 // secret, and no indices, which may differ when a Pod comes again.
-type refusal struct {
+type rejection struct {
 	reason Reason
 	detail string
 	path   []string // from the inside out
 }
 
-func conflict(detail string) *refusal { return &refusal{reason: Conflict, detail: detail} }
+func conflict(detail string) *rejection { return &rejection{reason: Conflict, detail: detail} }
 
 // in adds a step to the path of a refusal.
-func (r *refusal) in(step string) *refusal {
+func (r *rejection) in(step string) *rejection {
 	r.path = append(r.path, step)
 	return r
 }
 
-func (r *refusal) message() string {
+func (r *rejection) message() string {
 	var b strings.Builder
 	for _, step := range slices.Backward(r.path) {
 		if b.Len() > 0 && step[0] != '[' {
@@ -48,7 +48,7 @@ func (r *refusal) message() string {
 }
 
 // merge adds to have what want says and have does not.
-func (m *merger) merge(have, want value, s *shape) *refusal {
+func (m *merger) merge(have, want value, s *shape) *rejection {
 	switch {
 	case s.isStruct():
 		return m.fields(have, want, s)
@@ -62,7 +62,7 @@ func (m *merger) merge(have, want value, s *shape) *refusal {
 
 // fields merges structs. It stops at the first thing that is in the way: nothing is
 // injected then, and the same thing has to be said when the Pod comes again.
-func (m *merger) fields(have, want value, s *shape) *refusal {
+func (m *merger) fields(have, want value, s *shape) *rejection {
 	if !have.Is('{') {
 		return conflict("is not an object")
 	}
@@ -73,7 +73,7 @@ func (m *merger) fields(have, want value, s *shape) *refusal {
 		depth := len(m.path)
 		field := s.field(string(name.Content()))
 		m.push(string(name.Content()))
-		h, r := have.MemberNamed(name), (*refusal)(nil)
+		h, r := have.MemberNamed(name), (*rejection)(nil)
 		if h.IsSet() {
 			r = m.merge(h, w, field)
 		} else {
@@ -88,7 +88,7 @@ func (m *merger) fields(have, want value, s *shape) *refusal {
 }
 
 // absent adds a member that an object does not have, or has as null.
-func (m *merger) absent(object, null, name, want value, s *shape) *refusal {
+func (m *merger) absent(object, null, name, want value, s *shape) *rejection {
 	for _, item := range want.Items {
 		if s.containers && isPartial(item) {
 			return missing(item, s)
@@ -113,7 +113,7 @@ func (m *merger) put(object, old value, name, text []byte) {
 }
 
 // list merges the items of lists.
-func (m *merger) list(have, want value, s *shape) *refusal {
+func (m *merger) list(have, want value, s *shape) *rejection {
 	if !have.Is('[') {
 		return conflict("is not a list")
 	}
@@ -211,8 +211,8 @@ func (m *merger) add(e edit) {
 }
 
 // missing refuses a partial container that the Pod does not have.
-func missing(want value, s *shape) *refusal {
-	return (&refusal{reason: Incomplete, detail: "the Pod has no such container, and what is to be added has no image"}).in("[" + keyOf(want, s) + "]")
+func missing(want value, s *shape) *rejection {
+	return (&rejection{reason: Incomplete, detail: "the Pod has no such container, and what is to be added has no image"}).in("[" + keyOf(want, s) + "]")
 }
 
 // isPartial tells whether a container is added to one of the Pod's.

@@ -71,11 +71,11 @@ func needsOf(spec value) needs {
 }
 
 // check refuses an injection that would make a Pod invalid.
-func (n needs) check(spec value) *refusal {
+func (n needs) check(spec value) *rejection {
 	for _, c := range n.names {
 		if c.list == "containers" && spec.Member("containers").Len() == 0 {
 			// The API server would refuse the Pod, and with our container it would not.
-			return (&refusal{reason: Incomplete, detail: "the Pod has none of its own"}).in("containers").in("spec")
+			return (&rejection{reason: Incomplete, detail: "the Pod has none of its own"}).in("containers").in("spec")
 		}
 		for _, list := range containerLists {
 			if list != c.list && hasNamed(spec.Member(list), c.name) {
@@ -85,12 +85,12 @@ func (n needs) check(spec value) *refusal {
 	}
 	for _, volume := range n.volumes {
 		if !hasNamed(spec.Member("volumes"), volume) {
-			return (&refusal{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which a container to be added mounts", volume)}).in("volumes").in("spec")
+			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which a container to be added mounts", volume)}).in("volumes").in("spec")
 		}
 	}
 	for _, claim := range n.claims {
 		if !hasNamed(spec.Member("resourceClaims"), claim) {
-			return (&refusal{reason: Incomplete, detail: fmt.Sprintf("the Pod has no resource claim %q, which a container to be added uses", claim)}).in("resourceClaims").in("spec")
+			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no resource claim %q, which a container to be added uses", claim)}).in("resourceClaims").in("spec")
 		}
 	}
 	if r := n.checkSystem(spec.Member("os").Member("name")); r != nil {
@@ -188,7 +188,7 @@ func firstGiven(object value, names []string) string {
 }
 
 // checkSystem refuses what a Pod for a certain system may not have.
-func (n needs) checkSystem(system value) *refusal {
+func (n needs) checkSystem(system value) *rejection {
 	path := n.linux
 	switch {
 	case system.Equals("windows"):
