@@ -156,7 +156,7 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, installer *c
 	if err != nil {
 		return err
 	}
-	hooks, err = newWebhooks(ctx, &o.webhooks, clients, kinds, o.namespaces, recorder, log)
+	hooks, err = newWebhooks(ctx, &o.webhooks, clients, kinds, shared, recorder, log)
 	if err != nil {
 		return err
 	}

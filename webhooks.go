@@ -31,6 +31,7 @@ import (
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // defaultSecret is what the Secret with the webhooks' certificate is called, in the
@@ -190,7 +191,7 @@ type servingCertificate interface {
 }
 
 // newWebhooks listens, and wires the rest; it returns nil if the webhooks are off.
-func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*kind.Kind, namespaces []string, recorder events.EventRecorder, log *slog.Logger) (*webhooks, error) {
+func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*kind.Kind, shared *informers.Informers, recorder events.EventRecorder, log *slog.Logger) (*webhooks, error) {
 	if !o.enabled() {
 		return nil, nil
 	}
@@ -223,7 +224,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	if err != nil {
 		return nil, err
 	}
-	injector, err := w.injector(o, c, kinds, namespaces, recorder, podSecurity)
+	injector, err := w.injector(o, kinds, shared, recorder, podSecurity)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +240,10 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 	if err != nil {
 		return nil, err
 	}
-	addressed := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces}
+	addressed := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference}
+	if !shared.AllNamespaces() {
+		addressed.Namespaces = shared.Namespaces()
+	}
 	if o.reference != nil {
 		addressed.Namespace = o.reference.Namespace
 	}
@@ -251,7 +255,7 @@ func newWebhooks(ctx context.Context, o *webhookOptions, c *clients, kinds []*ki
 }
 
 // injector makes what answers for Pods; it is nil if no kind injects.
-func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, namespaces []string, recorder events.EventRecorder, podSecurity *admission.PodSecurity) (admission.Injector, error) {
+func (w *webhooks) injector(o *webhookOptions, kinds []*kind.Kind, shared *informers.Informers, recorder events.EventRecorder, podSecurity *admission.PodSecurity) (admission.Injector, error) {
 	if !slices.ContainsFunc(kinds, (*kind.Kind).Injects) {
 		return nil, nil
 	}
@@ -261,9 +265,9 @@ func (w *webhooks) injector(o *webhookOptions, c *clients, kinds []*kind.Kind, n
 	}
 	var err error
 	w.pods, err = admission.NewPods(admission.PodsConfig{
-		Client: c.dynamic, Kinds: kinds, Namespaces: namespaces, OwnNamespace: own, Security: podSecurity,
+		Informers: shared, Kinds: kinds, OwnNamespace: own, Security: podSecurity,
 		Metrics: legacyregistry.Registerer(), Log: w.log,
-		Refused: func(object runtime.Object, pod, why string) {
+		Skipped: func(object runtime.Object, pod, why string) {
 			recorder.Eventf(object, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "Pod %s: %s", pod, why)
 		},
 	})
