@@ -28,7 +28,7 @@ const clients = 64
 // same in CPU time, which a busy machine disturbs less.
 func BenchmarkWebhook(b *testing.B) {
 	kinds := shippedKinds(b)
-	rights := NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds, nil)
+	rights := NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds)
 	pods, _ := runPods(b, nil, typicalWatcher(b))
 	server := serve(b, Config{Kinds: kinds, Rights: rights, Injector: pods})
 	floor := serveFloor(b)
@@ -151,7 +151,7 @@ func (l *load) percentile(p float64) float64 {
 // BenchmarkHandle is one request without the network.
 func BenchmarkHandle(b *testing.B) {
 	kinds := shippedKinds(b)
-	server, err := New(Config{Kinds: kinds, Rights: NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds, nil)})
+	server, err := New(Config{Kinds: kinds, Rights: NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds)})
 	require.NoError(b, err)
 	for name, body := range benchmarkBodies(b, kinds) {
 		b.Run(name+"/decode", func(b *testing.B) {

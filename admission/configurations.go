@@ -15,52 +15,49 @@ import (
 )
 
 const (
-	// objectTimeoutSeconds is how long a write of an object of a kind waits for us: the API
-	// server's default. It fails if no answer comes.
+	// objectTimeoutSeconds is how long writing an object waits for Fescue before it fails: the
+	// API server's default.
 	objectTimeoutSeconds = 10
-	// podTimeoutSeconds is how long a Pod waits for us, which is then created without what
-	// it asked for. Shorter ones are too short when a whole deployment restarts.
+	// podTimeoutSeconds is how long creating a Pod waits for Fescue before the Pod is created
+	// without injection. Less is too short when a whole deployment restarts.
 	podTimeoutSeconds = 5
 )
 
 // SelectionLabel is set to SelectionEnabled on the namespaces in which objects may select
-// Pods that carry no annotation. The API server cannot know selectors, so all new Pods
-// of these namespaces come to us, and none of others.
+// Pods without an annotation. The API server does not know the selectors, so it sends all
+// new Pods of these namespaces, and none of other namespaces.
 const (
 	SelectionLabel   = "fescue.dev/selection"
 	SelectionEnabled = "enabled"
 )
 
-// DefaultName is what both configurations are called if nothing else is said.
+// DefaultName is the default name of both configurations.
 const DefaultName = "fescue"
 
-// mirrorAnnotation marks Pods that a kubelet has read from a file and that nothing
-// can change.
-const mirrorAnnotation = "kubernetes.io/config.mirror"
+// mirrorAnnotation marks Pods that a kubelet has read from a file. Nothing can change them.
+const mirrorAnnotation = corev1.MirrorPodAnnotationKey
 
-// Webhooks says where and how the API server finds the webhooks.
+// Webhooks tells the API server where the webhooks are and for which namespaces to call them.
 type Webhooks struct {
 	// Name of both configurations; "" means DefaultName.
 	Name string
-	// URL is what the paths are added to, as in https://10.0.0.1:9443; "" means that
-	// Service is given.
+	// URL is the prefix of the paths, as in https://10.0.0.1:9443; "" means that Service is set.
 	URL string
 	// Service is where the server is reached in the cluster.
 	Service *admissionregistrationv1.ServiceReference
 	// CABundle is the PEM text of the certificates that the API server trusts; nil leaves
 	// this to others, such as cert-manager.
 	CABundle []byte
-	// Namespace is the one that Fescue runs in, whose Pods must start without it; "" is none.
+	// Namespace is the one that Fescue runs in, whose Pods must start without it; "" means none.
 	Namespace string
 	// Namespaces limits the webhooks to these; none means all.
 	Namespaces []string
-	// Injections are the kinds that inject; without any, Pods are left alone.
-	Injections Injections
 }
 
-// Configurations are what the API server has to know to call the webhooks for kinds. They
-// are in a fixed order. The status and scale subresources never come to /default, and the
-// status not to /validate either: the engine writes it, and the CRD's schema holds for it.
+// Configurations returns what the API server needs to call the webhooks for kinds, and, if any
+// of them inject, for Pods. The order is fixed. The status and scale subresources are never sent
+// to /default, and the status is not sent to /validate either: the engine writes it, and the
+// CRD's schema applies to it.
 func Configurations(kinds []*kind.Kind, w Webhooks) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	if w.Name == "" {
 		w.Name = DefaultName
@@ -74,25 +71,29 @@ func Configurations(kinds []*kind.Kind, w Webhooks) (*admissionregistrationv1.Mu
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
 		ObjectMeta: meta,
 	}
+	var annotations []string
 	for _, k := range kinds {
 		mutating.Webhooks = append(mutating.Webhooks, w.defaulting(k))
 		validating.Webhooks = append(validating.Webhooks, w.validating(k))
+		if k.Injects() {
+			annotations = append(annotations, k.InjectAnnotation)
+		}
 	}
-	mutating.Webhooks = append(mutating.Webhooks, w.injecting()...)
+	mutating.Webhooks = append(mutating.Webhooks, w.Injecting(annotations...)...)
 	return mutating, validating
 }
 
-// defaulting is the webhook that sets a kind's defaults. It may be called again after others
-// have changed the object, and then finds nothing to add.
+// defaulting returns the webhook that sets a kind's defaults. It may be called again after others
+// have changed the object, and then adds nothing.
 func (w *Webhooks) defaulting(k *kind.Kind) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
-		Name:                    k.Definition().Name,
+		Name:                    k.Name(),
 		ClientConfig:            w.client(DefaultPath),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{ruleFor(k, k.Names.Plural)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		NamespaceSelector:       w.namespaceSelector(),
-		ObjectSelector:          &metav1.LabelSelector{}, // said, so that it is ours
+		ObjectSelector:          &metav1.LabelSelector{}, // set, so that Fescue owns it
 		MatchConditions:         notBeingDeleted(),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
@@ -101,20 +102,20 @@ func (w *Webhooks) defaulting(k *kind.Kind) admissionregistrationv1.MutatingWebh
 	}
 }
 
-// validating is the webhook that sees an object as it will be stored.
+// validating returns the webhook that checks an object as it will be stored.
 func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWebhook {
 	resources := []string{k.Names.Plural}
 	if k.Scale != nil {
 		resources = append(resources, k.Names.Plural+"/"+scaleSubresource)
 	}
 	return admissionregistrationv1.ValidatingWebhook{
-		Name:                    k.Definition().Name,
+		Name:                    k.Name(),
 		ClientConfig:            w.client(ValidatePath),
 		Rules:                   []admissionregistrationv1.RuleWithOperations{ruleFor(k, resources...)},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		NamespaceSelector:       w.namespaceSelector(),
-		ObjectSelector:          &metav1.LabelSelector{}, // said, so that it is ours
+		ObjectSelector:          &metav1.LabelSelector{}, // set, so that Fescue owns it
 		MatchConditions:         notBeingDeleted(),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
@@ -122,14 +123,14 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 	}
 }
 
-// notBeingDeleted lets finalizers come off while nobody answers: without it, an operator
-// that is gone for good keeps objects, and with them their namespaces, from going as well.
+// notBeingDeleted lets finalizers be removed while nobody answers. Otherwise an operator that is
+// gone for good would block the deletion of objects and so of their namespaces.
 func notBeingDeleted() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "not-being-deleted", Expression: "!has(object.metadata.deletionTimestamp)"}}
 }
 
-// namespaceSelector is nil if the webhooks are for all namespaces. It never excludes what lives
-// in none.
+// namespaceSelector is nil if the webhooks are for all namespaces. It never excludes
+// cluster-scoped objects.
 func (w *Webhooks) namespaceSelector() *metav1.LabelSelector {
 	if len(w.Namespaces) == 0 {
 		return nil
@@ -139,8 +140,8 @@ func (w *Webhooks) namespaceSelector() *metav1.LabelSelector {
 	}}}
 }
 
-// ruleFor names all versions: the API server would otherwise convert objects before it
-// sends them, and errors would name fields of another version than the user wrote.
+// ruleFor names all versions: otherwise the API server would convert objects before it sends
+// them, and errors would name fields of another version than the user wrote.
 func ruleFor(k *kind.Kind, resources ...string) admissionregistrationv1.RuleWithOperations {
 	scope := admissionregistrationv1.NamespacedScope
 	if k.Scope == apiextensionsv1.ClusterScoped {
@@ -156,42 +157,26 @@ func ruleFor(k *kind.Kind, resources ...string) admissionregistrationv1.RuleWith
 	return rule
 }
 
-// injecting are the webhooks for Pods: one for those that ask by annotation, and, if a
-// kind can select Pods, one for the others in the namespaces that have this enabled.
-func (w *Webhooks) injecting() []admissionregistrationv1.MutatingWebhook {
-	var annotations []string
-	bySelector := false
-	for _, injection := range w.Injections {
-		if injection.Annotation != "" {
-			annotations = append(annotations, injection.Annotation)
-		}
-		bySelector = bySelector || injection.BySelector
+// Injecting returns the webhooks for new Pods: one for those with an annotation by which Pods ask
+// for injection, and one for the others in the namespaces with SelectionLabel, because only the
+// objects of a kind tell whether they select Pods. There are none without annotations.
+func (w *Webhooks) Injecting(annotations ...string) []admissionregistrationv1.MutatingWebhook {
+	if len(annotations) == 0 {
+		return nil
 	}
-	slices.Sort(annotations)
-	annotations = slices.Compact(annotations)
-
-	asks := "false"
-	if len(annotations) > 0 {
-		var has []string
-		for _, annotation := range annotations {
-			has = append(has, fmt.Sprintf("%q in object.metadata.annotations", annotation))
-		}
-		asks = "has(object.metadata.annotations) && (" + strings.Join(has, " || ") + ")"
+	var has []string
+	for _, annotation := range slices.Compact(slices.Sorted(slices.Values(annotations))) {
+		has = append(has, fmt.Sprintf("%q in object.metadata.annotations", annotation))
 	}
-	var webhooks []admissionregistrationv1.MutatingWebhook
-	if len(annotations) > 0 {
-		webhooks = append(webhooks, w.forPods("annotated.pods.fescue.dev", asks))
-	}
-	if bySelector {
-		selecting := w.forPods("selected.pods.fescue.dev", "!("+asks+")")
-		selecting.NamespaceSelector.MatchLabels = map[string]string{SelectionLabel: SelectionEnabled}
-		webhooks = append(webhooks, selecting)
-	}
-	return webhooks
+	asks := "has(object.metadata.annotations) && (" + strings.Join(has, " || ") + ")"
+	annotated := w.forPods("annotated.pods.fescue.dev", asks)
+	selected := w.forPods("selected.pods.fescue.dev", "!("+asks+")")
+	selected.NamespaceSelector.MatchLabels = map[string]string{SelectionLabel: SelectionEnabled}
+	return []admissionregistrationv1.MutatingWebhook{annotated, selected}
 }
 
-// forPods is a webhook for new Pods that a condition in CEL holds for. Pods that the
-// cluster cannot do without are left alone: an injector that is slow would hold them up.
+// forPods returns a webhook for new Pods that match a CEL condition. Pods that the cluster needs
+// to run are left alone: a slow injector would delay them.
 func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.MutatingWebhook {
 	excluded := map[string]bool{metav1.NamespaceSystem: true, corev1.NamespaceNodeLease: true}
 	if w.Namespace != "" {
@@ -226,7 +211,7 @@ func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.Mutat
 	}
 }
 
-// client says how the API server calls a path.
+// client tells how the API server calls a path.
 func (w *Webhooks) client(path string) admissionregistrationv1.WebhookClientConfig {
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: w.CABundle}
 	if w.URL != "" {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -12,8 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -21,12 +23,11 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestConfigurations compares with testdata/configurations.yaml, which -update rewrites.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
-	kinds := append(shippedKinds(t), corpusKinds(t, "versions.txtar")...)
+	kinds := slices.Concat(shippedKinds(t), corpusKinds(t, "versions.txtar"), corpusKinds(t, "inject.txtar"))
 	mutating, validating := Configurations(kinds, Webhooks{
-		Service:    &admissionregistrationv1.ServiceReference{Namespace: "fescue-system", Name: "fescue"},
-		Namespace:  "fescue-system",
-		CABundle:   []byte("PEM"),
-		Injections: Injections{{Group: "a", Kind: "A"}: {Annotation: "b.example.com/inject"}, {Group: "b", Kind: "B"}: {Annotation: "a.example.com/inject", BySelector: true}},
+		Service:   &admissionregistrationv1.ServiceReference{Namespace: "fescue-system", Name: "fescue"},
+		Namespace: "fescue-system",
+		CABundle:  []byte("PEM"),
 	})
 	var text []byte
 	for _, object := range []any{mutating, validating} {
@@ -46,12 +47,13 @@ func TestConfigurations(t *testing.T) {
 
 func TestURL(t *testing.T) {
 	t.Parallel()
-	mutating, validating := Configurations(shippedKinds(t), Webhooks{URL: "https://192.0.2.1:9443/", Name: "other"})
+	kinds := slices.DeleteFunc(shippedKinds(t), (*kind.Kind).Injects)
+	mutating, validating := Configurations(kinds, Webhooks{URL: "https://192.0.2.1:9443/", Name: "other"})
 	require.Equal(t, "other", mutating.Name)
 	require.Equal(t, "https://192.0.2.1:9443/default", *mutating.Webhooks[0].ClientConfig.URL)
 	require.Equal(t, "https://192.0.2.1:9443/validate", *validating.Webhooks[0].ClientConfig.URL)
 	require.Nil(t, mutating.Webhooks[0].ClientConfig.Service)
-	require.Len(t, mutating.Webhooks, len(shippedKinds(t)), "nothing is said to inject, so that Pods are left alone")
+	require.Len(t, mutating.Webhooks, len(kinds), "without a kind that injects, Pods are left alone")
 }
 
 // With namespaces, nothing outside of them comes.
@@ -59,7 +61,6 @@ func TestLimitedToNamespaces(t *testing.T) {
 	t.Parallel()
 	mutating, validating := Configurations(shippedKinds(t), Webhooks{
 		URL: "https://192.0.2.1:9443", Namespaces: []string{"b", "a", "b"},
-		Injections: Injections{{Group: "a", Kind: "A"}: {Annotation: "a.example.com/inject", BySelector: true}},
 	})
 	selectors := make(map[string]*metav1.LabelSelector)
 	for _, webhook := range mutating.Webhooks {
@@ -83,40 +84,31 @@ func TestLimitedToNamespaces(t *testing.T) {
 // A Pod comes to at most one webhook, and only if it can be injected.
 func TestWhichPodsCome(t *testing.T) {
 	t.Parallel()
-	annotated := Injection{Annotation: "a.example.com/inject"}
-	second := Injection{Annotation: "b.example.com/inject"}
-	selecting := Injection{Annotation: "a.example.com/inject", BySelector: true}
-	onlySelecting := Injection{BySelector: true}
+	const a, b = "a.example.com/inject", "b.example.com/inject"
 	const annotatedHook, selectedHook = "annotated.pods.fescue.dev", "selected.pods.fescue.dev"
-	asking := map[string]any{"a.example.com/inject": "x"}
+	asking := map[string]any{a: "x"}
 	for name, test := range map[string]struct {
-		injections  []Injection
+		kinds       []string // by their annotations
 		annotations map[string]any
 		want        []string // before the namespace is looked at
 	}{
-		"no opt-in":                     {[]Injection{annotated}, nil, nil},
-		"others":                        {[]Injection{annotated}, map[string]any{"c": "d"}, nil},
-		"opt-in":                        {[]Injection{annotated}, asking, []string{annotatedHook}},
-		"for the second kind":           {[]Injection{annotated, second}, map[string]any{"b.example.com/inject": ""}, []string{annotatedHook}},
-		"mirror":                        {[]Injection{annotated}, map[string]any{"a.example.com/inject": "x", mirrorAnnotation: "y"}, nil},
-		"may be selected":               {[]Injection{selecting}, nil, []string{selectedHook}},
-		"may be selected as well":       {[]Injection{selecting}, asking, []string{annotatedHook}},
-		"mirror that would be selected": {[]Injection{selecting}, map[string]any{mirrorAnnotation: "y"}, nil},
-		"can only be selected":          {[]Injection{onlySelecting}, asking, []string{selectedHook}},
+		"no kind injects":               {nil, asking, nil},
+		"may be selected":               {[]string{a}, nil, []string{selectedHook}},
+		"with other annotations":        {[]string{a}, map[string]any{"c": "d"}, []string{selectedHook}},
+		"opt-in":                        {[]string{a}, asking, []string{annotatedHook}},
+		"for the second kind":           {[]string{a, b}, map[string]any{b: ""}, []string{annotatedHook}},
+		"mirror":                        {[]string{a}, map[string]any{a: "x", mirrorAnnotation: "y"}, nil},
+		"mirror that would be selected": {[]string{a}, map[string]any{mirrorAnnotation: "y"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			injections := make(Injections)
-			for i, injection := range test.injections {
-				injections[schema.GroupKind{Group: "example.com", Kind: string(rune('A' + i))}] = injection
-			}
-			mutating, _ := Configurations(nil, Webhooks{URL: "https://x", Injections: injections})
+			webhooks := Webhooks{URL: "https://x"}
 			metadata := map[string]any{"name": "a"}
 			if test.annotations != nil {
 				metadata["annotations"] = test.annotations
 			}
 			var come []string
-			for _, webhook := range mutating.Webhooks {
+			for _, webhook := range webhooks.Injecting(test.kinds...) {
 				if matches(t, webhook.MatchConditions, map[string]any{"metadata": metadata}) {
 					come = append(come, webhook.Name)
 				}

@@ -18,17 +18,12 @@ import (
 // FuzzReview sends any bytes as a review, and then as the object of one: there is always a
 // valid answer and never a panic.
 func FuzzReview(f *testing.F) {
-	kinds := append(shippedKinds(f), fence(f))
+	kinds := append(shippedKinds(f), injectingFence(f))
 	kinds = append(kinds, corpusKinds(f, "versions.txtar")...)
-	gk := kindNamed(f, kinds, "Fence").GroupVersionKind.GroupKind()
-	injections := Injections{gk: {Annotation: "x", Add: func(object map[string]any) (map[string]any, error) {
-		pod, _ := object["spec"].(map[string]any)["pod"].(map[string]any)
-		return pod, nil
-	}}}
-	podSecurity, err := NewPodSecurity(injections, func(context.Context, string) (map[string]string, error) { return nil, nil }, false)
+	podSecurity, err := NewPodSecurity(func(context.Context, string) (map[string]string, error) { return nil, nil }, false)
 	require.NoError(f, err)
 	server, err := New(Config{
-		Kinds: kinds, PodSecurity: podSecurity, Rights: NewRights(&reviewer{}, noTypes(), kinds, injections, "ada"),
+		Kinds: kinds, PodSecurity: podSecurity, Rights: NewRights(&reviewer{}, noTypes(), kinds, "ada"),
 		Log: slog.New(slog.DiscardHandler),
 		Injector: injectorFunc(func(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
 			return nil, nil, nil

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,11 +36,16 @@ func shippedKinds(tb testing.TB) []*kind.Kind {
 	return kinds
 }
 
-// corpusKinds are those of an archive in testdata/kinds.
-func corpusKinds(tb testing.TB, name string) []*kind.Kind {
+// corpusKinds are those of an archive in testdata/kinds, with more CUE in its files.
+func corpusKinds(tb testing.TB, name string, more ...string) []*kind.Kind {
 	tb.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("..", "testdata", "kinds", name))
 	require.NoError(tb, err)
+	for i, f := range archive.Files {
+		if filepath.Ext(f.Name) == ".cue" {
+			archive.Files[i].Data = append(f.Data, strings.Join(more, "")...)
+		}
+	}
 	return kindsIn(tb, archive)
 }
 
@@ -62,10 +68,27 @@ func kindsIn(tb testing.TB, archive *txtar.Archive) []*kind.Kind {
 	return kinds
 }
 
-// fence is a kind whose objects make a ConfigMap and, in the tests, inject their spec.pod.
+// fence is a kind whose objects create a ConfigMap.
 func fence(tb testing.TB) *kind.Kind {
 	tb.Helper()
-	return kindsOf(tb, `package fence
+	return kindsOf(tb, fenceText)[0]
+}
+
+// injectingFence is a fence whose objects also inject their spec.pod.
+func injectingFence(tb testing.TB) *kind.Kind {
+	tb.Helper()
+	return kindsOf(tb, fenceText+`
+#FenceController: {
+	object!: #Fence
+	inject: {
+		annotation: "fences.example.com/inject"
+		add: {if object.spec.pod != _|_ {object.spec.pod}}
+	}
+}
+`)[0]
+}
+
+const fenceText = `package fence
 
 import (
 	"fescue.dev/cue/contract"
@@ -92,8 +115,7 @@ import (
 	names: plural: "fences"
 	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: colour: object.spec.colour}
 }
-`)[0]
-}
+`
 
 // running is a server on a port of the loopback, and a client that trusts it.
 type running struct {

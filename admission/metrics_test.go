@@ -100,7 +100,7 @@ fescue_injections_total{controller="watchers.watch.fescue.dev"} 1
 // Every reason of package inject has its series from the start.
 func TestSkipReasonsAreAll(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "inject/status.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "../engine/inject/status.go", nil, parser.SkipObjectResolution)
 	require.NoError(t, err)
 	var declared []string
 	ast.Inspect(file, func(n ast.Node) bool {

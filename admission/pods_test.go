@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // typicalNamespace is that of the typical Pod.
@@ -28,7 +32,7 @@ const typicalNamespace = "shop"
 // typicalWatcher is what the typical Pod asks for.
 func typicalWatcher(tb testing.TB) *unstructured.Unstructured {
 	tb.Helper()
-	text, err := os.ReadFile("inject/testdata/typical-watcher.yaml")
+	text, err := os.ReadFile("../engine/inject/testdata/typical-watcher.yaml")
 	require.NoError(tb, err)
 	text, err = yaml.YAMLToJSON(text)
 	require.NoError(tb, err)
@@ -42,7 +46,7 @@ func typicalWatcher(tb testing.TB) *unstructured.Unstructured {
 // typicalPod is the request for it.
 func typicalPod(tb testing.TB) *admissionv1.AdmissionRequest {
 	tb.Helper()
-	text, err := os.ReadFile("inject/testdata/typical.json")
+	text, err := os.ReadFile("../engine/inject/testdata/typical.json")
 	require.NoError(tb, err)
 	return &admissionv1.AdmissionRequest{
 		UID: "r", Namespace: typicalNamespace, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: text},
@@ -51,15 +55,15 @@ func typicalPod(tb testing.TB) *admissionv1.AdmissionRequest {
 }
 
 // runPods follows the Watchers of a fake API server, until the test ends.
-func runPods(tb testing.TB, refused func(runtime.Object, string, string), objects ...runtime.Object) (*Pods, *fake.FakeDynamicClient) {
+func runPods(tb testing.TB, skipped func(runtime.Object, string, string), objects ...runtime.Object) (*Pods, *fake.FakeDynamicClient) {
 	tb.Helper()
 	kinds := shippedKinds(tb)
 	watcher := kindNamed(tb, kinds, "Watcher")
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, objects...)
-	p, err := NewPods(PodsConfig{Client: client, Kinds: []*kind.Kind{watcher}, Refused: refused})
+	p, err := NewPods(PodsConfig{Informers: informers.New(tb.Context(), client, nil), Kinds: []*kind.Kind{watcher}, Skipped: skipped})
 	require.NoError(tb, err)
 	_, _, err = p.Inject(tb.Context(), typicalPod(tb))
-	require.ErrorIs(tb, err, errNotFilled, "nobody is told that there is no such Watcher")
+	require.ErrorIs(tb, err, errNotSynced, "nobody is told that there is no such Watcher")
 	p.Follow(watcher, nil)
 	go p.Run(tb.Context())
 	require.Eventually(tb, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)
@@ -136,10 +140,10 @@ func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		watcher.GroupVersionResource(): "WatcherList", other.GroupVersionResource(): "AgentList",
 	}, typicalWatcher(t))
-	p, err := NewPods(PodsConfig{Client: client, Kinds: []*kind.Kind{other, watcher}})
+	p, err := NewPods(PodsConfig{Informers: informers.New(t.Context(), client, nil), Kinds: []*kind.Kind{other, watcher}})
 	require.NoError(t, err)
 	go p.Run(t.Context())
-	require.ErrorIs(t, p.Ready(), errNotFilled, "nothing is said of the kinds yet")
+	require.ErrorIs(t, p.Ready(), errNotSynced, "nothing is said of the kinds yet")
 	p.Follow(other, errors.New("no CRD"))
 	p.Follow(watcher, nil)
 	require.Eventually(t, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)
@@ -164,6 +168,38 @@ func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
 		require.NoError(t, err, "it is not waited for")
 		return strings.Contains(warnings[0], "there is none of that name")
 	}, time.Minute, time.Millisecond)
+}
+
+// The engine watches the same objects, and the API server is asked for them once.
+func TestPodsShareTheCache(t *testing.T) {
+	t.Parallel()
+	watcher := kindNamed(t, shippedKinds(t), "Watcher")
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, typicalWatcher(t))
+	shared := informers.New(t.Context(), client, nil)
+	engines, err := shared.Watch(informers.Selection{Resource: watcher.GroupVersionResource()})
+	require.NoError(t, err)
+	registration, err := engines.Handle(cache.ResourceEventHandlerFuncs{})
+	require.NoError(t, err)
+	require.NoError(t, registration.WaitForSync(t.Context()))
+
+	p, err := NewPods(PodsConfig{Informers: shared, Kinds: []*kind.Kind{watcher}})
+	require.NoError(t, err)
+	p.Follow(watcher, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { p.Run(ctx); close(ended) }()
+	require.Eventually(t, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)
+	patch, _, err := p.Inject(t.Context(), typicalPod(t))
+	require.NoError(t, err)
+	require.Contains(t, string(patch), "initContainers")
+	lists := slices.DeleteFunc(client.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "watch" })
+	require.LessOrEqual(t, len(lists), 1, "%v", lists)
+	watches := slices.DeleteFunc(client.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() != "watch" })
+	require.Len(t, watches, 1)
+
+	cancel()
+	<-ended
+	require.NotNil(t, engines.Get(cache.MetaObjectToName(typicalWatcher(t))), "the engine keeps its share")
 }
 
 // A level that a namespace enforces since its objects were made keeps out what exceeds it, and
@@ -195,7 +231,7 @@ func TestPodsKeepToPodSecurity(t *testing.T) {
 	t.Parallel()
 	p, _ := runPods(t, nil, typicalWatcher(t))
 	level, err := "", error(nil)
-	p.security, err = NewPodSecurity(nil, func(context.Context, string) (map[string]string, error) {
+	p.security, err = NewPodSecurity(func(context.Context, string) (map[string]string, error) {
 		return map[string]string{"pod-security.kubernetes.io/enforce": level}, err
 	}, false)
 	require.NoError(t, err)
@@ -211,10 +247,10 @@ func TestPodsKeepToPodSecurity(t *testing.T) {
 		}
 	}
 	level = "restricted"
-	there := p.byNamespace[typicalNamespace]
-	first, err := p.candidates(t.Context(), typicalNamespace, there)
+	known := p.byNamespace[typicalNamespace]
+	first, err := p.candidates(t.Context(), typicalNamespace, known)
 	require.NoError(t, err)
-	again, err := p.candidates(t.Context(), typicalNamespace, there)
+	again, err := p.candidates(t.Context(), typicalNamespace, known)
 	require.NoError(t, err)
 	require.Same(t, first[0], again[0], "it is worked out once")
 

@@ -13,9 +13,10 @@ import (
 func TestPodSecurity(t *testing.T) {
 	t.Parallel()
 	const restricted = `"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}`
-	k := fence(t)
+	k := injectingFence(t)
 	for name, test := range map[string]struct {
 		pod             string // what the object injects
+		was             bool   // whether it did before
 		level           string
 		allowPrivileged bool
 		message         string
@@ -36,16 +37,13 @@ func TestPodSecurity(t *testing.T) {
 		"host network":           {pod: `{"spec":{"hostNetwork":true}}`, message: "must not inject the host's namespaces"},
 		"host process":           {pod: `{"spec":{"initContainers":[{"name":"a","securityContext":{"windowsOptions":{"hostProcess":true}}}]}}`, message: `must not inject the host process container "a"`},
 		"host process of a Pod":  {pod: `{"spec":{"securityContext":{"windowsOptions":{"hostProcess":true}}}}`, message: "must not inject a host process"},
-		"no part of a Pod":       {pod: `{"spec":{"containers":"a"}}`, message: "injects no part of a Pod"},
+		"no part of a Pod":       {pod: `{"spec":{"containers":"a"}}`, message: "nothing can be injected from it"},
+		"no part, as before":     {pod: `{"spec":{"containers":"a"}}`, was: true, message: "does not inject a part of a Pod"},
 		"fields of the future":   {pod: `{"spec":{"future":{"containers":1}}}`, level: "restricted"},
 		"what is not privileged": {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":false}}],"hostNetwork":false}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			injections := Injections{k.GroupVersionKind.GroupKind(): {Annotation: "x", Add: func(object map[string]any) (map[string]any, error) {
-				pod, _ := object["spec"].(map[string]any)["pod"].(map[string]any)
-				return pod, nil
-			}}}
 			labels := func(_ context.Context, namespace string) (map[string]string, error) {
 				require.Equal(t, "default", namespace)
 				if test.level == "" {
@@ -53,9 +51,16 @@ func TestPodSecurity(t *testing.T) {
 				}
 				return map[string]string{"pod-security.kubernetes.io/enforce": test.level}, nil
 			}
-			podSecurity, err := NewPodSecurity(injections, labels, test.allowPrivileged)
+			podSecurity, err := NewPodSecurity(labels, test.allowPrivileged)
 			require.NoError(t, err)
-			request := requestFor(t, k, `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"pod":`+test.pod+`}}`, "")
+			object := func(colour string) string {
+				return `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"` + colour + `","pod":` + test.pod + `}}`
+			}
+			old := ""
+			if test.was {
+				old = object("white")
+			}
+			request := requestFor(t, k, object("green"), old)
 			response, err := newObjects([]*kind.Kind{k}, nil, podSecurity).validate(context.Background(), request)
 			require.NoError(t, err)
 			require.Equal(t, test.message == "", response.Allowed, "%v", response.Result)
@@ -70,28 +75,24 @@ func TestPodSecurity(t *testing.T) {
 // What a namespace enforces has to be known before anything is allowed in it.
 func TestPodSecurityOfAnUnknownNamespace(t *testing.T) {
 	t.Parallel()
-	k := fence(t)
-	injections := Injections{k.GroupVersionKind.GroupKind(): {Annotation: "x", Add: func(map[string]any) (map[string]any, error) {
-		return map[string]any{"spec": map[string]any{}}, nil
-	}}}
 	client := fake.NewClientset() // whose namespaces nobody reads
 	for name, test := range map[string]struct {
-		injections Injections
-		message    string
+		kind    *kind.Kind
+		message string
 	}{
-		"injects":         {injections, `pod security of the namespace "default": the namespaces are still being read`},
-		"injects nothing": {},
+		"injects":         {injectingFence(t), `pod security of the namespace "default": the namespaces are still being read`},
+		"injects nothing": {fence(t), ""},
 	} {
-		podSecurity, err := NewPodSecurity(test.injections, NewNamespaces(client).Labels, false)
+		podSecurity, err := NewPodSecurity(NewNamespaces(client).Labels, false)
 		require.NoError(t, err)
-		request := requestFor(t, k, `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{}}`, "")
-		response, err := newObjects([]*kind.Kind{k}, nil, podSecurity).validate(t.Context(), request)
+		request := requestFor(t, test.kind, `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{}}`, "")
+		response, err := newObjects([]*kind.Kind{test.kind}, nil, podSecurity).validate(t.Context(), request)
 		if test.message == "" {
 			require.NoError(t, err, name)
 			require.True(t, response.Allowed, name)
 			continue
 		}
 		require.EqualError(t, err, test.message, name)
-		require.Nil(t, response, "it is neither allowed nor refused")
+		require.Nil(t, response, "it is neither allowed nor rejected")
 	}
 }

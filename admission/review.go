@@ -3,20 +3,23 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
-// handler answers one request. An error means that it cannot: the webhook's failure
-// policy then decides.
+// handler answers one request. With an error, the webhook's failure policy decides.
 type handler func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 
-// failure is an error with the HTTP status code that it is answered with.
+// failure is an error with the HTTP status code of its answer.
 type failure struct {
 	code   int
 	reason string
@@ -24,45 +27,36 @@ type failure struct {
 
 func (f *failure) Error() string { return f.reason }
 
-// failuref makes a failure with a message as fmt.Errorf writes it, without %w.
+// failuref returns a failure with a formatted message; %w is not supported.
 func failuref(code int, format string, args ...any) *failure {
 	return &failure{code, fmt.Sprintf(format, args...)}
 }
 
-// reviewType is the only type of review there is; v1beta1 is gone since Kubernetes 1.22.
+// reviewType is the only type of review; Kubernetes 1.22 removed v1beta1.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// decodeReview reads the request of an AdmissionReview, whose raw parts are parts of body.
-// With an error comes what could be read before, which is most often the UID, since the API
-// server writes it first.
+// decodeReview reads the request of an AdmissionReview. The raw objects of the request share
+// memory with body. With an error comes a request with the UID, if that could be read: the API
+// server writes it first, so it can mostly be read from a body that is cut off.
 func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
-	var review metav1.TypeMeta
 	request := &admissionv1.AdmissionRequest{}
-	found := false
-	s := &scanner{data: body}
-	err := s.object(func(name []byte) (err error) {
-		switch string(name) {
-		case "apiVersion":
-			review.APIVersion, err = s.str()
-		case "kind":
-			review.Kind, err = s.str()
-		case "request":
-			found = true
-			err = s.object(func(name []byte) error { return inField(name, s.requestField(request, name)) })
-		default:
-			_, err = s.value()
-		}
-		return err
-	})
-	if err == nil && s.space() != 0 {
-		err = errSyntax
-	}
-	switch {
-	case err != nil:
+	review, err := jsontext.Parse(body)
+	defer review.Release()
+	given := review.Member("request")
+	if err != nil {
+		_ = decodeText(&request.UID, given.Member("uid"))
 		return request, failuref(http.StatusBadRequest, "request body: %v", err)
-	case review != reviewType:
-		return request, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", review.APIVersion, review.Kind, reviewType.APIVersion, reviewType.Kind)
-	case !found:
+	}
+	err = decodeFields(given, func(name []byte, value jsontext.Value) error { return decodeField(request, name, value) })
+	if err != nil {
+		return request, failuref(http.StatusBadRequest, "request body: request%v", err)
+	}
+	var reviewed metav1.TypeMeta
+	err = errors.Join(decodeText(&reviewed.APIVersion, review.Member("apiVersion")), decodeText(&reviewed.Kind, review.Member("kind")))
+	switch {
+	case err != nil || reviewed != reviewType:
+		return request, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", reviewed.APIVersion, reviewed.Kind, reviewType.APIVersion, reviewType.Kind)
+	case !given.IsSet():
 		return request, failuref(http.StatusBadRequest, "request: Required value")
 	case request.UID == "":
 		return request, failuref(http.StatusBadRequest, "request.uid: Required value")
@@ -70,94 +64,109 @@ func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	return request, nil
 }
 
-// inField says which field of the request an error is about.
-func inField(name []byte, err error) error {
-	if err != nil {
-		return fmt.Errorf("request.%s: %w", name, err)
+// decodeField reads one field of a request, and skips those that are not known.
+func decodeField(r *admissionv1.AdmissionRequest, name []byte, value jsontext.Value) error {
+	switch string(name) {
+	case "uid":
+		return decodeText(&r.UID, value)
+	case "operation":
+		return decodeText(&r.Operation, value)
+	case "name":
+		return decodeText(&r.Name, value)
+	case "namespace":
+		return decodeText(&r.Namespace, value)
+	case "subResource":
+		return decodeText(&r.SubResource, value)
+	case "requestSubResource":
+		return decodeText(&r.RequestSubResource, value)
+	case "kind":
+		return decodeGroup(value, &r.Kind.Group, &r.Kind.Version, "kind", &r.Kind.Kind)
+	case "requestKind":
+		r.RequestKind = &metav1.GroupVersionKind{}
+		return decodeGroup(value, &r.RequestKind.Group, &r.RequestKind.Version, "kind", &r.RequestKind.Kind)
+	case "resource":
+		return decodeGroup(value, &r.Resource.Group, &r.Resource.Version, "resource", &r.Resource.Resource)
+	case "requestResource":
+		r.RequestResource = &metav1.GroupVersionResource{}
+		return decodeGroup(value, &r.RequestResource.Group, &r.RequestResource.Version, "resource", &r.RequestResource.Resource)
+	case "userInfo":
+		return decodeAny(&r.UserInfo, value)
+	case "dryRun":
+		return decodeAny(&r.DryRun, value)
+	case "object":
+		r.Object.Raw = value.Raw()
+	case "oldObject":
+		r.OldObject.Raw = value.Raw()
+	case "options":
+		r.Options.Raw = value.Raw()
 	}
 	return nil
 }
 
-// requestField reads one field of a request. Those that are not known are skipped.
-func (s *scanner) requestField(r *admissionv1.AdmissionRequest, name []byte) (err error) {
-	var text string
-	switch string(name) {
-	case "uid":
-		text, err = s.str()
-		r.UID = types.UID(text)
-	case "operation":
-		text, err = s.str()
-		r.Operation = admissionv1.Operation(text)
-	case "name":
-		r.Name, err = s.str()
-	case "namespace":
-		r.Namespace, err = s.str()
-	case "subResource":
-		r.SubResource, err = s.str()
-	case "requestSubResource":
-		r.RequestSubResource, err = s.str()
-	case "kind":
-		err = s.group(&r.Kind.Group, &r.Kind.Version, "kind", &r.Kind.Kind)
-	case "requestKind":
-		r.RequestKind = &metav1.GroupVersionKind{}
-		err = s.group(&r.RequestKind.Group, &r.RequestKind.Version, "kind", &r.RequestKind.Kind)
-	case "resource":
-		err = s.group(&r.Resource.Group, &r.Resource.Version, "resource", &r.Resource.Resource)
-	case "requestResource":
-		r.RequestResource = &metav1.GroupVersionResource{}
-		err = s.group(&r.RequestResource.Group, &r.RequestResource.Version, "resource", &r.RequestResource.Resource)
-	case "userInfo":
-		err = s.decode(&r.UserInfo)
-	case "dryRun":
-		err = s.decode(&r.DryRun)
-	case "object":
-		r.Object.Raw, err = s.value()
-	case "oldObject":
-		r.OldObject.Raw, err = s.value()
-	case "options":
-		r.Options.Raw, err = s.value()
-	default:
-		_, err = s.value()
-	}
-	return err
-}
-
-// group reads a GroupVersionKind or GroupVersionResource.
-func (s *scanner) group(group, version *string, last string, kind *string) error {
-	return s.object(func(name []byte) (err error) {
+// decodeGroup reads a GroupVersionKind or GroupVersionResource.
+func decodeGroup(value jsontext.Value, group, version *string, last string, kind *string) error {
+	return decodeFields(value, func(name []byte, member jsontext.Value) error {
 		switch string(name) {
 		case "group":
-			*group, err = s.str()
+			return decodeText(group, member)
 		case "version":
-			*version, err = s.str()
+			return decodeText(version, member)
 		case last:
-			*kind, err = s.str()
-		default:
-			_, err = s.value()
+			return decodeText(kind, member)
 		}
-		return err
+		return nil
 	})
 }
 
-// encodeReview writes an AdmissionReview with the answer to the request of that UID.
+// decodeFields calls decode for the fields of an object. An error names the field.
+func decodeFields(object jsontext.Value, decode func(name []byte, value jsontext.Value) error) error {
+	if object.IsSet() && !object.Is('{') {
+		return errors.New(": must be an object")
+	}
+	for name, value := range object.Members {
+		if err := decode(name.Content(), value); err != nil {
+			return fmt.Errorf(".%s%w", name, err)
+		}
+	}
+	return nil
+}
+
+// decodeText reads a string. Null is an empty one.
+func decodeText[T ~string](into *T, value jsontext.Value) error {
+	if value.IsSet() && !value.Is('"') {
+		return errors.New(": must be a string")
+	}
+	*into = T(strings.ToValidUTF8(value.String(), "\uFFFD"))
+	return nil
+}
+
+// decodeAny reads a value of any type.
+func decodeAny(into any, value jsontext.Value) error {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value.Raw(), into); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	return nil
+}
+
+// encodeReview returns an AdmissionReview with the answer to the request with that UID.
 func encodeReview(uid types.UID, response *admissionv1.AdmissionResponse) []byte {
 	response.UID = uid
 	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Response: response})
 	if err != nil {
-		panic(err) // strings and numbers are always written
+		panic(err) // strings and numbers can always be encoded
 	}
 	return body
 }
 
-// failed is the answer to a request that cannot be answered.
+// failed returns the answer to a request that cannot be reviewed.
 func failed(code int, message string) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReason(http.StatusText(code)), Message: message,
 	}}
 }
 
-// decodeObject reads an object as the API machinery does: whole numbers are int64.
-// Fields that no version of Kubernetes has are read like all others.
+// decodeObject reads an object as the API machinery does: whole numbers are int64. Unknown
+// fields are kept.
 func decodeObject(field string, raw []byte) (map[string]any, error) {
 	var object map[string]any
 	if len(raw) == 0 {

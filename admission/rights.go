@@ -26,41 +26,41 @@ import (
 )
 
 const (
-	// allowedTTL is how long a right is believed in after it was asked for, deniedTTL how
-	// long its lack: who has just been granted it does not want to wait.
+	// Approvals are cached for allowedTTL. Denials are cached for deniedTTL only, because a user
+	// who has just been granted a right does not want to wait.
 	allowedTTL = 10 * time.Second
 	deniedTTL  = time.Second
-	// maxRights bounds what is remembered: a few MB.
+	// maxRights bounds the cache to a few MB.
 	maxRights = 10_000
 )
 
 // systemUsers do not choose what they write: they remove finalizers and owner references
-// of objects that others have made.
+// from objects that others have created.
 var systemUsers = []string{
 	"system:serviceaccount:kube-system:generic-garbage-collector",
 	"system:serviceaccount:kube-system:namespace-controller",
 	"system:kube-controller-manager",
 }
 
-// autoscaler scales for those who may make a HorizontalPodAutoscaler. As with Kubernetes' own
-// workloads, it is not asked on the scale subresource whether it may make Pods.
+// autoscaler scales for anyone who may create a HorizontalPodAutoscaler. On the scale subresource
+// it does not need the right to create Pods, as for Kubernetes' own workloads.
 const autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
 
-// SubjectAccessReviewer asks the API server for the rights of others; client-go's
-// SubjectAccessReviewInterface is one.
+// SubjectAccessReviewer asks the API server about the rights of a user. client-go's
+// SubjectAccessReviewInterface implements it.
 type SubjectAccessReviewer interface {
 	Create(context.Context, *authorizationv1.SubjectAccessReview, metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
 }
 
-// Rights knows what authors of objects have to be allowed to do. Fescue makes the
-// children of an object with its own rights, so that without it a user could have made
-// what they may not make.
+// Rights checks what the author of an object has to be allowed to do. Fescue creates the
+// children of an object with its own rights, so without this check users could have it create
+// what they may not create themselves.
 type Rights struct {
 	reviewer  SubjectAccessReviewer
 	mapper    meta.RESTMapper
 	exempt    sets.Set[string]
 	needs     map[schema.GroupKind][]need
-	resources sync.Map // of schema.GroupKind to schema.GroupResource, as far as they are known
+	resources sync.Map // from schema.GroupKind to schema.GroupResource, as far as they are known
 	answers   *cache.LRUExpireCache
 }
 
@@ -71,18 +71,18 @@ type right struct {
 }
 
 // need is what the author of an object has to be allowed to do to objects of a type. through
-// is the kind that it is needed for, if that is another kind than the author's object is of.
+// is the kind that needs it, if that is not the kind of the author's object.
 type need struct {
 	verb    string
 	of      schema.GroupVersionKind
 	through string
 }
 
-// NewRights finds what kinds do: they create their children, those that children make which
-// are of kinds themselves, and Pods if they inject; and delete what has the labels of a set that
-// ends strays. The mapper says where types are served. exempt are users that are not asked,
-// Fescue's own above all.
-func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, injections Injections, exempt ...string) *Rights {
+// NewRights collects what each kind does: it creates its children, the children of children that
+// are of a kind themselves, and Pods if it injects; and it deletes objects with the labels of a
+// set that deletes strays. The mapper finds where types are served. The exempt users are not
+// checked, above all Fescue's own.
+func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, exempt ...string) *Rights {
 	r := &Rights{
 		reviewer: reviewer,
 		mapper:   mapper,
@@ -97,22 +97,22 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 		r.resources.Store(gk, k.GroupVersionResource().GroupResource())
 	}
 	for gk, k := range byType {
-		r.needs[gk] = needsOf(k, byType, injections)
+		r.needs[gk] = needsOf(k, byType)
 	}
 	return r
 }
 
-// needsOf lists what the author of an object of a kind needs, in a fixed order, which is that
-// of the questions and of the refusals. Fescue makes children of our own kinds as itself, who is
-// not asked, so that what these make is asked of who made the first.
-func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections Injections) []need {
+// needsOf lists what the author of an object of a kind needs, in a fixed order: that of the
+// requests and of the error message. Fescue creates children as an exempt user, so the author of
+// the first object also needs the rights for what children of Fescue's kinds create.
+func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind) []need {
 	found := make(map[string]need)
 	seen := sets.New(first.GroupVersionKind.GroupKind())
-	for makers := []*kind.Kind{first}; len(makers) > 0; makers = makers[1:] {
-		maker := makers[0]
+	for owners := []*kind.Kind{first}; len(owners) > 0; owners = owners[1:] {
+		owner := owners[0]
 		through := ""
-		if maker != first {
-			through = maker.GroupVersionKind.Kind
+		if owner != first {
+			through = owner.GroupVersionKind.Kind
 		}
 		add := func(verb string, of schema.GroupVersionKind) {
 			key := of.GroupKind().String() + " " + verb
@@ -120,18 +120,18 @@ func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections
 				found[key] = need{verb, of, through}
 			}
 		}
-		for _, owned := range maker.Owns {
+		for _, owned := range owner.Owns {
 			add("create", owned)
 			if next := kinds[owned.GroupKind()]; next != nil && !seen.Has(owned.GroupKind()) {
 				seen.Insert(owned.GroupKind())
-				makers = append(makers, next)
+				owners = append(owners, next)
 			}
 		}
-		if _, injects := injections[maker.GroupVersionKind.GroupKind()]; injects {
+		if owner.Injects() {
 			add("create", corev1.SchemeGroupVersion.WithKind("Pod"))
 		}
-		for _, set := range maker.Sets {
-			if len(set.StrayLabels) > 0 { // the author chooses their values, and so what is deleted
+		for _, set := range owner.Sets {
+			if len(set.StrayLabels) > 0 { // the author chooses their values and so what is deleted
 				add("delete", set.Type)
 			}
 		}
@@ -143,8 +143,8 @@ func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind, injections
 	return needs
 }
 
-// resourceOf is where a type is served. What the mapper says once holds; as long as it does not
-// know the type, whose CRD may be installed later, the name is guessed, as kubectl does.
+// resourceOf returns where a type is served. The mapper's first answer is kept. As long as it
+// does not know the type, whose CRD may be installed later, the name is guessed as kubectl does.
 func (r *Rights) resourceOf(gvk schema.GroupVersionKind) schema.GroupResource {
 	if known, ok := r.resources.Load(gvk.GroupKind()); ok {
 		return known.(schema.GroupResource)
@@ -159,7 +159,8 @@ func (r *Rights) resourceOf(gvk schema.GroupVersionKind) schema.GroupResource {
 	return resource
 }
 
-// check returns a Forbidden that names all rights that the author of a request lacks.
+// check returns a Forbidden error that names all rights that the author of a request does not
+// have.
 func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest) error {
 	user := request.UserInfo.Username
 	if r == nil || r.exempt.Has(user) || user == autoscaler && request.SubResource == scaleSubresource {
@@ -171,7 +172,7 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 		do := right{n.verb, r.resourceOf(n.of)}
 		ok, err := r.may(ctx, request.UserInfo, do, request.Namespace)
 		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("ask for the rights of user %q: %w", user, err))
+			return apierrors.NewInternalError(fmt.Errorf("check the rights of user %q: %w", user, err))
 		}
 		if !ok {
 			missing = append(missing, describe(user, do, n.through, request.Namespace))
@@ -181,11 +182,11 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 		return nil
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Group: gk.Group, Resource: k.Names.Plural}, request.Name,
-		errors.New(strings.Join(missing, "; ")+", as the kind "+gk.Kind+" does for its author"))
+		errors.New(strings.Join(missing, "; ")+", which the kind "+gk.Kind+" does on behalf of the author"))
 }
 
-// describe says that a right is missing, in the API server's words, and for which kind in
-// between, if any.
+// describe reports a missing right in the API server's words, with the kind in between that
+// needs it, if any.
 func describe(user string, do right, through, namespace string) string {
 	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", user, do.verb, do.resource.Resource, do.resource.Group)
 	if namespace == "" {
@@ -199,7 +200,7 @@ func describe(user string, do right, through, namespace string) string {
 	return text
 }
 
-// may asks the API server, or remembers what it said.
+// may asks the API server, or returns its cached answer.
 func (r *Rights) may(ctx context.Context, user authenticationv1.UserInfo, do right, namespace string) (bool, error) {
 	key := rightKey(user, do, namespace)
 	if answer, known := r.answers.Get(key); known {
@@ -227,8 +228,8 @@ func (r *Rights) may(ctx context.Context, user authenticationv1.UserInfo, do rig
 	return answer.Status.Allowed, nil
 }
 
-// rightKey differs for all that a review may be decided by. Texts are quoted, so that
-// none can pass for two.
+// rightKey contains everything that an access review may depend on. Texts are quoted, so that
+// one cannot look like two.
 func rightKey(user authenticationv1.UserInfo, do right, namespace string) string {
 	key := make([]byte, 0, 256)
 	add := func(texts ...string) {

@@ -52,31 +52,33 @@ func TestRights(t *testing.T) {
 		// greenAgain is green with its default, a label and a status.
 		greenAgain = `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"colour":"green"},"status":{"observedGeneration":1}}`
 	)
-	k := fence(t)
-	injects := Injections{k.GroupVersionKind.GroupKind(): {Annotation: "x"}}
 	for name, test := range map[string]struct {
 		user        string
 		object, old string
-		injections  Injections
+		injects     bool
 		err         error
 		message     string
 		asked       []string
 	}{
 		"with the right":                  {user: "ada", object: green, asked: []string{"configmaps"}},
-		"without":                         {user: "bob", object: green, asked: []string{"configmaps"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default", as the kind Fence does for its author`},
-		"an injecting kind needs Pods":    {user: "ada", object: green, injections: injects, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "ada" cannot create resource "pods" in API group "" in the namespace "default", as the kind Fence does for its author`},
-		"all that is missing is named":    {user: "bob", object: green, injections: injects, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default"; user "bob" cannot create resource "pods" in API group "" in the namespace "default", as the kind Fence does for its author`},
+		"without":                         {user: "bob", object: green, asked: []string{"configmaps"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
+		"an injecting kind needs Pods":    {user: "ada", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "ada" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
+		"all that is missing is named":    {user: "bob", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default"; user "bob" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
 		"a changed spec":                  {user: "bob", object: white, old: green, asked: []string{"configmaps"}, message: `cannot create resource "configmaps"`},
 		"an unchanged spec":               {user: "bob", object: greenAgain, old: green},
 		"a spec that is unchanged before": {user: "bob", object: green, old: greenAgain},
 		"Fescue itself":                   {user: "fescue", object: green},
 		"the garbage collector":           {user: "system:serviceaccount:kube-system:generic-garbage-collector", object: white, old: green},
-		"no answer":                       {user: "ada", object: green, err: errors.New("no quorum"), asked: []string{"configmaps"}, message: `Internal error occurred: ask for the rights of user "ada": no quorum`},
+		"no answer":                       {user: "ada", object: green, err: errors.New("no quorum"), asked: []string{"configmaps"}, message: `Internal error occurred: check the rights of user "ada": no quorum`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &reviewer{allowed: map[string][]string{"ada": {"configmaps"}}, err: test.err}
-			objects := newObjects([]*kind.Kind{k}, NewRights(r, noTypes(), []*kind.Kind{k}, test.injections, "fescue"), nil)
+			k := fence(t)
+			if test.injects {
+				k = injectingFence(t)
+			}
+			objects := newObjects([]*kind.Kind{k}, NewRights(r, noTypes(), []*kind.Kind{k}, "fescue"), nil)
 			request := requestFor(t, k, test.object, test.old)
 			request.UserInfo.Username = test.user
 			response, err := objects.validate(context.Background(), request)
@@ -103,7 +105,7 @@ func TestRights(t *testing.T) {
 // itself, who is not asked. Here two kinds make each other.
 func TestRightsToWhatChildrenMake(t *testing.T) {
 	t.Parallel()
-	kinds := kindsOf(t, `package kinds
+	const text = `package kinds
 
 import (
 	"fescue.dev/cue/contract"
@@ -134,27 +136,31 @@ import (
 	names: plural: "hens"
 	children: egg: template: {apiVersion: "farm.example.com/v1", kind: "Egg"}
 }
-`)
-	hen, egg := kindNamed(t, kinds, "Hen"), kindNamed(t, kinds, "Egg")
-	injects := Injections{egg.GroupVersionKind.GroupKind(): {Annotation: "x"}}
+`
+	const eggsInject = text + `#EggController: inject: {annotation: "farm.example.com/inject", add: {}}
+`
 	for name, test := range map[string]struct {
-		kind       *kind.Kind
-		injections Injections
-		allowed    []string
-		message    string
+		kind    string
+		injects bool
+		allowed []string
+		message string
 	}{
-		"of its own child":     {kind: egg, allowed: []string{"eggs", "hens"}, message: `eggs.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default", as the kind Egg does for its author`},
-		"of a child's child":   {kind: hen, allowed: []string{"eggs", "hens"}, message: `hens.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default" (through the kind Egg), as the kind Hen does for its author`},
-		"one's own kind again": {kind: egg, allowed: []string{"hens", "configmaps"}, message: `cannot create resource "eggs" in API group "farm.example.com" in the namespace "default" (through the kind Hen)`},
-		"a child that injects": {kind: hen, injections: injects, allowed: []string{"eggs", "hens", "configmaps"}, message: `cannot create resource "pods" in API group "" in the namespace "default" (through the kind Egg)`},
-		"with all rights":      {kind: hen, injections: injects, allowed: []string{"eggs", "hens", "configmaps", "pods"}},
+		"of its own child":     {kind: "Egg", allowed: []string{"eggs", "hens"}, message: `eggs.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Egg does on behalf of the author`},
+		"of a child's child":   {kind: "Hen", allowed: []string{"eggs", "hens"}, message: `hens.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default" (through the kind Egg), which the kind Hen does on behalf of the author`},
+		"one's own kind again": {kind: "Egg", allowed: []string{"hens", "configmaps"}, message: `cannot create resource "eggs" in API group "farm.example.com" in the namespace "default" (through the kind Hen)`},
+		"a child that injects": {kind: "Hen", injects: true, allowed: []string{"eggs", "hens", "configmaps"}, message: `cannot create resource "pods" in API group "" in the namespace "default" (through the kind Egg)`},
+		"with all rights":      {kind: "Hen", injects: true, allowed: []string{"eggs", "hens", "configmaps", "pods"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &reviewer{allowed: map[string][]string{"ada": test.allowed}}
-			objects := newObjects(kinds, NewRights(r, noTypes(), kinds, test.injections), nil)
-			object := `{"apiVersion":"farm.example.com/v1","kind":"` + test.kind.GroupVersionKind.Kind + `","metadata":{"name":"a"}}`
-			response, err := objects.validate(t.Context(), requestFor(t, test.kind, object, ""))
+			kinds := kindsOf(t, text)
+			if test.injects {
+				kinds = kindsOf(t, eggsInject)
+			}
+			objects := newObjects(kinds, NewRights(r, noTypes(), kinds), nil)
+			object := `{"apiVersion":"farm.example.com/v1","kind":"` + test.kind + `","metadata":{"name":"a"}}`
+			response, err := objects.validate(t.Context(), requestFor(t, kindNamed(t, kinds, test.kind), object, ""))
 			require.NoError(t, err)
 			require.Equal(t, test.message == "", response.Allowed)
 			if test.message != "" {
@@ -175,13 +181,13 @@ func TestRightsToDeleteStrays(t *testing.T) {
 		message string
 	}{
 		"with both":        {allowed: []string{"create pods", "delete pods"}},
-		"without deletion": {allowed: []string{"create pods"}, message: `customclusters.samplecontroller.fescue.dev "a" is forbidden: user "ada" cannot delete resource "pods" in API group "" in the namespace "default", as the kind Customcluster does for its author`},
-		"with neither":     {message: `user "ada" cannot create resource "pods" in API group "" in the namespace "default"; user "ada" cannot delete resource "pods" in API group "" in the namespace "default", as`},
+		"without deletion": {allowed: []string{"create pods"}, message: `customclusters.samplecontroller.fescue.dev "a" is forbidden: user "ada" cannot delete resource "pods" in API group "" in the namespace "default", which the kind Customcluster does on behalf of the author`},
+		"with neither":     {message: `user "ada" cannot create resource "pods" in API group "" in the namespace "default"; user "ada" cannot delete resource "pods" in API group "" in the namespace "default", which`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &reviewer{allowed: map[string][]string{"ada": test.allowed}}
-			objects := newObjects(shipped, NewRights(r, noTypes(), shipped, nil), nil)
+			objects := newObjects(shipped, NewRights(r, noTypes(), shipped), nil)
 			response, err := objects.validate(t.Context(), requestFor(t, cluster,
 				`{"apiVersion":"samplecontroller.fescue.dev/v1alpha1","kind":"Customcluster","metadata":{"name":"a"},"spec":{"count":0,"message":"x"}}`, ""))
 			require.NoError(t, err)
@@ -191,9 +197,9 @@ func TestRightsToDeleteStrays(t *testing.T) {
 			}
 		})
 	}
-	r := &reviewer{allowed: map[string][]string{"ada": {"create configmaps"}}}
+	r := &reviewer{allowed: map[string][]string{"ada": {"create configmaps", "create pods"}}}
 	watcher := kindNamed(t, shipped, "Watcher")
-	require.NoError(t, NewRights(r, noTypes(), shipped, nil).check(t.Context(), watcher, requestFor(t, watcher, "{}", "")), "without a set nothing is deleted")
+	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", "")), "without a set nothing is deleted")
 }
 
 // All that is known of a user is asked about, and nothing that was said of one holds for another.
@@ -201,7 +207,7 @@ func TestRightsAreRememberedPerUser(t *testing.T) {
 	t.Parallel()
 	k := fence(t)
 	r := &reviewer{allowed: map[string][]string{"ada": {"configmaps"}}}
-	rights := NewRights(r, noTypes(), []*kind.Kind{k}, nil)
+	rights := NewRights(r, noTypes(), []*kind.Kind{k})
 	users := []authenticationv1.UserInfo{
 		{Username: "ada"},
 		{Username: "ada", UID: "1"},
@@ -237,9 +243,11 @@ func TestRightsAreRememberedPerUser(t *testing.T) {
 // What `kubectl scale` submits is a number only; it is a change nevertheless.
 func TestRightsOfScale(t *testing.T) {
 	t.Parallel()
-	flock := corpusKinds(t, "versions.txtar")[0]
+	flock := corpusKinds(t, "versions.txtar", `
+#FlockController: inject: {annotation: "versions.example.com/inject", add: {}}
+`)[0]
 	r := &reviewer{}
-	rights := NewRights(r, noTypes(), []*kind.Kind{flock}, Injections{flock.GroupVersionKind.GroupKind(): {Annotation: "x"}})
+	rights := NewRights(r, noTypes(), []*kind.Kind{flock})
 	request := requestFor(t, flock, `{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":2}}`, `{}`)
 	request.SubResource = "scale"
 	request.Kind = metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
@@ -289,7 +297,7 @@ import (
 	gateway := schema.GroupVersionKind{Group: "gateway.example.com", Version: "v1", Kind: "Gateway"}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	r := &reviewer{allowed: map[string][]string{"ada": {"gateways"}}}
-	objects := newObjects(kinds, NewRights(r, mapper, kinds, nil), nil)
+	objects := newObjects(kinds, NewRights(r, mapper, kinds), nil)
 	validate := func() *admissionv1.AdmissionResponse {
 		response, err := objects.validate(t.Context(), requestFor(t, kinds[0], `{"apiVersion":"doors.example.com/v1","kind":"Door","metadata":{"name":"a"}}`, ""))
 		require.NoError(t, err)
@@ -338,7 +346,7 @@ import (
 		t.Run(metadata, func(t *testing.T) {
 			t.Parallel()
 			r := &reviewer{}
-			objects := newObjects([]*kind.Kind{k}, NewRights(r, noTypes(), []*kind.Kind{k}, nil), nil)
+			objects := newObjects([]*kind.Kind{k}, NewRights(r, noTypes(), []*kind.Kind{k}), nil)
 			object := func(metadata string) string {
 				return `{"apiVersion":"signs.example.com/v1","kind":"Sign","metadata":` + metadata + `}`
 			}

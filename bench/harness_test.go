@@ -105,10 +105,9 @@ func (c *cluster) serve(server func(*running) error) *running {
 // register has the API server ask a webhook about Pods with an annotation.
 func (c *cluster) register(annotation string, r *running) {
 	name, _, _ := strings.Cut(annotation, "/")
-	mutating, _ := admission.Configurations(nil, admission.Webhooks{
-		Name: name, URL: "https://" + r.listener.Addr().String(), CABundle: r.trusted,
-		Injections: admission.Injections{{Group: "bench.fescue.dev", Kind: name}: {Annotation: annotation}},
-	})
+	webhooks := admission.Webhooks{Name: name, URL: "https://" + r.listener.Addr().String(), CABundle: r.trusted}
+	mutating, _ := admission.Configurations(nil, webhooks)
+	mutating.Webhooks = webhooks.Injecting(annotation)
 	configurations := c.typed.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	_, err := configurations.Create(c.b.Context(), mutating, metav1.CreateOptions{})
 	require.NoError(c.b, err)

@@ -26,6 +26,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,6 +40,7 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -228,7 +230,7 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 		return strings.Contains(refusal, "admission webhook")
 	}), "%v", err)
 	require.True(t, apierrors.IsForbidden(err))
-	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`"; user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`", as the kind Watcher does for its author`, refusal)
+	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`"; user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`", which the kind Watcher does on behalf of the author`, refusal)
 
 	// The administrator's object: ada may label it, but not change what it does.
 	_, err = w.create(w.client, watchers, "Watcher", "b", spec, metav1.CreateOptions{})
@@ -602,9 +604,14 @@ func TestPodWebhooks(t *testing.T) {
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	registrar := admission.NewRegistrar(typed, nil, admission.Webhooks{
+	gvk := schema.GroupVersionKind{Group: "test.fescue.dev", Version: "v1", Kind: "Test"}
+	version := &kind.Version{GroupVersionKind: gvk}
+	injecting := &kind.Kind{
+		Version: version, Versions: []*kind.Version{version}, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "tests"},
+		Scope: apiextensionsv1.NamespaceScoped, InjectAnnotation: annotation,
+	}
+	registrar := admission.NewRegistrar(typed, []*kind.Kind{injecting}, admission.Webhooks{
 		Name: "fescue-pods-test", URL: "https://" + listener.Addr().String(),
-		Injections: admission.Injections{{Group: "test.fescue.dev", Kind: "Test"}: {Annotation: annotation, BySelector: true}},
 	}, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -108,11 +108,29 @@ func (k *Kind) Problems(object map[string]any) []Problem {
 // DefaultAndValidate is Default and Validate in one, which is quicker than both. An
 // object with errors is returned as it is.
 func (k *Kind) DefaultAndValidate(object map[string]any) (map[string]any, field.ErrorList) {
-	defaulted, problems := k.versionOf(object).defaultAndValidate(object)
+	c := k.Check(object)
+	return c.Object, c.Errors
+}
+
+// Checked is an object with its defaults, or with its errors.
+type Checked struct {
+	// Object has the defaults if it is valid, and is as it was given otherwise.
+	Object map[string]any
+	// Errors lists everything that is wrong with the object, sorted by field.
+	Errors field.ErrorList
+
+	kind    *Kind
+	version *Version
+}
+
+// Check sets the defaults of an object and validates it. The object is not changed.
+func (k *Kind) Check(object map[string]any) *Checked {
+	v := k.versionOf(object)
+	defaulted, problems := v.defaultAndValidate(object)
 	if len(problems) > 0 {
-		return object, errorList(problems)
+		defaulted = object
 	}
-	return defaulted, nil
+	return &Checked{Object: defaulted, Errors: errorList(problems), kind: k, version: v}
 }
 
 func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []Problem) {
@@ -142,15 +160,19 @@ func (v *Version) askEvaluator(object map[string]any) (map[string]any, []Problem
 	return defaulted, problems
 }
 
-// DefaultAndValidateStored is DefaultAndValidate for an object that is stored, without the part
-// of its status that the kind projects if that is not valid: another version of the kind has
-// projected it, and the engine is about to replace it.
+// DefaultAndValidateStored is DefaultAndValidate for a stored object; see Checked.Stored.
 func (k *Kind) DefaultAndValidateStored(object map[string]any) (map[string]any, field.ErrorList) {
-	defaulted, errs := k.DefaultAndValidate(object)
+	c := k.Check(object).Stored()
+	return c.Object, c.Errors
+}
+
+// Stored checks the object without the part of its status that the kind projects, if that part
+// is invalid: another version of the kind has projected it, and the engine is about to replace it.
+func (c *Checked) Stored() *Checked {
 	ofStatus := func(err *field.Error) bool { return strings.HasPrefix(err.Field, "status.") }
-	status, _ := object["status"].(map[string]any)
-	if len(errs) == 0 || status == nil || !slices.ContainsFunc(errs, ofStatus) {
-		return defaulted, errs
+	status, _ := c.Object["status"].(map[string]any)
+	if len(c.Errors) == 0 || status == nil || !slices.ContainsFunc(c.Errors, ofStatus) {
+		return c
 	}
 	engines := make(map[string]any)
 	for _, name := range []string{"phase", "lastPhaseTransitionTime", "observedGeneration", "conditions"} {
@@ -158,9 +180,9 @@ func (k *Kind) DefaultAndValidateStored(object map[string]any) (map[string]any, 
 			engines[name] = value
 		}
 	}
-	object = maps.Clone(object)
+	object := maps.Clone(c.Object)
 	object["status"] = engines
-	return k.DefaultAndValidate(object)
+	return c.kind.Check(object)
 }
 
 // versionOf is the version that an object says it is of; one of none is looked at as
@@ -176,14 +198,21 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 
 // ValidateUpdate lists everything that is wrong with an object that is to replace old,
 // both of one version: what Validate lists, and, of a valid one, the immutable fields that
-// differ. An old one that is beyond the limits cannot be compared with.
+// differ.
 func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
-	v := k.versionOf(object)
-	defaulted, problems := v.defaultAndValidate(object)
-	if len(problems) == 0 && checkLimits(old, v.limits()) == nil {
-		problems = schema.ValidateUpdate(v.schema, schema.Default(v.schema, old), defaulted)
-		sortProblems(problems)
+	return k.Check(object).ValidateUpdate(k.Check(old))
+}
+
+// ValidateUpdate lists the errors of an object that is to replace old, and, if it has none, the
+// immutable fields that differ. An old one that is beyond the limits cannot be compared with.
+func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
+	v := c.version
+	if len(c.Errors) > 0 || len(old.Errors) > 0 && checkLimits(old.Object, v.limits()) != nil {
+		return c.Errors
 	}
+	// The defaults are set here as well because an invalid old object has none yet.
+	problems := schema.ValidateUpdate(v.schema, schema.Default(v.schema, old.Object), c.Object)
+	sortProblems(problems)
 	return errorList(problems)
 }
 

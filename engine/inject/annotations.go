@@ -1,6 +1,10 @@
 package inject
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/fescue-dev/fescue/internal/jsontext"
+)
 
 // maxAnnotations is how large all annotations of an object may be together, names and values:
 // TotalAnnotationSizeLimitB of k8s.io/apimachinery.
@@ -15,14 +19,14 @@ func (s *state) annotationsFit() bool {
 	if size <= maxAnnotations || len(s.patch) <= len("[") {
 		return true // or nothing is added
 	}
-	pod, err := parse(apply(s.result.text, s.edits))
+	pod, err := jsontext.Parse(apply(s.result.text, s.edits))
 	if err != nil {
 		panic(fmt.Sprintf("a Pod that was read before: %v", err)) // cannot be
 	}
-	defer pod.release()
+	defer pod.Release()
 	size = 0
-	for name, annotation := range pod.member("metadata").member("annotations").members {
-		size += len(name.string()) + len(annotation.string())
+	for name, annotation := range pod.Member("metadata").Member("annotations").Members {
+		size += len(name.String()) + len(annotation.String())
 	}
 	return size <= maxAnnotations
 }
@@ -35,7 +39,7 @@ func (s *state) retract(text []byte) error {
 			s.result.Outcomes[i] = Outcome{Object: o.Object, Reason: TooLarge, Message: fmt.Sprintf("the annotations of the Pod would be larger than %d bytes", maxAnnotations)}
 		}
 	}
-	s.pod.release()
+	s.pod.Release()
 	s.result.text, s.path, s.patch, s.edits = text, s.path[:0], s.patch[:len("[")], s.edits[:0]
 	if err := s.read(); err != nil {
 		return err

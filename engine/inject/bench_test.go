@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
 // typical is a Pod of a Deployment as the API server sends it to a webhook, and a Watcher
@@ -17,7 +19,7 @@ func typical(t testing.TB) (*Injector, []byte, []*Injection) {
 	require.NoError(t, err)
 	watcher, err := os.ReadFile("testdata/typical-watcher.yaml")
 	require.NoError(t, err)
-	return NewInjector("", watcherKind), pod, injections(t, shipped(t), watcher)
+	return NewInjector("", watcherKinds), pod, injections(t, shipped(t), watcher)
 }
 
 func TestTypical(t *testing.T) {
@@ -43,7 +45,7 @@ func BenchmarkInject(b *testing.B) {
 			}
 		})
 	}
-	other := NewInjector("", Kind{watcherKind.GroupKind, "example.com/other"})
+	other := NewInjector("", injecting(watcherKind, "example.com/other"))
 	b.Run("not-asked-for", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -65,7 +67,7 @@ func injectedOnce(t testing.TB, i *Injector, pod []byte, candidates []*Injection
 func BenchmarkRead(b *testing.B) {
 	_, pod, _ := typical(b)
 	for name, read := range map[string]func() error{
-		"places":    func() error { v, err := parse(pod); v.release(); return err },
+		"places":    func() error { v, err := jsontext.Parse(pod); v.Release(); return err },
 		"map":       func() error { var v map[string]any; return json.Unmarshal(pod, &v) },
 		"struct":    func() error { var v corev1.Pod; return json.Unmarshal(pod, &v) },
 		"validated": func() error { json.Valid(pod); return nil },

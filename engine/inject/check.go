@@ -16,18 +16,23 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Check is what keeps a valid object from being injected into any Pod, at the fields of the
-// object where they can be known. Of kinds that inject nothing, and for objects that are not
-// valid, there is none.
+// Check returns what prevents a valid object from being injected into any Pod, at the fields of
+// the object where these can be known. It returns nothing for kinds that do not inject and for
+// invalid objects.
 func Check(k *kind.Kind, object map[string]any) field.ErrorList {
 	if !k.Injects() {
 		return nil
 	}
-	defaulted, errs := k.DefaultAndValidate(object)
-	if len(errs) > 0 {
+	checked := k.Check(object)
+	if len(checked.Errors) > 0 {
 		return nil
 	}
-	_, err := Of(k, defaulted)
+	return Evaluate(k, checked.Object).Check()
+}
+
+// Check returns what prevents the object from being injected into any Pod.
+func (e *Evaluation) Check() (errs field.ErrorList) {
+	_, err := e.Injection()
 	if err == nil {
 		return nil
 	}
@@ -35,31 +40,30 @@ func Check(k *kind.Kind, object map[string]any) field.ErrorList {
 		if path, ok := strings.CutPrefix(evaluation.Path, "object."); ok {
 			return field.ErrorList{{Type: field.ErrorTypeInvalid, Field: path, BadValue: field.OmitValueType{}, Detail: evaluation.Err.Error()}}
 		}
-		if path := whereIn(defaulted, evaluation.Value); path != nil {
+		if path := fieldWith(e.object, evaluation.Value); path != nil {
 			return checkSelector(evaluation, path)
 		}
 	}
 	part, ok := errors.AsType[partError](err)
 	if !ok {
-		return field.ErrorList{unplaced(k, err)}
+		return field.ErrorList{e.atSpec(err)}
 	}
-	said, _ := k.Injection(defaulted) // as before
-	for _, e := range part {
-		errs = append(errs, placed(k, e, said.Add, defaulted))
+	for _, err := range part {
+		errs = append(errs, e.atSource(err))
 	}
 	return errs
 }
 
-// unplaced is an error that only the kind knows the field of.
-func unplaced(k *kind.Kind, err error) *field.Error {
-	return field.Invalid(field.NewPath("spec"), field.OmitValueType{}, fmt.Sprintf("nothing can be injected of it, by the rules of the kind %s: %s", k.GroupVersionKind.Kind, err))
+// atSpec is an error whose field only the kind knows.
+func (e *Evaluation) atSpec(err error) *field.Error {
+	return field.Invalid(field.NewPath("spec"), field.OmitValueType{}, fmt.Sprintf("nothing can be injected from it, by the rules of the kind %s: %s", e.kind.GroupVersionKind.Kind, err))
 }
 
-// checkSelector says as the API server does what is wrong with a selector that an object has at path.
+// checkSelector reports what is wrong with the selector at path as the API server does.
 func checkSelector(err *kind.EvaluationError, path *field.Path) field.ErrorList {
-	said, _ := err.Value.(map[string]any)
+	given, _ := err.Value.(map[string]any)
 	var selector metav1.LabelSelector
-	if runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(said, &selector, true) == nil {
+	if runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(given, &selector, true) == nil {
 		if errs := validation.ValidateLabelSelector(&selector, validation.LabelSelectorValidationOptions{}, path); len(errs) > 0 {
 			return errs
 		}
@@ -70,46 +74,47 @@ func checkSelector(err *kind.EvaluationError, path *field.Path) field.ErrorList 
 // pathStep is a step of a field's path: .name or [index].
 var pathStep = regexp.MustCompile(`\.([^.[]+)|\[([^]]*)\]`)
 
-// placed is an error of what an object adds at the object's field that it comes from: the one
-// that has the same content as the innermost part around what is wrong.
-func placed(k *kind.Kind, err *field.Error, add, object map[string]any) *field.Error {
+// atSource moves an error about what the object adds to the field of the object that the wrong
+// part comes from: the one with the same content as the innermost part around the error.
+func (e *Evaluation) atSource(err *field.Error) *field.Error {
 	at := *err
 	at.Field = ""
-	var part any = add
+	var part any = e.result.Add
 	for _, step := range pathStep.FindAllStringSubmatchIndex(err.Field, -1) {
+		name := err.Field[max(step[2], step[4]):max(step[3], step[5])]
 		switch p := part.(type) {
 		case map[string]any:
-			part = p[err.Field[max(step[2], step[4]):max(step[3], step[5])]]
+			part = p[name]
 		case []any:
-			i, convErr := strconv.Atoi(err.Field[max(step[2], step[4]):max(step[3], step[5])])
+			i, convErr := strconv.Atoi(name)
 			if convErr != nil || i >= len(p) {
-				return unplaced(k, err)
+				return e.atSpec(err)
 			}
 			part = p[i]
 		default:
 			part = nil
 		}
-		if path := whereIn(object, part); path != nil {
+		if path := fieldWith(e.object, part); path != nil {
 			at.Field = path.String() + err.Field[step[1]:]
 		}
 	}
 	if at.Field == "" {
-		return unplaced(k, err)
+		return e.atSpec(err)
 	}
 	return &at
 }
 
-// whereIn is the one field of an object's spec that is a certain object or list; nil if there is
-// none, or several.
-func whereIn(object map[string]any, wanted any) (found *field.Path) {
+// fieldWith returns the only field of an object's spec with a certain object or list as its
+// value, or nil if there are none or several.
+func fieldWith(object map[string]any, wanted any) (found *field.Path) {
 	switch wanted.(type) {
 	case map[string]any, []any:
 	default:
 		return nil
 	}
 	n := 0
-	var look func(v any, path *field.Path)
-	look = func(v any, path *field.Path) {
+	var search func(v any, path *field.Path)
+	search = func(v any, path *field.Path) {
 		if reflect.DeepEqual(v, wanted) {
 			found, n = path, n+1
 			return
@@ -117,15 +122,15 @@ func whereIn(object map[string]any, wanted any) (found *field.Path) {
 		switch v := v.(type) {
 		case map[string]any:
 			for name, member := range v {
-				look(member, path.Child(name))
+				search(member, path.Child(name))
 			}
 		case []any:
 			for i, item := range v {
-				look(item, path.Index(i))
+				search(item, path.Index(i))
 			}
 		}
 	}
-	look(object["spec"], field.NewPath("spec"))
+	search(object["spec"], field.NewPath("spec"))
 	if n != 1 {
 		return nil
 	}

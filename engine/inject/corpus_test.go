@@ -59,7 +59,7 @@ func TestInjectCorpus(t *testing.T) {
 	if *corpus == "" {
 		t.Skip("-corpus names no folder")
 	}
-	injector := NewInjector("", watcherKind)
+	injector := NewInjector("", watcherKinds)
 	candidates := injections(t, shipped(t), []byte(everywhere))
 	server := newJudge(t)
 	counts := corpusCounts{outcomes: make(map[Reason]int)}

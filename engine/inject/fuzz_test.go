@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -31,25 +30,6 @@ func addSeeds(f *testing.F) {
 	}
 	_, pod, _ := typical(f)
 	f.Add(pod)
-	for _, text := range []string{"-", "01", "1.", "1e", "-0.1E+5", `"\u12"`, "\"\x01\"", `{"a":1,}`, "[1 2]", "nul", " [ ] "} {
-		f.Add([]byte(text))
-	}
-}
-
-// FuzzParse compares what is JSON with what encoding/json takes for it.
-func FuzzParse(f *testing.F) {
-	addSeeds(f)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		v, err := parse(text)
-		require.Equal(t, json.Valid(text), err == nil)
-		if err != nil {
-			return
-		}
-		var want, got any
-		require.NoError(t, json.Unmarshal(text, &want))
-		require.NoError(t, json.Unmarshal(v.raw(), &got))
-		require.Equal(t, want, got)
-	})
 }
 
 // fuzzed add to all parts of a Pod that lists are merged in, and to each other's.
@@ -82,7 +62,7 @@ spec:
 func tracer(t testing.TB) *Injection {
 	t.Helper()
 	trace, err := New(Source{
-		Object: Object{watcherKind.GroupKind, "trace"}, Namespace: namespace,
+		Object: Object{watcherKind, "trace"}, Namespace: namespace,
 		Add: map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"traced": "yes"}, "annotations": map[string]any{`a"b/~`: "1"}},
 			"spec": map[string]any{
@@ -106,7 +86,7 @@ func FuzzInject(f *testing.F) {
 	addSeeds(f)
 	candidates := injections(f, shipped(f), []byte(fuzzed))
 	candidates = append(candidates, tracer(f))
-	i := NewInjector("", watcherKind)
+	i := NewInjector("", watcherKinds)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		result, err := i.Inject(text, namespace, candidates)
 		if err != nil || result.Patch == nil {

@@ -18,7 +18,17 @@ import (
 
 const namespace = "team"
 
-var watcherKind = Kind{schema.GroupKind{Group: "watch.fescue.dev", Kind: "Watcher"}, "watch.fescue.dev/inject"}
+const watcherAnnotation = "watch.fescue.dev/inject"
+
+var (
+	watcherKind  = schema.GroupKind{Group: "watch.fescue.dev", Kind: "Watcher"}
+	watcherKinds = injecting(watcherKind, watcherAnnotation)
+)
+
+// injecting is one kind, as far as an Injector knows it.
+func injecting(gk schema.GroupKind, annotation string) []*kind.Kind {
+	return []*kind.Kind{{Version: &kind.Version{GroupVersionKind: gk.WithVersion("v1")}, InjectAnnotation: annotation}}
+}
 
 // shipped are the kinds that Fescue ships.
 func shipped(t testing.TB) []*kind.Kind {

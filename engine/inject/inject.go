@@ -8,32 +8,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
-// Kind is an injecting kind.
-type Kind struct {
-	schema.GroupKind
-	// Annotation is that of the Pods that ask for objects of the kind by name.
-	Annotation string
-}
-
-// Injector injects objects of some kinds. It never changes and may be used by many
-// goroutines at once.
+// Injector injects objects of some kinds. It is immutable and safe for concurrent use.
 type Injector struct {
-	kinds       []Kind
+	kinds       []*kind.Kind // those that inject
 	excluded    []string
 	unavailable []schema.GroupKind
 }
 
-// NewInjector makes an injector for kinds. ownNamespace is where Fescue itself runs, and
-// empty if that is in no cluster: its Pods, and those that every cluster needs, are left
-// alone, since a mistake in a sidecar could stop what would mend it.
-func NewInjector(ownNamespace string, kinds ...Kind) *Injector {
-	excluded := []string{metav1.NamespaceSystem, corev1.NamespaceNodeLease}
+// NewInjector returns an injector for those of the kinds that inject. ownNamespace is where
+// Fescue itself runs, and empty outside of a cluster: its Pods, and those that every cluster
+// needs, are left alone, because a broken sidecar could stop what would repair it.
+func NewInjector(ownNamespace string, kinds []*kind.Kind) *Injector {
+	i := &Injector{excluded: []string{metav1.NamespaceSystem, corev1.NamespaceNodeLease}}
 	if ownNamespace != "" {
-		excluded = append(excluded, ownNamespace)
+		i.excluded = append(i.excluded, ownNamespace)
 	}
-	return &Injector{kinds: kinds, excluded: excluded}
+	for _, k := range kinds {
+		if k.Injects() {
+			i.kinds = append(i.kinds, k)
+		}
+	}
+	return i
 }
 
 // Without is the same injector for when the objects of some kinds cannot be known.
@@ -90,8 +90,8 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 	if err := s.read(); err != nil {
 		return nil, err
 	}
-	defer func() { s.pod.release() }() // the last one that was read
-	requests := i.wanted(s.pod.member("metadata"), namespace, candidates)
+	defer func() { s.pod.Release() }() // the last one that was read
+	requests := i.wanted(s.pod.Member("metadata"), namespace, candidates)
 	if len(requests) == 0 {
 		return &s.result, nil
 	}
@@ -101,8 +101,8 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 		}
 		return &s.result, nil
 	}
-	status := s.pod.member("metadata").member("annotations").member(StatusAnnotation)
-	s.former = readStatus(status.string())
+	status := s.pod.Member("metadata").Member("annotations").Member(StatusAnnotation)
+	s.former = readStatus(status.String())
 	s.prepare(requests)
 	for s.pass(requests) {
 		// What was refused may fit now, and labels may have been added that a selector
@@ -110,7 +110,7 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 		if err := s.refresh(); err != nil {
 			return nil, err
 		}
-		requests = withInjected(i.wanted(s.pod.member("metadata"), namespace, candidates), requests, s.injected)
+		requests = withInjected(i.wanted(s.pod.Member("metadata"), namespace, candidates), requests, s.injected)
 	}
 	if err := s.writeStatus(); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 // skips says why nothing is injected into a Pod whatever it asks for.
 func (i *Injector) skips(pod value, namespace string) (Reason, string) {
 	switch {
-	case pod.member("metadata").member("annotations").member(mirrorAnnotation).given():
+	case pod.Member("metadata").Member("annotations").Member(mirrorAnnotation).IsSet():
 		return MirrorPod, "the Pod mirrors a static one, which runs from a file of its node"
 	case slices.Contains(i.excluded, namespace):
 		return ExcludedNamespace, fmt.Sprintf("nothing is injected in the namespace %q", namespace)
@@ -148,15 +148,14 @@ type state struct {
 }
 
 func (s *state) read() (err error) {
-	if s.pod, err = parse(s.result.text); err != nil {
-		return err
+	if s.pod, err = jsontext.Parse(s.result.text); err == nil && !s.pod.Member("spec").Is('{') {
+		err = errors.New("is not a Pod: it has no spec")
 	}
-	if !s.pod.member("spec").is('{') {
-		s.pod.release()
+	if err != nil {
+		s.pod.Release()
 		s.pod = value{}
-		return errors.New("is no Pod: it has no spec")
 	}
-	return nil
+	return err
 }
 
 // prepare makes room for what is usual, in three allocations instead of twenty.
@@ -165,7 +164,7 @@ func (s *state) prepare(requests []request) {
 	for _, r := range requests {
 		size += 256 // for its entry in the annotation, and the paths
 		if r.injection != nil {
-			size += len(r.injection.add.text)
+			size += len(r.injection.add.Raw())
 		}
 	}
 	s.path, s.edits = make([]byte, 0, 64), make([]edit, 0, 8)
@@ -178,7 +177,7 @@ func (s *state) refresh() error {
 		return nil
 	}
 	s.result.text, s.edits = apply(s.result.text, s.edits), s.edits[:0]
-	s.pod.release()
+	s.pod.Release()
 	return s.read()
 }
 
@@ -220,8 +219,8 @@ func (s *state) try(r request) Outcome {
 		refused = r.injection.forbidden
 	}
 	if refused == nil && len(s.edits) > edits {
-		spec := s.pod.member("spec")
-		if refused = r.injection.needs.check(spec); refused == nil && (r.injection.needs.resources || spec.member("resources").given()) {
+		spec := s.pod.Member("spec")
+		if refused = r.injection.needs.check(spec); refused == nil && (r.injection.needs.resources || spec.Member("resources").IsSet()) {
 			refused = checkResources(apply(s.result.text, s.edits))
 		}
 		o.Reason = Injected
@@ -248,23 +247,23 @@ func (s *state) try(r request) Outcome {
 // writeStatus sets the annotation, unless it says the same already: a patch without need
 // has the API server call other webhooks again.
 func (s *state) writeStatus() error {
-	metadata := s.pod.member("metadata")
-	if len(s.edits) > 0 && !metadata.member("annotations").is('{') {
+	metadata := s.pod.Member("metadata")
+	if len(s.edits) > 0 && !metadata.Member("annotations").Is('{') {
 		// They may be among what has been added.
 		if err := s.refresh(); err != nil {
 			return err
 		}
-		metadata = s.pod.member("metadata")
+		metadata = s.pod.Member("metadata")
 	}
 	entries := make([]entry, 0, len(s.result.Outcomes)+len(s.former))
 	for _, o := range s.result.Outcomes {
 		entries = append(entries, o.entry())
 	}
 	want := statusText(withFormer(entries, s.former))
-	if metadata.member("annotations").member(StatusAnnotation).equals(string(want)) {
+	if metadata.Member("annotations").Member(StatusAnnotation).Equals(string(want)) {
 		return nil
 	}
-	return s.putStatus(appendQuoted(nil, want))
+	return s.putStatus(jsontext.AppendQuoted(nil, want))
 }
 
 var statusPath = []string{"metadata", "annotations", StatusAnnotation}
@@ -274,18 +273,18 @@ func (s *state) putStatus(text []byte) error {
 	object := s.pod
 	for n, name := range statusPath {
 		s.push(name)
-		member, around := object.member(name), statusPath[n+1:]
-		if len(around) > 0 && member.is('{') {
+		member, around := object.Member(name), statusPath[n+1:]
+		if len(around) > 0 && member.Is('{') {
 			object = member
 			continue
 		}
-		if len(around) > 0 && member.given() {
+		if len(around) > 0 && member.IsSet() {
 			return fmt.Errorf("is no Pod: %s is not an object", s.path)
 		}
 		for _, inner := range slices.Backward(around) {
-			text = slices.Concat([]byte{'{'}, appendQuoted(nil, inner), []byte{':'}, text, []byte{'}'})
+			text = slices.Concat([]byte{'{'}, jsontext.AppendQuoted(nil, inner), []byte{':'}, text, []byte{'}'})
 		}
-		s.put(object, member, appendQuoted(nil, name), text)
+		s.put(object, member, jsontext.AppendQuoted(nil, name), text)
 		break
 	}
 	return nil

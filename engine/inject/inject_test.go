@@ -82,7 +82,7 @@ func resultsOf(t *testing.T, archive *txtar.Archive) []txtar.File {
 			require.Fail(t, "unknown file "+f.Name)
 		}
 	}
-	result := checked(t, NewInjector("fescue-system", KindsOf(kinds)...), pod, candidates)
+	result := checked(t, NewInjector("fescue-system", kinds), pod, candidates)
 	return append([]txtar.File{{Name: "out/outcomes", Data: outcomesText(result)}}, patched(t, result, asText)...)
 }
 
@@ -127,7 +127,7 @@ func patched(t *testing.T, result *Result, asText bool) []txtar.File {
 func TestSkipped(t *testing.T) {
 	t.Parallel()
 	_, pod, candidates := typical(t)
-	i := NewInjector("fescue-system", watcherKind)
+	i := NewInjector("fescue-system", watcherKinds)
 	for name, want := range map[string]Reason{
 		"kube-system": ExcludedNamespace, "kube-node-lease": ExcludedNamespace, "fescue-system": ExcludedNamespace,
 		"other": NotFound, namespace: Injected,
@@ -176,7 +176,7 @@ func TestInjectedInto(t *testing.T) {
 	require.Len(t, result.Outcomes, 2)
 	annotations := fromJSON(t, result.Pod())["metadata"].(map[string]any)["annotations"].(map[string]any)
 	read := InjectedInto(map[string]string{StatusAnnotation: annotations[StatusAnnotation].(string)})
-	require.Equal(t, map[Object]int64{{watcherKind.GroupKind, "log-watcher"}: 3}, read)
+	require.Equal(t, map[Object]int64{{watcherKind, "log-watcher"}: 3}, read)
 	for _, text := range []string{"", "x", "[]", `{"":{}}`, `{"a":1}`} {
 		require.Empty(t, InjectedInto(map[string]string{StatusAnnotation: text}), text)
 	}
@@ -190,7 +190,7 @@ func TestOrder(t *testing.T) {
 			"spec: {container: {name: " + name + ", image: i}, selector: {}}"
 	}
 	candidates := injections(t, shipped(t), []byte(watcher("a")+"\n---\n"+watcher("b")+"\n---\n"+watcher("c")))
-	i := NewInjector("", watcherKind)
+	i := NewInjector("", watcherKinds)
 	pod := []byte(`{"spec":{"containers":[{"name":"app"}],"initContainers":[{"name":"mesh","restartPolicy":"Always"},{"name":"setup"}]}}`)
 	want := checked(t, i, pod, candidates)
 	var names []string
@@ -207,7 +207,7 @@ func TestOrder(t *testing.T) {
 func TestLargeAnnotations(t *testing.T) {
 	t.Parallel()
 	labelled, err := New(Source{
-		Object: Object{watcherKind.GroupKind, "a"}, Namespace: namespace,
+		Object: Object{watcherKind, "a"}, Namespace: namespace,
 		Add: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"added": strings.Repeat("x", 1000)}}},
 	})
 	require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestLargeAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pod := fmt.Sprintf(`{"metadata":{"annotations":{"watch.fescue.dev/inject":"a","own":"%s"}},"spec":{"containers":[]}}`, strings.Repeat("\\n", test.size-len(asks)))
-			result := checked(t, NewInjector("", watcherKind), []byte(pod), []*Injection{labelled})
+			result := checked(t, NewInjector("", watcherKinds), []byte(pod), []*Injection{labelled})
 			require.Equal(t, test.want, result.Outcomes[0].Reason)
 			require.Equal(t, test.want != Injected, len(result.Warnings()) == 1)
 			require.Equal(t, test.status, result.Patch != nil)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
 // Object names an object that injects, apart from its namespace, which is the Pod's.
@@ -45,7 +47,7 @@ type Injection struct {
 	metadata   bool // whether labels or annotations are added, which others may look at
 
 	needs     needs
-	forbidden *refusal // nil if it may be injected
+	forbidden *rejection // nil if it may be injected
 }
 
 // Object is the object that injects.
@@ -68,15 +70,15 @@ func New(source Source) (*Injection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("add: %w", err)
 	}
-	if i.add, err = parse(text); err != nil {
+	if i.add, err = jsontext.Parse(text); err != nil {
 		return nil, fmt.Errorf("add: %w", err)
 	}
 	root := field.NewPath("add")
-	if errs := append(checkLists(i.add, pod, root), checkVolumes(i.add.member("spec").member("volumes"), root.Child("spec", "volumes"))...); len(errs) > 0 {
+	if errs := append(checkLists(i.add, pod, root), checkVolumes(i.add.Member("spec").Member("volumes"), root.Child("spec", "volumes"))...); len(errs) > 0 {
 		return nil, partError(errs)
 	}
-	i.metadata = i.add.member("metadata").given()
-	i.needs = needsOf(i.add.member("spec"))
+	i.metadata = i.add.Member("metadata").IsSet()
+	i.needs = needsOf(i.add.Member("spec"))
 	return i, nil
 }
 
@@ -91,7 +93,7 @@ func (i *Injection) Selector() labels.Selector { return i.selector }
 // Part is what is added, as a part of a Pod.
 func (i *Injection) Part() (*corev1.Pod, error) {
 	var part corev1.Pod
-	if err := json.Unmarshal(i.add.raw(), &part); err != nil {
+	if err := json.Unmarshal(i.add.Raw(), &part); err != nil {
 		return nil, fmt.Errorf("what %s injects: %w", i.id, err)
 	}
 	return &part, nil
@@ -101,7 +103,7 @@ func (i *Injection) Part() (*corev1.Pod, error) {
 // that lack a part of it are told why.
 func (i *Injection) Forbidden(why string) *Injection {
 	forbidden := *i
-	forbidden.forbidden = &refusal{reason: PodSecurity, detail: why}
+	forbidden.forbidden = &rejection{reason: PodSecurity, detail: why}
 	return &forbidden
 }
 
@@ -137,11 +139,11 @@ func checkPart(add map[string]any) (errs field.ErrorList) {
 
 // checkVolumes checks that no volume has two sources: the API server would refuse the Pod.
 func checkVolumes(volumes value, path *field.Path) (errs field.ErrorList) {
-	for i, volume := range volumes.items {
+	for i, volume := range volumes.Items {
 		var sources []string
-		for name, source := range volume.members {
-			if source.given() && !name.equals("name") {
-				sources = append(sources, name.string())
+		for name, source := range volume.Members {
+			if source.IsSet() && !name.Equals("name") {
+				sources = append(sources, name.String())
 			}
 		}
 		if len(sources) > 1 {
@@ -191,17 +193,17 @@ func eachWithoutNothing(items []any, s *shape) []any {
 
 // checkLists checks that the items of lists can be told apart.
 func checkLists(v value, s *shape, path *field.Path) (errs field.ErrorList) {
-	for name, member := range v.members {
-		if s.isStruct() && member.given() {
-			errs = append(errs, checkLists(member, s.field(name.string()), path.Child(name.string()))...)
+	for name, member := range v.Members {
+		if s.isStruct() && member.IsSet() {
+			errs = append(errs, checkLists(member, s.field(name.String()), path.Child(name.String()))...)
 		}
 	}
 	if s.keys == nil {
 		return errs
 	}
-	for i, item := range v.items {
+	for i, item := range v.Items {
 		for _, key := range s.keys {
-			if !item.member(key).given() && defaultOf(key) == "" {
+			if !item.Member(key).IsSet() && defaultOf(key) == "" {
 				errs = append(errs, field.Required(path.Index(i).Child(key), "tells the items of the list apart"))
 			}
 		}

@@ -37,9 +37,9 @@ func TestNewRefuses(t *testing.T) {
 func TestNothingToAdd(t *testing.T) {
 	t.Parallel()
 	for _, add := range []string{`{}`, `{metadata: {labels: {}}, spec: {containers: [], volumes: null, securityContext: {}}}`, `{spec: {containers: [{name: app, env: [], image: null, securityContext: {}}]}}`} {
-		injection, err := New(Source{Object: Object{watcherKind.GroupKind, "a"}, Namespace: namespace, Selector: &metav1.LabelSelector{}, Add: fromYAML(t, []byte(add))})
+		injection, err := New(Source{Object: Object{watcherKind, "a"}, Namespace: namespace, Selector: &metav1.LabelSelector{}, Add: fromYAML(t, []byte(add))})
 		require.NoError(t, err)
-		result := checked(t, NewInjector("", watcherKind), []byte(`{"spec":{"containers":[{"name":"app"}]}}`), []*Injection{injection})
+		result := checked(t, NewInjector("", watcherKinds), []byte(`{"spec":{"containers":[{"name":"app"}]}}`), []*Injection{injection})
 		require.Equal(t, Present, result.Outcomes[0].Reason)
 		require.JSONEq(t, `{"spec":{"containers":[{"name":"app"}]},"metadata":{"annotations":{"fescue.dev/injected":"{\"Watcher.watch.fescue.dev/a\":{\"generation\":0}}"}}}`, string(result.Pod()))
 	}

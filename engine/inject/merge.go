@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
 // merger collects what has to be added to a Pod for it to have what an injection adds.
@@ -17,21 +19,21 @@ type merger struct {
 
 // refusal says why an injection does not fit a Pod. It names no values, which may be
 // secret, and no indices, which may differ when a Pod comes again.
-type refusal struct {
+type rejection struct {
 	reason Reason
 	detail string
 	path   []string // from the inside out
 }
 
-func conflict(detail string) *refusal { return &refusal{reason: Conflict, detail: detail} }
+func conflict(detail string) *rejection { return &rejection{reason: Conflict, detail: detail} }
 
 // in adds a step to the path of a refusal.
-func (r *refusal) in(step string) *refusal {
+func (r *rejection) in(step string) *rejection {
 	r.path = append(r.path, step)
 	return r
 }
 
-func (r *refusal) message() string {
+func (r *rejection) message() string {
 	var b strings.Builder
 	for _, step := range slices.Backward(r.path) {
 		if b.Len() > 0 && step[0] != '[' {
@@ -46,7 +48,7 @@ func (r *refusal) message() string {
 }
 
 // merge adds to have what want says and have does not.
-func (m *merger) merge(have, want value, s *shape) *refusal {
+func (m *merger) merge(have, want value, s *shape) *rejection {
 	switch {
 	case s.isStruct():
 		return m.fields(have, want, s)
@@ -60,62 +62,62 @@ func (m *merger) merge(have, want value, s *shape) *refusal {
 
 // fields merges structs. It stops at the first thing that is in the way: nothing is
 // injected then, and the same thing has to be said when the Pod comes again.
-func (m *merger) fields(have, want value, s *shape) *refusal {
-	if !have.is('{') {
+func (m *merger) fields(have, want value, s *shape) *rejection {
+	if !have.Is('{') {
 		return conflict("is not an object")
 	}
-	for name, w := range want.members {
-		if !w.given() {
+	for name, w := range want.Members {
+		if !w.IsSet() {
 			continue
 		}
 		depth := len(m.path)
-		field := s.field(string(name.content()))
-		m.push(string(name.content()))
-		h, r := have.like(name), (*refusal)(nil)
-		if h.given() {
+		field := s.field(string(name.Content()))
+		m.push(string(name.Content()))
+		h, r := have.MemberNamed(name), (*rejection)(nil)
+		if h.IsSet() {
 			r = m.merge(h, w, field)
 		} else {
 			r = m.absent(have, h, name, w, field)
 		}
 		m.path = m.path[:depth]
 		if r != nil {
-			return r.in(name.string())
+			return r.in(name.String())
 		}
 	}
 	return nil
 }
 
 // absent adds a member that an object does not have, or has as null.
-func (m *merger) absent(object, null, name, want value, s *shape) *refusal {
-	for _, item := range want.items {
+func (m *merger) absent(object, null, name, want value, s *shape) *rejection {
+	for _, item := range want.Items {
 		if s.containers && isPartial(item) {
 			return missing(item, s)
 		}
 	}
-	text := want.raw()
-	if s.isList() && want.is('[') {
+	text := want.Raw()
+	if s.isList() && want.Is('[') {
 		text = m.wholeList(want, s)
 	}
-	m.put(object, null, name.raw(), text)
+	m.put(object, null, name.Raw(), text)
 	return nil
 }
 
 // put gives an object a member at the present path. old is the value that goes: a null, or
 // our own annotation; the zero value if there is none.
 func (m *merger) put(object, old value, name, text []byte) {
-	if old.document != nil {
-		m.add(edit{at: old.start(), cut: old.end() - old.start(), text: text})
+	if old.Exists() {
+		m.add(edit{at: old.Start(), cut: old.End() - old.Start(), text: text})
 		return
 	}
-	m.add(edit{at: object.end() - 1, text: text, name: name, alone: object.empty()})
+	m.add(edit{at: object.End() - 1, text: text, name: name, alone: object.IsEmpty()})
 }
 
 // list merges the items of lists.
-func (m *merger) list(have, want value, s *shape) *refusal {
-	if !have.is('[') {
+func (m *merger) list(have, want value, s *shape) *rejection {
+	if !have.Is('[') {
 		return conflict("is not a list")
 	}
-	for _, w := range want.items {
+	for _, w := range want.Items {
 		i, h := find(have, w, s)
 		switch {
 		case i < 0 && s.containers && isPartial(w):
@@ -138,7 +140,7 @@ func (m *merger) list(have, want value, s *shape) *refusal {
 	if s.sidecarsFirst {
 		m.insertSidecars(have, want, s)
 	}
-	for _, w := range want.items {
+	for _, w := range want.Items {
 		if s.sidecarsFirst && isSidecar(w) {
 			continue
 		}
@@ -153,23 +155,23 @@ func (m *merger) list(have, want value, s *shape) *refusal {
 // then use them, and after those that are at the front already.
 func (m *merger) insertSidecars(have, want value, s *shape) {
 	at, before := 0, value{}
-	for i, h := range have.items {
+	for i, h := range have.Items {
 		if !isSidecar(h) {
 			at, before = i, h
 			break
 		}
 	}
-	for _, w := range want.items {
+	for _, w := range want.Items {
 		if i, _ := find(have, w, s); i >= 0 || !isSidecar(w) {
 			continue
 		}
-		if before.document == nil {
+		if !before.Exists() {
 			m.append(have, w, s)
 			continue
 		}
 		depth := len(m.path)
 		m.push(strconv.Itoa(at))
-		m.add(edit{at: before.start(), text: m.text(w, s), before: true})
+		m.add(edit{at: before.Start(), text: m.text(w, s), before: true})
 		m.path = m.path[:depth]
 		at++
 	}
@@ -179,7 +181,7 @@ func (m *merger) insertSidecars(have, want value, s *shape) {
 func (m *merger) append(list, item value, s *shape) {
 	depth := len(m.path)
 	m.push("-")
-	m.add(edit{at: list.end() - 1, text: m.text(item, s), alone: list.empty()})
+	m.add(edit{at: list.End() - 1, text: m.text(item, s), alone: list.IsEmpty()})
 	m.path = m.path[:depth]
 }
 
@@ -202,26 +204,26 @@ func (m *merger) push(step string) {
 func (m *merger) add(e edit) {
 	m.edits = append(m.edits, e)
 	m.patch = append(m.patch, `{"op":"add","path":`...)
-	m.patch = appendQuoted(m.patch, m.path)
+	m.patch = jsontext.AppendQuoted(m.patch, m.path)
 	m.patch = append(m.patch, `,"value":`...)
 	m.patch = append(m.patch, e.text...)
 	m.patch = append(m.patch, "},"...)
 }
 
 // missing refuses a partial container that the Pod does not have.
-func missing(want value, s *shape) *refusal {
-	return (&refusal{reason: Incomplete, detail: "the Pod has no such container, and what is to be added has no image"}).in("[" + keyOf(want, s) + "]")
+func missing(want value, s *shape) *rejection {
+	return (&rejection{reason: Incomplete, detail: "the Pod has no such container, and what is to be added has no image"}).in("[" + keyOf(want, s) + "]")
 }
 
 // isPartial tells whether a container is added to one of the Pod's.
-func isPartial(container value) bool { return !container.member("image").given() }
+func isPartial(container value) bool { return !container.Member("image").IsSet() }
 
 // isSidecar tells whether an init container goes on running.
-func isSidecar(container value) bool { return container.member("restartPolicy").equals("Always") }
+func isSidecar(container value) bool { return container.Member("restartPolicy").Equals("Always") }
 
 // find is the item of a list that want is to be merged with; i is -1 if there is none.
 func find(list, want value, s *shape) (i int, found value) {
-	for i, item := range list.items {
+	for i, item := range list.Items {
 		if s.set && contains(item, want, whole) || s.keys != nil && sameKeys(item, want, s.keys) {
 			return i, item
 		}
@@ -233,18 +235,18 @@ func find(list, want value, s *shape) (i int, found value) {
 // tell them apart.
 func sameKeys(a, b value, keys []string) bool {
 	for _, key := range keys {
-		x, y := a.member(key), b.member(key)
+		x, y := a.Member(key), b.Member(key)
 		switch {
-		case x.given() && y.given():
-			if !same(x, y) {
+		case x.IsSet() && y.IsSet():
+			if !jsontext.Same(x, y) {
 				return false
 			}
-		case x.given():
-			if !x.equals(defaultOf(key)) {
+		case x.IsSet():
+			if !x.Equals(defaultOf(key)) {
 				return false
 			}
-		case y.given():
-			if !y.equals(defaultOf(key)) {
+		case y.IsSet():
+			if !y.Equals(defaultOf(key)) {
 				return false
 			}
 		}
@@ -256,8 +258,8 @@ func sameKeys(a, b value, keys []string) bool {
 func keyOf(item value, s *shape) string {
 	var parts []string
 	for _, key := range s.keys {
-		if part := item.member(key); part.given() {
-			parts = append(parts, string(bytes.Trim(part.raw(), `"`)))
+		if part := item.Member(key); part.IsSet() {
+			parts = append(parts, string(bytes.Trim(part.Raw(), `"`)))
 		}
 	}
 	return strings.Join(parts, ",")
@@ -266,25 +268,25 @@ func keyOf(item value, s *shape) string {
 // contains tells whether have says all that want says.
 func contains(have, want value, s *shape) bool {
 	switch {
-	case bytes.Equal(have.raw(), want.raw()):
+	case bytes.Equal(have.Raw(), want.Raw()):
 		return true
-	case want.is('{'):
-		if !have.is('{') {
+	case want.Is('{'):
+		if !have.Is('{') {
 			return false
 		}
-		for name, w := range want.members {
-			h := have.like(name)
-			if !h.given() && !leftOut(w) || h.given() && !contains(h, w, s.field(string(name.content()))) {
+		for name, w := range want.Members {
+			h := have.MemberNamed(name)
+			if !h.IsSet() && !leftOut(w) || h.IsSet() && !contains(h, w, s.field(string(name.Content()))) {
 				return false
 			}
 		}
 		return true
-	case want.is('['):
-		return have.is('[') && containsItems(have, want, s)
-	case have.is('{'), have.is('['):
+	case want.Is('['):
+		return have.Is('[') && containsItems(have, want, s)
+	case have.Is('{'), have.Is('['):
 		return false
 	}
-	return same(have, want)
+	return jsontext.Same(have, want)
 }
 
 // containsItems compares lists: those without keys, such as a command, mean something only
@@ -292,15 +294,15 @@ func contains(have, want value, s *shape) bool {
 func containsItems(have, want value, s *shape) bool {
 	if !s.isList() {
 		n := 0
-		for i, w := range want.items {
-			if h := have.item(i); h.document == nil || !contains(h, w, s) {
+		for i, w := range want.Items {
+			if h := have.Item(i); !h.Exists() || !contains(h, w, s) {
 				return false
 			}
 			n++
 		}
-		return n == have.length()
+		return n == have.Len()
 	}
-	for _, w := range want.items {
+	for _, w := range want.Items {
 		if i, h := find(have, w, s); i < 0 || !contains(h, w, s.item) {
 			return false
 		}
@@ -311,5 +313,5 @@ func containsItems(have, want value, s *shape) bool {
 // leftOut tells whether Kubernetes leaves a value out when it writes an object, so that
 // it is gone when a Pod comes again.
 func leftOut(v value) bool {
-	return !v.given() || v.is('[') && v.empty() || v.is('"') && v.end()-v.start() == len(`""`)
+	return !v.IsSet() || v.Is('[') && v.IsEmpty() || v.Is('"') && v.End()-v.Start() == len(`""`)
 }

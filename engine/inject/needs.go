@@ -36,27 +36,27 @@ var containerLists = []string{"containers", "ephemeralContainers", "initContaine
 
 // needsOf collects, once for all Pods, the needs of the spec that an injection adds.
 func needsOf(spec value) needs {
-	n := needs{resources: spec.member("resources").given()}
+	n := needs{resources: spec.Member("resources").IsSet()}
 	n.linux, n.windows = systemFields(spec)
 	for _, list := range containerLists {
-		for _, c := range spec.member(list).items {
-			name := c.member("name").string()
+		for _, c := range spec.Member(list).Items {
+			name := c.Member("name").String()
 			if !isPartial(c) {
 				n.names = append(n.names, containerName{list, name})
 			}
 			for _, mounts := range []string{"volumeMounts", "volumeDevices"} {
-				for _, mount := range c.member(mounts).items {
-					if volume := mount.member("name").string(); !hasNamed(spec.member("volumes"), volume) {
+				for _, mount := range c.Member(mounts).Items {
+					if volume := mount.Member("name").String(); !hasNamed(spec.Member("volumes"), volume) {
 						n.volumes = append(n.volumes, volume)
 					}
 				}
 			}
-			for _, claim := range c.member("resources").member("claims").items {
-				if name := claim.member("name").string(); !hasNamed(spec.member("resourceClaims"), name) {
+			for _, claim := range c.Member("resources").Member("claims").Items {
+				if name := claim.Member("name").String(); !hasNamed(spec.Member("resourceClaims"), name) {
 					n.claims = append(n.claims, name)
 				}
 			}
-			for _, port := range c.member("ports").items {
+			for _, port := range c.Member("ports").Items {
 				if list == "containers" {
 					n.ports = append(n.ports, containerPort{name, port})
 				}
@@ -71,37 +71,37 @@ func needsOf(spec value) needs {
 }
 
 // check refuses an injection that would make a Pod invalid.
-func (n needs) check(spec value) *refusal {
+func (n needs) check(spec value) *rejection {
 	for _, c := range n.names {
-		if c.list == "containers" && spec.member("containers").length() == 0 {
+		if c.list == "containers" && spec.Member("containers").Len() == 0 {
 			// The API server would refuse the Pod, and with our container it would not.
-			return (&refusal{reason: Incomplete, detail: "the Pod has none of its own"}).in("containers").in("spec")
+			return (&rejection{reason: Incomplete, detail: "the Pod has none of its own"}).in("containers").in("spec")
 		}
 		for _, list := range containerLists {
-			if list != c.list && hasNamed(spec.member(list), c.name) {
+			if list != c.list && hasNamed(spec.Member(list), c.name) {
 				return conflict("the Pod has another container of that name").in("[" + c.name + "]").in(list).in("spec")
 			}
 		}
 	}
 	for _, volume := range n.volumes {
-		if !hasNamed(spec.member("volumes"), volume) {
-			return (&refusal{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which a container to be added mounts", volume)}).in("volumes").in("spec")
+		if !hasNamed(spec.Member("volumes"), volume) {
+			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which a container to be added mounts", volume)}).in("volumes").in("spec")
 		}
 	}
 	for _, claim := range n.claims {
-		if !hasNamed(spec.member("resourceClaims"), claim) {
-			return (&refusal{reason: Incomplete, detail: fmt.Sprintf("the Pod has no resource claim %q, which a container to be added uses", claim)}).in("resourceClaims").in("spec")
+		if !hasNamed(spec.Member("resourceClaims"), claim) {
+			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no resource claim %q, which a container to be added uses", claim)}).in("resourceClaims").in("spec")
 		}
 	}
-	if r := n.checkSystem(spec.member("os").member("name")); r != nil {
+	if r := n.checkSystem(spec.Member("os").Member("name")); r != nil {
 		return r
 	}
-	onHost := spec.member("hostNetwork").is('t')
+	onHost := spec.Member("hostNetwork").Is('t')
 	for _, mine := range n.ports {
 		want := hostPort(mine.port, onHost)
-		for _, c := range spec.member("containers").items {
-			for _, port := range c.member("ports").items {
-				if name := c.member("name").string(); want != "" && name != mine.container && hostPort(port, onHost) == want {
+		for _, c := range spec.Member("containers").Items {
+			for _, port := range c.Member("ports").Items {
+				if name := c.Member("name").String(); want != "" && name != mine.container && hostPort(port, onHost) == want {
 					return conflict(fmt.Sprintf("container %q has the same port of the host, %s", name, want)).in("ports").in("[" + mine.container + "]").in("containers").in("spec")
 				}
 			}
@@ -112,8 +112,8 @@ func (n needs) check(spec value) *refusal {
 
 // hasNamed tells whether a list has an item of that name.
 func hasNamed(list value, name string) bool {
-	for _, item := range list.items {
-		if item.member("name").equals(name) {
+	for _, item := range list.Items {
+		if item.Member("name").Equals(name) {
 			return true
 		}
 	}
@@ -124,15 +124,15 @@ func hasNamed(list value, name string) bool {
 // others, as in AccumulateUniqueHostPorts of k8s.io/kubernetes; "" if it takes none. In a
 // Pod on the host's network every port of a container is one of the host's.
 func hostPort(port value, onHost bool) string {
-	number := port.member("hostPort")
-	if !number.given() && onHost {
-		number = port.member("containerPort")
+	number := port.Member("hostPort")
+	if !number.IsSet() && onHost {
+		number = port.Member("containerPort")
 	}
-	if !number.given() || string(number.raw()) == "0" {
+	if !number.IsSet() || string(number.Raw()) == "0" {
 		return ""
 	}
-	protocol := cmp.Or(port.member("protocol").string(), defaultOf("protocol"))
-	return fmt.Sprintf("%s/%s/%s", protocol, port.member("hostIP").string(), number.raw())
+	protocol := cmp.Or(port.Member("protocol").String(), defaultOf("protocol"))
+	return fmt.Sprintf("%s/%s/%s", protocol, port.Member("hostIP").String(), number.Raw())
 }
 
 // linuxOnly and windowsOnly are the fields of Pods and of containers that Pods for another
@@ -154,13 +154,13 @@ var (
 // systemFields finds what a spec adds that only Linux has, and what only Windows has.
 func systemFields(spec value) (linux, windows []string) {
 	for _, name := range linuxOnly {
-		if member := spec.member(name); member.given() && (!member.is('f') || name == "hostUsers" || name == "shareProcessNamespace") {
+		if member := spec.Member(name); member.IsSet() && (!member.Is('f') || name == "hostUsers" || name == "shareProcessNamespace") {
 			linux = []string{"spec", name}
 			break
 		}
 	}
 	look := func(v value, linuxNames []string, path ...string) {
-		context := v.member("securityContext")
+		context := v.Member("securityContext")
 		if name := firstGiven(context, linuxNames); name != "" && linux == nil {
 			linux = append(slices.Clone(path), "securityContext", name)
 		}
@@ -170,8 +170,8 @@ func systemFields(spec value) (linux, windows []string) {
 	}
 	look(spec, linuxOnlyOfPod, "spec")
 	for _, list := range containerLists {
-		for _, c := range spec.member(list).items {
-			look(c, linuxOnlyOfContainer, "spec", list, "["+c.member("name").string()+"]")
+		for _, c := range spec.Member(list).Items {
+			look(c, linuxOnlyOfContainer, "spec", list, "["+c.Member("name").String()+"]")
 		}
 	}
 	return linux, windows
@@ -180,7 +180,7 @@ func systemFields(spec value) (linux, windows []string) {
 // firstGiven is the first of some members that an object has.
 func firstGiven(object value, names []string) string {
 	for _, name := range names {
-		if member := object.member(name); member.given() {
+		if member := object.Member(name); member.IsSet() {
 			return name
 		}
 	}
@@ -188,11 +188,11 @@ func firstGiven(object value, names []string) string {
 }
 
 // checkSystem refuses what a Pod for a certain system may not have.
-func (n needs) checkSystem(system value) *refusal {
+func (n needs) checkSystem(system value) *rejection {
 	path := n.linux
 	switch {
-	case system.equals("windows"):
-	case system.equals("linux"):
+	case system.Equals("windows"):
+	case system.Equals("linux"):
 		path = n.windows
 	default:
 		return nil
@@ -200,7 +200,7 @@ func (n needs) checkSystem(system value) *refusal {
 	if path == nil {
 		return nil
 	}
-	r := conflict("cannot be set for a Pod whose system is " + system.string())
+	r := conflict("cannot be set for a Pod whose system is " + system.String())
 	for _, step := range slices.Backward(path) {
 		r = r.in(step)
 	}

@@ -14,7 +14,7 @@ import (
 func TestRandomPods(t *testing.T) {
 	t.Parallel()
 	candidates := append(injections(t, shipped(t), []byte(fuzzed)), tracer(t))
-	i := NewInjector("", watcherKind)
+	i := NewInjector("", watcherKinds)
 	reasons := make(map[Reason]int)
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -39,8 +39,8 @@ func randomPod(r *rand.Rand) object {
 		"metadata": maybe(r, object{
 			"labels": maybe(r, object{"traced": one(r, "yes", "no")}),
 			"annotations": object{
-				watcherKind.Annotation: strings.Join([]string{one(r, "logs", "trace", "another").(string), one(r, "gone", "trace", "untraced").(string)}, ","),
-				StatusAnnotation:       one(r, nil, "x", `{"Watcher.watch.fescue.dev/logs":{"generation":1}}`, `{"Watcher.watch.fescue.dev/gone":{"generation":1}}`),
+				watcherAnnotation: strings.Join([]string{one(r, "logs", "trace", "another").(string), one(r, "gone", "trace", "untraced").(string)}, ","),
+				StatusAnnotation:  one(r, nil, "x", `{"Watcher.watch.fescue.dev/logs":{"generation":1}}`, `{"Watcher.watch.fescue.dev/gone":{"generation":1}}`),
 			},
 		}),
 		"spec": object{

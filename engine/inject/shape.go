@@ -1,5 +1,10 @@
 package inject
 
+import "github.com/fescue-dev/fescue/internal/jsontext"
+
+// value is a part of the text of a Pod or of an injection.
+type value = jsontext.Value
+
 // shape says how what is to be added is merged with what is there.
 type shape struct {
 	// fields are those of a struct that is merged field by field; those that are not

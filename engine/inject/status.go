@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
 // StatusAnnotation says on a Pod what was injected into it, and why not. Its value is
@@ -108,13 +110,13 @@ func statusText(entries []entry) []byte {
 	text := make([]byte, 0, 64*len(entries))
 	for i, e := range entries {
 		text = append(text, "{,"[min(i, 1)])
-		text = append(appendQuoted(text, e.id), ':')
+		text = append(jsontext.AppendQuoted(text, e.id), ':')
 		if e.reason == "" {
 			text = append(strconv.AppendInt(append(text, `{"generation":`...), e.generation, 10), '}')
 			continue
 		}
-		text = appendQuoted(append(text, `{"reason":`...), string(e.reason))
-		text = append(appendQuoted(append(text, `,"message":`...), e.message), '}')
+		text = jsontext.AppendQuoted(append(text, `{"reason":`...), string(e.reason))
+		text = append(jsontext.AppendQuoted(append(text, `,"message":`...), e.message), '}')
 	}
 	return append(text, '}')
 }

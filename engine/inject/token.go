@@ -15,10 +15,10 @@ const (
 // it, and then ask all webhooks again, since the Pod has changed: that is most of what an
 // injection costs whoever creates a Pod.
 func tokenMount(pod value) []byte {
-	for _, container := range pod.member("spec").member("containers").items {
-		for _, mount := range container.member("volumeMounts").items {
-			if mount.member("mountPath").equals(tokenPath) && strings.HasPrefix(mount.member("name").string(), tokenVolume) {
-				return mount.raw()
+	for _, container := range pod.Member("spec").Member("containers").Items {
+		for _, mount := range container.Member("volumeMounts").Items {
+			if mount.Member("mountPath").Equals(tokenPath) && strings.HasPrefix(mount.Member("name").String(), tokenVolume) {
+				return mount.Raw()
 			}
 		}
 	}
@@ -28,7 +28,7 @@ func tokenMount(pod value) []byte {
 // text is an item of a list as it is added.
 func (m *merger) text(item value, s *shape) []byte {
 	if !s.containers || m.token == nil {
-		return item.raw()
+		return item.Raw()
 	}
 	return m.appendContainer(nil, item)
 }
@@ -36,11 +36,11 @@ func (m *merger) text(item value, s *shape) []byte {
 // wholeList is a list whose items are all added.
 func (m *merger) wholeList(list value, s *shape) []byte {
 	if !s.containers || m.token == nil {
-		return list.raw()
+		return list.Raw()
 	}
-	text := make([]byte, 0, len(list.raw())+len(m.token)+len(`,"volumeMounts":[]`))
+	text := make([]byte, 0, len(list.Raw())+len(m.token)+len(`,"volumeMounts":[]`))
 	text = append(text, '[')
-	for i, item := range list.items {
+	for i, item := range list.Items {
 		if i > 0 {
 			text = append(text, ',')
 		}
@@ -51,25 +51,25 @@ func (m *merger) wholeList(list value, s *shape) []byte {
 
 // appendContainer appends a container with the mount of the token.
 func (m *merger) appendContainer(to []byte, container value) []byte {
-	mounts := container.member("volumeMounts")
-	hasOwn := mounts.document != nil && !mounts.is('[') // null, or nothing that has items
-	for _, mount := range mounts.items {
-		hasOwn = hasOwn || mount.member("mountPath").equals(tokenPath)
+	mounts := container.Member("volumeMounts")
+	hasOwn := mounts.Exists() && !mounts.Is('[') // null, or nothing that has items
+	for _, mount := range mounts.Items {
+		hasOwn = hasOwn || mount.Member("mountPath").Equals(tokenPath)
 	}
-	text := container.raw()
-	if hasOwn || !container.is('{') {
+	text := container.Raw()
+	if hasOwn || !container.Is('{') {
 		return append(to, text...)
 	}
 	inside := container
-	if mounts.is('[') {
+	if mounts.Is('[') {
 		inside = mounts
 	}
-	end := inside.end() - 1 - container.start()
+	end := inside.End() - 1 - container.Start()
 	to = append(to, text[:end]...)
-	if !inside.empty() {
+	if !inside.IsEmpty() {
 		to = append(to, ',')
 	}
-	if mounts.is('[') {
+	if mounts.Is('[') {
 		to = append(to, m.token...)
 	} else {
 		to = append(to, `"volumeMounts":[`...)

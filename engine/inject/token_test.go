@@ -28,7 +28,7 @@ func TestTokenIsMounted(t *testing.T) {
 			t.Parallel()
 			pod := `{"metadata":{"annotations":{"watch.fescue.dev/inject":"w"}},"spec":{"containers":[{"name":"a","image":"a","volumeMounts":[` + tc.pod + `]}],"volumes":[{"name":"kube-api-access-x","emptyDir":{}},{"name":"v","emptyDir":{}}]}}`
 			watcher := `{"apiVersion":"watch.fescue.dev/v1alpha1","kind":"Watcher","metadata":{"name":"w"},"spec":{"container":{"name":"w","image":"w","volumeMounts":[` + tc.sidecar + `]}}}`
-			i := NewInjector("", watcherKind)
+			i := NewInjector("", watcherKinds)
 			result, err := i.Inject([]byte(pod), namespace, injections(t, shipped(t), []byte(watcher)))
 			require.NoError(t, err)
 			require.Equal(t, Injected, result.Outcomes[0].Reason, result.Outcomes)

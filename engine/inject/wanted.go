@@ -27,19 +27,20 @@ type request struct {
 // once, sorted by kind and name.
 func (i *Injector) wanted(metadata value, namespace string, candidates []*Injection) []request {
 	var requests []request
-	annotations := metadata.member("annotations")
-	for _, kind := range i.kinds {
-		names := annotations.member(kind.Annotation)
-		if !names.is('"') {
+	annotations := metadata.Member("annotations")
+	for _, k := range i.kinds {
+		names := annotations.Member(k.InjectAnnotation)
+		if !names.Is('"') {
 			continue
 		}
-		for name := range Names(names.string()) {
-			r := requestFor(Object{kind.GroupKind, name}, namespace, candidates)
-			r.unavailable = slices.Contains(i.unavailable, kind.GroupKind)
+		gk := k.GroupVersionKind.GroupKind()
+		for name := range Names(names.String()) {
+			r := requestFor(Object{gk, name}, namespace, candidates)
+			r.unavailable = slices.Contains(i.unavailable, gk)
 			requests = append(requests, r)
 		}
 	}
-	podLabels := labelsOf{metadata.member("labels")}
+	podLabels := labelsOf{metadata.Member("labels")}
 	for _, c := range candidates {
 		if c.namespace == namespace && c.selector != nil && c.selector.Matches(podLabels) {
 			requests = append(requests, request{object: c.object, id: c.id, injection: c})
@@ -97,9 +98,9 @@ func requestFor(object Object, namespace string, candidates []*Injection) reques
 // labelsOf has selectors look at the labels of a Pod where they stand.
 type labelsOf struct{ value }
 
-func (l labelsOf) Has(label string) bool { return l.member(label).is('"') }
+func (l labelsOf) Has(label string) bool { return l.Member(label).Is('"') }
 
-func (l labelsOf) Get(label string) string { return l.member(label).string() }
+func (l labelsOf) Get(label string) string { return l.Member(label).String() }
 
 func (l labelsOf) Lookup(label string) (value string, exists bool) {
 	return l.Get(label), l.Has(label)

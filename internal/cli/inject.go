@@ -91,7 +91,7 @@ func (o injectOptions) inject() error {
 	}
 	v := newVetter(kinds, false)
 	candidates := o.readInjections(v)
-	injector := inject.NewInjector("", inject.KindsOf(kinds.All())...)
+	injector := inject.NewInjector("", kinds.All())
 	var writeErr error
 	for _, arg := range o.files {
 		readManifests(arg, o.recursive, o.standardInput, func(f manifestFile) {

@@ -6,33 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/metadata"
 
-	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/engine/inject"
 )
-
-// injectionsOf returns the kinds that inject. Each of their objects may select Pods; only the
-// object shows whether it does.
-func injectionsOf(kinds []*kind.Kind) admission.Injections {
-	injections := make(admission.Injections)
-	for _, k := range kinds {
-		if !k.Injects() {
-			continue
-		}
-		injections[k.GroupVersionKind.GroupKind()] = admission.Injection{
-			Annotation: k.InjectAnnotation, BySelector: true,
-			Add: func(object map[string]any) (map[string]any, error) {
-				injection, err := k.Injection(object)
-				if err != nil {
-					return nil, err
-				}
-				return injection.Add, nil
-			},
-		}
-	}
-	return injections
-}
 
 // knownInjections lets the engine read what was injected into Pods.
 func knownInjections(pods metadata.Interface) *engine.Injections {

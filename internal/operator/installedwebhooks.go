@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,12 +21,11 @@ const stopDelay = 10 * time.Second
 // caBundle: the leader owns that field, so that applying them again does not change it.
 func InstalledWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks {
 	const service, port = "fescue-webhooks", 9443
-	injections := injectionsOf(kinds)
 	called := o.ClusterName()
 	mutating, validating := admission.Configurations(kinds, admission.Webhooks{
 		Name:      called,
 		Service:   &admissionregistrationv1.ServiceReference{Namespace: o.Namespace, Name: service},
-		Namespace: o.Namespace, Namespaces: o.Namespaces, Injections: injections,
+		Namespace: o.Namespace, Namespaces: o.Namespaces,
 	})
 	args := []string{
 		fmt.Sprintf("--webhook-service=%s/%s", o.Namespace, service), fmt.Sprintf("--webhook-listen=:%d", port),
@@ -35,7 +35,7 @@ func InstalledWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks 
 		args = append(args, "--webhook-configuration="+called, fmt.Sprintf("--webhook-secret=%s/%s", o.Namespace, DefaultSecret))
 	}
 	return &install.Webhooks{
-		Port: port, Service: service, Secret: DefaultSecret, ReadsNamespaces: len(injections) > 0,
+		Port: port, Service: service, Secret: DefaultSecret, ReadsNamespaces: slices.ContainsFunc(kinds, (*kind.Kind).Injects),
 		Args: args, Configurations: []runtime.Object{mutating, validating},
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
+	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/operator/election"
 	"github.com/fescue-dev/fescue/internal/operator/serving"
 )
@@ -37,6 +38,8 @@ type operator struct {
 	tracer  trace.TracerProvider // nil if tracing is off
 	events  events.EventRecorder
 
+	// informers are the caches that the engine and admission share.
+	informers *informers.Informers
 	installer *crdInstaller // nil without --install-crds
 	election  election.Election
 	engine    *engine.Engine
@@ -66,6 +69,10 @@ func Run(ctx context.Context, options *Options, kinds []*kind.Kind, log *slog.Lo
 		Clients: clients, options: options, kinds: kinds, log: log, tracer: tracer,
 		events: broadcaster.NewRecorder(runtime.NewScheme(), "fescue"),
 	}
+	// The caches outlive ctx, because reconciles that finish after it still read them.
+	caching, stopCaching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCaching()
+	p.informers = informers.New(caching, p.Dynamic, options.Namespaces)
 	if err = p.wire(ctx, namespace); err == nil {
 		err = p.run(ctx)
 	}
@@ -87,9 +94,9 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	metrics := engine.NewMetrics()
 	legacyregistry.RawMustRegister(metrics, kindMetrics(p.kinds))
 	p.engine, err = engine.New(engine.Config{
-		Kinds: p.kinds, Client: p.Dynamic, Mapper: p.Mapper, Events: p.events,
+		Kinds: p.kinds, Client: p.Dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events,
 		Injections: knownInjections(p.Metadata), Missing: p.missing,
-		Namespaces: p.options.Namespaces, Workers: p.options.Workers, Shards: p.election.Shards(),
+		Workers: p.options.Workers, Shards: p.election.Shards(),
 		Log: p.log, Metrics: metrics, Tracing: p.tracer,
 	})
 	if err != nil {

@@ -153,8 +153,8 @@ func (o *webhookOptions) completeAddress() error {
 }
 
 // registration is what the API server is told about the webhooks.
-func (o *webhookOptions) registration(namespaces []string, injections admission.Injections) admission.Webhooks {
-	w := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces, Injections: injections}
+func (o *webhookOptions) registration(namespaces []string) admission.Webhooks {
+	w := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces}
 	if o.reference != nil {
 		w.Namespace = o.reference.Namespace
 	}

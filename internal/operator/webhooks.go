@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,6 @@ type webhooks struct {
 	listener    net.Listener
 	certificate servingCertificate
 	registrar   *admission.Registrar
-	injections  admission.Injections
 	namespaces  *admission.Namespaces
 	pods        *admission.Pods // nil if no kind injects
 	stopDelay   time.Duration
@@ -61,12 +61,11 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("determine the operator's user name: %w", err)
 	}
-	injections := injectionsOf(p.kinds)
-	w := &webhooks{log: p.log, stopDelay: o.stopDelay, injections: injections, namespaces: admission.NewNamespaces(p.Typed)}
+	w := &webhooks{log: p.log, stopDelay: o.stopDelay, namespaces: admission.NewNamespaces(p.Typed)}
 	if o.url != "" {
 		w.leftover = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + o.name
 	}
-	podSecurity, err := admission.NewPodSecurity(injections, w.namespaces.Labels, o.allowPrivileged)
+	podSecurity, err := admission.NewPodSecurity(w.namespaces.Labels, o.allowPrivileged)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +80,7 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 		Kinds:       p.kinds,
 		Injector:    injector,
 		PathPrefix:  o.path,
-		Rights:      admission.NewRights(p.Typed.AuthorizationV1().SubjectAccessReviews(), p.Mapper, p.kinds, injections, self.Status.UserInfo.Username),
+		Rights:      admission.NewRights(p.Typed.AuthorizationV1().SubjectAccessReviews(), p.Mapper, p.kinds, self.Status.UserInfo.Username),
 		PodSecurity: podSecurity,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
 		Metrics: legacyregistry.Registerer(), Tracing: p.tracer, Log: p.log,
@@ -89,7 +88,7 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.registrar = admission.NewRegistrar(p.Typed, p.kinds, o.registration(p.options.Namespaces, injections), p.log)
+	w.registrar = admission.NewRegistrar(p.Typed, p.kinds, o.registration(p.options.Namespaces), p.log)
 	if w.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", o.listen); err != nil {
 		return nil, fmt.Errorf("--webhook-listen: %w", err)
 	}
@@ -118,7 +117,7 @@ func (p *operator) newCertificate() (servingCertificate, error) {
 
 // newInjector injects into Pods; it is nil if no kind injects.
 func (p *operator) newInjector(w *webhooks, podSecurity *admission.PodSecurity) (admission.Injector, error) {
-	if len(w.injections) == 0 {
+	if !slices.ContainsFunc(p.kinds, (*kind.Kind).Injects) {
 		return nil, nil
 	}
 	own := ""
@@ -127,9 +126,9 @@ func (p *operator) newInjector(w *webhooks, podSecurity *admission.PodSecurity) 
 	}
 	var err error
 	w.pods, err = admission.NewPods(admission.PodsConfig{
-		Client: p.Dynamic, Kinds: p.kinds, Namespaces: p.options.Namespaces, OwnNamespace: own, Security: podSecurity,
+		Informers: p.informers, Kinds: p.kinds, OwnNamespace: own, Security: podSecurity,
 		Metrics: legacyregistry.Registerer(), Log: p.log,
-		Refused: func(object runtime.Object, pod, why string) {
+		Skipped: func(object runtime.Object, pod, why string) {
 			p.events.Eventf(object, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "Pod %s: %s", pod, why)
 		},
 	})
@@ -186,7 +185,7 @@ func (w *webhooks) run(ctx context.Context, elected <-chan struct{}) error {
 	leading, stopLeading := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { w.certificate.Run(serving) })
-	if len(w.injections) > 0 { // nothing else needs the labels of namespaces
+	if w.pods != nil { // nothing else needs the labels of namespaces
 		running.Go(func() { w.namespaces.Run(serving) })
 		running.Go(func() { w.pods.Run(serving) })
 	}

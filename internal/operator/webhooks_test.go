@@ -15,6 +15,7 @@ import (
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // Another name of the configurations implies another Secret, unless a flag names it.
@@ -81,7 +82,7 @@ func TestFollowTellsFailureFromAbsence(t *testing.T) {
 	require.NoError(t, err)
 	client, err := dynamic.NewForConfig(&rest.Config{Host: "https://127.0.0.1:1"})
 	require.NoError(t, err)
-	pods, err := admission.NewPods(admission.PodsConfig{Client: client, Kinds: kinds})
+	pods, err := admission.NewPods(admission.PodsConfig{Informers: informers.New(t.Context(), client, nil), Kinds: kinds})
 	require.NoError(t, err)
 	w := &webhooks{pods: pods}
 	follow := func(missing error) {

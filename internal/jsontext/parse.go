@@ -1,4 +1,4 @@
-package inject
+package jsontext
 
 import (
 	"bytes"
@@ -7,59 +7,72 @@ import (
 	"sync"
 )
 
-// document is a JSON text with the places of its values, which are found in one pass and
-// not decoded. A full decoding would take most of the time of an injection.
+// document is a JSON text with the places of its values.
 type document struct {
 	text   []byte
 	tokens []token
 }
 
-// token is a value or the name of a member. Those of a list's or an object's parts follow
+// token is a value or the name of a member. The tokens of the parts of a list or an object follow
 // its own; a name comes before its value.
 type token struct {
-	start, end int32 // in the text, quotes and brackets included
+	start, end int32 // in the text, quotes and brackets included; end is -1 if the text ends or breaks off within
 	next       int32 // the first token after this one and its parts
-	escaped    bool  // whether the text of a string is not its content
+	escaped    bool  // whether the text of a string differs from its content
 }
 
-// maxDepth is how deep values may be within each other, as in encoding/json.
+// maxDepth is how deep values may be nested, as in encoding/json.
 const maxDepth = 10_000
 
-var errSyntax = errors.New("is not JSON")
+var (
+	errSyntax   = errors.New("is not valid JSON")
+	errTooLarge = errors.New("is too large")
+)
 
-// parse reads a text that is one JSON value. It accepts what encoding/json does.
-func parse(text []byte) (value, error) {
+// Parse reads a text that is one JSON value and accepts the same texts as encoding/json. With an
+// error comes the value as far as it was read: the members that are complete, in objects that need
+// not be. The value shares memory with the text, which must not change. It must be released.
+func Parse(text []byte) (Value, error) {
 	if len(text) > math.MaxInt32 {
-		return value{}, errors.New("is too large")
+		return Value{}, errTooLarge
 	}
 	p := parser{documents.Get().(*document)}
 	p.text, p.tokens = text, p.tokens[:0]
 	end := p.value(p.space(0), 0)
-	if end < 0 || p.space(end) != len(text) {
-		p.release()
-		return value{}, errSyntax
+	root := Value{p.document, 0}
+	switch {
+	case len(p.tokens) == 0, root.isCutOff():
+		root.Release()
+		return Value{}, errSyntax
+	case end < 0 || p.space(end) != len(text):
+		return root, errSyntax
 	}
-	return value{p.document, 0}, nil
+	return root, nil
 }
 
-// documents are kept for the next Pod: the places of a usual one take more memory than
-// all else that an injection needs.
+// documents are reused: the tokens of a usual Pod take more memory than everything else that an
+// injection needs.
 var documents = sync.Pool{New: func() any { return new(document) }}
 
-// release gives a document back: no value of it may be used after that. One that is
-// never released is left to the garbage collector.
-func (d *document) release() {
-	if d != nil {
-		d.text = nil
-		documents.Put(d)
+// maxKeptTokens bounds what an unused document holds: 8192 tokens take 128 KiB, and the object of
+// a usual review has a few hundred.
+const maxKeptTokens = 8192
+
+// Release returns the memory for reuse; no value of the text may be used after that. A text that
+// is never released is left to the garbage collector.
+func (v Value) Release() {
+	if v.doc == nil || cap(v.doc.tokens) > maxKeptTokens {
+		return
 	}
+	v.doc.text = nil
+	documents.Put(v.doc)
 }
 
 // parser fills a document. Its methods take the place where something begins and return
-// the one after it, or -1 if it is not what it should be.
+// the place after it, or -1 if the text is not valid there.
 type parser struct{ *document }
 
-// space passes over what means nothing.
+// space skips white space.
 func (p parser) space(at int) int {
 	for at < len(p.text) && (p.text[at] == ' ' || p.text[at] == '\n' || p.text[at] == '\t' || p.text[at] == '\r') {
 		at++

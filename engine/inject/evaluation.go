@@ -1,0 +1,56 @@
+package inject
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Evaluation is what an object adds to Pods, as its kind evaluates it.
+type Evaluation struct {
+	kind   *kind.Kind
+	object map[string]any
+	result *kind.Injection
+	err    error // an *kind.EvaluationError
+}
+
+// Evaluate asks an injecting kind what a valid, defaulted object of it adds to Pods. It
+// evaluates CUE, so call it when the object changes and not for each Pod.
+func Evaluate(k *kind.Kind, object map[string]any) *Evaluation {
+	result, err := k.Injection(object)
+	return &Evaluation{kind: k, object: object, result: result, err: err}
+}
+
+// Add returns the part of a Pod that is merged into others. The error is an
+// *kind.EvaluationError; retrying does not help, because the object or the kind is wrong.
+func (e *Evaluation) Add() (map[string]any, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
+	return e.result.Add, nil
+}
+
+// Injection prepares what the object adds for merging it into many Pods. An error is the
+// object's or the kind's, as for Add.
+func (e *Evaluation) Injection() (*Injection, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
+	u := unstructured.Unstructured{Object: e.object}
+	injection, err := New(Source{
+		Object:    Object{Kind: e.kind.GroupVersionKind.GroupKind(), Name: u.GetName()},
+		Namespace: u.GetNamespace(), Generation: u.GetGeneration(),
+		Selector: e.result.Selector, Add: e.result.Add,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inject: %w", err)
+	}
+	return injection, nil
+}
+
+// Of is Evaluate and Injection in one.
+func Of(k *kind.Kind, object map[string]any) (*Injection, error) {
+	return Evaluate(k, object).Injection()
+}

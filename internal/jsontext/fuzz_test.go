@@ -1,0 +1,47 @@
+package jsontext
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzParse compares what is JSON with what encoding/json accepts, and reads what a text that is
+// cut off still has.
+func FuzzParse(f *testing.F) {
+	pod, err := os.ReadFile("../../engine/inject/testdata/typical.json")
+	require.NoError(f, err)
+	f.Add(pod)
+	for _, text := range []string{"-", "01", "1.", "1e", "-0.1E+5", `"\u12"`, "\"\x01\"", `{"a":1,}`, "[1 2]", "nul", " [ ] ", "", `{"a":"b","c`, `{"a":{"b":[1,"c`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		v, err := Parse(text)
+		defer v.Release()
+		require.Equal(t, json.Valid(text), err == nil)
+		if err != nil {
+			readAll(v)
+			return
+		}
+		var want, got any
+		require.NoError(t, json.Unmarshal(text, &want))
+		require.NoError(t, json.Unmarshal(v.Raw(), &got))
+		require.Equal(t, want, got)
+	})
+}
+
+// readAll visits every value of a text that need not be valid.
+func readAll(v Value) {
+	for name, member := range v.Members {
+		_ = name.String()
+		readAll(member)
+	}
+	for _, item := range v.Items {
+		readAll(item)
+	}
+	if v.Is('"') && !v.isCutOff() {
+		_ = v.Content()
+	}
+}
