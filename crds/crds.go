@@ -46,7 +46,7 @@ func Size(k *kind.Kind, bare bool) (int, error) {
 	return len(b), err
 }
 
-// Object is the CRD of a kind as its author writes it: without the status that
+// Object returns the CRD of a kind as its author writes it: without the status that
 // the Go type always has.
 func Object(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(k.Definition())

@@ -50,7 +50,7 @@ func WorksIn(d *appsv1.Deployment) []string {
 	return nil
 }
 
-// namespaceObjects are where the operator lives: no Pod in it may do more than the operator
+// namespaceObjects returns where the operator lives: no Pod in it may do more than the operator
 // has to. Namespaces that are others' as well are left as they are.
 func namespaceObjects(o Options) []runtime.Object {
 	if o.Namespace == metav1.NamespaceDefault || strings.HasPrefix(o.Namespace, "kube-") {
@@ -70,7 +70,7 @@ func serviceAccount(o Options) runtime.Object {
 	}
 }
 
-// managerObjects are the operator and what keeps it reachable.
+// managerObjects returns the operator and what keeps it reachable.
 func managerObjects(o Options) []runtime.Object {
 	var objects []runtime.Object
 	for i, source := range o.Sources {
@@ -115,7 +115,7 @@ func sourceConfigMap(i int, source Source, namespace string) runtime.Object {
 
 func sourceName(i int) string { return fmt.Sprintf("%s-kinds-%d", name, i) }
 
-// key is the key of a ConfigMap for a path, which may have slashes.
+// key returns the key of a ConfigMap for a path, which may have slashes.
 func key(path string) string { return strings.ReplaceAll(path, "/", "__") }
 
 // hash changes when a file of a folder of kinds does.
@@ -200,7 +200,7 @@ func container(o Options) corev1.Container {
 	return made
 }
 
-// args are the flags of `fescue run` in its container.
+// args returns the flags of `fescue run` in its container.
 func args(o Options) []string {
 	election := "--leader-elect"
 	if o.Shards > 1 {

@@ -76,5 +76,5 @@ func Kustomize(parts []Part) (map[string][]byte, error) {
 	return files, nil
 }
 
-// IsGenerated tells whether Kustomize has made a file.
+// IsGenerated reports whether Kustomize has made a file.
 func IsGenerated(content []byte) bool { return bytes.HasPrefix(content, []byte(header)) }

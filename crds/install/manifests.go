@@ -90,7 +90,7 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	return parts, nil
 }
 
-// Objects are the objects of all parts, in order.
+// Objects returns the objects of all parts, in order.
 func Objects(parts []Part) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, part := range parts {
@@ -115,7 +115,7 @@ func YAML(objects []*unstructured.Unstructured) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// clean is an object as a person would write it: without a status and without the empty
+// clean returns an object as a person would write it: without a status and without the empty
 // fields that Go types print.
 func clean(object runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -155,7 +155,7 @@ func typeMeta(gv schema.GroupVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: gv.String(), Kind: kind}
 }
 
-// fileName is that of an object in the kustomize layout.
+// fileName returns that of an object in the kustomize layout.
 func fileName(object *unstructured.Unstructured) string {
 	called := strings.ReplaceAll(object.GetName(), ":", "-")
 	if object.GetKind() == "CustomResourceDefinition" {

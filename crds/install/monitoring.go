@@ -85,7 +85,7 @@ var panels = []panel{
 	{"Memory", `process_resident_memory_bytes{job="fescue-metrics"}`, "{{pod}}", "bytes"},
 }
 
-// dashboard is a Grafana dashboard, as its import dialogue takes it.
+// dashboard returns a Grafana dashboard, as its import dialogue takes it.
 func dashboard() map[string]any {
 	const width, height, columns = 12, 8, 2 // Grafana's grid is 24 wide
 	source := map[string]any{"type": "prometheus", "uid": "${source}"}

@@ -70,7 +70,7 @@ type Options struct {
 // all of them every two seconds.
 const MaxShards = 16
 
-// Leases are those that the replicas make and hold, by name.
+// Leases returns those that the replicas make and hold, by name.
 func (o Options) Leases() []string {
 	names := []string{LeaseName}
 	if o.Shards > 1 {
@@ -81,10 +81,10 @@ func (o Options) Leases() []string {
 	return names
 }
 
-// ShardLease is the Lease of a shard, the first of which is 0.
+// ShardLease returns the Lease of a shard, the first of which is 0.
 func ShardLease(shard int) string { return fmt.Sprintf("%s-shard-%d", LeaseName, shard) }
 
-// MemberLease is one by which a replica counts as a member of those that share the shards.
+// MemberLease returns one by which a replica counts as a member of those that share the shards.
 // There are as many as there are shards.
 func MemberLease(member int) string { return fmt.Sprintf("%s-member-%d", LeaseName, member) }
 
@@ -108,7 +108,7 @@ type Webhooks struct {
 	Configurations []runtime.Object
 }
 
-// ClusterName is what the objects are called that live in no namespace and that there is one
+// ClusterName returns what the objects are called that live in no namespace and that there is one
 // of for each installation: several that are limited to namespaces can share a cluster.
 func (o Options) ClusterName() string {
 	if len(o.Namespaces) == 0 {

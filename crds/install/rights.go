@@ -84,7 +84,7 @@ func compareRights(a, b Right) int {
 	return strings.Compare(a.Group+"\x00"+a.Resource+"\x00"+a.Name+"\x00"+a.Verb, b.Group+"\x00"+b.Resource+"\x00"+b.Name+"\x00"+b.Verb)
 }
 
-// forCRDs is what `fescue run --install-crds` takes. Server-side apply names what it
+// forCRDs returns what `fescue run --install-crds` takes. Server-side apply names what it
 // creates, so even create is limited to these names.
 func forCRDs(kinds []*kind.Kind) []Right {
 	var rights []Right
@@ -96,7 +96,7 @@ func forCRDs(kinds []*kind.Kind) []Right {
 	return rights
 }
 
-// forWebhooks is what admission takes beyond the namespace of the operator: it puts the
+// forWebhooks returns what admission takes beyond the namespace of the operator: it puts the
 // certificate authority into its configurations, makes them anew if they were deleted, and
 // asks whether the author of an object may make the object's children.
 func forWebhooks(w *Webhooks) ([]Right, error) {
@@ -117,7 +117,7 @@ func forWebhooks(w *Webhooks) ([]Right, error) {
 	return rights, nil
 }
 
-// inOwnNamespace is what the operator takes where it lives: the Leases, and with webhooks
+// inOwnNamespace returns what the operator takes where it lives: the Leases, and with webhooks
 // the Secret with their certificate. None can be created by name through POST.
 func inOwnNamespace(o Options) []Right {
 	const group, leases = "coordination.k8s.io", "leases"

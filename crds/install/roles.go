@@ -13,7 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// operatorRoles are the rights of the operator, bound to its service account. With
+// operatorRoles returns the rights of the operator, bound to its service account. With
 // namespaces, what the kinds need is granted in each of them and nowhere else; webhooks take
 // a little for the whole cluster in any case.
 func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
@@ -81,7 +81,7 @@ func subjects(namespace string) []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}}
 }
 
-// userRoles let people work with the objects of a kind: whoever has the cluster's role
+// userRoles let people work with the objects of a kind: anyone who has the cluster's role
 // view, edit or admin has what the one of the kind grants. The status is the operator's;
 // only an administrator may write it, to repair an object.
 func userRoles(k *kind.Kind) []runtime.Object {
@@ -109,7 +109,7 @@ func userRoles(k *kind.Kind) []runtime.Object {
 // aggregateTo is the prefix of labels that make a role part of one of Kubernetes' own.
 const aggregateTo = "rbac.authorization.k8s.io/aggregate-to-"
 
-// IsUserRole tells whether an object of an installation is a role that lets people work
+// IsUserRole reports whether an object of an installation is a role that lets people work
 // with the objects of a kind.
 func IsUserRole(object *unstructured.Unstructured) bool {
 	for label := range object.GetLabels() {
@@ -120,7 +120,7 @@ func IsUserRole(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// aggregated is a role that Kubernetes makes part of its own role to.
+// aggregated returns a role that Kubernetes makes part of its own role to.
 func aggregated(called, to string, rules []rbacv1.PolicyRule) runtime.Object {
 	made := objectMeta(called, "")
 	made.Labels[aggregateTo+to] = "true"

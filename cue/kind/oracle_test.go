@@ -46,7 +46,7 @@ func newCRDOracle(schema *apiextensionsv1.JSONSchemaProps) (*crdOracle, error) {
 	return &crdOracle{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 }
 
-// admit returns the object as the API server would store it, and what it refuses.
+// admit returns the object as the API server would store it, and what it rejects.
 func (o *crdOracle) admit(object map[string]any) (map[string]any, field.ErrorList) {
 	stored := runtime.DeepCopyJSON(object)
 	errs := o.admitInPlace(stored)
@@ -57,7 +57,7 @@ func (o *crdOracle) admit(object map[string]any) (map[string]any, field.ErrorLis
 	return stored, errs
 }
 
-// admitInPlace is admit without CEL, on an object that it changes.
+// admitInPlace returns admit without CEL, on an object that it changes.
 func (o *crdOracle) admitInPlace(object map[string]any) field.ErrorList {
 	structuralpruning.Prune(object, o.structural, true)
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, o.structural)

@@ -37,7 +37,7 @@ type document struct {
 	names map[*yaml.Node]string
 }
 
-// position is the place of a node in the file.
+// position returns the place of a node in the file.
 func (d *document) position(node *yaml.Node) Position {
 	p := Position{File: d.file, Line: d.line + node.Line, Column: node.Column}
 	if node.Line == 1 {
@@ -95,7 +95,7 @@ func (r *reader) readDocument(d *document) {
 	root, next, err := parse(d.text)
 	switch {
 	case err != nil && d.json:
-		// YAML refuses some JSON, such as characters in two \u escapes: then everything
+		// YAML rejects some JSON, such as characters in two \u escapes: then everything
 		// is located at the beginning of the document.
 		root = &yaml.Node{Kind: yaml.ScalarNode, Line: 1, Column: 1}
 	case err != nil:
@@ -184,7 +184,7 @@ func typed(item any, list map[string]any) any {
 	return content
 }
 
-// typeName is what people call the type of a value.
+// typeName returns what people call the type of a value.
 func typeName(value any) string {
 	switch value.(type) {
 	case nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// errorLines are errors as people see them.
+// errorLines returns errors as people see them.
 func errorLines(errs []*Error) []string {
 	lines := make([]string, len(errs))
 	for i, err := range errs {
@@ -66,7 +66,7 @@ func TestObjectsOfAFile(t *testing.T) {
 			"apiVersion: v1\nkind: List\nitems:\n- id: a\n- {id: b}\n- apiVersion: x/v1\n  kind: AtList\n  items:\n  - id: c\n",
 			[]string{"a@f:4:3", "b@f:5:3", "c@f:9:5"},
 		},
-		"List without items": {"apiVersion: v1\nkind: List\n", []string{"@f:1:1"}}, // which vet refuses
+		"List without items": {"apiVersion: v1\nkind: List\n", []string{"@f:1:1"}}, // which vet rejects
 		"kind named List":    {"apiVersion: x/v1\nkind: AllowList\nid: a\n", []string{"a@f:1:1"}},
 		"items in aliases":   {"apiVersion: v1\nkind: List\nx: &x {id: a}\nw: &y [*x, {id: b}]\nitems: *y\n", []string{"a@f:4:8", "b@f:4:12"}},
 	} {

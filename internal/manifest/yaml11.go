@@ -9,7 +9,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// readScalar is what the API machinery reads for a scalar that stands alone.
+// readScalar returns what the API machinery reads for a scalar that stands alone.
 func readScalar(node *yaml.Node) (value any, err error) {
 	text, err := yaml.Marshal(withoutComments(node))
 	if err != nil {
@@ -23,7 +23,7 @@ func withoutComments(node *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: node.Kind, Style: node.Style, Tag: node.Tag, Value: node.Value}
 }
 
-// keyName is the name of the field that the API machinery makes of a key: the key on is
+// keyName returns the name of the field that the API machinery makes of a key: the key on is
 // the field "true" for it.
 func keyName(key *yaml.Node) (string, error) {
 	if key.Kind != yaml.ScalarNode {

@@ -119,7 +119,7 @@ func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (cho
 	return chosen, false
 }
 
-// isSame tells whether two alternatives make the same of a value: for scalars they
+// isSame reports whether two alternatives make the same of a value: for scalars they
 // always do, but structs differ in what else they allow.
 func (f *fitting) isSame(o *fitting) bool {
 	if !hasStruct(f.value) {
@@ -129,7 +129,7 @@ func (f *fitting) isSame(o *fitting) bool {
 		(len(f.schema.Struct.Groups) == 0) == (len(o.schema.Struct.Groups) == 0) && reflect.DeepEqual(f.value, o.value)
 }
 
-// saysNothingElse tells whether a schema names only fields that a struct has, and those
+// saysNothingElse reports whether a schema names only fields that a struct has, and those
 // are no structs themselves.
 func (s *Schema) saysNothingElse(value any) bool {
 	object, ok := value.(map[string]any)
@@ -144,7 +144,7 @@ func (s *Schema) saysNothingElse(value any) bool {
 	return true
 }
 
-// contradicts tells whether a value has problems with a schema other than that it is
+// contradicts reports whether a value has problems with a schema other than that it is
 // incomplete.
 func (w *walker) contradicts(s *Schema, value any) bool {
 	probing, against, problems := w.probing, w.against, w.problems
@@ -262,7 +262,7 @@ func (w *walker) try(s *Schema, value any) []Problem {
 	return problems
 }
 
-// hasStruct tells whether there is a struct in a value: two alternatives that let the
+// hasStruct reports whether there is a struct in a value: two alternatives that let the
 // same scalars pass are one, but two structs differ in what else they allow.
 func hasStruct(value any) bool {
 	switch v := value.(type) {

@@ -208,7 +208,7 @@ func (d *defaulter) alternatives(s *Schema, value any) any {
 	return chosen.value
 }
 
-// absent is what an absent regular field is set to.
+// absent returns what an absent regular field is set to.
 func (d *defaulter) absent(s *Schema) (any, bool) {
 	switch {
 	case s.Reference != nil:
@@ -234,17 +234,17 @@ func (d *defaulter) absent(s *Schema) (any, bool) {
 	return nil, false
 }
 
-// isSameAsField tells whether the value has to be that of another field.
+// isSameAsField reports whether the value has to be that of another field.
 func (s *Schema) isSameAsField() bool {
 	return s.isLeaf() && len(s.Relations) == 1 && s.Relations[0].Op == "=="
 }
 
-// dependsOnField tells whether the value of an absent field is that of another one.
+// dependsOnField reports whether the value of an absent field is that of another one.
 func (s *Schema) dependsOnField() bool {
 	return s.isSameAsField() || slices.ContainsFunc(s.Alternatives, func(a Alternative) bool { return a.Default && a.isSameAsField() })
 }
 
-// absentAlternative is the value of the only alternative, or the only default one.
+// absentAlternative returns the value of the only alternative, or the only default one.
 func (d *defaulter) absentAlternative(s *Schema) (any, bool) {
 	var chosen *Schema
 	for _, a := range s.Alternatives {
@@ -262,7 +262,7 @@ func (d *defaulter) absentAlternative(s *Schema) (any, bool) {
 	return d.absent(chosen)
 }
 
-// same tells whether a value came back as it went in: defaults copy what they change.
+// same reports whether a value came back as it went in: defaults copy what they change.
 func same(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// HasDeprecated tells whether a field of the schema is deprecated.
+// HasDeprecated reports whether a field of the schema is deprecated.
 func HasDeprecated(s *Schema) bool {
 	var d deprecated
 	d.schema(s)

@@ -160,7 +160,7 @@ func (e *Expr) apply(values []any) (any, outcome) {
 	return nil, invalid
 }
 
-// length is what CUE's len gives: a string has as many bytes, which for CUE is not the
+// length returns what CUE's len gives: a string has as many bytes, which for CUE is not the
 // number of its runes.
 func length(value any) (int64, bool) {
 	switch v := value.(type) {
@@ -174,7 +174,7 @@ func length(value any) (int64, bool) {
 	return 0, false
 }
 
-// compare tells whether a op b; ok is false where CUE refuses to compare the two.
+// compare reports whether a op b; ok is false if CUE cannot compare the two.
 func compare(op string, a, b any) (holds, ok bool) {
 	types := TypeOf(a) | TypeOf(b)
 	var order int

@@ -49,7 +49,7 @@ func (m *memo) keepProbed(s *Schema, value any, against bool) {
 	m.held = append(m.held, value)
 }
 
-// tried is what was found where path leads; one value may be at several places.
+// tried returns what was found where path leads; one value may be at several places.
 func (m *memo) tried(s *Schema, value any, path []step) ([]Problem, bool) {
 	if TypeOf(value)&(List|Struct) == 0 {
 		return nil, false

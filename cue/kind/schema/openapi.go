@@ -18,9 +18,9 @@ type (
 	jsonValue = apiextensionsv1.JSON
 )
 
-// CRD is a schema as a CRD carries it.
+// CRD is a schema in the form of a CRD.
 type CRD struct {
-	// Schema is structural: it says the type of everything that it says anything of.
+	// Schema is structural: everything in it has a type.
 	Schema *apiextensionsv1.JSONSchemaProps
 	// Rules are the CEL rules in it.
 	Rules []CELRule
@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // OpenAPI returns the structural schema with which the API server enforces as much as it can
-// of the schema of a whole object, and who enforces each rule. It never demands more than the
+// of the schema of a whole object, and who enforces each rule. It never requires more than the
 // schema does.
 func OpenAPI(s *Schema, o Options) *CRD {
 	crd := &CRD{Enforcers: make(Enforcers)}
@@ -73,7 +73,7 @@ type frame struct {
 	slot
 	schema *StructSchema
 	props  *props
-	// nullable tells that there may be null instead, in which CEL finds no fields.
+	// nullable means that null is allowed, in which CEL finds no fields.
 	nullable bool
 }
 
@@ -81,23 +81,22 @@ type frame struct {
 type slot struct {
 	// path is its place in the OpenAPI schema.
 	path *field.Path
-	// name is the field of the innermost struct that the value is in; it is empty if
-	// that is no plain way: through a list, a map or a disjunction, or not to be written
-	// in CEL.
+	// name is the field of the innermost struct that the value is in. It is empty if the
+	// value is in a list, a map or a disjunction, or if CEL cannot write the name.
 	name string
-	// correlatable tells whether the API server can find the former value of it.
+	// correlatable reports whether the API server can find the former value of it.
 	correlatable bool
 }
 
-// in is an emitter for another place within the same structs.
+// in returns an emitter for another place within the same structs.
 func (e *emitter) in(s slot) *emitter {
 	return &emitter{CRD: e.CRD, without: e.without, structs: e.structs, slot: s}
 }
 
-// innermost is the struct that fields are made for.
+// innermost returns the struct that fields are made for.
 func (e *emitter) innermost() frame { return e.structs[len(e.structs)-1] }
 
-// below is the emitter for the value of a field of the innermost struct.
+// below returns the emitter for the value of a field of the innermost struct.
 func (e *emitter) below(name string) *emitter {
 	path := e.innermost().path.Child("properties").Key(name)
 	if !isIdentifier(name) {
@@ -106,7 +105,7 @@ func (e *emitter) below(name string) *emitter {
 	return e.in(slot{path, name, e.innermost().correlatable})
 }
 
-// addRule adds a CEL rule to the schema at a path; it is false if the rule is to be left
+// addRule adds a CEL rule to the schema at a path; it returns false if the rule is to be left
 // out.
 func (e *emitter) addRule(path *field.Path, p *props, rule, message string) bool {
 	id := path.String() + " " + rule
@@ -144,7 +143,7 @@ func (e *emitter) schema(s *Schema) *props {
 	return p
 }
 
-// typed makes the schema of what is no disjunction.
+// typed makes the schema of a value that is not a disjunction.
 func (e *emitter) typed(s *Schema) *props {
 	p := &props{}
 	e.Enforcers.set(s.TypeRule, setType(s, p))
@@ -191,7 +190,7 @@ func setType(s *Schema, p *props) Enforcer {
 	return CRDSchema
 }
 
-// isTyped tells whether the schema says the type, so that rules for values can stand
+// isTyped reports whether the schema says the type, so that rules for values can stand
 // beside it: structural schemas have them beside a type only.
 func isTyped(p *props) bool { return p.Type != "" || p.XIntOrString }
 
@@ -225,7 +224,7 @@ func (e Enforcers) values(s *Schema, p *props) {
 	}
 }
 
-// excluded carries the values that there must not be.
+// excluded carries the forbidden values.
 func (e Enforcers) excluded(s *Schema, p *props) {
 	var values []any
 	for _, not := range s.Not {
@@ -247,7 +246,7 @@ func (e Enforcers) excluded(s *Schema, p *props) {
 	}
 }
 
-// coversTypes tells whether an enum speaks of all types that there may be: OpenAPI has
+// coversTypes reports whether an enum speaks of all types that are allowed: OpenAPI has
 // no enum for one of several types.
 func coversTypes(e *Enum, types Types) bool {
 	var said Types
@@ -288,10 +287,10 @@ func (e Enforcers) bound(b *Bound, types Types, inwards func(float64) float64) (
 	f := float(b.Value)
 	order := compareNumbers(b.Value, f)
 	switch {
-	case math.Abs(f) >= 1<<63: // with such a bound, the API server refuses all integers
+	case math.Abs(f) >= 1<<63: // with such a bound, the API server rejects all integers
 		e[b.Rule] = CRDPartly
 		return nil, false
-	case order != 0: // the nearest float64 that refuses nothing that the bound lets pass
+	case order != 0: // the nearest float64 that rejects nothing that the bound lets pass
 		e[b.Rule] = CRDPartly
 		if outwards := 1 - 2*int(inwards(0.5)); order == outwards {
 			f = math.Nextafter(f, math.Inf(outwards))
@@ -351,7 +350,7 @@ func (e Enforcers) check(p *props, c Check) {
 		if e[c.Rule] = CRDPartly; c.Exact {
 			e[c.Rule] = CRDSchema
 		}
-	default: // the same rule may demand the type, which is then all that the CRD has of it
+	default: // the same rule may require the type, which is then all that the CRD has of it
 		e.atMost(c.Rule, CRDPartly)
 	}
 }
@@ -437,7 +436,7 @@ func (e *emitter) object(s *Schema, p *props) {
 	slices.Sort(p.Required)
 }
 
-// addsFields tells whether the struct can get fields by a default that the CRD does not
+// addsFields reports whether the struct can get fields by a default that the CRD does not
 // have.
 func (s *StructSchema) addsFields(p *props) bool {
 	return len(s.Conditions) > 0 || slices.ContainsFunc(s.Fields, func(f *Field) bool {
@@ -475,7 +474,7 @@ func (e *emitter) field(f *Field, p *props) {
 	p.Properties[f.Name] = *property
 }
 
-// hasRules tells whether there are CEL rules for a value or for a field within it.
+// hasRules reports whether there are CEL rules for a value or for a field within it.
 func hasRules(p *props) bool {
 	if len(p.XValidations) > 0 {
 		return true
@@ -488,7 +487,7 @@ func hasRules(p *props) bool {
 	return false
 }
 
-// staticDefault is the value of an absent field, if it is the same for all objects and
+// staticDefault returns the value of an absent field, if it is the same for all objects and
 // valid as it is.
 func staticDefault(s *Schema) (any, bool) {
 	d := defaulter{}

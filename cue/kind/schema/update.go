@@ -120,7 +120,7 @@ func (w *walker) updateItems(s *Schema, old, list []any) {
 	}
 }
 
-// keysOf is a text that is the same for items with the same keys.
+// keysOf returns a text that is the same for items with the same keys.
 func keysOf(item map[string]any, keys []string) string {
 	var b strings.Builder
 	for _, key := range keys {

@@ -29,7 +29,7 @@ type Problem struct {
 	deep bool
 }
 
-// IsNull tells whether the problem is that a value is null.
+// IsNull reports whether the problem is that a value is null.
 func (p Problem) IsNull() bool { return p.BadValue == nil && p.Type != field.ErrorTypeDuplicate }
 
 // Validate lists what is wrong with an object that has its defaults, in no order. After
@@ -352,7 +352,7 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 	}
 }
 
-// because adds the condition to a problem that comes of one: a field that is demanded
+// because adds the condition to a problem that comes of one: a field that is required
 // since it holds, or not allowed since it does not.
 func (s *StructSchema) because(mask uint32, at *field.Path, p *Problem) {
 	for i, c := range s.Conditions {
@@ -396,7 +396,7 @@ func (w *walker) relation(r Relation, value any) {
 		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
 	case known:
 		holds, ok := compare(r.Op, value, other)
-		// CUE has no bounds of booleans, and refuses those of other types, also with !=.
+		// CUE has no bounds of booleans, and rejects those of other types, also with !=.
 		types := TypeOf(value) | TypeOf(other)
 		ok = ok && types&Bool == 0 && (TypeOf(value) == TypeOf(other) || types&^Number == 0)
 		if r.Op == "==" { // a reference: 1 is not 1.0
@@ -408,7 +408,7 @@ func (w *walker) relation(r Relation, value any) {
 	}
 }
 
-// Fits tells whether a schema lets a value pass that is a default.
+// Fits reports whether a schema lets a value pass that is a default.
 func (s *Schema) Fits(value any) bool {
 	prepared := *s
 	prepared.prepared = false
@@ -418,7 +418,7 @@ func (s *Schema) Fits(value any) bool {
 	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
 }
 
-// scalarFits tells whether the rules for scalars, the enum aside, let a value pass.
+// scalarFits reports whether the rules for scalars, the enum aside, let a value pass.
 func (s *Schema) scalarFits(value any) bool {
 	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
 	return without.Fits(value)
