@@ -12,10 +12,10 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// MaxSize is how many bytes a file may have, and a document of it once its aliases are
-// replaced by what they stand for. The API server takes requests of at most 3 MiB, so
-// this is room for two of the largest objects there can be, or thousands of usual ones.
-// Nodes take memory: 8 MB of "1," are the worst case, with 1.6 GB and eight seconds.
+// MaxSize is the maximum size in bytes of a file, and of a document with its aliases
+// expanded. The API server accepts requests of at most 3 MiB, so this is room for two of the
+// largest possible objects, or thousands of usual ones. Nodes take memory: 8 MB of "1," are
+// the worst case, with 1.6 GB and eight seconds.
 const MaxSize = 8 << 20
 
 // Object is one object of a manifest.
@@ -29,7 +29,7 @@ type Object struct {
 	node     *yaml.Node
 }
 
-// document is what the objects of one document share.
+// document is shared by the objects of one document.
 type document struct {
 	file string
 	chunk
@@ -46,10 +46,9 @@ func (d *document) position(node *yaml.Node) Position {
 	return p
 }
 
-// Read reads all objects of a file, those in lists one by one, and reports everything
-// that keeps a part of it from being read, sorted by position. One part that cannot be
-// read keeps no other from it. Empty documents are passed over. file is how positions
-// name the file.
+// Read reads all objects of a file, those in lists one by one, and returns all errors, sorted
+// by position. A part that cannot be read does not keep the others from being read. Empty
+// documents are skipped. file is the name of the file in positions.
 func Read(file string, text []byte) ([]Object, []*Error) {
 	r := reader{file: file}
 	r.read(text)
@@ -153,7 +152,7 @@ func (r *reader) add(d *document, value any, node *yaml.Node) {
 	nodes := target(list.value).Content
 	for i, item := range items {
 		itemNode := node
-		if i < len(nodes) { // always, unless the document has no tree of nodes
+		if i < len(nodes) { // false only if the document has no tree of nodes
 			itemNode = nodes[i]
 		}
 		r.add(d, typed(item, content), itemNode)

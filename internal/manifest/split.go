@@ -13,13 +13,13 @@ import (
 type chunk struct {
 	text         []byte
 	line, column int
-	// json says that the document is of a stream of JSON, whose numbers are read by
-	// the rules of JSON: 1.0 is an integer in YAML only.
+	// json means that the document is from a stream of JSON. Its numbers are read as JSON:
+	// 1.0 is an integer only in YAML.
 	json bool
 }
 
-// splitJSON cuts a stream of JSON objects into documents, as kubectl does: they need
-// nothing between them. It returns none for a text that is no such stream.
+// splitJSON cuts a stream of JSON objects into documents, as kubectl does: they need nothing
+// between them. It returns none for any other text.
 func splitJSON(text []byte) []chunk {
 	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return nil

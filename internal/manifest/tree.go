@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parse makes the tree of nodes of a document, which is nil if there is none in the
-// text. next is what begins after the end of the document, if there is something.
+// parse returns the tree of nodes of a document, or nil if the text has no document. next is
+// the document after it, if there is one.
 func parse(text []byte) (root, next *yaml.Node, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var documents [2]yaml.Node
@@ -45,7 +45,7 @@ var (
 // error, and version 3 often that at which the innermost mapping begins. Where neither
 // knows a line it is the first.
 func syntaxError(text []byte) (line int, message string) {
-	// Without a line before it, no line is named for an error in the first one.
+	// Without a line before it, errors in the first line have no line number.
 	text = append([]byte("\n"), text...)
 	// The struct without fields keeps aliases from being expanded.
 	err := yamlv2.Unmarshal(text, &struct{}{})
@@ -97,7 +97,7 @@ func expandedSize(node *yaml.Node, anchored map[*yaml.Node]int) (int, error) {
 	return size, nil
 }
 
-// target returns what an alias stands for, and any other node itself.
+// target returns the node that an alias refers to, and any other node itself.
 func target(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
@@ -105,7 +105,7 @@ func target(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// isMerge reports whether a key brings the fields of other mappings into its own.
+// isMerge reports whether a key merges the fields of other mappings into its own.
 func isMerge(key *yaml.Node) bool { return key.Kind == yaml.ScalarNode && key.Tag == "!!merge" }
 
 // readKeys finds the names of all keys below a node, and reports those that cannot be
