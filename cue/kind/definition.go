@@ -94,12 +94,12 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 	v.initialStatus = true
 	for {
 		crd := v.setOpenAPI(without)
-		refused := rejections(k.definitionOf(v))
-		if len(refused) == 0 {
+		rejected := rejections(k.definitionOf(v))
+		if len(rejected) == 0 {
 			return nil
 		}
 		dropped := without.Len()
-		for _, err := range refused {
+		for _, err := range rejected {
 			if i := slices.IndexFunc(crd.Rules, func(r schema.CELRule) bool { return strings.HasSuffix(err.Field, "."+r.Path+".rule") }); i >= 0 && isTooCostly(err) {
 				without.Insert(crd.Rules[i].ID)
 			}
@@ -107,8 +107,8 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 		if without.Len() > dropped {
 			continue
 		}
-		if !v.initialStatus || !slices.ContainsFunc(refused, isAboutInitialStatus) {
-			return refused.ToAggregate()
+		if !v.initialStatus || !slices.ContainsFunc(rejected, isAboutInitialStatus) {
+			return rejected.ToAggregate()
 		}
 		v.initialStatus = false
 	}

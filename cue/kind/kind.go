@@ -219,8 +219,8 @@ func (v *Version) limits() limits {
 	return compiledLimits
 }
 
-// Default returns a valid object in which every absent field that has a default is set
-// to it. The object is not changed; the result shares with it what is the same in both.
+// Default returns a valid object in which every absent field that has a default is set to it.
+// The object is not changed; the result shares unchanged parts with it.
 func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 	v := k.versionOf(object)
 	if v.evaluated {

@@ -48,9 +48,9 @@ func (r *reads) of(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		part := make(map[string]any, len(r.fields))
-		for name, is := range value {
+		for name, field := range value {
 			if read := r.at(name); read != nil {
-				part[name] = read.of(is)
+				part[name] = read.of(field)
 			}
 		}
 		return part

@@ -35,14 +35,14 @@ func (v *Version) selfCheck() error {
 
 // evaluation is what the CUE evaluator returns for an object.
 type evaluation struct {
-	refused  field.ErrorList
+	rejected  field.ErrorList
 	defaults map[string]any // of an object that it lets pass
 	err      error          // if there are none
 }
 
 func (v *Version) evaluate(object map[string]any) evaluation {
 	var e evaluation
-	e.defaults, e.refused, e.err = v.evaluator.defaultAndValidate(object)
+	e.defaults, e.rejected, e.err = v.evaluator.defaultAndValidate(object)
 	return e
 }
 
@@ -61,11 +61,11 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 	switch {
 	case v.evaluated && len(problems) > 0:
 		return nil // the evaluator is asked about what is valid otherwise
-	case len(expected.refused) > 0 && len(ours) == 0 && !v.evaluated:
-		return fmt.Errorf("only the CUE evaluator rejects it: %w", expected.refused.ToAggregate())
-	case len(expected.refused) == 0 && len(ours) > 0:
+	case len(expected.rejected) > 0 && len(ours) == 0 && !v.evaluated:
+		return fmt.Errorf("only the CUE evaluator rejects it: %w", expected.rejected.ToAggregate())
+	case len(expected.rejected) == 0 && len(ours) > 0:
 		return fmt.Errorf("only the compiled form rejects it: %w", ours[0].Error)
-	case len(problems) > 0 || len(expected.refused) > 0:
+	case len(problems) > 0 || len(expected.rejected) > 0:
 		return nil
 	case expected.err != nil:
 		return expected.err

@@ -78,10 +78,10 @@ func (r *reader) read(text []byte) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	chunks := splitJSON(text)
 	if chunks == nil {
-		var refused []int
-		chunks, refused = splitYAML(text)
-		for _, line := range refused {
-			r.fail(Position{r.file, line + 1, 4}, Syntax, "nothing but a comment may follow the --- between documents on its line: kubectl refuses it")
+		var rejected []int
+		chunks, rejected = splitYAML(text)
+		for _, line := range rejected {
+			r.fail(Position{r.file, line + 1, 4}, Syntax, "nothing but a comment may follow the --- between documents on its line: kubectl rejects it")
 		}
 	}
 	for _, c := range chunks {

@@ -52,7 +52,7 @@ var separator = []byte("---")
 // at lines that begin with three dashes. It returns as well the lines, counted from 0,
 // of separators that are followed by something else than a comment, which that reader
 // rejects; the document that begins on such a line is left out.
-func splitYAML(text []byte) (chunks []chunk, refused []int) {
+func splitYAML(text []byte) (chunks []chunk, rejected []int) {
 	line, start := 0, 0
 	next := chunk{}
 	skip := false
@@ -69,12 +69,12 @@ func splitYAML(text []byte) (chunks []chunk, refused []int) {
 			start, next.line = end+len(l), line+1
 			rest = bytes.TrimSpace(rest)
 			if skip = len(rest) > 0 && rest[0] != '#'; skip {
-				refused = append(refused, line)
+				rejected = append(rejected, line)
 			}
 		}
 		line++
 		end += len(l)
 	}
 	flush(end)
-	return chunks, refused
+	return chunks, rejected
 }

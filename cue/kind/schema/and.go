@@ -192,7 +192,7 @@ func andEnums(a, b *Schema, types Types) *Enum {
 		}
 	}
 	if a.Enum != nil && b.Enum != nil {
-		// What is left is a rule of its own: the CRD may carry one of the two alone.
+		// The combination is a rule of its own: the CRD may carry only one of the two.
 		if len(b.Enum.Values) < len(a.Enum.Values) {
 			rule.Rule = b.Enum.Rule
 		}
@@ -255,7 +255,7 @@ func andDefaults(a, b, both *Schema) *Literal {
 	return nil
 }
 
-// emptyRange says why no value is between the limits, if nothing else is allowed.
+// emptyRange returns why no value is between the limits, if nothing else is allowed.
 func (s *Schema) emptyRange() *Rule {
 	between := func(a, b *Rule) *Rule {
 		return &Rule{Text: "nothing satisfies both " + a.Text + " and " + b.Text, Position: b.Position}

@@ -176,14 +176,14 @@ func (c *celWriter) find(e *Expr) *Schema {
 			return f.Schema
 		}
 		if f.Schema.Types != Struct || !f.Schema.isLeaf() {
-			return nil // what is in it may be asked of null
+			return nil // its fields may be read from null
 		}
 		fields = f.Schema.Struct
 	}
 	return nil
 }
 
-// visible reports whether CEL sees a field: the schema has to say its type.
+// visible reports whether CEL sees a field: its schema must have a type.
 func (c *celWriter) visible(e *Expr) bool {
 	p := c.structs[len(c.structs)-1-e.Up].props
 	for _, name := range e.Path {

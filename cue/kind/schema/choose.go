@@ -50,8 +50,8 @@ func (w *walker) alternatives(s *Schema, value any) {
 	}
 }
 
-// possible drops the alternatives that a struct contradicts by a literal or by the name
-// of a field, by which most are told apart: what is left is most often one.
+// possible drops the alternatives that a struct contradicts by a literal or by the name of a
+// field, which distinguish most alternatives: usually one is left.
 func possible(alternatives []Alternative, value any) []Alternative {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -129,8 +129,8 @@ func (f *fitting) isSame(o *fitting) bool {
 		(len(f.schema.Struct.Groups) == 0) == (len(o.schema.Struct.Groups) == 0) && reflect.DeepEqual(f.value, o.value)
 }
 
-// saysNothingElse reports whether a schema names only fields that a struct has, and those
-// are no structs themselves.
+// saysNothingElse reports whether a schema names only fields that a struct has, and those are
+// not structs themselves.
 func (s *Schema) saysNothingElse(value any) bool {
 	object, ok := value.(map[string]any)
 	if !ok || s.Struct == nil || len(s.Struct.Labels) > 0 || len(s.Struct.Conditions) > 0 {
@@ -160,7 +160,7 @@ func (w *walker) contradicts(s *Schema, value any) bool {
 func (w *walker) closest(alternatives []Alternative, value any) (closest []Problem, all [][]Problem) {
 	w.choosing++
 	defer func() { w.choosing-- }()
-	// No alternative gave the value its defaults: they are not what is missing.
+	// No alternative gave the value its defaults, so missing defaults are not reported.
 	d := defaulter{structs: w.structs}
 	for _, a := range alternatives {
 		problems := w.try(a.Schema, d.value(a.Schema, value))

@@ -24,7 +24,7 @@ type CRD struct {
 	Schema *apiextensionsv1.JSONSchemaProps
 	// Rules are the CEL rules in it.
 	Rules []CELRule
-	// Enforcers are who enforces the rules of the schema that it was made from.
+	// Enforcers are who enforces the rules of the original schema.
 	Enforcers Enforcers
 }
 
@@ -32,7 +32,7 @@ type CRD struct {
 type CELRule struct {
 	// Path is its place within the schema, as errors of the API server name it.
 	Path string
-	// ID tells it from all others, also in a schema that has fewer rules.
+	// ID identifies the rule, also in a schema with fewer rules.
 	ID string
 }
 
@@ -148,7 +148,7 @@ func (e *emitter) typed(s *Schema) *props {
 	p := &props{}
 	e.Enforcers.set(s.TypeRule, setType(s, p))
 	if s.Format == "byte" {
-		e.Enforcers.atMost(s.TypeRule, CRDPartly) // the API server takes an empty list for a string of this format
+		e.Enforcers.atMost(s.TypeRule, CRDPartly) // the API server accepts an empty list as a string of this format
 	}
 	e.Enforcers.values(s, p)
 	if s.Types&List != 0 && p.Type == "array" {
@@ -161,7 +161,8 @@ func (e *emitter) typed(s *Schema) *props {
 	return p
 }
 
-// setType says of which type a value is, where OpenAPI can, and returns who enforces it.
+// setType sets the type of a value, where OpenAPI can express it, and returns who enforces
+// it.
 func setType(s *Schema, p *props) Enforcer {
 	p.Nullable = s.Types&Null != 0
 	switch s.Types &^ Null {
@@ -190,8 +191,8 @@ func setType(s *Schema, p *props) Enforcer {
 	return CRDSchema
 }
 
-// isTyped reports whether the schema says the type, so that rules for values can stand
-// beside it: structural schemas have them beside a type only.
+// isTyped reports whether the schema has a type: a structural schema allows rules for values
+// only with a type.
 func isTyped(p *props) bool { return p.Type != "" || p.XIntOrString }
 
 // values carries the rules for scalars and sizes, and notes who enforces them.
@@ -280,9 +281,8 @@ func float(value any) float64 {
 	return value.(float64)
 }
 
-// bound carries a bound, and notes whether it is the one that was meant: OpenAPI's is a
-// float64, and the API server compares integers with what is left of it when its
-// fraction is cut off.
+// bound carries a bound, and notes whether it is exact: OpenAPI's bound is a float64, and the
+// API server compares integers with it after cutting off its fraction.
 func (e Enforcers) bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
 	f := float(b.Value)
 	order := compareNumbers(b.Value, f)
@@ -290,7 +290,7 @@ func (e Enforcers) bound(b *Bound, types Types, inwards func(float64) float64) (
 	case math.Abs(f) >= 1<<63: // with such a bound, the API server rejects all integers
 		e[b.Rule] = CRDPartly
 		return nil, false
-	case order != 0: // the nearest float64 that rejects nothing that the bound lets pass
+	case order != 0: // the nearest float64 that rejects nothing that the bound allows
 		e[b.Rule] = CRDPartly
 		if outwards := 1 - 2*int(inwards(0.5)); order == outwards {
 			f = math.Nextafter(f, math.Inf(outwards))
@@ -355,7 +355,7 @@ func (e Enforcers) check(p *props, c Check) {
 	}
 }
 
-// attributes carries what @kube(…) says.
+// attributes carries the arguments of @kube(…).
 func (e *emitter) attributes(s *Schema, p *props) {
 	if s.Format != "" && isTyped(p) {
 		p.Format = s.Format
@@ -369,7 +369,7 @@ func (e *emitter) attributes(s *Schema, p *props) {
 	}
 	if s.Embedded {
 		p.XEmbeddedResource = true
-		if _, ok := p.Properties["metadata"]; ok { // of which the API server takes no schema
+		if _, ok := p.Properties["metadata"]; ok { // the API server accepts no schema for it
 			p.Properties["metadata"] = props{Type: "object"}
 			e.Enforcers.leave(s.Struct.Field("metadata"), func(Position) bool { return false })
 		}
@@ -452,7 +452,7 @@ func (e *emitter) field(f *Field, p *props) {
 		e.Enforcers.set(f.Rule, CRDSchema)
 	case Regular:
 		if declarations(e.innermost().schema, f.Name) > 0 {
-			break // an if may say what it is when it is absent
+			break // an if may set its default
 		}
 		switch value, ok := staticDefault(f.Schema); {
 		case !ok:
@@ -503,7 +503,7 @@ func staticDefault(s *Schema) (any, bool) {
 	return value, len(w.problems) == 0
 }
 
-// labels carries what is said of fields by their names' patterns.
+// labels carries the rules for fields whose names match a pattern.
 func (e *emitter) labels(s *StructSchema, p *props) {
 	closed := len(s.Groups) > 0
 	switch {

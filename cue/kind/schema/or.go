@@ -41,8 +41,8 @@ func flatten(alternatives []Alternative) []Alternative {
 	return flat
 }
 
-// mergeTypes makes one schema of alternatives that are about different types: what a
-// schema says of strings does not concern numbers.
+// mergeTypes makes one schema of alternatives for different types: rules for strings do not
+// concern numbers.
 func mergeTypes(alternatives []Alternative) []Alternative {
 	var merged []Alternative
 	for _, a := range alternatives {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// andStructSchemas returns what both schemas say of the fields of a struct; a rule says why
-// there can be no such struct.
+// andStructSchemas combines the rules for the fields of a struct. If they contradict each
+// other, it returns a rule that says why.
 func andStructSchemas(a, b *StructSchema) (*StructSchema, *Rule) {
 	s := &StructSchema{
 		Labels:     slices.Concat(a.Labels, b.Labels),
@@ -152,7 +152,7 @@ func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
 	return &closed
 }
 
-// Prepare makes a schema ready for use. What And makes of it later has to be prepared anew.
+// Prepare makes a schema ready for use. The result of a later And has to be prepared again.
 func Prepare(s *Schema) {
 	if s.prepared {
 		return
@@ -215,7 +215,7 @@ func (s *StructSchema) prepare() {
 	}
 }
 
-// Check rejects what cannot be compiled to a bounded validator: it returns the first
+// Check rejects a schema that cannot be compiled to a bounded validator: it returns the first
 // schema that nothing satisfies and that the author therefore cannot have meant.
 func (s *Schema) Check() error {
 	if s.Impossible != nil {
@@ -258,7 +258,7 @@ func (s *StructSchema) demands(name string) bool {
 	return f != nil && f.Presence == Required
 }
 
-// ImpossibleError says where a schema contradicts itself.
+// ImpossibleError means that a schema contradicts itself.
 type ImpossibleError struct{ *Rule }
 
 func (e *ImpossibleError) Error() string { return e.Text }

@@ -28,7 +28,7 @@ type variants struct {
 // variant is a struct with some of its conditions holding.
 type variant struct {
 	schema *StructSchema
-	// impossible says that these conditions contradict each other.
+	// impossible is why these conditions contradict each other.
 	impossible *Rule
 }
 
