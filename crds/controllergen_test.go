@@ -39,7 +39,7 @@ func TestWatcherHasWhatControllerGenMakes(t *testing.T) {
 	t.Logf("%d schemas have what controller-gen says; ours say more of %d", c.equal, c.more)
 }
 
-// asMap is the schema of a top-level field of the only version as plain JSON.
+// asMap returns the schema of a top-level field of the only version as plain JSON.
 func asMap(t *testing.T, crd apiextensionsv1.CustomResourceDefinition, field string) map[string]any {
 	schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[field]
 	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&schema)
@@ -86,7 +86,7 @@ func (c *comparison) compare(path string, theirs, ours map[string]any) {
 	}
 }
 
-// required accepts a default in the place of the demand: the field is there either way.
+// required accepts a default in the place of the require: the field is there either way.
 func (c *comparison) required(path string, theirs []any, ours map[string]any) {
 	required, _ := ours["required"].([]any)
 	properties, _ := ours["properties"].(map[string]any)
@@ -104,5 +104,5 @@ func (c *comparison) same(path, key string, their, our any) {
 	}
 }
 
-// squeezed is a text without its line breaks and indentation.
+// squeezed returns a text without its line breaks and indentation.
 func squeezed(text any) string { return strings.Join(strings.Fields(fmt.Sprint(text)), " ") }

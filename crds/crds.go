@@ -1,6 +1,6 @@
-// Package crds makes the CustomResourceDefinitions of kinds and puts them on a
-// cluster. The files beside it are those of the kinds that Fescue ships. It knows
-// the API machinery's types and nothing of CUE or of how kinds behave.
+// Package crds makes the CustomResourceDefinitions of kinds and installs them on a cluster.
+// The files in its folder are the CRDs of the shipped kinds. It knows the API machinery's
+// types. It does not know CUE or what kinds do.
 package crds
 
 import (
@@ -35,7 +35,7 @@ func YAML(bare bool, kinds ...*kind.Kind) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Size is how many bytes the CRD of a kind has as JSON, the form in which the API server
+// Size returns the size in bytes of a kind's CRD as JSON, the form in which the API server
 // stores it.
 func Size(k *kind.Kind, bare bool) (int, error) {
 	object, err := Object(k, bare)
@@ -46,7 +46,7 @@ func Size(k *kind.Kind, bare bool) (int, error) {
 	return len(b), err
 }
 
-// Object is the CRD of a kind as its author writes it: without the status that
+// Object returns the CRD of a kind as its author writes it: without the status that
 // the Go type always has.
 func Object(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(k.Definition())

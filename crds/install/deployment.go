@@ -21,14 +21,14 @@ import (
 const (
 	// nonRoot is the user that distroless images know as nonroot.
 	nonRoot = 65532
-	// gracePeriod is longer than the engine takes to let running passes finish, and than
-	// the webhooks take: 10 s until nobody calls them any more, 20 s to answer who has.
+	// gracePeriod is longer than the engine needs to finish running reconciles, and than the
+	// webhooks need: 10 s until nobody calls them any more, 20 s to answer those that have.
 	gracePeriod = 45
 	// kindsPath is where folders of kinds are mounted, each under its number.
 	kindsPath = "/etc/fescue/kinds"
 	// namespacesFlag says which namespaces the operator is limited to.
 	namespacesFlag = "--namespace="
-	// annotationKinds makes the Pods of a Deployment new ones when a kind has changed.
+	// annotationKinds recreates the Pods of a Deployment when a kind has changed.
 	annotationKinds = "fescue.dev/kinds-hash"
 )
 
@@ -50,8 +50,8 @@ func WorksIn(d *appsv1.Deployment) []string {
 	return nil
 }
 
-// namespaceObjects are where the operator lives: no Pod in it may do more than the operator
-// has to. Namespaces that are others' as well are left as they are.
+// namespaceObjects returns the operator's namespace, in which no Pod may do more than the
+// operator has to. Namespaces shared with others are left unchanged.
 func namespaceObjects(o Options) []runtime.Object {
 	if o.Namespace == metav1.NamespaceDefault || strings.HasPrefix(o.Namespace, "kube-") {
 		return nil
@@ -66,11 +66,11 @@ func namespaceObjects(o Options) []runtime.Object {
 func serviceAccount(o Options) runtime.Object {
 	return &corev1.ServiceAccount{
 		TypeMeta: typeMeta(corev1.SchemeGroupVersion, "ServiceAccount"), ObjectMeta: objectMeta(name, o.Namespace),
-		AutomountServiceAccountToken: new(false), // the operator's Pods ask for it; no other gets it by accident
+		AutomountServiceAccountToken: new(false), // only the operator's Pods ask for it
 	}
 }
 
-// managerObjects are the operator and what keeps it reachable.
+// managerObjects returns the operator and what keeps it reachable.
 func managerObjects(o Options) []runtime.Object {
 	var objects []runtime.Object
 	for i, source := range o.Sources {
@@ -81,7 +81,8 @@ func managerObjects(o Options) []runtime.Object {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selector},
-			// Replicas that are not ready answer nobody, and do not keep a node from being drained.
+			// Replicas that are not ready serve nobody, and must not keep a node from being
+			// drained.
 			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}, service(name+"-metrics", o.Namespace, o.metricsPort(), "metrics"))
@@ -115,10 +116,10 @@ func sourceConfigMap(i int, source Source, namespace string) runtime.Object {
 
 func sourceName(i int) string { return fmt.Sprintf("%s-kinds-%d", name, i) }
 
-// key is the key of a ConfigMap for a path, which may have slashes.
+// key returns the key of a ConfigMap for a path, which may have slashes.
 func key(path string) string { return strings.ReplaceAll(path, "/", "__") }
 
-// hash changes when a file of a folder of kinds does.
+// hash returns a text that changes when a file of a folder of kinds changes.
 func hash(sources []Source) string {
 	sum := sha256.New()
 	for _, source := range sources {
@@ -200,7 +201,7 @@ func container(o Options) corev1.Container {
 	return made
 }
 
-// args are the flags of `fescue run` in its container.
+// args returns the flags of `fescue run` in its container.
 func args(o Options) []string {
 	election := "--leader-elect"
 	if o.Shards > 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Part is what belongs together and is applied together. Its name is its folder in the
+// Part is a group of objects that are applied together. Its name is its folder in the
 // kustomize layout, which several parts can share.
 type Part struct {
 	Name    string
@@ -69,7 +69,7 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 		objects []runtime.Object
 	}{
 		{partNamespace, namespaceObjects(o)},
-		// Before the CRDs, so that no object is ever stored that its webhooks have not seen.
+		// Before the CRDs, so that no object is stored unchecked.
 		{partWebhook, webhooks},
 		{partCRD, definitions}, {partRBAC, rights}, {partNetwork, networkPolicies(o)}, {partManager, managerObjects(o)},
 		{partWebhook, webhookService}, {partPrometheus, monitoring},
@@ -90,7 +90,7 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	return parts, nil
 }
 
-// Objects are the objects of all parts, in order.
+// Objects returns the objects of all parts, in order.
 func Objects(parts []Part) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, part := range parts {
@@ -115,7 +115,7 @@ func YAML(objects []*unstructured.Unstructured) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// clean is an object as a person would write it: without a status and without the empty
+// clean returns an object as a person would write it: without a status and without the empty
 // fields that Go types print.
 func clean(object runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -134,7 +134,7 @@ func clean(object runtime.Object) (*unstructured.Unstructured, error) {
 	return made, nil
 }
 
-// dropNull removes fields that are null, which a creationTimestamp is in older types.
+// dropNull removes fields that are null, like the creationTimestamp of older types.
 func dropNull(part any) {
 	switch part := part.(type) {
 	case map[string]any:
@@ -155,7 +155,7 @@ func typeMeta(gv schema.GroupVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: gv.String(), Kind: kind}
 }
 
-// fileName is that of an object in the kustomize layout.
+// fileName returns the name of an object's file in the kustomize layout.
 func fileName(object *unstructured.Unstructured) string {
 	called := strings.ReplaceAll(object.GetName(), ":", "-")
 	if object.GetKind() == "CustomResourceDefinition" {

@@ -36,7 +36,7 @@ func find[T any](t *testing.T, objects []*unstructured.Unstructured, of, called 
 	return typed
 }
 
-// example is what admission may add.
+// example returns what admission may add.
 func example() *Webhooks {
 	return &Webhooks{
 		Port: 9443, Args: []string{"--webhook-listen=:9443"}, Service: "fescue-webhooks", Secret: "fescue-certificate",
@@ -228,7 +228,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// rule is one about Leases, of all or of some.
+// rule returns one about Leases, of all or of some.
 func rule(verbs string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: names, Verbs: strings.Split(verbs, ",")}
 }

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// metricsPort is where the operator serves metrics.
+// metricsPort returns the port on which the operator serves metrics.
 func (o Options) metricsPort() int32 {
 	if o.MetricsAuth {
 		return securePort
@@ -13,9 +13,9 @@ func (o Options) metricsPort() int32 {
 	return metricsPort
 }
 
-// metricsRoles are those that metrics with authentication take, called like those of
-// kubebuilder's scaffold: one for the operator, to ask whose a token is and what its user may
-// do, and one for whoever reads metrics, which is bound to nobody.
+// metricsRoles returns the roles for metrics with authentication, named as in kubebuilder's
+// scaffold: one for the operator, to review tokens and access, and one for those who read
+// metrics, which is bound to nobody.
 func metricsRoles(o Options) []runtime.Object {
 	if !o.MetricsAuth {
 		return nil

@@ -29,24 +29,24 @@ func monitoringObject(o Options, kind string, spec map[string]any) runtime.Objec
 	}}
 }
 
-// alert is one condition that somebody should look at.
+// alert is one alert rule.
 type alert struct{ name, expr, after, severity, summary, description string }
 
 // alerts are for an installation.
 func alerts(o Options) []alert {
 	return []alert{
-		{"FescueDown", fmt.Sprintf(`absent(up{job="fescue-metrics",namespace=%q} == 1)`, o.Namespace), "5m", "critical", "No replica of Fescue answers.", "Objects stay as they are until one does."},
-		{"FescueHasNoLeader", fmt.Sprintf(`sum(fescue_shards_owned{job="fescue-metrics",namespace=%q}) < %d`, o.Namespace, max(1, o.Shards)), "2m", "critical", "No replica of Fescue works on some objects, or on any.", "See the Leases fescue… and the logs of the replicas."},
-		{"FescueKindNotRun", `max by (controller) (fescue_kinds_waiting) > 0`, "10m", "warning", "The kind {{ $labels.controller }} is not run.", "Its CRD, the type of a child or a right is missing; the log of the operator lists it."},
-		{"FescuePassesFail", `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="fescue-metrics"}[10m])) / sum by (controller) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[10m])) > 0.1`, "15m", "warning", "More than a tenth of the passes of {{ $labels.controller }} fail.", "The log of the operator says why, per object."},
-		{"FescuePassPanicked", `increase(controller_runtime_reconcile_panics_total{job="fescue-metrics"}[10m]) > 0`, "0m", "warning", "A pass of {{ $labels.controller }} panicked.", "That is a bug in Fescue; its log has the stack."},
-		{"FescueDecisionsFail", `sum by (controller) (increase(fescue_decisions_total{job="fescue-metrics",result="failed"}[10m])) > 0`, "0m", "warning", "The behaviour of {{ $labels.controller }} cannot be evaluated for some objects.", "fescue status names them; their condition Stalled says where in the kind the fault is."},
-		{"FescueQueueGrows", `workqueue_depth{job="fescue-metrics"} > 100 and deriv(workqueue_depth{job="fescue-metrics"}[10m]) > 0`, "15m", "warning", "The queue of {{ $labels.name }} grows.", "Objects change faster than --workers of them can be worked on."},
-		{"FescueWorkerStuck", `workqueue_longest_running_processor_seconds{job="fescue-metrics"} > 120`, "1m", "warning", "A worker of {{ $labels.name }} is stuck.", "A pass ends after a minute by itself; the liveness probe restarts the replica."},
-		{"FescueWebhookFails", `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="fescue-metrics",code=~"429|5.."}[5m])) > 0`, "5m", "critical", "The webhook {{ $labels.webhook }} fails.", "Objects of the kinds cannot be created or changed, and Pods are made without what they asked for; the log of the operator says why."},
-		{"FescueInjectionsSkipped", `sum by (controller, reason) (increase(fescue_injection_skips_total{job="fescue-metrics",reason=~"Conflict|Incomplete|NotFound|PodSecurity|TooLarge|Unavailable"}[10m])) > 0`, "0m", "info", "Pods did not get what {{ $labels.controller }} would inject: {{ $labels.reason }}.", "The annotation fescue.dev/injected of the Pods and the condition Injected of the objects say more."},
+		{"FescueDown", fmt.Sprintf(`absent(up{job="fescue-metrics",namespace=%q} == 1)`, o.Namespace), "5m", "critical", "No replica of Fescue is up.", "Objects are not reconciled until one is."},
+		{"FescueHasNoLeader", fmt.Sprintf(`sum(fescue_shards_owned{job="fescue-metrics",namespace=%q}) < %d`, o.Namespace, max(1, o.Shards)), "2m", "critical", "Some or all objects have no replica of Fescue that reconciles them.", "See the Leases fescue… and the logs of the replicas."},
+		{"FescueKindNotRun", `max by (controller) (fescue_kinds_waiting) > 0`, "10m", "warning", "The kind {{ $labels.controller }} is not running.", "Its CRD, the type of a child or a right is missing; the log of the operator lists it."},
+		{"FescuePassesFail", `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="fescue-metrics"}[10m])) / sum by (controller) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[10m])) > 0.1`, "15m", "warning", "More than a tenth of the reconciles of {{ $labels.controller }} fail.", "The log of the operator shows the reason for each object."},
+		{"FescuePassPanicked", `increase(controller_runtime_reconcile_panics_total{job="fescue-metrics"}[10m]) > 0`, "0m", "warning", "A reconcile of {{ $labels.controller }} panicked.", "This is a bug in Fescue; its log has the stack."},
+		{"FescueDecisionsFail", `sum by (controller) (increase(fescue_decisions_total{job="fescue-metrics",result="failed"}[10m])) > 0`, "0m", "warning", "The controller of {{ $labels.controller }} cannot be evaluated for some objects.", "fescue status lists them; their condition Stalled shows where the error is in the kind."},
+		{"FescueQueueGrows", `workqueue_depth{job="fescue-metrics"} > 100 and deriv(workqueue_depth{job="fescue-metrics"}[10m]) > 0`, "15m", "warning", "The queue of {{ $labels.name }} grows.", "Objects change faster than the workers can reconcile them; see --workers."},
+		{"FescueWorkerStuck", `workqueue_longest_running_processor_seconds{job="fescue-metrics"} > 120`, "1m", "warning", "A worker of {{ $labels.name }} is stuck.", "A reconcile times out after a minute; the liveness probe restarts the replica."},
+		{"FescueWebhookFails", `sum by (webhook) (rate(controller_runtime_webhook_requests_total{job="fescue-metrics",code=~"429|5.."}[5m])) > 0`, "5m", "critical", "The webhook {{ $labels.webhook }} fails.", "Objects of the kinds cannot be created or changed, and Pods are created without injection; the log of the operator shows the reason."},
+		{"FescueInjectionsSkipped", `sum by (controller, reason) (increase(fescue_injection_skips_total{job="fescue-metrics",reason=~"Conflict|Incomplete|NotFound|PodSecurity|TooLarge|Unavailable"}[10m])) > 0`, "0m", "info", "Pods were not injected by {{ $labels.controller }}: {{ $labels.reason }}.", "See the annotation fescue.dev/injected of the Pods and the condition Injected of the objects."},
 		// Fescue's own certificate has a third of its time left when it is renewed, and so do those of cert-manager.
-		{"FescueCertificateExpires", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time() < 0.1 * (min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - min by (pod) (fescue_certificate_start_timestamp_seconds{job="fescue-metrics"}))`, "15m", "critical", "The certificate of the webhooks has less than a tenth of its time left.", "It has not been renewed; the log of the operator or the state of cert-manager says why."},
+		{"FescueCertificateExpires", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time() < 0.1 * (min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - min by (pod) (fescue_certificate_start_timestamp_seconds{job="fescue-metrics"}))`, "15m", "critical", "The certificate of the webhooks has less than a tenth of its lifetime left.", "It was not renewed; the log of the operator or the status of cert-manager shows the reason."},
 	}
 }
 
@@ -68,24 +68,24 @@ type panel struct{ title, expr, legend, unit string }
 var panels = []panel{
 	{"Objects by phase", `max by (controller, phase) (fescue_objects)`, "{{controller}} {{phase}}", "short"},
 	{"Transitions per second", `sum by (controller, phase) (rate(fescue_transitions_total[5m]))`, "{{controller}} {{phase}}", "ops"},
-	{"Passes per second by result", `sum by (controller, result) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{result}}", "ops"},
-	{"Duration of a pass, 99 %", `histogram_quantile(0.99, sum by (controller, le) (rate(controller_runtime_reconcile_time_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{controller}}", "s"},
+	{"Reconciles per second by result", `sum by (controller, result) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{result}}", "ops"},
+	{"Duration of a reconcile, 99 %", `histogram_quantile(0.99, sum by (controller, le) (rate(controller_runtime_reconcile_time_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{controller}}", "s"},
 	{"Busy workers", `sum by (controller) (controller_runtime_active_workers{job="fescue-metrics"})`, "{{controller}}", "short"},
 	{"Queue depth", `max by (name) (workqueue_depth{job="fescue-metrics"})`, "{{name}}", "short"},
 	{"Wait in the queue, 99 %", `histogram_quantile(0.99, sum by (name, le) (rate(workqueue_queue_duration_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{name}}", "s"},
 	{"Requests to the API server per second", `sum by (method, code) (rate(rest_client_requests_total{job="fescue-metrics"}[5m]))`, "{{method}} {{code}}", "ops"},
 	{"Decisions per second by result", `sum by (controller, result) (rate(fescue_decisions_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{result}}", "ops"},
-	{"Objects that the CUE evaluator checks, per second", `sum by (controller) (rate(fescue_evaluator_fallbacks_total{job="fescue-metrics"}[5m]))`, "{{controller}}", "ops"},
+	{"Objects checked by the CUE evaluator, per second", `sum by (controller) (rate(fescue_evaluator_fallbacks_total{job="fescue-metrics"}[5m]))`, "{{controller}}", "ops"},
 	{"Admission reviews per second by outcome", `sum by (webhook, outcome) (rate(fescue_admission_reviews_total{job="fescue-metrics"}[5m]))`, "{{webhook}} {{outcome}}", "ops"},
 	{"Duration of an admission review, 99 %", `histogram_quantile(0.99, sum by (webhook, le) (rate(controller_runtime_webhook_latency_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{webhook}}", "s"},
 	{"Injections per second", `sum by (controller) (rate(fescue_injections_total{job="fescue-metrics"}[5m]))`, "{{controller}}", "ops"},
-	{"Injections that were not made, per second", `sum by (controller, reason) (rate(fescue_injection_skips_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{reason}}", "ops"},
-	{"Time left of the webhooks' certificate", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time()`, "{{pod}}", "s"},
+	{"Skipped injections per second", `sum by (controller, reason) (rate(fescue_injection_skips_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{reason}}", "ops"},
+	{"Remaining time of the webhooks' certificate", `min by (pod) (fescue_certificate_expiry_timestamp_seconds{job="fescue-metrics"}) - time()`, "{{pod}}", "s"},
 	{"Shards", `fescue_shards_owned`, "{{pod}}", "short"},
 	{"Memory", `process_resident_memory_bytes{job="fescue-metrics"}`, "{{pod}}", "bytes"},
 }
 
-// dashboard is a Grafana dashboard, as its import dialogue takes it.
+// dashboard returns a Grafana dashboard, as its import dialogue takes it.
 func dashboard() map[string]any {
 	const width, height, columns = 12, 8, 2 // Grafana's grid is 24 wide
 	source := map[string]any{"type": "prometheus", "uid": "${source}"}

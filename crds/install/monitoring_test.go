@@ -22,7 +22,7 @@ func read(t *testing.T, file string) []byte {
 	return text
 }
 
-// promtool is the machine's, or the one that hack/promtool.sh has fetched.
+// promtool returns the machine's, or the one that hack/promtool.sh has fetched.
 func promtool(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"promtool", "../../.devcluster/bin/promtool"} {

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// networkPolicies close the operator for everyone but those who have to reach it. Where
-// the API server calls from is not known to any selector, so webhooks are open unless its
-// addresses are given; the kubelet's probes pass every policy. What the operator itself calls
-// is not limited: the address of the API server differs from cluster to cluster.
+// networkPolicies close the operator to all clients except those that have to reach it. No
+// selector matches the API server, so webhooks are open unless its addresses are given; the
+// kubelet's probes pass every policy. Outgoing traffic is not limited, because the address of
+// the API server differs from cluster to cluster.
 func networkPolicies(o Options) []runtime.Object {
 	metrics := networkingv1.NetworkPolicyIngressRule{
 		Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("metrics")), Protocol: new(corev1.ProtocolTCP)}},

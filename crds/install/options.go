@@ -13,31 +13,30 @@ import (
 )
 
 const (
-	// DefaultNamespace is where Fescue is installed if nothing else is said.
+	// DefaultNamespace is where Fescue is installed by default.
 	DefaultNamespace = "fescue-system"
-	// LeaseName is the Lease that the replicas elect their leader by, or that says into how
-	// many shards they divide the objects.
+	// LeaseName is the Lease by which the replicas elect their leader or, with shards, agree
+	// on the number of shards.
 	LeaseName = "fescue"
-	// name is that of everything there is only one of, and the prefix of the rest.
+	// name is the name of objects that exist once, and the prefix of all others.
 	name = "fescue"
-	// metricsPort and healthPort are where the operator listens; they are those of
-	// kubebuilder's scaffold before it put TLS in front of metrics.
+	// metricsPort and healthPort are the ports of the operator. They are those of
+	// kubebuilder's scaffold without TLS for metrics.
 	metricsPort = 8080
 	healthPort  = 8081
-	// securePort is where kubebuilder's scaffold has metrics since.
+	// securePort is the port for metrics in kubebuilder's scaffold with TLS.
 	securePort = 8443
 	// maxSource bounds the CUE files of one folder: a ConfigMap has at most 1 MiB
 	// (validation.go in k8s.io/kubernetes/pkg/apis/core), and its name needs a little.
 	maxSource = 1<<20 - 4096
 )
 
-// Options say what an installation is like. The zero value of each field but Image is
-// valid.
+// Options describe an installation. The zero value of each field except Image is valid.
 type Options struct {
 	// Namespace is where Fescue itself lives; "" means DefaultNamespace.
 	Namespace string
-	// Shards is into how many shards the replicas divide the objects; 0 and 1 mean that
-	// one replica acts on all.
+	// Shards is the number of shards into which the replicas divide the objects; 0 and 1 mean
+	// that one replica reconciles all objects.
 	Shards int
 	// Image is the container image of the operator.
 	Image string
@@ -53,14 +52,14 @@ type Options struct {
 	// Monitoring adds a ServiceMonitor and alert rules, which need the Prometheus
 	// operator's CRDs.
 	Monitoring bool
-	// MetricsAuth serves metrics by HTTPS, to those who may get the path, and gives the
-	// operator the rights to ask who may.
+	// MetricsAuth serves metrics over HTTPS to authorized clients only, and gives the
+	// operator the rights to authorize them.
 	MetricsAuth bool
 	// Types name the resources of children that are neither built into Kubernetes nor
 	// among the kinds.
 	Types Types
-	// APIServers are the addresses, as CIDRs, that the API server calls the webhooks from;
-	// none means that they are not known, and everybody reaches the webhooks.
+	// APIServers are the addresses, as CIDRs, from which the API server calls the webhooks.
+	// Without them, everybody can reach the webhooks.
 	APIServers []string
 	// Webhooks is what admission adds; nil means no webhooks.
 	Webhooks *Webhooks
@@ -70,7 +69,7 @@ type Options struct {
 // all of them every two seconds.
 const MaxShards = 16
 
-// Leases are those that the replicas make and hold, by name.
+// Leases returns the names of the Leases that the replicas create and hold.
 func (o Options) Leases() []string {
 	names := []string{LeaseName}
 	if o.Shards > 1 {
@@ -81,11 +80,11 @@ func (o Options) Leases() []string {
 	return names
 }
 
-// ShardLease is the Lease of a shard, the first of which is 0.
+// ShardLease returns the name of the Lease of a shard; the first is 0.
 func ShardLease(shard int) string { return fmt.Sprintf("%s-shard-%d", LeaseName, shard) }
 
-// MemberLease is one by which a replica counts as a member of those that share the shards.
-// There are as many as there are shards.
+// MemberLease returns the name of a Lease by which a replica counts as a member of those that
+// share the shards. There are as many members as shards.
 func MemberLease(member int) string { return fmt.Sprintf("%s-member-%d", LeaseName, member) }
 
 // Source is a folder with a CUE package: the content of each file under its path in the
@@ -102,14 +101,14 @@ type Webhooks struct {
 	Service string
 	// Secret is the name of the Secret with the certificate, which the operator keeps.
 	Secret string
-	// ReadsNamespaces says that they look at the labels of namespaces.
+	// ReadsNamespaces means that they read the labels of namespaces.
 	ReadsNamespaces bool
 	// Configurations are the webhook configuration objects.
 	Configurations []runtime.Object
 }
 
-// ClusterName is what the objects are called that live in no namespace and that there is one
-// of for each installation: several that are limited to namespaces can share a cluster.
+// ClusterName returns the name of the cluster-scoped objects of an installation. It differs
+// between installations that are limited to namespaces, so several can share a cluster.
 func (o Options) ClusterName() string {
 	if len(o.Namespaces) == 0 {
 		return name

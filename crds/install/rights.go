@@ -12,8 +12,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// What the engine asks of the API server. It sends server-side apply as a patch, which
-// needs create as well for what is not there yet, and a live get before it makes a child.
+// What the engine asks of the API server. Server-side apply is a patch that also needs
+// create, and the engine gets a child live before it creates it.
 var (
 	objectVerbs    = []string{"list", "watch"}
 	statusVerbs    = []string{"update"}
@@ -40,8 +40,8 @@ func (r Right) In(namespace string) string {
 	return text
 }
 
-// ForKind lists what it takes to run a kind, sorted. It is what the roles of an
-// installation grant, and what the operator checks before it starts a kind.
+// ForKind lists the rights for running a kind, sorted. The roles of an installation grant
+// them, and the operator checks them before it starts a kind.
 func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	all := make(map[Right]bool)
 	add := func(r schema.GroupResource, subresource string, verbs []string) {
@@ -56,7 +56,7 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	own := k.GroupVersionResource().GroupResource()
 	add(own, "", objectVerbs)
 	add(own, "status", statusVerbs)
-	if k.Injects() { // which Pods have it is counted, and what keeps others from it is told them again and again
+	if k.Injects() { // injected Pods are counted, and repeated Events are patched
 		add(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", []string{"patch"})
 		add(schema.GroupResource{Resource: "pods"}, "", objectVerbs)
 	}
@@ -72,13 +72,13 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	}
 	if len(k.Owns) > 0 {
 		// Children block the deletion of their owner, and where the admission plugin
-		// OwnerReferencesPermissionEnforcement is on, saying so takes this right.
+		// OwnerReferencesPermissionEnforcement is on, setting that needs this right.
 		add(own, "finalizers", finalizerVerbs)
 	}
 	return slices.SortedFunc(maps.Keys(all), compareRights), nil
 }
 
-// forKinds lists what it takes to run all kinds.
+// forKinds lists the rights for running all kinds.
 func forKinds(kinds []*kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	all := make(map[Right]bool)
 	for _, k := range kinds {
@@ -97,8 +97,8 @@ func compareRights(a, b Right) int {
 	return strings.Compare(a.Group+"\x00"+a.Resource+"\x00"+a.Name+"\x00"+a.Verb, b.Group+"\x00"+b.Resource+"\x00"+b.Name+"\x00"+b.Verb)
 }
 
-// forCRDs is what `fescue run --install-crds` takes. Server-side apply names what it
-// creates, so even create is limited to these names.
+// forCRDs returns the rights for `fescue run --install-crds`. Server-side apply names the
+// object that it creates, so even create is limited to these names.
 func forCRDs(kinds []*kind.Kind) []Right {
 	var rights []Right
 	for _, k := range kinds {
@@ -109,9 +109,9 @@ func forCRDs(kinds []*kind.Kind) []Right {
 	return rights
 }
 
-// forWebhooks is what admission takes beyond the namespace of the operator: it puts the
-// certificate authority into its configurations, makes them anew if they were deleted, and
-// asks whether the author of an object may make the object's children.
+// forWebhooks returns the rights of admission outside the namespace of the operator: it puts
+// the certificate authority into its configurations, recreates them if they were deleted, and
+// checks whether the author of an object may create the object's children.
 func forWebhooks(w *Webhooks) ([]Right, error) {
 	rights := []Right{{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}}
 	if w.ReadsNamespaces {
@@ -130,8 +130,9 @@ func forWebhooks(w *Webhooks) ([]Right, error) {
 	return rights, nil
 }
 
-// inOwnNamespace is what the operator takes where it lives: the Leases, and with webhooks
-// the Secret with their certificate. None can be created by name through POST.
+// inOwnNamespace returns the rights in the operator's namespace: the Leases and, with
+// webhooks, the Secret with their certificate. A right to create cannot be limited to a name,
+// since POST has none.
 func inOwnNamespace(o Options) []Right {
 	const group, leases = "coordination.k8s.io", "leases"
 	rights := []Right{{Group: group, Resource: leases, Verb: "create"}}

@@ -13,9 +13,9 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// operatorRoles are the rights of the operator, bound to its service account. With
-// namespaces, what the kinds need is granted in each of them and nowhere else; webhooks take
-// a little for the whole cluster in any case.
+// operatorRoles returns the roles of the operator, bound to its service account. With
+// namespaces, the rights of the kinds are granted only there; webhooks always need some
+// rights for the whole cluster.
 func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 	work, err := forKinds(kinds, offline(o.Types, kinds))
 	if err != nil {
@@ -48,11 +48,11 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 		objects = append(objects, clusterRole(o.ClusterName(), o.Namespace, rules(everywhere))...)
 	}
 	objects = append(objects, metricsRoles(o)...)
-	const own = name + "-self" // another than that of the kinds, which may live in the same namespace
+	const own = name + "-self" // not the name of the kinds' role, which may be in the same namespace
 	return append(objects, role(own, o.Namespace, rules(inOwnNamespace(o))), roleBinding(own, o.Namespace, o.Namespace)), nil
 }
 
-// clusterRole makes one and gives it to the service account.
+// clusterRole returns a ClusterRole, bound to the service account.
 func clusterRole(called, accountNamespace string, rules []rbacv1.PolicyRule) []runtime.Object {
 	return []runtime.Object{
 		&rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: objectMeta(called, ""), Rules: rules},
@@ -68,7 +68,7 @@ func role(called, namespace string, rules []rbacv1.PolicyRule) runtime.Object {
 	return &rbacv1.Role{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "Role"), ObjectMeta: objectMeta(called, namespace), Rules: rules}
 }
 
-// roleBinding gives the role of its own name to the service account.
+// roleBinding binds the role of its own name to the service account.
 func roleBinding(called, namespace, accountNamespace string) runtime.Object {
 	return &rbacv1.RoleBinding{
 		TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "RoleBinding"), ObjectMeta: objectMeta(called, namespace),
@@ -81,9 +81,9 @@ func subjects(namespace string) []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}}
 }
 
-// userRoles let people work with the objects of a kind: whoever has the cluster's role
-// view, edit or admin has what the one of the kind grants. The status is the operator's;
-// only an administrator may write it, to repair an object.
+// userRoles let people work with the objects of a kind: they are aggregated to the cluster's
+// roles view, edit and admin. The status is the operator's; only an administrator may write
+// it, to repair an object.
 func userRoles(k *kind.Kind) []runtime.Object {
 	group, plural := k.GroupVersionKind.Group, k.Names.Plural
 	viewer := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural}, Verbs: []string{"get", "list", "watch"}}
@@ -109,7 +109,7 @@ func userRoles(k *kind.Kind) []runtime.Object {
 // aggregateTo is the prefix of labels that make a role part of one of Kubernetes' own.
 const aggregateTo = "rbac.authorization.k8s.io/aggregate-to-"
 
-// IsUserRole tells whether an object of an installation is a role that lets people work
+// IsUserRole reports whether an object of an installation is a role that lets people work
 // with the objects of a kind.
 func IsUserRole(object *unstructured.Unstructured) bool {
 	for label := range object.GetLabels() {
@@ -120,7 +120,7 @@ func IsUserRole(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// aggregated is a role that Kubernetes makes part of its own role to.
+// aggregated returns a role that Kubernetes makes part of its own role to.
 func aggregated(called, to string, rules []rbacv1.PolicyRule) runtime.Object {
 	made := objectMeta(called, "")
 	made.Labels[aggregateTo+to] = "true"

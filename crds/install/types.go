@@ -24,12 +24,12 @@ func ParseType(text string) (schema.GroupKind, string, error) {
 	return groupKind, plural, nil
 }
 
-// ResourceOf finds the resource of a type. It returns an error if that is not known, and an
-// empty one for a type that takes no rights yet.
+// ResourceOf finds the resource of a type. It returns an error if it is unknown, and an empty
+// resource for a type that needs no rights yet.
 type ResourceOf func(schema.GroupVersionKind) (schema.GroupResource, error)
 
-// offline finds resources without a cluster: those of types that were named, of the
-// kinds themselves, and of Kubernetes' own types, whose plurals follow a rule.
+// offline finds resources without a cluster: those of named types, of the kinds themselves,
+// and of Kubernetes' own types, whose plurals follow a rule.
 func offline(named Types, kinds []*kind.Kind) ResourceOf {
 	return func(gvk schema.GroupVersionKind) (schema.GroupResource, error) {
 		if plural, ok := named[gvk.GroupKind()]; ok {

@@ -7,16 +7,16 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// Advice is something that the author of a kind should know and that is no error.
+// Advice is something that the author of a kind should know, but not an error.
 type Advice struct {
-	// Field is what it is about, and Position where that stands in CUE.
+	// Field is the field in question, and Position its place in CUE.
 	Field    string
 	Position schema.Position
 	Text     string
 }
 
 // Advice lists the fields that the CUE evaluator has to check, and those that can grow
-// without limit, the library's own aside.
+// without limit, except those of the library.
 func (v *Version) Advice() []Advice {
 	var all []Advice
 	for _, e := range v.Enforcement() {

@@ -10,7 +10,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
-// benchmarked are valid objects of the shipped kinds.
+// benchmarked returns valid objects of the shipped kinds.
 func benchmarked(tb testing.TB) []struct {
 	*Kind
 	object map[string]any
@@ -104,7 +104,7 @@ func BenchmarkHandWritten(b *testing.B) {
 	})
 }
 
-// The figures compare like with like only if nothing refuses the objects or drops any of
+// The figures compare like with like only if nothing rejects the objects or drops any of
 // their fields, and if all set the same defaults.
 func TestBenchmarkedObjects(t *testing.T) {
 	t.Parallel()

@@ -14,16 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// brokenCondition reports an if in a struct that cannot be evaluated. CUE leaves out what
-// it guards, and a child that is left out would be deleted. One that reads an optional
-// field that the object does not have is false.
+// brokenCondition returns an error if a struct has an if that cannot be evaluated. CUE leaves
+// out what such an if guards, and a child that is left out would be deleted. An if that reads
+// an optional field that the object does not have is false.
 func (e *cueEvaluator) brokenCondition(owner cue.Value) error {
 	err, ok := errors.AsType[cueerrors.Error](owner.Err())
 	if !ok {
 		return nil
 	}
-	// Errors of what is within the struct have longer paths, and are met where it is read,
-	// but not those of a loop within it.
+	// Errors within the struct have longer paths and are found where the value is read,
+	// except those of a loop within it.
 	depth := len(owner.Path().Selectors())
 	for _, broken := range cueerrors.Errors(err) {
 		isLoop := isUndefined(broken) && e.reads.whens.contain(broken.Position())
@@ -78,7 +78,8 @@ func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, phase, prefix s
 	})
 }
 
-// setOf reads what makes a child a set; it is nil for a child that is a single object.
+// setOf reads the fields that make a child a set; it returns nil for a child that is a single
+// object.
 func setOf(child cue.Value, path string) (*Set, error) {
 	value := child.LookupPath(pathReplicas)
 	if !value.Exists() {
@@ -103,9 +104,9 @@ func setOf(child cue.Value, path string) (*Set, error) {
 	return &Set{Replicas: int(replicas), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete"}, nil
 }
 
-// collectOwned finds the types of the children, and which of them are sets: those in
-// templates that stand in place whatever the object says, and the types that the kind
-// declares in owns.
+// collectOwned finds the types of the children, and which of them are sets. The types are
+// those of templates that do not depend on the object, and those that the kind declares in
+// owns.
 func collectOwned(k *Kind, controller cue.Value) error {
 	owned := make(map[apischema.GroupVersionKind]bool)
 	k.Sets = make(map[string]SetFacts)
@@ -151,7 +152,7 @@ func collectOwned(k *Kind, controller cue.Value) error {
 	return nil
 }
 
-// ownedType is the type that a template is of.
+// ownedType returns the type of a template.
 func ownedType(template cue.Value) (apischema.GroupVersionKind, error) {
 	apiVersion, err := constant(template, cue.ParsePath("apiVersion"))
 	if err != nil {
@@ -201,7 +202,7 @@ func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child
 	return nil
 }
 
-// checkDeadline refuses a deadline that could not be kept.
+// checkDeadline rejects a deadline that could not be kept.
 func checkDeadline(k *Kind, controller cue.Value) error {
 	deadline := controller.LookupPath(pathDeadline)
 	if !deadline.Exists() {

@@ -14,9 +14,9 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// compileSchema reads #X into the intermediate form, from its syntax: evaluated values
-// no longer show which constraints they came from. A construct that the form does not
-// have is an error, so that nothing is dropped silently.
+// compileSchema compiles #X from its syntax, because evaluated values no longer show which
+// constraints they came from. A construct that a schema cannot express is an error, so
+// nothing is dropped silently.
 func compileSchema(name string, instance *build.Instance) (*schema.Schema, error) {
 	c := newCompiler()
 	at := scope{compiler: c, instance: instance}
@@ -72,8 +72,8 @@ type definition struct {
 	name     string
 }
 
-// fieldsOf finds the top-level fields of a package by their names; one may be declared
-// more than once.
+// fieldsOf returns the top-level fields of a package by name; a field may be declared more
+// than once.
 func (c *compiler) fieldsOf(instance *build.Instance) map[string][]*ast.Field {
 	if found, ok := c.topLevel[instance]; ok {
 		return found
@@ -141,7 +141,7 @@ func (s scope) expression(expr ast.Expr) (*schema.Schema, error) {
 	return nil, s.unsupported(expr, sourceOf(expr))
 }
 
-// unsupported refuses a construct that the intermediate form does not have.
+// unsupported returns the error for a construct that a schema cannot express.
 func (s scope) unsupported(node ast.Node, what string) error {
 	return errorAtNode(node, "%s cannot be compiled: write it with literals, definitions, bounds, & and |, or mark the field @kube(eval) to have the CUE evaluator check it", what)
 }
@@ -158,7 +158,7 @@ func (s scope) conjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 	return possible(schema.And(a, b), e)
 }
 
-// possible refuses a combination that contradicts itself.
+// possible rejects a combination that contradicts itself.
 func possible(compiled *schema.Schema, at ast.Node) (*schema.Schema, error) {
 	if compiled.Impossible != nil {
 		return nil, errorAtNode(at, "%s", compiled.Impossible.Text)
@@ -200,7 +200,7 @@ func (s scope) disjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 	return &compiled, nil
 }
 
-// isType tells whether an expression is one of CUE's own types.
+// isType reports whether an expression is one of CUE's own types.
 func isType(e ast.Expr) bool {
 	ident, ok := e.(*ast.Ident)
 	return ok && ident.Node == nil && predeclared(ident) != nil
@@ -311,8 +311,8 @@ func (s scope) sibling(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 		return nil, s.unsupported(e, "a reference to "+e.Name+", which is not a scalar,")
 	}
 	if compiled.HasDefault() && !s.orType {
-		// CUE takes the field for all that it may be until an object gives it, so the two
-		// would be equal only then.
+		// Until an object sets the field, CUE takes it for all its possible values, so the
+		// two would be equal only then.
 		return nil, errorAtNode(e, "%s has a default, and a reference to it does not make the two equal: write *%s | T, with the type T", e.Name, e.Name)
 	}
 	return &schema.Schema{
@@ -436,13 +436,14 @@ func importedPackage(e *ast.SelectorExpr) (name, path string) {
 	return ident.Name, path
 }
 
-// isPackage tells whether a package is that of an import path as importedPackage returns it.
+// isPackage reports whether a package has an import path, in the form that importedPackage
+// returns.
 func isPackage(instance *build.Instance, path string) bool {
 	return instance.ImportPath == path || instance.ID() == path || strings.TrimSuffix(instance.ImportPath, ":"+instance.PkgName) == path
 }
 
-// describe is the comment above a field, as one paragraph. Of a definition's name, the
-// CRD has no use for the #.
+// describe returns the comment above a field, as one paragraph. The # of a definition's name
+// is left out: it means nothing in a CRD.
 func describe(f *ast.Field) string {
 	var words []string
 	for _, group := range ast.Comments(f) {
@@ -453,8 +454,8 @@ func describe(f *ast.Field) string {
 	return strings.TrimPrefix(strings.Join(words, " "), "#")
 }
 
-// describeDefinition is the comment of a definition: of several declarations, that of
-// the one that says most, since the others only add to it.
+// describeDefinition returns the comment of a definition. If it is declared several times,
+// the longest comment is returned, because the other declarations only add to it.
 func describeDefinition(fields []*ast.Field) string {
 	return describe(slices.MaxFunc(fields, func(a, b *ast.Field) int { return len(describe(a)) - len(describe(b)) }))
 }

@@ -114,7 +114,7 @@ func (s scope) objectReference(expr ast.Expr) (*schema.Expr, error) {
 	return &schema.Expr{Op: schema.OpReference, Up: s.depth - around.depth, Path: path, Text: sourceOf(expr)}, nil
 }
 
-// constantOf is the literal that a top-level or hidden field gives a name.
+// constantOf returns the literal that a top-level or hidden field gives a name.
 func (s scope) constantOf(e *ast.Ident) (any, error) {
 	if named := s.source(e); named != nil {
 		return literalValue(named)
@@ -122,7 +122,7 @@ func (s scope) constantOf(e *ast.Ident) (any, error) {
 	return nil, errorAtNode(e, "%s is not a literal", e.Name)
 }
 
-// source is the expression that a let clause, a top-level or a hidden field gives a name.
+// source returns the expression that a let clause, a top-level or a hidden field gives a name.
 func (s scope) source(e ast.Expr) ast.Expr {
 	ident, ok := e.(*ast.Ident)
 	if !ok {
@@ -140,7 +140,7 @@ func (s scope) source(e ast.Expr) ast.Expr {
 	return nil
 }
 
-// literalOf is the value of a literal, or of a name for one.
+// literalOf returns the value of a literal, or of a name for one.
 func (s scope) literalOf(e ast.Expr) (any, error) {
 	if ident, ok := e.(*ast.Ident); ok {
 		return s.constantOf(ident)
@@ -160,7 +160,7 @@ func regularExpression(e ast.Expr) (*regexp.Regexp, error) {
 	return compiled, nil
 }
 
-// sourceOf is an expression as CUE text on one line.
+// sourceOf returns an expression as CUE text on one line.
 func sourceOf(e ast.Node) string {
 	text, err := format.Node(e, format.Simplify())
 	if err != nil {
@@ -169,5 +169,5 @@ func sourceOf(e ast.Node) string {
 	return oneLine(string(text))
 }
 
-// ruleAt is the rule that an expression states.
+// ruleAt returns the rule that an expression states.
 func ruleAt(e ast.Node) *schema.Rule { return &schema.Rule{Text: sourceOf(e), Position: positionOf(e)} }

@@ -14,7 +14,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// predeclared is one of CUE's own types.
+// predeclared returns one of CUE's own types.
 func predeclared(e *ast.Ident) *schema.Schema {
 	rule := ruleAt(e)
 	s := typedBy(rule)
@@ -98,7 +98,7 @@ func stringCheck(format string, holds func(string) bool) func(*schema.Rule) *sch
 	}
 }
 
-// addressCheck is a check for IP addresses, which CUE also takes as lists of bytes.
+// addressCheck returns a check for IP addresses, which CUE also takes as lists of bytes.
 func addressCheck(holds func(netip.Addr) bool) func(*schema.Rule) *schema.Schema {
 	return func(rule *schema.Rule) *schema.Schema {
 		s := stringCheck("", func(text string) bool {
@@ -110,7 +110,7 @@ func addressCheck(holds func(netip.Addr) bool) func(*schema.Rule) *schema.Schema
 	}
 }
 
-// formatChecks are what @kube(format=…) demands of a string: what the API server does
+// formatChecks are what @kube(format=…) requires of a string: what the API server does
 // for that format, with its own library.
 var formatChecks = map[string]func(string) bool{
 	"byte": func(text string) bool { return strfmt.Default.Validates("byte", text) },
@@ -224,7 +224,7 @@ func (s scope) unary(e *ast.UnaryExpr) (*schema.Schema, error) {
 	rule := ruleAt(e)
 	if named := s.source(e.X); named != nil {
 		if _, err := literalValue(named); err == nil {
-			rule.Text = e.Op.String() + sourceOf(named) // a name says nothing to who writes objects
+			rule.Text = e.Op.String() + sourceOf(named) // a name means nothing to people who write objects
 		}
 	}
 	result := typedBy(rule)

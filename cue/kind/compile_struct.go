@@ -44,14 +44,15 @@ func (s scope) structLiteral(e *ast.StructLit) (*schema.Schema, error) {
 			return nil, err
 		}
 		if part.Struct != nil && len(part.Struct.Conditions) > 0 {
-			// CUE does not know that what has an if is a struct: an if may bring in a scalar.
+			// CUE does not know that a value with an if is a struct: the if may bring in a
+			// scalar.
 			result.TypeRule.NotInCUE = true
 		}
 	}
 	return result, nil
 }
 
-// embedding reads an expression that stands alone in a struct. What it refers to does
+// embedding reads an expression embedded in a struct. The definitions that it refers to do
 // not close the struct.
 func (s scope) embedding(d *ast.EmbedDecl) (*schema.Schema, error) {
 	outer := s
@@ -97,7 +98,7 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	return nil
 }
 
-// hidden refuses a hidden field that checks the object: it would be dropped otherwise.
+// hidden rejects a hidden field that checks the object: it would be dropped otherwise.
 func (s scope) hidden(f *ast.Field, compiled *schema.Schema) error {
 	if compiled.DependsOnObject() {
 		return errorAtNode(f, "a hidden field that depends on the object cannot be compiled: state the constraint on the field itself")
@@ -191,7 +192,7 @@ func (s scope) condition(to *schema.StructSchema, c *ast.Comprehension) error {
 	return nil
 }
 
-// presenceInWords says what CUE asks by comparing with its error value.
+// presenceInWords says in words what a comparison with CUE's error value means.
 var presenceInWords = strings.NewReplacer(" != _|_", " is set", " == _|_", " is not set")
 
 // conditionBody reads what an if adds to the struct that it stands in.

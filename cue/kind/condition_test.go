@@ -131,7 +131,8 @@ var jobObject = map[string]any{
 	"spec": map[string]any{"text": "a"}, "status": map[string]any{"phase": "A"},
 }
 
-// kindOfJobs makes a Job and goes on when a condition holds, or after ten minutes.
+// kindOfJobs creates a Job and changes its phase when a condition holds, or after ten
+// minutes.
 func kindOfJobs(t *testing.T, when string) *Kind {
 	t.Helper()
 	kinds, err := kindsOf(t, `package k

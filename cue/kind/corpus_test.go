@@ -49,8 +49,7 @@ func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
 	return results
 }
 
-// resultOf says what a kind makes of an object: what is wrong with it, or its defaulted
-// form and the decision.
+// resultOf returns what is wrong with an object, or its defaulted form and the decision.
 func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 	if errs := k.Validate(object); len(errs) > 0 {
 		var lines []string

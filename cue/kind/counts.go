@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // Counts is how often a kind was asked since it was loaded.
 type Counts struct {
-	// Decisions are the calls of Decide that had an answer, and Failures those that had none.
+	// Decisions are the calls of Decide that succeeded, and Failures those that failed.
 	Decisions, Failures uint64
 	// Fallbacks is how often an object was validated or got defaults by the CUE evaluator,
 	// because its schema has fields marked @kube(eval) and the rest found nothing wrong.

@@ -16,7 +16,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// Definition is the CustomResourceDefinition of the kind.
+// Definition returns the CustomResourceDefinition of the kind.
 func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 	definition := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
@@ -49,7 +49,7 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 	return definition
 }
 
-// selectableIn lists the selectable fields of a version: older versions may lack some.
+// selectableIn lists the selectable fields that a version has.
 func (k *Kind) selectableIn(v *Version) []apiextensionsv1.SelectableField {
 	if v.GroupVersionKind == k.GroupVersionKind {
 		return k.SelectableFields
@@ -59,7 +59,7 @@ func (k *Kind) selectableIn(v *Version) []apiextensionsv1.SelectableField {
 	})
 }
 
-// property is the schema of the field at a JSONPath like ".spec.count".
+// property returns the schema of the field at a JSONPath like ".spec.count".
 func (v *Version) property(path string) schemaProps {
 	at := *v.Schema
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
@@ -68,8 +68,8 @@ func (v *Version) property(path string) schemaProps {
 	return at
 }
 
-// checkScale refuses a scale subresource whose numbers could be negative: the API server
-// takes none that are.
+// checkScale rejects a scale subresource whose numbers could be negative, because the API
+// server rejects negative numbers.
 func (k *Kind) checkScale(v *Version) error {
 	if k.Scale == nil {
 		return nil
@@ -82,24 +82,24 @@ func (k *Kind) checkScale(v *Version) error {
 	return nil
 }
 
-// collectOpenAPI makes the OpenAPI schema of a version. The API server estimates what
-// each CEL rule could cost and takes none that could cost too much: those are left to
-// admission and the controller.
+// collectOpenAPI makes the OpenAPI schema of a version. The API server estimates the cost of
+// each CEL rule and rejects rules that could cost too much: those are left to admission and
+// the controller.
 //
-// A new object has a status that describes no generation, so that whoever waits by kstatus
-// does not take it for done before the controller has seen it. A kind whose status has
-// required fields cannot have that.
+// A new object gets a status that describes no generation, so that tools that wait by kstatus
+// do not take it for done before the first reconcile. This is not possible if the status has
+// required fields.
 func (k *Kind) collectOpenAPI(v *Version) error {
 	without := sets.New[string]()
 	v.initialStatus = true
 	for {
 		crd := v.setOpenAPI(without)
-		refused := refusals(k.definitionOf(v))
-		if len(refused) == 0 {
+		rejected := rejections(k.definitionOf(v))
+		if len(rejected) == 0 {
 			return nil
 		}
 		dropped := without.Len()
-		for _, err := range refused {
+		for _, err := range rejected {
 			if i := slices.IndexFunc(crd.Rules, func(r schema.CELRule) bool { return strings.HasSuffix(err.Field, "."+r.Path+".rule") }); i >= 0 && isTooCostly(err) {
 				without.Insert(crd.Rules[i].ID)
 			}
@@ -107,8 +107,8 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 		if without.Len() > dropped {
 			continue
 		}
-		if !v.initialStatus || !slices.ContainsFunc(refused, isAboutInitialStatus) {
-			return refused.ToAggregate()
+		if !v.initialStatus || !slices.ContainsFunc(rejected, isAboutInitialStatus) {
+			return rejected.ToAggregate()
 		}
 		v.initialStatus = false
 	}
@@ -118,7 +118,7 @@ func isAboutInitialStatus(err *field.Error) bool {
 	return strings.Contains(err.Field, ".properties[status].default")
 }
 
-// definitionOf is the definition with one version alone.
+// definitionOf returns the definition with one version alone.
 func (k *Kind) definitionOf(v *Version) *apiextensionsv1.CustomResourceDefinition {
 	alone := *k
 	alone.Versions = []*Version{v}
@@ -127,15 +127,14 @@ func (k *Kind) definitionOf(v *Version) *apiextensionsv1.CustomResourceDefinitio
 	return definition
 }
 
-// isTooCostly tells a refusal for cost from others, by the words that the library has
-// for it.
+// isTooCostly reports whether a rejection is about cost. The library has only words for it.
 func isTooCostly(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (strings.Contains(err.Detail, "exceeds budget") || strings.Contains(err.Detail, "exceeding cost limit"))
 }
 
-// refusals is what the API server would say of a definition, as far as its library can
-// without asking it.
-func refusals(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+// rejections returns why the API server would reject a definition, as far as its library can
+// tell.
+func rejections(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(definition)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&definition.Spec)
 	for _, v := range definition.Spec.Versions {

@@ -17,7 +17,7 @@ var (
 	firstSeed = flag.Uint64("first-seed", 0, "seed of the first of them, so that several processes can share a large number")
 )
 
-// defaultSamples is fewer under the race detector, which takes ten times as long.
+// defaultSamples returns fewer under the race detector, which takes ten times as long.
 func defaultSamples() int {
 	if raceEnabled {
 		return 60

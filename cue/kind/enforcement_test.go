@@ -35,7 +35,7 @@ import "fescue.dev/cue/contract"
 	require.Equal(t, schema.CRDRule, by(v))
 }
 
-// A line of CUE that demands several things of a field is one rule: here a string, and a time.
+// A line of CUE that requires several things of a field is one rule: here a string, and a time.
 func TestEnforcementListsEachLineOnce(t *testing.T) {
 	t.Parallel()
 	kinds, err := Shipped()

@@ -16,11 +16,11 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// LoadError says why a kind, or a whole package if Kind is empty, does not load.
+// LoadError is why a kind, or a whole package if Kind is empty, fails to load.
 type LoadError struct {
 	// Kind is the name of the kind, as in #Kind.
 	Kind string
-	// File and Line are where the reason is; Line is 0 if it is nowhere in particular.
+	// File and Line are the place of the error; Line is 0 if there is none.
 	File string
 	Line int
 	// Reason is what is wrong there.
@@ -39,7 +39,7 @@ func (e *LoadError) Error() string {
 	return b.String()
 }
 
-// newLoadError makes a LoadError of the first of the errors that CUE reports.
+// newLoadError returns a LoadError for the first error that CUE reports.
 func newLoadError(kind string, err error) *LoadError {
 	if loadError, ok := errors.AsType[*LoadError](err); ok {
 		loadError.Kind = kind
@@ -51,7 +51,7 @@ func newLoadError(kind string, err error) *LoadError {
 	list := cueerrors.Errors(err)
 	first := list[0]
 	for _, e := range list {
-		// What follows the count of a disjunction's errors says which values there are.
+		// The errors after the count of a disjunction's errors name the possible values.
 		if first = e; !isDisjunction(messageOf(e)) {
 			break
 		}
@@ -76,8 +76,8 @@ func (e *LoadError) orAt(definition *ast.Field) *LoadError {
 	return e
 }
 
-// position is the place that the author of a kind has to look at: of all the places
-// that a CUE error names, the first outside the contract and the libraries.
+// position returns the first place in a CUE error that is outside the contract and the
+// libraries: the one that the author of the kind has to change.
 func position(err cueerrors.Error) (file string, line int) {
 	positions := append([]token.Pos{err.Position()}, err.InputPositions()...)
 	var chosen token.Pos
@@ -125,7 +125,7 @@ func relative(file string) string {
 	return file
 }
 
-// errorAt is a LoadError at the place of value.
+// errorAt returns a LoadError at the place of value.
 func errorAt(value cue.Value, field, format string, args ...any) error {
 	e := &LoadError{Reason: field + ": " + fmt.Sprintf(format, args...)}
 	if pos := value.Pos(); pos.IsValid() {
@@ -134,7 +134,7 @@ func errorAt(value cue.Value, field, format string, args ...any) error {
 	return e
 }
 
-// errorAtNode is a LoadError at the place of a piece of syntax.
+// errorAtNode returns a LoadError at the place of a piece of syntax.
 func errorAtNode(node ast.Node, format string, args ...any) error {
 	e := &LoadError{Reason: fmt.Sprintf(format, args...)}
 	if pos := node.Pos(); pos.IsValid() {
@@ -143,12 +143,12 @@ func errorAtNode(node ast.Node, format string, args ...any) error {
 	return e
 }
 
-// errorAtPosition is a LoadError at a place that the intermediate form remembers.
+// errorAtPosition returns a LoadError at a place that a schema has noted.
 func errorAtPosition(at schema.Position, format string, args ...any) error {
 	return &LoadError{Reason: fmt.Sprintf(format, args...), File: at.File, Line: at.Line}
 }
 
-// positionOf is the place of a piece of syntax.
+// positionOf returns the place of a piece of syntax.
 func positionOf(node ast.Node) schema.Position {
 	if pos := node.Pos(); pos.IsValid() {
 		return schema.Position{File: relative(pos.Filename()), Line: pos.Line()}
@@ -159,20 +159,20 @@ func positionOf(node ast.Node) schema.Position {
 // oneLine puts a text on one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// messageOf is the message of a CUE error without its path and positions.
+// messageOf returns the message of a CUE error without its path and positions.
 func messageOf(err cueerrors.Error) string {
 	format, args := err.Msg()
 	return strings.TrimSuffix(fmt.Sprintf(format, args...), ":")
 }
 
-// EvaluationError says that a kind's behaviour cannot be evaluated for an object.
-// The kind is at fault, or an object that its schema should have refused.
+// EvaluationError means that a kind's controller cannot be evaluated for an object. Either
+// the kind is wrong, or its schema should have rejected the object.
 type EvaluationError struct {
 	// Path is where in the #XController the failure is.
 	Path string
 	// Err is the failure.
 	Err error
-	// Value is what is wrong, if it could be evaluated and is of no use.
+	// Value is the wrong value, if there is one.
 	Value any
 }
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// cueEvaluator answers by asking the CUE evaluator. Objects enter as Go values: CUE
-// text would be compiled, and what is compiled stays in the context for ever.
+// cueEvaluator evaluates CUE. Objects enter as Go values: CUE text would be compiled, and the
+// context keeps everything compiled indefinitely.
 type cueEvaluator struct {
 	name               string // of the kind
 	ctx                *cue.Context
@@ -100,7 +100,7 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 
 func addTransitions(d *Decision, phase cue.Value, path string) error {
 	next := phase.LookupPath(pathNext)
-	// A condition that reads something that is not there may be an error of the whole list.
+	// A condition that reads something absent may be an error of the whole list.
 	for _, err := range cueerrors.Errors(next.Err()) {
 		if !isUndefined(err) {
 			return evaluationError(path, err)
@@ -148,8 +148,7 @@ func deadlineOf(controller cue.Value) (time.Duration, error) {
 	return deadline, nil
 }
 
-// condition reads a condition. One that reads something that is not there yet does
-// not hold.
+// condition reads a condition. A condition that reads something absent does not hold.
 func condition(value cue.Value) (bool, error) {
 	holds, err := value.Bool()
 	if err != nil && (cue.IsIncomplete(err) || isUndefined(err)) {
@@ -158,9 +157,9 @@ func condition(value cue.Value) (bool, error) {
 	return holds, err
 }
 
-// isUndefined tells whether an error is a reference to a field that is not there. CUE
-// counts it as incomplete only in open structs, and what is filled into a definition
-// is closed. References into the object's own schema are checked when the kind loads.
+// isUndefined reports whether an error is a reference to an absent field. CUE counts it as
+// incomplete only in open structs, and what is filled into a definition is closed. References
+// into the object's own schema are checked when the kind loads.
 func isUndefined(err error) bool {
 	e, ok := errors.AsType[cueerrors.Error](err)
 	return ok && strings.HasPrefix(messageOf(cueerrors.Errors(e)[0]), "undefined field: ")

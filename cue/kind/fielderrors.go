@@ -55,7 +55,7 @@ func fieldErrors(err error, object map[string]any, root string) field.ErrorList 
 	return result
 }
 
-// isDisjunction tells whether a message counts the errors of a disjunction; a message
+// isDisjunction reports whether a message counts the errors of a disjunction; a message
 // for each of its values follows.
 func isDisjunction(message string) bool {
 	return strings.Contains(message, "errors in empty disjunction")
@@ -65,7 +65,7 @@ func isDisjunction(message string) bool {
 // order of the two varies.
 var conflictOfValues = regexp.MustCompile(`^conflicting values (\S+|"[^"]*") and (\S+|"[^"]*")$`)
 
-// otherValue is the value of such a message that the object does not have.
+// otherValue returns the value of such a message that the object does not have.
 func otherValue(message string, value any) string {
 	m := conflictOfValues.FindStringSubmatch(message)
 	if is := unquoted(m[1]); is != fmt.Sprint(value) {
@@ -76,7 +76,7 @@ func otherValue(message string, value any) string {
 
 var outOfBound = regexp.MustCompile(`\((out of bound|does not satisfy) (.*?)\)(: .*)?$`)
 
-// ruleOf is the part of a message that names the rule, without the value that the
+// ruleOf returns the part of a message that names the rule, without the value that the
 // field error shows anyway.
 func ruleOf(message string) string {
 	if m := outOfBound.FindStringSubmatch(message); m != nil {
@@ -99,7 +99,7 @@ func typeMessage(message string, value any) string {
 	return "must be " + wanted + ", is " + is
 }
 
-// isKind tells whether CUE calls the type of a plain Go value by name.
+// isKind reports whether CUE calls the type of a plain Go value by name.
 func isKind(value any, name string) bool {
 	switch value.(type) {
 	case string:
@@ -143,7 +143,7 @@ func locate(object any, elements []string) (*field.Path, any) {
 	return path, value
 }
 
-// unquoted is the field name that an element of a CUE path stands for.
+// unquoted returns the field name that an element of a CUE path stands for.
 func unquoted(element string) string {
 	if name, err := strconv.Unquote(element); err == nil {
 		return name

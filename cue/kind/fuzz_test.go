@@ -130,7 +130,7 @@ func overwrite(random *rand.Rand, within, value any) {
 	}
 }
 
-// FuzzSchema takes any text as the schema of a kind's spec: it loads or is refused, the
+// FuzzSchema takes any text as the schema of a kind's spec: it loads or is rejected, the
 // CRD is structural, and objects are judged by it as CUE's evaluator does.
 func FuzzSchema(f *testing.F) {
 	for _, spec := range schemaSeeds {
@@ -209,7 +209,7 @@ import "fescue.dev/cue/contract"
 #XController: contract.#Controller & {object!: #X, names: plural: "xs"}
 `
 
-// kindWithSpec loads a kind with a spec; it is nil if the spec is refused.
+// kindWithSpec loads a kind with a spec; it is nil if the spec is rejected.
 func kindWithSpec(t *testing.T, spec string) *Kind {
 	source := kindTemplate + spec + "\n"
 	if _, err := parser.ParseFile("x.cue", source); err != nil || strings.Contains(spec, "#X") {

@@ -10,9 +10,9 @@ const (
 	anySuffix = "xxxxx"
 )
 
-// WithName is an object that has a name, so that all else about it can be judged before the
-// API server makes one of its generateName, which it does after mutating webhooks have seen
-// it. One that has a name already, or none of both, is returned as it is; the object is not
+// WithName returns an object with a name, so that the rest of it can be checked before the
+// API server generates the name from generateName, which it does after mutating webhooks. An
+// object that has a name, or neither, is returned unchanged. The object itself is not
 // changed.
 func WithName(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)

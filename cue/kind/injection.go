@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Injection is what one object adds to Pods of its namespace.
+// Injection is what an object adds to Pods in its namespace.
 type Injection struct {
 	// Selector is for the Pods that need no annotation; nil means none.
 	Selector *metav1.LabelSelector
@@ -27,12 +27,12 @@ var (
 	pathAdd        = cue.ParsePath("add")
 )
 
-// Injects tells whether objects of the kind add parts to Pods.
+// Injects reports whether objects of the kind add parts to Pods.
 func (k *Kind) Injects() bool { return k.InjectAnnotation != "" }
 
-// Injection says what a valid, defaulted object adds to Pods, and nil if the kind adds
-// nothing. A failure is an *EvaluationError.
-// It asks the CUE evaluator: call it when the object changes, and keep the answer.
+// Injection returns what a valid, defaulted object adds to Pods, or nil if the kind adds
+// nothing. An error is an *EvaluationError. Injection evaluates CUE: call it when the object
+// changes, and keep the result.
 func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 	if !k.Injects() {
 		return nil, nil
@@ -81,7 +81,7 @@ func (e *cueEvaluator) injection(object map[string]any) (*Injection, error) {
 func collectInjection(k *Kind, controller cue.Value, rules contractRules, definitions []*ast.Field) error {
 	inject := controller.LookupPath(pathInject)
 	if !inject.Exists() {
-		return refuseConditionalInject(definitions)
+		return rejectConditionalInject(definitions)
 	}
 	if k.Scope != apiextensionsv1.NamespaceScoped {
 		return errorAt(inject, "inject", "the kind must be Namespaced: an object injects into Pods of its own namespace")
@@ -97,7 +97,7 @@ func collectInjection(k *Kind, controller cue.Value, rules contractRules, defini
 	if !add.Exists() {
 		return errorAt(inject, "inject.add", "is missing")
 	}
-	// Without Concrete, what a Pod must have and the part lacks is no error.
+	// Without Concrete, a missing required field is not an error: the Pod has it.
 	if err := add.Unify(rules.podTemplate).Validate(); err != nil {
 		return err
 	}
@@ -110,9 +110,9 @@ func collectInjection(k *Kind, controller cue.Value, rules contractRules, defini
 	return nil
 }
 
-// refuseConditionalInject finds an inject that stands in an if: whether the kind injects
+// rejectConditionalInject finds an inject that stands in an if: whether the kind injects
 // at all would depend on the object, and nothing would ask it.
-func refuseConditionalInject(definitions []*ast.Field) error {
+func rejectConditionalInject(definitions []*ast.Field) error {
 	var found error
 	for _, definition := range definitions {
 		ast.Walk(definition.Value, func(node ast.Node) bool {

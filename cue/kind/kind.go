@@ -16,21 +16,21 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// Kind is one kind of Kubernetes object and its behaviour. But for what Counts tells, it
-// never changes once loaded, and may be used by many goroutines at once.
+// Kind is a kind of Kubernetes object and its controller. Except for its Counts, it never
+// changes once loaded, and may be used by many goroutines at once.
 type Kind struct {
 	// Version is the one that the API server stores and the controller works with.
 	*Version
-	// Versions are all that it serves, the stored one first.
+	// Versions are all served versions, the stored one first.
 	Versions []*Version
-	// Names are how the API server names it; ListKind is <Kind>List.
+	// Names are the kind's names in the API; ListKind is <Kind>List.
 	Names apiextensionsv1.CustomResourceDefinitionNames
-	// Scope says whether objects of the kind live in namespaces.
+	// Scope is whether objects of the kind are namespaced.
 	Scope apiextensionsv1.ResourceScope
 	// Columns are what kubectl prints after the name.
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
-	// Scale says where the numbers are that `kubectl scale` sets and shows; nil means
-	// that it does not work.
+	// Scale says where kubectl scale finds its numbers; nil means that the kind has no scale
+	// subresource.
 	Scale *apiextensionsv1.CustomResourceSubresourceScale
 	// SelectableFields are those that a field selector may name.
 	SelectableFields []apiextensionsv1.SelectableField
@@ -42,8 +42,8 @@ type Kind struct {
 	Owns []apischema.GroupVersionKind
 	// Sets are the children that are sets, by name.
 	Sets map[string]SetFacts
-	// InjectAnnotation is the annotation by which Pods ask for what objects of the kind
-	// add to them; it is empty if they add nothing.
+	// InjectAnnotation is the annotation by which Pods ask for injection; it is empty if the
+	// kind does not inject.
 	InjectAnnotation string
 }
 
@@ -59,15 +59,15 @@ type Version struct {
 	evaluator *cueEvaluator
 	evaluated bool // whether fields are marked for the CUE evaluator
 	outdated  bool // whether fields are deprecated
-	// initialStatus says that the CRD gives objects a status before there is one.
+	// initialStatus means that the CRD gives new objects a status.
 	initialStatus bool
 }
 
 // PhaseFacts is what is known of a phase without looking at any object.
 type PhaseFacts struct {
-	// Terminal says that nothing is done any more for an object in this phase.
+	// Terminal means that nothing more is done for an object in this phase.
 	Terminal bool
-	// Failed says that an object that ends in this phase has failed.
+	// Failed means that an object that ends in this phase has failed.
 	Failed bool
 }
 
@@ -80,7 +80,7 @@ type SetFacts struct {
 	StrayLabels []string
 }
 
-// GroupVersionResource is where the API server serves objects of the kind.
+// GroupVersionResource returns where the API server serves objects of the kind.
 func (k *Kind) GroupVersionResource() apischema.GroupVersionResource {
 	return k.GroupVersionKind.GroupVersion().WithResource(k.Names.Plural)
 }
@@ -99,14 +99,14 @@ func (k *Kind) Validate(object map[string]any) field.ErrorList {
 	return errorList(k.Problems(object))
 }
 
-// Problems is Validate, with the rules that the object breaks.
+// Problems is Validate with the rules that the object breaks.
 func (k *Kind) Problems(object map[string]any) []Problem {
 	_, problems := k.versionOf(object).defaultAndValidate(object)
 	return problems
 }
 
-// DefaultAndValidate is Default and Validate in one, which is quicker than both. An
-// object with errors is returned as it is.
+// DefaultAndValidate does both in one, which is faster. An object with errors is returned
+// unchanged.
 func (k *Kind) DefaultAndValidate(object map[string]any) (map[string]any, field.ErrorList) {
 	c := k.Check(object)
 	return c.Object, c.Errors
@@ -185,8 +185,8 @@ func (c *Checked) Stored() *Checked {
 	return c.kind.Check(object)
 }
 
-// versionOf is the version that an object says it is of; one of none is looked at as
-// the stored one, which says what is wrong with it.
+// versionOf returns the version of an object's apiVersion. If there is none, the stored
+// version is returned, whose schema reports the apiVersion as wrong.
 func (k *Kind) versionOf(object map[string]any) *Version {
 	for _, v := range k.Versions {
 		if object["apiVersion"] == v.GroupVersionKind.GroupVersion().String() {
@@ -196,15 +196,15 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 	return k.Version
 }
 
-// ValidateUpdate lists everything that is wrong with an object that is to replace old,
-// both of one version: what Validate lists, and, of a valid one, the immutable fields that
-// differ.
+// ValidateUpdate lists everything that is wrong with an object that is to replace old, both
+// in the same version: what Validate lists and, if the object is valid, the immutable fields
+// that differ. An old object that exceeds the limits is not compared.
 func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
 	return k.Check(object).ValidateUpdate(k.Check(old))
 }
 
-// ValidateUpdate lists the errors of an object that is to replace old, and, if it has none, the
-// immutable fields that differ. An old one that is beyond the limits cannot be compared with.
+// ValidateUpdate lists the errors of an object that is to replace old or, if it has none, the
+// immutable fields that differ. An old object that exceeds the limits is not compared.
 func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 	v := c.version
 	if len(c.Errors) > 0 || len(old.Errors) > 0 && checkLimits(old.Object, v.limits()) != nil {
@@ -240,7 +240,7 @@ func errorList(problems []Problem) field.ErrorList {
 	return list
 }
 
-// limits are those that hold for objects of the version: the CUE evaluator takes less.
+// limits returns those that hold for objects of the version: the CUE evaluator takes less.
 func (v *Version) limits() limits {
 	if v.evaluated {
 		return evaluatorLimits
@@ -248,8 +248,8 @@ func (v *Version) limits() limits {
 	return compiledLimits
 }
 
-// Default returns a valid object in which every absent field that has a default is set
-// to it. The object is not changed; the result shares with it what is the same in both.
+// Default returns a valid object in which every absent field that has a default is set to it.
+// The object is not changed; the result shares unchanged parts with it.
 func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 	v := k.versionOf(object)
 	if v.evaluated {
@@ -259,8 +259,8 @@ func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 	return schema.Default(v.schema, object), nil
 }
 
-// Sample makes an object of the version: often a valid one, often one at the edge of
-// what is, and now and then one beyond it.
+// Sample makes an object of the version: often a valid one, often one at the edge of what is
+// valid, and sometimes one beyond it.
 func (v *Version) Sample(random *rand.Rand) map[string]any {
 	object := schema.Sample(v.schema, random)
 	object["apiVersion"], object["kind"] = v.GroupVersionKind.ToAPIVersionAndKind()
@@ -282,10 +282,10 @@ func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
 	return by
 }
 
-// Decide says what is to be done for a valid, defaulted object whose phase is
-// object.status.phase. observed holds its children by the names that the kind gives
-// them. A part of observed that is missing makes a condition not hold; any other
-// failure is an *EvaluationError.
+// Decide returns what is to be done for a valid, defaulted object in the phase
+// object.status.phase. observed holds its children by the names that the kind gives them. A
+// condition that reads an absent part of observed does not hold; any other failure is an
+// *EvaluationError.
 func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 	decision, err := k.decide(object, observed)
 	k.evaluator.asked.decided(err)
@@ -311,7 +311,7 @@ func PhaseOf(object map[string]any) string {
 type Decision struct {
 	// Children are the objects to keep in place, sorted by name.
 	Children []Child
-	// Next are the ways out of the phase; the first that holds is to be taken.
+	// Next are the transitions out of the phase; the first that holds is to be taken.
 	Next []Transition
 	// Status is the kind's own part of the status.
 	Status map[string]any
@@ -325,33 +325,33 @@ type Child struct {
 	Name string
 	// Phase is the phase that the child is of; it is empty for one of all phases.
 	Phase string
-	// Template is the object as far as the kind says it.
+	// Template is the object as far as the kind specifies it.
 	Template map[string]any
-	// Update says what becomes of a child that exists and differs.
+	// Update is what happens to a child that differs from its template.
 	Update UpdatePolicy
-	// Set says how many members there are to be; it is nil for a single object.
+	// Set is nil for a single object.
 	Set *Set `json:",omitempty"`
 }
 
 // Set is what a kind wants of the members of a set.
 type Set struct {
-	// Replicas is how many there are to be.
+	// Replicas is the desired number of members.
 	Replicas int
-	// MaxUnavailable is how many of them may be away while they are replaced, 1 or more.
+	// MaxUnavailable is how many members may be unavailable while they are replaced, 1 or
+	// more.
 	MaxUnavailable int
-	// DeleteStrays asks for the deletion of objects that carry the template's labels and
-	// were not made for the set.
+	// DeleteStrays asks for the deletion of unmanaged objects with the template's labels.
 	DeleteStrays bool
 }
 
-// UpdatePolicy says what becomes of a child that exists and differs from its template.
+// UpdatePolicy is what happens to a child that differs from its template.
 type UpdatePolicy string
 
 const (
 	// Apply corrects the child by server-side apply.
 	Apply UpdatePolicy = "Apply"
-	// Recreate deletes the child, to make it anew once it is gone.
+	// Recreate deletes the child, and creates it again once it is gone.
 	Recreate UpdatePolicy = "Recreate"
-	// Never leaves the child as it is.
+	// Never leaves the child unchanged.
 	Never UpdatePolicy = "Never"
 )

@@ -207,7 +207,7 @@ func merged(into map[string]any, from any) map[string]any {
 	return into
 }
 
-// deepIn is a struct in a struct in a struct ….
+// deepIn returns a struct in a struct in a struct ….
 func deepIn(name string, depth int) map[string]any {
 	var value any = "end"
 	for range depth {
@@ -216,7 +216,7 @@ func deepIn(name string, depth int) map[string]any {
 	return value.(map[string]any)
 }
 
-// treeOf is a #Tree with two children at each level, of which one is a leaf.
+// treeOf returns a #Tree with two children at each level, of which one is a leaf.
 func treeOf(depth int) map[string]any {
 	tree := map[string]any{"leaf": "a"}
 	for range depth {
@@ -225,7 +225,7 @@ func treeOf(depth int) map[string]any {
 	return tree
 }
 
-// chainOf is structs that each have the next one as their child.
+// chainOf returns structs that each have the next one as their child.
 func chainOf(depth int, value func(int) map[string]any) map[string]any {
 	chain := value(0)
 	for i := 1; i < depth; i++ {

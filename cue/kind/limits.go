@@ -14,10 +14,10 @@ type limits struct {
 }
 
 var (
-	// compiledLimits are those of the compiled form, whose time grows with the number of
-	// values, times the depth of disjunctions within each other. Kubernetes'
-	// own JSON reader stops at a depth of 10,000; no schema that people write has 100.
-	// The API server takes requests of 3 MiB, and a value takes two bytes at least.
+	// compiledLimits are those of the compiled form. Its time grows with the number of
+	// values, times the depth of nested disjunctions. Kubernetes' own JSON reader stops at a
+	// depth of 10,000; no schema that people write has 100. The API server accepts requests
+	// of 3 MiB, and a value takes at least two bytes.
 	compiledLimits = limits{depth: 128, values: 3 << 20 / 2}
 	// evaluatorLimits are those of the CUE evaluator, which takes time that grows with
 	// the square of the entries of one map (19.8 s for 100,000) and cannot be stopped.
@@ -46,9 +46,9 @@ const (
 	tooMany
 )
 
-// exceeds counts the values in a struct or a list, as soon as it sees how many there are:
-// scalars need no look. It collects the way to what is too much on the way back,
-// innermost step first, so that an object within the limits costs nothing more.
+// exceeds counts the values in a struct or a list by its length, without looking at scalars.
+// It collects the path to the value that exceeds a limit on the way back, innermost step
+// first, so that an object within the limits costs nothing more.
 func exceeds(value any, depth int, left *int, way *[]any) excess {
 	switch value := value.(type) {
 	case map[string]any:

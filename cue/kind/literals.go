@@ -21,7 +21,7 @@ func stringLiteral(e ast.Expr) (string, error) {
 	return "", errorAtNode(e, "must be a string")
 }
 
-// literalValue is the value of a literal scalar, of a list of them, or of an empty struct.
+// literalValue returns the value of a literal scalar, of a list of them, or of an empty struct.
 func literalValue(expr ast.Expr) (any, error) {
 	switch e := expr.(type) {
 	case *ast.ParenExpr:

@@ -41,13 +41,12 @@ func Shipped() ([]*Kind, error) {
 	return loadPackage(filepath.Join(shippedRoot, "cue"), overlay)
 }
 
-// FromDir loads the kinds of the CUE package in dir. Every definition #XController
-// with a #X beside it is a kind. The package may import the contract and the kinds
-// that Fescue ships as fescue.dev/cue/… without having them on disk; it may be part
-// of a CUE module of its own or of none.
+// FromDir loads the kinds of the CUE package in dir. Every definition #XController with a
+// definition #X is a kind. The package may import the contract and the shipped kinds as
+// fescue.dev/cue/… without having them on disk. It may be part of a CUE module.
 //
-// Kinds that do not load are left out and reported as *LoadError, joined; the others
-// are returned all the same.
+// Kinds that fail to load are left out and reported as joined *LoadErrors; the others are
+// still returned.
 func FromDir(dir string) ([]*Kind, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -115,7 +114,7 @@ func addLibrary(overlay map[string]load.Source, dir string) {
 // them share one CUE context, which is never used for anything else.
 func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, err error) {
 	defer func() {
-		if r := recover(); r != nil { // CUE v0.17.1 does for a call of what is no function, say
+		if r := recover(); r != nil { // CUE v0.17.1 panics for a call of something that is not a function, for example
 			loaded, err = nil, &LoadError{Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}
 		}
 	}()
@@ -124,7 +123,7 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 		if instance.Err != nil {
 			return nil, newLoadError("", instance.Err)
 		}
-		if err := refuseFatal(instance); err != nil {
+		if err := rejectFatal(instance); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +131,7 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 	values := make([]cue.Value, len(instances))
 	for i, instance := range instances {
 		values[i] = ctx.BuildInstance(instance)
-		if instance.Err != nil { // a reference to nothing, say, which spoils the package
+		if instance.Err != nil { // an unresolved reference, for example, which breaks the whole package
 			return nil, newLoadError("", instance.Err)
 		}
 	}
@@ -159,8 +158,8 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 		}
 		kinds = append(kinds, k)
 	}
-	for _, stray := range strayControllers(definitions, instances[0]) {
-		errs = append(errs, newLoadError("", stray))
+	for _, orphan := range orphanControllers(definitions, instances[0]) {
+		errs = append(errs, newLoadError("", orphan))
 	}
 	if len(kinds) == 0 && len(errs) == 0 {
 		return nil, fmt.Errorf("kinds folder %s has no kind: a kind is a definition #X with a definition #X%s beside it", dir, controllerSuffix)
@@ -168,9 +167,9 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 	return kinds, errors.Join(errs...)
 }
 
-// refuseFatal finds what CUE v0.17.1 does not survive: a struct with fields that also
-// embeds a bound overflows its stack, which ends the process.
-func refuseFatal(instance *build.Instance) error {
+// rejectFatal returns an error for a construct that crashes CUE v0.17.1: a struct with fields
+// that also embeds a bound overflows the stack, which ends the process.
+func rejectFatal(instance *build.Instance) error {
 	var found error
 	for _, file := range instance.Files {
 		ast.Walk(file, func(node ast.Node) bool {
@@ -189,7 +188,7 @@ func refuseFatal(instance *build.Instance) error {
 	return found
 }
 
-// hasBound tells whether an expression is or combines bounds like <5.
+// hasBound reports whether an expression is or combines bounds like <5.
 func hasBound(expr ast.Expr) bool {
 	switch e := expr.(type) {
 	case *ast.UnaryExpr:
@@ -202,9 +201,9 @@ func hasBound(expr ast.Expr) bool {
 	return false
 }
 
-// strayControllers finds behaviours that belong to no kind, because of a letter in the
-// name most often: what is a contract.#Controller, and no part of another.
-func strayControllers(definitions map[string][]*ast.Field, instance *build.Instance) []error {
+// orphanControllers finds controllers that belong to no kind, most often because of a typing
+// error in the name: definitions that are a contract.#Controller, and not part of another.
+func orphanControllers(definitions map[string][]*ast.Field, instance *build.Instance) []error {
 	used := make(map[string]bool)
 	for _, file := range instance.Files {
 		ast.Walk(file, func(node ast.Node) bool {
@@ -226,12 +225,12 @@ func strayControllers(definitions map[string][]*ast.Field, instance *build.Insta
 	return errs
 }
 
-// isLabel tells whether an identifier is the label of a top-level field.
+// isLabel reports whether an identifier is the label of a top-level field.
 func isLabel(definitions map[string][]*ast.Field, ident *ast.Ident) bool {
 	return slices.ContainsFunc(definitions[ident.Name], func(f *ast.Field) bool { return f.Label == ident })
 }
 
-// isController tells whether an expression begins with contract.#Controller.
+// isController reports whether an expression begins with contract.#Controller.
 func isController(expr ast.Expr) bool {
 	switch e := expr.(type) {
 	case *ast.BinaryExpr:
@@ -244,8 +243,8 @@ func isController(expr ast.Expr) bool {
 	return false
 }
 
-// kindNames lists the kinds of a package by their syntax, so that one that cannot be
-// evaluated is still known by name.
+// kindNames lists the kinds of a package by syntax, so that a kind that cannot be evaluated
+// is still known by name.
 func kindNames(definitions map[string][]*ast.Field) []string {
 	var names []string
 	for definition := range definitions {

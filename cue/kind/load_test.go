@@ -12,7 +12,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What the program says of its own module is what cue.mod says.
+// The program's name and language version of its module are those of cue.mod.
 func TestModuleIsTheRepositorys(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../cue.mod/module.cue")

@@ -35,7 +35,7 @@ const (
 // TestMutations asks whether the comparison of TestDifferential would notice an error of
 // the compiler: it breaks the compiled schema of a kind in one place at a time, and
 // counts for how many of them an object shows it. It asks the same of the CRD alone,
-// which may demand less than the schema, so that there the score is only logged.
+// which may require less than the schema, so that there the score is only logged.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	if raceEnabled {
@@ -125,7 +125,7 @@ func judgedSamples(k *Kind, n int) []judged {
 	return all
 }
 
-// validatorShows tells whether an object is judged differently by a broken schema and by
+// validatorShows reports whether an object is judged differently by a broken schema and by
 // CUE's evaluator.
 func validatorShows(mutant *Kind, objects []judged) bool {
 	for _, j := range objects {
@@ -136,7 +136,7 @@ func validatorShows(mutant *Kind, objects []judged) bool {
 	return false
 }
 
-// crdShows tells whether an object is judged differently by the CRD of a broken schema
+// crdShows reports whether an object is judged differently by the CRD of a broken schema
 // and by the schema as it was.
 func crdShows(k, mutant *Kind, objects []judged) bool {
 	crd, err := newCRDOracle(mutant.Schema)
@@ -171,7 +171,7 @@ func mutate(k *Kind, i int) (*Kind, mutation) {
 	return mutant, change
 }
 
-// compiledOnly is a kind with another schema, of which the evaluator checks nothing.
+// compiledOnly returns a kind with another schema, of which the evaluator checks nothing.
 func compiledOnly(k *Kind, broken *schema.Schema) *Kind {
 	v := *k.Version
 	v.schema, v.evaluated = broken, false

@@ -72,7 +72,7 @@ func (m *mutator) presets(s *schema.Schema) {
 	m.add("default changed", func() { s.Default = &schema.Literal{Rule: s.Default.Rule, Value: another(s.Default.Value)} })
 }
 
-// another is a value of the same type.
+// another returns a value of the same type.
 func another(value any) any {
 	switch v := value.(type) {
 	case bool:
@@ -220,7 +220,7 @@ func (m *mutator) list(s *schema.Schema) {
 	}
 }
 
-// mutationsOfItems is empty for items of which nothing is said.
+// mutationsOfItems returns empty for items of which nothing is said.
 func mutationsOfItems(s *schema.Schema) []mutation {
 	m := mutator{seen: make(map[any]bool)}
 	if m.schema("", s); s.Types == schema.AnyType && s.Struct == nil && s.Reference == nil {
@@ -262,7 +262,7 @@ func (m *mutator) structure(path string, s *schema.StructSchema) {
 	}
 }
 
-// allowsAll tells whether a struct may have fields of any name.
+// allowsAll reports whether a struct may have fields of any name.
 func allowsAll(s *schema.StructSchema) bool {
 	all := func(l schema.LabelPattern) bool { return l.Regexp == nil }
 	return !slices.ContainsFunc(s.Groups, func(g schema.Group) bool { return !slices.ContainsFunc(g.Labels, all) })

@@ -2,5 +2,5 @@
 
 package kind
 
-// raceEnabled tells that the race detector watches, under which everything is slow.
+// raceEnabled reports whether the race detector is on, which makes everything slow.
 const raceEnabled = false

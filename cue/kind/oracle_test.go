@@ -46,7 +46,7 @@ func newCRDOracle(schema *apiextensionsv1.JSONSchemaProps) (*crdOracle, error) {
 	return &crdOracle{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 }
 
-// admit returns the object as the API server would store it, and what it refuses.
+// admit returns the object as the API server would store it, and what it rejects.
 func (o *crdOracle) admit(object map[string]any) (map[string]any, field.ErrorList) {
 	stored := runtime.DeepCopyJSON(object)
 	errs := o.admitInPlace(stored)
@@ -57,7 +57,7 @@ func (o *crdOracle) admit(object map[string]any) (map[string]any, field.ErrorLis
 	return stored, errs
 }
 
-// admitInPlace is admit without CEL, on an object that it changes.
+// admitInPlace returns admit without CEL, on an object that it changes.
 func (o *crdOracle) admitInPlace(object map[string]any) field.ErrorList {
 	structuralpruning.Prune(object, o.structural, true)
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, o.structural)
@@ -66,8 +66,8 @@ func (o *crdOracle) admitInPlace(object map[string]any) field.ErrorList {
 	return append(errs, listtype.ValidateListSetsAndMaps(nil, o.structural, object)...)
 }
 
-// disagreement says in what the compiled form, CUE's evaluator and the CRD differ about
-// an object; it is nil if they agree.
+// disagreement returns how the compiled form, CUE's evaluator and the CRD differ about an
+// object; nil if they agree.
 func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 	problems := k.Problems(object)
 	if err := k.disagrees(problems, object, k.evaluate(object)); err != nil {
@@ -76,18 +76,18 @@ func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 	return crdDisagrees(k, crd, problems, object)
 }
 
-// crdDisagrees says in what the compiled form, which found the problems, and the CRD
-// differ about an object.
+// crdDisagrees returns how the compiled form, which found the problems, and the CRD differ
+// about an object.
 func crdDisagrees(k *Kind, crd *crdOracle, problems []Problem, object map[string]any) error {
-	stored, refused := crd.admit(object)
-	if len(refused) > 0 && len(problems) == 0 {
-		return fmt.Errorf("only the CRD refuses it: %v", refused)
+	stored, rejected := crd.admit(object)
+	if len(rejected) > 0 && len(problems) == 0 {
+		return fmt.Errorf("only the CRD rejects it: %v", rejected)
 	}
-	if len(refused) == 0 {
+	if len(rejected) == 0 {
 		// What the API server dropped, unknown fields and nulls, is no longer wrong.
 		for _, p := range k.Problems(stored) {
 			if k.RejectedBy(p) >= schema.CRDSchema {
-				return fmt.Errorf("the CRD should refuse it too: %w (%s)", p.Error, p.Rule.Text)
+				return fmt.Errorf("the CRD should reject it too: %w (%s)", p.Error, p.Rule.Text)
 			}
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reads says which parts of a value the CUE of a kind can read. What it cannot read is
-// taken out of the children before the evaluator sees them: a Pod has two hundred values,
-// of which a behaviour reads a few, and a set has a thousand Pods.
+// reads are the parts of a value that the CUE of a kind can read. All else is removed from
+// the children before they are evaluated: a Pod has two hundred values, of which a controller
+// reads a few, and a set may have a thousand Pods.
 type reads struct {
-	// whole says that all of it may be read.
+	// whole means that all of it may be read.
 	whole bool
 	// fields are those that are named, of a struct.
 	fields map[string]*reads
@@ -40,7 +40,7 @@ func (r *reads) element() *reads {
 	return r.elements
 }
 
-// of is the part of a value that may be read. It shares with it what is the same in both.
+// of returns the part of a value that may be read. The result shares memory with the value.
 func (r *reads) of(value any) any {
 	if r.whole {
 		return value
@@ -48,9 +48,9 @@ func (r *reads) of(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		part := make(map[string]any, len(r.fields))
-		for name, is := range value {
+		for name, field := range value {
 			if read := r.at(name); read != nil {
-				part[name] = read.of(is)
+				part[name] = read.of(field)
 			}
 		}
 		return part
@@ -68,7 +68,7 @@ func (r *reads) of(value any) any {
 	return value
 }
 
-// at is what is read of a field of a struct, which a loop may read as one of its elements;
+// at returns what is read of a field of a struct, which a loop may read as one of its elements;
 // nil is nothing.
 func (r *reads) at(name string) *reads {
 	field := r.fields[name]
@@ -81,7 +81,7 @@ func (r *reads) at(name string) *reads {
 	return union(field, r.elements)
 }
 
-// part is what is read of a field of a struct, as a value that is never nil.
+// part returns what is read of a field of a struct, as a value that is never nil.
 func (r *reads) part(name string) *reads {
 	if r.whole {
 		return r
@@ -92,7 +92,7 @@ func (r *reads) part(name string) *reads {
 	return &reads{}
 }
 
-// union is what either of two reads.
+// union returns what a or b reads.
 func union(a, b *reads) *reads {
 	both := &reads{whole: a.whole || b.whole, elements: a.elements}
 	for _, r := range []*reads{a, b} {
@@ -115,8 +115,8 @@ func union(a, b *reads) *reads {
 	return both
 }
 
-// ReadMetadata is what the behaviour may read of the labels and annotations of an object:
-// whoever changes these changes what it does. What kubectl keeps for itself is none of it.
+// ReadMetadata returns the labels and annotations of an object that the controller may read:
+// anyone who changes them changes what it does. kubectl's own annotation is left out.
 func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	read := k.evaluator.reads.object.part("metadata")
@@ -164,7 +164,7 @@ type readCollector struct {
 	variables []readVariable
 }
 
-// root returns what is read of that which the contract calls name; nil if it calls nothing so.
+// root returns the reads of object or observed by name; nil for any other name.
 func (c *readCollector) root(name string) *reads {
 	switch name {
 	case objectName:
@@ -231,8 +231,8 @@ func (c *readCollector) visit(node ast.Node) {
 	}, nil)
 }
 
-// visitField reads a field. One that is called observed may say what the children look
-// like, which then has to be there to be compared.
+// visitField reads a field. A field called observed may declare what the children look like;
+// what it declares is read as well, because the evaluator compares it.
 func (c *readCollector) visitField(f *ast.Field) {
 	label, isAliased := f.Label, f.Alias != nil
 	if alias, ok := label.(*ast.Alias); ok {
@@ -256,8 +256,8 @@ func (c *readCollector) visitField(f *ast.Field) {
 	c.visit(f.Value)
 }
 
-// declare notes what a declaration of the children says of them, which the evaluator
-// compares with them.
+// declare notes the fields in a declaration of the children, which the evaluator compares
+// with them.
 func (c *readCollector) declare(value ast.Expr, read *reads) {
 	switch value := value.(type) {
 	case *ast.ParenExpr:
@@ -297,8 +297,8 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 	read.whole = true
 }
 
-// visitComprehension reads a comprehension. The variable of a loop over something that is
-// looked for stands for each of its elements.
+// visitComprehension reads a comprehension. The variable of a loop over a part of object or
+// observed is each of its elements.
 func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	outer := len(c.variables)
 	defer func() { c.variables = c.variables[:outer] }()
@@ -328,8 +328,8 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	c.visit(n.Value)
 }
 
-// resolve is what of that which is looked for an expression refers to; nil is nothing, as
-// far as can be seen.
+// resolve returns the part of object or observed that an expression refers to; nil if it
+// refers to something else, as far as the syntax shows.
 func (c *readCollector) resolve(n ast.Node) *reads {
 	switch n := n.(type) {
 	case *ast.ParenExpr:

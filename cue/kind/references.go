@@ -11,9 +11,9 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// checkReferences says which field of the object, or which child, the behaviour of a kind
-// names that cannot exist. CUE takes such a name for something that is not there yet: what an
-// if guards by it would never be made, and a condition never hold.
+// checkReferences returns an error if the controller of a kind names a field of the object,
+// or a child, that cannot exist. CUE takes such a name for something that is absent so far:
+// an if that depends on it would never be true, and a condition would never hold.
 func checkReferences(instance *build.Instance, name string, schema *schema.Schema) error {
 	r := &references{compiler: newCompiler(), seen: make(map[definition]bool)}
 	r.definition(instance, "#"+name+controllerSuffix, true)
@@ -35,12 +35,12 @@ func checkReferences(instance *build.Instance, name string, schema *schema.Schem
 type references struct {
 	compiler *compiler // finds the fields of packages
 	found    []reference
-	children []string        // that there can be
+	children []string        // that can exist
 	unsure   map[string]bool // roots of which not all is known
 	seen     map[definition]bool
 }
 
-// reference is a selection of fields, the next of the last.
+// reference is a selection of nested fields.
 type reference struct {
 	root  string
 	names []string
@@ -111,7 +111,7 @@ func importedDefinition(instance *build.Instance, e *ast.SelectorExpr) (*build.I
 	return instance.Imports[i], name
 }
 
-// conjuncts are what is unified by an expression.
+// conjuncts returns what is unified by an expression.
 func conjuncts(e ast.Expr) []ast.Expr {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -148,15 +148,15 @@ func (r *references) visit(instance *build.Instance, node ast.Node, own map[ast.
 	}, nil)
 }
 
-// shadows notes a variable that is called as what a behaviour reads.
+// shadows notes a variable called object or observed.
 func (r *references) shadows(name *ast.Ident) {
 	if name != nil && (name.Name == objectName || name.Name == observedName) {
 		r.doubt(name.Name)
 	}
 }
 
-// field notes the children that there can be, and fields by whose name another thing may be
-// meant than by that of the controller.
+// field notes the children that can exist, and fields that shadow object or observed of the
+// controller.
 func (r *references) field(f *ast.Field, isOwn bool) {
 	name, _, err := ast.LabelName(f.Label)
 	switch {
@@ -194,8 +194,8 @@ func (r *references) names(value ast.Expr) {
 	}
 }
 
-// selector notes a selection from what a behaviour reads, and follows one from a package. It
-// tells whether to look within it.
+// selector notes a selection from object or observed, and follows one from a package. It
+// reports whether to visit what is within it.
 func (r *references) selector(instance *build.Instance, e *ast.SelectorExpr) bool {
 	var names []string
 	var x ast.Expr = e
@@ -229,7 +229,7 @@ func (r *references) selector(instance *build.Instance, e *ast.SelectorExpr) boo
 	return false
 }
 
-// innermost is the selection from a name in a chain of selections.
+// innermost returns the selection from a name in a chain of selections.
 func innermost(e *ast.SelectorExpr) *ast.SelectorExpr {
 	for {
 		x, ok := e.X.(*ast.SelectorExpr)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a behaviour reads has to be something that there can be.
+// What a behaviour reads has to be something that can exist.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	for part, want := range map[string]string{

@@ -16,9 +16,9 @@ import (
 // evaluator takes 2 ms for one of the largest kinds.
 const selfCheckSamples = 8
 
-// selfCheck compares the compiled form of a version with the CUE evaluator on a handful
-// of objects, so that a construct that they understand differently shows when the kind
-// is loaded and not in what it does to objects.
+// selfCheck compares the compiled form of a version with the CUE evaluator on a handful of
+// objects, so that a construct that they treat differently is found when the kind is loaded,
+// before it affects objects.
 func (v *Version) selfCheck() error {
 	for seed := range uint64(selfCheckSamples) {
 		object := v.Sample(rand.New(rand.NewPCG(seed, 0)))
@@ -33,21 +33,21 @@ func (v *Version) selfCheck() error {
 	return nil
 }
 
-// evaluation is what the CUE evaluator makes of an object.
+// evaluation is what the CUE evaluator returns for an object.
 type evaluation struct {
-	refused  field.ErrorList
+	rejected  field.ErrorList
 	defaults map[string]any // of an object that it lets pass
 	err      error          // if there are none
 }
 
 func (v *Version) evaluate(object map[string]any) evaluation {
 	var e evaluation
-	e.defaults, e.refused, e.err = v.evaluator.defaultAndValidate(object)
+	e.defaults, e.rejected, e.err = v.evaluator.defaultAndValidate(object)
 	return e
 }
 
-// disagrees compares the problems of an object, and its defaults if it has none, with
-// what the evaluator makes of it, which knows nothing of attributes.
+// disagrees compares the problems of an object, and its defaults if it has none, with the
+// result of the CUE evaluator, which ignores attributes.
 func (v *Version) disagrees(problems []Problem, object map[string]any, expected evaluation) error {
 	var ours []Problem
 	for _, p := range problems {
@@ -61,11 +61,11 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 	switch {
 	case v.evaluated && len(problems) > 0:
 		return nil // the evaluator is asked about what is valid otherwise
-	case len(expected.refused) > 0 && len(ours) == 0 && !v.evaluated:
-		return fmt.Errorf("only the CUE evaluator rejects it: %w", expected.refused.ToAggregate())
-	case len(expected.refused) == 0 && len(ours) > 0:
+	case len(expected.rejected) > 0 && len(ours) == 0 && !v.evaluated:
+		return fmt.Errorf("only the CUE evaluator rejects it: %w", expected.rejected.ToAggregate())
+	case len(expected.rejected) == 0 && len(ours) > 0:
 		return fmt.Errorf("only the compiled form rejects it: %w", ours[0].Error)
-	case len(problems) > 0 || len(expected.refused) > 0:
+	case len(problems) > 0 || len(expected.rejected) > 0:
 		return nil
 	case expected.err != nil:
 		return expected.err

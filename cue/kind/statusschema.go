@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// checkStatusSchema holds what the behaviour writes into the status against what the
-// schema lets the status say: the API server drops the rest without a word.
+// checkStatusSchema checks that the schema allows the status fields that the controller
+// writes: the API server silently drops others.
 func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 	status := v.Schema.Properties["status"]
 	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
@@ -62,13 +62,13 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 // for kinds with phases.
 var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", "phase"}
 
-// InjectedPods is the field of the status of a kind that injects where the engine writes
-// how many Pods have what an object adds; it is contract.#InjectionStatus.
+// InjectedPods is the status field in which the engine counts injected Pods; see
+// contract.#InjectionStatus.
 const InjectedPods = "injectedPods"
 
 var injectedCounts = []string{"current", "missing", "outdated"}
 
-// CountsPods tells whether the status of the kind has room for InjectedPods.
+// CountsPods reports whether the status of the kind has room for InjectedPods.
 func (k *Kind) CountsPods() bool {
 	_, ok := k.Schema.Properties["status"].Properties[InjectedPods]
 	return ok && k.Injects()

@@ -35,7 +35,7 @@ func ParseTrigger(text string) (*Trigger, error) {
 	return &Trigger{delay: delay}, nil
 }
 
-// Due is the time from which on the trigger holds, for a phase entered at entered.
+// Due returns the time from which on the trigger holds, for a phase entered at entered.
 func (t *Trigger) Due(entered time.Time) time.Time {
 	if t.at.IsZero() {
 		return entered.Add(t.delay)

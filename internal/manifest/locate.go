@@ -9,9 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Location is where a field stands, or the innermost of the fields around it that exists.
+// Location is the place of a field, or of the innermost existing field around it.
 type Location struct {
-	// Found says whether it is the field itself.
+	// Found reports whether the field itself exists.
 	Found bool
 	// Key is the field's name. For an item of a list, and for the object, it is Value.
 	Key Place
@@ -19,17 +19,17 @@ type Location struct {
 	Value Place
 }
 
-// Place is where a name or a value stands.
+// Place is the place of a name or a value.
 type Place struct {
 	Position
-	// Surprise says how the API machinery reads a plain scalar that looks like something
-	// else, and is empty for all others.
+	// Surprise explains how the API machinery reads a plain scalar that looks like something
+	// else; it is empty for all others.
 	Surprise string
 }
 
-// Locate finds a field by the path that a field.Error names. Names in such a path are not
-// quoted and may have dots and brackets, so the path is matched against the fields that
-// there are: of several ways to read it, the one that leads furthest counts.
+// Locate finds a field by the path in a field.Error. Names in such a path are not quoted and
+// may contain dots and brackets, so the path is matched against the existing fields: of
+// several ways to read it, the one that leads furthest counts.
 func (o Object) Locate(path string) Location {
 	m := match{key: o.node, value: o.node}.find(o.document, path)
 	return Location{Found: m.used == len(path), Key: o.place(m.key), Value: o.place(m.value)}
@@ -45,7 +45,7 @@ type match struct {
 	used       int
 }
 
-// find goes on from m as far as path leads.
+// find continues from m as far as path leads.
 func (m match) find(d *document, path string) match {
 	best, rest := m, path[m.used:]
 	switch node := target(m.value); node.Kind {
@@ -102,9 +102,9 @@ func eachField(node *yaml.Node, yield func(key, value *yaml.Node) bool) bool {
 	return true
 }
 
-// nameAt returns how long the step to the field name is with which path begins, or 0 if
-// it begins with another. It is .name, without the dot at the beginning of the whole
-// path, or [name], as the keys of maps and the empty name are written.
+// nameAt returns the length of the step to the field name at the beginning of path, or 0 if
+// path begins with another field. A step is .name, without the dot at the beginning of the
+// whole path, or [name] for keys of maps and the empty name.
 func nameAt(path, name string, first bool) int {
 	step := "." + name
 	if first {

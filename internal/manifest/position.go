@@ -9,7 +9,7 @@ type Position struct {
 	Line, Column int
 }
 
-// String writes FILE:LINE:COLUMN without what is not known.
+// String returns FILE:LINE:COLUMN without the unknown parts.
 func (p Position) String() string {
 	switch {
 	case p.Line == 0:
@@ -20,20 +20,20 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// ErrorType says what kind of thing is wrong with a file.
+// ErrorType is the kind of error in a file.
 type ErrorType string
 
 const (
-	// Syntax is for text that is no YAML, or no object.
+	// Syntax is for text that is not valid YAML, or not an object.
 	Syntax ErrorType = "Syntax"
-	// DuplicateKey is for a name that a mapping has twice; the API machinery drops one
-	// of the values silently.
+	// DuplicateKey is for a duplicate name in a mapping; the API machinery silently drops one
+	// of the values.
 	DuplicateKey ErrorType = "DuplicateKey"
 	// TooLarge is for what exceeds MaxSize.
 	TooLarge ErrorType = "TooLarge"
 )
 
-// Error says why a part of a file cannot be read, or not without losing some of it.
+// Error is why a part of a file cannot be read, or only with a loss.
 type Error struct {
 	Position Position
 	Type     ErrorType

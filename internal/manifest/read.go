@@ -12,10 +12,10 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// MaxSize is how many bytes a file may have, and a document of it once its aliases are
-// replaced by what they stand for. The API server takes requests of at most 3 MiB, so
-// this is room for two of the largest objects there can be, or thousands of usual ones.
-// Nodes take memory: 8 MB of "1," are the worst case, with 1.6 GB and eight seconds.
+// MaxSize is the maximum size in bytes of a file, and of a document with its aliases
+// expanded. The API server accepts requests of at most 3 MiB, so this is room for two of the
+// largest possible objects, or thousands of usual ones. Nodes take memory: 8 MB of "1," are
+// the worst case, with 1.6 GB and eight seconds.
 const MaxSize = 8 << 20
 
 // Object is one object of a manifest.
@@ -29,7 +29,7 @@ type Object struct {
 	node     *yaml.Node
 }
 
-// document is what the objects of one document share.
+// document is shared by the objects of one document.
 type document struct {
 	file string
 	chunk
@@ -37,7 +37,7 @@ type document struct {
 	names map[*yaml.Node]string
 }
 
-// position is the place of a node in the file.
+// position returns the place of a node in the file.
 func (d *document) position(node *yaml.Node) Position {
 	p := Position{File: d.file, Line: d.line + node.Line, Column: node.Column}
 	if node.Line == 1 {
@@ -46,10 +46,9 @@ func (d *document) position(node *yaml.Node) Position {
 	return p
 }
 
-// Read reads all objects of a file, those in lists one by one, and reports everything
-// that keeps a part of it from being read, sorted by position. One part that cannot be
-// read keeps no other from it. Empty documents are passed over. file is how positions
-// name the file.
+// Read reads all objects of a file, those in lists one by one, and returns all errors, sorted
+// by position. A part that cannot be read does not keep the others from being read. Empty
+// documents are skipped. file is the name of the file in positions.
 func Read(file string, text []byte) ([]Object, []*Error) {
 	r := reader{file: file}
 	r.read(text)
@@ -79,10 +78,10 @@ func (r *reader) read(text []byte) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	chunks := splitJSON(text)
 	if chunks == nil {
-		var refused []int
-		chunks, refused = splitYAML(text)
-		for _, line := range refused {
-			r.fail(Position{r.file, line + 1, 4}, Syntax, "nothing but a comment may follow the --- between documents on its line: kubectl refuses it")
+		var rejected []int
+		chunks, rejected = splitYAML(text)
+		for _, line := range rejected {
+			r.fail(Position{r.file, line + 1, 4}, Syntax, "nothing but a comment may follow the --- between documents on its line: kubectl rejects it")
 		}
 	}
 	for _, c := range chunks {
@@ -95,7 +94,7 @@ func (r *reader) readDocument(d *document) {
 	root, next, err := parse(d.text)
 	switch {
 	case err != nil && d.json:
-		// YAML refuses some JSON, such as characters in two \u escapes: then everything
+		// YAML rejects some JSON, such as characters in two \u escapes: then everything
 		// is located at the beginning of the document.
 		root = &yaml.Node{Kind: yaml.ScalarNode, Line: 1, Column: 1}
 	case err != nil:
@@ -153,7 +152,7 @@ func (r *reader) add(d *document, value any, node *yaml.Node) {
 	nodes := target(list.value).Content
 	for i, item := range items {
 		itemNode := node
-		if i < len(nodes) { // always, unless the document has no tree of nodes
+		if i < len(nodes) { // false only if the document has no tree of nodes
 			itemNode = nodes[i]
 		}
 		r.add(d, typed(item, content), itemNode)
@@ -184,7 +183,7 @@ func typed(item any, list map[string]any) any {
 	return content
 }
 
-// typeName is what people call the type of a value.
+// typeName returns what people call the type of a value.
 func typeName(value any) string {
 	switch value.(type) {
 	case nil:

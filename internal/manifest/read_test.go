@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// errorLines are errors as people see them.
+// errorLines returns errors as people see them.
 func errorLines(errs []*Error) []string {
 	lines := make([]string, len(errs))
 	for i, err := range errs {
@@ -45,7 +45,7 @@ func TestValuesAreThoseOfTheAPIMachinery(t *testing.T) {
 	}
 	objects, errs := Read("f", []byte(`{"v": 1.0, "w": 1, "x": "\ud83d\ude00"}`))
 	require.Empty(t, errs)
-	require.Equal(t, map[string]any{"v": 1.0, "w": int64(1), "x": "😀"}, objects[0].Content, "JSON has its own numbers, and characters that YAML refuses")
+	require.Equal(t, map[string]any{"v": 1.0, "w": int64(1), "x": "😀"}, objects[0].Content, "JSON has its own numbers, and characters that YAML rejects")
 	require.Equal(t, Position{"f", 1, 1}, objects[0].Locate("x").Value.Position)
 }
 
@@ -66,7 +66,7 @@ func TestObjectsOfAFile(t *testing.T) {
 			"apiVersion: v1\nkind: List\nitems:\n- id: a\n- {id: b}\n- apiVersion: x/v1\n  kind: AtList\n  items:\n  - id: c\n",
 			[]string{"a@f:4:3", "b@f:5:3", "c@f:9:5"},
 		},
-		"List without items": {"apiVersion: v1\nkind: List\n", []string{"@f:1:1"}}, // which vet refuses
+		"List without items": {"apiVersion: v1\nkind: List\n", []string{"@f:1:1"}}, // which vet rejects
 		"kind named List":    {"apiVersion: x/v1\nkind: AllowList\nid: a\n", []string{"a@f:1:1"}},
 		"items in aliases":   {"apiVersion: v1\nkind: List\nx: &x {id: a}\nw: &y [*x, {id: b}]\nitems: *y\n", []string{"a@f:4:8", "b@f:4:12"}},
 	} {
@@ -119,7 +119,7 @@ func TestErrorsOfAFile(t *testing.T) {
 		"on is true":            {"true: 1\non: 2\n", []string{`f:2:1: duplicate key "true": the first is in line 1; YAML 1.1, which Kubernetes reads, takes the plain on for the boolean true: quote it`}},
 		"keys that are none":    {"a: {~: 1, [x]: 2}\n", []string{"f:1:5: this cannot be the name of a field: quote it", "f:1:11: this cannot be the name of a field: quote it"}},
 		"infinite":              {"a: .inf\n", []string{"f:1:1: json: unsupported value: +Inf"}},
-		"after the separator":   {"a: 1\n--- {b: 1}\nc: 2\n---\nd: e: f\n", []string{"f:2:4: nothing but a comment may follow the --- between documents on its line: kubectl refuses it", "f:5: mapping values are not allowed in this context"}},
+		"after the separator":   {"a: 1\n--- {b: 1}\nc: 2\n---\nd: e: f\n", []string{"f:2:4: nothing but a comment may follow the --- between documents on its line: kubectl rejects it", "f:5: mapping values are not allowed in this context"}},
 		"after the end":         {"a: 1\n...\nb: 2\n", []string{"f:3: did not find expected <document start>"}},
 		"lines of another kind": {"a: 1\r---\rb: 2\r", []string{"f:3:1: kubectl does not read what follows the end of a document: begin the next with ---"}},
 		"within itself":         {"a: &a\n  b: *a\n", []string{`f:1:1: the value of anchor "a" contains itself`}},

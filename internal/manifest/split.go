@@ -13,13 +13,13 @@ import (
 type chunk struct {
 	text         []byte
 	line, column int
-	// json says that the document is of a stream of JSON, whose numbers are read by
-	// the rules of JSON: 1.0 is an integer in YAML only.
+	// json means that the document is from a stream of JSON. Its numbers are read as JSON:
+	// 1.0 is an integer only in YAML.
 	json bool
 }
 
-// splitJSON cuts a stream of JSON objects into documents, as kubectl does: they need
-// nothing between them. It returns none for a text that is no such stream.
+// splitJSON cuts a stream of JSON objects into documents, as kubectl does: they need nothing
+// between them. It returns none for any other text.
 func splitJSON(text []byte) []chunk {
 	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return nil
@@ -51,8 +51,8 @@ var separator = []byte("---")
 // splitYAML cuts a text into documents by the rule of the API machinery's YAMLReader:
 // at lines that begin with three dashes. It returns as well the lines, counted from 0,
 // of separators that are followed by something else than a comment, which that reader
-// refuses; the document that begins on such a line is left out.
-func splitYAML(text []byte) (chunks []chunk, refused []int) {
+// rejects; the document that begins on such a line is left out.
+func splitYAML(text []byte) (chunks []chunk, rejected []int) {
 	line, start := 0, 0
 	next := chunk{}
 	skip := false
@@ -69,12 +69,12 @@ func splitYAML(text []byte) (chunks []chunk, refused []int) {
 			start, next.line = end+len(l), line+1
 			rest = bytes.TrimSpace(rest)
 			if skip = len(rest) > 0 && rest[0] != '#'; skip {
-				refused = append(refused, line)
+				rejected = append(rejected, line)
 			}
 		}
 		line++
 		end += len(l)
 	}
 	flush(end)
-	return chunks, refused
+	return chunks, rejected
 }

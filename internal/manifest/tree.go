@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parse makes the tree of nodes of a document, which is nil if there is none in the
-// text. next is what begins after the end of the document, if there is something.
+// parse returns the tree of nodes of a document, or nil if the text has no document. next is
+// the document after it, if there is one.
 func parse(text []byte) (root, next *yaml.Node, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var documents [2]yaml.Node
@@ -25,7 +25,7 @@ func parse(text []byte) (root, next *yaml.Node, err error) {
 	return content(&documents[0]), content(&documents[1]), nil
 }
 
-// content is what a document consists of.
+// content returns what a document consists of.
 func content(document *yaml.Node) *yaml.Node {
 	if len(document.Content) == 0 {
 		return nil
@@ -41,11 +41,11 @@ var (
 )
 
 // syntaxError finds the line, counted from 1, and the message of the error with which
-// parse refuses the text of a document. Version 2 of the package names the line of the
+// parse rejects the text of a document. Version 2 of the package names the line of the
 // error, and version 3 often that at which the innermost mapping begins. Where neither
 // knows a line it is the first.
 func syntaxError(text []byte) (line int, message string) {
-	// Without a line before it, no line is named for an error in the first one.
+	// Without a line before it, errors in the first line have no line number.
 	text = append([]byte("\n"), text...)
 	// The struct without fields keeps aliases from being expanded.
 	err := yamlv2.Unmarshal(text, &struct{}{})
@@ -62,7 +62,7 @@ func syntaxError(text []byte) (line int, message string) {
 	return max(line, 1), message
 }
 
-// checkExpansion refuses a document that contains itself, or that exceeds MaxSize once
+// checkExpansion rejects a document that contains itself, or that exceeds MaxSize once
 // its aliases are expanded: a few lines of YAML can stand for gigabytes.
 func checkExpansion(root *yaml.Node) error {
 	size, err := expandedSize(root, make(map[*yaml.Node]int))
@@ -72,7 +72,7 @@ func checkExpansion(root *yaml.Node) error {
 	return err
 }
 
-// expandedSize is about how long a node is with its aliases expanded; above MaxSize it is
+// expandedSize returns about how long a node is with its aliases expanded; above MaxSize it is
 // not exact. An anchor comes before its aliases, so anchored has the sizes of those that
 // end before node.
 func expandedSize(node *yaml.Node, anchored map[*yaml.Node]int) (int, error) {
@@ -97,7 +97,7 @@ func expandedSize(node *yaml.Node, anchored map[*yaml.Node]int) (int, error) {
 	return size, nil
 }
 
-// target is what an alias stands for, and any other node itself.
+// target returns the node that an alias refers to, and any other node itself.
 func target(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
@@ -105,7 +105,7 @@ func target(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// isMerge tells whether a key brings the fields of other mappings into its own.
+// isMerge reports whether a key merges the fields of other mappings into its own.
 func isMerge(key *yaml.Node) bool { return key.Kind == yaml.ScalarNode && key.Tag == "!!merge" }
 
 // readKeys finds the names of all keys below a node, and reports those that cannot be
@@ -140,7 +140,7 @@ func (r *reader) readKeys(d *document, node *yaml.Node) (ok bool) {
 	return ok
 }
 
-// hint is a surprise as the end of a message.
+// hint returns a surprise as the end of a message.
 func hint(surprise string) string {
 	if surprise == "" {
 		return ""

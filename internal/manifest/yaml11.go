@@ -9,7 +9,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// readScalar is what the API machinery reads for a scalar that stands alone.
+// readScalar returns what the API machinery reads for a scalar that stands alone.
 func readScalar(node *yaml.Node) (value any, err error) {
 	text, err := yaml.Marshal(withoutComments(node))
 	if err != nil {
@@ -18,12 +18,12 @@ func readScalar(node *yaml.Node) (value any, err error) {
 	return decode(chunk{text: text})
 }
 
-// withoutComments copies what matters of a scalar.
+// withoutComments copies a scalar without its comments.
 func withoutComments(node *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: node.Kind, Style: node.Style, Tag: node.Tag, Value: node.Value}
 }
 
-// keyName is the name of the field that the API machinery makes of a key: the key on is
+// keyName returns the name of the field that the API machinery makes of a key: the key on is
 // the field "true" for it.
 func keyName(key *yaml.Node) (string, error) {
 	if key.Kind != yaml.ScalarNode {
@@ -51,21 +51,21 @@ func keyName(key *yaml.Node) (string, error) {
 	return "", fmt.Errorf("a key must not be empty")
 }
 
-// isString tells of most scalars that are strings that they are, which saves reading
-// them again. The node's tag follows YAML 1.2; what is a string there and none in 1.1
-// are the booleans such as off, of at most three letters.
+// isString reports whether a scalar is surely a string, which saves reading it again. The
+// node's tag follows YAML 1.2; the only strings there that are none in YAML 1.1 are booleans
+// such as off, of at most three letters.
 func isString(node *yaml.Node) bool {
 	return node.Tag == "!!str" && (node.Style&^yaml.TaggedStyle != 0 || len(node.Value) > 3)
 }
 
-// core matches the plain scalars that are no strings and mean the same in YAML 1.1 and
-// in the core schema of 1.2.
+// core matches the plain scalars that are not strings and mean the same in YAML 1.1 and in
+// the core schema of 1.2.
 var core = regexp.MustCompile(`^(true|True|TRUE|false|False|FALSE` +
 	`|[-+]?(0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+` +
 	`|[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+)$`)
 
-// surprise says what a scalar is for the API machinery if someone who reads it by the
-// rules of YAML 1.2, or without thinking of any, takes it for something else.
+// surprise explains how the API machinery reads a scalar that people, or the rules of YAML
+// 1.2, read as something else.
 func surprise(node *yaml.Node) string {
 	node = target(node)
 	if node.Kind != yaml.ScalarNode || node.Style != 0 || core.MatchString(node.Value) {

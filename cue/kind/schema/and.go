@@ -11,24 +11,24 @@ import (
 // for one of 2^14; a kind that people read has a handful.
 const maxAlternatives = 64
 
-// Impossible is a schema that nothing satisfies.
+// Impossible returns a schema that nothing satisfies.
 func Impossible(at Position, format string, args ...any) *Schema {
 	return &Schema{Position: at, Impossible: &Rule{Text: fmt.Sprintf(format, args...), Position: at}}
 }
 
-// Anything is a schema that every value satisfies.
+// Anything returns a schema that every value satisfies.
 func Anything(at Position) *Schema { return &Schema{Position: at, Types: AnyType} }
 
 func (s *Schema) isLeaf() bool { return len(s.Alternatives) == 0 && s.Reference == nil }
 
-// isAnything tells whether a schema says nothing of the value.
+// isAnything reports whether a schema has no rule for the value.
 func (s *Schema) isAnything() bool {
 	return s.isLeaf() && s.Types == AnyType && s.Struct == nil && s.Items == nil && s.Default == nil && len(s.Relations) == 0 &&
 		len(s.Not) == 0 && s.Min == nil && s.Max == nil && len(s.Patterns) == 0 && len(s.Checks) == 0 && s.Unique == nil &&
 		s.Length == Range{} && s.Size == Range{} && s.Count == Range{} && s.Enum == nil
 }
 
-// And is the schema of the values that satisfy both a and b, as CUE's & makes it. The
+// And returns the schema of the values that satisfy both a and b, as CUE's & makes it. The
 // arguments are not changed, but the result shares parts with them. A contradiction
 // gives a schema that is Impossible.
 func And(a, b *Schema) *Schema {
@@ -105,7 +105,7 @@ func (s *Schema) branches() []Alternative {
 	return []Alternative{{Schema: Constant(s.Default.Value, s.Default.Rule), Default: true}, {Schema: &rest}}
 }
 
-// Constant is the schema that a scalar alone satisfies.
+// Constant returns the schema that a scalar alone satisfies.
 func Constant(value any, rule *Rule) *Schema {
 	s := &Schema{Position: rule.Position, Types: TypeOf(value)}
 	if value != nil {
@@ -170,7 +170,7 @@ func (s *Schema) text() string {
 	return s.Types.String()
 }
 
-// andEnums is what both enums allow. An enum limits only values of the types that are
+// andEnums returns what both enums allow. An enum limits only values of the types that are
 // in it.
 func andEnums(a, b *Schema, types Types) *Enum {
 	if a.Enum == nil && b.Enum == nil {
@@ -192,7 +192,7 @@ func andEnums(a, b *Schema, types Types) *Enum {
 		}
 	}
 	if a.Enum != nil && b.Enum != nil {
-		// What is left is a rule of its own: the CRD may carry one of the two alone.
+		// The combination is a rule of its own: the CRD may carry only one of the two.
 		if len(b.Enum.Values) < len(a.Enum.Values) {
 			rule.Rule = b.Enum.Rule
 		}
@@ -201,7 +201,7 @@ func andEnums(a, b *Schema, types Types) *Enum {
 	return rule
 }
 
-// allows tells whether the enum has a scalar, or nothing to say of its type.
+// allows reports whether the enum has a scalar, or nothing to say of its type.
 func (e *Enum) allows(value any) bool {
 	if e == nil {
 		return true
@@ -255,7 +255,7 @@ func andDefaults(a, b, both *Schema) *Literal {
 	return nil
 }
 
-// emptyRange says why no value is between the limits, if nothing else is allowed.
+// emptyRange returns why no value is between the limits, if nothing else is allowed.
 func (s *Schema) emptyRange() *Rule {
 	between := func(a, b *Rule) *Rule {
 		return &Rule{Text: "nothing satisfies both " + a.Text + " and " + b.Text, Position: b.Position}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// celString is a text as a CEL literal. CEL's escapes are those of Go for what regular
+// celString returns a text as a CEL literal. CEL's escapes are those of Go for what regular
 // expressions and enums are made of.
 func celString(text string) string { return strconv.Quote(text) }
 
@@ -48,7 +48,7 @@ func others(guards []string, without string) []string {
 	return slices.DeleteFunc(slices.Clone(guards), func(g string) bool { return g == without })
 }
 
-// commonStruct is the struct that the outermost reference of an expression leads into,
+// commonStruct returns the struct that the outermost reference of an expression leads into,
 // if only fields lead from there to the innermost one.
 func commonStruct(structs []frame, e *Expr) (int, bool) {
 	at := len(structs) - 1 - e.up()
@@ -75,7 +75,7 @@ func (e *Expr) up() int {
 	return furthest
 }
 
-// isPlainScalar tells whether CEL knows a value's type for sure.
+// isPlainScalar reports whether CEL knows a value's type for sure.
 func isPlainScalar(s *Schema) bool {
 	return s.isLeaf() && slices.Contains([]Types{Bool, Int, Number, String}, s.Types)
 }
@@ -87,7 +87,7 @@ type celWriter struct {
 	paths   []string
 }
 
-// guards are the conditions under which all fields that were read are there.
+// guards returns the conditions that all fields that were read are present.
 func (c *celWriter) guards() []string {
 	var guards []string
 	for _, path := range c.paths {
@@ -98,8 +98,8 @@ func (c *celWriter) guards() []string {
 	return guards
 }
 
-// presence is the condition that a field and all that lead to it are there; it is empty
-// if they always are.
+// presence returns the condition that a field and its parents are present; it is empty if
+// they always are.
 func (c *celWriter) presence(path string) string {
 	var parts []string
 	steps := strings.Split(path, ".")
@@ -119,8 +119,8 @@ func (c *celWriter) presence(path string) string {
 	return conjunction(parts)
 }
 
-// always tells whether an object that the API server has given its defaults and let
-// pass has the field.
+// always reports whether every object that the API server accepts has the field once defaults
+// are set.
 func (f *Field) always() bool {
 	if f.Presence == Regular {
 		value, ok := staticDefault(f.Schema)
@@ -137,7 +137,7 @@ func conjunction(parts []string) string {
 	return strings.Join(parts, "")
 }
 
-// negated is the opposite of a condition that is one operand.
+// negated returns the opposite of a condition that is one operand.
 func negated(condition string) string {
 	if positive, ok := strings.CutPrefix(condition, "!"); ok {
 		return positive
@@ -161,7 +161,7 @@ func (c *celWriter) reference(up int, path []string) (string, bool) {
 	return strings.Join(steps, "."), true
 }
 
-// find is the schema that a reference leads to.
+// find returns the schema that a reference leads to.
 func (c *celWriter) find(e *Expr) *Schema {
 	fields := c.structs[len(c.structs)-1-e.Up].schema
 	for i, name := range e.Path {
@@ -176,14 +176,14 @@ func (c *celWriter) find(e *Expr) *Schema {
 			return f.Schema
 		}
 		if f.Schema.Types != Struct || !f.Schema.isLeaf() {
-			return nil // what is in it may be asked of null
+			return nil // its fields may be read from null
 		}
 		fields = f.Schema.Struct
 	}
 	return nil
 }
 
-// visible tells whether CEL sees a field: the schema has to say its type.
+// visible reports whether CEL sees a field: its schema must have a type.
 func (c *celWriter) visible(e *Expr) bool {
 	p := c.structs[len(c.structs)-1-e.Up].props
 	for _, name := range e.Path {
@@ -271,7 +271,7 @@ func comparison(left, op, right string, mixed bool) string {
 	return left + " " + op + " " + right
 }
 
-// isDouble tells whether a number is a double for CEL.
+// isDouble reports whether a number is a double for CEL.
 func (c *celWriter) isDouble(e *Expr) bool {
 	switch e.Op {
 	case OpLiteral:
@@ -283,8 +283,8 @@ func (c *celWriter) isDouble(e *Expr) bool {
 	return false
 }
 
-// sameClass tells whether both sides of an operator are of one type for CEL, or both
-// numbers: it refuses to compile a comparison of others, where CUE makes it false.
+// sameClass reports whether both sides of an operator are of one type for CEL, or both
+// numbers: it does not compile other comparisons, which are false in CUE.
 func sameClass(op string, a, b Types) bool {
 	if op == "&&" || op == "||" {
 		return a == Bool && b == Bool
@@ -307,7 +307,7 @@ func (c *celWriter) class(e *Expr) Types {
 	return Bool
 }
 
-// classOf is the type that CEL knows a value by: numbers that need not be integers are
+// classOf returns the type that CEL knows a value by: numbers that need not be integers are
 // doubles.
 func classOf(s *Schema) Types {
 	if s.Types == Number {

@@ -50,8 +50,8 @@ func (w *walker) alternatives(s *Schema, value any) {
 	}
 }
 
-// possible drops the alternatives that a struct contradicts by a literal or by the name
-// of a field, by which most are told apart: what is left is most often one.
+// possible drops the alternatives that a struct contradicts by a literal or by the name of a
+// field, which distinguish most alternatives: usually one is left.
 func possible(alternatives []Alternative, value any) []Alternative {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -119,7 +119,7 @@ func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (cho
 	return chosen, false
 }
 
-// isSame tells whether two alternatives make the same of a value: for scalars they
+// isSame reports whether two alternatives make the same of a value: for scalars they
 // always do, but structs differ in what else they allow.
 func (f *fitting) isSame(o *fitting) bool {
 	if !hasStruct(f.value) {
@@ -129,8 +129,8 @@ func (f *fitting) isSame(o *fitting) bool {
 		(len(f.schema.Struct.Groups) == 0) == (len(o.schema.Struct.Groups) == 0) && reflect.DeepEqual(f.value, o.value)
 }
 
-// saysNothingElse tells whether a schema names only fields that a struct has, and those
-// are no structs themselves.
+// saysNothingElse reports whether a schema names only fields that a struct has, and those are
+// not structs themselves.
 func (s *Schema) saysNothingElse(value any) bool {
 	object, ok := value.(map[string]any)
 	if !ok || s.Struct == nil || len(s.Struct.Labels) > 0 || len(s.Struct.Conditions) > 0 {
@@ -144,7 +144,7 @@ func (s *Schema) saysNothingElse(value any) bool {
 	return true
 }
 
-// contradicts tells whether a value has problems with a schema other than that it is
+// contradicts reports whether a value has problems with a schema other than that it is
 // incomplete.
 func (w *walker) contradicts(s *Schema, value any) bool {
 	probing, against, problems := w.probing, w.against, w.problems
@@ -160,7 +160,7 @@ func (w *walker) contradicts(s *Schema, value any) bool {
 func (w *walker) closest(alternatives []Alternative, value any) (closest []Problem, all [][]Problem) {
 	w.choosing++
 	defer func() { w.choosing-- }()
-	// No alternative gave the value its defaults: they are not what is missing.
+	// No alternative gave the value its defaults, so missing defaults are not reported.
 	d := defaulter{structs: w.structs}
 	for _, a := range alternatives {
 		problems := w.try(a.Schema, d.value(a.Schema, value))
@@ -262,7 +262,7 @@ func (w *walker) try(s *Schema, value any) []Problem {
 	return problems
 }
 
-// hasStruct tells whether there is a struct in a value: two alternatives that let the
+// hasStruct reports whether there is a struct in a value: two alternatives that let the
 // same scalars pass are one, but two structs differ in what else they allow.
 func hasStruct(value any) bool {
 	switch v := value.(type) {

@@ -2,8 +2,8 @@ package schema
 
 import "strings"
 
-// conditions carries what ifs add to a struct: their fields become fields that may
-// always be there, and CEL rules say when they have to and when they must not.
+// conditions carries what ifs add to a struct: their fields become optional, and CEL rules
+// say when they are required and when they are forbidden.
 func (e *emitter) conditions(s *StructSchema, p *props) {
 	added, further := make(map[string][]*props), make(map[string][]*props)
 	for _, c := range s.Conditions {
@@ -16,7 +16,7 @@ func (e *emitter) conditions(s *StructSchema, p *props) {
 	}
 	for name, all := range added {
 		if p.Properties[name] = *loosestOf(all); s.allows(name) {
-			// Without the condition the field may be there too, and be anything else.
+			// Without the condition the field is allowed too, with any value.
 			p.Properties[name] = props{XPreserveUnknownFields: new(true), Nullable: true}
 			for _, c := range s.Conditions {
 				e.Enforcers.withdraw(&Schema{Struct: c.Then})
@@ -55,9 +55,8 @@ func flatConditions(s *StructSchema) []Condition {
 	return flat
 }
 
-// conditionFields collects the fields that a condition adds to those that are always
-// allowed, and further what it says of those. A default among them is not the CRD's to
-// set.
+// conditionFields collects in added the fields that a condition adds, and in further the
+// rules that it adds to other fields. The CRD must not set their defaults.
 func (e *emitter) conditionFields(s, then *StructSchema, added, further map[string][]*props) {
 	for _, f := range then.Fields {
 		if s.Field(f.Name) != nil {
@@ -115,8 +114,8 @@ func declarations(s *StructSchema, name string) int {
 	return n
 }
 
-// conditionRules says in CEL which fields a condition demands, and that it alone
-// allows those that nothing else names.
+// conditionRules writes in CEL which fields a condition requires, and that fields that
+// nothing else names are allowed only if it holds.
 func (e *emitter) conditionRules(s *StructSchema, c Condition, when string, w celWriter) {
 	target := e.structs[w.at]
 	for _, f := range c.Then.Fields {

@@ -8,13 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Default returns an object in which every absent field that has a default is set to
-// it. The object is not changed; the result shares with it what is the same in both.
+// Default returns an object in which every absent field that has a default is set to it. The
+// object is not changed; the result shares unchanged parts with it.
 func Default(s *Schema, object map[string]any) map[string]any {
 	d := defaulter{structs: make([]map[string]any, 0, 8)}
 	result, _ := d.value(s, object).(map[string]any)
-	// An if that reads a field further up may have been asked before that one had its
-	// default.
+	// An if may have read a field further up before that field had its default.
 	for round := 0; d.conditions && round < maxRounds; round++ {
 		d.changed, d.done = false, nil
 		if result, _ = d.value(s, result).(map[string]any); !d.changed {
@@ -166,8 +165,8 @@ func (d *defaulter) labels(s *StructSchema, object map[string]any, set func(stri
 	}
 }
 
-// conditional sets the defaults of a struct with conditions, until none that they
-// bring in makes another one hold.
+// conditional sets the defaults of a struct with conditions, until no default makes another
+// condition hold.
 func (d *defaulter) conditional(s *StructSchema, object map[string]any) map[string]any {
 	d.conditions = true
 	d.again++
@@ -200,7 +199,7 @@ func (d *defaulter) alternatives(s *Schema, value any) any {
 	}
 	w := walker{structs: d.structs}
 	chosen, _ := w.choose(left, func(a *Schema) any { return d.value(a, value) })
-	d.changed = before // what was set for other alternatives does not count
+	d.changed = before // changes for other alternatives do not count
 	if chosen == nil {
 		return value
 	}
@@ -208,7 +207,7 @@ func (d *defaulter) alternatives(s *Schema, value any) any {
 	return chosen.value
 }
 
-// absent is what an absent regular field is set to.
+// absent returns the value to which an absent regular field is set.
 func (d *defaulter) absent(s *Schema) (any, bool) {
 	switch {
 	case s.Reference != nil:
@@ -234,17 +233,17 @@ func (d *defaulter) absent(s *Schema) (any, bool) {
 	return nil, false
 }
 
-// isSameAsField tells whether the value has to be that of another field.
+// isSameAsField reports whether the value has to be that of another field.
 func (s *Schema) isSameAsField() bool {
 	return s.isLeaf() && len(s.Relations) == 1 && s.Relations[0].Op == "=="
 }
 
-// dependsOnField tells whether the value of an absent field is that of another one.
+// dependsOnField reports whether the value of an absent field is that of another one.
 func (s *Schema) dependsOnField() bool {
 	return s.isSameAsField() || slices.ContainsFunc(s.Alternatives, func(a Alternative) bool { return a.Default && a.isSameAsField() })
 }
 
-// absentAlternative is the value of the only alternative, or the only default one.
+// absentAlternative returns the value of the only alternative, or the only default one.
 func (d *defaulter) absentAlternative(s *Schema) (any, bool) {
 	var chosen *Schema
 	for _, a := range s.Alternatives {
@@ -262,7 +261,7 @@ func (d *defaulter) absentAlternative(s *Schema) (any, bool) {
 	return d.absent(chosen)
 }
 
-// same tells whether a value came back as it went in: defaults copy what they change.
+// same reports whether a value came back as it went in: defaults copy what they change.
 func same(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:
@@ -272,8 +271,8 @@ func same(a, b any) bool {
 		y, ok := b.([]any)
 		return ok && len(x) == len(y) && (len(x) == 0 || &x[0] == &y[0])
 	}
-	return TypeOf(a) == 0 || a == b // what no JSON has gets no defaults
+	return TypeOf(a) == 0 || a == b // a value that JSON does not have gets no defaults
 }
 
-// mapIdentity tells maps apart, whatever is in them.
+// mapIdentity identifies a map regardless of its content.
 func mapIdentity(m map[string]any) uintptr { return reflect.ValueOf(m).Pointer() }

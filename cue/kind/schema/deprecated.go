@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// HasDeprecated tells whether a field of the schema is deprecated.
+// HasDeprecated reports whether a field of the schema is deprecated.
 func HasDeprecated(s *Schema) bool {
 	var d deprecated
 	d.schema(s)
@@ -25,13 +25,13 @@ func Deprecated(s *Schema, object map[string]any) []string {
 	return slices.Compact(d.found)
 }
 
-// deprecated collects what is deprecated.
+// deprecated collects the deprecated fields.
 type deprecated struct {
 	found []string
-	seen  map[*Schema]bool // of what was looked at without an object
+	seen  map[*Schema]bool // schemas visited without an object
 }
 
-// value looks at a value that is there.
+// value visits a value that is present.
 func (d *deprecated) value(s *Schema, value any, path *field.Path) {
 	switch {
 	case s == nil:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// describe says in few words what the alternatives are.
+// describe describes the alternatives in few words.
 func describe(alternatives []Alternative) string {
 	var texts []string
 	for _, a := range alternatives {

@@ -67,7 +67,7 @@ type Enforcement struct {
 }
 
 // Enforcements lists the rules of a schema, in the order of the fields. A line of CUE may
-// demand several things of a field (time.Time demands a string as well), or be part of several
+// require several things of a field (time.Time requires a string as well), or be part of several
 // alternatives; it is listed once, with the weakest of its enforcers.
 func Enforcements(s *Schema, by Enforcers) []Enforcement {
 	type place struct {
@@ -139,7 +139,7 @@ func eachRuleOfStruct(path string, s *StructSchema, visit func(field string, r *
 	}
 }
 
-// rules lists what a schema demands of a value itself, without what is within it.
+// rules lists what a schema requires of a value itself, without what is within it.
 func (s *Schema) rules() []*Rule {
 	var rules []*Rule
 	add := func(r *Rule) {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Op names what an expression does with its arguments.
+// Op is the operation that an expression applies to its arguments.
 type Op string
 
 // The operations that a condition or a relation may be made of; the others are named
@@ -22,7 +22,7 @@ const (
 	OpNoMatch   Op = "!~"
 )
 
-// Expr is an expression over the object that a condition or a relation stands in.
+// Expr is an expression over the object in a condition or a relation.
 type Expr struct {
 	Op   Op
 	Args []*Expr
@@ -31,13 +31,13 @@ type Expr struct {
 	// Up and Path are a reference: how many structs to go up, then which fields to follow.
 	Up   int
 	Path []string
-	// Text is the expression as it stands in CUE.
+	// Text is the expression in CUE.
 	Text string
 	// Regexp is the right side of a match.
 	Regexp *regexp.Regexp
 }
 
-// outcome says how an evaluation ended.
+// outcome is how an evaluation ended.
 type outcome int
 
 const (
@@ -160,7 +160,7 @@ func (e *Expr) apply(values []any) (any, outcome) {
 	return nil, invalid
 }
 
-// length is what CUE's len gives: a string has as many bytes, which for CUE is not the
+// length returns what CUE's len gives: a string has as many bytes, which for CUE is not the
 // number of its runes.
 func length(value any) (int64, bool) {
 	switch v := value.(type) {
@@ -174,7 +174,7 @@ func length(value any) (int64, bool) {
 	return 0, false
 }
 
-// compare tells whether a op b; ok is false where CUE refuses to compare the two.
+// compare reports whether a op b; ok is false if CUE cannot compare the two.
 func compare(op string, a, b any) (holds, ok bool) {
 	types := TypeOf(a) | TypeOf(b)
 	var order int

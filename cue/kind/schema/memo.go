@@ -22,7 +22,7 @@ func visitOf(s *Schema, value any) visit {
 type memo struct {
 	against  map[visit]bool
 	problems map[visit]problemsAt
-	// held keeps what was looked at alive, so that nothing else gets its address.
+	// held keeps visited values alive, so that nothing else gets their addresses.
 	held []any
 }
 
@@ -49,7 +49,7 @@ func (m *memo) keepProbed(s *Schema, value any, against bool) {
 	m.held = append(m.held, value)
 }
 
-// tried is what was found where path leads; one value may be at several places.
+// tried returns the problems found at path; one value may be at several places.
 func (m *memo) tried(s *Schema, value any, path []step) ([]Problem, bool) {
 	if TypeOf(value)&(List|Struct) == 0 {
 		return nil, false

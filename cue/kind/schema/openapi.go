@@ -18,13 +18,13 @@ type (
 	jsonValue = apiextensionsv1.JSON
 )
 
-// CRD is a schema as a CRD carries it.
+// CRD is a schema in the form of a CRD.
 type CRD struct {
-	// Schema is structural: it says the type of everything that it says anything of.
+	// Schema is structural: everything in it has a type.
 	Schema *apiextensionsv1.JSONSchemaProps
 	// Rules are the CEL rules in it.
 	Rules []CELRule
-	// Enforcers are who enforces the rules of the schema that it was made from.
+	// Enforcers are who enforces the rules of the original schema.
 	Enforcers Enforcers
 }
 
@@ -32,7 +32,7 @@ type CRD struct {
 type CELRule struct {
 	// Path is its place within the schema, as errors of the API server name it.
 	Path string
-	// ID tells it from all others, also in a schema that has fewer rules.
+	// ID identifies the rule, also in a schema with fewer rules.
 	ID string
 }
 
@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // OpenAPI returns the structural schema with which the API server enforces as much as it can
-// of the schema of a whole object, and who enforces each rule. It never demands more than the
+// of the schema of a whole object, and who enforces each rule. It never requires more than the
 // schema does.
 func OpenAPI(s *Schema, o Options) *CRD {
 	crd := &CRD{Enforcers: make(Enforcers)}
@@ -73,7 +73,7 @@ type frame struct {
 	slot
 	schema *StructSchema
 	props  *props
-	// nullable tells that there may be null instead, in which CEL finds no fields.
+	// nullable means that null is allowed, in which CEL finds no fields.
 	nullable bool
 }
 
@@ -81,23 +81,22 @@ type frame struct {
 type slot struct {
 	// path is its place in the OpenAPI schema.
 	path *field.Path
-	// name is the field of the innermost struct that the value is in; it is empty if
-	// that is no plain way: through a list, a map or a disjunction, or not to be written
-	// in CEL.
+	// name is the field of the innermost struct that the value is in. It is empty if the
+	// value is in a list, a map or a disjunction, or if CEL cannot write the name.
 	name string
-	// correlatable tells whether the API server can find the former value of it.
+	// correlatable reports whether the API server can find the former value of it.
 	correlatable bool
 }
 
-// in is an emitter for another place within the same structs.
+// in returns an emitter for another place within the same structs.
 func (e *emitter) in(s slot) *emitter {
 	return &emitter{CRD: e.CRD, without: e.without, structs: e.structs, slot: s}
 }
 
-// innermost is the struct that fields are made for.
+// innermost returns the struct that fields are made for.
 func (e *emitter) innermost() frame { return e.structs[len(e.structs)-1] }
 
-// below is the emitter for the value of a field of the innermost struct.
+// below returns the emitter for the value of a field of the innermost struct.
 func (e *emitter) below(name string) *emitter {
 	path := e.innermost().path.Child("properties").Key(name)
 	if !isIdentifier(name) {
@@ -106,7 +105,7 @@ func (e *emitter) below(name string) *emitter {
 	return e.in(slot{path, name, e.innermost().correlatable})
 }
 
-// addRule adds a CEL rule to the schema at a path; it is false if the rule is to be left
+// addRule adds a CEL rule to the schema at a path; it returns false if the rule is to be left
 // out.
 func (e *emitter) addRule(path *field.Path, p *props, rule, message string) bool {
 	id := path.String() + " " + rule
@@ -144,12 +143,12 @@ func (e *emitter) schema(s *Schema) *props {
 	return p
 }
 
-// typed makes the schema of what is no disjunction.
+// typed makes the schema of a value that is not a disjunction.
 func (e *emitter) typed(s *Schema) *props {
 	p := &props{}
 	e.Enforcers.set(s.TypeRule, setType(s, p))
 	if s.Format == "byte" {
-		e.Enforcers.atMost(s.TypeRule, CRDPartly) // the API server takes an empty list for a string of this format
+		e.Enforcers.atMost(s.TypeRule, CRDPartly) // the API server accepts an empty list as a string of this format
 	}
 	e.Enforcers.values(s, p)
 	if s.Types&List != 0 && p.Type == "array" {
@@ -162,7 +161,8 @@ func (e *emitter) typed(s *Schema) *props {
 	return p
 }
 
-// setType says of which type a value is, where OpenAPI can, and returns who enforces it.
+// setType sets the type of a value, where OpenAPI can express it, and returns who enforces
+// it.
 func setType(s *Schema, p *props) Enforcer {
 	p.Nullable = s.Types&Null != 0
 	switch s.Types &^ Null {
@@ -191,8 +191,8 @@ func setType(s *Schema, p *props) Enforcer {
 	return CRDSchema
 }
 
-// isTyped tells whether the schema says the type, so that rules for values can stand
-// beside it: structural schemas have them beside a type only.
+// isTyped reports whether the schema has a type: a structural schema allows rules for values
+// only with a type.
 func isTyped(p *props) bool { return p.Type != "" || p.XIntOrString }
 
 // values carries the rules for scalars and sizes, and notes who enforces them.
@@ -225,7 +225,7 @@ func (e Enforcers) values(s *Schema, p *props) {
 	}
 }
 
-// excluded carries the values that there must not be.
+// excluded carries the forbidden values.
 func (e Enforcers) excluded(s *Schema, p *props) {
 	var values []any
 	for _, not := range s.Not {
@@ -247,7 +247,7 @@ func (e Enforcers) excluded(s *Schema, p *props) {
 	}
 }
 
-// coversTypes tells whether an enum speaks of all types that there may be: OpenAPI has
+// coversTypes reports whether an enum speaks of all types that are allowed: OpenAPI has
 // no enum for one of several types.
 func coversTypes(e *Enum, types Types) bool {
 	var said Types
@@ -281,17 +281,16 @@ func float(value any) float64 {
 	return value.(float64)
 }
 
-// bound carries a bound, and notes whether it is the one that was meant: OpenAPI's is a
-// float64, and the API server compares integers with what is left of it when its
-// fraction is cut off.
+// bound carries a bound, and notes whether it is exact: OpenAPI's bound is a float64, and the
+// API server compares integers with it after cutting off its fraction.
 func (e Enforcers) bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
 	f := float(b.Value)
 	order := compareNumbers(b.Value, f)
 	switch {
-	case math.Abs(f) >= 1<<63: // with such a bound, the API server refuses all integers
+	case math.Abs(f) >= 1<<63: // with such a bound, the API server rejects all integers
 		e[b.Rule] = CRDPartly
 		return nil, false
-	case order != 0: // the nearest float64 that refuses nothing that the bound lets pass
+	case order != 0: // the nearest float64 that rejects nothing that the bound allows
 		e[b.Rule] = CRDPartly
 		if outwards := 1 - 2*int(inwards(0.5)); order == outwards {
 			f = math.Nextafter(f, math.Inf(outwards))
@@ -351,12 +350,12 @@ func (e Enforcers) check(p *props, c Check) {
 		if e[c.Rule] = CRDPartly; c.Exact {
 			e[c.Rule] = CRDSchema
 		}
-	default: // the same rule may demand the type, which is then all that the CRD has of it
+	default: // the same rule may require the type, which is then all that the CRD has of it
 		e.atMost(c.Rule, CRDPartly)
 	}
 }
 
-// attributes carries what @kube(…) says.
+// attributes carries the arguments of @kube(…).
 func (e *emitter) attributes(s *Schema, p *props) {
 	if s.Format != "" && isTyped(p) {
 		p.Format = s.Format
@@ -370,7 +369,7 @@ func (e *emitter) attributes(s *Schema, p *props) {
 	}
 	if s.Embedded {
 		p.XEmbeddedResource = true
-		if _, ok := p.Properties["metadata"]; ok { // of which the API server takes no schema
+		if _, ok := p.Properties["metadata"]; ok { // the API server accepts no schema for it
 			p.Properties["metadata"] = props{Type: "object"}
 			e.Enforcers.leave(s.Struct.Field("metadata"), func(Position) bool { return false })
 		}
@@ -437,7 +436,7 @@ func (e *emitter) object(s *Schema, p *props) {
 	slices.Sort(p.Required)
 }
 
-// addsFields tells whether the struct can get fields by a default that the CRD does not
+// addsFields reports whether the struct can get fields by a default that the CRD does not
 // have.
 func (s *StructSchema) addsFields(p *props) bool {
 	return len(s.Conditions) > 0 || slices.ContainsFunc(s.Fields, func(f *Field) bool {
@@ -453,7 +452,7 @@ func (e *emitter) field(f *Field, p *props) {
 		e.Enforcers.set(f.Rule, CRDSchema)
 	case Regular:
 		if declarations(e.innermost().schema, f.Name) > 0 {
-			break // an if may say what it is when it is absent
+			break // an if may set its default
 		}
 		switch value, ok := staticDefault(f.Schema); {
 		case !ok:
@@ -475,7 +474,7 @@ func (e *emitter) field(f *Field, p *props) {
 	p.Properties[f.Name] = *property
 }
 
-// hasRules tells whether there are CEL rules for a value or for a field within it.
+// hasRules reports whether there are CEL rules for a value or for a field within it.
 func hasRules(p *props) bool {
 	if len(p.XValidations) > 0 {
 		return true
@@ -488,7 +487,7 @@ func hasRules(p *props) bool {
 	return false
 }
 
-// staticDefault is the value of an absent field, if it is the same for all objects and
+// staticDefault returns the value of an absent field, if it is the same for all objects and
 // valid as it is.
 func staticDefault(s *Schema) (any, bool) {
 	d := defaulter{}
@@ -504,7 +503,7 @@ func staticDefault(s *Schema) (any, bool) {
 	return value, len(w.problems) == 0
 }
 
-// labels carries what is said of fields by their names' patterns.
+// labels carries the rules for fields whose names match a pattern.
 func (e *emitter) labels(s *StructSchema, p *props) {
 	closed := len(s.Groups) > 0
 	switch {

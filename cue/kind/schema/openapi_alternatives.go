@@ -16,7 +16,7 @@ func (e *emitter) alternatives(s *Schema) *props {
 	}
 	var branches []props
 	exact := CRDSchema
-	within := make(Enforcers) // of what the branches demand
+	within := make(Enforcers) // of what the branches require
 	for _, a := range s.Alternatives {
 		branches = append(branches, *within.validations(a.Schema, merged))
 		if !within.isExact(a.Schema) {
@@ -39,7 +39,7 @@ func (e *emitter) alternatives(s *Schema) *props {
 	return merged
 }
 
-// isExact tells whether a branch is a scalar of which the CRD has all rules but the type.
+// isExact reports whether a branch is a scalar of which the CRD has all rules but the type.
 func (e Enforcers) isExact(s *Schema) bool {
 	untyped := *s
 	untyped.TypeRule = nil
@@ -47,7 +47,7 @@ func (e Enforcers) isExact(s *Schema) bool {
 		!slices.ContainsFunc(untyped.rules(), func(r *Rule) bool { return e[r] < CRDSchema })
 }
 
-// common is what all branches of a disjunction share: the type, and the fields.
+// common returns what all branches of a disjunction share: the type, and the fields.
 func (e *emitter) common(alternatives []Alternative) *props {
 	var types Types
 	var all []*props
@@ -99,7 +99,7 @@ func (e Enforcers) withdrawUnseen(s *Schema, seen map[*Schema]bool) {
 	}
 }
 
-// loosest is a schema that every value of any of the others satisfies.
+// loosest returns a schema that every value of any of the others satisfies.
 func loosest(types Types, all []*props) *props {
 	first := all[0]
 	if !slices.ContainsFunc(all, func(p *props) bool { return !sameProps(p, first) }) {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// validations is what a branch of a disjunction demands, in the form that structural
+// validations returns what a branch of a disjunction requires, in the form that structural
 // schemas have within anyOf: rules for values alone, for fields that the schema around
 // it names. It notes who would enforce the rules if no other branch let the value pass.
 func (e Enforcers) validations(s *Schema, outer *props) *props {
@@ -32,8 +32,8 @@ func (e Enforcers) validations(s *Schema, outer *props) *props {
 	return p
 }
 
-// fieldValidations demands the fields that are required, refuses those of the other
-// branches, and says what the fields have to be.
+// fieldValidations carries which fields a branch requires, that it rejects those of the other
+// branches, and what the fields have to be.
 func (e Enforcers) fieldValidations(s *StructSchema, p, outer *props) {
 	for _, f := range s.Fields {
 		property, ok := outer.Properties[f.Name]
@@ -66,15 +66,14 @@ func (e Enforcers) fieldValidations(s *StructSchema, p, outer *props) {
 	}
 }
 
-// saysAlready tells whether the schema around a branch demands of a field all that the
-// branch does.
+// saysAlready reports whether the schema around a branch has all rules of the branch for a
+// field.
 func saysAlready(outer, inner props) bool {
 	outer.Type, outer.Format, outer.Description, outer.Default = "", "", "", nil
 	return sameProps(&outer, &inner)
 }
 
-// shareRequired moves to the schema around the branches the fields that all of them
-// demand.
+// shareRequired moves the fields that all branches require to the schema around them.
 func shareRequired(outer *props, branches []props) {
 	for _, name := range branches[0].Required {
 		if slices.ContainsFunc(branches, func(b props) bool { return !slices.Contains(b.Required, name) }) {

@@ -2,8 +2,8 @@ package schema
 
 import "slices"
 
-// root replaces what the API server has its own schema for: apiVersion, kind and metadata. Of
-// the metadata, a CRD can only say how long the name may be.
+// root replaces the fields for which the API server has its own schema: apiVersion, kind and
+// metadata. A CRD can restrict only one thing in metadata, the length of the name.
 func (e *emitter) root(s *Schema, isLibrary func(Position) bool) {
 	own := map[string]props{
 		"apiVersion": {Type: "string", Description: "apiVersion is the group and version of the object's schema."},
@@ -21,8 +21,8 @@ func (e *emitter) root(s *Schema, isLibrary func(Position) bool) {
 	}
 }
 
-// nameLength is what the kind itself says of the length of its objects' names, as far as the
-// emitted schema of the name has it.
+// nameLength returns the kind's own limits for the length of names, as far as the emitted
+// schema of the name has them.
 func (e *emitter) nameLength(metadata *Schema, emitted props, isLibrary func(Position) bool) props {
 	name := props{Type: "string"}
 	if metadata.Struct == nil || metadata.Struct.Field("name") == nil {

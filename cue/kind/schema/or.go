@@ -2,7 +2,7 @@ package schema
 
 import "slices"
 
-// Or is the schema of the values that satisfy one of the alternatives, as CUE's |
+// Or returns the schema of the values that satisfy one of the alternatives, as CUE's |
 // makes it, in the simplest form: an enum, a set of types, or one schema with a default
 // where those say the same, and a list of alternatives otherwise.
 func Or(at Position, alternatives []Alternative) *Schema {
@@ -41,8 +41,8 @@ func flatten(alternatives []Alternative) []Alternative {
 	return flat
 }
 
-// mergeTypes makes one schema of alternatives that are about different types: what a
-// schema says of strings does not concern numbers.
+// mergeTypes makes one schema of alternatives for different types: rules for strings do not
+// concern numbers.
 func mergeTypes(alternatives []Alternative) []Alternative {
 	var merged []Alternative
 	for _, a := range alternatives {
@@ -62,7 +62,7 @@ func separable(a, b Alternative) bool {
 		(a.Types&Number == 0 || b.Types&Number == 0 || !boundsNumbers(a.Schema) && !boundsNumbers(b.Schema))
 }
 
-// boundsNumbers tells whether a schema has rules that integers and other numbers share.
+// boundsNumbers reports whether a schema has rules that integers and other numbers share.
 func boundsNumbers(s *Schema) bool {
 	return s.Min != nil || s.Max != nil || len(s.Not) > 0
 }
@@ -131,7 +131,7 @@ func mergeLiterals(alternatives []Alternative) []Alternative {
 	return merged
 }
 
-// isLiteral tells whether a schema is an enum and nothing else.
+// isLiteral reports whether a schema is an enum and nothing else.
 func (s *Schema) isLiteral() bool {
 	if !s.isLeaf() || s.Enum == nil || s.Default != nil || len(s.Relations) > 0 {
 		return false
@@ -143,7 +143,7 @@ func (s *Schema) isLiteral() bool {
 	return types == s.Types
 }
 
-// HasDefault tells whether a value that is absent may get one.
+// HasDefault reports whether a value that is absent may get one.
 func (s *Schema) HasDefault() bool { return s.Default != nil || hasDefault(s.Alternatives) }
 
 // withDefault makes one schema of alternatives of which one is a marked literal: the

@@ -1,7 +1,7 @@
 package schema
 
-// Reach is how many of the names of fields lead somewhere, the next within the last, in any
-// value that the schema lets pass: all of them unless the path cannot exist.
+// Reach returns how many names of a path of fields can exist in a value that the schema
+// allows: all of them unless the path cannot exist.
 func (s *Schema) Reach(names []string) int {
 	switch {
 	case s.Reference != nil:

@@ -145,7 +145,7 @@ func (g *generator) value(s *Schema, depth int) any {
 	return g.typed(s, g.oneOf(s.Types, depth), depth)
 }
 
-// related is a value that satisfies a relation, or is off by a number.
+// related returns a value that satisfies a relation, or is off by a number.
 func (g *generator) related(s *Schema, off int64) (any, bool) {
 	if len(s.Relations) == 0 {
 		return nil, false
@@ -208,7 +208,7 @@ func (g *generator) typed(s *Schema, t Types, depth int) any {
 	return value
 }
 
-// edge is a value of which it is not sure that it is allowed.
+// edge returns a value of which it is not sure that it is allowed.
 func (g *generator) edge(s *Schema, depth int) any {
 	if g.chance(0.4) || s.Types == 0 {
 		return g.other(s, depth)
@@ -245,7 +245,7 @@ func (g *generator) edge(s *Schema, depth int) any {
 	}
 }
 
-// other is a value of a type that the schema does not have, or one with parts of two
+// other returns a value of a type that the schema does not have, or one with parts of two
 // alternatives.
 func (g *generator) other(s *Schema, depth int) any {
 	if len(s.Alternatives) > 0 {
@@ -274,7 +274,7 @@ func (g *generator) other(s *Schema, depth int) any {
 	return g.typed(Anything(s.Position), g.oneOf(t, depth), depth)
 }
 
-// any is a value that no schema was asked about.
+// any returns a value that no schema was asked about.
 func (g *generator) any(depth int) any {
 	all := []any{nil, true, false, int64(0), int64(-1), int64(3), 0.5, 1.0, "", "a", "true", int64(math.MaxInt64), []any{}, []any{"a", int64(1)}, map[string]any{}, map[string]any{"a": "b"}}
 	if depth > maxSampleDepth {
@@ -283,7 +283,7 @@ func (g *generator) any(depth int) any {
 	return pick(g, all)
 }
 
-// integer is a number between the bounds, or a small one, so that two fields that are
+// integer returns a number between the bounds, or a small one, so that two fields that are
 // compared with each other are often equal or neighbours.
 func (g *generator) integer(s *Schema) int64 {
 	near := boundsOf(s)
@@ -303,7 +303,7 @@ func (g *generator) atBound(s *Schema) int64 {
 	return g.integer(s)
 }
 
-// boundsOf are the bounds that numbers can be computed with.
+// boundsOf returns the bounds that numbers can be computed with.
 func boundsOf(s *Schema) []int64 {
 	var near []int64
 	for _, b := range []*Bound{s.Min, s.Max} {
@@ -343,7 +343,7 @@ func (g *generator) text(s *Schema) string {
 // maxSampleLength bounds the texts that are made to have a length.
 const maxSampleLength = 1 << 12
 
-// edgeText is a text that is as long as it may be, or nearly so, or one that nearly
+// edgeText returns a text that is as long as it may be, or nearly so, or one that nearly
 // matches a pattern.
 func (g *generator) edgeText(s *Schema) string {
 	text, _ := g.typed(s, String, 0).(string)
@@ -442,7 +442,7 @@ func (g *generator) write(b *strings.Builder, re *syntax.Regexp) {
 	}
 }
 
-// without is a schema that lacks one rule for strings: what satisfies it breaks no other.
+// without returns a schema that lacks one rule for strings: what satisfies it breaks no other.
 func (g *generator) without(s *Schema) (*Schema, bool) {
 	less := *s
 	n := len(s.Patterns) + len(s.Checks)
@@ -541,7 +541,7 @@ func (g *generator) labels(s *StructSchema, object map[string]any, depth int) {
 	}
 }
 
-// edgeStruct is a struct with as many fields as there may be, or nearly so.
+// edgeStruct returns a struct with as many fields as there may be, or nearly so.
 func (g *generator) edgeStruct(s *Schema, depth int) any {
 	object, _ := g.structure(s.Struct, depth).(map[string]any)
 	for _, limit := range []*Limit{s.Count.Min, s.Count.Max} {

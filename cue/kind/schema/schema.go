@@ -39,7 +39,7 @@ func (t Types) String() string {
 	return strings.Join(parts, " or ")
 }
 
-// TypeOf is the type of a value as unstructured objects have it.
+// TypeOf returns the type of a value as unstructured objects have it.
 func TypeOf(value any) Types {
 	switch value.(type) {
 	case nil:
@@ -73,21 +73,21 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Rule is one thing that a schema demands.
+// Rule is one thing that a schema requires.
 type Rule struct {
 	// Text says it as CUE does, like ">=1" or "strings.MaxRunes(63)".
 	Text string
 	// Position is where it stands.
 	Position Position
-	// NotInCUE marks what a @kube attribute demands and the CUE evaluator does not know.
+	// NotInCUE marks what a @kube attribute requires and the CUE evaluator does not know.
 	NotInCUE bool
 	// Evaluated marks @kube(eval): the CUE evaluator checks the field.
 	Evaluated bool
 }
 
-// Schema says which values a field may have. All of it has to hold; what is said of
-// strings, say, holds for the value if it is a string. The zero Schema lets nothing
-// pass, for it has no Types. A prepared Schema never changes.
+// Schema says which values a field may have. All of its rules have to hold; a rule for
+// strings, for example, applies only if the value is a string. The zero Schema allows
+// nothing, because it has no Types. A prepared Schema never changes.
 type Schema struct {
 	// Doc is the comment above the field.
 	Doc string
@@ -149,7 +149,7 @@ type Literal struct {
 	Value any
 }
 
-// Enum lists the only values that there may be; they are scalars.
+// Enum lists the only values that are allowed; they are scalars.
 type Enum struct {
 	*Rule
 	Values []any
@@ -206,10 +206,10 @@ type Alternative struct {
 	Default bool
 }
 
-// Presence says whether a field has to be there.
+// Presence is whether a field is required.
 type Presence int
 
-// A Regular field is always there: with its default, or it is missing.
+// A Regular field is required unless it has a default.
 const (
 	Optional Presence = iota
 	Required
@@ -221,14 +221,14 @@ type Field struct {
 	Name     string
 	Presence Presence
 	Schema   *Schema
-	// Rule demands that it be there.
+	// Rule requires that the field is set.
 	Rule *Rule
 }
 
 // StructSchema says which fields a struct may have and what they have to be.
 type StructSchema struct {
 	Fields []*Field
-	// Labels are said of all fields whose names match.
+	// Labels apply to all fields whose names match.
 	Labels []LabelPattern
 	// Open tells that a conjunct of the definition that is being read allows any field;
 	// it matters until that definition is closed.
@@ -269,7 +269,7 @@ func (p LabelPattern) matches(name string) bool {
 	return p.Regexp == nil || p.Regexp.MatchString(name) != p.Negated
 }
 
-// allows tells whether the group lets a field pass that it does not name.
+// allows reports whether the group lets a field pass that it does not name.
 func (g Group) allows(name string) bool {
 	for _, label := range g.Labels {
 		if label.matches(name) {
@@ -295,7 +295,7 @@ func (s *StructSchema) Field(name string) *Field {
 	return nil
 }
 
-// allows tells whether a field may be there that the schema does not name.
+// allows reports whether a field may be there that the schema does not name.
 func (s *StructSchema) allows(name string) bool {
 	for _, group := range s.Groups {
 		if !group.allows(name) {

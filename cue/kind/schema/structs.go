@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// andStructSchemas is what both schemas say of the fields of a struct; a rule says why
-// there can be no such struct.
+// andStructSchemas combines the rules for the fields of a struct. If they contradict each
+// other, it returns a rule that says why.
 func andStructSchemas(a, b *StructSchema) (*StructSchema, *Rule) {
 	s := &StructSchema{
 		Labels:     slices.Concat(a.Labels, b.Labels),
@@ -61,7 +61,7 @@ func andFields(a, b *Field) *Field {
 	return both
 }
 
-// admits is what becomes of a field that only the other schema names: it has to be
+// admits returns what becomes of a field that only the other schema names: it has to be
 // what the labels say, and cannot be there if a definition that is closed does not
 // allow it. others are the definitions of the other schema; a part of one of those may
 // add fields to it.
@@ -110,7 +110,7 @@ func Close(s *Schema, id int) *Schema {
 	return &closed
 }
 
-// isUnclosed tells whether there is a struct in a schema that only a definition around it
+// isUnclosed reports whether there is a struct in a schema that only a definition around it
 // closes.
 func (s *Schema) isUnclosed() bool {
 	if s.Reference != nil {
@@ -152,7 +152,7 @@ func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
 	return &closed
 }
 
-// Prepare makes a schema ready for use. What And makes of it later has to be prepared anew.
+// Prepare makes a schema ready for use. The result of a later And has to be prepared again.
 func Prepare(s *Schema) {
 	if s.prepared {
 		return
@@ -215,7 +215,7 @@ func (s *StructSchema) prepare() {
 	}
 }
 
-// Check refuses what cannot be compiled to a bounded validator: it returns the first
+// Check rejects a schema that cannot be compiled to a bounded validator: it returns the first
 // schema that nothing satisfies and that the author therefore cannot have meant.
 func (s *Schema) Check() error {
 	if s.Impossible != nil {
@@ -249,7 +249,7 @@ func (s *StructSchema) conditions() int {
 	return n
 }
 
-// demands tells whether a struct has to have a field.
+// requires reports whether a struct has to have a field.
 func (s *StructSchema) demands(name string) bool {
 	if s == nil {
 		return false
@@ -258,12 +258,12 @@ func (s *StructSchema) demands(name string) bool {
 	return f != nil && f.Presence == Required
 }
 
-// ImpossibleError says where a schema contradicts itself.
+// ImpossibleError means that a schema contradicts itself.
 type ImpossibleError struct{ *Rule }
 
 func (e *ImpossibleError) Error() string { return e.Text }
 
-// DependsOnObject tells whether a schema compares a value with other fields, or asks them
+// DependsOnObject reports whether a schema compares a value with other fields, or asks them
 // in a condition.
 func (s *Schema) DependsOnObject() bool {
 	return len(s.Relations) > 0 || s.Struct != nil && len(s.Struct.Conditions) > 0 ||

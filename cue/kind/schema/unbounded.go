@@ -52,7 +52,7 @@ func unboundeds(path string, s *Schema) []Unbounded {
 	return found
 }
 
-// joined is the path of a field of a struct.
+// joined returns the path of a field of a struct.
 func joined(path, name string) string {
 	if path == "" {
 		return name

@@ -63,9 +63,10 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 	w.structs = append(w.structs, object)
 	defer func() { w.structs = w.structs[:len(w.structs)-1] }()
 	before := append(slices.Clone(w.structs[:len(w.structs)-1]), old)
-	present := s                // says which fields may not come or go
-	for len(s.Conditions) > 0 { // what an if brings in may have ifs of its own
-		// What held before counts as well: else an update could lift the lock that it breaks.
+	present := s                // its fields must not be added or removed
+	for len(s.Conditions) > 0 { // fields that an if adds may have ifs of their own
+		// Conditions that held before count as well; otherwise an update could unlock the
+		// field that it changes.
 		mask, _ := s.holding(w.structs)
 		held, _ := s.holding(before)
 		s, present = s.variants.with(s.Conditions, mask|held).schema, s.variants.with(s.Conditions, mask).schema
@@ -120,7 +121,7 @@ func (w *walker) updateItems(s *Schema, old, list []any) {
 	}
 }
 
-// keysOf is a text that is the same for items with the same keys.
+// keysOf returns a text that is the same for items with the same keys.
 func keysOf(item map[string]any, keys []string) string {
 	var b strings.Builder
 	for _, key := range keys {

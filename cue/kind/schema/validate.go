@@ -16,20 +16,19 @@ const maxProblems = 200
 // Problem is one thing that is wrong with an object.
 type Problem struct {
 	*field.Error
-	// Rule is what the object breaks; it is nil if the problem is a field that no rule
-	// speaks of.
+	// Rule is the rule that the object breaks; it is nil for an unknown field.
 	Rule *Rule
-	// incomplete tells that the value lacks something but contradicts nothing, which
-	// does not rule out an alternative.
+	// incomplete means that something is missing in the value but nothing contradicts the
+	// schema, which does not rule out an alternative.
 	incomplete bool
-	// enum is what has none of its values.
+	// enum is the enum that the value is not in.
 	enum *Enum
-	// deep tells that the problem is where the schema contains itself, which CRDs cannot
+	// deep means that the problem is where the schema contains itself, which CRDs cannot
 	// express.
 	deep bool
 }
 
-// IsNull tells whether the problem is that a value is null.
+// IsNull reports whether the problem is that a value is null.
 func (p Problem) IsNull() bool { return p.BadValue == nil && p.Type != field.ErrorTypeDuplicate }
 
 // Validate lists what is wrong with an object that has its defaults, in no order. After
@@ -95,7 +94,7 @@ func (w *walker) report(problems ...Problem) {
 	w.problems = append(w.problems, problems[:min(len(problems), maxProblems-len(w.problems))]...)
 }
 
-// done tells that nothing more has to be looked at.
+// done reports whether nothing more has to be validated.
 func (w *walker) done() bool { return w.against || len(w.problems) >= maxProblems }
 
 // value validates one value.
@@ -174,7 +173,7 @@ func (w *walker) text(s *Schema, text string) {
 	}
 }
 
-// counted says how many things there are; their name is a plural.
+// counted returns a number of things in words; things is a plural.
 func counted(n int64, things string) string {
 	if n == 1 {
 		things = strings.TrimSuffix(things, "s")
@@ -241,7 +240,7 @@ func (w *walker) list(s *Schema, list []any) {
 	}
 }
 
-// unique reports the items that are there twice, as a whole or by their keys.
+// unique reports duplicate items, as a whole or by their keys.
 func (w *walker) unique(rule *Rule, list []any, keys []string) {
 	seen := make(map[string]bool, len(list))
 	var b strings.Builder
@@ -330,7 +329,7 @@ func (w *walker) unnamed(s *StructSchema, name string, value any) {
 	}
 }
 
-// conditional validates a struct together with what its conditions bring in.
+// conditional validates a struct together with the fields that its conditions add.
 func (w *walker) conditional(s *StructSchema, object map[string]any) {
 	mask, failed := s.holding(w.structs)
 	for _, f := range failed {
@@ -352,8 +351,8 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 	}
 }
 
-// because adds the condition to a problem that comes of one: a field that is demanded
-// since it holds, or not allowed since it does not.
+// because adds the condition to a problem caused by one: a field that is required since it
+// holds, or not allowed since it does not.
 func (s *StructSchema) because(mask uint32, at *field.Path, p *Problem) {
 	for i, c := range s.Conditions {
 		for _, f := range c.Then.Fields {
@@ -379,7 +378,7 @@ func child(at *field.Path, name string) string {
 	return at.Child(name).String()
 }
 
-// shown says what the other field of a comparison is, if it is short and no secret.
+// shown returns the value of the other field of a comparison, if it is short and not secret.
 func shown(other any) string {
 	if TypeOf(other)&Number == 0 {
 		return ""
@@ -396,7 +395,7 @@ func (w *walker) relation(r Relation, value any) {
 		w.add(r.Rule, field.Invalid(w.at(), value, "must satisfy "+r.Text+", which cannot be evaluated"))
 	case known:
 		holds, ok := compare(r.Op, value, other)
-		// CUE has no bounds of booleans, and refuses those of other types, also with !=.
+		// CUE has no bounds of booleans, and rejects those of other types, also with !=.
 		types := TypeOf(value) | TypeOf(other)
 		ok = ok && types&Bool == 0 && (TypeOf(value) == TypeOf(other) || types&^Number == 0)
 		if r.Op == "==" { // a reference: 1 is not 1.0
@@ -408,7 +407,7 @@ func (w *walker) relation(r Relation, value any) {
 	}
 }
 
-// Fits tells whether a schema lets a value pass that is a default.
+// Fits reports whether a schema lets a value pass that is a default.
 func (s *Schema) Fits(value any) bool {
 	prepared := *s
 	prepared.prepared = false
@@ -418,7 +417,7 @@ func (s *Schema) Fits(value any) bool {
 	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
 }
 
-// scalarFits tells whether the rules for scalars, the enum aside, let a value pass.
+// scalarFits reports whether the rules for scalars, the enum aside, let a value pass.
 func (s *Schema) scalarFits(value any) bool {
 	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
 	return without.Fits(value)

@@ -28,7 +28,7 @@ type variants struct {
 // variant is a struct with some of its conditions holding.
 type variant struct {
 	schema *StructSchema
-	// impossible says that these conditions contradict each other.
+	// impossible is why these conditions contradict each other.
 	impossible *Rule
 }
 
@@ -38,7 +38,7 @@ func newVariants(s *StructSchema) *variants {
 	return &variants{base: &base}
 }
 
-// with is the struct in which the conditions hold that are set in mask.
+// with returns the struct in which the conditions hold that are set in mask.
 func (v *variants) with(conditions []Condition, mask uint32) *variant {
 	if found, ok := v.known.Load(mask); ok {
 		return found.(*variant)
