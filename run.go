@@ -28,6 +28,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // connectTimeout bounds the first request, so that a wrong address is reported while
@@ -134,11 +135,15 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, installer *c
 	}
 	metrics := engine.NewMetrics()
 	legacyregistry.RawMustRegister(metrics, kindMetrics(kinds))
+	// Caches outlive ctx: what finishes after it still reads them.
+	caching, stopCaching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCaching()
+	shared := informers.New(caching, clients.dynamic, o.namespaces)
 	var hooks *webhooks
 	e, err := engine.New(engine.Config{
-		Kinds: kinds, Client: clients.dynamic, Mapper: clients.mapper, Events: recorder,
+		Kinds: kinds, Client: clients.dynamic, Informers: shared, Mapper: clients.mapper, Events: recorder,
 		Injections: knownInjections(clients.metadata),
-		Namespaces: o.namespaces, Workers: o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Shards: shards,
+		Workers:    o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Shards: shards,
 		Missing: func(ctx context.Context, k *kind.Kind) error {
 			err := installer.missing(ctx, k)
 			if err == nil {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // lookForTypes is how often discovery is asked for types of children that are not served
@@ -39,12 +40,58 @@ type childType struct {
 // waiting: its list may be forbidden.
 const fillTimeout = 20 * time.Second
 
+// managedSelector selects the children of all kinds.
+const managedSelector = labelManagedBy + "=" + managedBy
+
+// ownerIndex finds children by the object that they are kept for: by its UID and, if
+// they have no controller, by its name.
+const ownerIndex = "owner"
+
+func indexByOwner(object any) ([]string, error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("cache holds a %T", object)
+	}
+	var keys []string
+	add := func(key string) {
+		if key != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if holder := metav1.GetControllerOfNoCopy(u); holder != nil {
+		add(string(holder.UID))
+	} else if u.GetLabels()[labelManagedBy] == managedBy {
+		add(u.GetAnnotations()[annotationOwner])
+	}
+	add(u.GetLabels()[labelOwnerUID])
+	return keys, nil
+}
+
+// ownedBy returns the cached children of an object, which must not be changed, sorted
+// by name. ownerName is how annotationOwner names it.
+func ownedBy(w *informers.Watch, owner *unstructured.Unstructured, ownerName string) ([]*unstructured.Unstructured, error) {
+	var children []*unstructured.Unstructured
+	for _, key := range []string{string(owner.GetUID()), ownerName} {
+		found, err := w.ByIndex(owner.GetNamespace(), ownerIndex, key)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range found {
+			if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.GetNamespace() {
+				children = append(children, u)
+			}
+		}
+	}
+	slices.SortFunc(children, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return slices.CompactFunc(children, func(a, b *unstructured.Unstructured) bool { return a.GetUID() == b.GetUID() }), nil
+}
+
 // childTypes are the types of a kind's children, and the watches of those that are served.
 type childTypes struct {
 	mu       sync.Mutex
 	types    map[schema.GroupVersionKind]childType
-	children map[schema.GroupVersionResource]*watch
-	bySet    map[string]*watch
+	children map[schema.GroupVersionResource]*informers.Watch
+	bySet    map[string]*informers.Watch
 	// owners are the objects whose sets have strays of these labels, and keys the same
 	// the other way round.
 	owners map[strayKey]map[cache.ObjectName]bool
@@ -57,8 +104,8 @@ type strayKey struct{ set, namespace, labels string }
 func newChildTypes(k *kind.Kind) *childTypes {
 	t := &childTypes{
 		types:    make(map[schema.GroupVersionKind]childType),
-		children: make(map[schema.GroupVersionResource]*watch),
-		bySet:    make(map[string]*watch),
+		children: make(map[schema.GroupVersionResource]*informers.Watch),
+		bySet:    make(map[string]*informers.Watch),
 		owners:   make(map[strayKey]map[cache.ObjectName]bool),
 		keys:     make(map[cache.ObjectName]map[strayKey]bool),
 	}
@@ -76,22 +123,22 @@ func (t *childTypes) known() map[schema.GroupVersionKind]childType {
 }
 
 // watches is a copy of the watches of children.
-func (t *childTypes) watches() map[schema.GroupVersionResource]*watch {
+func (t *childTypes) watches() map[schema.GroupVersionResource]*informers.Watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.children)
 }
 
 // watchesOf are the watches of a resource, also those for strays.
-func (t *childTypes) watchesOf(resource schema.GroupVersionResource) []*watch {
+func (t *childTypes) watchesOf(resource schema.GroupVersionResource) []*informers.Watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var found []*watch
+	var found []*informers.Watch
 	if w := t.children[resource]; w != nil {
 		found = append(found, w)
 	}
 	for _, w := range t.bySet {
-		if w.resource == resource {
+		if w.Resource() == resource {
 			found = append(found, w)
 		}
 	}
@@ -124,9 +171,9 @@ func (c *controller) resolve(gvk schema.GroupVersionKind) (childType, error) {
 	return childType{resource: mapping.Resource}, nil
 }
 
-// start finds the types of children that are not served yet, and watches them. It tells
+// watchServed finds the types of children that are not served yet, and watches them. It tells
 // whether it has found any; one that fails keeps no other from being found.
-func (c *controller) start(ctx, watching context.Context, shared *watches) (found bool, err error) {
+func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 	var errs []error
 	for _, gvk := range c.types.missing() {
 		served, err := c.resolve(gvk)
@@ -135,7 +182,7 @@ func (c *controller) start(ctx, watching context.Context, shared *watches) (foun
 			continue
 		}
 		if served.err == nil {
-			if err := c.watchChildren(ctx, watching, shared, gvk, served.resource); err != nil {
+			if err := c.watchChildren(ctx, gvk, served.resource); err != nil {
 				errs = append(errs, fmt.Errorf("children of type %s: %w", gvk, err))
 				served = childType{err: fmt.Errorf("its objects cannot be followed: %w", err), later: true}
 			}
@@ -149,14 +196,9 @@ func (c *controller) start(ctx, watching context.Context, shared *watches) (foun
 }
 
 // watchChildren watches a type of children, and returns when the caches are filled.
-func (c *controller) watchChildren(ctx, watching context.Context, shared *watches, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
-	w, err := c.acquire(watching, shared, watchKey{resource, managedSelector})
+func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
+	w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: managedSelector}, c.childHandler())
 	if err != nil {
-		return err
-	}
-	if err := w.handle(ctx, c.childHandler()); err != nil {
-		c.acquired = c.acquired[:len(c.acquired)-1]
-		shared.release(watchKey{resource, managedSelector})
 		return err
 	}
 	c.types.mu.Lock()
@@ -166,11 +208,8 @@ func (c *controller) watchChildren(ctx, watching context.Context, shared *watche
 		if facts.Type != gvk || len(facts.StrayLabels) == 0 {
 			continue
 		}
-		w, err := c.acquire(watching, shared, watchKey{resource, straySelector(facts.StrayLabels)})
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: straySelector(facts.StrayLabels)}, c.strayHandler(set, facts.StrayLabels))
 		if err != nil {
-			return err
-		}
-		if err := w.handle(ctx, c.strayHandler(set, facts.StrayLabels)); err != nil {
 			return err
 		}
 		c.types.mu.Lock()
@@ -182,7 +221,7 @@ func (c *controller) watchChildren(ctx, watching context.Context, shared *watche
 
 // awaitTypes looks for the types of children that are not served until all are, and has
 // the objects worked on again that may want them.
-func (c *controller) awaitTypes(ctx, watching context.Context, shared *watches) {
+func (c *controller) awaitTypes(ctx context.Context) {
 	if missing := c.types.missing(); len(missing) > 0 {
 		c.log.Warn("types of children are not served by the cluster; they are looked for", "types", missing)
 	}
@@ -195,14 +234,14 @@ func (c *controller) awaitTypes(ctx, watching context.Context, shared *watches) 
 		}
 		meta.MaybeResetRESTMapper(c.config.Mapper)
 		filling, cancel := context.WithTimeout(ctx, fillTimeout)
-		found, err := c.start(filling, watching, shared)
+		found, err := c.watchServed(filling)
 		cancel()
 		if err != nil {
 			c.log.Warn("looking for the types of children failed; it is tried again", "error", err)
 		}
 		if found {
 			c.log.Info("types of children have come to be served", "missing", c.types.missing())
-			c.objects.each(c.enqueue)
+			c.objects.Each(c.enqueue)
 		}
 	}
 }
@@ -219,7 +258,7 @@ func (t *childTypes) strays(k *kind.Kind, owner *unstructured.Unstructured, set 
 	if w == nil {
 		return nil
 	}
-	return withLabels(w.inNamespace(owner.GetNamespace()), template)
+	return withLabels(w.InNamespace(owner.GetNamespace()), template)
 }
 
 // withLabels are those of the objects that carry all these labels.
@@ -236,7 +275,7 @@ func withLabels(objects []*unstructured.Unstructured, wanted map[string]string) 
 
 // expectStrays has events of objects with these labels queue the owner of a set, and
 // returns the watch that they come from; it is nil while there is none.
-func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *watch {
+func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *informers.Watch {
 	key := strayKey{set, owner.Namespace, labels}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 const (
@@ -42,29 +43,29 @@ const (
 
 // controller runs one kind.
 type controller struct {
-	kind     *kind.Kind
-	config   *Config
-	shards   *shards
-	log      *slog.Logger
-	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	limiter  workqueue.TypedRateLimiter[cache.ObjectName] // of the queue
-	objects  *watch
-	types    *childTypes
-	acquired []watchKey
-	writes   *writes
-	settled  *settled
-	metrics  kindMetrics
-	tracer   trace.Tracer // nil if nothing is traced
-	synced   atomic.Bool
-	passes   sync.Map // cache.ObjectName → time.Time: the running passes, and when they began
+	kind    *kind.Kind
+	config  *Config
+	shards  *shards
+	log     *slog.Logger
+	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	limiter workqueue.TypedRateLimiter[cache.ObjectName] // of the queue
+	objects *informers.Watch
+	types   *childTypes
+	watches []*informers.Watch // all that are to be released
+	writes  *writes
+	settled *settled
+	metrics kindMetrics
+	tracer  trace.Tracer // nil if nothing is traced
+	synced  atomic.Bool
+	passes  sync.Map // cache.ObjectName → time.Time: the running passes, and when they began
 	// pods are those that the objects inject into; it is nil for a kind that does not.
 	pods       *podWatch
 	selections selections
 }
 
 // checkKind says why a kind can never be run here.
-func checkKind(k *kind.Kind, namespaces []string) error {
-	if k.Scope == apiextensionsv1.ClusterScoped && len(namespaces) > 0 {
+func checkKind(k *kind.Kind, watched *informers.Informers) error {
+	if k.Scope == apiextensionsv1.ClusterScoped && !watched.AllNamespaces() {
 		return errors.New("its objects live in no namespace, so it cannot be limited to some")
 	}
 	manager := (&controller{kind: k}).fieldManager()
@@ -93,15 +94,15 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 }
 
 // run fills the caches and works until ctx ends and the running passes have finished.
-// The caches go on until watching ends.
-func (c *controller) run(ctx, watching context.Context, shared *watches) {
+// Those passes still read the caches, which are released after them.
+func (c *controller) run(ctx context.Context) {
 	defer c.queue.ShutDown()
 	defer func() {
-		for _, key := range c.acquired {
-			shared.release(key)
+		for _, w := range c.watches {
+			w.Release()
 		}
 	}()
-	if err := c.watch(ctx, watching, shared); err != nil {
+	if err := c.watch(ctx); err != nil {
 		if ctx.Err() != nil {
 			return // stopped before the caches were filled
 		}
@@ -117,7 +118,7 @@ func (c *controller) run(ctx, watching context.Context, shared *watches) {
 		select {
 		case <-c.shards.acting:
 			c.log.Info("kind is running", "workers", c.config.Workers)
-			c.awaitTypes(ctx, watching, shared)
+			c.awaitTypes(ctx)
 		case <-ctx.Done():
 		}
 	})
@@ -132,32 +133,53 @@ func (c *controller) run(ctx, watching context.Context, shared *watches) {
 	workers.Wait()
 }
 
-// acquire shares a watch until the controller ends.
-func (c *controller) acquire(watching context.Context, shared *watches, key watchKey) (*watch, error) {
-	w, err := shared.acquire(watching, key)
-	if err == nil {
-		c.acquired = append(c.acquired, key)
+// fill watches a selection until the controller ends, and returns when handler has seen all
+// its objects.
+func (c *controller) fill(ctx context.Context, selection informers.Selection, handler cache.ResourceEventHandler) (*informers.Watch, error) {
+	w, err := c.config.Informers.Watch(selection)
+	if err != nil {
+		return nil, err
 	}
-	return w, err
+	err = w.AddIndexers(cache.Indexers{ownerIndex: indexByOwner})
+	if err == nil {
+		err = handle(ctx, w.Handle, handler)
+	}
+	if err != nil {
+		w.Release()
+		return nil, err
+	}
+	c.watches = append(c.watches, w)
+	return w, nil
+}
+
+// handle registers handler and returns when it has seen all objects that exist, so that no
+// worker acts on a half-filled cache.
+func handle(ctx context.Context, register func(cache.ResourceEventHandler) (*informers.Registration, error), handler cache.ResourceEventHandler) error {
+	registration, err := register(handler)
+	if err != nil {
+		return err
+	}
+	return registration.WaitForSync(ctx)
 }
 
 // watch acquires the watches of the kind, its children, and the Pods that it injects into,
 // and returns when their caches are filled.
-func (c *controller) watch(ctx, watching context.Context, shared *watches) error {
-	var err error
-	if c.objects, err = c.acquire(watching, shared, watchKey{resource: c.kind.GroupVersionResource()}); err != nil {
+func (c *controller) watch(ctx context.Context) error {
+	objects, err := c.config.Informers.Watch(informers.Selection{Resource: c.kind.GroupVersionResource()})
+	if err != nil {
 		return err
 	}
-	if _, err := c.start(ctx, watching, shared); err != nil {
+	c.objects, c.watches = objects, append(c.watches, objects)
+	if _, err := c.watchServed(ctx); err != nil {
 		return err
 	}
 	if c.pods != nil {
-		if err := c.pods.handle(ctx, c.podHandler()); err != nil {
-			return fmt.Errorf("watch %s: %w", c.pods.resource, err)
+		if err := handle(ctx, c.pods.Handle, c.podHandler()); err != nil {
+			return fmt.Errorf("watch %s: %w", c.pods.Resource(), err)
 		}
 	}
-	if err := c.objects.handle(ctx, c.objectHandler()); err != nil {
-		return fmt.Errorf("watch %s: %w", c.kind.GroupVersionResource(), err)
+	if err := handle(ctx, c.objects.Handle, c.objectHandler()); err != nil {
+		return fmt.Errorf("watch %s: %w", c.objects.Resource(), err)
 	}
 	return nil
 }
@@ -282,7 +304,7 @@ func (c *controller) work(ctx context.Context) bool {
 		return false
 	}
 	defer c.queue.Done(name)
-	object := c.objects.get(name)
+	object := c.objects.Get(name)
 	switch {
 	case object == nil && c.shards.owned() == 0:
 		c.forget(name)

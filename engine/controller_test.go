@@ -77,3 +77,9 @@ func heap() uint64 {
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
 }
+
+func TestOwnersOfWhatIsNoObject(t *testing.T) {
+	t.Parallel()
+	_, err := indexByOwner("not an object")
+	require.EqualError(t, err, "cache holds a string")
+}

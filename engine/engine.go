@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // DefaultWorkers is how many objects of one kind are worked on at a time. A pass
@@ -33,12 +34,13 @@ type Config struct {
 	// Client reads and writes objects. It should not limit its own rate: the API
 	// server's priority and fairness does that better.
 	Client dynamic.Interface
+	// Informers caches objects, of the namespaces that the engine works in, until after
+	// Run has returned. nil means caches of Client for all namespaces.
+	Informers *informers.Informers
 	// Mapper finds where the API server serves the types of children.
 	Mapper meta.RESTMapper
 	// Events records Events about objects.
 	Events events.EventRecorder
-	// Namespaces limits the engine to these; none means all.
-	Namespaces []string
 	// Workers is the number of workers per kind; 0 means DefaultWorkers.
 	Workers int
 	// Injections knows what was injected into Pods; without it, kinds that inject do not
@@ -64,7 +66,6 @@ type Config struct {
 type Engine struct {
 	config  Config
 	shards  *shards
-	watches *watches
 	pods    *podWatch   // nil if no kind injects
 	decided atomic.Bool // whether each kind has been looked at once
 
@@ -84,9 +85,12 @@ func New(config Config) (*Engine, error) {
 	if config.Metrics == nil {
 		config.Metrics = NewMetrics()
 	}
+	if config.Informers == nil {
+		config.Informers = informers.New(context.Background(), config.Client, nil)
+	}
 	var errs []error
 	config.Kinds = slices.DeleteFunc(slices.Clone(config.Kinds), func(k *kind.Kind) bool {
-		err := checkKind(k, config.Namespaces)
+		err := checkKind(k, config.Informers)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("kind %s: %w", k.GroupVersionKind.Kind, err))
 		}
@@ -98,28 +102,24 @@ func New(config Config) (*Engine, error) {
 	for _, err := range errs {
 		config.Log.Error("kind is not run", "error", err)
 	}
-	e := &Engine{config: config, shards: newShards(config.Shards), watches: newWatches(config.Client, config.Namespaces)}
+	e := &Engine{config: config, shards: newShards(config.Shards)}
 	e.shards.report(config.Metrics.shards)
 	var err error
-	e.pods, err = newPodWatch(config.Injections, config.Kinds, e.watches.namespaces)
+	e.pods, err = newPodWatch(config.Injections, config.Kinds, config.Informers)
 	return e, err
 }
 
 // Run watches and works until ctx ends. It then lets running passes finish and
 // returns nil, or an error if they did not in time.
 func (e *Engine) Run(ctx context.Context) error {
-	// Caches outlive ctx: the passes that finish after it still read them.
-	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopWatching()
-
 	var running sync.WaitGroup
 	running.Go(func() {
 		e.startKinds(ctx, func(c *controller) {
 			e.mu.Lock()
 			e.controllers = append(slices.Clone(e.controllers), c)
 			e.mu.Unlock()
-			c.pods.start(watching)
-			running.Go(func() { c.run(ctx, watching, e.watches) })
+			c.pods.start()
+			running.Go(func() { c.run(ctx) })
 		})
 	})
 	<-ctx.Done()

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // InjectedObject names an object that injects, apart from its namespace, which is that of
@@ -52,8 +52,9 @@ const injectionIndex = "injection"
 
 // podWatch is a cache of what Pods ask for and have; all kinds that inject share it.
 type podWatch struct {
-	watch
-	known *Injections
+	*informers.Cache
+	informers *informers.Informers
+	known     *Injections
 	// annotations are those by which Pods ask for objects of a kind.
 	annotations map[schema.GroupKind]string
 	kept        map[string]bool // the annotations that are looked at
@@ -61,8 +62,8 @@ type podWatch struct {
 }
 
 // newPodWatch wires a watch of Pods for the kinds that inject; it returns nil if none does.
-func newPodWatch(known *Injections, kinds []*kind.Kind, namespaces []string) (*podWatch, error) {
-	p := &podWatch{known: known, annotations: make(map[schema.GroupKind]string)}
+func newPodWatch(known *Injections, kinds []*kind.Kind, shared *informers.Informers) (*podWatch, error) {
+	p := &podWatch{informers: shared, known: known, annotations: make(map[schema.GroupKind]string)}
 	for _, k := range kinds {
 		if k.Injects() {
 			p.annotations[k.GroupVersionKind.GroupKind()] = k.InjectAnnotation
@@ -75,30 +76,26 @@ func newPodWatch(known *Injections, kinds []*kind.Kind, namespaces []string) (*p
 	for _, annotation := range p.annotations {
 		p.kept[annotation] = true
 	}
-	p.watch = watch{resource: corev1.SchemeGroupVersion.WithResource("pods"), informers: make(map[string]cache.SharedIndexInformer)}
-	for _, namespace := range namespaces {
-		informer := metadatainformer.NewFilteredMetadataInformer(known.Pods, p.resource, namespace, 0,
+	resource := corev1.SchemeGroupVersion.WithResource("pods")
+	cached, err := informers.NewCache(resource, shared.Namespaces(), func(namespace string) (cache.SharedIndexInformer, error) {
+		informer := metadatainformer.NewFilteredMetadataInformer(known.Pods, resource, namespace, 0,
 			cache.Indexers{injectionIndex: p.indexByInjection, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			func(options *metav1.ListOptions) { options.FieldSelector = unended }).Informer()
-		if err := informer.SetTransform(p.strip); err != nil {
-			return nil, fmt.Errorf("watch %s: %w", p.resource, err)
-		}
-		p.informers[namespace] = informer
+		return informer, informer.SetTransform(p.strip)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", resource, err)
 	}
+	p.Cache = cached
 	return p, nil
 }
 
-// start fills the cache and keeps it so until ctx ends: for the first kind that asks, which
-// has the right to. A nil watch does nothing.
-func (p *podWatch) start(ctx context.Context) {
-	if p == nil {
-		return
+// start fills the cache and keeps it filled: for the first kind that asks, which has the
+// right to. A nil watch does nothing.
+func (p *podWatch) start() {
+	if p != nil {
+		p.once.Do(func() { p.informers.Start(p.Cache) })
 	}
-	p.once.Do(func() {
-		for _, informer := range p.informers {
-			go informer.RunWithContext(ctx)
-		}
-	})
 }
 
 // strip keeps what is looked at: a cluster has many Pods, and most are of no concern.
@@ -156,7 +153,7 @@ func (p *podWatch) podsOf(namespace string, object injecting) ([]*metav1.Partial
 	if object.selector != nil {
 		index, value = cache.NamespaceIndex, namespace // any of them may match
 	}
-	found, err := p.informer(namespace).GetIndexer().ByIndex(index, value)
+	found, err := p.ByIndex(namespace, index, value)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // agentController is a controller of Agents that follows the Pods of a fake API server.
@@ -29,14 +30,14 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	k := corpusKind(t, "inject")
 	injections := *known
 	injections.Pods = client
-	p, err := newPodWatch(&injections, []*kind.Kind{shippedAt(t), k}, []string{metav1.NamespaceAll})
+	p, err := newPodWatch(&injections, []*kind.Kind{shippedAt(t), k}, informers.New(t.Context(), nil, nil))
 	require.NoError(t, err)
 	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
 	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // queued waits no longer
 	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p
-	p.start(t.Context())
-	require.NoError(t, p.handle(t.Context(), c.podHandler()))
+	p.start()
+	require.NoError(t, handle(t.Context(), p.Handle, c.podHandler()))
 	return c, api
 }
 

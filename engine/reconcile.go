@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 const (
@@ -134,11 +135,11 @@ func (c *controller) nextLook(name cache.ObjectName, p *plan, done *changes, now
 
 func (c *controller) hasSeen(resource schema.GroupVersionResource, namespace, version string) bool {
 	w := c.types.watches()[resource]
-	return w == nil || w.hasSeen(namespace, version)
+	return w == nil || w.HasSeen(namespace, version)
 }
 
 func (c *controller) hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool {
-	return !slices.ContainsFunc(c.types.watchesOf(resource), func(w *watch) bool { return !w.hasLost(name, uid) })
+	return !slices.ContainsFunc(c.types.watchesOf(resource), func(w *informers.Watch) bool { return !w.HasLost(name, uid) })
 }
 
 // writeStatus reports a plan in the status of its object if that says something new,
@@ -173,7 +174,7 @@ func (c *controller) writeStatus(ctx context.Context, log *slog.Logger, name cac
 	}
 	stored.SetManagedFields(nil)
 	c.writes.rememberObject(name, stored)
-	if cached := c.objects.get(name); cached != nil {
+	if cached := c.objects.Get(name); cached != nil {
 		c.writes.cached(name, cached)
 	}
 	c.recordEvents(log, object, p)

@@ -133,7 +133,7 @@ func (e *Engine) shardChanged(shard int) {
 		if !c.synced.Load() {
 			continue
 		}
-		c.objects.each(func(object any) {
+		c.objects.Each(func(object any) {
 			if u, ok := object.(*unstructured.Unstructured); ok && e.shards.of(u.GetUID()) == shard {
 				c.enqueue(u)
 			}

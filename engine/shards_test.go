@@ -8,12 +8,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // Processes of different versions have to agree.
@@ -92,7 +92,9 @@ func TestTakingAndGivingUp(t *testing.T) {
 	c := newController(k, &e.config, e.shards)
 	t.Cleanup(c.queue.ShutDown)
 	informer := cache.NewSharedIndexInformer(nil, &unstructured.Unstructured{}, 0, cache.Indexers{})
-	c.objects = &watch{informers: map[string]cache.SharedIndexInformer{metav1.NamespaceAll: informer}}
+	objects, err := informers.NewCache(k.GroupVersionResource(), e.config.Informers.Namespaces(), func(string) (cache.SharedIndexInformer, error) { return informer, nil })
+	require.NoError(t, err)
+	c.objects = &informers.Watch{Cache: objects}
 	for shard, name := range []string{"zero", "one"} {
 		object := &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "")}
 		object.SetNamespace("test")

@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // A kind with something missing stops no other, and starts when it is there; what is
@@ -94,10 +95,10 @@ func TestKindsThatCannotRun(t *testing.T) {
 	t.Parallel()
 	clustered := *shippedAt(t)
 	clustered.Scope = apiextensionsv1.ClusterScoped
-	_, err := New(Config{Kinds: []*kind.Kind{&clustered}, Namespaces: []string{"a"}, Log: quiet()})
+	_, err := New(Config{Kinds: []*kind.Kind{&clustered}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.EqualError(t, err, "kind At: its objects live in no namespace, so it cannot be limited to some")
 
-	e, err := New(Config{Kinds: []*kind.Kind{&clustered, shippedAt(t)}, Namespaces: []string{"a"}, Log: quiet()})
+	e, err := New(Config{Kinds: []*kind.Kind{&clustered, shippedAt(t)}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.NoError(t, err)
 	require.Len(t, e.config.Kinds, 1)
 }

@@ -133,7 +133,7 @@ func (v *view) with(done *changes) *view {
 func (c *controller) look(object *unstructured.Unstructured) (*view, error) {
 	v := c.newView()
 	for resource, w := range c.types.watches() {
-		owned, err := w.ownedBy(object, ownerName(c.kind, object.GetName()))
+		owned, err := ownedBy(w, object, ownerName(c.kind, object.GetName()))
 		if err != nil {
 			return nil, err
 		}

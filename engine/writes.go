@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // writes remembers what was written for each object until the caches have seen it, so
@@ -67,7 +69,7 @@ func (w *writes) cached(name cache.ObjectName, cached *unstructured.Unstructured
 func (k *written) isSeen() bool { return len(k.children) == 0 && len(k.deleted) == 0 }
 
 func (k *written) isNewer(cached *unstructured.Unstructured) bool {
-	return k.object != nil && k.uid == cached.GetUID() && older(cached.GetResourceVersion(), k.object.GetResourceVersion())
+	return k.object != nil && k.uid == cached.GetUID() && informers.Older(cached.GetResourceVersion(), k.object.GetResourceVersion())
 }
 
 func (w *writes) rememberObject(name cache.ObjectName, object *unstructured.Unstructured) {
@@ -80,7 +82,7 @@ func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, resource 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.unseen(name, owner)
-	if older(known.children[resource], resourceVersion) {
+	if informers.Older(known.children[resource], resourceVersion) {
 		known.children[resource] = resourceVersion
 	}
 }

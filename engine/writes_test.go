@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 func version(uid, resourceVersion string) *unstructured.Unstructured {
@@ -38,7 +40,7 @@ type caches struct {
 }
 
 func (c *caches) hasSeen(_ schema.GroupVersionResource, _, version string) bool {
-	return !older(c.version, version)
+	return !informers.Older(c.version, version)
 }
 
 func (c *caches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName, uid types.UID) bool {

@@ -1,103 +1,99 @@
-package engine
+// Package informers caches objects that several parts of one process read. Each
+// selection of a resource has one informer for each namespace, however many users it
+// has, and its objects are stored without managedFields.
+//
+// It knows resources, namespaces and selectors. It does not know kinds, or why anyone
+// watches a resource.
+package informers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 )
 
-// managedSelector selects the children of all kinds.
-const managedSelector = labelManagedBy + "=" + managedBy
-
-// ownerIndex finds children by the object that they are kept for: by its UID and, if
-// they have no controller, by its name.
-const ownerIndex = "owner"
-
-// watchKey names a watch: a resource, whole or restricted by labels.
-type watchKey struct {
-	resource schema.GroupVersionResource
-	selector string
+// Selection names objects: those of a resource that match a label selector, in the
+// namespaces of the Informers. An empty selector matches all.
+type Selection struct {
+	Resource schema.GroupVersionResource
+	Labels   string
 }
 
-// watches shares one watch between all that ask for the same; the last one to release
-// it stops it.
-type watches struct {
+// Informers shares one Cache between all users of a Selection.
+type Informers struct {
+	ctx        context.Context // ends all caches; a struct that owns goroutines owns it
 	client     dynamic.Interface
 	namespaces []string
 
 	mu     sync.Mutex
-	active map[watchKey]*watch
+	caches map[Selection]*sharedCache
 }
 
-// watch is a cache of one resource that follows the API server, with one informer for
-// each namespace.
-type watch struct {
-	resource  schema.GroupVersionResource
-	informers map[string]cache.SharedIndexInformer
-	users     int
-	stop      context.CancelFunc
+type sharedCache struct {
+	*Cache
+	users int
+	stop  context.CancelFunc
 }
 
-func newWatches(client dynamic.Interface, namespaces []string) *watches {
+// New returns Informers for some namespaces; none means all. It does no I/O. A cache
+// follows the API server until its last user releases it or ctx ends.
+func New(ctx context.Context, client dynamic.Interface, namespaces []string) *Informers {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	return &watches{client: client, namespaces: namespaces, active: make(map[watchKey]*watch)}
+	return &Informers{ctx: ctx, client: client, namespaces: namespaces, caches: make(map[Selection]*sharedCache)}
 }
 
-// acquire returns the watch of key, which it starts for the first user. It runs until
-// ctx ends or its last user releases it.
-func (w *watches) acquire(ctx context.Context, key watchKey) (*watch, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if existing, ok := w.active[key]; ok {
-		existing.users++
-		return existing, nil
-	}
-	ctx, stop := context.WithCancel(ctx)
-	created := &watch{resource: key.resource, informers: make(map[string]cache.SharedIndexInformer), users: 1, stop: stop}
-	for _, namespace := range w.namespaces {
-		informer := dynamicinformer.NewFilteredDynamicInformer(w.client, key.resource, namespace, 0,
-			cache.Indexers{ownerIndex: indexByOwner, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			func(options *metav1.ListOptions) { options.LabelSelector = key.selector }).Informer()
-		if err := informer.SetTransform(stripManagedFields); err != nil {
-			stop()
-			return nil, fmt.Errorf("watch %s: %w", key.resource, err)
-		}
-		created.informers[namespace] = informer
-		go informer.RunWithContext(ctx)
-	}
-	w.active[key] = created
-	return created, nil
+// Namespaces returns the namespaces that are watched: metav1.NamespaceAll, or some.
+func (i *Informers) Namespaces() []string { return slices.Clone(i.namespaces) }
+
+// AllNamespaces reports whether no namespace is left out.
+func (i *Informers) AllNamespaces() bool {
+	return slices.Contains(i.namespaces, metav1.NamespaceAll)
 }
 
-// release gives a watch back.
-func (w *watches) release(key watchKey) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	used, ok := w.active[key]
+// Watch returns a share in the cache of a selection, which its first user starts. The
+// user must release it.
+func (i *Informers) Watch(selection Selection) (*Watch, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	shared, ok := i.caches[selection]
 	if !ok {
-		return
+		created, err := i.newCache(selection)
+		if err != nil {
+			return nil, fmt.Errorf("watch %s: %w", selection.Resource, err)
+		}
+		ctx, stop := context.WithCancel(i.ctx)
+		created.start(ctx)
+		shared = &sharedCache{Cache: created, stop: stop}
+		i.caches[selection] = shared
 	}
-	if used.users--; used.users == 0 {
-		used.stop()
-		delete(w.active, key)
-	}
+	shared.users++
+	return &Watch{Cache: shared.Cache, informers: i, selection: selection}, nil
 }
 
-// stripManagedFields drops what no pass reads and what is up to a third of an object.
+// Start fills a cache that its only user has wired, and keeps it filled until the
+// context of New ends.
+func (i *Informers) Start(c *Cache) { c.start(i.ctx) }
+
+func (i *Informers) newCache(selection Selection) (*Cache, error) {
+	return NewCache(selection.Resource, i.namespaces, func(namespace string) (cache.SharedIndexInformer, error) {
+		informer := dynamicinformer.NewFilteredDynamicInformer(i.client, selection.Resource, namespace, 0,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+			func(options *metav1.ListOptions) { options.LabelSelector = selection.Labels }).Informer()
+		return informer, informer.SetTransform(stripManagedFields)
+	})
+}
+
+// stripManagedFields drops what no user reads and what is up to a third of an object.
 func stripManagedFields(object any) (any, error) {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		u.SetManagedFields(nil)
@@ -105,125 +101,48 @@ func stripManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-func indexByOwner(object any) ([]string, error) {
-	u, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("cache holds a %T", object)
-	}
-	var keys []string
-	add := func(key string) {
-		if key != "" && !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	if holder := metav1.GetControllerOfNoCopy(u); holder != nil {
-		add(string(holder.UID))
-	} else if u.GetLabels()[labelManagedBy] == managedBy {
-		add(u.GetAnnotations()[annotationOwner])
-	}
-	add(u.GetLabels()[labelOwnerUID])
-	return keys, nil
+// Watch is one user's share in a cache.
+type Watch struct {
+	*Cache
+	informers *Informers
+	selection Selection
+
+	mu            sync.Mutex
+	registrations []*Registration
+	released      bool
 }
 
-// handle calls handler for every event and waits until it has seen all objects that
-// exist, so that no worker acts on a half-filled cache.
-func (w *watch) handle(ctx context.Context, handler cache.ResourceEventHandler) error {
-	for _, informer := range w.informers {
-		registration, err := informer.AddEventHandler(handler)
-		if err != nil {
-			return err
-		}
-		if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-			return errors.New("stopped before the cache was filled")
-		}
+// Handle calls handler for every object and event until the watch is released.
+func (w *Watch) Handle(handler cache.ResourceEventHandler) (*Registration, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, err := w.Cache.Handle(handler)
+	if err == nil {
+		w.registrations = append(w.registrations, r)
 	}
-	return nil
+	return r, err
 }
 
-// informer returns the cache that holds objects of a namespace.
-func (w *watch) informer(namespace string) cache.SharedIndexInformer {
-	if informer, ok := w.informers[namespace]; ok {
-		return informer
+// Release ends the events of this watch. The last share stops the cache.
+func (w *Watch) Release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.released {
+		return
 	}
-	return w.informers[metav1.NamespaceAll]
+	w.released = true
+	for _, r := range w.registrations {
+		r.remove()
+	}
+	w.informers.release(w.selection)
 }
 
-// get returns the cached object, which must not be changed, or nil.
-func (w *watch) get(name cache.ObjectName) *unstructured.Unstructured {
-	informer := w.informer(name.Namespace)
-	if informer == nil {
-		return nil
+func (i *Informers) release(selection Selection) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	shared := i.caches[selection]
+	if shared.users--; shared.users == 0 {
+		shared.stop()
+		delete(i.caches, selection)
 	}
-	object, exists, err := informer.GetStore().GetByKey(name.String())
-	if err != nil || !exists {
-		return nil
-	}
-	u, _ := object.(*unstructured.Unstructured)
-	return u
-}
-
-// each calls do for every cached object, which must not be changed.
-func (w *watch) each(do func(object any)) {
-	for _, informer := range w.informers {
-		for _, object := range informer.GetStore().List() {
-			do(object)
-		}
-	}
-}
-
-// inNamespace returns the cached objects of a namespace, which must not be changed.
-func (w *watch) inNamespace(namespace string) []*unstructured.Unstructured {
-	found, err := w.informer(namespace).GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
-	if err != nil {
-		return nil // only an index that is not there
-	}
-	var objects []*unstructured.Unstructured
-	for _, object := range found {
-		if u, ok := object.(*unstructured.Unstructured); ok {
-			objects = append(objects, u)
-		}
-	}
-	return objects
-}
-
-// ownedBy returns the cached children of an object, which must not be changed, sorted
-// by name. ownerName is how annotationOwner names it.
-func (w *watch) ownedBy(owner *unstructured.Unstructured, ownerName string) ([]*unstructured.Unstructured, error) {
-	var children []*unstructured.Unstructured
-	for _, key := range []string{string(owner.GetUID()), ownerName} {
-		found, err := w.informer(owner.GetNamespace()).GetIndexer().ByIndex(ownerIndex, key)
-		if err != nil {
-			return nil, err
-		}
-		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.GetNamespace() {
-				children = append(children, u)
-			}
-		}
-	}
-	slices.SortFunc(children, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return slices.CompactFunc(children, func(a, b *unstructured.Unstructured) bool { return a.GetUID() == b.GetUID() }), nil
-}
-
-// hasSeen tells whether the cache of a namespace is at least as new as a write that
-// the API server answered with this resource version.
-func (w *watch) hasSeen(namespace, resourceVersion string) bool {
-	return !older(w.informer(namespace).GetStore().LastStoreSyncResourceVersion(), resourceVersion)
-}
-
-// older tells whether resource version a is older than b. Versions that cannot be
-// compared are not: better to act on what may be stale than never.
-func older(a, b string) bool {
-	if a == "" {
-		return b != ""
-	}
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order < 0
-}
-
-// hasLost tells whether the cache of a namespace knows that a deleted object is gone or
-// about to be.
-func (w *watch) hasLost(name cache.ObjectName, uid types.UID) bool {
-	is := w.get(name)
-	return is == nil || is.GetUID() != uid || is.GetDeletionTimestamp() != nil
 }

@@ -1,37 +1,138 @@
-package engine
+package informers
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/tools/cache"
 )
 
-func TestWatchesAreSharedAndStopped(t *testing.T) {
+var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+func pod(namespace, name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"namespace": namespace, "name": name, "uid": name, "managedFields": []any{map[string]any{"manager": "m"}}},
+	}}
+}
+
+func client(objects ...runtime.Object) *fake.FakeDynamicClient {
+	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{pods: "PodList"}, objects...)
+}
+
+func TestCachesAreSharedAndStopped(t *testing.T) {
 	t.Parallel()
-	key := watchKey{resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, selector: "a=b"}
-	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{key.resource: "PodList"})
-	w := newWatches(client, nil)
-	first, err := w.acquire(t.Context(), key)
+	selection := Selection{Resource: pods, Labels: "a=b"}
+	i := New(t.Context(), client(), nil)
+	first, err := i.Watch(selection)
 	require.NoError(t, err)
-	second, err := w.acquire(t.Context(), key)
+	second, err := i.Watch(selection)
 	require.NoError(t, err)
-	require.Same(t, first, second)
+	require.Same(t, first.Cache, second.Cache)
+	other, err := i.Watch(Selection{Resource: pods})
+	require.NoError(t, err)
+	require.NotSame(t, first.Cache, other.Cache)
 
-	w.release(key)
+	second.Release()
+	second.Release() // counts once
 	require.False(t, first.informer("").IsStopped(), "it still has a user")
-	w.release(key)
+	first.Release()
 	require.Eventually(t, first.informer("").IsStopped, time.Minute, time.Millisecond)
-	third, err := w.acquire(t.Context(), key)
+	third, err := i.Watch(selection)
 	require.NoError(t, err)
-	require.NotSame(t, first, third)
+	require.NotSame(t, first.Cache, third.Cache)
+	third.Release()
+	require.False(t, other.informer("").IsStopped())
+}
 
-	w.release(key)
-	w.release(watchKey{selector: "never acquired"})
+// A user that joins later gets all objects, and one that leaves gets no more events,
+// whatever the others do.
+func TestEventsOfEachUser(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := client(pod("a", "first"))
+		i := New(t.Context(), api, []string{"a", "b"})
+		require.Equal(t, []string{"a", "b"}, i.Namespaces())
+		require.False(t, i.AllNamespaces())
+		names := func() (*Watch, *[]string) {
+			w, err := i.Watch(Selection{Resource: pods})
+			require.NoError(t, err)
+			var seen []string
+			r, err := w.Handle(cache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
+				name, _ := cache.ObjectToName(object)
+				seen = append(seen, name.String())
+			}})
+			require.NoError(t, err)
+			require.NoError(t, r.WaitForSync(t.Context()))
+			synctest.Wait()
+			return w, &seen
+		}
+		early, seenEarly := names()
+		create := func(namespace, name string) {
+			_, err := api.Resource(pods).Namespace(namespace).Create(t.Context(), pod(namespace, name), metav1.CreateOptions{})
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		create("b", "second")
+		create("c", "elsewhere")
+		late, seenLate := names()
+		require.Equal(t, []string{"a/first", "b/second"}, *seenEarly)
+		require.ElementsMatch(t, []string{"a/first", "b/second"}, *seenLate)
+
+		early.Release()
+		create("a", "third")
+		require.Len(t, *seenEarly, 2)
+		require.Contains(t, *seenLate, "a/third")
+		late.Release()
+	})
+}
+
+func TestCacheReads(t *testing.T) {
+	t.Parallel()
+	i := New(t.Context(), client(pod("a", "one"), pod("b", "two")), nil)
+	require.True(t, i.AllNamespaces())
+	w, err := i.Watch(Selection{Resource: pods})
+	require.NoError(t, err)
+	defer w.Release()
+	byName := cache.Indexers{"name": func(object any) ([]string, error) { return []string{object.(*unstructured.Unstructured).GetName()}, nil }}
+	require.NoError(t, w.AddIndexers(byName))
+	require.NoError(t, w.AddIndexers(byName), "another user needs it too")
+	r, err := w.Handle(cache.ResourceEventHandlerFuncs{})
+	require.NoError(t, err)
+	require.NoError(t, r.WaitForSync(t.Context()))
+
+	require.Equal(t, pods, w.Resource())
+	one := w.Get(cache.ObjectName{Namespace: "a", Name: "one"})
+	require.NotNil(t, one)
+	require.Empty(t, one.GetManagedFields())
+	require.Nil(t, w.Get(cache.ObjectName{Namespace: "a", Name: "two"}))
+	require.Equal(t, []*unstructured.Unstructured{one}, w.InNamespace("a"))
+	found, err := w.ByIndex("b", "name", "two")
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	n := 0
+	w.Each(func(any) { n++ })
+	require.Equal(t, 2, n)
+	require.False(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "one"}, "one"))
+	require.True(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "one"}, "another"))
+	require.True(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "gone"}, "gone"))
+}
+
+func TestOlder(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{{"", "", false}, {"", "1", true}, {"9", "10", true}, {"10", "9", false}, {"9", "9", false}, {"x", "9", false}} {
+		require.Equal(t, tc.want, Older(tc.a, tc.b), tc)
+	}
 }
 
 func TestTransformStripsManagedFields(t *testing.T) {
@@ -40,6 +141,4 @@ func TestTransformStripsManagedFields(t *testing.T) {
 	stripped, err := stripManagedFields(object)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"metadata": map[string]any{"name": "a"}}, stripped.(*unstructured.Unstructured).Object)
-	_, err = indexByOwner("not an object")
-	require.EqualError(t, err, "cache holds a string")
 }

@@ -1,0 +1,190 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Cache holds objects of one resource and follows the API server, with one informer for
+// each namespace. Nothing that it returns may be changed.
+type Cache struct {
+	resource  schema.GroupVersionResource
+	informers map[string]cache.SharedIndexInformer
+	indexing  sync.Mutex // one user adds indexers at a time
+}
+
+// NewCache wires a cache of informers that newInformer returns for each namespace; start it
+// with Informers.Start. It is for objects that no one else caches in the same form.
+func NewCache(resource schema.GroupVersionResource, namespaces []string, newInformer func(namespace string) (cache.SharedIndexInformer, error)) (*Cache, error) {
+	c := &Cache{resource: resource, informers: make(map[string]cache.SharedIndexInformer, len(namespaces))}
+	for _, namespace := range namespaces {
+		informer, err := newInformer(namespace)
+		if err != nil {
+			return nil, err
+		}
+		c.informers[namespace] = informer
+	}
+	return c, nil
+}
+
+func (c *Cache) start(ctx context.Context) {
+	for _, informer := range c.informers {
+		go informer.RunWithContext(ctx)
+	}
+}
+
+// Resource returns the resource whose objects are cached.
+func (c *Cache) Resource() schema.GroupVersionResource { return c.resource }
+
+// AddIndexers adds the indexers that the cache does not have yet. A name stands for the
+// same function for all users.
+func (c *Cache) AddIndexers(indexers cache.Indexers) error {
+	c.indexing.Lock()
+	defer c.indexing.Unlock()
+	for _, informer := range c.informers {
+		missing := maps.Clone(indexers)
+		maps.DeleteFunc(missing, func(name string, _ cache.IndexFunc) bool {
+			_, has := informer.GetIndexer().GetIndexers()[name]
+			return has
+		})
+		if err := informer.AddIndexers(missing); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Handle calls handler for every object and event.
+func (c *Cache) Handle(handler cache.ResourceEventHandler) (*Registration, error) {
+	r := &Registration{}
+	for _, informer := range c.informers {
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
+			r.remove()
+			return nil, err
+		}
+		r.parts = append(r.parts, registeredHandler{informer, registration})
+	}
+	return r, nil
+}
+
+// Registration is a handler of a cache.
+type Registration struct{ parts []registeredHandler }
+
+type registeredHandler struct {
+	informer     cache.SharedIndexInformer
+	registration cache.ResourceEventHandlerRegistration
+}
+
+// HasSynced reports whether the handler has been called for all objects that existed when
+// it was registered.
+func (r *Registration) HasSynced() bool {
+	for _, part := range r.parts {
+		if !part.registration.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+// WaitForSync returns once HasSynced does, so that nobody acts on a half-filled cache. It
+// is an error if ctx ends first.
+func (r *Registration) WaitForSync(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
+		return errors.New("stopped before the cache was filled")
+	}
+	return nil
+}
+
+func (r *Registration) remove() {
+	for _, part := range r.parts {
+		_ = part.informer.RemoveEventHandler(part.registration) // fails only for one of another informer
+	}
+}
+
+// informer returns the one that caches the objects of a namespace; it is nil if none does.
+func (c *Cache) informer(namespace string) cache.SharedIndexInformer {
+	if informer, ok := c.informers[namespace]; ok {
+		return informer
+	}
+	return c.informers[metav1.NamespaceAll]
+}
+
+// Get returns an object, or nil.
+func (c *Cache) Get(name cache.ObjectName) *unstructured.Unstructured {
+	informer := c.informer(name.Namespace)
+	if informer == nil {
+		return nil
+	}
+	object, exists, err := informer.GetStore().GetByKey(name.String())
+	if err != nil || !exists {
+		return nil
+	}
+	u, _ := object.(*unstructured.Unstructured)
+	return u
+}
+
+// Each calls do for every object.
+func (c *Cache) Each(do func(object any)) {
+	for _, informer := range c.informers {
+		for _, object := range informer.GetStore().List() {
+			do(object)
+		}
+	}
+}
+
+// ByIndex returns the objects that an indexer of AddIndexers, or cache.NamespaceIndex,
+// files under a value, in the cache of a namespace.
+func (c *Cache) ByIndex(namespace, index, value string) ([]any, error) {
+	informer := c.informer(namespace)
+	if informer == nil {
+		return nil, nil
+	}
+	return informer.GetIndexer().ByIndex(index, value)
+}
+
+// InNamespace returns the objects of a namespace.
+func (c *Cache) InNamespace(namespace string) []*unstructured.Unstructured {
+	found, err := c.ByIndex(namespace, cache.NamespaceIndex, namespace)
+	if err != nil {
+		return nil // every cache of unstructured objects has that index
+	}
+	var objects []*unstructured.Unstructured
+	for _, object := range found {
+		if u, ok := object.(*unstructured.Unstructured); ok {
+			objects = append(objects, u)
+		}
+	}
+	return objects
+}
+
+// HasSeen reports whether the cache of a namespace is at least as new as a write that the
+// API server answered with this resource version.
+func (c *Cache) HasSeen(namespace, resourceVersion string) bool {
+	return !Older(c.informer(namespace).GetStore().LastStoreSyncResourceVersion(), resourceVersion)
+}
+
+// HasLost reports whether the cache knows that a deleted object is gone or being deleted.
+func (c *Cache) HasLost(name cache.ObjectName, uid types.UID) bool {
+	live := c.Get(name)
+	return live == nil || live.GetUID() != uid || live.GetDeletionTimestamp() != nil
+}
+
+// Older reports whether resource version a is older than b. Versions that cannot be
+// compared are not: acting on what may be stale is better than never acting.
+func Older(a, b string) bool {
+	if a == "" {
+		return b != ""
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
+}
