@@ -60,7 +60,7 @@ func TestLeaderIsKilled(t *testing.T) {
 			}
 			return leader >= 0
 		}), "nobody leads after %d kills", kill)
-		running[1-leader].awaitLog("kind is standing by")
+		running[1-leader].awaitLog("kind is on standby")
 		require.False(t, running[1-leader].leads(), "two lead")
 		for i := range each {
 			c.createAt(fmt.Sprintf("a-%d-%d", kill, i), longAgo, "echo")
@@ -90,7 +90,7 @@ func TestLeaseIsGivenBack(t *testing.T) {
 	first := c.start("--leader-elect")
 	require.NotEmpty(t, c.leaseHolder())
 	second := c.launch("--leader-elect")
-	second.awaitLog("kind is standing by")
+	second.awaitLog("kind is on standby")
 	require.False(t, second.leads())
 	require.Zero(t, first.stop())
 	require.True(t, waitUntil(second.leads)) // within its retry period and not the lease's 15 s, which no test relies on

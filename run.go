@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -27,7 +25,6 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
-	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -142,8 +139,8 @@ func (o *runOptions) operate(ctx context.Context, clients *clients, installer *c
 	var hooks *webhooks
 	e, err := engine.New(engine.Config{
 		Kinds: kinds, Client: clients.dynamic, Informers: shared, Mapper: clients.mapper, Events: recorder,
-		Injections: knownInjections(clients.metadata),
-		Workers:    o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Shards: shards,
+		Pods:    clients.metadata,
+		Workers: o.workers, Log: log, Metrics: metrics, Tracing: clients.tracer, Shards: shards,
 		Missing: func(ctx context.Context, k *kind.Kind) error {
 			err := installer.missing(ctx, k)
 			if err == nil {
@@ -250,27 +247,4 @@ func connect(config *rest.Config) (*clients, error) {
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery()))
 	return &clients{host: config.Host, typed: typed, dynamic: untyped, metadata: partial, mapper: mapper, limited: limited}, nil
-}
-
-// knownInjections tells the engine what engine/inject knows.
-func knownInjections(pods metadata.Interface) *engine.Injections {
-	return &engine.Injections{
-		Pods:       pods,
-		Annotation: inject.StatusAnnotation,
-		Injected: func(annotations map[string]string) map[engine.InjectedObject]int64 {
-			injected := make(map[engine.InjectedObject]int64)
-			for object, generation := range inject.InjectedInto(annotations) {
-				injected[engine.InjectedObject(object)] = generation
-			}
-			return injected
-		},
-		Names: func(annotation string) []string { return slices.Collect(inject.Names(annotation)) },
-		Selector: func(k *kind.Kind, object map[string]any) (labels.Selector, error) {
-			injection, err := inject.Of(k, object)
-			if err != nil {
-				return nil, err
-			}
-			return injection.Selector(), nil
-		},
-	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -9,13 +10,94 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
+
+var agentKind = schema.GroupKind{Group: "inject.example.com", Kind: "Agent"}
+
+const askAnnotation = "inject.example.com/Agents"
+
+// agentPod is a Pod that names Agents and has parts of some; each may be empty.
+func agentPod(name, asks, has string) *metav1.PartialObjectMetadata {
+	pod := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Annotations: map[string]string{}}}
+	if asks != "" {
+		pod.Annotations[askAnnotation] = asks
+	}
+	if has != "" {
+		pod.Annotations[inject.StatusAnnotation] = injectedStatus(has)
+	}
+	return pod
+}
+
+// injectedStatus is the annotation for Agents and their generations, which are JSON by name.
+func injectedStatus(has string) string {
+	var byName map[string]int64
+	if json.Unmarshal([]byte(has), &byName) != nil {
+		return has
+	}
+	status := make(map[string]any)
+	for name, generation := range byName {
+		status["Agent.inject.example.com/"+name] = map[string]any{"generation": generation}
+	}
+	text, _ := json.Marshal(status) // of strings and numbers
+	return string(text)
+}
+
+func labelled(pod *metav1.PartialObjectMetadata, key, value string) *metav1.PartialObjectMetadata {
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value)
+	return pod
+}
+
+func going(pod *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	pod.DeletionTimestamp = new(metav1.Now())
+	return pod
+}
+
+func TestUptakeOfPods(t *testing.T) {
+	t.Parallel()
+	app := labels.SelectorFromSet(labels.Set{"app": "web"})
+	mirror := agentPod("p", "a", "")
+	mirror.Annotations["kubernetes.io/config.mirror"] = "x"
+	for name, tc := range map[string]struct {
+		selector labels.Selector
+		pods     []*metav1.PartialObjectMetadata
+		want     plan.Uptake
+	}{
+		"none":               {want: plan.Uptake{}},
+		"of no concern":      {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", ""), agentPod("q", "b", `{"b":3}`)}},
+		"present":            {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
+		"older":              {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":2}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
+		"of a predecessor":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":7}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
+		"injected offline":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":0}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
+		"asks no more":       {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
+		"named":              {pods: []*metav1.PartialObjectMetadata{agentPod("p", "b, a", `{"b":3}`)}, want: plan.Uptake{Missing: []string{"p"}}},
+		"unreadable":         {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `[`)}, want: plan.Uptake{Missing: []string{"p"}}},
+		"selected":           {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", ""), "app", "web")}, plan.Uptake{Missing: []string{"p"}}},
+		"not selected":       {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", ""), "app", "db")}, plan.Uptake{}},
+		"selected and has":   {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", `{"a":3}`), "app", "web")}, plan.Uptake{Current: 1}},
+		"all are selected":   {labels.Everything(), []*metav1.PartialObjectMetadata{agentPod("p", "", "")}, plan.Uptake{Missing: []string{"p"}}},
+		"being deleted":      {pods: []*metav1.PartialObjectMetadata{going(agentPod("p", "a", "")), going(agentPod("q", "a", `{"a":3}`)), going(agentPod("r", "a", `{"a":2}`))}},
+		"mirror of a static": {labels.Everything(), []*metav1.PartialObjectMetadata{mirror}, plan.Uptake{}},
+		"sorted": {pods: []*metav1.PartialObjectMetadata{agentPod("s", "a", ""), agentPod("q", "a", `{"a":1}`), agentPod("r", "a", ""), agentPod("p", "a", `{"a":2}`)},
+			want: plan.Uptake{Outdated: []string{"p", "q"}, Missing: []string{"r", "s"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := injecting{inject.Object{Kind: agentKind, Name: "a"}, 3, askAnnotation, tc.selector}
+			require.Equal(t, tc.want, uptakeOf(object, tc.pods))
+		})
+	}
+}
 
 // agentController is a controller of Agents that follows the Pods of a fake API server.
 func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*controller, fake.MetadataClient) {
@@ -27,10 +109,8 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	for _, pod := range existing {
 		createPod(t, api, pod)
 	}
-	k := corpusKind(t, "inject")
-	injections := *known
-	injections.Pods = client
-	p, err := newPodWatch(&injections, []*kind.Kind{shippedAt(t), k}, informers.New(t.Context(), nil, nil))
+	k := enginetest.Corpus(t, "inject")
+	p, err := newPodWatch(client, []*kind.Kind{enginetest.Shipped(t, "At"), k}, informers.New(t.Context(), nil, nil))
 	require.NoError(t, err)
 	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
 	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // queued waits no longer
@@ -75,17 +155,20 @@ func TestPodsQueueObjects(t *testing.T) {
 	t.Parallel()
 	c, api := agentController(t, agentPod("existing", "first", ""))
 	selecting := agent("selecting", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}})
-	var p plan
-	require.NoError(t, c.takeUp(&p, selecting))
-	require.Nil(t, p.stalled)
-	require.True(t, p.uptake.isEmpty())
+	uptake := func(object *unstructured.Unstructured) plan.Uptake {
+		t.Helper()
+		var v plan.View
+		require.NoError(t, c.readPods(object, &v))
+		require.NoError(t, v.InjectionErr)
+		return v.Uptake
+	}
+	require.Zero(t, uptake(selecting))
 
 	createPod(t, api, agentPod("p", "named", `{"carried":1}`))
 	queued(t, c, "named", "carried")
 	createPod(t, api, labelled(agentPod("q", "", ""), "app", "web"))
 	queued(t, c, "selecting")
-	require.NoError(t, c.takeUp(&p, selecting))
-	require.Equal(t, uptake{missing: []string{"q"}}, p.uptake)
+	require.Equal(t, plan.Uptake{Missing: []string{"q"}}, uptake(selecting))
 
 	changed := agentPod("p", "other", "")
 	changed.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -94,13 +177,11 @@ func TestPodsQueueObjects(t *testing.T) {
 	queued(t, c, "named", "carried", "other")
 	require.NoError(t, api.Delete(t.Context(), "p", metav1.DeleteOptions{}))
 	queued(t, c, "other")
-	require.NoError(t, c.takeUp(&p, agent("other", map[string]any{"image": "i"})))
-	require.True(t, p.uptake.isEmpty())
+	require.Zero(t, uptake(agent("other", map[string]any{"image": "i", "replicas": int64(1)})))
 
 	// What was there from the start is counted by the first pass, and queues nothing.
 	require.Zero(t, c.queue.Len())
-	require.NoError(t, c.takeUp(&p, agent("first", map[string]any{"image": "i", "replicas": int64(1)})))
-	require.Equal(t, uptake{missing: []string{"existing"}}, p.uptake)
+	require.Equal(t, plan.Uptake{Missing: []string{"existing"}}, uptake(agent("first", map[string]any{"image": "i", "replicas": int64(1)})))
 
 	c.selections.forget(cache.MetaObjectToName(selecting))
 	require.Empty(t, c.selections.namespaces["team"]["selecting"])
@@ -128,18 +209,16 @@ func TestSelectionsAreAskedOncePerVersion(t *testing.T) {
 	require.Empty(t, s.namespaces)
 }
 
-// An object whose injection cannot be evaluated is stalled; an invalid one is already.
-func TestBrokenSelectionStalls(t *testing.T) {
+// The view shows that an injection cannot be evaluated; the plan shows that an object is
+// invalid.
+func TestBrokenSelection(t *testing.T) {
 	t.Parallel()
 	c, _ := agentController(t)
-	var p plan
-	require.NoError(t, c.takeUp(&p, agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}})))
-	require.NotNil(t, p.stalled)
-	require.Equal(t, reasonEvaluation, p.stalled.reason)
-	require.Contains(t, p.stalled.message, "inject.selector")
-	var q plan
-	require.NoError(t, c.takeUp(&q, agent("b", map[string]any{})))
-	require.Nil(t, q.stalled)
+	var v plan.View
+	require.NoError(t, c.readPods(agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}}), &v))
+	require.ErrorContains(t, v.InjectionErr, "inject.selector")
+	require.NoError(t, c.readPods(agent("b", map[string]any{}), &v))
+	require.NoError(t, v.InjectionErr)
 }
 
 func TestSameUptake(t *testing.T) {
@@ -186,15 +265,15 @@ func TestPodsAreStripped(t *testing.T) {
 func TestNoWatchOfPods(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		known *Injections
-		kinds []*kind.Kind
+		client metadata.Interface
+		kinds  []*kind.Kind
 	}{
-		"nothing known": {nil, []*kind.Kind{shippedWatcher(t)}},
-		"none injects":  {known, []*kind.Kind{shippedAt(t)}},
+		"no client":    {nil, []*kind.Kind{enginetest.Shipped(t, "Watcher")}},
+		"none injects": {fake.NewSimpleMetadataClient(fake.NewTestScheme()), []*kind.Kind{enginetest.Shipped(t, "At")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, err := newPodWatch(tc.known, tc.kinds, nil)
+			p, err := newPodWatch(tc.client, tc.kinds, informers.New(t.Context(), nil, nil))
 			require.NoError(t, err)
 			require.Nil(t, p)
 		})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -86,7 +87,7 @@ func uidIn(s *shards, shard int) types.UID {
 // What is taken is looked at; what is not ours is not, and is forgotten.
 func TestTakingAndGivingUp(t *testing.T) {
 	t.Parallel()
-	k := shippedAt(t)
+	k := enginetest.Shipped(t, "At")
 	e, err := New(Config{Kinds: []*kind.Kind{k}, Mapper: mapper(), Log: quiet(), Shards: 2})
 	require.NoError(t, err)
 	c := newController(k, &e.config, e.shards)
@@ -96,7 +97,7 @@ func TestTakingAndGivingUp(t *testing.T) {
 	require.NoError(t, err)
 	c.objects = &informers.Watch{Cache: objects}
 	for shard, name := range []string{"zero", "one"} {
-		object := &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "")}
+		object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "")}
 		object.SetNamespace("test")
 		object.SetName(name)
 		object.SetUID(uidIn(e.shards, shard))
@@ -123,5 +124,5 @@ func TestTakingAndGivingUp(t *testing.T) {
 	require.True(t, c.work(t.Context()))
 	require.False(t, c.writes.pending(name))
 	require.Zero(t, c.queue.Len())
-	require.Zero(t, testutil.ToFloat64(c.metrics.passes.WithLabelValues(c.metrics.name, resultSuccess)))
+	require.Zero(t, testutil.ToFloat64(c.metrics.reconciles.WithLabelValues(c.metrics.name, resultSuccess)))
 }

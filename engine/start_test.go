@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -22,7 +23,7 @@ import (
 // missing is logged once, not with each look.
 func TestKindsStartWhenTheyCan(t *testing.T) {
 	t.Parallel()
-	at, features := shippedAt(t), corpusKind(t, "features")
+	at, features := enginetest.Shipped(t, "At"), enginetest.Corpus(t, "features")
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		var mu sync.Mutex // synctest orders what is read after what was written, but not before what will be
@@ -40,7 +41,7 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		require.EqualError(t, e.Synced(), "no kind is started yet")
+		require.EqualError(t, e.Synced(), "no kind has started yet")
 
 		var started []*kind.Kind
 		go e.startKinds(t.Context(), func(c *controller) {
@@ -74,7 +75,7 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 
 func TestStartEndsWithTheProcess(t *testing.T) {
 	t.Parallel()
-	at := shippedAt(t)
+	at := enginetest.Shipped(t, "At")
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(Config{
 			Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet(),
@@ -93,33 +94,33 @@ func TestStartEndsWithTheProcess(t *testing.T) {
 // What can never run is an error at once.
 func TestKindsThatCannotRun(t *testing.T) {
 	t.Parallel()
-	clustered := *shippedAt(t)
+	clustered := *enginetest.Shipped(t, "At")
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, err := New(Config{Kinds: []*kind.Kind{&clustered}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
-	require.EqualError(t, err, "kind At: its objects live in no namespace, so it cannot be limited to some")
+	require.EqualError(t, err, "kind At: its objects are cluster-scoped, so it cannot be limited to namespaces")
 
-	e, err := New(Config{Kinds: []*kind.Kind{&clustered, shippedAt(t)}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
+	e, err := New(Config{Kinds: []*kind.Kind{&clustered, enginetest.Shipped(t, "At")}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.NoError(t, err)
 	require.Len(t, e.config.Kinds, 1)
 }
 
 func TestAliveNoticesAPassThatHangs(t *testing.T) {
 	t.Parallel()
-	at := shippedAt(t)
+	at := enginetest.Shipped(t, "At")
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(Config{Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet()})
 		require.NoError(t, err)
 		c := newController(at, &e.config, e.shards)
 		defer c.queue.ShutDown()
 		e.controllers = []*controller{c}
-		require.EqualError(t, e.Synced(), "no kind is started yet")
+		require.EqualError(t, e.Synced(), "no kind has started yet")
 		e.decided.Store(true)
 		require.EqualError(t, e.Synced(), "the caches of ats.cnat.fescue.dev are not filled yet")
 
-		c.passes.Store("test/a", time.Now())
-		time.Sleep(passTimeout)
+		c.running.Store("test/a", time.Now())
+		time.Sleep(reconcileTimeout)
 		require.NoError(t, e.Alive(), "such a pass ends by itself")
 		time.Sleep(stuckAfter)
-		require.EqualError(t, e.Alive(), "a pass of ats.cnat.fescue.dev has been running for 4m0s")
+		require.EqualError(t, e.Alive(), "a reconcile of ats.cnat.fescue.dev has been running for 4m0s")
 	})
 }

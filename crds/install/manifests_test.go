@@ -300,7 +300,7 @@ api-server-cidr: Invalid value: "10.0.0.1": must be a valid CIDR value, (e.g. 10
 	clustered := *shipped(t)[0]
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, scopeErr := Parts([]*kind.Kind{&clustered}, Options{Image: "fescue", Namespaces: []string{"a"}})
-	require.EqualError(t, scopeErr, "kind At: its objects live in no namespace, so it cannot be limited to some")
+	require.EqualError(t, scopeErr, "kind At: its objects are cluster-scoped, so it cannot be limited to namespaces")
 	require.ErrorContains(t, err, "kinds folder 0: its files have 1044487 bytes: must be at most 1044480")
 }
 

@@ -38,7 +38,7 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 	}
 	for _, k := range kinds {
 		if k.Scope == apiextensionsv1.ClusterScoped && len(o.Namespaces) > 0 {
-			return nil, fmt.Errorf("kind %s: its objects live in no namespace, so it cannot be limited to some", k.GroupVersionKind.Kind)
+			return nil, fmt.Errorf("kind %s: its objects are cluster-scoped, so it cannot be limited to namespaces", k.GroupVersionKind.Kind)
 		}
 	}
 	for _, namespace := range o.Namespaces {

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"errors"
@@ -13,76 +13,75 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// verb is what a step does to a child.
-type verb string
+// Verb is what a step does to a child.
+type Verb string
 
 const (
-	// verbCreate makes a child that is not there.
-	verbCreate verb = "create"
-	// verbApply makes a child say what its template says.
-	verbApply verb = "apply"
-	// verbAdopt gives a child back its labels and its controller reference.
-	verbAdopt verb = "adopt"
-	// verbDelete deletes exactly the object that was seen.
-	verbDelete verb = "delete"
+	// Create creates a child that does not exist.
+	Create Verb = "create"
+	// Apply gives a child all fields of its template.
+	Apply Verb = "apply"
+	// Adopt gives a child back its labels and its controller reference.
+	Adopt Verb = "adopt"
+	// Delete deletes exactly the object that was seen.
+	Delete Verb = "delete"
 )
 
-// step is one write that brings the children closer to their plan.
-type step struct {
-	verb     verb
-	child    string // as the kind calls it
-	resource schema.GroupVersionResource
-	// wanted is what to create, apply or adopt by.
-	wanted *unstructured.Unstructured
-	// is is the object to apply to, adopt or delete, which must not be changed.
-	is *unstructured.Unstructured
-	// stray says that the object to delete was not made by us, and keeps that what is
-	// written is to stay as the template says.
-	stray, keeps bool
+// Step is one write that brings the children closer to their plan.
+type Step struct {
+	Verb     Verb
+	Child    string // as the kind calls it
+	Resource schema.GroupVersionResource
+	// Wanted is what to create, apply or adopt by.
+	Wanted *unstructured.Unstructured
+	// Live is the object to apply to, adopt or delete, which must not be changed.
+	Live *unstructured.Unstructured
+	// Stray reports that the object to delete is unmanaged, and Keeps that what is written
+	// is to stay as it is in the template.
+	Stray, Keeps bool
 }
 
-// name is that of the object.
-func (s step) name() string {
-	if s.is != nil {
-		return s.is.GetName()
+// Name returns the name of the object.
+func (s Step) Name() string {
+	if s.Live != nil {
+		return s.Live.GetName()
 	}
-	return s.wanted.GetName()
+	return s.Wanted.GetName()
 }
 
-// comparison is how the children of an object stand against its plan.
-type comparison struct {
-	// steps are what is to be written, those of one child in a row.
-	steps []step
-	// prunes delete what is no longer wanted, which is done only once all steps are.
-	prunes []step
-	// states say how each child stands now.
-	states []childState
-	// refused is what a person has to see.
-	refused error
-	// waiting says that a child waits for the end of another object.
-	waiting bool
+// Comparison is how the children of an object differ from its plan.
+type Comparison struct {
+	// Steps are what is to be written, those of one child in a row.
+	Steps []Step
+	// Prunes delete what is no longer wanted, once all steps are done.
+	Prunes []Step
+	// States are those of the children now.
+	States []ChildState
+	// Rejected are the children for which nothing is done until someone changes something.
+	Rejected error
+	// Waiting reports that a child waits for another object to be gone.
+	Waiting bool
 }
 
-// errNotServed says that the API server does not know the type of a child. It is looked
-// for until it does, and then the object is worked on again.
-var errNotServed = errors.New("its type is not served by the cluster: install its CRD")
+// ErrNotServed reports that the API server does not serve the type of a child. Once it
+// does, the object is reconciled again.
+var ErrNotServed = errors.New("its type is not served by the cluster: install its CRD")
 
-// compare decides what is to be written for the children of a plan. It changes nothing
-// and asks nobody.
-func compare(k *kind.Kind, owner *unstructured.Unstructured, p *plan, v *view) *comparison {
-	c := &comparer{comparison: &comparison{}, kind: k, owner: owner, view: v, wanted: make(map[types.UID]bool)}
-	children := make([]wantedChild, 0, len(p.children))
-	for _, child := range p.children {
-		w, err := v.wantedChild(k, owner, child)
+// Compare returns what is to be written for the children of a plan.
+func Compare(p *Plan, v *View) *Comparison {
+	c := &comparer{Comparison: &Comparison{}, plan: p, view: v, wanted: make(map[types.UID]bool)}
+	children := make([]wantedChild, 0, len(p.Children))
+	for _, child := range p.Children {
+		w, err := c.complete(child)
 		if err != nil {
-			c.leave(child, err)
+			c.skip(child, err)
 			continue
 		}
 		children = append(children, w)
 	}
 	for _, child := range children {
 		if i := slices.IndexFunc(children, child.clashesWith); i >= 0 {
-			c.leave(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, child.object.GetName(), children[i].Name))
+			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, child.object.GetName(), children[i].Name))
 			continue
 		}
 		if child.Set != nil {
@@ -91,11 +90,20 @@ func compare(k *kind.Kind, owner *unstructured.Unstructured, p *plan, v *view) *
 			c.single(child)
 		}
 	}
-	c.adoptOthers(p)
-	if p.prune {
+	c.adoptOthers()
+	if p.Prune {
 		c.prune()
 	}
-	return c.comparison
+	return c.Comparison
+}
+
+// comparer compares the children of one plan.
+type comparer struct {
+	*Comparison
+	plan *Plan
+	view *View
+	// wanted are the children that exist and belong to the plan.
+	wanted map[types.UID]bool
 }
 
 // wantedChild is a child of the plan as an object.
@@ -105,7 +113,24 @@ type wantedChild struct {
 	object   *unstructured.Unstructured
 }
 
-// clashesWith tells whether another child could be the same object.
+// complete returns a child of the plan as an object of a type that is served.
+func (c *comparer) complete(child kind.Child) (wantedChild, error) {
+	object, err := childObject(c.plan.Kind, c.plan.Object, child)
+	if err != nil {
+		return wantedChild{}, err
+	}
+	gvk := object.GroupVersionKind()
+	served, owned := c.view.Types[gvk]
+	switch {
+	case !owned:
+		return wantedChild{}, fmt.Errorf("its type %s is not among those that the kind owns; add it to owns in #%sController", gvk, c.plan.Kind.GroupVersionKind.Kind)
+	case served.Err != nil:
+		return wantedChild{}, fmt.Errorf("%s: %w", gvk, served.Err)
+	}
+	return wantedChild{child, served.Resource, object}, nil
+}
+
+// clashesWith reports whether another child could be the same object.
 func (w wantedChild) clashesWith(other wantedChild) bool {
 	if w.Name == other.Name || w.resource != other.resource {
 		return false
@@ -121,92 +146,90 @@ func (w wantedChild) clashesWith(other wantedChild) bool {
 	return isMember
 }
 
-// comparer compares the children of one object.
-type comparer struct {
-	*comparison
-	kind  *kind.Kind
-	owner *unstructured.Unstructured
-	view  *view
-	// wanted are the children that exist and belong to the plan.
-	wanted map[types.UID]bool
+func (c *comparer) reject(child string, err error) {
+	c.Rejected = errors.Join(c.Rejected, fmt.Errorf("child %q: %w", child, err))
 }
 
-func (c *comparer) refuse(child string, err error) {
-	c.refused = errors.Join(c.refused, fmt.Errorf("child %q: %w", child, err))
-}
-
-// leave refuses a child and does nothing for it.
-func (c *comparer) leave(child kind.Child, err error) {
-	c.refuse(child.Name, err)
-	state := childState{name: child.Name, wanted: 1}
+// skip rejects a child and does nothing for it.
+func (c *comparer) skip(child kind.Child, err error) {
+	c.reject(child.Name, err)
+	state := ChildState{name: child.Name, wanted: 1}
 	if child.Set != nil {
 		state.set, state.wanted = true, child.Set.Replicas
 	}
-	c.states = append(c.states, state)
+	c.States = append(c.States, state)
 }
 
-func (c *comparer) add(verb verb, child wantedChild, wanted, is *unstructured.Unstructured) {
-	c.steps = append(c.steps, step{verb: verb, child: child.Name, resource: child.resource, wanted: wanted, is: is, keeps: child.Update == kind.Apply})
+func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.Unstructured) {
+	c.Steps = append(c.Steps, Step{Verb: verb, Child: child.Name, Resource: child.resource, Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply})
 }
 
 // single compares a child that is one object.
 func (c *comparer) single(child wantedChild) {
-	state := childState{name: child.Name, wanted: 1}
-	defer func() { c.states = append(c.states, state) }()
-	i := slices.IndexFunc(c.view.children, func(e existingChild) bool {
-		return e.resource == child.resource && e.object.GetName() == child.object.GetName()
+	state := ChildState{name: child.Name, wanted: 1}
+	defer func() { c.States = append(c.States, state) }()
+	i := slices.IndexFunc(c.view.Children, func(e LiveChild) bool {
+		return e.Resource == child.resource && e.Object.GetName() == child.object.GetName()
 	})
 	if i < 0 {
-		c.add(verbCreate, child, child.object, nil)
+		c.add(Create, child, child.object, nil)
 		return
 	}
-	is := c.view.children[i].object
-	c.wanted[is.GetUID()] = true
-	switch other := metav1.GetControllerOfNoCopy(is); {
-	case is.GetDeletionTimestamp() != nil:
-		c.waiting = true
-	case other != nil && other.UID != c.owner.GetUID():
-		c.refuse(child.Name, controlledBy(child.resource, is, other))
-	case !isOurs(is, child.object):
-		c.add(verbAdopt, child, child.object, is)
-	case child.Update == kind.Apply && !isCorrect(is, child.object, c.view.settled):
-		c.add(verbApply, child, child.object, is)
-	case child.Update == kind.Recreate && !sameTemplate(is, child.object):
-		c.add(verbDelete, child, nil, is)
-	case isReady(is):
+	live := c.view.Children[i].Object
+	c.wanted[live.GetUID()] = true
+	switch other := metav1.GetControllerOfNoCopy(live); {
+	case live.GetDeletionTimestamp() != nil:
+		c.Waiting = true
+	case other != nil && other.UID != c.plan.Object.GetUID():
+		c.reject(child.Name, ControlledBy(child.resource, live, other))
+	case !IsManaged(live, child.object):
+		c.add(Adopt, child, child.object, live)
+	case child.Update == kind.Apply && !isInSync(live, child.object, c.view.Normalized):
+		c.add(Apply, child, child.object, live)
+	case child.Update == kind.Recreate && !sameTemplate(live, child.object):
+		c.add(Delete, child, nil, live)
+	case isReady(live):
 		state.ready = 1
 	}
 }
 
-// controlledBy says that an object is another's.
-func controlledBy(resource schema.GroupVersionResource, is *unstructured.Unstructured, holder *metav1.OwnerReference) error {
-	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, is.GetName(), holder.Kind, holder.Name)
+// ControlledBy is the error of an object that another controls.
+func ControlledBy(resource schema.GroupVersionResource, live *unstructured.Unstructured, holder *metav1.OwnerReference) error {
+	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, live.GetName(), holder.Kind, holder.Name)
 }
 
-// adoptOthers takes back what was made for the object and is not of its plan now, as what a
-// phase made before: without a controller reference it would outlive the object.
-func (c *comparer) adoptOthers(p *plan) {
-	for _, e := range c.view.children {
-		ofSet := slices.ContainsFunc(p.children, func(child kind.Child) bool { return child.Set != nil && child.Name == e.name })
-		if c.wanted[e.object.GetUID()] || ofSet || e.object.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(e.object) != nil {
+// NotCreatedFor is the error of an object that no one controls and that has the name of a
+// child.
+func NotCreatedFor(resource schema.GroupVersionResource, name string) error {
+	return fmt.Errorf("%s %q exists and was not created for this object; rename or delete it", resource.Resource, name)
+}
+
+// adoptOthers adopts what was created for the object and is not part of its plan now, such
+// as what an earlier phase created: without a controller reference it would outlive the
+// object.
+func (c *comparer) adoptOthers() {
+	k, owner := c.plan.Kind, c.plan.Object
+	for _, e := range c.view.Children {
+		ofSet := slices.ContainsFunc(c.plan.Children, func(child kind.Child) bool { return child.Set != nil && child.Name == e.Name })
+		if c.wanted[e.Object.GetUID()] || ofSet || e.Object.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(e.Object) != nil {
 			continue
 		}
-		wanted := e.object.DeepCopy()
-		wanted.SetLabels(merged(wanted.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(c.owner.GetUID())}))
-		wanted.SetAnnotations(merged(wanted.GetAnnotations(), map[string]string{annotationOwner: ownerName(c.kind, c.owner.GetName())}))
-		wanted.SetOwnerReferences([]metav1.OwnerReference{ownerReference(c.kind, c.owner)})
-		c.steps = append(c.steps, step{verb: verbAdopt, child: e.name, resource: e.resource, wanted: wanted, is: e.object})
+		wanted := e.Object.DeepCopy()
+		wanted.SetLabels(merged(wanted.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
+		wanted.SetAnnotations(merged(wanted.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
+		wanted.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
+		c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Wanted: wanted, Live: e.Object})
 	}
 }
 
-// prune deletes the children that are of no phase and not wanted.
+// prune deletes the children that belong to no phase and are not wanted.
 func (c *comparer) prune() {
-	for _, e := range c.view.children {
-		_, ofPhase := e.object.GetLabels()[labelPhase]
-		if c.wanted[e.object.GetUID()] || ofPhase || e.name == "" ||
-			e.object.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(e.object, c.owner) {
+	for _, e := range c.view.Children {
+		_, ofPhase := e.Object.GetLabels()[labelPhase]
+		if c.wanted[e.Object.GetUID()] || ofPhase || e.Name == "" ||
+			e.Object.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(e.Object, c.plan.Object) {
 			continue
 		}
-		c.prunes = append(c.prunes, step{verb: verbDelete, child: e.name, resource: e.resource, is: e.object})
+		c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Live: e.Object})
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"sync"
@@ -9,43 +9,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// isOurs tells whether a child has the labels, the annotation and the controller
+// IsManaged reports whether a child has the labels, the annotation and the controller
 // reference by which it is found.
-func isOurs(is, wanted *unstructured.Unstructured) bool {
-	for _, name := range ownLabels {
-		if is.GetLabels()[name] != wanted.GetLabels()[name] {
+func IsManaged(live, wanted *unstructured.Unstructured) bool {
+	for _, name := range OwnLabels {
+		if live.GetLabels()[name] != wanted.GetLabels()[name] {
 			return false
 		}
 	}
-	holder := metav1.GetControllerOfNoCopy(is)
+	holder := metav1.GetControllerOfNoCopy(live)
 	return holder != nil && holder.UID == wanted.GetOwnerReferences()[0].UID &&
-		is.GetAnnotations()[annotationOwner] == wanted.GetAnnotations()[annotationOwner]
+		live.GetAnnotations()[AnnotationOwner] == wanted.GetAnnotations()[AnnotationOwner]
 }
 
-func sameTemplate(is, wanted *unstructured.Unstructured) bool {
-	return is.GetAnnotations()[annotationTemplate] == wanted.GetAnnotations()[annotationTemplate]
+func sameTemplate(live, wanted *unstructured.Unstructured) bool {
+	return live.GetAnnotations()[annotationTemplate] == wanted.GetAnnotations()[annotationTemplate]
 }
 
-// isCorrect tells whether a child of ours was made by the template that is wanted now and
-// still has everything that it says.
-func isCorrect(is, wanted *unstructured.Unstructured, settled *settled) bool {
-	if !sameTemplate(is, wanted) {
+// isInSync reports whether a managed child was created by the template that is wanted now
+// and still has all its fields.
+func isInSync(live, wanted *unstructured.Unstructured, normalized *Normalized) bool {
+	if !sameTemplate(live, wanted) {
 		return false
 	}
-	said := wanted.DeepCopy()
-	said.SetOwnerReferences(nil)
-	return contains(is.Object, said.Object) || settled.has(is, said)
+	template := wanted.DeepCopy()
+	template.SetOwnerReferences(nil)
+	return contains(live.Object, template.Object) || normalized.has(live, template)
 }
 
-// contains tells whether an object has everything that a template says. Fields that
-// the template does not mention may be anything; lists must be as long as they are in
-// the template, since it says them whole.
-func contains(is, wanted any) bool {
+// contains reports whether an object has everything that a template has. Fields that the
+// template does not mention may be anything; lists must be as long as they are in the
+// template, since it has them whole.
+func contains(live, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
-		has, ok := is.(map[string]any)
+		has, ok := live.(map[string]any)
 		if !ok {
-			return is == nil && len(wanted) == 0
+			return live == nil && len(wanted) == 0
 		}
 		for name, value := range wanted {
 			if !contains(has[name], value) {
@@ -54,9 +54,9 @@ func contains(is, wanted any) bool {
 		}
 		return true
 	case []any:
-		has, ok := is.([]any)
+		has, ok := live.([]any)
 		if !ok || len(has) != len(wanted) {
-			return is == nil && len(wanted) == 0
+			return live == nil && len(wanted) == 0
 		}
 		for i := range wanted {
 			if !contains(has[i], wanted[i]) {
@@ -65,70 +65,71 @@ func contains(is, wanted any) bool {
 		}
 		return true
 	}
-	return equality.Semantic.DeepEqual(is, wanted)
+	return equality.Semantic.DeepEqual(live, wanted)
 }
 
-// said is the part of an object that a template mentions.
-func said(is, wanted any) any {
-	switch wanted := wanted.(type) {
+// mentioned returns the part of an object that a template mentions.
+func mentioned(live, template any) any {
+	switch template := template.(type) {
 	case map[string]any:
-		has, _ := is.(map[string]any)
-		part := make(map[string]any, len(wanted))
-		for name, value := range wanted {
-			part[name] = said(has[name], value)
+		has, _ := live.(map[string]any)
+		part := make(map[string]any, len(template))
+		for name, value := range template {
+			part[name] = mentioned(has[name], value)
 		}
 		return part
 	case []any:
-		has, _ := is.([]any)
-		if len(has) != len(wanted) {
-			return is
+		has, _ := live.([]any)
+		if len(has) != len(template) {
+			return live
 		}
-		part := make([]any, len(wanted))
-		for i := range wanted {
-			part[i] = said(has[i], wanted[i])
+		part := make([]any, len(template))
+		for i := range template {
+			part[i] = mentioned(has[i], template[i])
 		}
 		return part
 	}
-	return is
+	return live
 }
 
-// settled remembers children in which the API server writes something in another way than
-// their template does, as it does with the quantity "1000m" that it stores as "1". What
-// it made of the template when it was applied is then what the template says.
-type settled struct {
+// Normalized remembers children in which the API server writes something differently from
+// their template, such as the quantity "1000m" that it stores as "1". Such a child is in
+// sync while it is as the API server stored it when the template was applied.
+type Normalized struct {
 	mu      sync.Mutex
 	byChild map[types.UID]any
 }
 
-func newSettled() *settled { return &settled{byChild: make(map[types.UID]any)} }
+// NewNormalized returns a memory that is empty.
+func NewNormalized() *Normalized { return &Normalized{byChild: make(map[types.UID]any)} }
 
-// remember takes what the API server answered when a child was applied.
-func (s *settled) remember(stored, wanted *unstructured.Unstructured) {
+// Remember takes what the API server answered when a child was applied.
+func (n *Normalized) Remember(stored, wanted *unstructured.Unstructured) {
 	template := wanted.DeepCopy()
 	template.SetOwnerReferences(nil)
 	template.SetUID("")
 	template.SetResourceVersion("")
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if contains(stored.Object, template.Object) {
-		delete(s.byChild, stored.GetUID())
+		delete(n.byChild, stored.GetUID())
 		return
 	}
-	s.byChild[stored.GetUID()] = said(stored.Object, template.Object)
+	n.byChild[stored.GetUID()] = mentioned(stored.Object, template.Object)
 }
 
-// has tells whether a child is still as the API server made it when its template was
+// has reports whether a child is still as the API server stored it when its template was
 // applied; the template is that of the child's annotation.
-func (s *settled) has(is, wanted *unstructured.Unstructured) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	made, known := s.byChild[is.GetUID()]
-	return known && equality.Semantic.DeepEqual(made, said(is.Object, wanted.Object))
+func (n *Normalized) has(live, template *unstructured.Unstructured) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	stored, known := n.byChild[live.GetUID()]
+	return known && equality.Semantic.DeepEqual(stored, mentioned(live.Object, template.Object))
 }
 
-// forget drops what is known of a child that is gone.
-func (s *settled) forget(child types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.byChild, child)
+// Forget drops what is known of a child that is gone.
+func (n *Normalized) Forget(child types.UID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.byChild, child)
 }

@@ -1,59 +1,52 @@
-package engine
+package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// plan is what one pass decided for one object.
-type plan struct {
-	// children are to be kept in place.
-	children []kind.Child
-	// prune asks for the deletion of children that are of no phase and not wanted any
-	// more; what a phase has made stays when it is left.
-	prune bool
-	// projection is the kind's own part of the status; it is nil if what the status
-	// says now is to stay.
-	projection map[string]any
-	// phase is the one that the object is in after transitions, and entered the time
-	// when it came there.
-	phase   string
-	entered time.Time
-	// transitions are the changes of phase, in order.
-	transitions []transition
-	// wakeAt is when to look again although nothing has changed; zero means never.
-	wakeAt time.Time
-	// again asks for another pass as soon as the status is written.
-	again bool
-	// states say how the children stand.
-	states []childState
-	// deadline is how long the object may take to become ready; 0 means any time.
-	// notReadySince is when an object without phases ceased to be ready, and isLate says
-	// that this is longer ago than the deadline.
-	deadline      time.Duration
-	notReadySince time.Time
-	isLate        bool
-	// trouble is why nothing came of the last tries; time may mend it.
-	trouble string
-	// uptake says what the Pods have of the object, if its kind injects.
-	uptake uptake
-	// stalled says what is wrong with the object or its kind.
-	stalled *problem
+// Plan is what was decided for one object. Nothing changes it after Decide.
+type Plan struct {
+	// Kind and Object are what was decided about, At the time that counted as now.
+	Kind   *kind.Kind
+	Object *unstructured.Unstructured
+	At     time.Time
+
+	// Children are to exist as they are here.
+	Children []kind.Child
+	// Prune asks for the deletion of children that belong to no phase and are no longer
+	// wanted; children of a phase stay when it is left.
+	Prune bool
+	// Projection is the kind's own part of the status; nil keeps the present one.
+	Projection map[string]any
+	// Phase is the one that the object is in after Transitions, and Entered the time when
+	// it entered it.
+	Phase       string
+	Entered     time.Time
+	Transitions []Transition
+	// WakeAt is when to reconcile although nothing has changed; zero means never.
+	WakeAt time.Time
+	// Again asks for another plan as soon as the status is written.
+	Again bool
+	// Deadline is how long the object may take to become ready; 0 means any time.
+	Deadline time.Duration
+	// Stalled is why nothing could be decided.
+	Stalled *Problem
 }
 
-// transition is a change of phase; from is empty for the first phase.
-type transition struct{ from, to string }
+// Transition is a change of phase; From is empty for the first phase.
+type Transition struct{ From, To string }
 
-// problem is something that only a person can put right.
-type problem struct{ reason, message string }
+// Problem is an error that requires user action.
+type Problem struct{ Reason, Message string }
 
 // The reasons of the condition Stalled.
 const (
@@ -62,89 +55,136 @@ const (
 	reasonChild      = "ChildRefused"
 )
 
-// makePlan decides what to do for an object. observed holds its children by the names
-// that the kind gives them. It changes nothing and asks nothing but the kind.
-func makePlan(k *kind.Kind, object map[string]any, observed map[string]any, now time.Time) *plan {
-	p := &plan{phase: kind.PhaseOf(object), entered: enteredAt(object)}
-	if k.Phases[p.phase].Terminal {
+// Decide returns the plan for an object. It changes nothing, and evaluates nothing but the
+// kind.
+func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
+	return decide(k, object, observed(k, object, v.Children), now)
+}
+
+// decide gets the observed children by the names that the kind gives them.
+func decide(k *kind.Kind, object *unstructured.Unstructured, observed map[string]any, now time.Time) *Plan {
+	p := unmoved(k, object, now)
+	if k.Phases[p.Phase].Terminal {
 		return p
 	}
-	defaulted, errs := k.DefaultAndValidateStored(object)
+	defaulted, errs := k.DefaultAndValidateStored(object.Object)
 	if len(errs) > 0 {
-		p.stalled = &problem{reasonInvalid, errs.ToAggregate().Error()}
+		p.Stalled = &Problem{reasonInvalid, errs.ToAggregate().Error()}
 		return p
 	}
-	if p.phase == "" && k.Initial != "" {
+	if p.Phase == "" && k.Initial != "" {
 		// The first phase is written before anything is done in it, so that everyone
 		// sees it and delays count from a time that outlives this process.
-		p.enter(k.Initial, now)
-		p.again = true
+		p.enter(k.Initial)
+		p.Again = true
 		return p
 	}
-	if err := p.follow(k, defaulted, observed, now); err != nil {
-		return &plan{phase: kind.PhaseOf(object), entered: enteredAt(object), stalled: &problem{reasonEvaluation, err.Error()}}
+	if err := p.follow(defaulted, observed); err != nil {
+		return stalled(p, err)
 	}
 	return p
 }
 
+// unmoved returns a plan that leaves an object and its children as they are.
+func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Plan {
+	return &Plan{Kind: k, Object: object, At: now, Phase: kind.PhaseOf(object.Object), Entered: enteredAt(object.Object)}
+}
+
+// stalled returns a plan in the place of one that the kind's own text is to blame for.
+func stalled(p *Plan, err error) *Plan {
+	instead := unmoved(p.Kind, p.Object, p.At)
+	instead.Stalled = &Problem{reasonEvaluation, err.Error()}
+	return instead
+}
+
+// observed returns what a kind sees of the children: those that its object controls and
+// that are not being deleted, by the names that it gives them, and of a set a list by
+// number. Children that someone has copied or adopted are not the object's.
+func observed(k *kind.Kind, owner *unstructured.Unstructured, children []LiveChild) map[string]any {
+	observed := make(map[string]any, len(children))
+	sets := make(map[string][]*unstructured.Unstructured)
+	for _, child := range children {
+		_, isSet := k.Sets[child.Name]
+		switch {
+		case child.Object.GetDeletionTimestamp() != nil, !metav1.IsControlledBy(child.Object, owner):
+		case isSet:
+			sets[child.Name] = append(sets[child.Name], child.Object)
+		default:
+			observed[child.Name] = child.Object.Object
+		}
+	}
+	for name := range k.Sets {
+		members := sets[name]
+		slices.SortFunc(members, func(a, b *unstructured.Unstructured) int {
+			return cmp.Or(cmp.Compare(len(a.GetName()), len(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
+		})
+		list := make([]any, len(members))
+		for i, m := range members {
+			list[i] = m.Object
+		}
+		observed[name] = list
+	}
+	return observed
+}
+
 // follow takes every transition that holds, until none does.
-func (p *plan) follow(k *kind.Kind, object, observed map[string]any, now time.Time) error {
-	visited := []string{p.phase}
+func (p *Plan) follow(object, observed map[string]any) error {
+	visited := []string{p.Phase}
 	for {
-		decision, err := k.Decide(withPhase(object, p.phase), observed)
+		decision, err := p.Kind.Decide(withPhase(object, p.Phase), observed)
 		if err != nil {
 			return err
 		}
-		p.projection, p.deadline = decision.Status, decision.Deadline
-		if p.projection == nil {
-			p.projection = map[string]any{}
+		p.Projection, p.Deadline = decision.Status, decision.Deadline
+		if p.Projection == nil {
+			p.Projection = map[string]any{}
 		}
-		if k.Phases[p.phase].Terminal {
+		if p.Kind.Phases[p.Phase].Terminal {
 			return nil
 		}
-		next, timed, wakeAt := choose(decision.Next, p.entered, now)
-		// A phase is not passed through before its children are in place; one that they
-		// cannot be made in is left only when its time is over.
-		unmade := next != "" && !allExist(decision.Children, observed) && (len(p.transitions) > 0 || !timed)
-		if next == "" || len(p.transitions) > 0 || unmade {
+		next, timed, wakeAt := choose(decision.Next, p.Entered, p.At)
+		// A phase is not passed through before its children exist; one whose children
+		// cannot be created is left only when its time is over.
+		incomplete := next != "" && !allExist(decision.Children, observed) && (len(p.Transitions) > 0 || !timed)
+		if next == "" || len(p.Transitions) > 0 || incomplete {
 			p.ensure(decision.Children)
 		}
 		if next == "" {
-			p.wakeAt = wakeAt
-			p.prune = true
+			p.WakeAt = wakeAt
+			p.Prune = true
 			return nil
 		}
-		if unmade {
-			p.again = true
+		if incomplete {
+			p.Again = true
 			return nil
 		}
 		if slices.Contains(visited, next) {
 			return fmt.Errorf("phases %v lead back to %s without anything changing", visited, next)
 		}
 		visited = append(visited, next)
-		p.enter(next, now)
+		p.enter(next)
 	}
 }
 
-// ensure adds children of a phase, or replaces what an earlier phase of this pass
-// said of them.
-func (p *plan) ensure(children []kind.Child) {
+// ensure adds children of a phase, or replaces what an earlier phase of this plan wanted
+// of them.
+func (p *Plan) ensure(children []kind.Child) {
 	for _, child := range children {
-		if i := slices.IndexFunc(p.children, func(c kind.Child) bool { return c.Name == child.Name }); i >= 0 {
-			p.children[i] = child
+		if i := slices.IndexFunc(p.Children, func(c kind.Child) bool { return c.Name == child.Name }); i >= 0 {
+			p.Children[i] = child
 			continue
 		}
-		p.children = append(p.children, child)
+		p.Children = append(p.Children, child)
 	}
 }
 
-func (p *plan) enter(phase string, now time.Time) {
-	p.transitions = append(p.transitions, transition{p.phase, phase})
-	p.phase, p.entered = phase, now
+func (p *Plan) enter(phase string) {
+	p.Transitions = append(p.Transitions, Transition{p.Phase, phase})
+	p.Phase, p.Entered = phase, p.At
 }
 
-// choose picks the first transition that holds, and whether it is one of a time, or the time when the first of those
-// that wait for one will.
+// choose returns the first transition that holds, and whether it waited for a time. If none
+// holds, it returns the earliest time at which one will.
 func choose(next []kind.Transition, entered, now time.Time) (to string, timed bool, wakeAt time.Time) {
 	for _, t := range next {
 		if t.After == nil {
@@ -174,37 +214,7 @@ func allExist(children []kind.Child, observed map[string]any) bool {
 	})
 }
 
-// settle adds to a plan how the children of its object stand, once everything was done
-// for them that could be; refused is what nothing could be done about.
-func (p *plan) settle(k *kind.Kind, object *unstructured.Unstructured, states []childState, refused error, now time.Time) error {
-	p.states = states
-	if refused != nil && p.stalled == nil {
-		p.stalled = &problem{reasonChild, refused.Error()}
-	}
-	if len(k.Phases) > 0 {
-		return nil
-	}
-	status, _ := object.Object["status"].(map[string]any)
-	conditions, err := conditionsOf(status)
-	if err != nil {
-		return fmt.Errorf("status.conditions: %w", err)
-	}
-	p.notReadySince = now
-	before := meta.FindStatusCondition(conditions, conditionReady)
-	if before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == object.GetGeneration() {
-		// A new spec begins a new attempt to become ready.
-		p.notReadySince = before.LastTransitionTime.Time
-	}
-	if p.deadline > 0 && !p.isReady() {
-		due := p.notReadySince.Add(p.deadline)
-		if p.isLate = !now.Before(due); !p.isLate {
-			p.wakeAt = due
-		}
-	}
-	return nil
-}
-
-// withPhase is a shallow copy of an object that says it is in phase.
+// withPhase returns a shallow copy of an object whose status has the phase.
 func withPhase(object map[string]any, phase string) map[string]any {
 	if phase == "" || kind.PhaseOf(object) == phase {
 		return object

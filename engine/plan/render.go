@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,13 +20,13 @@ import (
 type Rendering struct {
 	// Steps are what it would write for the children, in order.
 	Steps []RenderedStep `json:"steps"`
-	// Children are the objects that there would be then.
+	// Children are the objects that would exist then.
 	Children []map[string]any `json:"children"`
 	// Status is what it would report.
 	Status map[string]any `json:"status"`
-	// WakeAt is when it would look again although nothing has changed; nil means never.
+	// WakeAt is when it would reconcile although nothing has changed; nil means never.
 	WakeAt *metav1.MicroTime `json:"wakeAt,omitempty"`
-	// Waiting says that it would wait for an object to be gone.
+	// Waiting reports that it would wait for an object to be gone.
 	Waiting bool `json:"waiting,omitempty"`
 }
 
@@ -41,12 +42,11 @@ type RenderedStep struct {
 	Name       string `json:"name"`
 }
 
-// Render tells what a controller would do for an object at a time, by the controller's own
-// code but without a cluster: each write is taken to succeed at once, and an object that is
-// made has no status. observed are the objects that exist besides. One that has of the
-// engine's labels only fescue.dev/child is taken to be that child of the object, so that it
-// can be written by hand. Nothing that is given is changed. The error is a fault of the
-// kind.
+// Render returns what a controller would do for an object at a time, without a cluster: each
+// write succeeds at once, and a created object has no status. observed are the other
+// objects that exist. One that has only fescue.dev/child of the engine's labels counts as
+// that child of the object, so that it can be written by hand. Nothing that is given is
+// changed. An error is a fault of the kind.
 func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time) (*Rendering, error) {
 	object = object.DeepCopy()
 	if object.GetNamespace() == "" && k.Scope == "Namespaced" {
@@ -56,30 +56,30 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		object.SetUID(types.UID("rendered"))
 	}
 	r := &renderer{kind: k, owner: object, Rendering: &Rendering{Steps: []RenderedStep{}, Children: []map[string]any{}}}
-	r.view = r.lookAt(observed)
+	r.view = r.viewOf(observed)
 	for range maxRounds {
-		p, done, err := keepChildren(k, object, r.view, now, r.carryOut)
+		p, o, err := Converge(k, object, r.view, now, func(c *Comparison) *Changes { return r.apply(c, now) })
 		if err != nil {
 			return nil, err
 		}
-		if r.Status, err = report(k, object.Object, object.GetGeneration(), p, now); err != nil {
+		if r.Status, err = Report(p, o); err != nil {
 			return nil, fmt.Errorf("status: %w", err)
 		}
 		object.Object["status"] = r.Status
-		r.Waiting = done.waiting
-		if !p.wakeAt.IsZero() {
-			r.WakeAt = new(metav1.NewMicroTime(p.wakeAt))
+		r.Waiting = o.Waiting
+		if !o.WakeAt.IsZero() {
+			r.WakeAt = new(metav1.NewMicroTime(o.WakeAt))
 		}
-		if !p.again || done.waiting {
-			for _, child := range r.view.children {
-				if child.object.GetDeletionTimestamp() == nil {
-					r.Children = append(r.Children, child.object.Object)
+		if !p.Again || o.Waiting {
+			for _, child := range r.view.Children {
+				if child.Object.GetDeletionTimestamp() == nil {
+					r.Children = append(r.Children, child.Object.Object)
 				}
 			}
 			return r.Rendering, nil
 		}
 	}
-	return nil, errors.New("the phases go on without end")
+	return nil, errors.New("the phases never end")
 }
 
 // renderer is a cluster with one object in it, in which every step succeeds at once.
@@ -87,17 +87,17 @@ type renderer struct {
 	*Rendering
 	kind   *kind.Kind
 	owner  *unstructured.Unstructured
-	view   *view
+	view   *View
 	others []*unstructured.Unstructured
 }
 
-// lookAt is the view of the objects that exist. Where they would be served is guessed,
-// which matters to nobody.
-func (r *renderer) lookAt(observed []*unstructured.Unstructured) *view {
-	v := &view{types: make(map[schema.GroupVersionKind]childType), settled: newSettled()}
+// viewOf returns the view of the objects that exist. Where they would be served is guessed,
+// which makes no difference.
+func (r *renderer) viewOf(observed []*unstructured.Unstructured) *View {
+	v := &View{Types: make(map[schema.GroupVersionKind]ChildType), Normalized: NewNormalized()}
 	for _, gvk := range r.kind.Owns {
 		plural, _ := meta.UnsafeGuessKindToResource(gvk)
-		v.types[gvk] = childType{resource: plural}
+		v.Types[gvk] = ChildType{Resource: plural}
 	}
 	for i, object := range observed {
 		object = object.DeepCopy()
@@ -110,100 +110,113 @@ func (r *renderer) lookAt(observed []*unstructured.Unstructured) *view {
 		if r.isChild(object) {
 			r.claim(object)
 			plural, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-			v.children = append(v.children, newExistingChild(plural, object))
+			v.Children = append(v.Children, Live(plural, object))
 			continue
 		}
 		r.others = append(r.others, object)
 	}
-	v.strays = func(set string, template map[string]string) []*unstructured.Unstructured {
+	v.Strays = func(set string, template map[string]string) []*unstructured.Unstructured {
 		ofType := slices.DeleteFunc(slices.Clone(r.others), func(s *unstructured.Unstructured) bool {
 			return s.GroupVersionKind() != r.kind.Sets[set].Type
 		})
-		return withLabels(ofType, template)
+		return WithLabels(ofType, template)
 	}
 	return v
 }
 
-// isChild tells whether an object is a child of the one that is rendered: one that was made
-// for it, or one written by hand that says which child it is.
+// WithLabels returns those of the objects that have all these labels.
+func WithLabels(objects []*unstructured.Unstructured, wanted map[string]string) []*unstructured.Unstructured {
+	selector := labels.SelectorFromSet(wanted)
+	var found []*unstructured.Unstructured
+	for _, object := range objects {
+		if selector.Matches(labels.Set(object.GetLabels())) {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// isChild reports whether an object is a child of the one that is rendered: one that was
+// created for it, or one written by hand with the label that names the child.
 func (r *renderer) isChild(object *unstructured.Unstructured) bool {
-	if isChildOf(object, r.owner, ownerName(r.kind, r.owner.GetName())) {
+	if IsChildOf(object, r.owner, r.kind) {
 		return true
 	}
 	_, hasOwner := object.GetLabels()[labelOwnerUID]
-	_, hasName := object.GetAnnotations()[annotationOwner]
-	return object.GetLabels()[labelChild] != "" && !hasOwner && !hasName && object.GetNamespace() == r.owner.GetNamespace()
+	_, hasName := object.GetAnnotations()[AnnotationOwner]
+	return ChildName(object) != "" && !hasOwner && !hasName && object.GetNamespace() == r.owner.GetNamespace()
 }
 
-// claim gives an object that says which child it is what else the engine gives children.
+// claim gives an object with the label that names a child whatever else the engine gives
+// children.
 func (r *renderer) claim(object *unstructured.Unstructured) {
 	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(r.owner.GetUID())}))
-	object.SetAnnotations(merged(map[string]string{annotationOwner: ownerName(r.kind, r.owner.GetName())}, object.GetAnnotations()))
+	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(r.kind, r.owner.GetName())}, object.GetAnnotations()))
 	if metav1.GetControllerOfNoCopy(object) == nil {
 		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerReference(r.kind, r.owner)))
 	}
 }
 
-// carryOut makes all steps of a comparison happen.
-func (r *renderer) carryOut(todo *comparison) *changes {
-	done := &changes{deleted: make(map[types.UID]bool)}
-	steps := todo.steps
-	if todo.refused == nil && !todo.waiting {
-		steps = slices.Concat(steps, todo.prunes)
+// apply carries out all steps of a comparison.
+func (r *renderer) apply(c *Comparison, now time.Time) *Changes {
+	done := &Changes{Deleted: make(map[types.UID]bool)}
+	steps := c.Steps
+	if c.Rejected == nil && !c.Waiting {
+		steps = slices.Concat(steps, c.Prunes)
 	}
 	for _, s := range steps {
 		if err := r.step(s, done); err != nil {
-			done.refused = errors.Join(done.refused, fmt.Errorf("child %q: %w", s.child, err))
+			done.Rejected = errors.Join(done.Rejected, fmt.Errorf("child %q: %w", s.Child, err))
 			continue
 		}
-		object := s.wanted
+		object := s.Wanted
 		if object == nil {
-			object = s.is
+			object = s.Live
 		}
 		r.Steps = append(r.Steps, RenderedStep{
-			Verb: string(s.verb), Child: s.child, APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(),
+			Verb: string(s.Verb), Child: s.Child, APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(),
 		})
 	}
-	r.view = r.view.with(done)
+	r.view = r.view.with(done, now)
 	return done
 }
 
-// step makes one step happen.
-func (r *renderer) step(s step, done *changes) error {
-	stored := s.wanted.DeepCopy()
-	switch s.verb {
-	case verbCreate:
+// step carries out one step.
+func (r *renderer) step(s Step, done *Changes) error {
+	stored := s.Wanted.DeepCopy()
+	switch s.Verb {
+	case Create:
 		if slices.ContainsFunc(r.others, func(o *unstructured.Unstructured) bool {
-			return o.GroupVersionKind() == s.wanted.GroupVersionKind() && o.GetName() == s.name()
+			return o.GroupVersionKind() == s.Wanted.GroupVersionKind() && o.GetName() == s.Name()
 		}) {
-			if _, ofSet := r.kind.Sets[s.child]; ofSet {
-				done.taken = append(done.taken, takenName{s.resource, s.name()})
+			if _, ofSet := r.kind.Sets[s.Child]; ofSet {
+				done.Taken = append(done.Taken, Taken{s.Resource, s.Name()})
 				return nil
 			}
-			return fmt.Errorf("%s %q exists and was not made for this object; rename or delete it", s.resource.Resource, s.name())
+			return NotCreatedFor(s.Resource, s.Name())
 		}
-		stored.SetUID(types.UID("rendered-" + s.resource.Resource + "-" + s.name()))
-	case verbDelete:
-		done.deleted[s.is.GetUID()] = true
+		stored.SetUID(types.UID("rendered-" + s.Resource.Resource + "-" + s.Name()))
+	case Delete:
+		done.Deleted[s.Live.GetUID()] = true
 		return nil
-	case verbApply, verbAdopt:
+	case Apply, Adopt:
 		stored = rewritten(s)
 	}
-	done.stored = append(done.stored, newExistingChild(s.resource, stored))
+	done.Stored = append(done.Stored, Live(s.Resource, stored))
 	return nil
 }
 
-// rewritten is an object after a step was made for it: with the labels and the reference
-// that are wanted and, if the template was applied, with all that it says.
-func rewritten(s step) *unstructured.Unstructured {
-	object := s.is.DeepCopy()
-	object.SetLabels(merged(object.GetLabels(), s.wanted.GetLabels()))
-	object.SetOwnerReferences(s.wanted.GetOwnerReferences())
-	annotations := s.wanted.GetAnnotations()
-	if s.verb == verbAdopt {
-		annotations = map[string]string{annotationOwner: annotations[annotationOwner]}
+// rewritten returns an object after a step: with the labels and the reference that are
+// wanted and, if the template was applied, with all its fields.
+func rewritten(s Step) *unstructured.Unstructured {
+	object := s.Live.DeepCopy()
+	object.SetLabels(merged(object.GetLabels(), s.Wanted.GetLabels()))
+	object.SetOwnerReferences(s.Wanted.GetOwnerReferences())
+	annotations := s.Wanted.GetAnnotations()
+	if s.Verb == Adopt {
+		annotations = map[string]string{AnnotationOwner: annotations[AnnotationOwner]}
 	} else {
-		for field, value := range s.wanted.DeepCopy().Object {
+		for field, value := range s.Wanted.DeepCopy().Object {
 			if field != "metadata" {
 				object.Object[field] = value
 			}

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"cmp"
@@ -14,74 +14,48 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// The types of condition that the engine sets. Succeeded is for kinds that come to an
-// end, Ready for all others; Stalled is there only while something is wrong, and
-// conditionInjected while there are Pods that it is about.
+// The types of condition that the engine sets. Succeeded is for kinds with phases, Ready
+// for all others; Stalled exists only while something is wrong, and conditionInjected
+// while there are Pods that it is about.
 const (
 	conditionSucceeded = "Succeeded"
 	conditionReady     = "Ready"
 	conditionStalled   = "Stalled"
-	// conditionReconciling is there while an object is on its way to its end: kstatus, by
+	// conditionReconciling exists until an object reaches its last phase: kstatus, by
 	// which GitOps tools wait, does not know Succeeded.
 	conditionReconciling = "Reconciling"
 )
 
-// report makes the status that an object is to have: the kind's projection and the
-// engine's own fields over it. A time in it changes only with what it belongs to, so
-// that a status says the same until something happens.
-func report(k *kind.Kind, object map[string]any, generation int64, p *plan, now time.Time) (map[string]any, error) {
-	old, _ := object["status"].(map[string]any)
-	status := maps.Clone(p.projection)
+// Report returns the status that an object is to have: the kind's projection and the
+// engine's own fields over it. A time in it changes only with what it belongs to, so that
+// the status stays the same until something happens.
+func Report(p *Plan, o *Outcome) (map[string]any, error) {
+	old, _ := p.Object.Object["status"].(map[string]any)
+	status := maps.Clone(p.Projection)
 	if status == nil {
 		status = maps.Clone(old)
 	}
 	if status == nil {
 		status = make(map[string]any)
 	}
-	if p.phase != "" {
-		status["phase"] = p.phase
-		if !p.entered.IsZero() {
-			status["lastPhaseTransitionTime"] = p.entered.UTC().Format(timeFormat)
+	if p.Phase != "" {
+		status["phase"] = p.Phase
+		if !p.Entered.IsZero() {
+			status["lastPhaseTransitionTime"] = p.Entered.UTC().Format(timeFormat)
 		}
 	}
-	status["observedGeneration"] = generation
-
-	if k.CountsPods() {
+	status["observedGeneration"] = p.Object.GetGeneration()
+	if p.Kind.CountsPods() {
 		delete(status, kind.InjectedPods)
-		if !p.uptake.isEmpty() {
-			status[kind.InjectedPods] = p.uptake.status()
+		if !o.Uptake.isEmpty() {
+			status[kind.InjectedPods] = o.Uptake.status()
 		}
 	}
-
 	conditions, err := conditionsOf(old)
 	if err != nil {
 		return nil, err
 	}
-	set := func(c metav1.Condition) {
-		c.ObservedGeneration = generation
-		c.LastTransitionTime = metav1.NewTime(now)
-		meta.SetStatusCondition(&conditions, c)
-	}
-	if len(k.Phases) > 0 {
-		set(p.succeeded(k))
-	} else if set(p.ready()); !p.isReady() {
-		meta.FindStatusCondition(conditions, conditionReady).LastTransitionTime = metav1.NewTime(p.notReadySince)
-	}
-	if p.stalled != nil {
-		set(metav1.Condition{Type: conditionStalled, Status: metav1.ConditionTrue, Reason: p.stalled.reason, Message: p.stalled.message})
-	} else {
-		meta.RemoveStatusCondition(&conditions, conditionStalled)
-	}
-	if facts := k.Phases[p.phase]; len(k.Phases) > 0 && !facts.Terminal && p.stalled == nil {
-		set(metav1.Condition{Type: conditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.phase, "NotStarted")})
-	} else {
-		meta.RemoveStatusCondition(&conditions, conditionReconciling)
-	}
-	if p.uptake.isEmpty() {
-		meta.RemoveStatusCondition(&conditions, conditionInjected)
-	} else {
-		set(p.uptake.condition())
-	}
+	conditions = report(p, o, conditions)
 	list := make([]any, len(conditions))
 	for i := range conditions {
 		if list[i], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&conditions[i]); err != nil {
@@ -92,33 +66,58 @@ func report(k *kind.Kind, object map[string]any, generation int64, p *plan, now 
 	return status, nil
 }
 
-// ready says in one condition how an object without phases stands.
-func (p *plan) ready() metav1.Condition {
-	c := metav1.Condition{Type: conditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(p.states)}
-	switch {
-	case p.stalled != nil:
-		c.Reason, c.Message = p.stalled.reason, p.stalled.message
-	case p.isReady():
-		c.Status, c.Reason = metav1.ConditionTrue, "Reconciled"
-	case p.isLate:
-		c.Reason = "ProgressDeadlineExceeded"
-		c.Message = fmt.Sprintf("not ready within %s: %s", p.deadline, c.Message)
+// report sets and removes the engine's conditions among those of the present status.
+func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Condition {
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = p.Object.GetGeneration()
+		c.LastTransitionTime = metav1.NewTime(p.At)
+		meta.SetStatusCondition(&conditions, c)
 	}
-	if p.trouble != "" {
-		c.Message = p.trouble
+	if len(p.Kind.Phases) > 0 {
+		set(succeeded(p, o))
+	} else if set(ready(p, o)); !o.isReady() {
+		meta.FindStatusCondition(conditions, conditionReady).LastTransitionTime = metav1.NewTime(o.NotReadySince)
+	}
+	if o.Stalled != nil {
+		set(metav1.Condition{Type: conditionStalled, Status: metav1.ConditionTrue, Reason: o.Stalled.Reason, Message: o.Stalled.Message})
+	} else {
+		meta.RemoveStatusCondition(&conditions, conditionStalled)
+	}
+	if facts := p.Kind.Phases[p.Phase]; len(p.Kind.Phases) > 0 && !facts.Terminal && o.Stalled == nil {
+		set(metav1.Condition{Type: conditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.Phase, "NotStarted")})
+	} else {
+		meta.RemoveStatusCondition(&conditions, conditionReconciling)
+	}
+	if o.Uptake.isEmpty() {
+		meta.RemoveStatusCondition(&conditions, conditionInjected)
+	} else {
+		set(o.Uptake.condition())
+	}
+	return conditions
+}
+
+// ready returns the condition Ready of an object without phases.
+func ready(p *Plan, o *Outcome) metav1.Condition {
+	c := metav1.Condition{Type: conditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(o.States)}
+	switch {
+	case o.Stalled != nil:
+		c.Reason, c.Message = o.Stalled.Reason, o.Stalled.Message
+	case o.isReady():
+		c.Status, c.Reason = metav1.ConditionTrue, "Reconciled"
+	case o.Late:
+		c.Reason = "ProgressDeadlineExceeded"
+		c.Message = fmt.Sprintf("not ready within %s: %s", p.Deadline, c.Message)
+	}
+	if o.Failed != nil {
+		c.Message = o.Failed.Error()
 	}
 	return c
 }
 
-// isReady tells whether all children of an object are as they should be.
-func (p *plan) isReady() bool {
-	return p.stalled == nil && p.trouble == "" && !slices.ContainsFunc(p.states, func(s childState) bool { return !s.isReady() })
-}
-
-// succeeded says in one condition how an object with phases stands.
-func (p *plan) succeeded(k *kind.Kind) metav1.Condition {
-	facts, hasPhase := k.Phases[p.phase]
-	c := metav1.Condition{Type: conditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.phase}
+// succeeded returns the condition Succeeded of an object with phases.
+func succeeded(p *Plan, o *Outcome) metav1.Condition {
+	facts, hasPhase := p.Kind.Phases[p.Phase]
+	c := metav1.Condition{Type: conditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.Phase}
 	switch {
 	case facts.Terminal && facts.Failed:
 		c.Status = metav1.ConditionFalse
@@ -126,10 +125,10 @@ func (p *plan) succeeded(k *kind.Kind) metav1.Condition {
 		c.Status = metav1.ConditionTrue
 	case !hasPhase:
 		c.Reason = "NotStarted"
-	case p.trouble != "":
-		c.Message = p.trouble
-	case !p.wakeAt.IsZero():
-		c.Message = "waiting until " + p.wakeAt.UTC().Format(time.RFC3339)
+	case o.Failed != nil:
+		c.Message = o.Failed.Error()
+	case !o.WakeAt.IsZero():
+		c.Message = "waiting until " + o.WakeAt.UTC().Format(time.RFC3339)
 	}
 	return c
 }
@@ -143,11 +142,11 @@ func conditionsOf(status map[string]any) ([]metav1.Condition, error) {
 	return typed.Conditions, err
 }
 
-// stalledBefore tells whether a status already reports exactly this problem.
-func stalledBefore(object map[string]any, p *problem) bool {
+// IsReportedBy reports whether the status of an object already shows exactly this problem.
+func (p *Problem) IsReportedBy(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	conditions, err := conditionsOf(status)
 	return err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
-		return c.Type == conditionStalled && c.Reason == p.reason && c.Message == p.message
+		return c.Type == conditionStalled && c.Reason == p.Reason && c.Message == p.Message
 	})
 }

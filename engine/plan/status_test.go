@@ -1,23 +1,33 @@
-package engine
+package plan
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
 // statusOf reports the plan for an object and its children.
 func statusOf(t *testing.T, object, observed map[string]any, now time.Time) map[string]any {
-	k := shippedAt(t)
-	status, err := report(k, object, 1, makePlan(k, object, observed, now), now)
+	k := enginetest.Shipped(t, "At")
+	p := planOf(k, object, observed, now)
+	status, err := Report(p, outcome(t, p))
 	require.NoError(t, err)
 	return status
 }
 
+// outcome is that of a plan with nothing to write.
+func outcome(t *testing.T, p *Plan) *Outcome {
+	o, err := outcomeOf(p, &Comparison{}, &Changes{}, &View{})
+	require.NoError(t, err)
+	return o
+}
+
 func TestReport(t *testing.T) {
 	t.Parallel()
-	first := statusOf(t, at("2026-01-02T03:04:06Z", ""), nil, now)
+	first := statusOf(t, enginetest.At("2026-01-02T03:04:06Z", ""), nil, now)
 	require.Equal(t, map[string]any{
 		"phase": "PENDING", "observedGeneration": int64(1), "lastPhaseTransitionTime": "2026-01-02T03:04:05.000Z",
 		"conditions": []any{
@@ -33,7 +43,7 @@ func TestReport(t *testing.T) {
 	}, first)
 
 	// An hour later the object is done; the time of the condition says when.
-	object := at("2026-01-02T03:04:06Z", "")
+	object := enginetest.At("2026-01-02T03:04:06Z", "")
 	object["status"] = first
 	later := now.Add(time.Hour)
 	done := statusOf(t, object, pod("Succeeded"), later)
@@ -51,7 +61,7 @@ func TestReportIsStable(t *testing.T) {
 	for name, observed := range map[string]map[string]any{"no pod": nil, "running": pod("Running"), "done": pod("Failed")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := at("2020-01-01T00:00:00Z", "RUNNING")
+			object := enginetest.At("2020-01-01T00:00:00Z", "RUNNING")
 			object["status"] = statusOf(t, object, observed, now)
 			require.Equal(t, object["status"], any(statusOf(t, object, observed, now.Add(time.Hour))))
 		})
@@ -60,9 +70,9 @@ func TestReportIsStable(t *testing.T) {
 
 func TestReportOfInvalidObject(t *testing.T) {
 	t.Parallel()
-	object := at("tomorrow", "PENDING")
+	object := enginetest.At("tomorrow", "PENDING")
 	object["status"] = statusOf(t, object, nil, now)
-	require.True(t, stalledBefore(object, &problem{reasonInvalid, makePlan(shippedAt(t), object, nil, now).stalled.message}))
+	require.True(t, (&Problem{reasonInvalid, planOf(enginetest.Shipped(t, "At"), object, nil, now).Stalled.Message}).IsReportedBy(object))
 	require.Len(t, object["status"].(map[string]any)["conditions"], 2)
 
 	object["spec"].(map[string]any)["schedule"] = "2999-01-01T00:00:00Z"
@@ -73,10 +83,10 @@ func TestReportOfInvalidObject(t *testing.T) {
 
 func TestReportWithoutPhases(t *testing.T) {
 	t.Parallel()
-	k := corpusKind(t, "features")
-	object := map[string]any{"apiVersion": "features.example.com/v1", "kind": "Feature", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"required": "x"}}
-	p := makePlan(k, object, nil, now)
-	status, err := report(k, object, 3, p, now)
+	k := enginetest.Corpus(t, "features")
+	object := map[string]any{"apiVersion": "features.example.com/v1", "kind": "Feature", "metadata": map[string]any{"name": "a", "generation": int64(3)}, "spec": map[string]any{"required": "x"}}
+	p := planOf(k, object, nil, now)
+	status, err := Report(p, outcome(t, p))
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{
 		"seen": int64(3), "observedGeneration": int64(3),
@@ -86,18 +96,10 @@ func TestReportWithoutPhases(t *testing.T) {
 		}},
 	}, status)
 
-	p.stalled = &problem{reasonChild, "refused"}
-	status, err = report(k, object, 3, p, now)
+	status, err = Report(p, &Outcome{Stalled: &Problem{reasonChild, "rejected"}})
 	require.NoError(t, err)
 	require.Len(t, status["conditions"], 2)
 	require.Equal(t, "False", status["conditions"].([]any)[0].(map[string]any)["status"])
-}
-
-func TestTruncate(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "short", truncate("short", 5))
-	require.Equal(t, "ab…", truncate("abcdef", 5))
-	require.Equal(t, "é…", truncate("éééé", 6))
 }
 
 // conditionIn finds a condition in a status; all is empty if it is not there.
@@ -117,16 +119,17 @@ func conditionIn(status map[string]any, kind string) (value, reason, message str
 // a new spec begins a new attempt.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	w := newWorld(shipped(t, "Customcluster"), customcluster(2, "m"))
-	w.do(w.compare(t).steps)
+	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(2, "m"))
+	w.do(w.compare(t).Steps)
 	pass := func(at time.Time) (ready, reason string, wakeAt time.Time) {
-		p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind, w.owner), at)
-		require.NoError(t, p.settle(w.kind, w.owner, compare(w.kind, w.owner, p, w.view()).states, nil, at))
-		status, err := report(w.kind, w.owner.Object, w.owner.GetGeneration(), p, at)
+		p := Decide(w.kind, w.owner, w.view(), at)
+		o, err := outcomeOf(p, Compare(p, w.view()), &Changes{}, w.view())
+		require.NoError(t, err)
+		status, err := Report(p, o)
 		require.NoError(t, err)
 		w.owner.Object["status"] = status
 		ready, reason, _ = conditionIn(status, conditionReady)
-		return ready, reason, p.wakeAt
+		return ready, reason, o.WakeAt
 	}
 	requirePass := func(at time.Time, ready, reason string, wakeAt time.Time) {
 		t.Helper()
