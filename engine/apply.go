@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -88,7 +89,7 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 			return false
 		}
 	}
-	names := first.Name()
+	names := first.Name
 	if len(steps) > 1 {
 		names = fmt.Sprintf("%s and %d more", names, len(steps)-1)
 	}
@@ -118,7 +119,7 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 }
 
 func (a *applier) step(ctx context.Context, s plan.Step) error {
-	ctx, span := a.traceWrite(ctx, string(s.Verb), s.Resource.GroupResource(), cache.ObjectName{Namespace: a.owner.GetNamespace(), Name: s.Name()})
+	ctx, span := a.traceWrite(ctx, string(s.Verb), s.Resource.GroupResource(), cache.ObjectName{Namespace: a.owner.GetNamespace(), Name: s.Name})
 	err := a.write(ctx, s)
 	endWrite(span, err)
 	return err
@@ -150,13 +151,21 @@ const createOnly = "1"
 // create creates a child that the cache does not hold. If an object of its name exists
 // nevertheless, it is read: one that is not this owner's is not adopted.
 func (a *applier) create(ctx context.Context, s plan.Step) error {
-	wanted := plan.Named(s.Wanted, s.Wanted.GetName())
+	wanted := withOwnMetadata(s.Wanted)
 	wanted.SetResourceVersion(createOnly)
-	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.fieldManager(), Force: true})
+	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
 	if apierrors.IsConflict(err) {
 		return a.meet(ctx, s)
 	}
 	return a.applied(s, stored, err)
+}
+
+// withOwnMetadata returns a copy of an object that shares everything but its metadata with it.
+func withOwnMetadata(object *unstructured.Unstructured) *unstructured.Unstructured {
+	result := maps.Clone(object.Object)
+	metadata, _ := result["metadata"].(map[string]any)
+	result["metadata"] = maps.Clone(metadata)
+	return &unstructured.Unstructured{Object: result}
 }
 
 // meet decides about an object that has the name of a child to create.
@@ -196,9 +205,9 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 
 // correct gives a child all fields of its template by server-side apply.
 func (a *applier) correct(ctx context.Context, s plan.Step) error {
-	wanted := plan.Named(s.Wanted, s.Wanted.GetName())
+	wanted := withOwnMetadata(s.Wanted)
 	wanted.SetUID(s.Live.GetUID()) // it must not overwrite what someone else has created meanwhile
-	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.fieldManager(), Force: true})
+	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
 	return a.applied(s, stored, err)
 }
 
@@ -259,7 +268,7 @@ func (a *applier) adopt(ctx context.Context, s plan.Step, live *unstructured.Uns
 	if err != nil {
 		return err
 	}
-	stored, err := a.client(s).Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: a.fieldManager()})
+	stored, err := a.client(s).Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
 	if isRejection(err) {
 		return &rejectedError{err}
 	}
@@ -308,7 +317,7 @@ func (a *applier) remember(s plan.Step, stored *unstructured.Unstructured) {
 	a.writes.rememberChild(a.name, a.owner.GetUID(), s.Resource, stored.GetResourceVersion())
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.done.Stored = append(a.done.Stored, plan.Live(s.Resource, stored))
+	a.done.Stored = append(a.done.Stored, plan.LiveChild{Name: s.Child, Resource: s.Resource, Object: stored})
 }
 
 // recordStray reports the deletion of an unmanaged object to those who created it.

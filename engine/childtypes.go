@@ -44,11 +44,11 @@ func indexByOwner(object any) ([]string, error) {
 	return plan.OwnerKeys(u), nil
 }
 
-// ownedBy returns the cached children of an object, which must not be changed, sorted
-// by name. ownerName is how plan.AnnotationOwner names it.
-func ownedBy(w *informers.Watch, owner *unstructured.Unstructured, ownerName string) ([]*unstructured.Unstructured, error) {
+// ownedBy returns the cached children of an object, which must not be changed, sorted by
+// name.
+func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watch) ([]*unstructured.Unstructured, error) {
 	var children []*unstructured.Unstructured
-	for _, key := range []string{string(owner.GetUID()), ownerName} {
+	for _, key := range []string{string(owner.GetUID()), t.ownerPrefix + owner.GetName()} {
 		found, err := w.ByIndex(owner.GetNamespace(), ownerIndex, key)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,8 @@ func ownedBy(w *informers.Watch, owner *unstructured.Unstructured, ownerName str
 
 // childTypes are the types of a kind's children, and the watches of those that are served.
 type childTypes struct {
-	kind *kind.Kind
+	kind        *kind.Kind
+	ownerPrefix string // of plan.OwnerName
 
 	mu       sync.Mutex
 	types    map[schema.GroupVersionKind]plan.ChildType
@@ -83,7 +84,7 @@ type strayKey struct{ set, namespace, labels string }
 
 func newChildTypes(k *kind.Kind) *childTypes {
 	t := &childTypes{
-		kind:     k,
+		kind: k, ownerPrefix: plan.OwnerName(k, ""),
 		types:    make(map[schema.GroupVersionKind]plan.ChildType),
 		awaited:  make(map[schema.GroupVersionKind]bool),
 		children: make(map[schema.GroupVersionResource]*informers.Watch),
@@ -103,18 +104,30 @@ func (t *childTypes) set(gvk schema.GroupVersionKind, found plan.ChildType, awai
 	t.types[gvk], t.awaited[gvk] = found, awaited
 }
 
-// known returns a copy of what is known of the types now.
-func (t *childTypes) known() map[schema.GroupVersionKind]plan.ChildType {
+// known returns copies of what is known of the types now, and of the watches of children.
+func (t *childTypes) known() (map[schema.GroupVersionKind]plan.ChildType, map[schema.GroupVersionResource]*informers.Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.types)
+	return maps.Clone(t.types), maps.Clone(t.children)
 }
 
-// watches returns a copy of the watches of children.
-func (t *childTypes) watches() map[schema.GroupVersionResource]*informers.Watch {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.children)
+// view returns what the caches know of the children of an object.
+func (t *childTypes) view(owner *unstructured.Unstructured) (*plan.View, error) {
+	types, watches := t.known()
+	v := &plan.View{Types: types}
+	for resource, w := range watches {
+		owned, err := t.ownedBy(owner, w)
+		if err != nil {
+			return nil, err
+		}
+		for _, child := range owned {
+			v.Children = append(v.Children, plan.Live(resource, child))
+		}
+	}
+	v.Strays = func(set string, labels map[string]string) []*unstructured.Unstructured {
+		return t.strays(cache.MetaObjectToName(owner), set, labels)
+	}
+	return v, nil
 }
 
 // hasSeen reports whether the cache of children is at least as new as a resource version.
@@ -122,7 +135,7 @@ func (t *childTypes) hasSeen(resource schema.GroupVersionResource, namespace, ve
 	t.mu.Lock()
 	w := t.children[resource]
 	t.mu.Unlock()
-	return w == nil || w.HasSeen(namespace, version)
+	return w == nil || !older(w.ResourceVersion(namespace), version)
 }
 
 // hasLost reports whether all caches of a resource, including those of strays, know that a
@@ -130,15 +143,20 @@ func (t *childTypes) hasSeen(resource schema.GroupVersionResource, namespace, ve
 func (t *childTypes) hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w := t.children[resource]; w != nil && !w.HasLost(name, uid) {
+	if w := t.children[resource]; w != nil && holds(w, name, uid) {
 		return false
 	}
 	for _, w := range t.bySet {
-		if w.Resource() == resource && !w.HasLost(name, uid) {
+		if w.Resource() == resource && holds(w, name, uid) {
 			return false
 		}
 	}
 	return true
+}
+
+func holds(w *informers.Watch, name cache.ObjectName, uid types.UID) bool {
+	live := w.Get(name)
+	return live != nil && live.GetUID() == uid && live.GetDeletionTimestamp() == nil
 }
 
 // missing returns the types that are not served.

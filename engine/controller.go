@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +55,7 @@ type controller struct {
 	watches    []*informers.Watch // all that are to be released
 	writes     *writes
 	normalized *plan.Normalized
+	manager    string // of the fields that are written
 	metrics    kindMetrics
 	tracer     trace.Tracer // nil if nothing is traced
 	synced     atomic.Bool
@@ -79,13 +80,11 @@ func checkKind(k *kind.Kind, watched *informers.Informers) error {
 // fieldManager is the owner of the fields that a kind's controller writes.
 func fieldManager(k *kind.Kind) string { return "fescue/" + k.Name() }
 
-func (c *controller) fieldManager() string { return fieldManager(c.kind) }
-
 func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		types: newChildTypes(k), writes: newWrites(), normalized: plan.NewNormalized(),
+		types: newChildTypes(k), writes: newWrites(), normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 	}
 	if config.Tracing != nil {
@@ -334,38 +333,54 @@ func (c *controller) work(ctx context.Context) bool {
 	busy.Inc()
 	defer busy.Dec()
 	ctx, span := c.traceReconcile(ctx, name)
-	wakeAt, err := c.reconcileSafely(ctx, &reconciliation{c, name, log}, object)
-	endReconcile(span, c.metrics.reconciled(began, wakeAt, err), err)
+	wakeAt, err := (&reconciliation{c, name, log}).reconcileSafely(ctx, object)
+	result := resultOf(wakeAt, err)
+	endReconcile(span, c.metrics.reconciled(began, result, err), err)
 	if !wakeAt.IsZero() {
 		c.queue.AddAfter(name, time.Until(wakeAt))
 	}
-	_, isRejected := errors.AsType[*rejectedError](err)
-	switch {
-	case isRejected:
-		log.Warn("a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
-		c.queue.AddAfter(name, max(rejectedRetry, c.limiter.When(name)))
-	case isOvertaken(err): // someone has changed the object meanwhile
+	switch result {
+	case resultSuccess, resultRequeueAfter:
+		c.queue.Forget(name)
+	case resultRequeue:
 		log.Debug("the object changed during the reconcile; requeued", "error", err)
 		c.queue.AddRateLimited(name)
-	case err != nil:
+	case resultRejected:
+		log.Warn("a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		c.queue.AddAfter(name, max(rejectedRetry, c.limiter.When(name)))
+	case resultError:
 		log.Warn("reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddRateLimited(name)
-	default:
-		c.queue.Forget(name)
 	}
 	return true
 }
 
-// reconcileSafely contains a panic: one object must not stop the others.
-func (c *controller) reconcileSafely(ctx context.Context, r *reconciliation, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-			c.metrics.panics.WithLabelValues(c.metrics.name).Inc()
-			r.log.Error("reconcile panicked; this is a bug in Fescue", "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	return r.reconcile(ctx, cached)
+// result is what came of a reconcile.
+type result string
+
+// The results as dashboards for controller-runtime know them; a rejection counts as an
+// error there.
+const (
+	resultSuccess      result = "success"
+	resultError        result = "error"
+	resultRequeue      result = "requeue" // someone has changed the object meanwhile
+	resultRequeueAfter result = "requeue_after"
+	resultRejected     result = "rejected" // which requires user action
+)
+
+func resultOf(wakeAt time.Time, err error) result {
+	_, isRejected := errors.AsType[*rejectedError](err)
+	switch {
+	case isRejected:
+		return resultRejected
+	case apierrors.IsConflict(err):
+		return resultRequeue
+	case err != nil:
+		return resultError
+	case !wakeAt.IsZero():
+		return resultRequeueAfter
+	}
+	return resultSuccess
 }
 
 // forget drops what is remembered of an object that is gone, or that another process acts on.

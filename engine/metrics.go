@@ -6,18 +6,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-)
-
-// The results of a reconcile, as dashboards for controller-runtime know them.
-const (
-	resultSuccess      = "success"
-	resultError        = "error"
-	resultRequeue      = "requeue"
-	resultRequeueAfter = "requeue_after"
 )
 
 // Metrics counts what an engine does. Those that controller-runtime has too have its names,
@@ -90,8 +81,8 @@ type kindMetrics struct {
 // are 0 and not absent.
 func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	of := kindMetrics{m, k.Name()}
-	for _, result := range []string{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
-		m.reconciles.WithLabelValues(of.name, result)
+	for _, result := range []result{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
+		m.reconciles.WithLabelValues(of.name, result.label())
 	}
 	for _, c := range []*prometheus.CounterVec{m.failures, m.panics, m.timeouts, m.cacheWaits, m.liveReads} {
 		c.WithLabelValues(of.name)
@@ -109,31 +100,26 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	return of
 }
 
-// reconciled counts a reconcile that began at a time and ended now, and returns its result.
-func (m kindMetrics) reconciled(began time.Time, wakeAt time.Time, err error) (result string) {
+// reconciled counts a reconcile that began at a time and has ended now. It returns the label
+// of its result.
+func (m kindMetrics) reconciled(began time.Time, result result, err error) string {
 	m.seconds.WithLabelValues(m.name).Observe(time.Since(began).Seconds())
-	result = resultSuccess
-	switch {
-	case isOvertaken(err):
-		result = resultRequeue
-	case err != nil:
-		result = resultError
+	if result == resultError || result == resultRejected {
 		m.failures.WithLabelValues(m.name).Inc()
 		if errors.Is(err, context.DeadlineExceeded) {
 			m.timeouts.WithLabelValues(m.name).Inc()
 		}
-	case !wakeAt.IsZero():
-		result = resultRequeueAfter
 	}
-	m.reconciles.WithLabelValues(m.name, result).Inc()
-	return result
+	m.reconciles.WithLabelValues(m.name, result.label()).Inc()
+	return result.label()
 }
 
-// isOvertaken reports whether a reconcile failed because someone has changed the object
-// meanwhile.
-func isOvertaken(err error) bool {
-	_, isRejected := errors.AsType[*rejectedError](err)
-	return apierrors.IsConflict(err) && !isRejected
+// label returns the result as metrics and spans have it.
+func (r result) label() string {
+	if r == resultRejected {
+		r = resultError
+	}
+	return string(r)
 }
 
 // saw follows an object from one state in the cache to the next; nil is one that does

@@ -22,11 +22,12 @@ func TestMetricsOfPasses(t *testing.T) {
 	m := NewMetrics().forKind(enginetest.Shipped(t, "At"), 4)
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "ats"}, "a", errors.New("changed"))
 	later := time.Now().Add(time.Hour)
-	m.reconciled(time.Now(), time.Time{}, nil)
-	m.reconciled(time.Now(), later, nil)
-	m.reconciled(time.Now(), later, fmt.Errorf("write: %w", conflict))
-	m.reconciled(time.Now(), later, &rejectedError{conflict})
-	m.reconciled(time.Now(), time.Time{}, fmt.Errorf("write: %w", context.DeadlineExceeded))
+	reconciled := func(wakeAt time.Time, err error) { m.reconciled(time.Now(), resultOf(wakeAt, err), err) }
+	reconciled(time.Time{}, nil)
+	reconciled(later, nil)
+	reconciled(later, fmt.Errorf("write: %w", conflict))
+	reconciled(later, &rejectedError{conflict})
+	reconciled(time.Time{}, fmt.Errorf("write: %w", context.DeadlineExceeded))
 	require.NoError(t, testutil.CollectAndCompare(m.Metrics, strings.NewReader(`
 # HELP controller_runtime_reconcile_total Reconciles by result.
 # TYPE controller_runtime_reconcile_total counter

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -17,17 +16,16 @@ import (
 // observe returns what a reconcile needs to know of the cluster besides its object: the
 // children, from the caches or from the API server itself, and the Pods that it injects
 // into.
-func (c *controller) observe(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (*plan.View, error) {
-	v := &plan.View{Types: c.types.known(), Normalized: c.normalized}
-	var err error
+func (c *controller) observe(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (v *plan.View, err error) {
 	if fromServer {
-		err = c.readServer(ctx, object, v)
+		v, err = c.readServer(ctx, object)
 	} else {
-		err = c.readCaches(object, v)
+		v, err = c.types.view(object)
 	}
 	if err != nil {
 		return nil, err
 	}
+	v.Normalized = c.normalized
 	if c.pods != nil {
 		if err := c.readPods(object, v); err != nil {
 			return nil, fmt.Errorf("find the Pods: %w", err)
@@ -36,24 +34,10 @@ func (c *controller) observe(ctx context.Context, object *unstructured.Unstructu
 	return v, nil
 }
 
-func (c *controller) readCaches(object *unstructured.Unstructured, v *plan.View) error {
-	for resource, w := range c.types.watches() {
-		owned, err := ownedBy(w, object, plan.OwnerName(c.kind, object.GetName()))
-		if err != nil {
-			return err
-		}
-		for _, child := range owned {
-			v.Children = append(v.Children, plan.Live(resource, child))
-		}
-	}
-	v.Strays = func(set string, template map[string]string) []*unstructured.Unstructured {
-		return c.types.strays(cache.MetaObjectToName(object), set, template)
-	}
-	return nil
-}
-
 // readServer is for when a cache does not get to see what was written.
-func (c *controller) readServer(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
+func (c *controller) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
+	types, watches := c.types.known()
+	v := &plan.View{Types: types}
 	list := func(resource schema.GroupVersionResource, selector string) ([]*unstructured.Unstructured, error) {
 		found, err := c.config.Client.Resource(resource).Namespace(object.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
@@ -65,10 +49,10 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 		}
 		return items, nil
 	}
-	for resource := range c.types.watches() {
+	for resource := range watches {
 		items, err := list(resource, plan.ManagedSelector)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, item := range items {
 			if plan.IsChildOf(item, object, c.kind) {
@@ -84,14 +68,14 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 		}
 		items, err := list(served.Resource, plan.StraySelector(facts.StrayLabels))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		strays[set] = items
 	}
 	v.Strays = func(set string, template map[string]string) []*unstructured.Unstructured {
 		return plan.WithLabels(strays[set], template)
 	}
-	return nil
+	return v, nil
 }
 
 // readPods counts what the Pods have of an object.

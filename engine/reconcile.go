@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,18 @@ type reconciliation struct {
 	*controller
 	name cache.ObjectName
 	log  *slog.Logger
+}
+
+// reconcileSafely contains a panic: one object must not stop the others.
+func (r *reconciliation) reconcileSafely(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+			r.metrics.panics.WithLabelValues(r.metrics.name).Inc()
+			r.log.Error("reconcile panicked; this is a bug in Fescue", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	return r.reconcile(ctx, cached)
 }
 
 // reconcile decides from the caches what an object needs, does it, and reports it. The object
@@ -113,7 +126,7 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	// on an older state of the object.
 	writing, span := r.traceWrite(ctx, "update", schema.GroupResource{Group: r.kind.GroupVersionKind.Group, Resource: r.kind.Names.Plural + "/status"}, r.name)
 	stored, err := r.config.Client.Resource(r.kind.GroupVersionResource()).Namespace(r.name.Namespace).
-		UpdateStatus(writing, wanted, metav1.UpdateOptions{FieldManager: r.fieldManager()})
+		UpdateStatus(writing, wanted, metav1.UpdateOptions{FieldManager: r.manager})
 	endWrite(span, err)
 	if apierrors.IsInvalid(err) && p.Projection != nil {
 		// The kind projects what its schema does not allow; the status shows that instead.

@@ -124,5 +124,5 @@ func TestTakingAndGivingUp(t *testing.T) {
 	require.True(t, c.work(t.Context()))
 	require.False(t, c.writes.pending(name))
 	require.Zero(t, c.queue.Len())
-	require.Zero(t, testutil.ToFloat64(c.metrics.reconciles.WithLabelValues(c.metrics.name, resultSuccess)))
+	require.Zero(t, testutil.ToFloat64(c.metrics.reconciles.WithLabelValues(c.metrics.name, resultSuccess.label())))
 }

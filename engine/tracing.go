@@ -54,7 +54,7 @@ func endReconcile(span trace.Span, result string, err error) {
 	if !span.IsRecording() {
 		return
 	}
-	if result == resultRequeue {
+	if result == string(resultRequeue) {
 		err = nil
 	}
 	endSpan(span, result, err)

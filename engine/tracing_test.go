@@ -36,7 +36,7 @@ func TestSpansEndWithTheirResult(t *testing.T) {
 		_, write := c.traceWrite(ctx, "create", schema.GroupResource{Resource: "pods"}, cache.ObjectName{Namespace: "n", Name: "a-pod"})
 		endWrite(write, err)
 	}
-	endReconcile(pass, resultRequeue, boom)
+	endReconcile(pass, resultRequeue.label(), boom)
 	unrelated.End()
 
 	type ended struct {
@@ -67,7 +67,7 @@ func (c *controller) spans(ctx context.Context) {
 	ctx, pass := c.traceReconcile(ctx, name)
 	_, write := c.traceWrite(ctx, "create", schema.GroupResource{Resource: "pods"}, name)
 	endWrite(write, nil)
-	endReconcile(pass, resultSuccess, nil)
+	endReconcile(pass, resultSuccess.label(), nil)
 }
 
 func TestTracingThatIsOffAllocatesNothing(t *testing.T) {

@@ -7,9 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // writes remembers what was written for each object until the caches have seen it, so
@@ -69,7 +68,7 @@ func (w *writes) cached(name cache.ObjectName, cached *unstructured.Unstructured
 func (k *written) isSeen() bool { return len(k.children) == 0 && len(k.deleted) == 0 }
 
 func (k *written) isNewer(cached *unstructured.Unstructured) bool {
-	return k.object != nil && k.uid == cached.GetUID() && informers.Older(cached.GetResourceVersion(), k.object.GetResourceVersion())
+	return k.object != nil && k.uid == cached.GetUID() && older(cached.GetResourceVersion(), k.object.GetResourceVersion())
 }
 
 func (w *writes) rememberObject(name cache.ObjectName, object *unstructured.Unstructured) {
@@ -82,7 +81,7 @@ func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, resource 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.unseen(name, owner)
-	if informers.Older(known.children[resource], resourceVersion) {
+	if older(known.children[resource], resourceVersion) {
 		known.children[resource] = resourceVersion
 	}
 }
@@ -170,4 +169,14 @@ func (w *writes) entry(name cache.ObjectName, uid types.UID) *written {
 		w.byObject[name] = known
 	}
 	return known
+}
+
+// older reports whether resource version a is older than b. Versions that cannot be
+// compared are not: acting on what may be stale is better than never acting.
+func older(a, b string) bool {
+	if a == "" {
+		return b != ""
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
 }

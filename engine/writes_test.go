@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 func version(uid, resourceVersion string) *unstructured.Unstructured {
@@ -40,7 +38,7 @@ type caches struct {
 }
 
 func (c *caches) hasSeen(_ schema.GroupVersionResource, _, version string) bool {
-	return !informers.Older(c.version, version)
+	return !older(c.version, version)
 }
 
 func (c *caches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName, uid types.UID) bool {
@@ -93,4 +91,14 @@ func TestLagCountsFromTheFirstWrite(t *testing.T) {
 	ok, third := w.seen(name, c)
 	require.False(t, ok, "reading the API server makes no cache see more")
 	require.True(t, third.After(first))
+}
+
+func TestOlder(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{{"", "", false}, {"", "1", true}, {"9", "10", true}, {"10", "9", false}, {"9", "9", false}, {"x", "9", false}} {
+		require.Equal(t, tc.want, older(tc.a, tc.b), tc)
+	}
 }

@@ -32,6 +32,7 @@ type Step struct {
 	Verb     Verb
 	Child    string // as the kind calls it
 	Resource schema.GroupVersionResource
+	Name     string // of the object
 	// Wanted is what to create, apply or adopt by.
 	Wanted *unstructured.Unstructured
 	// Live is the object to apply to, adopt or delete, which must not be changed.
@@ -39,14 +40,6 @@ type Step struct {
 	// Stray reports that the object to delete is unmanaged, and Keeps that what is written
 	// is to stay as it is in the template.
 	Stray, Keeps bool
-}
-
-// Name returns the name of the object.
-func (s Step) Name() string {
-	if s.Live != nil {
-		return s.Live.GetName()
-	}
-	return s.Wanted.GetName()
 }
 
 // Comparison is how the children of an object differ from its plan.
@@ -161,7 +154,14 @@ func (c *comparer) skip(child kind.Child, err error) {
 }
 
 func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.Unstructured) {
-	c.Steps = append(c.Steps, Step{Verb: verb, Child: child.Name, Resource: child.resource, Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply})
+	object := live
+	if live == nil {
+		object = wanted
+	}
+	c.Steps = append(c.Steps, Step{
+		Verb: verb, Child: child.Name, Resource: child.resource, Name: object.GetName(),
+		Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply,
+	})
 }
 
 // single compares a child that is one object.
@@ -218,7 +218,7 @@ func (c *comparer) adoptOthers() {
 		wanted.SetLabels(merged(wanted.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
 		wanted.SetAnnotations(merged(wanted.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
 		wanted.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
-		c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Wanted: wanted, Live: e.Object})
+		c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Wanted: wanted, Live: e.Object})
 	}
 }
 
@@ -230,6 +230,6 @@ func (c *comparer) prune() {
 			e.Object.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(e.Object, c.plan.Object) {
 			continue
 		}
-		c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Live: e.Object})
+		c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
 	}
 }

@@ -78,11 +78,11 @@ func (w *world) do(steps []Step) {
 	for _, s := range steps {
 		switch s.Verb {
 		case Create:
-			if slices.Contains(w.foreign, s.Name()) && !slices.ContainsFunc(w.objects, func(e LiveChild) bool { return e.Object.GetName() == s.Name() }) {
+			if slices.Contains(w.foreign, s.Name) && !slices.ContainsFunc(w.objects, func(e LiveChild) bool { return e.Object.GetName() == s.Name }) {
 				if w.taken == nil {
 					w.taken = make(map[Taken]bool)
 				}
-				w.taken[Taken{s.Resource, s.Name()}] = true
+				w.taken[Taken{s.Resource, s.Name}] = true
 				continue
 			}
 			w.made++
@@ -141,7 +141,7 @@ func (w *world) converge(t *testing.T, check func(*Comparison)) {
 func describe(steps []Step) string {
 	texts := make([]string, len(steps))
 	for i, s := range steps {
-		texts[i] = string(s.Verb) + " " + s.Name()
+		texts[i] = string(s.Verb) + " " + s.Name
 	}
 	return strings.Join(texts, ", ")
 }

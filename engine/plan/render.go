@@ -187,15 +187,15 @@ func (r *renderer) step(s Step, done *Changes) error {
 	switch s.Verb {
 	case Create:
 		if slices.ContainsFunc(r.others, func(o *unstructured.Unstructured) bool {
-			return o.GroupVersionKind() == s.Wanted.GroupVersionKind() && o.GetName() == s.Name()
+			return o.GroupVersionKind() == s.Wanted.GroupVersionKind() && o.GetName() == s.Name
 		}) {
 			if _, ofSet := r.kind.Sets[s.Child]; ofSet {
-				done.Taken = append(done.Taken, Taken{s.Resource, s.Name()})
+				done.Taken = append(done.Taken, Taken{s.Resource, s.Name})
 				return nil
 			}
-			return NotCreatedFor(s.Resource, s.Name())
+			return NotCreatedFor(s.Resource, s.Name)
 		}
-		stored.SetUID(types.UID("rendered-" + s.Resource.Resource + "-" + s.Name()))
+		stored.SetUID(types.UID("rendered-" + s.Resource.Resource + "-" + s.Name))
 	case Delete:
 		done.Deleted[s.Live.GetUID()] = true
 		return nil

@@ -44,7 +44,7 @@ func (c *comparer) set(child wantedChild) {
 		members = slices.DeleteFunc(members, func(m *member) bool { return leaving[m] })
 	}
 	for _, s := range strays {
-		c.Steps = append(c.Steps, Step{Verb: Delete, Child: child.Name, Resource: child.resource, Live: s, Stray: true})
+		c.Steps = append(c.Steps, Step{Verb: Delete, Child: child.Name, Resource: child.resource, Name: s.GetName(), Live: s, Stray: true})
 	}
 	state := ChildState{name: child.Name, set: true, wanted: child.Set.Replicas}
 	for _, m := range members {
@@ -58,7 +58,7 @@ func (c *comparer) set(child wantedChild) {
 		if used[name] || c.view.taken[Taken{child.resource, name}] {
 			continue
 		}
-		c.add(Create, child, Named(child.object, name), nil)
+		c.add(Create, child, named(child.object, name), nil)
 		missing--
 	}
 }
@@ -115,7 +115,7 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 		if e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		wanted := Named(child.object, e.Object.GetName())
+		wanted := named(child.object, e.Object.GetName())
 		members = append(members, &member{
 			object: e.Object, number: number,
 			ready:    isReady(e.Object),
@@ -129,7 +129,7 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 
 // member compares one member of a set that stays.
 func (c *comparer) member(child wantedChild, m *member) {
-	wanted := Named(child.object, m.object.GetName())
+	wanted := named(child.object, m.object.GetName())
 	switch {
 	case m.damaged:
 		c.add(Adopt, child, wanted, m.object)
@@ -202,8 +202,8 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	return strays
 }
 
-// Named returns a copy of an object that has another name and shares everything else with it.
-func Named(object *unstructured.Unstructured, name string) *unstructured.Unstructured {
+// named returns a copy of an object that has another name and shares everything else with it.
+func named(object *unstructured.Unstructured, name string) *unstructured.Unstructured {
 	result := maps.Clone(object.Object)
 	metadata, _ := result["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)

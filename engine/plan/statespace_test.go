@@ -104,11 +104,11 @@ func (w *world) accepts(s Step) bool {
 		switch {
 		case s.Live != nil && e.Object.GetUID() == s.Live.GetUID():
 			return true
-		case s.Live == nil && e.Object.GetName() == s.Name():
+		case s.Live == nil && e.Object.GetName() == s.Name:
 			return false
 		}
 	}
-	return s.Live == nil && !slices.Contains(w.foreign, s.Name()) || s.Stray
+	return s.Live == nil && !slices.Contains(w.foreign, s.Name) || s.Stray
 }
 
 func (w *world) requireAsWanted(t *testing.T, history []string) {

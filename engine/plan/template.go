@@ -53,9 +53,6 @@ func StraySelector(labels []string) string {
 	return strings.Join(labels, ",") + "," + unmanagedSelector
 }
 
-// ChildName returns how the kind calls a child; it is empty if the child has lost its label.
-func ChildName(child *unstructured.Unstructured) string { return child.GetLabels()[labelChild] }
-
 // OwnerKeys returns what a child is found by: the UIDs of the objects that it is kept for
 // and, if it has no controller, the name of the one that it was created for.
 func OwnerKeys(child *unstructured.Unstructured) []string {

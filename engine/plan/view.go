@@ -41,6 +41,9 @@ func Live(resource schema.GroupVersionResource, object *unstructured.Unstructure
 	return LiveChild{Name: ChildName(object), Resource: resource, Object: object}
 }
 
+// ChildName returns how the kind calls a child; it is empty if the child has lost its label.
+func ChildName(child *unstructured.Unstructured) string { return child.GetLabels()[labelChild] }
+
 // ChildType is where the API server serves a type of children, or why it is not used.
 type ChildType struct {
 	Resource schema.GroupVersionResource

@@ -101,7 +101,9 @@ func TestCacheReads(t *testing.T) {
 	w, err := i.Watch(Selection{Resource: pods})
 	require.NoError(t, err)
 	defer w.Release()
-	byName := cache.Indexers{"name": func(object any) ([]string, error) { return []string{object.(*unstructured.Unstructured).GetName()}, nil }}
+	byName := cache.Indexers{"name": func(object any) ([]string, error) {
+		return []string{object.(*unstructured.Unstructured).GetName()}, nil
+	}}
 	require.NoError(t, w.AddIndexers(byName))
 	require.NoError(t, w.AddIndexers(byName), "another user needs it too")
 	r, err := w.Handle(cache.ResourceEventHandlerFuncs{})
@@ -120,19 +122,6 @@ func TestCacheReads(t *testing.T) {
 	n := 0
 	w.Each(func(any) { n++ })
 	require.Equal(t, 2, n)
-	require.False(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "one"}, "one"))
-	require.True(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "one"}, "another"))
-	require.True(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "gone"}, "gone"))
-}
-
-func TestOlder(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		a, b string
-		want bool
-	}{{"", "", false}, {"", "1", true}, {"9", "10", true}, {"10", "9", false}, {"9", "9", false}, {"x", "9", false}} {
-		require.Equal(t, tc.want, Older(tc.a, tc.b), tc)
-	}
 }
 
 func TestTransformStripsManagedFields(t *testing.T) {
