@@ -24,9 +24,9 @@ import (
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// typesBackoff is how often discovery is asked for types of children that are not served
+// typesBackoff is how often discovery is queried for types of children that are not served
 // yet: soon at first, when CRDs are being installed together with their kinds, and rarely
-// later. Nothing is asked once all are served.
+// later. Nothing is queried once all are served.
 var typesBackoff = wait.Backoff{Duration: time.Second, Factor: 1.5, Jitter: 0.1, Steps: 10, Cap: 30 * time.Second}
 
 // fillTimeout bounds how long one type that is newly served keeps the others waiting:
@@ -234,7 +234,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 	return nil
 }
 
-// awaitTypes asks discovery for the types of children that are not served until all are, and
+// awaitTypes queries discovery for the types of children that are not served until all are, and
 // requeues all objects when one is.
 func (c *controller) awaitTypes(ctx context.Context) {
 	if missing := c.types.missing(); len(missing) > 0 {

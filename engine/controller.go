@@ -189,8 +189,8 @@ func (c *controller) watch(ctx context.Context) error {
 	return nil
 }
 
-// objectHandler queues an object when something has changed that a user or another program
-// asked for; what this controller writes into the status queues nothing.
+// objectHandler queues an object when someone else has changed it; what this controller
+// writes into the status queues nothing.
 func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {

@@ -54,7 +54,7 @@ func TestNeedsReconcile(t *testing.T) {
 	}
 }
 
-// BenchmarkTimers is what a waiting object costs in the queue, and how late the one that
+// BenchmarkTimers measures what a waiting object costs in the queue, and how late the one that
 // is due comes when 100,000 others wait.
 func BenchmarkTimers(b *testing.B) {
 	const waiting = 100_000
@@ -82,7 +82,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-func TestOwnersOfWhatIsNoObject(t *testing.T) {
+func TestIndexByOwnerOfAnotherType(t *testing.T) {
 	t.Parallel()
 	_, err := indexByOwner("not an object")
 	require.EqualError(t, err, "cache holds a string")

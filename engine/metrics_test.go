@@ -17,7 +17,7 @@ import (
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
-func TestMetricsOfPasses(t *testing.T) {
+func TestMetricsOfReconciles(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics().forKind(enginetest.Shipped(t, "At"), 4)
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "ats"}, "a", errors.New("changed"))

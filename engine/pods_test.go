@@ -25,13 +25,13 @@ import (
 
 var agentKind = schema.GroupKind{Group: "inject.example.com", Kind: "Agent"}
 
-const askAnnotation = "inject.example.com/Agents"
+const requestAnnotation = "inject.example.com/Agents"
 
-// agentPod is a Pod that names Agents and has parts of some; each may be empty.
-func agentPod(name, asks, has string) *metav1.PartialObjectMetadata {
+// agentPod returns a Pod that names Agents and has parts of some; either may be empty.
+func agentPod(name, requests, has string) *metav1.PartialObjectMetadata {
 	pod := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Annotations: map[string]string{}}}
-	if asks != "" {
-		pod.Annotations[askAnnotation] = asks
+	if requests != "" {
+		pod.Annotations[requestAnnotation] = requests
 	}
 	if has != "" {
 		pod.Annotations[inject.StatusAnnotation] = injectedStatus(has)
@@ -58,7 +58,7 @@ func labelled(pod *metav1.PartialObjectMetadata, key, value string) *metav1.Part
 	return pod
 }
 
-func going(pod *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+func leaving(pod *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	pod.DeletionTimestamp = new(metav1.Now())
 	return pod
 }
@@ -79,27 +79,27 @@ func TestUptakeOfPods(t *testing.T) {
 		"older":              {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":2}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
 		"of a predecessor":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":7}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
 		"injected offline":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":0}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
-		"asks no more":       {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
+		"requests no more":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
 		"named":              {pods: []*metav1.PartialObjectMetadata{agentPod("p", "b, a", `{"b":3}`)}, want: plan.Uptake{Missing: []string{"p"}}},
 		"unreadable":         {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `[`)}, want: plan.Uptake{Missing: []string{"p"}}},
 		"selected":           {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", ""), "app", "web")}, plan.Uptake{Missing: []string{"p"}}},
 		"not selected":       {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", ""), "app", "db")}, plan.Uptake{}},
 		"selected and has":   {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", `{"a":3}`), "app", "web")}, plan.Uptake{Current: 1}},
 		"all are selected":   {labels.Everything(), []*metav1.PartialObjectMetadata{agentPod("p", "", "")}, plan.Uptake{Missing: []string{"p"}}},
-		"being deleted":      {pods: []*metav1.PartialObjectMetadata{going(agentPod("p", "a", "")), going(agentPod("q", "a", `{"a":3}`)), going(agentPod("r", "a", `{"a":2}`))}},
+		"being deleted":      {pods: []*metav1.PartialObjectMetadata{leaving(agentPod("p", "a", "")), leaving(agentPod("q", "a", `{"a":3}`)), leaving(agentPod("r", "a", `{"a":2}`))}},
 		"mirror of a static": {labels.Everything(), []*metav1.PartialObjectMetadata{mirror}, plan.Uptake{}},
 		"sorted": {pods: []*metav1.PartialObjectMetadata{agentPod("s", "a", ""), agentPod("q", "a", `{"a":1}`), agentPod("r", "a", ""), agentPod("p", "a", `{"a":2}`)},
 			want: plan.Uptake{Outdated: []string{"p", "q"}, Missing: []string{"r", "s"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := injecting{inject.Object{Kind: agentKind, Name: "a"}, 3, askAnnotation, tc.selector}
+			object := injecting{inject.Object{Kind: agentKind, Name: "a"}, 3, requestAnnotation, tc.selector}
 			require.Equal(t, tc.want, uptakeOf(object, tc.pods))
 		})
 	}
 }
 
-// agentController is a controller of Agents that follows the Pods of a fake API server.
+// agentController returns a controller of Agents that watches the Pods of a fake API server.
 func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*controller, fake.MetadataClient) {
 	t.Helper()
 	scheme := fake.NewTestScheme()
@@ -113,7 +113,7 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	p, err := newPodWatch(client, []*kind.Kind{enginetest.Shipped(t, "At"), k}, informers.New(t.Context(), nil, nil))
 	require.NoError(t, err)
 	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
-	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // queued waits no longer
+	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // so that queued does not block
 	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p
 	p.start()
@@ -128,7 +128,7 @@ func createPod(t *testing.T, api fake.MetadataClient, pod *metav1.PartialObjectM
 	require.NoError(t, err)
 }
 
-// queued takes objects from the queue until all that are wanted have come.
+// queued takes as many objects from the queue as are wanted, and compares them.
 func queued(t *testing.T, c *controller, want ...string) {
 	t.Helper()
 	var got []string
@@ -149,7 +149,7 @@ func agent(name string, spec map[string]any) *unstructured.Unstructured {
 	}}
 }
 
-// Events of Pods queue the objects that they name, that were injected into them, and that
+// Events of Pods queue the objects that they name, that are injected into them, and that
 // select them.
 func TestPodsQueueObjects(t *testing.T) {
 	t.Parallel()
@@ -164,8 +164,8 @@ func TestPodsQueueObjects(t *testing.T) {
 	}
 	require.Zero(t, uptake(selecting))
 
-	createPod(t, api, agentPod("p", "named", `{"carried":1}`))
-	queued(t, c, "named", "carried")
+	createPod(t, api, agentPod("p", "named", `{"injected":1}`))
+	queued(t, c, "named", "injected")
 	createPod(t, api, labelled(agentPod("q", "", ""), "app", "web"))
 	queued(t, c, "selecting")
 	require.Equal(t, plan.Uptake{Missing: []string{"q"}}, uptake(selecting))
@@ -174,12 +174,12 @@ func TestPodsQueueObjects(t *testing.T) {
 	changed.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	_, err := api.UpdateFake(changed, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	queued(t, c, "named", "carried", "other")
+	queued(t, c, "named", "injected", "other")
 	require.NoError(t, api.Delete(t.Context(), "p", metav1.DeleteOptions{}))
 	queued(t, c, "other")
 	require.Zero(t, uptake(agent("other", map[string]any{"image": "i", "replicas": int64(1)})))
 
-	// What was there from the start is counted by the first pass, and queues nothing.
+	// Pods that existed from the start are counted by the first reconcile, and queue nothing.
 	require.Zero(t, c.queue.Len())
 	require.Equal(t, plan.Uptake{Missing: []string{"existing"}}, uptake(agent("first", map[string]any{"image": "i", "replicas": int64(1)})))
 
@@ -187,24 +187,24 @@ func TestPodsQueueObjects(t *testing.T) {
 	require.Empty(t, c.selections.namespaces["team"]["selecting"])
 }
 
-func TestSelectionsAreAskedOncePerVersion(t *testing.T) {
+func TestSelectionsAreEvaluatedOncePerVersion(t *testing.T) {
 	t.Parallel()
 	var s selections
 	object := agent("a", nil)
-	asked := 0
+	evaluated := 0
 	of := func() error {
-		_, err := s.of(object, func() (labels.Selector, error) { asked++; return nil, errors.New("no answer") })
+		_, err := s.of(object, func() (labels.Selector, error) { evaluated++; return nil, errors.New("not valid") })
 		return err
 	}
-	require.EqualError(t, of(), "no answer")
-	require.EqualError(t, of(), "no answer")
-	require.Equal(t, 1, asked)
+	require.EqualError(t, of(), "not valid")
+	require.EqualError(t, of(), "not valid")
+	require.Equal(t, 1, evaluated)
 	object.SetResourceVersion("2")
 	require.Error(t, of())
-	require.Equal(t, 2, asked)
+	require.Equal(t, 2, evaluated)
 	object.SetUID("another")
 	require.Error(t, of())
-	require.Equal(t, 3, asked)
+	require.Equal(t, 3, evaluated)
 	s.forget(cache.MetaObjectToName(object))
 	require.Empty(t, s.namespaces)
 }
@@ -231,8 +231,8 @@ func TestSameUptake(t *testing.T) {
 		"version":    {func(p *metav1.PartialObjectMetadata) { p.ResourceVersion = "2" }, true},
 		"uid":        {func(p *metav1.PartialObjectMetadata) { p.UID = types.UID("2") }, false},
 		"label":      {func(p *metav1.PartialObjectMetadata) { p.Labels["app"] = "db" }, false},
-		"annotation": {func(p *metav1.PartialObjectMetadata) { p.Annotations[askAnnotation] = "b" }, false},
-		"deletion":   {func(p *metav1.PartialObjectMetadata) { going(p) }, false},
+		"annotation": {func(p *metav1.PartialObjectMetadata) { p.Annotations[requestAnnotation] = "b" }, false},
+		"deletion":   {func(p *metav1.PartialObjectMetadata) { leaving(p) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,7 +243,7 @@ func TestSameUptake(t *testing.T) {
 	}
 }
 
-// A cluster has many Pods, so only what is looked at is kept of each.
+// A cluster has many Pods, so only what is read is kept of each.
 func TestPodsAreStripped(t *testing.T) {
 	t.Parallel()
 	c, _ := agentController(t)
@@ -257,7 +257,7 @@ func TestPodsAreStripped(t *testing.T) {
 	stripped, err := c.pods.strip(pod)
 	require.NoError(t, err)
 	require.Equal(t, want, stripped)
-	require.Contains(t, pod.Annotations, "other", "what is stripped is a copy")
+	require.Contains(t, pod.Annotations, "other", "the copy is stripped")
 	_, err = c.pods.indexByInjection("not a Pod")
 	require.EqualError(t, err, "cache of Pods holds a string")
 }

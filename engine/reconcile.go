@@ -100,7 +100,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	}
 }
 
-// nextReconcile returns when to reconcile again: when the outcome asks for it, or soon if the
+// nextReconcile returns when to reconcile again: when the outcome requests it, or soon if the
 // object waits for something that an event might fail to report.
 func (r *reconciliation) nextReconcile(p *plan.Plan, o *plan.Outcome) time.Time {
 	soon := p.At.Add(staleRecheck)

@@ -17,7 +17,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// Processes of different versions have to agree.
+// Processes of different versions must agree.
 func TestShardOfAnObject(t *testing.T) {
 	t.Parallel()
 	for uid, want := range map[types.UID]int{
@@ -47,7 +47,7 @@ func TestShardIsGivenUpWhenItsPassesHaveEnded(t *testing.T) {
 		require.False(t, mine)
 		select {
 		case <-s.acting:
-			require.Fail(t, "nothing is ours yet")
+			require.Fail(t, "no shard is taken yet")
 		default:
 		}
 		s.take(0)
@@ -56,13 +56,13 @@ func TestShardIsGivenUpWhenItsPassesHaveEnded(t *testing.T) {
 		end, mine := s.begin(object)
 		require.True(t, mine)
 		endOther, _ := s.begin(other)
-		defer endOther() // it keeps nobody waiting
+		defer endOther() // it does not block giveUp
 		given := make(chan struct{})
 		go func() { s.giveUp(0); close(given) }()
 		synctest.Wait()
 		select {
 		case <-given:
-			require.Fail(t, "a pass is running")
+			require.Fail(t, "a reconcile is running")
 		default:
 		}
 		_, mine = s.begin(object)
@@ -75,7 +75,7 @@ func TestShardIsGivenUpWhenItsPassesHaveEnded(t *testing.T) {
 	})
 }
 
-// uidIn makes a UID that belongs to a shard.
+// uidIn returns a UID that belongs to a shard.
 func uidIn(s *shards, shard int) types.UID {
 	for i := 0; ; i++ {
 		if uid := types.UID(fmt.Sprintf("uid-%d", i)); s.of(uid) == shard {
@@ -84,7 +84,7 @@ func uidIn(s *shards, shard int) types.UID {
 	}
 }
 
-// What is taken is looked at; what is not ours is not, and is forgotten.
+// Objects of a shard that is taken are queued; those of one that is given up are forgotten.
 func TestTakingAndGivingUp(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Shipped(t, "At")

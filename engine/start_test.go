@@ -19,22 +19,22 @@ import (
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// A kind with something missing stops no other, and starts when it is there; what is
-// missing is logged once, not with each look.
+// A kind for which something is missing does not stop the others, and starts once nothing is;
+// what is missing is logged once, not with each try.
 func TestKindsStartWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	at, features := enginetest.Shipped(t, "At"), enginetest.Corpus(t, "features")
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		var mu sync.Mutex // synctest orders what is read after what was written, but not before what will be
-		looks := make(map[*kind.Kind]int)
+		var mu sync.Mutex // synctest orders reads after earlier writes, but not before later ones
+		tries := make(map[*kind.Kind]int)
 		e, err := New(Config{
 			Kinds: []*kind.Kind{features, at}, Mapper: mapper(), Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Missing: func(_ context.Context, k *kind.Kind) error {
 				mu.Lock()
 				defer mu.Unlock()
-				looks[k]++
-				if k == features && looks[k] < 6 {
+				tries[k]++
+				if k == features && tries[k] < 6 {
 					return errors.New("no rights")
 				}
 				return nil
@@ -56,9 +56,9 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		mu.Unlock()
 		require.InDelta(t, 1, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())), 0)
 		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(at.Name())))
-		require.NoError(t, e.Synced(), "a kind that waits keeps no process from being ready")
+		require.NoError(t, e.Synced(), "a kind that waits does not keep the process from being ready")
 
-		time.Sleep(startRetryBase * 5) // two further looks
+		time.Sleep(startRetryBase * 5) // two more tries
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
 		require.Contains(t, log.String(), `kind Feature: no rights`)
@@ -68,7 +68,7 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, []*kind.Kind{at, features}, started, log.String())
-		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, looks, "nothing is asked for once all run")
+		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, tries, "nothing is tried once all run")
 		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())))
 	})
 }
@@ -91,7 +91,7 @@ func TestStartEndsWithTheProcess(t *testing.T) {
 	})
 }
 
-// What can never run is an error at once.
+// A kind that can never run is an error at once.
 func TestKindsThatCannotRun(t *testing.T) {
 	t.Parallel()
 	clustered := *enginetest.Shipped(t, "At")
@@ -104,7 +104,7 @@ func TestKindsThatCannotRun(t *testing.T) {
 	require.Len(t, e.config.Kinds, 1)
 }
 
-func TestAliveNoticesAPassThatHangs(t *testing.T) {
+func TestAliveNoticesAReconcileThatHangs(t *testing.T) {
 	t.Parallel()
 	at := enginetest.Shipped(t, "At")
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestAliveNoticesAPassThatHangs(t *testing.T) {
 
 		c.running.Store("test/a", time.Now())
 		time.Sleep(reconcileTimeout)
-		require.NoError(t, e.Alive(), "such a pass ends by itself")
+		require.NoError(t, e.Alive(), "it times out by itself")
 		time.Sleep(stuckAfter)
 		require.EqualError(t, e.Alive(), "a reconcile of ats.cnat.fescue.dev has been running for 4m0s")
 	})

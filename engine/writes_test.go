@@ -22,7 +22,7 @@ func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 
 	w.rememberObject(name, version("u", "9"))
 	require.Equal(t, "9", w.newest(name, version("u", "5")).GetResourceVersion(), "the cache lags behind")
-	require.Equal(t, "10", w.newest(name, version("u", "10")).GetResourceVersion(), "numbers, not texts, are compared")
+	require.Equal(t, "10", w.newest(name, version("u", "10")).GetResourceVersion(), "versions are compared as numbers")
 	require.Equal(t, "1", w.newest(name, version("v", "1")).GetResourceVersion(), "another object of the same name")
 
 	w.cached(name, version("u", "8"))
@@ -31,7 +31,7 @@ func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 	require.Empty(t, w.byObject, "what the cache has seen is forgotten")
 }
 
-// caches are as far as a resource version, and still hold one object.
+// caches are as new as a resource version, and still hold one object.
 type caches struct {
 	version string
 	held    types.UID
@@ -55,7 +55,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 
 	w.rememberChild(name, "u", pods, "9")
 	w.rememberChild(name, "u", pods, "7")
-	require.False(t, seen(), "nothing seen at all")
+	require.False(t, seen(), "nothing is seen")
 	require.True(t, w.pending(name))
 	c.version = "8"
 	require.False(t, seen())
@@ -65,7 +65,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 
 	c.held = "child"
 	w.rememberDelete(name, "u", pods, version("child", "10"))
-	require.False(t, seen(), "what was deleted is still there")
+	require.False(t, seen(), "the deleted child still exists")
 	c.held = ""
 	require.True(t, seen())
 	require.Empty(t, w.byObject)
@@ -89,7 +89,7 @@ func TestLagCountsFromTheFirstWrite(t *testing.T) {
 	require.Equal(t, first, second)
 	w.readLive(name)
 	ok, third := w.seen(name, c)
-	require.False(t, ok, "reading the API server makes no cache see more")
+	require.False(t, ok, "reading from the API server does not fill a cache")
 	require.True(t, third.After(first))
 }
 

@@ -22,7 +22,7 @@ var (
 	configs = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// customcluster is an object with this many Pods wanted.
+// customcluster returns an object that wants this many Pods.
 func customcluster(count int64, message string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "samplecontroller.fescue.dev/v1alpha1", "kind": "Customcluster",
@@ -31,16 +31,16 @@ func customcluster(count int64, message string) *unstructured.Unstructured {
 	}}
 }
 
-// world is a cluster with one object in it, in which steps happen at once.
+// world is a cluster with one object in it, in which steps take effect at once.
 type world struct {
 	kind       *kind.Kind
 	owner      *unstructured.Unstructured
 	objects    []LiveChild
 	strays     []*unstructured.Unstructured
-	foreign    []string // names of Pods that are others'
+	foreign    []string // names of other owners' Pods
 	normalized *Normalized
-	made       int
-	taken      map[Taken]bool // what the API server has refused
+	created    int
+	taken      map[Taken]bool // what the API server has rejected
 }
 
 func newWorld(k *kind.Kind, owner *unstructured.Unstructured) *world {
@@ -66,14 +66,14 @@ func (w *world) view() *View {
 	}
 }
 
-// compare plans for the object and says what is to be written.
+// compare returns what is to be written for the object.
 func (w *world) compare(t *testing.T) *Comparison {
 	p := Decide(w.kind, w.owner, w.view(), now)
 	require.Nil(t, p.Stalled)
 	return Compare(p, w.view())
 }
 
-// do makes steps happen.
+// do carries out steps.
 func (w *world) do(steps []Step) {
 	for _, s := range steps {
 		switch s.Verb {
@@ -85,11 +85,11 @@ func (w *world) do(steps []Step) {
 				w.taken[Taken{s.Resource, s.Name}] = true
 				continue
 			}
-			w.made++
-			made := s.Wanted.DeepCopy()
-			made.SetUID(types.UID(fmt.Sprint("made-", w.made)))
-			made.SetCreationTimestamp(metav1.NewTime(now.Add(time.Duration(w.made) * time.Second)))
-			w.objects = append(w.objects, Live(s.Resource, made))
+			w.created++
+			created := s.Wanted.DeepCopy()
+			created.SetUID(types.UID(fmt.Sprint("created-", w.created)))
+			created.SetCreationTimestamp(metav1.NewTime(now.Add(time.Duration(w.created) * time.Second)))
+			w.objects = append(w.objects, Live(s.Resource, created))
 		case Delete:
 			w.remove(s.Live.GetUID())
 		case Apply, Adopt:
@@ -121,8 +121,7 @@ func withStatus(object *unstructured.Unstructured, phase string, isReady bool) *
 	return object
 }
 
-// converge makes steps until there are none, with all Pods ready in between, and fails if
-// more members are away than may be.
+// converge carries out steps until there are none, with all Pods ready in between.
 func (w *world) converge(t *testing.T, check func(*Comparison)) {
 	for range 100 {
 		w.ready()
@@ -135,7 +134,7 @@ func (w *world) converge(t *testing.T, check func(*Comparison)) {
 		w.do(c.Steps)
 		w.do(c.Prunes)
 	}
-	require.Fail(t, "never at rest")
+	require.Fail(t, "never in sync")
 }
 
 func describe(steps []Step) string {
@@ -161,7 +160,7 @@ func TestCompareOfSet(t *testing.T) {
 	other := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}
 	for name, tc := range map[string]struct {
 		count int64
-		is    func(w *world) // of three that are ready
+		live  func(w *world) // of three that are ready
 		want  string
 		state ChildState
 	}{
@@ -171,7 +170,7 @@ func TestCompareOfSet(t *testing.T) {
 		"none wanted":   {0, func(*world) {}, "delete c-2, delete c-1, delete c-0", ChildState{"pods", true, 0, 0, 0}},
 		"one is gone":   {3, func(w *world) { w.objects = w.objects[1:] }, "create c-0", ChildState{"pods", true, 3, 2, 0}},
 		"one not ready": {2, func(w *world) { w.objects[0].Object = withStatus(w.objects[0].Object, "Pending", false) }, "delete c-0", ChildState{"pods", true, 2, 2, 0}},
-		"one is going": {3, func(w *world) {
+		"one is being deleted": {3, func(w *world) {
 			w.objects[0].Object = w.objects[0].Object.DeepCopy()
 			w.objects[0].Object.SetDeletionTimestamp(new(metav1.NewTime(now)))
 		}, "create c-3", ChildState{"pods", true, 3, 2, 0}},
@@ -180,7 +179,7 @@ func TestCompareOfSet(t *testing.T) {
 			w.objects[0].Object = w.objects[0].Object.DeepCopy()
 			w.objects[0].Object.SetOwnerReferences(nil)
 		}, "adopt c-0", ChildState{"pods", true, 3, 3, 0}},
-		"one was taken over": {3, func(w *world) {
+		"one was adopted": {3, func(w *world) {
 			w.objects[0].Object = w.objects[0].Object.DeepCopy()
 			w.objects[0].Object.SetOwnerReferences(other)
 		}, "create c-3", ChildState{"pods", true, 3, 2, 0}},
@@ -214,7 +213,7 @@ func TestCompareOfSet(t *testing.T) {
 			w := newWorld(k, customcluster(3, "m"))
 			w.converge(t, func(*Comparison) {})
 			require.Equal(t, []string{"c-0", "c-1", "c-2"}, names(w.objects))
-			tc.is(w)
+			tc.live(w)
 			w.owner = customcluster(tc.count, "m")
 			c := w.compare(t)
 			require.Equal(t, tc.want, describe(c.Steps))
@@ -223,7 +222,7 @@ func TestCompareOfSet(t *testing.T) {
 	}
 }
 
-// All members are replaced, and never more than the bound are away.
+// All members are replaced, and never more than maxUnavailable at a time.
 func TestReplacementIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int64{1, 2, 7, 40} {
@@ -251,7 +250,7 @@ func TestReplacementIsBounded(t *testing.T) {
 	}
 }
 
-// A set of an older template that never became ready is replaced at once.
+// A set with an older template that never became ready is replaced at once.
 func TestBrokenMembersAreReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(4, "old"))
@@ -291,7 +290,7 @@ import "fescue.dev/cue/contract"
 }
 `
 
-func TestCompareRefuses(t *testing.T) {
+func TestCompareRejects(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, odd)
 	owner := func(which string) *unstructured.Unstructured {
@@ -324,7 +323,7 @@ func TestCompareRefuses(t *testing.T) {
 		require.Empty(t, c.Steps)
 
 		w.owner = owner("none")
-		require.Empty(t, w.compare(t).Prunes, "nor is it deleted when it is not wanted")
+		require.Empty(t, w.compare(t).Prunes, "nor is it deleted when it is no longer wanted")
 	})
 	t.Run("no longer wanted", func(t *testing.T) {
 		t.Parallel()
@@ -335,8 +334,8 @@ func TestCompareRefuses(t *testing.T) {
 	})
 }
 
-// An object that came back from a backup has another UID, and its children have lost
-// their owner references: they are adopted, not made a second time.
+// An object that was restored from a backup has another UID, and its children have lost
+// their owner references: they are adopted, not created a second time.
 func TestRestoredChildrenAreAdopted(t *testing.T) {
 	t.Parallel()
 	for name, owner := range map[string]*unstructured.Unstructured{
@@ -370,7 +369,7 @@ func TestRestoredChildrenAreAdopted(t *testing.T) {
 	}
 }
 
-// Labels that are no strings are those of nothing, and not of everything.
+// Labels that are not strings select nothing, and not everything.
 func TestMetadataHasToBeStrings(t *testing.T) {
 	t.Parallel()
 	owner := customcluster(1, "m")
@@ -390,7 +389,7 @@ func TestMetadataHasToBeStrings(t *testing.T) {
 	require.Empty(t, c.strays(wantedChild{Child: kind.Child{Set: &kind.Set{DeleteStrays: true}, Template: map[string]any{}}}))
 }
 
-// What someone has copied or taken over says nothing of the object.
+// Children that someone has copied or adopted are not the object's.
 func TestObservedAreTheControlled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(2, "m"))
@@ -419,8 +418,8 @@ import "fescue.dev/cue/contract"
 }
 `
 
-// A replacement that goes on for more rounds than a pass has goes on in the next pass.
-func TestALongReplacementGoesOn(t *testing.T) {
+// A replacement that takes more rounds than one reconcile has continues in the next one.
+func TestALongReplacementContinues(t *testing.T) {
 	t.Parallel()
 	owner := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "ten.example.com/v1", "kind": "A", "spec": map[string]any{"text": "old"},
@@ -443,8 +442,8 @@ func TestALongReplacementGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, w.objects, 20)
 	require.NoError(t, unstructured.SetNestedField(owner.Object, "new", "spec", "text"))
-	passes := 0
-	for ; passes < 20; passes++ {
+	reconciles := 0
+	for ; reconciles < 20; reconciles++ {
 		_, o, err := Converge(w.kind, owner, w.view(), now, apply)
 		require.NoError(t, err)
 		require.NoError(t, o.Failed)
@@ -453,14 +452,14 @@ func TestALongReplacementGoesOn(t *testing.T) {
 		}
 		require.Equal(t, now, o.WakeAt)
 	}
-	require.Greater(t, passes, 1)
+	require.Greater(t, reconciles, 1)
 	for _, e := range w.objects {
 		text, _, _ := unstructured.NestedString(e.Object.Object, "data", "text")
 		require.Equal(t, "new", text)
 	}
 }
 
-// What a phase made before comes back with its object, though nothing asks for it now.
+// Children of an earlier phase are restored with their object, though nothing wants them now.
 func TestChildrenOfFormerPhasesAreAdopted(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Shipped(t, "At")
@@ -479,8 +478,7 @@ func TestChildrenOfFormerPhasesAreAdopted(t *testing.T) {
 	}
 }
 
-// BenchmarkSet is a pass for a set in which nothing is to be done, as each change of a
-// member asks for.
+// BenchmarkSet decides about a set that is in sync, as each change of a member does.
 func BenchmarkSet(b *testing.B) {
 	for _, members := range []int64{10, 100, 1000} {
 		b.Run(fmt.Sprint(members), func(b *testing.B) {

@@ -22,7 +22,7 @@ type Plan struct {
 
 	// Children are to exist as they are here.
 	Children []kind.Child
-	// Prune asks for the deletion of children that belong to no phase and are no longer
+	// Prune requests the deletion of children that belong to no phase and are no longer
 	// wanted; children of a phase stay when it is left.
 	Prune bool
 	// Projection is the kind's own part of the status; nil keeps the present one.
@@ -34,7 +34,7 @@ type Plan struct {
 	Transitions []Transition
 	// WakeAt is when to reconcile although nothing has changed; zero means never.
 	WakeAt time.Time
-	// Again asks for another plan as soon as the status is written.
+	// Again requests another plan as soon as the status is written.
 	Again bool
 	// Deadline is how long the object may take to become ready; 0 means any time.
 	Deadline time.Duration

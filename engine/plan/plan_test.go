@@ -65,8 +65,7 @@ func TestPlanOfAt(t *testing.T) {
 	}
 }
 
-// A delay counts from the time that the status says, so that a restart does not begin
-// it anew.
+// A delay counts from the time in the status, so that a restart does not restart it.
 func TestPlanOfDelay(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Corpus(t, "phases")
@@ -104,8 +103,8 @@ import "fescue.dev/cue/contract"
 }
 `
 
-// A phase is passed through only when its children are there.
-func TestPlanMakesChildrenOfAPassingPhase(t *testing.T) {
+// A phase is passed through only when its children exist.
+func TestPlanCreatesChildrenOfAPassingPhase(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, passing)
 	object := map[string]any{"apiVersion": "passing.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "X"}}
@@ -120,8 +119,8 @@ func TestPlanMakesChildrenOfAPassingPhase(t *testing.T) {
 	require.Equal(t, "False", string(succeeded(p, &Outcome{}).Status), "Z is a failure")
 }
 
-// A phase whose children could not be made is not left as if they had been.
-func TestPlanStaysUntilChildrenAreMade(t *testing.T) {
+// A phase whose children could not be created is not left as if they had been.
+func TestPlanStaysUntilChildrenExist(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, passing)
 	object := map[string]any{"apiVersion": "passing.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "Y"}}
@@ -160,7 +159,7 @@ func TestPlanOfCycleIsAnError(t *testing.T) {
 	require.Empty(t, p.Transitions)
 }
 
-// What another version of the kind has projected is replaced, and keeps nothing from being done.
+// What another version of the kind has projected is replaced, and does not stall the object.
 func TestPlanReplacesAnInvalidProjection(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, `package k
@@ -188,7 +187,7 @@ import "fescue.dev/cue/contract"
 	require.Nil(t, p.Stalled)
 	require.Equal(t, map[string]any{"endpoint": map[string]any{"url": "https://a.example.com"}}, p.Projection)
 	p = planOf(k, object(map[string]any{"endpoint": "a.example.com", "phase": 7}), nil, now)
-	require.NotNil(t, p.Stalled, "a phase is not made up")
+	require.NotNil(t, p.Stalled, "a phase is not invented")
 }
 
 // Decide changes nothing that it is given: objects come from a cache.

@@ -10,8 +10,8 @@ import (
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
-// Names that belong to other objects are passed over, however many there are.
-func TestRenderPassesOverForeignNames(t *testing.T) {
+// Names that belong to other objects are skipped, however many there are.
+func TestRenderSkipsForeignNames(t *testing.T) {
 	t.Parallel()
 	var foreign []*unstructured.Unstructured
 	for i := range 2 * maxRounds {
@@ -35,7 +35,7 @@ func TestRenderTakesLabelledChildren(t *testing.T) {
 	r, err := Render(k, object, []*unstructured.Unstructured{child}, now)
 	require.NoError(t, err)
 	require.Equal(t, "DONE", r.Status["phase"])
-	require.Equal(t, map[string]any{"name": "a-pod", "labels": map[string]any{labelChild: "pod"}}, child.Object["metadata"], "what is given is not changed")
+	require.Equal(t, map[string]any{"name": "a-pod", "labels": map[string]any{labelChild: "pod"}}, child.Object["metadata"], "the input is not changed")
 
 	unlabelled := child.DeepCopy()
 	unlabelled.SetLabels(nil)

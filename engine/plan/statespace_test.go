@@ -40,21 +40,21 @@ var mutations = []struct {
 		}
 	}},
 	{"stray added", func(w *world, _ *rand.Rand) {
-		w.made++
-		stray := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": fmt.Sprint("stray-", w.made), "namespace": "default"}}}
-		stray.SetUID(types.UID(fmt.Sprint("stray-", w.made)))
+		w.created++
+		stray := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": fmt.Sprint("stray-", w.created), "namespace": "default"}}}
+		stray.SetUID(types.UID(fmt.Sprint("stray-", w.created)))
 		stray.SetLabels(map[string]string{"controller": "c"})
 		w.strays = append(w.strays, stray)
 	}},
 	{"operator restarted", func(w *world, _ *rand.Rand) { w.normalized = NewNormalized() }},
-	{"conflict", func(w *world, random *rand.Rand) { // someone else's Pod has the name of a member
+	{"conflict", func(w *world, random *rand.Rand) { // another owner's Pod has the name of a member
 		w.foreign = append(w.foreign, memberName("c", random.IntN(9)))
 	}},
 }
 
-// Whatever happens, in whatever order, and wherever a pass is cut short: there are never
-// more members than were wanted at some time, a pass that is based on an older view makes
-// none twice, and at rest the cluster is as the object says.
+// Whatever happens, in whatever order, and wherever a reconcile is cut short: there are never
+// more members than were wanted at some time, a reconcile with an older view creates none
+// twice, and in the end the cluster is as the object wants it.
 func TestInvariantsOfSets(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Shipped(t, "Customcluster")
@@ -84,8 +84,8 @@ func TestInvariantsOfSets(t *testing.T) {
 	}
 }
 
-// partial makes a pass that sees an older view and is cut short after some of its steps.
-// The API server lets a step happen only to the object that it was meant for.
+// partial reconciles with an older view and stops after some of the steps. The API server
+// accepts a step only for the object that it was meant for.
 func (w *world) partial(t *testing.T, seen *View, random *rand.Rand) {
 	p := Decide(w.kind, w.owner, seen, now)
 	require.Nil(t, p.Stalled)
@@ -97,7 +97,7 @@ func (w *world) partial(t *testing.T, seen *View, random *rand.Rand) {
 	}
 }
 
-// accepts tells whether the API server would make a step: none of an object that is gone,
+// accepts reports whether the API server would accept a step: none of an object that is gone,
 // and no second object of a name.
 func (w *world) accepts(s Step) bool {
 	for _, e := range w.objects {

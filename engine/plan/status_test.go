@@ -9,7 +9,7 @@ import (
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
-// statusOf reports the plan for an object and its children.
+// statusOf returns the status of an object with these children.
 func statusOf(t *testing.T, object, observed map[string]any, now time.Time) map[string]any {
 	k := enginetest.Shipped(t, "At")
 	p := planOf(k, object, observed, now)
@@ -18,7 +18,7 @@ func statusOf(t *testing.T, object, observed map[string]any, now time.Time) map[
 	return status
 }
 
-// outcome is that of a plan with nothing to write.
+// outcome returns that of a plan with nothing to write.
 func outcome(t *testing.T, p *Plan) *Outcome {
 	o, err := outcomeOf(p, &Comparison{}, &Changes{}, &View{})
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 		},
 	}, first)
 
-	// An hour later the object is done; the time of the condition says when.
+	// An hour later the object is done; the condition has that time.
 	object := enginetest.At("2026-01-02T03:04:06Z", "")
 	object["status"] = first
 	later := now.Add(time.Hour)
@@ -52,10 +52,10 @@ func TestReport(t *testing.T) {
 		"type": "Succeeded", "status": "True", "reason": "DONE", "message": "",
 		"observedGeneration": int64(1), "lastTransitionTime": "2026-01-02T04:04:05Z",
 	}, done["conditions"].([]any)[0])
-	require.Len(t, done["conditions"], 1, "nothing goes on any more")
+	require.Len(t, done["conditions"], 1, "it is no longer reconciling")
 }
 
-// Nothing is written when nothing changed: a report of a reported object says the same.
+// Nothing is written when nothing changed: a report of a reported object is the same.
 func TestReportIsStable(t *testing.T) {
 	t.Parallel()
 	for name, observed := range map[string]map[string]any{"no pod": nil, "running": pod("Running"), "done": pod("Failed")} {
@@ -78,7 +78,7 @@ func TestReportOfInvalidObject(t *testing.T) {
 	object["spec"].(map[string]any)["schedule"] = "2999-01-01T00:00:00Z"
 	mended := statusOf(t, object, nil, now)
 	_, reason, _ := conditionIn(mended, conditionStalled)
-	require.Empty(t, reason, "Stalled is there only while something is wrong")
+	require.Empty(t, reason, "Stalled exists only while something is wrong")
 }
 
 func TestReportWithoutPhases(t *testing.T) {
@@ -102,7 +102,7 @@ func TestReportWithoutPhases(t *testing.T) {
 	require.Equal(t, "False", status["conditions"].([]any)[0].(map[string]any)["status"])
 }
 
-// conditionIn finds a condition in a status; all is empty if it is not there.
+// conditionIn returns a condition of a status; all is empty if it does not exist.
 func conditionIn(status map[string]any, kind string) (value, reason, message string) {
 	list, _ := status["conditions"].([]any)
 	for _, c := range list {
@@ -115,13 +115,13 @@ func conditionIn(status map[string]any, kind string) (value, reason, message str
 	return value, reason, message
 }
 
-// An object that is not ready in time says so, and that it is once it is ready after all;
-// a new spec begins a new attempt.
+// The status shows that an object is not ready in time, and that it is ready after all; a new
+// spec begins a new attempt.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(2, "m"))
 	w.do(w.compare(t).Steps)
-	pass := func(at time.Time) (ready, reason string, wakeAt time.Time) {
+	reconcile := func(at time.Time) (ready, reason string, wakeAt time.Time) {
 		p := Decide(w.kind, w.owner, w.view(), at)
 		o, err := outcomeOf(p, Compare(p, w.view()), &Changes{}, w.view())
 		require.NoError(t, err)
@@ -131,21 +131,21 @@ func TestDeadline(t *testing.T) {
 		ready, reason, _ = conditionIn(status, conditionReady)
 		return ready, reason, o.WakeAt
 	}
-	requirePass := func(at time.Time, ready, reason string, wakeAt time.Time) {
+	requireReport := func(at time.Time, ready, reason string, wakeAt time.Time) {
 		t.Helper()
-		isReady, why, wakes := pass(at)
+		isReady, why, wakes := reconcile(at)
 		require.Equal(t, []any{ready, reason}, []any{isReady, why})
 		require.True(t, wakeAt.Equal(wakes), wakes)
 	}
-	requirePass(now, "False", "Progressing", now.Add(5*time.Minute))
-	requirePass(now.Add(time.Minute), "False", "Progressing", now.Add(5*time.Minute))
-	requirePass(now.Add(5*time.Minute), "False", "ProgressDeadlineExceeded", time.Time{})
-	requirePass(now.Add(time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
+	requireReport(now, "False", "Progressing", now.Add(5*time.Minute))
+	requireReport(now.Add(time.Minute), "False", "Progressing", now.Add(5*time.Minute))
+	requireReport(now.Add(5*time.Minute), "False", "ProgressDeadlineExceeded", time.Time{})
+	requireReport(now.Add(time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
 	w.owner.SetGeneration(2)
-	requirePass(now.Add(2*time.Hour), "False", "Progressing", now.Add(2*time.Hour+5*time.Minute))
-	requirePass(now.Add(3*time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
+	requireReport(now.Add(2*time.Hour), "False", "Progressing", now.Add(2*time.Hour+5*time.Minute))
+	requireReport(now.Add(3*time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
 	w.ready()
-	requirePass(now.Add(4*time.Hour), "True", "Reconciled", time.Time{})
+	requireReport(now.Add(4*time.Hour), "True", "Reconciled", time.Time{})
 	w.objects = w.objects[1:]
-	requirePass(now.Add(5*time.Hour), "False", "Progressing", now.Add(5*time.Hour+5*time.Minute))
+	requireReport(now.Add(5*time.Hour), "False", "Progressing", now.Add(5*time.Hour+5*time.Minute))
 }

@@ -32,9 +32,9 @@ func TestInjectedCondition(t *testing.T) {
 	}
 }
 
-// A kind says by its status schema whether it wants the counts; the condition is for all.
-// Both are there only while there are Pods that they are about, also for an object of
-// which nothing else can be said.
+// The status schema of a kind decides whether it has the counts; the condition is for all.
+// Both exist only while there are Pods that they are about, even for an object about which
+// nothing else is known.
 func TestReportOfUptake(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -94,7 +94,7 @@ func (r *Registration) HasSynced() bool {
 	return true
 }
 
-// WaitForSync returns once HasSynced does, so that nobody acts on a half-filled cache. It
+// WaitForSync returns once HasSynced does, so that no one acts on a half-filled cache. It
 // is an error if ctx ends first.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
