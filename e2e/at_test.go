@@ -436,7 +436,7 @@ func TestForeignPodIsNotTakenOver(t *testing.T) {
 	})
 	_, reason, message := condition(object, "Stalled")
 	require.Equal(t, "ChildRefused", reason)
-	require.Equal(t, `child "pod": pods "taken-pod" exists and was not made for this object; rename or delete it`, message)
+	require.Equal(t, `child "pod": pods "taken-pod" exists and was not created for this object; rename or delete it`, message)
 	pod, err := c.get(pods, "taken-pod")
 	require.NoError(t, err)
 	require.Empty(t, pod.GetOwnerReferences())

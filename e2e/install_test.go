@@ -121,7 +121,7 @@ func TestKindStartsWhenItsCRDAndRightsAreThere(t *testing.T) {
 	rules, _ := c.rolesOf(shipped)
 	o := c.launchAs(c.serviceAccount("fescue", rules), "--kinds", dir)
 	o.awaitLog("kind=At group=cnat.fescue.dev workers=")
-	o.awaitLog("kinds are not run until what they need is there")
+	o.awaitLog("kinds wait for what they need")
 	var line string
 	for text := range strings.Lines(o.log.String()) {
 		if strings.Contains(text, "kinds are not run") {

@@ -175,7 +175,7 @@ func TestTracesOfPasses(t *testing.T) {
 	c.createAt("b", longAgo, "echo")
 	refused := traces.await(t, "a refusal", func(s *span) bool { return s.attributes["result"] == "refused" })
 	require.Equal(t, tracev1.Status_STATUS_CODE_ERROR, refused.GetStatus().GetCode())
-	require.Contains(t, refused.GetStatus().GetMessage(), `pods "b-pod" exists and was not made for this object`)
+	require.Contains(t, refused.GetStatus().GetMessage(), `pods "b-pod" exists and was not created for this object`)
 	require.Len(t, refused.GetEvents(), 1, "the error is recorded")
 	require.Zero(t, o.stop())
 	require.NotContains(t, o.log.String(), "traces are lost")

@@ -74,7 +74,7 @@ func TestUptakeOfAWatcher(t *testing.T) {
 	c.createPod("asks", "Always", map[string]any{"app": "web"}, asks)
 	reason, message := c.awaitUptake("w", 1, 0, 1)
 	require.Equal(t, "MissedPods", reason)
-	require.Contains(t, message, "1 Pod asks for it and has nothing of it: asks;")
+	require.Contains(t, message, "1 Pod requests it and does not have it: asks;")
 	c.awaitReady(watchers, "w") // which is about its ConfigMap
 
 	// Another generation: nothing is restarted, so the Pod has the older one.
@@ -93,7 +93,7 @@ func TestUptakeOfAWatcher(t *testing.T) {
 	c.createPod("missed", "Always", nil, asks)
 	o = c.start()
 	_, message = c.awaitUptake("w", 0, 1, 2)
-	require.Contains(t, message, "2 Pods ask for it and have nothing of it: asks, missed;")
+	require.Contains(t, message, "2 Pods request it and do not have it: asks, missed;")
 
 	// A selector asks for Pods that say nothing; without it they are of no concern.
 	c.createPod("selected", "Always", map[string]any{"app": "web"}, nil)

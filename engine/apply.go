@@ -5,312 +5,307 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
+	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/engine/plan"
 )
 
-// changes is what became of the steps of one pass.
-type changes struct {
-	mu sync.Mutex
-	// stored are objects as the API server answered, and deleted are those that were
-	// deleted.
-	stored  []existingChild
-	deleted map[types.UID]bool
-	// taken are names that belong to objects which are not ours.
-	taken []takenName
-	// refused is what a person has to see, failed what time may mend.
-	refused, failed error
-	// waiting says that a child waits for the end of another object.
-	waiting bool
-}
+// rejectedError is an answer of the API server, or a rule of the engine's own, that stays
+// the same until someone changes something.
+type rejectedError struct{ err error }
 
-// refusedError is an answer of the API server, or a rule of our own, that stays the
-// same until a person changes something.
-type refusedError struct{ err error }
+func (e *rejectedError) Error() string { return e.err.Error() }
 
-func (e *refusedError) Error() string { return e.err.Error() }
+func (e *rejectedError) Unwrap() error { return e.err }
 
-func (e *refusedError) Unwrap() error { return e.err }
-
-// errWaiting says that a child cannot be made before another object is gone.
+// errWaiting reports that a child cannot be created before another object is gone.
 var errWaiting = errors.New("waiting for an object of the same name to be gone")
 
-// maxBatch is how many requests one object may have under way, so that one with a thousand
+// maxBatch is how many requests one object may have in flight, so that one with a thousand
 // members leaves the API server to others as well.
 const maxBatch = 64
 
-// hand carries out steps for one object.
-type hand struct {
-	*controller
-	log   *slog.Logger
-	name  cache.ObjectName
+// applier carries out steps for the children of one object.
+type applier struct {
+	*reconciliation
 	owner *unstructured.Unstructured
-	done  *changes
+
+	mu   sync.Mutex
+	done plan.Changes
 }
 
-// carryOut makes the steps of one pass, those that do the same for one child together.
-// What fails for one child does not keep the others from being made; what is not wanted
-// any more is deleted only if nothing failed.
-func (c *controller) carryOut(ctx context.Context, log *slog.Logger, name cache.ObjectName, owner *unstructured.Unstructured, todo *comparison) *changes {
-	h := &hand{c, log, name, owner, &changes{deleted: make(map[types.UID]bool)}}
-	h.all(ctx, todo.steps)
-	if done := h.done; todo.refused == nil && !todo.waiting && done.refused == nil && done.failed == nil && !done.waiting {
-		h.all(ctx, todo.prunes)
+// apply carries out the steps of a comparison, those with the same verb for one child
+// together. A failure of one child does not keep the others from being written; children
+// are pruned only if nothing failed.
+func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
+	a := &applier{reconciliation: r, owner: owner, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
+	a.all(ctx, todo.Steps)
+	if todo.Rejected == nil && !todo.Waiting && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
+		a.all(ctx, todo.Prunes)
 	}
-	return h.done
+	return &a.done
 }
 
-func (h *hand) all(ctx context.Context, steps []step) {
+func (a *applier) all(ctx context.Context, steps []plan.Step) {
 	failed := make(map[string]bool)
 	for len(steps) > 0 {
 		first, n := steps[0], 1
-		for n < len(steps) && steps[n].child == first.child && steps[n].verb == first.verb {
+		for n < len(steps) && steps[n].Child == first.Child && steps[n].Verb == first.Verb {
 			n++
 		}
-		if !failed[first.child] {
-			failed[first.child] = !h.group(ctx, steps[:n])
+		if !failed[first.Child] {
+			failed[first.Child] = !a.group(ctx, steps[:n])
 		}
 		steps = steps[n:]
 	}
 }
 
-// group makes steps of one sort for one child, in batches of 1, 2, 4, … at a time, and
-// none after a batch in which one failed: what is refused, as by a quota, is refused a few
-// times and not a thousand. It tells whether all were made.
-func (h *hand) group(ctx context.Context, steps []step) bool {
-	first, made := steps[0], 0
-	for size := 1; made < len(steps); size = min(2*size, maxBatch) {
-		batch := steps[made:min(made+size, len(steps))]
+// group carries out steps of one verb for one child, in batches of 1, 2, 4, … at a time, and
+// none after a batch in which one failed: a rejection, as by a quota, is met a few times and
+// not a thousand. It reports whether all were carried out.
+func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
+	first, done := steps[0], 0
+	for size := 1; done < len(steps); size = min(2*size, maxBatch) {
+		batch := steps[done:min(done+size, len(steps))]
 		errs := make([]error, len(batch))
 		var running sync.WaitGroup
 		for i, s := range batch {
-			running.Go(func() { errs[i] = h.step(ctx, s) })
+			running.Go(func() { errs[i] = a.step(ctx, s) })
 		}
 		running.Wait()
-		made += len(batch)
-		if !h.record(first.child, errs) {
+		done += len(batch)
+		if !a.record(first.Child, errs) {
 			return false
 		}
 	}
-	names := first.name()
+	names := first.Name
 	if len(steps) > 1 {
 		names = fmt.Sprintf("%s and %d more", names, len(steps)-1)
 	}
-	h.log.Info("children changed", "child", first.child, "verb", first.verb, "resource", first.resource.Resource, "name", names)
+	a.log.Info("children changed", "child", first.Child, "verb", first.Verb, "resource", first.Resource.Resource, "name", names)
 	return true
 }
 
-// record notes the errors of one batch, and tells whether the next one may be made.
-func (h *hand) record(child string, errs []error) (ok bool) {
+// record notes the errors of one batch, and reports whether the next one may begin.
+func (a *applier) record(child string, errs []error) (ok bool) {
 	ok = true
 	for _, err := range errs {
-		refusal, isRefused := errors.AsType[*refusedError](err)
+		rejected, isRejected := errors.AsType[*rejectedError](err)
 		switch {
 		case err == nil:
 		case errors.Is(err, errWaiting):
-			h.done.waiting = true
-		case !ok: // the first says it for all of them
-		case isRefused:
+			a.done.Waiting = true
+		case !ok: // the first stands for all of them
+		case isRejected:
 			ok = false
-			h.done.refused = errors.Join(h.done.refused, &refusedError{fmt.Errorf("child %q: %w", child, refusal.err)})
+			a.done.Rejected = errors.Join(a.done.Rejected, &rejectedError{fmt.Errorf("child %q: %w", child, rejected.err)})
 		default:
 			ok = false
-			h.done.failed = errors.Join(h.done.failed, fmt.Errorf("child %q: %w", child, err))
+			a.done.Failed = errors.Join(a.done.Failed, fmt.Errorf("child %q: %w", child, err))
 		}
 	}
 	return ok
 }
 
-func (h *hand) step(ctx context.Context, s step) error {
-	ctx, span := h.traceWrite(ctx, string(s.verb), s.resource.GroupResource(), cache.ObjectName{Namespace: h.owner.GetNamespace(), Name: s.name()})
-	err := h.make(ctx, s)
+func (a *applier) step(ctx context.Context, s plan.Step) error {
+	ctx, span := a.traceWrite(ctx, string(s.Verb), s.Resource.GroupResource(), cache.ObjectName{Namespace: a.owner.GetNamespace(), Name: s.Name})
+	err := a.write(ctx, s)
 	endWrite(span, err)
 	return err
 }
 
-func (h *hand) make(ctx context.Context, s step) error {
-	switch s.verb {
-	case verbCreate:
-		return h.create(ctx, s)
-	case verbApply:
-		return h.apply(ctx, s)
-	case verbAdopt:
-		return h.adopt(ctx, s, s.is)
-	case verbDelete:
-		return h.delete(ctx, s)
+func (a *applier) write(ctx context.Context, s plan.Step) error {
+	switch s.Verb {
+	case plan.Create:
+		return a.create(ctx, s)
+	case plan.Apply:
+		return a.correct(ctx, s)
+	case plan.Adopt:
+		return a.adopt(ctx, s, s.Live)
+	case plan.Delete:
+		return a.delete(ctx, s)
 	}
-	return fmt.Errorf("unknown step %q", s.verb)
+	return fmt.Errorf("unknown step %q", s.Verb)
 }
 
-func (h *hand) client(s step) dynamic.ResourceInterface {
-	return h.config.Client.Resource(s.resource).Namespace(h.owner.GetNamespace())
+func (a *applier) client(s plan.Step) dynamic.ResourceInterface {
+	return a.config.Client.Resource(s.Resource).Namespace(a.owner.GetNamespace())
 }
 
 // createOnly is a resource version that no object has, since etcd counts from 1 and its
-// first write makes 2. Server-side apply of it creates an object that is not there, and is
-// refused as a conflict by one that is.
+// first write makes 2. Server-side apply of it creates an object that does not exist, and
+// conflicts with one that does.
 const createOnly = "1"
 
-// create makes a child that the cache does not hold. If an object of its name is there
-// nevertheless, it is asked for: one that is not this owner's is not taken over.
-func (h *hand) create(ctx context.Context, s step) error {
-	wanted := named(s.wanted, s.wanted.GetName())
+// create creates a child that the cache does not hold. If an object of its name exists
+// nevertheless, it is read: one that is not this owner's is not adopted.
+func (a *applier) create(ctx context.Context, s plan.Step) error {
+	wanted := withOwnMetadata(s.Wanted)
 	wanted.SetResourceVersion(createOnly)
-	stored, err := h.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: h.fieldManager(), Force: true})
+	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
 	if apierrors.IsConflict(err) {
-		return h.meet(ctx, s)
+		return a.meet(ctx, s)
 	}
-	return h.applied(s, stored, err)
+	return a.applied(s, stored, err)
+}
+
+// withOwnMetadata returns a copy of an object that shares everything but its metadata with it.
+func withOwnMetadata(object *unstructured.Unstructured) *unstructured.Unstructured {
+	result := maps.Clone(object.Object)
+	metadata, _ := result["metadata"].(map[string]any)
+	result["metadata"] = maps.Clone(metadata)
+	return &unstructured.Unstructured{Object: result}
 }
 
 // meet decides about an object that has the name of a child to create.
-func (h *hand) meet(ctx context.Context, s step) error {
-	is, err := h.client(s).Get(ctx, s.wanted.GetName(), metav1.GetOptions{})
+func (a *applier) meet(ctx context.Context, s plan.Step) error {
+	live, err := a.client(s).Get(ctx, s.Wanted.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return errWaiting // it has gone meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	holder := metav1.GetControllerOf(is)
-	isOwn := isChildOf(is, h.owner, ownerName(h.kind, h.owner.GetName())) && (holder == nil || holder.UID == h.owner.GetUID())
-	_, ofSet := h.kind.Sets[s.child]
+	holder := metav1.GetControllerOf(live)
+	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID())
+	_, ofSet := a.kind.Sets[s.Child]
 	switch {
-	case isOwn && is.GetDeletionTimestamp() == nil:
+	case isOwn && live.GetDeletionTimestamp() == nil:
 		// The cache is behind, or it lost the label by which it is watched.
-		if !isOurs(is, s.wanted) {
-			return h.adopt(ctx, s, is)
+		if !plan.IsManaged(live, s.Wanted) {
+			return a.adopt(ctx, s, live)
 		}
-		h.remember(s, is)
+		a.remember(s, live)
 		return nil
 	case ofSet:
-		h.done.mu.Lock()
-		defer h.done.mu.Unlock()
-		h.done.taken = append(h.done.taken, takenName{s.resource, is.GetName()})
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.done.Taken = append(a.done.Taken, plan.Taken{Resource: s.Resource, Name: live.GetName()})
 		return nil
-	case is.GetDeletionTimestamp() != nil:
+	case live.GetDeletionTimestamp() != nil:
 		return errWaiting
 	case holder == nil:
-		return &refusedError{fmt.Errorf("%s %q exists and was not made for this object; rename or delete it", s.resource.Resource, is.GetName())}
-	case holder.Kind == h.owner.GetKind() && holder.APIVersion == h.owner.GetAPIVersion() && holder.Name == h.owner.GetName():
-		return errWaiting // it was a former object's of this name, and is about to be collected
+		return &rejectedError{plan.NotCreatedFor(s.Resource, live.GetName())}
+	case holder.Kind == a.owner.GetKind() && holder.APIVersion == a.owner.GetAPIVersion() && holder.Name == a.owner.GetName():
+		return errWaiting // it belonged to a former object of this name, and is about to be collected
 	}
-	return &refusedError{controlledBy(s.resource, is, holder)}
+	return &rejectedError{plan.ControlledBy(s.Resource, live, holder)}
 }
 
-// apply corrects a child by server-side apply.
-func (h *hand) apply(ctx context.Context, s step) error {
-	wanted := named(s.wanted, s.wanted.GetName())
-	wanted.SetUID(s.is.GetUID()) // it must not win over what someone else has made meanwhile
-	stored, err := h.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: h.fieldManager(), Force: true})
-	return h.applied(s, stored, err)
+// correct gives a child all fields of its template by server-side apply.
+func (a *applier) correct(ctx context.Context, s plan.Step) error {
+	wanted := withOwnMetadata(s.Wanted)
+	wanted.SetUID(s.Live.GetUID()) // it must not overwrite what someone else has created meanwhile
+	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
+	return a.applied(s, stored, err)
 }
 
 // applied notes what the API server answered to an apply.
-func (h *hand) applied(s step, stored *unstructured.Unstructured, err error) error {
+func (a *applier) applied(s plan.Step, stored *unstructured.Unstructured, err error) error {
 	switch {
 	case err == nil:
 		stored.SetManagedFields(nil)
-		if s.keeps {
-			h.settled.remember(stored, s.wanted)
+		if s.Keeps {
+			a.normalized.Remember(stored, s.Wanted)
 		}
-		h.remember(s, stored)
+		a.remember(s, stored)
 		return nil
-	case isRefusal(err):
-		return &refusedError{err}
+	case isRejection(err):
+		return &rejectedError{err}
 	}
 	return err
 }
 
-// isRefusal tells whether the API server will answer the same until a person changes
+// isRejection reports whether the API server will answer the same until someone changes
 // something.
-func isRefusal(err error) bool {
+func isRejection(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsUnsupportedMediaType(err) || isUnknownField(err)
 }
 
-// isUnknownField tells whether the API server refused an apply because the template has a
-// field that its type does not. It answers that with a plain 500 without a reason
+// isUnknownField reports whether the API server rejected an apply because the template has
+// a field that its type does not. It answers that with a plain 500 without a reason
 // (structuredmerge.go in k8s.io/apimachinery/pkg/util/managedfields), so that only the
-// text tells it from a fault of the server.
+// text distinguishes it from a fault of the server.
 func isUnknownField(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && status.Status().Code == http.StatusInternalServerError &&
 		strings.Contains(status.Status().Message, "failed to create typed patch object")
 }
 
-// adopt gives a child back the labels and the controller reference that make it ours,
-// and leaves the rest of it alone.
-func (h *hand) adopt(ctx context.Context, s step, is *unstructured.Unstructured) error {
-	references := s.wanted.GetOwnerReferences()
-	for _, other := range is.GetOwnerReferences() {
-		if other.UID != h.owner.GetUID() {
+// adopt gives a child back the labels and the controller reference by which it is found, and
+// leaves the rest of it unchanged.
+func (a *applier) adopt(ctx context.Context, s plan.Step, live *unstructured.Unstructured) error {
+	references := s.Wanted.GetOwnerReferences()
+	for _, other := range live.GetOwnerReferences() {
+		if other.UID != a.owner.GetUID() {
 			references = append(references, other)
 		}
 	}
-	ours := make(map[string]any)
-	for _, name := range ownLabels {
-		ours[name] = nil // one that it should not have
-		if value, ok := s.wanted.GetLabels()[name]; ok {
-			ours[name] = value
+	labels := make(map[string]any)
+	for _, name := range plan.OwnLabels {
+		labels[name] = nil // one that it should not have
+		if value, ok := s.Wanted.GetLabels()[name]; ok {
+			labels[name] = value
 		}
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": is.GetUID(), "resourceVersion": is.GetResourceVersion(),
-		"labels": ours, "ownerReferences": references,
-		"annotations": map[string]any{annotationOwner: s.wanted.GetAnnotations()[annotationOwner]},
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
+		"labels": labels, "ownerReferences": references,
+		"annotations": map[string]any{plan.AnnotationOwner: s.Wanted.GetAnnotations()[plan.AnnotationOwner]},
 	}})
 	if err != nil {
 		return err
 	}
-	stored, err := h.client(s).Patch(ctx, is.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: h.fieldManager()})
-	if isRefusal(err) {
-		return &refusedError{err}
+	stored, err := a.client(s).Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
+	if isRejection(err) {
+		return &rejectedError{err}
 	}
 	if err != nil {
 		return err
 	}
 	stored.SetManagedFields(nil)
-	h.remember(s, stored)
+	a.remember(s, stored)
 	return nil
 }
 
 // delete deletes exactly the object that the cache holds, not a newer one of the same
 // name.
-func (h *hand) delete(ctx context.Context, s step) error {
-	conditions := metav1.Preconditions{UID: new(s.is.GetUID())}
-	if s.stray {
-		conditions.ResourceVersion = new(s.is.GetResourceVersion()) // someone may have adopted it
+func (a *applier) delete(ctx context.Context, s plan.Step) error {
+	conditions := metav1.Preconditions{UID: new(s.Live.GetUID())}
+	if s.Stray {
+		conditions.ResourceVersion = new(s.Live.GetResourceVersion()) // someone may have adopted it
 	}
-	err := h.client(s).Delete(ctx, s.is.GetName(), metav1.DeleteOptions{
+	err := a.client(s).Delete(ctx, s.Live.GetName(), metav1.DeleteOptions{
 		Preconditions: &conditions, PropagationPolicy: new(metav1.DeletePropagationBackground),
 	})
 	_, isAnswer := errors.AsType[*apierrors.StatusError](err)
 	switch {
-	case s.stray && apierrors.IsConflict(err):
-		return errWaiting // for its event, to look again
-	case isRefusal(err):
-		return &refusedError{err}
+	case s.Stray && apierrors.IsConflict(err):
+		return errWaiting // for its event, which queues the owner
+	case isRejection(err):
+		return &rejectedError{err}
 	case isAnswer && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err): // a conflict: another object has the name by now
 		return err
-	case err == nil && s.stray:
-		h.recordStray(s)
+	case err == nil && s.Stray:
+		a.recordStray(s)
 	}
 	// Without an answer it may have happened.
-	h.writes.rememberDelete(h.name, h.owner.GetUID(), s.resource, s.is)
-	h.done.mu.Lock()
-	h.done.deleted[s.is.GetUID()] = true
-	h.done.mu.Unlock()
+	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live)
+	a.mu.Lock()
+	a.done.Deleted[s.Live.GetUID()] = true
+	a.mu.Unlock()
 	if err != nil && !isAnswer {
 		return err
 	}
@@ -318,24 +313,15 @@ func (h *hand) delete(ctx context.Context, s step) error {
 }
 
 // remember notes an object as the API server answered it.
-func (h *hand) remember(s step, stored *unstructured.Unstructured) {
-	h.writes.rememberChild(h.name, h.owner.GetUID(), s.resource, stored.GetResourceVersion())
-	h.done.mu.Lock()
-	defer h.done.mu.Unlock()
-	h.done.stored = append(h.done.stored, newExistingChild(s.resource, stored))
+func (a *applier) remember(s plan.Step, stored *unstructured.Unstructured) {
+	a.writes.rememberChild(a.name, a.owner.GetUID(), s.Resource, stored.GetResourceVersion())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done.Stored = append(a.done.Stored, plan.LiveChild{Name: s.Child, Resource: s.Resource, Object: stored})
 }
 
-// fieldManager is who owns the fields that this kind's controller writes.
-func (c *controller) fieldManager() string {
-	return "fescue/" + c.kind.Name()
-}
-
-// isChildOf tells whether an object was made for an owner: it has its controller
-// reference or, without any, its label or its name.
-func isChildOf(object, owner *unstructured.Unstructured, ownerName string) bool {
-	if object.GetNamespace() != owner.GetNamespace() {
-		return false
-	}
-	keys, err := indexByOwner(object)
-	return err == nil && (slices.Contains(keys, string(owner.GetUID())) || slices.Contains(keys, ownerName))
+// recordStray reports the deletion of an unmanaged object to those who created it.
+func (a *applier) recordStray(s plan.Step) {
+	a.config.Events.Eventf(a.owner, s.Live, corev1.EventTypeNormal, "StrayDeleted", "Delete", "%s",
+		truncate(fmt.Sprintf("deleted %s %q: it had the labels of %q and was not created for it", s.Resource.Resource, s.Live.GetName(), s.Child), maxNote))
 }

@@ -14,37 +14,26 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// lookForTypes is how often discovery is asked for types of children that are not served
-// yet: soon at first, when CRDs are being installed together with their kinds, and seldom
-// later. Nothing is asked once all are served.
-var lookForTypes = wait.Backoff{Duration: time.Second, Factor: 1.5, Jitter: 0.1, Steps: 10, Cap: 30 * time.Second}
+// typesBackoff is how often discovery is queried for types of children that are not served
+// yet: soon at first, when CRDs are being installed together with their kinds, and rarely
+// later. Nothing is queried once all are served.
+var typesBackoff = wait.Backoff{Duration: time.Second, Factor: 1.5, Jitter: 0.1, Steps: 10, Cap: 30 * time.Second}
 
-// childType is where the API server serves a type of children, or why it is not used;
-// later says that it may be yet.
-type childType struct {
-	resource schema.GroupVersionResource
-	err      error
-	later    bool
-}
-
-// fillTimeout bounds how long one type that has come to be served keeps the others
-// waiting: its list may be forbidden.
+// fillTimeout bounds how long one type that is newly served keeps the others waiting:
+// listing it may be forbidden.
 const fillTimeout = 20 * time.Second
 
-// managedSelector selects the children of all kinds.
-const managedSelector = labelManagedBy + "=" + managedBy
-
-// ownerIndex finds children by the object that they are kept for: by its UID and, if
-// they have no controller, by its name.
+// ownerIndex finds children by plan.OwnerKeys.
 const ownerIndex = "owner"
 
 func indexByOwner(object any) ([]string, error) {
@@ -52,26 +41,14 @@ func indexByOwner(object any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("cache holds a %T", object)
 	}
-	var keys []string
-	add := func(key string) {
-		if key != "" && !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	if holder := metav1.GetControllerOfNoCopy(u); holder != nil {
-		add(string(holder.UID))
-	} else if u.GetLabels()[labelManagedBy] == managedBy {
-		add(u.GetAnnotations()[annotationOwner])
-	}
-	add(u.GetLabels()[labelOwnerUID])
-	return keys, nil
+	return plan.OwnerKeys(u), nil
 }
 
-// ownedBy returns the cached children of an object, which must not be changed, sorted
-// by name. ownerName is how annotationOwner names it.
-func ownedBy(w *informers.Watch, owner *unstructured.Unstructured, ownerName string) ([]*unstructured.Unstructured, error) {
+// ownedBy returns the cached children of an object, which must not be changed, sorted by
+// name.
+func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watch) ([]*unstructured.Unstructured, error) {
 	var children []*unstructured.Unstructured
-	for _, key := range []string{string(owner.GetUID()), ownerName} {
+	for _, key := range []string{string(owner.GetUID()), t.ownerPrefix + owner.GetName()} {
 		found, err := w.ByIndex(owner.GetNamespace(), ownerIndex, key)
 		if err != nil {
 			return nil, err
@@ -88,8 +65,12 @@ func ownedBy(w *informers.Watch, owner *unstructured.Unstructured, ownerName str
 
 // childTypes are the types of a kind's children, and the watches of those that are served.
 type childTypes struct {
+	kind        *kind.Kind
+	ownerPrefix string // of plan.OwnerName
+
 	mu       sync.Mutex
-	types    map[schema.GroupVersionKind]childType
+	types    map[schema.GroupVersionKind]plan.ChildType
+	awaited  map[schema.GroupVersionKind]bool // the types that may be served later
 	children map[schema.GroupVersionResource]*informers.Watch
 	bySet    map[string]*informers.Watch
 	// owners are the objects whose sets have strays of these labels, and keys the same
@@ -103,101 +84,135 @@ type strayKey struct{ set, namespace, labels string }
 
 func newChildTypes(k *kind.Kind) *childTypes {
 	t := &childTypes{
-		types:    make(map[schema.GroupVersionKind]childType),
+		kind: k, ownerPrefix: plan.OwnerName(k, ""),
+		types:    make(map[schema.GroupVersionKind]plan.ChildType),
+		awaited:  make(map[schema.GroupVersionKind]bool),
 		children: make(map[schema.GroupVersionResource]*informers.Watch),
 		bySet:    make(map[string]*informers.Watch),
 		owners:   make(map[strayKey]map[cache.ObjectName]bool),
 		keys:     make(map[cache.ObjectName]map[strayKey]bool),
 	}
 	for _, gvk := range k.Owns {
-		t.types[gvk] = childType{err: errNotServed, later: true}
+		t.set(gvk, plan.ChildType{Err: plan.ErrNotServed}, true)
 	}
 	return t
 }
 
-// known is a copy of what is known of the types now.
-func (t *childTypes) known() map[schema.GroupVersionKind]childType {
+func (t *childTypes) set(gvk schema.GroupVersionKind, found plan.ChildType, awaited bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.types)
+	t.types[gvk], t.awaited[gvk] = found, awaited
 }
 
-// watches is a copy of the watches of children.
-func (t *childTypes) watches() map[schema.GroupVersionResource]*informers.Watch {
+// known returns copies of what is known of the types now, and of the watches of children.
+func (t *childTypes) known() (map[schema.GroupVersionKind]plan.ChildType, map[schema.GroupVersionResource]*informers.Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.children)
+	return maps.Clone(t.types), maps.Clone(t.children)
 }
 
-// watchesOf are the watches of a resource, also those for strays.
-func (t *childTypes) watchesOf(resource schema.GroupVersionResource) []*informers.Watch {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var found []*informers.Watch
-	if w := t.children[resource]; w != nil {
-		found = append(found, w)
-	}
-	for _, w := range t.bySet {
-		if w.Resource() == resource {
-			found = append(found, w)
+// view returns what the caches know of the children of an object.
+func (t *childTypes) view(owner *unstructured.Unstructured) (*plan.View, error) {
+	types, watches := t.known()
+	v := &plan.View{Types: types}
+	for resource, w := range watches {
+		owned, err := t.ownedBy(owner, w)
+		if err != nil {
+			return nil, err
+		}
+		for _, child := range owned {
+			v.Children = append(v.Children, plan.Live(resource, child))
 		}
 	}
-	return found
+	v.Strays = func(set string, labels map[string]string) []*unstructured.Unstructured {
+		return t.strays(cache.MetaObjectToName(owner), set, labels)
+	}
+	return v, nil
 }
 
-// missing lists the types that are not served.
+// hasSeen reports whether the cache of children is at least as new as a resource version.
+func (t *childTypes) hasSeen(resource schema.GroupVersionResource, namespace, version string) bool {
+	t.mu.Lock()
+	w := t.children[resource]
+	t.mu.Unlock()
+	return w == nil || !older(w.ResourceVersion(namespace), version)
+}
+
+// hasLost reports whether all caches of a resource, including those of strays, know that a
+// deleted object is gone or being deleted.
+func (t *childTypes) hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.children[resource]; w != nil && holds(w, name, uid) {
+		return false
+	}
+	for _, w := range t.bySet {
+		if w.Resource() == resource && holds(w, name, uid) {
+			return false
+		}
+	}
+	return true
+}
+
+func holds(w *informers.Watch, name cache.ObjectName, uid types.UID) bool {
+	live := w.Get(name)
+	return live != nil && live.GetUID() == uid && live.GetDeletionTimestamp() == nil
+}
+
+// missing returns the types that are not served.
 func (t *childTypes) missing() []schema.GroupVersionKind {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var missing []schema.GroupVersionKind
-	for gvk, served := range t.known() {
-		if served.later {
+	for gvk, awaited := range t.awaited {
+		if awaited {
 			missing = append(missing, gvk)
 		}
 	}
 	return missing
 }
 
-// resolve finds where a type of children is served. An error is one of asking.
-func (c *controller) resolve(gvk schema.GroupVersionKind) (childType, error) {
+// resolve finds where a type of children is served, and whether it may be later. An error is
+// one of discovery.
+func (c *controller) resolve(gvk schema.GroupVersionKind) (found plan.ChildType, awaited bool, err error) {
 	mapping, err := c.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		return childType{err: errNotServed, later: true}, nil
+		return plan.ChildType{Err: plan.ErrNotServed}, true, nil
 	}
 	if err != nil {
-		return childType{}, err
+		return plan.ChildType{}, true, err
 	}
 	if namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; namespaced != (c.kind.Scope == apiextensionsv1.NamespaceScoped) {
-		return childType{err: errors.New("objects and their children must both live in a namespace, or neither")}, nil
+		return plan.ChildType{Err: errors.New("an object and its children must both be namespaced, or both cluster-scoped")}, false, nil
 	}
-	return childType{resource: mapping.Resource}, nil
+	return plan.ChildType{Resource: mapping.Resource}, false, nil
 }
 
-// watchServed finds the types of children that are not served yet, and watches them. It tells
-// whether it has found any; one that fails keeps no other from being found.
+// watchServed watches the types of children that are served by now. It reports whether
+// there are new ones; one that fails does not keep the others from being found.
 func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 	var errs []error
 	for _, gvk := range c.types.missing() {
-		served, err := c.resolve(gvk)
+		served, awaited, err := c.resolve(gvk)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("children of type %s: %w", gvk, err))
 			continue
 		}
-		if served.err == nil {
-			if err := c.watchChildren(ctx, gvk, served.resource); err != nil {
+		if served.Err == nil {
+			if err := c.watchChildren(ctx, gvk, served.Resource); err != nil {
 				errs = append(errs, fmt.Errorf("children of type %s: %w", gvk, err))
-				served = childType{err: fmt.Errorf("its objects cannot be followed: %w", err), later: true}
+				served, awaited = plan.ChildType{Err: fmt.Errorf("its objects cannot be watched: %w", err)}, true
 			}
 		}
-		c.types.mu.Lock()
-		c.types.types[gvk] = served
-		c.types.mu.Unlock()
-		found = found || !served.later
+		c.types.set(gvk, served, awaited)
+		found = found || !awaited
 	}
 	return found, errors.Join(errs...)
 }
 
 // watchChildren watches a type of children, and returns when the caches are filled.
 func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
-	w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: managedSelector}, c.childHandler())
+	w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.ManagedSelector}, c.childHandler())
 	if err != nil {
 		return err
 	}
@@ -208,7 +223,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		if facts.Type != gvk || len(facts.StrayLabels) == 0 {
 			continue
 		}
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: straySelector(facts.StrayLabels)}, c.strayHandler(set, facts.StrayLabels))
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.StraySelector(facts.StrayLabels)}, c.strayHandler(set, facts.StrayLabels))
 		if err != nil {
 			return err
 		}
@@ -219,13 +234,13 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 	return nil
 }
 
-// awaitTypes looks for the types of children that are not served until all are, and has
-// the objects worked on again that may want them.
+// awaitTypes queries discovery for the types of children that are not served until all are, and
+// requeues all objects when one is.
 func (c *controller) awaitTypes(ctx context.Context) {
 	if missing := c.types.missing(); len(missing) > 0 {
-		c.log.Warn("types of children are not served by the cluster; they are looked for", "types", missing)
+		c.log.Warn("types of children are not served by the cluster; waiting for them", "types", missing)
 	}
-	backoff := lookForTypes
+	backoff := typesBackoff
 	for len(c.types.missing()) > 0 {
 		select {
 		case <-ctx.Done():
@@ -237,44 +252,27 @@ func (c *controller) awaitTypes(ctx context.Context) {
 		found, err := c.watchServed(filling)
 		cancel()
 		if err != nil {
-			c.log.Warn("looking for the types of children failed; it is tried again", "error", err)
+			c.log.Warn("discovery of the types of children failed; retrying", "error", err)
 		}
 		if found {
-			c.log.Info("types of children have come to be served", "missing", c.types.missing())
+			c.log.Info("types of children are now served", "missing", c.types.missing())
 			c.objects.Each(c.enqueue)
 		}
 	}
 }
 
-// straySelector selects what has all of a set's labels and is not of any kind of ours.
-func straySelector(names []string) string {
-	return strings.Join(names, ",") + "," + labelManagedBy + "!=" + managedBy
-}
-
-// strays lists the cached objects that carry the labels of a set's template, and has their
-// events queue the object from then on.
-func (t *childTypes) strays(k *kind.Kind, owner *unstructured.Unstructured, set string, template map[string]string) []*unstructured.Unstructured {
-	w := t.expectStrays(cache.MetaObjectToName(owner), set, strayValues(k.Sets[set].StrayLabels, template))
+// strays returns the cached unmanaged objects that have the labels of a set's template. From
+// then on, their events queue the owner of the set.
+func (t *childTypes) strays(owner cache.ObjectName, set string, template map[string]string) []*unstructured.Unstructured {
+	w := t.expectStrays(owner, set, strayValues(t.kind.Sets[set].StrayLabels, template))
 	if w == nil {
 		return nil
 	}
-	return withLabels(w.InNamespace(owner.GetNamespace()), template)
+	return plan.WithLabels(w.InNamespace(owner.Namespace), template)
 }
 
-// withLabels are those of the objects that carry all these labels.
-func withLabels(objects []*unstructured.Unstructured, wanted map[string]string) []*unstructured.Unstructured {
-	selector := labels.SelectorFromSet(wanted)
-	var found []*unstructured.Unstructured
-	for _, object := range objects {
-		if selector.Matches(labels.Set(object.GetLabels())) {
-			found = append(found, object)
-		}
-	}
-	return found
-}
-
-// expectStrays has events of objects with these labels queue the owner of a set, and
-// returns the watch that they come from; it is nil while there is none.
+// expectStrays makes events of objects with these labels queue the owner of a set, and
+// returns the watch that they come from; it is nil until there is one.
 func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *informers.Watch {
 	key := strayKey{set, owner.Namespace, labels}
 	t.mu.Lock()
@@ -295,7 +293,7 @@ func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *i
 	return t.bySet[set]
 }
 
-// strayValues are the values of labels in the order of their names.
+// strayValues returns the values of labels in the order of their names.
 func strayValues(names []string, values map[string]string) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -305,7 +303,7 @@ func strayValues(names []string, values map[string]string) string {
 	return b.String()
 }
 
-// strayHandler queues the objects whose set an object could be a stray of.
+// strayHandler queues the objects of whose set an object could be a stray.
 func (c *controller) strayHandler(set string, names []string) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { c.enqueueStray(set, names, object) },

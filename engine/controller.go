@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,64 +22,69 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 const (
-	// retryBase and retryMax bound the wait before an object is tried again: the base
-	// is client-go's default, the most is short enough for a quota that was raised to
-	// be noticed within a coffee break.
+	// retryBase and retryMax bound the wait before a retry: the base is client-go's
+	// default, the maximum is short enough for a raised quota to be noticed within a
+	// coffee break.
 	retryBase = 5 * time.Millisecond
 	retryMax  = 5 * time.Minute
-	// refusedRetry is the least wait after a refusal, which only a person can change.
-	refusedRetry = 2 * time.Second
+	// rejectedRetry is the least wait after a rejection, which requires user action.
+	rejectedRetry = 2 * time.Second
 	// retryRate and retryBurst bound the retries of all objects of a kind together;
 	// the numbers are those of Kubernetes' sample controller.
 	retryRate  = 50
 	retryBurst = 300
-	// passTimeout bounds one pass, all its requests together.
-	passTimeout = time.Minute
+	// reconcileTimeout bounds one reconcile, all its requests together.
+	reconcileTimeout = time.Minute
 )
 
 // controller runs one kind.
 type controller struct {
-	kind    *kind.Kind
-	config  *Config
-	shards  *shards
-	log     *slog.Logger
-	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	limiter workqueue.TypedRateLimiter[cache.ObjectName] // of the queue
-	objects *informers.Watch
-	types   *childTypes
-	watches []*informers.Watch // all that are to be released
-	writes  *writes
-	settled *settled
-	metrics kindMetrics
-	tracer  trace.Tracer // nil if nothing is traced
-	synced  atomic.Bool
-	passes  sync.Map // cache.ObjectName → time.Time: the running passes, and when they began
+	kind       *kind.Kind
+	config     *Config
+	shards     *shards
+	log        *slog.Logger
+	queue      workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	limiter    workqueue.TypedRateLimiter[cache.ObjectName] // of the queue
+	objects    *informers.Watch
+	types      *childTypes
+	watches    []*informers.Watch // all that are to be released
+	writes     *writes
+	normalized *plan.Normalized
+	manager    string // of the fields that are written
+	metrics    kindMetrics
+	tracer     trace.Tracer // nil if nothing is traced
+	synced     atomic.Bool
+	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
 	// pods are those that the objects inject into; it is nil for a kind that does not.
 	pods       *podWatch
 	selections selections
 }
 
-// checkKind says why a kind can never be run here.
+// checkKind returns why a kind can never be run here.
 func checkKind(k *kind.Kind, watched *informers.Informers) error {
 	if k.Scope == apiextensionsv1.ClusterScoped && !watched.AllNamespaces() {
-		return errors.New("its objects live in no namespace, so it cannot be limited to some")
+		return errors.New("its objects are cluster-scoped, so it cannot be limited to namespaces")
 	}
-	manager := (&controller{kind: k}).fieldManager()
+	manager := fieldManager(k)
 	if limit := 128; len(manager) > limit { // metav1's validation of field managers
 		return fmt.Errorf("the name of its field manager, %q, has more than %d characters", manager, limit)
 	}
 	return nil
 }
 
+// fieldManager is the owner of the fields that a kind's controller writes.
+func fieldManager(k *kind.Kind) string { return "fescue/" + k.Name() }
+
 func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		types: newChildTypes(k), writes: newWrites(), settled: newSettled(),
+		types: newChildTypes(k), writes: newWrites(), normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 	}
 	if config.Tracing != nil {
@@ -93,8 +98,8 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	return c
 }
 
-// run fills the caches and works until ctx ends and the running passes have finished.
-// Those passes still read the caches, which are released after them.
+// run fills the caches and works until ctx ends and the running reconciles have finished.
+// Those still read the caches, which are released after them.
 func (c *controller) run(ctx context.Context) {
 	defer c.queue.ShutDown()
 	defer func() {
@@ -111,7 +116,7 @@ func (c *controller) run(ctx context.Context) {
 	}
 	c.synced.Store(true)
 	if c.shards.owned() == 0 {
-		c.log.Info("kind is standing by: its caches are filled, and others act")
+		c.log.Info("kind is on standby: its caches are filled, and another replica acts")
 	}
 	var workers sync.WaitGroup
 	workers.Go(func() {
@@ -162,8 +167,8 @@ func handle(ctx context.Context, register func(cache.ResourceEventHandler) (*inf
 	return registration.WaitForSync(ctx)
 }
 
-// watch acquires the watches of the kind, its children, and the Pods that it injects into,
-// and returns when their caches are filled.
+// watch watches the objects of the kind, their children, and the Pods that they inject into,
+// and returns when the caches are filled.
 func (c *controller) watch(ctx context.Context) error {
 	objects, err := c.config.Informers.Watch(informers.Selection{Resource: c.kind.GroupVersionResource()})
 	if err != nil {
@@ -184,8 +189,8 @@ func (c *controller) watch(ctx context.Context) error {
 	return nil
 }
 
-// objectHandler queues an object when something changed that a person or another
-// program asked for; what this controller writes into the status queues nothing.
+// objectHandler queues an object when someone else has changed it; what this controller
+// writes into the status queues nothing.
 func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
@@ -201,7 +206,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			c.metrics.saw(a, b, c.shards.owns(b.GetUID()))
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
-			if asksForWork(a, b) {
+			if needsReconcile(a, b) {
 				c.queue.Add(name)
 			}
 		},
@@ -218,8 +223,8 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 	}
 }
 
-// asksForWork tells whether more than the status differs.
-func asksForWork(a, b *unstructured.Unstructured) bool {
+// needsReconcile reports whether more than the status differs.
+func needsReconcile(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() != b.GetUID() ||
 		a.GetGeneration() != b.GetGeneration() ||
 		(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
@@ -227,9 +232,9 @@ func asksForWork(a, b *unstructured.Unstructured) bool {
 		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations())
 }
 
-// memberDelay is how long changes of the members of a set are collected, so that a
-// hundred Pods that start together make a few passes and not a hundred. It is that of the
-// Job controller of Kubernetes.
+// memberDelay is how long changes of the members of a set are collected, so that a hundred
+// Pods that start together take a few reconciles and not a hundred. It is that of
+// Kubernetes' Job controller.
 const memberDelay = time.Second
 
 // childHandler queues the object that a child is kept for.
@@ -238,7 +243,7 @@ func (c *controller) childHandler() cache.ResourceEventHandler {
 		AddFunc: func(object any) { c.enqueueOwner(object, c.pace(nil, object)) },
 		UpdateFunc: func(before, after any) {
 			queue := c.pace(before, after)
-			c.enqueueOwner(before, queue) // it may have been another
+			c.enqueueOwner(before, queue) // which may have been another
 			c.enqueueOwner(after, queue)
 		},
 		DeleteFunc: func(object any) {
@@ -247,23 +252,23 @@ func (c *controller) childHandler() cache.ResourceEventHandler {
 			}
 			c.enqueueOwner(object, c.queue.Add)
 			if child, ok := object.(*unstructured.Unstructured); ok {
-				c.settled.forget(child.GetUID())
+				c.normalized.Forget(child.GetUID())
 			}
 		},
 	}
 }
 
-// pace is how an event of a child queues its object: after a while if it is one of a
-// member of a set that is neither going nor gone.
+// pace returns how an event of a child queues its object: after memberDelay for a member of
+// a set that is not being deleted.
 func (c *controller) pace(before, after any) func(cache.ObjectName) {
 	old, _ := before.(*unstructured.Unstructured)
 	child, ok := after.(*unstructured.Unstructured)
 	if !ok {
 		return c.queue.Add
 	}
-	_, isMember := c.kind.Sets[child.GetLabels()[labelChild]]
-	isGoing := child.GetDeletionTimestamp() != nil && (old == nil || old.GetDeletionTimestamp() == nil)
-	if !isMember || isGoing {
+	_, isMember := c.kind.Sets[plan.ChildName(child)]
+	isLeaving := child.GetDeletionTimestamp() != nil && (old == nil || old.GetDeletionTimestamp() == nil)
+	if !isMember || isLeaving {
 		return c.queue.Add
 	}
 	return func(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
@@ -276,18 +281,18 @@ func (c *controller) enqueue(object any) {
 }
 
 // enqueueOwner queues the object that a child is kept for: the one that its controller
-// reference names, and the one that it was made for, which another may have taken it from.
+// reference names, and the one that it was created for, if another has adopted it.
 func (c *controller) enqueueOwner(object any, queue func(cache.ObjectName)) {
 	child, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return
 	}
-	madeFor, found := strings.CutPrefix(child.GetAnnotations()[annotationOwner], ownerName(c.kind, ""))
+	createdFor, found := strings.CutPrefix(child.GetAnnotations()[plan.AnnotationOwner], plan.OwnerName(c.kind, ""))
 	if found {
-		queue(cache.ObjectName{Namespace: child.GetNamespace(), Name: madeFor})
+		queue(cache.ObjectName{Namespace: child.GetNamespace(), Name: createdFor})
 	}
 	owner := metav1.GetControllerOfNoCopy(child)
-	if owner == nil || owner.Name == madeFor {
+	if owner == nil || owner.Name == createdFor {
 		return
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
@@ -296,8 +301,8 @@ func (c *controller) enqueueOwner(object any, queue func(cache.ObjectName)) {
 	}
 }
 
-// work takes one object from the queue and makes one pass for it if it is ours. It returns
-// false when the queue is shut down.
+// work takes one object from the queue, and reconciles it if this process may act on it. It
+// returns false when the queue is shut down.
 func (c *controller) work(ctx context.Context) bool {
 	name, shutdown := c.queue.Get()
 	if shutdown {
@@ -312,57 +317,73 @@ func (c *controller) work(ctx context.Context) bool {
 	case object != nil:
 		end, mine := c.shards.begin(object.GetUID())
 		if !mine {
-			c.forget(name) // it is queued again when it comes to be ours
+			c.forget(name) // Take queues it again
 			return true
 		}
 		defer end()
 	}
 	log := c.log.With("object", name.String())
 
-	ctx, cancel := context.WithTimeoutCause(ctx, passTimeout, fmt.Errorf("pass took longer than %s", passTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, reconcileTimeout, fmt.Errorf("reconcile took longer than %s", reconcileTimeout))
 	defer cancel()
 	began := time.Now()
-	c.passes.Store(name, began)
-	defer c.passes.Delete(name)
+	c.running.Store(name, began)
+	defer c.running.Delete(name)
 	busy := c.metrics.busy.WithLabelValues(c.metrics.name)
 	busy.Inc()
 	defer busy.Dec()
-	ctx, span := c.tracePass(ctx, name)
-	wakeAt, err := c.reconcileSafely(ctx, log, name, object)
-	endPass(span, c.metrics.passDone(began, wakeAt, err), err)
+	ctx, span := c.traceReconcile(ctx, name)
+	wakeAt, err := (&reconciliation{c, name, log}).reconcileSafely(ctx, object)
+	result := resultOf(wakeAt, err)
+	endReconcile(span, c.metrics.reconciled(began, result, err), err)
 	if !wakeAt.IsZero() {
 		c.queue.AddAfter(name, time.Until(wakeAt))
 	}
-	_, isRefused := errors.AsType[*refusedError](err)
-	switch {
-	case isRefused:
-		log.Warn("a child or the status was refused; it will be tried again", "error", err, "failures", c.queue.NumRequeues(name)+1)
-		c.queue.AddAfter(name, max(refusedRetry, c.limiter.When(name)))
-	case isOvertaken(err): // someone has changed the object meanwhile
-		log.Debug("pass was overtaken; it is made again", "error", err)
-		c.queue.AddRateLimited(name)
-	case err != nil:
-		log.Warn("pass failed; it will be tried again", "error", err, "failures", c.queue.NumRequeues(name)+1)
-		c.queue.AddRateLimited(name)
-	default:
+	switch result {
+	case resultSuccess, resultRequeueAfter:
 		c.queue.Forget(name)
+	case resultRequeue:
+		log.Debug("the object changed during the reconcile; requeued", "error", err)
+		c.queue.AddRateLimited(name)
+	case resultRejected:
+		log.Warn("a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		c.queue.AddAfter(name, max(rejectedRetry, c.limiter.When(name)))
+	case resultError:
+		log.Warn("reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		c.queue.AddRateLimited(name)
 	}
 	return true
 }
 
-// reconcileSafely contains a panic: one object must not stop the others.
-func (c *controller) reconcileSafely(ctx context.Context, log *slog.Logger, name cache.ObjectName, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
-			c.metrics.panics.WithLabelValues(c.metrics.name).Inc()
-			log.Error("a pass panicked; this is a bug in Fescue", "panic", r, "stack", string(debug.Stack()))
-		}
-	}()
-	return c.reconcile(ctx, log, name, cached)
+// result is what came of a reconcile.
+type result string
+
+// The results as dashboards for controller-runtime know them; a rejection counts as an
+// error there.
+const (
+	resultSuccess      result = "success"
+	resultError        result = "error"
+	resultRequeue      result = "requeue" // someone has changed the object meanwhile
+	resultRequeueAfter result = "requeue_after"
+	resultRejected     result = "rejected" // which requires user action
+)
+
+func resultOf(wakeAt time.Time, err error) result {
+	_, isRejected := errors.AsType[*rejectedError](err)
+	switch {
+	case isRejected:
+		return resultRejected
+	case apierrors.IsConflict(err):
+		return resultRequeue
+	case err != nil:
+		return resultError
+	case !wakeAt.IsZero():
+		return resultRequeueAfter
+	}
+	return resultSuccess
 }
 
-// forget drops what is remembered of an object that is gone, or not ours to act on.
+// forget drops what is remembered of an object that is gone, or that another process acts on.
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
 	c.types.forgetOwner(name)

@@ -13,7 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
+
+var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 // mapper knows Pods alone.
 func mapper() meta.RESTMapper {
@@ -24,10 +28,10 @@ func mapper() meta.RESTMapper {
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-func TestAsksForWork(t *testing.T) {
+func TestNeedsReconcile(t *testing.T) {
 	t.Parallel()
 	object := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "PENDING")}
+		u := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "PENDING")}
 		change(u)
 		return u
 	}
@@ -45,17 +49,17 @@ func TestAsksForWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, asksForWork(before, object(tc.change)))
+			require.Equal(t, tc.want, needsReconcile(before, object(tc.change)))
 		})
 	}
 }
 
-// BenchmarkTimers is what a waiting object costs in the queue, and how late the one that
+// BenchmarkTimers measures what a waiting object costs in the queue, and how late the one that
 // is due comes when 100,000 others wait.
 func BenchmarkTimers(b *testing.B) {
 	const waiting = 100_000
 	for b.Loop() {
-		c := newController(shippedAt(b), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
+		c := newController(enginetest.Shipped(b, "At"), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
 		before := heap()
 		for i := range waiting {
 			c.queue.AddAfter(cache.ObjectName{Namespace: "default", Name: fmt.Sprintf("at-%d", i)}, time.Hour)
@@ -78,8 +82,15 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-func TestOwnersOfWhatIsNoObject(t *testing.T) {
+func TestIndexByOwnerOfAnotherType(t *testing.T) {
 	t.Parallel()
 	_, err := indexByOwner("not an object")
 	require.EqualError(t, err, "cache holds a string")
+}
+
+func TestTruncate(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "short", truncate("short", 5))
+	require.Equal(t, "ab…", truncate("abcdef", 5))
+	require.Equal(t, "é…", truncate("éééé", 6))
 }

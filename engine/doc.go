@@ -1,12 +1,12 @@
-// Package engine keeps objects of kinds as their kinds say: it watches them and their
-// children, and in one pass per change decides what is to be done, does it, and
-// reports it in the object's status.
+// Package engine keeps objects of kinds as their kinds want them: it watches them and their
+// children, and after each change reconciles the object.
 //
-// The way of an event: watches.go (event → handler) → controller.go (handler → queue
-// → worker) → reconcile.go (one pass) → view.go (what there is) → plan.go (what the kind
-// wants) → compare.go and set.go (what to write) → apply.go (write it) → status.go (what
-// to report) → reconcile.go (report it). Plan, comparison and report are pure functions;
-// render.go calls them without a cluster.
+// The way of an event: informers (event → handler) → controller.go (handler → queue →
+// worker) → reconcile.go (one reconcile) → writes.go (have the caches seen the last write?)
+// → observe.go, childtypes.go and pods.go (what exists) → plan (what the kind wants, and
+// which writes that takes) → apply.go (the writes) → plan (the status) → reconcile.go
+// (status and Events) → controller.go (retry, requeue or forget).
 //
-// It knows kinds only as kind.Kind: nothing of CUE, of single kinds, or of admission.
+// It knows kinds only as kind.Kind: nothing of CUE, of single kinds, or of admission. What
+// needs no cluster is in its packages plan and inject.
 package engine

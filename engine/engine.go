@@ -13,23 +13,24 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// DefaultWorkers is how many objects of one kind are worked on at a time. A pass
+// DefaultWorkers is how many objects of one kind are reconciled at a time. A reconcile
 // waits for the API server most of its time, so a few suffice for many objects.
 const DefaultWorkers = 4
 
-// stopTimeout bounds how long a stop waits for running passes. It is below the 30 s
+// stopTimeout bounds how long a stop waits for running reconciles. It is below the 30 s
 // after which a kubelet kills a container.
 const stopTimeout = 25 * time.Second
 
 // Config is what an engine works with.
 type Config struct {
-	// Kinds are run each with a queue of its own.
+	// Kinds are run, each with a queue of its own.
 	Kinds []*kind.Kind
 	// Client reads and writes objects. It should not limit its own rate: the API
 	// server's priority and fairness does that better.
@@ -37,26 +38,26 @@ type Config struct {
 	// Informers caches objects, of the namespaces that the engine works in, until after
 	// Run has returned. nil means caches of Client for all namespaces.
 	Informers *informers.Informers
-	// Mapper finds where the API server serves the types of children.
+	// Mapper knows where the API server serves the types of children.
 	Mapper meta.RESTMapper
 	// Events records Events about objects.
 	Events events.EventRecorder
 	// Workers is the number of workers per kind; 0 means DefaultWorkers.
 	Workers int
-	// Injections knows what was injected into Pods; without it, kinds that inject do not
-	// report that.
-	Injections *Injections
-	// Missing says what keeps a kind from being run, as far as it is not the engine's to
-	// know: rights, or its CRD. It is asked again until it returns nil; nil means that
-	// nothing does.
+	// Pods reads the metadata of Pods; without it, kinds that inject do not report which
+	// Pods have what they add.
+	Pods metadata.Interface
+	// Missing returns what keeps a kind from being run, as far as the engine cannot know
+	// it: rights, or its CRD. It is called until it returns nil. A nil Missing means that
+	// nothing is missing.
 	Missing func(context.Context, *kind.Kind) error
-	// Shards is into how many parts the objects of all kinds are divided, by their UID;
-	// the same in all processes that work on them. Until Take is called for a part, nothing
-	// is written for its objects. 0 means that this process may act on all, at once.
+	// Shards is into how many parts the objects of all kinds are divided, by their UID; it
+	// must be the same in all processes. Until Take is called for a part, nothing is
+	// written for its objects. 0 means that this process may act on all objects at once.
 	Shards int
-	// Metrics counts what the engine does; nil means that nobody asks.
+	// Metrics counts what the engine does; nil means that no one reads them.
 	Metrics *Metrics
-	// Tracing records a span of each pass and of each of its writes; nil means none.
+	// Tracing records a span of each reconcile and of each of its writes; nil means none.
 	Tracing trace.TracerProvider
 	// Log receives what the engine does; nil means slog.Default.
 	Log *slog.Logger
@@ -67,14 +68,14 @@ type Engine struct {
 	config  Config
 	shards  *shards
 	pods    *podWatch   // nil if no kind injects
-	decided atomic.Bool // whether each kind has been looked at once
+	decided atomic.Bool // whether each kind has been tried once
 
 	mu          sync.Mutex
 	controllers []*controller
 }
 
 // New wires an engine and does no I/O. A kind that can never be run is logged and left
-// out; it is an error if no kind is left.
+// out; if none is left, that is an error.
 func New(config Config) (*Engine, error) {
 	if config.Workers == 0 {
 		config.Workers = DefaultWorkers
@@ -105,11 +106,11 @@ func New(config Config) (*Engine, error) {
 	e := &Engine{config: config, shards: newShards(config.Shards)}
 	e.shards.report(config.Metrics.shards)
 	var err error
-	e.pods, err = newPodWatch(config.Injections, config.Kinds, config.Informers)
+	e.pods, err = newPodWatch(config.Pods, config.Kinds, config.Informers)
 	return e, err
 }
 
-// Run watches and works until ctx ends. It then lets running passes finish and
+// Run watches and reconciles until ctx ends. It then lets running reconciles finish and
 // returns nil, or an error if they did not in time.
 func (e *Engine) Run(ctx context.Context) error {
 	var running sync.WaitGroup
@@ -123,13 +124,13 @@ func (e *Engine) Run(ctx context.Context) error {
 		})
 	})
 	<-ctx.Done()
-	e.config.Log.Info("stopping: waiting for running passes to finish")
+	e.config.Log.Info("stopping: waiting for running reconciles to finish")
 	finished := make(chan struct{})
 	go func() { running.Wait(); close(finished) }()
 	select {
 	case <-finished:
 		return nil
 	case <-time.After(stopTimeout):
-		return errors.New("stopped before all running passes had finished")
+		return errors.New("stopped before all running reconciles had finished")
 	}
 }

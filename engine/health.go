@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// stuckAfter is when a pass counts as stuck: it ends by itself after passTimeout, unless
-// it is caught where no context reaches.
-const stuckAfter = 3 * passTimeout
+// stuckAfter is when a reconcile counts as stuck: it ends by itself after reconcileTimeout,
+// unless it hangs where no context reaches.
+const stuckAfter = 3 * reconcileTimeout
 
-// Synced returns nil when every kind that can be run has its caches filled, or else an
-// error that names those that do not.
+// Synced returns nil when the caches of every kind that can be run are filled, or else an
+// error that names the others.
 func (e *Engine) Synced() error {
 	if !e.decided.Load() {
-		return errors.New("no kind is started yet")
+		return errors.New("no kind has started yet")
 	}
 	var errs []error
 	for _, c := range e.running() {
@@ -25,12 +25,12 @@ func (e *Engine) Synced() error {
 	return errors.Join(errs...)
 }
 
-// Alive returns nil, or an error that names the kinds of which a pass hangs.
+// Alive returns nil, or an error that names the kinds of which a reconcile hangs.
 func (e *Engine) Alive() error {
 	var errs []error
 	for _, c := range e.running() {
-		if longest := c.longestPass(time.Now()); longest > stuckAfter {
-			errs = append(errs, fmt.Errorf("a pass of %s has been running for %s", c.kind.Name(), longest.Round(time.Second)))
+		if longest := c.longestReconcile(time.Now()); longest > stuckAfter {
+			errs = append(errs, fmt.Errorf("a reconcile of %s has been running for %s", c.kind.Name(), longest.Round(time.Second)))
 		}
 	}
 	return errors.Join(errs...)
@@ -42,10 +42,10 @@ func (e *Engine) running() []*controller {
 	return e.controllers
 }
 
-// longestPass is how long the oldest of the running passes has been running.
-func (c *controller) longestPass(now time.Time) time.Duration {
+// longestReconcile returns how long the oldest of the running reconciles has been running.
+func (c *controller) longestReconcile(now time.Time) time.Duration {
 	var longest time.Duration
-	c.passes.Range(func(_, began any) bool {
+	c.running.Range(func(_, began any) bool {
 		if began, ok := began.(time.Time); ok {
 			longest = max(longest, now.Sub(began))
 		}

@@ -6,32 +6,23 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// The results of a pass, as dashboards for controller-runtime know them.
-const (
-	resultSuccess      = "success"
-	resultError        = "error"
-	resultRequeue      = "requeue"
-	resultRequeueAfter = "requeue_after"
-)
-
-// Metrics counts what an engine does. Those that controller-runtime has too bear its
-// names, so that its dashboards can be used; the label controller is the kind's resource,
-// which is also the name of its queue.
+// Metrics counts what an engine does. Those that controller-runtime has too have its names,
+// so that its dashboards can be used; the label controller is the kind's resource, which is
+// also the name of its queue.
 type Metrics struct {
-	passes, failures, panics, timeouts, transitions *prometheus.CounterVec
-	cacheWaits, liveReads                           *prometheus.CounterVec
-	seconds                                         *prometheus.HistogramVec
-	workers, busy, waiting, objects                 *prometheus.GaugeVec
-	shards                                          prometheus.Gauge
+	reconciles, failures, panics, timeouts, transitions *prometheus.CounterVec
+	cacheWaits, liveReads                               *prometheus.CounterVec
+	seconds                                             *prometheus.HistogramVec
+	workers, busy, waiting, objects                     *prometheus.GaugeVec
+	shards                                              prometheus.Gauge
 }
 
-// NewMetrics makes the metrics of one engine, for one registry.
+// NewMetrics returns the metrics of one engine, for one registry.
 func NewMetrics() *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"controller"}, labels...))
@@ -40,30 +31,30 @@ func NewMetrics() *Metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"controller"}, labels...))
 	}
 	return &Metrics{
-		passes:   counter("controller_runtime_reconcile_total", "Passes by result.", "result"),
-		failures: counter("controller_runtime_reconcile_errors_total", "Passes that failed."),
-		panics:   counter("controller_runtime_reconcile_panics_total", "Passes that panicked."),
-		timeouts: counter("controller_runtime_reconcile_timeouts_total", "Passes that were cut off because they took too long."),
+		reconciles: counter("controller_runtime_reconcile_total", "Reconciles by result.", "result"),
+		failures:   counter("controller_runtime_reconcile_errors_total", "Reconciles that failed."),
+		panics:     counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked."),
+		timeouts:   counter("controller_runtime_reconcile_timeouts_total", "Reconciles that timed out."),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "controller_runtime_reconcile_time_seconds", Help: "How long passes take.",
-			// A pass without a write takes well under a millisecond, one with a few some ten.
+			Name: "controller_runtime_reconcile_time_seconds", Help: "How long reconciles take.",
+			// One without a write takes well under a millisecond, one with a few about ten.
 			Buckets: []float64{.0001, .0005, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"controller"}),
-		cacheWaits:  counter("fescue_cache_waits_total", "Passes that were put off because a cache had not seen the last write yet."),
-		liveReads:   counter("fescue_live_reads_total", "Passes that read the API server itself because a cache did not come to see the last write."),
+		cacheWaits:  counter("fescue_cache_waits_total", "Reconciles that were postponed because a cache had not seen the last write yet."),
+		liveReads:   counter("fescue_live_reads_total", "Reconciles that read from the API server because a cache did not get to see the last write."),
 		workers:     gauge("controller_runtime_max_concurrent_reconciles", "Workers."),
-		busy:        gauge("controller_runtime_active_workers", "Workers that are making a pass."),
-		waiting:     gauge("fescue_kinds_waiting", "1 for a kind that is not run because something is missing, 0 for one that is."),
+		busy:        gauge("controller_runtime_active_workers", "Workers that are reconciling."),
+		waiting:     gauge("fescue_kinds_waiting", "1 for a kind that is not run because something is missing, 0 for one that is run."),
 		objects:     gauge("fescue_objects", "Objects by phase; it is empty for kinds without phases and for objects that have none yet.", "phase"),
-		transitions: counter("fescue_transitions_total", "Phases that objects entered, as this replica saw it while it worked on them.", "phase"),
+		transitions: counter("fescue_transitions_total", "Phases that objects entered while this replica acted on them.", "phase"),
 		shards: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "fescue_shards_owned", Help: "Shards of the objects that this replica works on; without leader election there is one.",
+			Name: "fescue_shards_owned", Help: "Shards of the objects that this replica acts on; without leader election there is one.",
 		}),
 	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.passes, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.seconds, m.workers, m.busy, m.waiting, m.objects, m.shards}
+	return []prometheus.Collector{m.reconciles, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.seconds, m.workers, m.busy, m.waiting, m.objects, m.shards}
 }
 
 // Describe is for the registry.
@@ -90,8 +81,8 @@ type kindMetrics struct {
 // are 0 and not absent.
 func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	of := kindMetrics{m, k.Name()}
-	for _, result := range []string{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
-		m.passes.WithLabelValues(of.name, result)
+	for _, result := range []result{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
+		m.reconciles.WithLabelValues(of.name, result.label())
 	}
 	for _, c := range []*prometheus.CounterVec{m.failures, m.panics, m.timeouts, m.cacheWaits, m.liveReads} {
 		c.WithLabelValues(of.name)
@@ -109,44 +100,40 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	return of
 }
 
-// passDone counts a pass that began at a time and ended now, and returns its result.
-func (m kindMetrics) passDone(began time.Time, wakeAt time.Time, err error) (result string) {
+// reconciled counts a reconcile that began at a time and has ended now. It returns the label
+// of its result.
+func (m kindMetrics) reconciled(began time.Time, result result, err error) string {
 	m.seconds.WithLabelValues(m.name).Observe(time.Since(began).Seconds())
-	result = resultSuccess
-	switch {
-	case isOvertaken(err):
-		result = resultRequeue
-	case err != nil:
-		result = resultError
+	if result == resultError || result == resultRejected {
 		m.failures.WithLabelValues(m.name).Inc()
 		if errors.Is(err, context.DeadlineExceeded) {
 			m.timeouts.WithLabelValues(m.name).Inc()
 		}
-	case !wakeAt.IsZero():
-		result = resultRequeueAfter
 	}
-	m.passes.WithLabelValues(m.name, result).Inc()
-	return result
+	m.reconciles.WithLabelValues(m.name, result.label()).Inc()
+	return result.label()
 }
 
-// isOvertaken tells whether a pass failed because someone has changed the object meanwhile.
-func isOvertaken(err error) bool {
-	_, isRefused := errors.AsType[*refusedError](err)
-	return apierrors.IsConflict(err) && !isRefused
+// label returns the result as metrics and spans have it.
+func (r result) label() string {
+	if r == resultRejected {
+		r = resultError
+	}
+	return string(r)
 }
 
 // saw follows an object from one state in the cache to the next; nil is one that does
-// not exist. Its transitions are counted by the replica whose it is.
+// not exist. Its transitions are counted by the replica that acts on it.
 func (m kindMetrics) saw(before, after any, mine bool) {
-	from, was := phaseInCache(before)
-	to, is := phaseInCache(after)
-	if was && is && from != to && mine {
+	from, existed := phaseInCache(before)
+	to, exists := phaseInCache(after)
+	if existed && exists && from != to && mine {
 		m.transitions.WithLabelValues(m.name, to).Inc()
 	}
-	if was {
+	if existed {
 		m.objects.WithLabelValues(m.name, from).Dec()
 	}
-	if is {
+	if exists {
 		m.objects.WithLabelValues(m.name, to).Inc()
 	}
 }

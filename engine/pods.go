@@ -10,75 +10,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// InjectedObject names an object that injects, apart from its namespace, which is that of
-// the Pod.
-type InjectedObject struct {
-	Kind schema.GroupKind
-	Name string
-}
-
-// Injections knows how Pods ask for what objects add to them, and say what they have. The
-// engine injects nothing: it reports which Pods have it.
-type Injections struct {
-	// Pods reads the metadata of Pods.
-	Pods metadata.Interface
-	// Annotation says on a Pod what was injected into it.
-	Annotation string
-	// Injected reads from annotations of a Pod which objects were injected into it, and
-	// from which generation of each.
-	Injected func(annotations map[string]string) map[InjectedObject]int64
-	// Names reads the names of objects from the annotation by which Pods ask for a kind.
-	Names func(annotation string) []string
-	// Selector is for the Pods that get what a valid, defaulted object adds without naming
-	// it; nil is for none. An error is the object's or the kind's: no wait mends it.
-	Selector func(k *kind.Kind, object map[string]any) (labels.Selector, error)
-}
-
-// unended selects the Pods that have not come to their end: they need no sidecar any more,
-// and the metadata alone does not say so.
+// unended selects the Pods that have not ended. Ended ones need no sidecar any more, and the
+// metadata alone does not show that.
 const unended = "status.phase!=" + string(corev1.PodSucceeded) + ",status.phase!=" + string(corev1.PodFailed)
 
-// injectionIndex finds Pods by the objects that they name, or that were injected into them.
+// injectionIndex finds Pods by the objects that they name or that were injected into them.
 const injectionIndex = "injection"
 
-// podWatch is a cache of what Pods ask for and have; all kinds that inject share it.
+// podWatch is a cache of what Pods request and have; all kinds that inject share it.
 type podWatch struct {
 	*informers.Cache
 	informers *informers.Informers
-	known     *Injections
-	// annotations are those by which Pods ask for objects of a kind.
-	annotations map[schema.GroupKind]string
-	kept        map[string]bool // the annotations that are looked at
-	once        sync.Once
+	kinds     []*kind.Kind    // those that inject
+	kept      map[string]bool // the annotations that are read
+	once      sync.Once
 }
 
-// newPodWatch wires a watch of Pods for the kinds that inject; it returns nil if none does.
-func newPodWatch(known *Injections, kinds []*kind.Kind, shared *informers.Informers) (*podWatch, error) {
-	p := &podWatch{informers: shared, known: known, annotations: make(map[schema.GroupKind]string)}
+// newPodWatch wires a watch of Pods for the kinds that inject; it returns nil if none does,
+// or if there is no client.
+func newPodWatch(client metadata.Interface, kinds []*kind.Kind, shared *informers.Informers) (*podWatch, error) {
+	p := &podWatch{informers: shared}
 	for _, k := range kinds {
 		if k.Injects() {
-			p.annotations[k.GroupVersionKind.GroupKind()] = k.InjectAnnotation
+			p.kinds = append(p.kinds, k)
 		}
 	}
-	if known == nil || len(p.annotations) == 0 {
+	if client == nil || len(p.kinds) == 0 {
 		return nil, nil
 	}
-	p.kept = map[string]bool{known.Annotation: true, corev1.MirrorPodAnnotationKey: true}
-	for _, annotation := range p.annotations {
-		p.kept[annotation] = true
+	p.kept = map[string]bool{inject.StatusAnnotation: true, corev1.MirrorPodAnnotationKey: true}
+	for _, k := range p.kinds {
+		p.kept[k.InjectAnnotation] = true
 	}
 	resource := corev1.SchemeGroupVersion.WithResource("pods")
 	cached, err := informers.NewCache(resource, shared.Namespaces(), func(namespace string) (cache.SharedIndexInformer, error) {
-		informer := metadatainformer.NewFilteredMetadataInformer(known.Pods, resource, namespace, 0,
+		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, namespace, 0,
 			cache.Indexers{injectionIndex: p.indexByInjection, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			func(options *metav1.ListOptions) { options.FieldSelector = unended }).Informer()
 		return informer, informer.SetTransform(p.strip)
@@ -90,19 +66,19 @@ func newPodWatch(known *Injections, kinds []*kind.Kind, shared *informers.Inform
 	return p, nil
 }
 
-// start fills the cache and keeps it filled: for the first kind that asks, which has the
-// right to. A nil watch does nothing.
+// start fills the cache and keeps it filled. The first kind that may run starts it: nothing
+// that it needs is missing, rights included. A nil watch does nothing.
 func (p *podWatch) start() {
 	if p != nil {
 		p.once.Do(func() { p.informers.Start(p.Cache) })
 	}
 }
 
-// strip keeps what is looked at: a cluster has many Pods, and most are of no concern.
+// strip keeps what is read: a cluster has many Pods, and most are of no concern.
 func (p *podWatch) strip(object any) (any, error) {
 	pod, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
-		return object, nil // a tombstone, of what was stripped before
+		return object, nil // a tombstone of what was stripped before
 	}
 	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
@@ -128,28 +104,25 @@ func (p *podWatch) indexByInjection(object any) ([]string, error) {
 	return keys, nil
 }
 
-func injectionKey(namespace string, object InjectedObject) string {
-	return namespace + "/" + object.Kind.String() + "/" + object.Name
+func injectionKey(namespace string, object inject.Object) string {
+	return namespace + "/" + object.String()
 }
 
-// concerned lists the objects that a Pod names, or that were injected into it, each once.
-func (p *podWatch) concerned(pod *metav1.PartialObjectMetadata) []InjectedObject {
-	objects := p.known.Injected(pod.Annotations)
-	if objects == nil {
-		objects = make(map[InjectedObject]int64)
-	}
-	for k, annotation := range p.annotations {
-		for _, name := range p.known.Names(pod.Annotations[annotation]) {
-			objects[InjectedObject{k, name}] = 0
+// concerned returns the objects that a Pod names or that were injected into it, each once.
+func (p *podWatch) concerned(pod *metav1.PartialObjectMetadata) []inject.Object {
+	objects := inject.InjectedInto(pod.Annotations)
+	for _, k := range p.kinds {
+		for name := range inject.Names(pod.Annotations[k.InjectAnnotation]) {
+			objects[inject.Object{Kind: k.GroupVersionKind.GroupKind(), Name: name}] = 0
 		}
 	}
 	return slices.Collect(maps.Keys(objects))
 }
 
-// podsOf lists the cached Pods that an object could concern, each once; they must not be
+// podsOf returns the cached Pods that an object could concern, each once; they must not be
 // changed.
 func (p *podWatch) podsOf(namespace string, object injecting) ([]*metav1.PartialObjectMetadata, error) {
-	index, value := injectionIndex, injectionKey(namespace, object.InjectedObject)
+	index, value := injectionIndex, injectionKey(namespace, object.Object)
 	if object.selector != nil {
 		index, value = cache.NamespaceIndex, namespace // any of them may match
 	}
@@ -166,8 +139,106 @@ func (p *podWatch) podsOf(namespace string, object injecting) ([]*metav1.Partial
 	return pods, nil
 }
 
-// selections remembers which Pods the objects of a kind select: to find that out takes the
-// CUE evaluator, and every Pod of the namespace has to be held against it.
+// injecting is an object that injects, as far as its uptake depends on it.
+type injecting struct {
+	inject.Object
+	generation int64
+	// annotation is where Pods name the object; selector is for those that do not, and nil
+	// if it selects none.
+	annotation string
+	selector   labels.Selector
+}
+
+// uptakeOf counts Pods of the object's namespace. A generation that is not the present one
+// is an older one, even if its number is higher: then it is that of an object that was
+// deleted, and this one has its name.
+func uptakeOf(object injecting, pods []*metav1.PartialObjectMetadata) plan.Uptake {
+	var u plan.Uptake
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		generation, injected := inject.InjectedInto(pod.Annotations)[object.Object]
+		switch {
+		case injected && generation == object.generation:
+			u.Current++
+		case injected:
+			u.Outdated = append(u.Outdated, pod.Name)
+		case object.isRequestedBy(pod):
+			u.Missing = append(u.Missing, pod.Name)
+		}
+	}
+	slices.Sort(u.Outdated)
+	slices.Sort(u.Missing)
+	return u
+}
+
+// isRequestedBy reports whether a Pod names the object or is selected by it. Mirror Pods
+// request nothing: they stand for static ones, which a kubelet runs from its own files.
+func (o injecting) isRequestedBy(pod *metav1.PartialObjectMetadata) bool {
+	if _, isMirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; isMirror {
+		return false
+	}
+	for name := range inject.Names(pod.Annotations[o.annotation]) {
+		if name == o.Name {
+			return true
+		}
+	}
+	return o.selector != nil && o.selector.Matches(labels.Set(pod.Labels))
+}
+
+// podHandler queues the objects that a Pod concerns, a while after it changed: the rollout
+// of a Deployment changes many.
+func (c *controller) podHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, isInInitialList bool) {
+			if !isInInitialList { // the first reconcile of each object counts those
+				c.enqueueConcerned(object)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			a, okA := before.(*metav1.PartialObjectMetadata)
+			b, okB := after.(*metav1.PartialObjectMetadata)
+			if okA && okB && !sameUptake(a, b) {
+				c.enqueueConcerned(a)
+				c.enqueueConcerned(b)
+			}
+		},
+		DeleteFunc: func(object any) {
+			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = tombstone.Obj
+			}
+			c.enqueueConcerned(object)
+		},
+	}
+}
+
+// sameUptake reports whether two states of a Pod count the same for every object. Most
+// changes of a Pod are of its status.
+func sameUptake(a, b *metav1.PartialObjectMetadata) bool {
+	return a.UID == b.UID &&
+		(a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
+		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
+}
+
+func (c *controller) enqueueConcerned(object any) {
+	pod, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return
+	}
+	names := c.selections.matching(pod)
+	for _, o := range c.pods.concerned(pod) {
+		if o.Kind == c.kind.GroupVersionKind.GroupKind() {
+			names = append(names, o.Name)
+		}
+	}
+	for _, name := range names {
+		c.queue.AddAfter(cache.ObjectName{Namespace: pod.Namespace, Name: name}, memberDelay)
+	}
+}
+
+// selections remembers which Pods the objects of a kind select: finding that out takes the
+// CUE evaluator, and every Pod of the namespace has to be compared with it.
 type selections struct {
 	mu         sync.Mutex
 	namespaces map[string]map[string]selection // by namespace and name of the object
@@ -180,9 +251,9 @@ type selection struct {
 	err      error
 }
 
-// of returns what an object selects, which ask is asked if the object is not the one of
-// the last time. From then on, matching finds it.
-func (s *selections) of(object *unstructured.Unstructured, ask func() (labels.Selector, error)) (labels.Selector, error) {
+// of returns what an object selects. It evaluates that only if the object has changed since
+// the last time. From then on, matching finds the object.
+func (s *selections) of(object *unstructured.Unstructured, evaluate func() (labels.Selector, error)) (labels.Selector, error) {
 	namespace, name := object.GetNamespace(), object.GetName()
 	version := string(object.GetUID()) + "/" + object.GetResourceVersion()
 	s.mu.Lock()
@@ -191,7 +262,7 @@ func (s *selections) of(object *unstructured.Unstructured, ask func() (labels.Se
 	if ok && known.version == version {
 		return known.selector, known.err
 	}
-	selector, err := ask()
+	selector, err := evaluate()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.namespaces == nil {
@@ -204,7 +275,7 @@ func (s *selections) of(object *unstructured.Unstructured, ask func() (labels.Se
 	return selector, err
 }
 
-// matching lists the names of the objects that select a Pod.
+// matching returns the names of the objects that select a Pod.
 func (s *selections) matching(pod *metav1.PartialObjectMetadata) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

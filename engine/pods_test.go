@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -9,15 +10,96 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// agentController is a controller of Agents that follows the Pods of a fake API server.
+var agentKind = schema.GroupKind{Group: "inject.example.com", Kind: "Agent"}
+
+const requestAnnotation = "inject.example.com/Agents"
+
+// agentPod returns a Pod that names Agents and has parts of some; either may be empty.
+func agentPod(name, requests, has string) *metav1.PartialObjectMetadata {
+	pod := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Annotations: map[string]string{}}}
+	if requests != "" {
+		pod.Annotations[requestAnnotation] = requests
+	}
+	if has != "" {
+		pod.Annotations[inject.StatusAnnotation] = injectedStatus(has)
+	}
+	return pod
+}
+
+// injectedStatus is the annotation for Agents and their generations, which are JSON by name.
+func injectedStatus(has string) string {
+	var byName map[string]int64
+	if json.Unmarshal([]byte(has), &byName) != nil {
+		return has
+	}
+	status := make(map[string]any)
+	for name, generation := range byName {
+		status["Agent.inject.example.com/"+name] = map[string]any{"generation": generation}
+	}
+	text, _ := json.Marshal(status) // of strings and numbers
+	return string(text)
+}
+
+func labelled(pod *metav1.PartialObjectMetadata, key, value string) *metav1.PartialObjectMetadata {
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value)
+	return pod
+}
+
+func leaving(pod *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	pod.DeletionTimestamp = new(metav1.Now())
+	return pod
+}
+
+func TestUptakeOfPods(t *testing.T) {
+	t.Parallel()
+	app := labels.SelectorFromSet(labels.Set{"app": "web"})
+	mirror := agentPod("p", "a", "")
+	mirror.Annotations["kubernetes.io/config.mirror"] = "x"
+	for name, tc := range map[string]struct {
+		selector labels.Selector
+		pods     []*metav1.PartialObjectMetadata
+		want     plan.Uptake
+	}{
+		"none":               {want: plan.Uptake{}},
+		"of no concern":      {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", ""), agentPod("q", "b", `{"b":3}`)}},
+		"present":            {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
+		"older":              {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":2}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
+		"of a predecessor":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":7}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
+		"injected offline":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":0}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
+		"requests no more":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
+		"named":              {pods: []*metav1.PartialObjectMetadata{agentPod("p", "b, a", `{"b":3}`)}, want: plan.Uptake{Missing: []string{"p"}}},
+		"unreadable":         {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `[`)}, want: plan.Uptake{Missing: []string{"p"}}},
+		"selected":           {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", ""), "app", "web")}, plan.Uptake{Missing: []string{"p"}}},
+		"not selected":       {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", ""), "app", "db")}, plan.Uptake{}},
+		"selected and has":   {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", `{"a":3}`), "app", "web")}, plan.Uptake{Current: 1}},
+		"all are selected":   {labels.Everything(), []*metav1.PartialObjectMetadata{agentPod("p", "", "")}, plan.Uptake{Missing: []string{"p"}}},
+		"being deleted":      {pods: []*metav1.PartialObjectMetadata{leaving(agentPod("p", "a", "")), leaving(agentPod("q", "a", `{"a":3}`)), leaving(agentPod("r", "a", `{"a":2}`))}},
+		"mirror of a static": {labels.Everything(), []*metav1.PartialObjectMetadata{mirror}, plan.Uptake{}},
+		"sorted": {pods: []*metav1.PartialObjectMetadata{agentPod("s", "a", ""), agentPod("q", "a", `{"a":1}`), agentPod("r", "a", ""), agentPod("p", "a", `{"a":2}`)},
+			want: plan.Uptake{Outdated: []string{"p", "q"}, Missing: []string{"r", "s"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := injecting{inject.Object{Kind: agentKind, Name: "a"}, 3, requestAnnotation, tc.selector}
+			require.Equal(t, tc.want, uptakeOf(object, tc.pods))
+		})
+	}
+}
+
+// agentController returns a controller of Agents that watches the Pods of a fake API server.
 func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*controller, fake.MetadataClient) {
 	t.Helper()
 	scheme := fake.NewTestScheme()
@@ -27,13 +109,11 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	for _, pod := range existing {
 		createPod(t, api, pod)
 	}
-	k := corpusKind(t, "inject")
-	injections := *known
-	injections.Pods = client
-	p, err := newPodWatch(&injections, []*kind.Kind{shippedAt(t), k}, informers.New(t.Context(), nil, nil))
+	k := enginetest.Corpus(t, "inject")
+	p, err := newPodWatch(client, []*kind.Kind{enginetest.Shipped(t, "At"), k}, informers.New(t.Context(), nil, nil))
 	require.NoError(t, err)
 	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
-	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // queued waits no longer
+	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // so that queued does not block
 	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p
 	p.start()
@@ -48,7 +128,7 @@ func createPod(t *testing.T, api fake.MetadataClient, pod *metav1.PartialObjectM
 	require.NoError(t, err)
 }
 
-// queued takes objects from the queue until all that are wanted have come.
+// queued takes as many objects from the queue as are wanted, and compares them.
 func queued(t *testing.T, c *controller, want ...string) {
 	t.Helper()
 	var got []string
@@ -69,77 +149,76 @@ func agent(name string, spec map[string]any) *unstructured.Unstructured {
 	}}
 }
 
-// Events of Pods queue the objects that they name, that were injected into them, and that
+// Events of Pods queue the objects that they name, that are injected into them, and that
 // select them.
 func TestPodsQueueObjects(t *testing.T) {
 	t.Parallel()
 	c, api := agentController(t, agentPod("existing", "first", ""))
 	selecting := agent("selecting", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}})
-	var p plan
-	require.NoError(t, c.takeUp(&p, selecting))
-	require.Nil(t, p.stalled)
-	require.True(t, p.uptake.isEmpty())
+	uptake := func(object *unstructured.Unstructured) plan.Uptake {
+		t.Helper()
+		var v plan.View
+		require.NoError(t, c.readPods(object, &v))
+		require.NoError(t, v.InjectionErr)
+		return v.Uptake
+	}
+	require.Zero(t, uptake(selecting))
 
-	createPod(t, api, agentPod("p", "named", `{"carried":1}`))
-	queued(t, c, "named", "carried")
+	createPod(t, api, agentPod("p", "named", `{"injected":1}`))
+	queued(t, c, "named", "injected")
 	createPod(t, api, labelled(agentPod("q", "", ""), "app", "web"))
 	queued(t, c, "selecting")
-	require.NoError(t, c.takeUp(&p, selecting))
-	require.Equal(t, uptake{missing: []string{"q"}}, p.uptake)
+	require.Equal(t, plan.Uptake{Missing: []string{"q"}}, uptake(selecting))
 
 	changed := agentPod("p", "other", "")
 	changed.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	_, err := api.UpdateFake(changed, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	queued(t, c, "named", "carried", "other")
+	queued(t, c, "named", "injected", "other")
 	require.NoError(t, api.Delete(t.Context(), "p", metav1.DeleteOptions{}))
 	queued(t, c, "other")
-	require.NoError(t, c.takeUp(&p, agent("other", map[string]any{"image": "i"})))
-	require.True(t, p.uptake.isEmpty())
+	require.Zero(t, uptake(agent("other", map[string]any{"image": "i", "replicas": int64(1)})))
 
-	// What was there from the start is counted by the first pass, and queues nothing.
+	// Pods that existed from the start are counted by the first reconcile, and queue nothing.
 	require.Zero(t, c.queue.Len())
-	require.NoError(t, c.takeUp(&p, agent("first", map[string]any{"image": "i", "replicas": int64(1)})))
-	require.Equal(t, uptake{missing: []string{"existing"}}, p.uptake)
+	require.Equal(t, plan.Uptake{Missing: []string{"existing"}}, uptake(agent("first", map[string]any{"image": "i", "replicas": int64(1)})))
 
 	c.selections.forget(cache.MetaObjectToName(selecting))
 	require.Empty(t, c.selections.namespaces["team"]["selecting"])
 }
 
-func TestSelectionsAreAskedOncePerVersion(t *testing.T) {
+func TestSelectionsAreEvaluatedOncePerVersion(t *testing.T) {
 	t.Parallel()
 	var s selections
 	object := agent("a", nil)
-	asked := 0
+	evaluated := 0
 	of := func() error {
-		_, err := s.of(object, func() (labels.Selector, error) { asked++; return nil, errors.New("no answer") })
+		_, err := s.of(object, func() (labels.Selector, error) { evaluated++; return nil, errors.New("not valid") })
 		return err
 	}
-	require.EqualError(t, of(), "no answer")
-	require.EqualError(t, of(), "no answer")
-	require.Equal(t, 1, asked)
+	require.EqualError(t, of(), "not valid")
+	require.EqualError(t, of(), "not valid")
+	require.Equal(t, 1, evaluated)
 	object.SetResourceVersion("2")
 	require.Error(t, of())
-	require.Equal(t, 2, asked)
+	require.Equal(t, 2, evaluated)
 	object.SetUID("another")
 	require.Error(t, of())
-	require.Equal(t, 3, asked)
+	require.Equal(t, 3, evaluated)
 	s.forget(cache.MetaObjectToName(object))
 	require.Empty(t, s.namespaces)
 }
 
-// An object whose injection cannot be evaluated is stalled; an invalid one is already.
-func TestBrokenSelectionStalls(t *testing.T) {
+// The view shows that an injection cannot be evaluated; the plan shows that an object is
+// invalid.
+func TestBrokenSelection(t *testing.T) {
 	t.Parallel()
 	c, _ := agentController(t)
-	var p plan
-	require.NoError(t, c.takeUp(&p, agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}})))
-	require.NotNil(t, p.stalled)
-	require.Equal(t, reasonEvaluation, p.stalled.reason)
-	require.Contains(t, p.stalled.message, "inject.selector")
-	var q plan
-	require.NoError(t, c.takeUp(&q, agent("b", map[string]any{})))
-	require.Nil(t, q.stalled)
+	var v plan.View
+	require.NoError(t, c.readPods(agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}}), &v))
+	require.ErrorContains(t, v.InjectionErr, "inject.selector")
+	require.NoError(t, c.readPods(agent("b", map[string]any{}), &v))
+	require.NoError(t, v.InjectionErr)
 }
 
 func TestSameUptake(t *testing.T) {
@@ -152,8 +231,8 @@ func TestSameUptake(t *testing.T) {
 		"version":    {func(p *metav1.PartialObjectMetadata) { p.ResourceVersion = "2" }, true},
 		"uid":        {func(p *metav1.PartialObjectMetadata) { p.UID = types.UID("2") }, false},
 		"label":      {func(p *metav1.PartialObjectMetadata) { p.Labels["app"] = "db" }, false},
-		"annotation": {func(p *metav1.PartialObjectMetadata) { p.Annotations[askAnnotation] = "b" }, false},
-		"deletion":   {func(p *metav1.PartialObjectMetadata) { going(p) }, false},
+		"annotation": {func(p *metav1.PartialObjectMetadata) { p.Annotations[requestAnnotation] = "b" }, false},
+		"deletion":   {func(p *metav1.PartialObjectMetadata) { leaving(p) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +243,7 @@ func TestSameUptake(t *testing.T) {
 	}
 }
 
-// A cluster has many Pods, so only what is looked at is kept of each.
+// A cluster has many Pods, so only what is read is kept of each.
 func TestPodsAreStripped(t *testing.T) {
 	t.Parallel()
 	c, _ := agentController(t)
@@ -178,7 +257,7 @@ func TestPodsAreStripped(t *testing.T) {
 	stripped, err := c.pods.strip(pod)
 	require.NoError(t, err)
 	require.Equal(t, want, stripped)
-	require.Contains(t, pod.Annotations, "other", "what is stripped is a copy")
+	require.Contains(t, pod.Annotations, "other", "the copy is stripped")
 	_, err = c.pods.indexByInjection("not a Pod")
 	require.EqualError(t, err, "cache of Pods holds a string")
 }
@@ -186,15 +265,15 @@ func TestPodsAreStripped(t *testing.T) {
 func TestNoWatchOfPods(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		known *Injections
-		kinds []*kind.Kind
+		client metadata.Interface
+		kinds  []*kind.Kind
 	}{
-		"nothing known": {nil, []*kind.Kind{shippedWatcher(t)}},
-		"none injects":  {known, []*kind.Kind{shippedAt(t)}},
+		"no client":    {nil, []*kind.Kind{enginetest.Shipped(t, "Watcher")}},
+		"none injects": {fake.NewSimpleMetadataClient(fake.NewTestScheme()), []*kind.Kind{enginetest.Shipped(t, "At")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, err := newPodWatch(tc.known, tc.kinds, nil)
+			p, err := newPodWatch(tc.client, tc.kinds, informers.New(t.Context(), nil, nil))
 			require.NoError(t, err)
 			require.Nil(t, p)
 		})

@@ -12,7 +12,7 @@ import (
 // shards are the parts into which the objects of all kinds are divided, and which of them
 // this process may act on.
 type shards struct {
-	// acting is closed once there has been one that this process may act on.
+	// acting is closed once this process may act on a part.
 	acting chan struct{}
 
 	mu        sync.Mutex
@@ -23,9 +23,9 @@ type shards struct {
 // shard is one of the parts.
 type shard struct {
 	mine bool
-	// passes are those that run for its objects. One is added only while it is ours, so
-	// that nobody who gives it up waits for ever.
-	passes *sync.WaitGroup
+	// running are the reconciles of its objects. One is added only while the shard is mine,
+	// so that giving it up does not wait indefinitely.
+	running *sync.WaitGroup
 }
 
 // newShards divides into n parts that are taken one by one; 0 is for all objects in one
@@ -33,7 +33,7 @@ type shard struct {
 func newShards(n int) *shards {
 	s := &shards{acting: make(chan struct{}), parts: make([]shard, max(n, 1))}
 	for i := range s.parts {
-		s.parts[i].passes = new(sync.WaitGroup)
+		s.parts[i].running = new(sync.WaitGroup)
 	}
 	if n == 0 {
 		s.take(0)
@@ -41,8 +41,8 @@ func newShards(n int) *shards {
 	return s
 }
 
-// of is the part that an object belongs to. Every process has to say the same, so this is
-// never to change: FNV-1a of the UID, modulo the number of parts.
+// of returns the part that an object belongs to. All processes must agree, so this must never
+// change: FNV-1a of the UID, modulo the number of parts.
 func (s *shards) of(object types.UID) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(object)) // a hash takes every write
@@ -60,24 +60,24 @@ func (s *shards) take(i int) {
 	}
 }
 
-// giveUp lets no further pass begin for a part, and returns when the running ones have
+// giveUp lets no further reconcile of a part begin, and returns when the running ones have
 // ended.
 func (s *shards) giveUp(i int) {
 	s.mu.Lock()
 	s.parts[i].mine = false
-	passes := s.parts[i].passes
+	running := s.parts[i].running
 	s.mu.Unlock()
-	passes.Wait()
+	running.Wait()
 }
 
-// owns tells whether this process may act on an object.
+// owns reports whether this process may act on an object.
 func (s *shards) owns(object types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts[s.of(object)].mine
 }
 
-// owned is how many parts this process may act on.
+// owned returns how many parts this process may act on.
 func (s *shards) owned() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,16 +89,15 @@ func (s *shards) owned() (n int) {
 	return n
 }
 
-// report sets a gauge to how many parts this process may act on. What is reported last is
-// what is so.
+// report sets a gauge to how many parts this process may act on. The last report is the
+// present state.
 func (s *shards) report(to prometheus.Gauge) {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
 	to.Set(float64(s.owned()))
 }
 
-// begin tells whether a pass may be made for an object; if so, end has to be called after
-// it.
+// begin reports whether an object may be reconciled; if so, end must be called after that.
 func (s *shards) begin(object types.UID) (end func(), mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,27 +105,27 @@ func (s *shards) begin(object types.UID) (end func(), mine bool) {
 	if !part.mine {
 		return nil, false
 	}
-	part.passes.Add(1)
-	return part.passes.Done, true
+	part.running.Add(1)
+	return part.running.Done, true
 }
 
-// Take lets the engine act on the objects of a shard, which is one of 0 to Config.Shards-1.
-// Nobody else may act on them from now on. It looks at each of them once.
+// Take lets the engine act on the objects of a shard, which is one of 0 to Config.Shards-1,
+// and queues them all. No one else may act on them from now on.
 func (e *Engine) Take(shard int) {
 	e.shards.take(shard)
 	e.shardChanged(shard)
 }
 
-// GiveUp ends what Take began. It returns when the passes that run for objects of the
-// shard have ended, which takes up to a minute; then others may act on them.
+// GiveUp ends what Take began. It returns when the running reconciles of the shard have
+// ended, which takes up to a minute; then others may act on its objects.
 func (e *Engine) GiveUp(shard int) {
 	e.shards.giveUp(shard)
 	e.shardChanged(shard)
 }
 
-// shardChanged queues the objects of a shard: those that are ours now get a pass, and what
-// was remembered of the others is dropped. A kind whose cache is not filled yet has queued
-// them all, and no worker.
+// shardChanged queues the objects of a shard: they are reconciled if the shard was taken, and
+// forgotten if it was given up. A kind whose cache is not filled yet has queued them all, and
+// has no worker.
 func (e *Engine) shardChanged(shard int) {
 	e.shards.report(e.config.Metrics.shards)
 	for _, c := range e.running() {

@@ -13,10 +13,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// Processes of different versions have to agree.
+// Processes of different versions must agree.
 func TestShardOfAnObject(t *testing.T) {
 	t.Parallel()
 	for uid, want := range map[types.UID]int{
@@ -46,7 +47,7 @@ func TestShardIsGivenUpWhenItsPassesHaveEnded(t *testing.T) {
 		require.False(t, mine)
 		select {
 		case <-s.acting:
-			require.Fail(t, "nothing is ours yet")
+			require.Fail(t, "no shard is taken yet")
 		default:
 		}
 		s.take(0)
@@ -55,13 +56,13 @@ func TestShardIsGivenUpWhenItsPassesHaveEnded(t *testing.T) {
 		end, mine := s.begin(object)
 		require.True(t, mine)
 		endOther, _ := s.begin(other)
-		defer endOther() // it keeps nobody waiting
+		defer endOther() // it does not block giveUp
 		given := make(chan struct{})
 		go func() { s.giveUp(0); close(given) }()
 		synctest.Wait()
 		select {
 		case <-given:
-			require.Fail(t, "a pass is running")
+			require.Fail(t, "a reconcile is running")
 		default:
 		}
 		_, mine = s.begin(object)
@@ -74,7 +75,7 @@ func TestShardIsGivenUpWhenItsPassesHaveEnded(t *testing.T) {
 	})
 }
 
-// uidIn makes a UID that belongs to a shard.
+// uidIn returns a UID that belongs to a shard.
 func uidIn(s *shards, shard int) types.UID {
 	for i := 0; ; i++ {
 		if uid := types.UID(fmt.Sprintf("uid-%d", i)); s.of(uid) == shard {
@@ -83,10 +84,10 @@ func uidIn(s *shards, shard int) types.UID {
 	}
 }
 
-// What is taken is looked at; what is not ours is not, and is forgotten.
+// Objects of a shard that is taken are queued; those of one that is given up are forgotten.
 func TestTakingAndGivingUp(t *testing.T) {
 	t.Parallel()
-	k := shippedAt(t)
+	k := enginetest.Shipped(t, "At")
 	e, err := New(Config{Kinds: []*kind.Kind{k}, Mapper: mapper(), Log: quiet(), Shards: 2})
 	require.NoError(t, err)
 	c := newController(k, &e.config, e.shards)
@@ -96,7 +97,7 @@ func TestTakingAndGivingUp(t *testing.T) {
 	require.NoError(t, err)
 	c.objects = &informers.Watch{Cache: objects}
 	for shard, name := range []string{"zero", "one"} {
-		object := &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "")}
+		object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "")}
 		object.SetNamespace("test")
 		object.SetName(name)
 		object.SetUID(uidIn(e.shards, shard))
@@ -123,5 +124,5 @@ func TestTakingAndGivingUp(t *testing.T) {
 	require.True(t, c.work(t.Context()))
 	require.False(t, c.writes.pending(name))
 	require.Zero(t, c.queue.Len())
-	require.Zero(t, testutil.ToFloat64(c.metrics.passes.WithLabelValues(c.metrics.name, resultSuccess)))
+	require.Zero(t, testutil.ToFloat64(c.metrics.reconciles.WithLabelValues(c.metrics.name, resultSuccess.label())))
 }

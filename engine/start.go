@@ -14,16 +14,16 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// A kind that something is missing for is looked at again after startRetryBase, then
-// after twice as long, up to startRetryMax: soon enough for someone who has just
-// installed a CRD, and a few requests a minute otherwise.
+// A kind for which something is missing is tried again after startRetryBase, then after
+// twice as long, up to startRetryMax: soon enough for someone who has just installed a CRD,
+// and a few requests a minute otherwise.
 const (
 	startRetryBase = 2 * time.Second
 	startRetryMax  = time.Minute
 )
 
-// startKinds starts each kind as soon as nothing keeps it from running, and returns when
-// all are started or ctx ends. What is missing is logged as one list, whenever it changes.
+// startKinds starts each kind as soon as nothing is missing for it, and returns when all are
+// started or ctx ends. What is missing is logged as one list, whenever it changes.
 func (e *Engine) startKinds(ctx context.Context, start func(*controller)) {
 	waiting := slices.Clone(e.config.Kinds)
 	var reported string
@@ -53,7 +53,7 @@ func (e *Engine) startKinds(ctx context.Context, start func(*controller)) {
 			return
 		}
 		if text := strings.Join(missing, "; "); text != reported {
-			e.config.Log.Warn("kinds are not run until what they need is there", "kinds", len(waiting), "missing", text)
+			e.config.Log.Warn("kinds wait for what they need", "kinds", len(waiting), "missing", text)
 			reported = text
 		}
 		timer := time.NewTimer(backoff.Step())
@@ -63,11 +63,11 @@ func (e *Engine) startKinds(ctx context.Context, start func(*controller)) {
 			return
 		case <-timer.C:
 		}
-		meta.MaybeResetRESTMapper(e.config.Mapper) // what it did not find may be there now
+		meta.MaybeResetRESTMapper(e.config.Mapper) // what it did not find may be served now
 	}
 }
 
-// prepare makes the controller of a kind, or says what keeps the kind from running.
+// prepare returns the controller of a kind, or what is missing for it.
 func (e *Engine) prepare(ctx context.Context, k *kind.Kind) (*controller, error) {
 	if e.config.Missing != nil {
 		if err := e.config.Missing(ctx, k); err != nil {

@@ -15,32 +15,33 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// A kind with something missing stops no other, and starts when it is there; what is
-// missing is logged once, not with each look.
+// A kind for which something is missing does not stop the others, and starts once nothing is;
+// what is missing is logged once, not with each try.
 func TestKindsStartWhenTheyCan(t *testing.T) {
 	t.Parallel()
-	at, features := shippedAt(t), corpusKind(t, "features")
+	at, features := enginetest.Shipped(t, "At"), enginetest.Corpus(t, "features")
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		var mu sync.Mutex // synctest orders what is read after what was written, but not before what will be
-		looks := make(map[*kind.Kind]int)
+		var mu sync.Mutex // synctest orders reads after earlier writes, but not before later ones
+		tries := make(map[*kind.Kind]int)
 		e, err := New(Config{
 			Kinds: []*kind.Kind{features, at}, Mapper: mapper(), Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Missing: func(_ context.Context, k *kind.Kind) error {
 				mu.Lock()
 				defer mu.Unlock()
-				looks[k]++
-				if k == features && looks[k] < 6 {
+				tries[k]++
+				if k == features && tries[k] < 6 {
 					return errors.New("no rights")
 				}
 				return nil
 			},
 		})
 		require.NoError(t, err)
-		require.EqualError(t, e.Synced(), "no kind is started yet")
+		require.EqualError(t, e.Synced(), "no kind has started yet")
 
 		var started []*kind.Kind
 		go e.startKinds(t.Context(), func(c *controller) {
@@ -55,9 +56,9 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		mu.Unlock()
 		require.InDelta(t, 1, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())), 0)
 		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(at.Name())))
-		require.NoError(t, e.Synced(), "a kind that waits keeps no process from being ready")
+		require.NoError(t, e.Synced(), "a kind that waits does not keep the process from being ready")
 
-		time.Sleep(startRetryBase * 5) // two further looks
+		time.Sleep(startRetryBase * 5) // two more tries
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
 		require.Contains(t, log.String(), `kind Feature: no rights`)
@@ -67,14 +68,14 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, []*kind.Kind{at, features}, started, log.String())
-		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, looks, "nothing is asked for once all run")
+		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, tries, "nothing is tried once all run")
 		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())))
 	})
 }
 
 func TestStartEndsWithTheProcess(t *testing.T) {
 	t.Parallel()
-	at := shippedAt(t)
+	at := enginetest.Shipped(t, "At")
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(Config{
 			Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet(),
@@ -90,36 +91,36 @@ func TestStartEndsWithTheProcess(t *testing.T) {
 	})
 }
 
-// What can never run is an error at once.
+// A kind that can never run is an error at once.
 func TestKindsThatCannotRun(t *testing.T) {
 	t.Parallel()
-	clustered := *shippedAt(t)
+	clustered := *enginetest.Shipped(t, "At")
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, err := New(Config{Kinds: []*kind.Kind{&clustered}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
-	require.EqualError(t, err, "kind At: its objects live in no namespace, so it cannot be limited to some")
+	require.EqualError(t, err, "kind At: its objects are cluster-scoped, so it cannot be limited to namespaces")
 
-	e, err := New(Config{Kinds: []*kind.Kind{&clustered, shippedAt(t)}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
+	e, err := New(Config{Kinds: []*kind.Kind{&clustered, enginetest.Shipped(t, "At")}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.NoError(t, err)
 	require.Len(t, e.config.Kinds, 1)
 }
 
-func TestAliveNoticesAPassThatHangs(t *testing.T) {
+func TestAliveNoticesAReconcileThatHangs(t *testing.T) {
 	t.Parallel()
-	at := shippedAt(t)
+	at := enginetest.Shipped(t, "At")
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(Config{Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet()})
 		require.NoError(t, err)
 		c := newController(at, &e.config, e.shards)
 		defer c.queue.ShutDown()
 		e.controllers = []*controller{c}
-		require.EqualError(t, e.Synced(), "no kind is started yet")
+		require.EqualError(t, e.Synced(), "no kind has started yet")
 		e.decided.Store(true)
 		require.EqualError(t, e.Synced(), "the caches of ats.cnat.fescue.dev are not filled yet")
 
-		c.passes.Store("test/a", time.Now())
-		time.Sleep(passTimeout)
-		require.NoError(t, e.Alive(), "such a pass ends by itself")
+		c.running.Store("test/a", time.Now())
+		time.Sleep(reconcileTimeout)
+		require.NoError(t, e.Alive(), "it times out by itself")
 		time.Sleep(stuckAfter)
-		require.EqualError(t, e.Alive(), "a pass of ats.cnat.fescue.dev has been running for 4m0s")
+		require.EqualError(t, e.Alive(), "a reconcile of ats.cnat.fescue.dev has been running for 4m0s")
 	})
 }

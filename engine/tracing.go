@@ -11,19 +11,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// tracerName says in spans which code made them.
+// tracerName names in spans the code that records them.
 const tracerName = "github.com/fescue-dev/fescue/engine"
 
 // The results of a write, in spans.
 const (
-	writeDone    = "done"
-	writeRefused = "refused" // by the API server, or because the name belongs to someone else
-	writeWaiting = "waiting" // for an object to be gone
-	writeFailed  = "failed"
+	writeDone     = "done"
+	writeRejected = "refused" // by the API server, or because the name belongs to another object
+	writeWaiting  = "waiting" // for an object to be gone
+	writeFailed   = "failed"
 )
 
-// tracePass begins the span of one pass; its writes are part of it.
-func (c *controller) tracePass(ctx context.Context, name cache.ObjectName) (context.Context, trace.Span) {
+// traceReconcile begins the span of one reconcile; its writes are part of it.
+func (c *controller) traceReconcile(ctx context.Context, name cache.ObjectName) (context.Context, trace.Span) {
 	if c.tracer == nil {
 		return ctx, trace.SpanFromContext(ctx) // one that does nothing
 	}
@@ -34,8 +34,8 @@ func (c *controller) tracePass(ctx context.Context, name cache.ObjectName) (cont
 	))
 }
 
-// traceWrite begins the span of one write of a pass: the requests that it takes, and what
-// was decided between them.
+// traceWrite begins the span of one write of a reconcile: the requests that it takes, and
+// what is decided between them.
 func (c *controller) traceWrite(ctx context.Context, verb string, resource schema.GroupResource, name cache.ObjectName) (context.Context, trace.Span) {
 	if c.tracer == nil {
 		return ctx, trace.SpanFromContext(ctx)
@@ -48,31 +48,31 @@ func (c *controller) traceWrite(ctx context.Context, verb string, resource schem
 	))
 }
 
-// endPass ends the span of a pass with its result as the metrics have it. One that is made
-// again because someone was quicker is no error.
-func endPass(span trace.Span, result string, err error) {
+// endReconcile ends the span of a reconcile with its result as the metrics have it. A requeue
+// because the object has changed meanwhile is not an error.
+func endReconcile(span trace.Span, result string, err error) {
 	if !span.IsRecording() {
 		return
 	}
-	if result == resultRequeue {
+	if result == string(resultRequeue) {
 		err = nil
 	}
 	endSpan(span, result, err)
 }
 
-// endWrite ends the span of a write. What is only to be waited for is no error.
+// endWrite ends the span of a write. Waiting is not an error.
 func endWrite(span trace.Span, err error) {
 	if !span.IsRecording() {
 		return
 	}
-	_, isRefused := errors.AsType[*refusedError](err)
+	_, isRejected := errors.AsType[*rejectedError](err)
 	switch {
 	case err == nil:
 		endSpan(span, writeDone, nil)
 	case errors.Is(err, errWaiting):
 		endSpan(span, writeWaiting, nil)
-	case isRefused:
-		endSpan(span, writeRefused, err)
+	case isRejected:
+		endSpan(span, writeRejected, err)
 	default:
 		endSpan(span, writeFailed, err)
 	}

@@ -13,12 +13,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
-// tracedController is one of which no more is used than its spans take.
+// tracedController returns a controller for its spans alone.
 func tracedController(tb testing.TB, provider trace.TracerProvider) *controller {
 	tb.Helper()
-	c := newController(shippedAt(tb), &Config{Workers: 1, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler), Tracing: provider}, newShards(0))
+	c := newController(enginetest.Shipped(tb, "At"), &Config{Workers: 1, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler), Tracing: provider}, newShards(0))
 	tb.Cleanup(c.queue.ShutDown)
 	return c
 }
@@ -29,12 +31,12 @@ func TestSpansEndWithTheirResult(t *testing.T) {
 	c := tracedController(t, sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)))
 	boom := errors.New("boom")
 	outside, unrelated := c.tracer.Start(t.Context(), "unrelated")
-	ctx, pass := c.tracePass(outside, cache.ObjectName{Namespace: "n", Name: "a"})
-	for _, err := range []error{nil, errWaiting, &refusedError{boom}, boom} {
+	ctx, reconcile := c.traceReconcile(outside, cache.ObjectName{Namespace: "n", Name: "a"})
+	for _, err := range []error{nil, errWaiting, &rejectedError{boom}, boom} {
 		_, write := c.traceWrite(ctx, "create", schema.GroupResource{Resource: "pods"}, cache.ObjectName{Namespace: "n", Name: "a-pod"})
 		endWrite(write, err)
 	}
-	endPass(pass, resultRequeue, boom)
+	endReconcile(reconcile, resultRequeue.label(), boom)
 	unrelated.End()
 
 	type ended struct {
@@ -50,8 +52,8 @@ func TestSpansEndWithTheirResult(t *testing.T) {
 			}
 		}
 		all = append(all, ended{result, s.Status().Code})
-		require.Equal(t, pass.SpanContext().TraceID(), s.SpanContext().TraceID())
-		require.NotEqual(t, unrelated.SpanContext().TraceID(), s.SpanContext().TraceID(), "a pass is a trace of its own")
+		require.Equal(t, reconcile.SpanContext().TraceID(), s.SpanContext().TraceID())
+		require.NotEqual(t, unrelated.SpanContext().TraceID(), s.SpanContext().TraceID(), "a reconcile is a trace of its own")
 	}
 	require.Equal(t, []ended{
 		{"done", codes.Unset}, {"waiting", codes.Unset}, {"refused", codes.Error}, {"failed", codes.Error},
@@ -59,13 +61,13 @@ func TestSpansEndWithTheirResult(t *testing.T) {
 	}, all)
 }
 
-// spans makes those of a pass with one write.
+// spans records those of a reconcile with one write.
 func (c *controller) spans(ctx context.Context) {
 	name := cache.ObjectName{Namespace: "n", Name: "a"}
-	ctx, pass := c.tracePass(ctx, name)
+	ctx, reconcile := c.traceReconcile(ctx, name)
 	_, write := c.traceWrite(ctx, "create", schema.GroupResource{Resource: "pods"}, name)
 	endWrite(write, nil)
-	endPass(pass, resultSuccess, nil)
+	endReconcile(reconcile, resultSuccess.label(), nil)
 }
 
 func TestTracingThatIsOffAllocatesNothing(t *testing.T) {

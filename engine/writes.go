@@ -7,13 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // writes remembers what was written for each object until the caches have seen it, so
-// that no pass acts on a state older than its own last write.
+// that no reconcile acts on a state older than its own last write.
 type writes struct {
 	mu       sync.Mutex
 	byObject map[cache.ObjectName]*written
@@ -25,14 +24,14 @@ type written struct {
 	// once the cache has it.
 	object *unstructured.Unstructured
 	// children are the resource versions of the last write to each resource that its
-	// cache has not seen yet, and deleted the children that it has not seen go.
+	// cache has not seen yet, and deleted the children that it still has.
 	children map[schema.GroupVersionResource]string
 	deleted  map[types.UID]deletedChild
 	// since is when the oldest of them was written.
 	since time.Time
 }
 
-// deletedChild is a child whose deletion was asked for.
+// deletedChild is a child whose deletion was requested.
 type deletedChild struct {
 	resource schema.GroupVersionResource
 	name     cache.ObjectName
@@ -65,11 +64,11 @@ func (w *writes) cached(name cache.ObjectName, cached *unstructured.Unstructured
 	}
 }
 
-// isSeen tells whether the caches of the children have everything.
+// isSeen reports whether the caches of the children have everything.
 func (k *written) isSeen() bool { return len(k.children) == 0 && len(k.deleted) == 0 }
 
 func (k *written) isNewer(cached *unstructured.Unstructured) bool {
-	return k.object != nil && k.uid == cached.GetUID() && informers.Older(cached.GetResourceVersion(), k.object.GetResourceVersion())
+	return k.object != nil && k.uid == cached.GetUID() && older(cached.GetResourceVersion(), k.object.GetResourceVersion())
 }
 
 func (w *writes) rememberObject(name cache.ObjectName, object *unstructured.Unstructured) {
@@ -82,7 +81,7 @@ func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, resource 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.unseen(name, owner)
-	if informers.Older(known.children[resource], resourceVersion) {
+	if older(known.children[resource], resourceVersion) {
 		known.children[resource] = resourceVersion
 	}
 }
@@ -93,15 +92,15 @@ func (w *writes) rememberDelete(name cache.ObjectName, owner types.UID, resource
 	w.unseen(name, owner).deleted[child.GetUID()] = deletedChild{resource, cache.MetaObjectToName(child)}
 }
 
-// cacheState tells how far the caches of children are.
+// cacheState is how far the caches of children are.
 type cacheState interface {
-	// hasSeen tells whether a cache is at least as new as a resource version.
+	// hasSeen reports whether a cache is at least as new as a resource version.
 	hasSeen(resource schema.GroupVersionResource, namespace, version string) bool
-	// hasLost tells whether a cache knows that a deleted object is gone or about to be.
+	// hasLost reports whether the caches know that a deleted object is gone or being deleted.
 	hasLost(resource schema.GroupVersionResource, name cache.ObjectName, uid types.UID) bool
 }
 
-// seen tells whether the caches have everything that was written for the children of an
+// seen reports whether the caches have everything that was written for the children of an
 // object and, if not, since when.
 func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since time.Time) {
 	w.mu.Lock()
@@ -129,7 +128,7 @@ func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since 
 	return true, time.Time{}
 }
 
-// pending tells whether some cache has not seen the last write to it.
+// pending reports whether some cache has not seen the last write to it.
 func (w *writes) pending(name cache.ObjectName) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,8 +136,8 @@ func (w *writes) pending(name cache.ObjectName) bool {
 	return known != nil && !known.isSeen()
 }
 
-// readLive notes that everything was read from the API server itself. The caches are still
-// waited for, for as long again.
+// readLive notes that everything is read from the API server itself. The caches have as long
+// again to catch up.
 func (w *writes) readLive(name cache.ObjectName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +153,7 @@ func (w *writes) forget(name cache.ObjectName) {
 	delete(w.byObject, name)
 }
 
-// unseen is the entry of an object for which something is being written.
+// unseen returns the entry of an object for which something is being written.
 func (w *writes) unseen(name cache.ObjectName, uid types.UID) *written {
 	known := w.entry(name, uid)
 	if known.isSeen() {
@@ -170,4 +169,14 @@ func (w *writes) entry(name cache.ObjectName, uid types.UID) *written {
 		w.byObject[name] = known
 	}
 	return known
+}
+
+// older reports whether resource version a is older than b. Versions that cannot be
+// compared are not: acting on what may be stale is better than never acting.
+func older(a, b string) bool {
+	if a == "" {
+		return b != ""
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
 }

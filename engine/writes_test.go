@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 func version(uid, resourceVersion string) *unstructured.Unstructured {
@@ -24,7 +22,7 @@ func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 
 	w.rememberObject(name, version("u", "9"))
 	require.Equal(t, "9", w.newest(name, version("u", "5")).GetResourceVersion(), "the cache lags behind")
-	require.Equal(t, "10", w.newest(name, version("u", "10")).GetResourceVersion(), "numbers, not texts, are compared")
+	require.Equal(t, "10", w.newest(name, version("u", "10")).GetResourceVersion(), "versions are compared as numbers")
 	require.Equal(t, "1", w.newest(name, version("v", "1")).GetResourceVersion(), "another object of the same name")
 
 	w.cached(name, version("u", "8"))
@@ -33,14 +31,14 @@ func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 	require.Empty(t, w.byObject, "what the cache has seen is forgotten")
 }
 
-// caches are as far as a resource version, and still hold one object.
+// caches are as new as a resource version, and still hold one object.
 type caches struct {
 	version string
 	held    types.UID
 }
 
 func (c *caches) hasSeen(_ schema.GroupVersionResource, _, version string) bool {
-	return !informers.Older(c.version, version)
+	return !older(c.version, version)
 }
 
 func (c *caches) hasLost(_ schema.GroupVersionResource, _ cache.ObjectName, uid types.UID) bool {
@@ -57,7 +55,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 
 	w.rememberChild(name, "u", pods, "9")
 	w.rememberChild(name, "u", pods, "7")
-	require.False(t, seen(), "nothing seen at all")
+	require.False(t, seen(), "nothing is seen")
 	require.True(t, w.pending(name))
 	c.version = "8"
 	require.False(t, seen())
@@ -67,7 +65,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 
 	c.held = "child"
 	w.rememberDelete(name, "u", pods, version("child", "10"))
-	require.False(t, seen(), "what was deleted is still there")
+	require.False(t, seen(), "the deleted child still exists")
 	c.held = ""
 	require.True(t, seen())
 	require.Empty(t, w.byObject)
@@ -91,6 +89,16 @@ func TestLagCountsFromTheFirstWrite(t *testing.T) {
 	require.Equal(t, first, second)
 	w.readLive(name)
 	ok, third := w.seen(name, c)
-	require.False(t, ok, "reading the API server makes no cache see more")
+	require.False(t, ok, "reading from the API server does not fill a cache")
 	require.True(t, third.After(first))
+}
+
+func TestOlder(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{{"", "", false}, {"", "1", true}, {"9", "10", true}, {"10", "9", false}, {"9", "9", false}, {"x", "9", false}} {
+		require.Equal(t, tc.want, older(tc.a, tc.b), tc)
+	}
 }

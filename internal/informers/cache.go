@@ -9,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -96,7 +94,7 @@ func (r *Registration) HasSynced() bool {
 	return true
 }
 
-// WaitForSync returns once HasSynced does, so that nobody acts on a half-filled cache. It
+// WaitForSync returns once HasSynced does, so that no one acts on a half-filled cache. It
 // is an error if ctx ends first.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), r.HasSynced) {
@@ -167,24 +165,8 @@ func (c *Cache) InNamespace(namespace string) []*unstructured.Unstructured {
 	return objects
 }
 
-// HasSeen reports whether the cache of a namespace is at least as new as a write that the
-// API server answered with this resource version.
-func (c *Cache) HasSeen(namespace, resourceVersion string) bool {
-	return !Older(c.informer(namespace).GetStore().LastStoreSyncResourceVersion(), resourceVersion)
-}
-
-// HasLost reports whether the cache knows that a deleted object is gone or being deleted.
-func (c *Cache) HasLost(name cache.ObjectName, uid types.UID) bool {
-	live := c.Get(name)
-	return live == nil || live.GetUID() != uid || live.GetDeletionTimestamp() != nil
-}
-
-// Older reports whether resource version a is older than b. Versions that cannot be
-// compared are not: acting on what may be stale is better than never acting.
-func Older(a, b string) bool {
-	if a == "" {
-		return b != ""
-	}
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order < 0
+// ResourceVersion returns how new the cache of a namespace is; it is empty until the cache
+// has read anything.
+func (c *Cache) ResourceVersion(namespace string) string {
+	return c.informer(namespace).GetStore().LastStoreSyncResourceVersion()
 }

@@ -122,19 +122,6 @@ func TestCacheReads(t *testing.T) {
 	n := 0
 	w.Each(func(any) { n++ })
 	require.Equal(t, 2, n)
-	require.False(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "one"}, "one"))
-	require.True(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "one"}, "another"))
-	require.True(t, w.HasLost(cache.ObjectName{Namespace: "a", Name: "gone"}, "gone"))
-}
-
-func TestOlder(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		a, b string
-		want bool
-	}{{"", "", false}, {"", "1", true}, {"9", "10", true}, {"10", "9", false}, {"9", "9", false}, {"x", "9", false}} {
-		require.Equal(t, tc.want, Older(tc.a, tc.b), tc)
-	}
 }
 
 func TestTransformStripsManagedFields(t *testing.T) {

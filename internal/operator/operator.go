@@ -95,7 +95,7 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	legacyregistry.RawMustRegister(metrics, kindMetrics(p.kinds))
 	p.engine, err = engine.New(engine.Config{
 		Kinds: p.kinds, Client: p.Dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events,
-		Injections: knownInjections(p.Metadata), Missing: p.missing,
+		Pods: p.Metadata, Missing: p.missing,
 		Workers: p.options.Workers, Shards: p.election.Shards(),
 		Log: p.log, Metrics: metrics, Tracing: p.tracer,
 	})

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// set compares the members of a set with what is wanted of them. Members that are being
+// set compares the members of a set with their template. Members that are being
 // deleted are not counted: each is replaced under another number.
 func (c *comparer) set(child wantedChild) {
 	prefix := child.object.GetName()
@@ -24,7 +24,7 @@ func (c *comparer) set(child wantedChild) {
 	slices.SortFunc(members, func(a, b *member) int { return a.compare(b) })
 	leaving := make(map[*member]bool)
 	leave := func(m *member) {
-		c.add(verbDelete, child, nil, m.object)
+		c.add(Delete, child, nil, m.object)
 		leaving[m] = true
 	}
 	for _, m := range members {
@@ -44,21 +44,21 @@ func (c *comparer) set(child wantedChild) {
 		members = slices.DeleteFunc(members, func(m *member) bool { return leaving[m] })
 	}
 	for _, s := range strays {
-		c.steps = append(c.steps, step{verb: verbDelete, child: child.Name, resource: child.resource, is: s, stray: true})
+		c.Steps = append(c.Steps, Step{Verb: Delete, Child: child.Name, Resource: child.resource, Name: s.GetName(), Live: s, Stray: true})
 	}
-	state := childState{name: child.Name, set: true, wanted: child.Set.Replicas}
+	state := ChildState{name: child.Name, set: true, wanted: child.Set.Replicas}
 	for _, m := range members {
 		c.member(child, m)
 		state.count(m, child.Update)
 	}
-	c.states = append(c.states, state)
+	c.States = append(c.States, state)
 
 	for number, missing := 0, child.Set.Replicas-len(members); missing > 0; number++ {
 		name := memberName(prefix, number)
-		if used[name] || c.view.taken[takenName{child.resource, name}] {
+		if used[name] || c.view.taken[Taken{child.resource, name}] {
 			continue
 		}
-		c.add(verbCreate, child, named(child.object, name), nil)
+		c.add(Create, child, named(child.object, name), nil)
 		missing--
 	}
 }
@@ -71,8 +71,8 @@ type member struct {
 	finished                 bool
 }
 
-// compare orders members by how soon one can be done without: first those that are not
-// ready, then those of an older template, then the youngest, as a ReplicaSet does.
+// compare orders members as a ReplicaSet does for deletion: first those that are not ready,
+// then those of an older template, then the youngest.
 func (m *member) compare(other *member) int {
 	return cmp.Or(
 		compareBools(m.ready, other.ready),
@@ -93,35 +93,35 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// members are the objects of a set that are not being deleted, and the names that are in
-// use, also by those that are.
+// members returns the objects of a set that are not being deleted, and all names in use,
+// including those of objects that are.
 func (c *comparer) members(child wantedChild) (members []*member, used map[string]bool) {
 	used = make(map[string]bool)
 	prefix := child.object.GetName()
-	for _, e := range c.view.children {
-		if e.resource != child.resource {
+	for _, e := range c.view.Children {
+		if e.Resource != child.resource {
 			continue
 		}
-		used[e.object.GetName()] = true
-		number, isNamed := memberNumber(prefix, e.object.GetName())
-		if e.name != child.Name && !isNamed {
+		used[e.Object.GetName()] = true
+		number, isNamed := memberNumber(prefix, e.Object.GetName())
+		if e.Name != child.Name && !isNamed {
 			continue
 		}
-		holder := metav1.GetControllerOfNoCopy(e.object)
-		if holder == nil && !isNamed || holder != nil && holder.UID != c.owner.GetUID() {
-			continue // someone has copied a member, or taken it over
+		holder := metav1.GetControllerOfNoCopy(e.Object)
+		if holder == nil && !isNamed || holder != nil && holder.UID != c.plan.Object.GetUID() {
+			continue // someone has copied or adopted a member
 		}
-		c.wanted[e.object.GetUID()] = true
-		if e.object.GetDeletionTimestamp() != nil {
+		c.wanted[e.Object.GetUID()] = true
+		if e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		wanted := named(child.object, e.object.GetName())
+		wanted := named(child.object, e.Object.GetName())
 		members = append(members, &member{
-			object: e.object, number: number,
-			ready:    isReady(e.object),
-			outdated: !sameTemplate(e.object, wanted),
-			damaged:  !isOurs(e.object, wanted),
-			finished: isFinished(e.object),
+			object: e.Object, number: number,
+			ready:    isReady(e.Object),
+			outdated: !sameTemplate(e.Object, wanted),
+			damaged:  !IsManaged(e.Object, wanted),
+			finished: isFinished(e.Object),
 		})
 	}
 	return members, used
@@ -132,14 +132,14 @@ func (c *comparer) member(child wantedChild, m *member) {
 	wanted := named(child.object, m.object.GetName())
 	switch {
 	case m.damaged:
-		c.add(verbAdopt, child, wanted, m.object)
-	case child.Update == kind.Apply && !isCorrect(m.object, wanted, c.view.settled):
-		c.add(verbApply, child, wanted, m.object)
+		c.add(Adopt, child, wanted, m.object)
+	case child.Update == kind.Apply && !isInSync(m.object, wanted, c.view.Normalized):
+		c.add(Apply, child, wanted, m.object)
 	}
 }
 
 // count adds a member to the state of its set.
-func (s *childState) count(m *member, update kind.UpdatePolicy) {
+func (s *ChildState) count(m *member, update kind.UpdatePolicy) {
 	if m.outdated && update == kind.Recreate {
 		s.outdated++
 	}
@@ -148,8 +148,8 @@ func (s *childState) count(m *member, update kind.UpdatePolicy) {
 	}
 }
 
-// replaceable are the members of an older template that may go now: all that are away
-// already, and as many others as leave no more than the bound away.
+// replaceable returns the members of an older template that may be deleted now: all that are
+// not ready, and as many others as maxUnavailable leaves room for.
 func replaceable(members []*member, set *kind.Set) []*member {
 	ready := 0
 	for _, m := range members {
@@ -158,7 +158,7 @@ func replaceable(members []*member, set *kind.Set) []*member {
 		}
 	}
 	budget := set.MaxUnavailable - (set.Replicas - ready)
-	var going []*member
+	var leaving []*member
 	for _, m := range members {
 		if !m.outdated {
 			continue
@@ -169,13 +169,13 @@ func replaceable(members []*member, set *kind.Set) []*member {
 			}
 			budget--
 		}
-		going = append(going, m)
+		leaving = append(leaving, m)
 	}
-	return going
+	return leaving
 }
 
-// strays are the objects that carry all labels of the template, are no members, and that
-// nobody else controls.
+// strays returns the unmanaged objects that have all labels of the template and that no one
+// controls.
 func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	if !child.Set.DeleteStrays {
 		return nil
@@ -183,26 +183,26 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	var strays []*unstructured.Unstructured
 	add := func(object *unstructured.Unstructured) {
 		if metav1.GetControllerOfNoCopy(object) == nil && object.GetDeletionTimestamp() == nil && !c.wanted[object.GetUID()] {
-			c.wanted[object.GetUID()] = true // as nothing else
+			c.wanted[object.GetUID()] = true // so that nothing else is done about it
 			strays = append(strays, object)
 		}
 	}
 	template, _, err := unstructured.NestedStringMap(child.Template, "metadata", "labels")
 	if err != nil || len(template) == 0 {
-		return nil // no labels would be those of everything
+		return nil // no labels would select everything
 	}
-	for _, object := range c.view.strays(child.Name, template) {
+	for _, object := range c.view.Strays(child.Name, template) {
 		add(object)
 	}
-	for _, e := range c.view.children { // copies of members
-		if e.resource == child.resource && e.name == child.Name {
-			add(e.object)
+	for _, e := range c.view.Children { // copies of members
+		if e.Resource == child.resource && e.Name == child.Name {
+			add(e.Object)
 		}
 	}
 	return strays
 }
 
-// named is a copy of an object that has another name and shares all else with it.
+// named returns a copy of an object that has another name and shares everything else with it.
 func named(object *unstructured.Unstructured, name string) *unstructured.Unstructured {
 	result := maps.Clone(object.Object)
 	metadata, _ := result["metadata"].(map[string]any)

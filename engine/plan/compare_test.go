@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
 var (
@@ -21,16 +22,7 @@ var (
 	configs = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// shipped returns the shipped kind of a name.
-func shipped(tb testing.TB, name string) *kind.Kind {
-	kinds, err := kind.Shipped()
-	require.NoError(tb, err)
-	i := slices.IndexFunc(kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == name })
-	require.GreaterOrEqual(tb, i, 0)
-	return kinds[i]
-}
-
-// customcluster is an object with this many Pods wanted.
+// customcluster returns an object that wants this many Pods.
 func customcluster(count int64, message string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "samplecontroller.fescue.dev/v1alpha1", "kind": "Customcluster",
@@ -39,83 +31,83 @@ func customcluster(count int64, message string) *unstructured.Unstructured {
 	}}
 }
 
-// world is a cluster with one object in it, in which steps happen at once.
+// world is a cluster with one object in it, in which steps take effect at once.
 type world struct {
-	kind    *kind.Kind
-	owner   *unstructured.Unstructured
-	objects []existingChild
-	strays  []*unstructured.Unstructured
-	foreign []string // names of Pods that are others'
-	settled *settled
-	made    int
-	taken   map[takenName]bool // what the API server has refused
+	kind       *kind.Kind
+	owner      *unstructured.Unstructured
+	objects    []LiveChild
+	strays     []*unstructured.Unstructured
+	foreign    []string // names of other owners' Pods
+	normalized *Normalized
+	created    int
+	taken      map[Taken]bool // what the API server has rejected
 }
 
 func newWorld(k *kind.Kind, owner *unstructured.Unstructured) *world {
-	return &world{kind: k, owner: owner, settled: newSettled()}
+	return &world{kind: k, owner: owner, normalized: NewNormalized()}
 }
 
-func (w *world) view() *view {
-	return &view{
-		children: slices.Clone(w.objects),
-		strays: func(_ string, template map[string]string) []*unstructured.Unstructured {
+func (w *world) view() *View {
+	return &View{
+		Children: slices.Clone(w.objects),
+		Strays: func(_ string, template map[string]string) []*unstructured.Unstructured {
 			return slices.DeleteFunc(slices.Clone(w.strays), func(s *unstructured.Unstructured) bool {
 				return s.GetLabels()["controller"] != template["controller"]
 			})
 		},
-		types: map[schema.GroupVersionKind]childType{
-			podKind:                                {resource: pods},
-			{Version: "v1", Kind: "ConfigMap"}:     {resource: configs},
-			{Version: "v1", Kind: "Unserved"}:      {err: errNotServed},
-			{Group: "x", Version: "v1", Kind: "Y"}: {resource: schema.GroupVersionResource{Group: "x", Version: "v1", Resource: "ys"}},
+		Types: map[schema.GroupVersionKind]ChildType{
+			podKind:                                {Resource: pods},
+			{Version: "v1", Kind: "ConfigMap"}:     {Resource: configs},
+			{Version: "v1", Kind: "Unserved"}:      {Err: ErrNotServed},
+			{Group: "x", Version: "v1", Kind: "Y"}: {Resource: schema.GroupVersionResource{Group: "x", Version: "v1", Resource: "ys"}},
 		},
-		settled: w.settled,
-		taken:   w.taken,
+		Normalized: w.normalized,
+		taken:      w.taken,
 	}
 }
 
-// compare plans for the object and says what is to be written.
-func (w *world) compare(t *testing.T) *comparison {
-	p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind, w.owner), now)
-	require.Nil(t, p.stalled)
-	return compare(w.kind, w.owner, p, w.view())
+// compare returns what is to be written for the object.
+func (w *world) compare(t *testing.T) *Comparison {
+	p := Decide(w.kind, w.owner, w.view(), now)
+	require.Nil(t, p.Stalled)
+	return Compare(p, w.view())
 }
 
-// do makes steps happen.
-func (w *world) do(steps []step) {
+// do carries out steps.
+func (w *world) do(steps []Step) {
 	for _, s := range steps {
-		switch s.verb {
-		case verbCreate:
-			if slices.Contains(w.foreign, s.name()) && !slices.ContainsFunc(w.objects, func(e existingChild) bool { return e.object.GetName() == s.name() }) {
+		switch s.Verb {
+		case Create:
+			if slices.Contains(w.foreign, s.Name) && !slices.ContainsFunc(w.objects, func(e LiveChild) bool { return e.Object.GetName() == s.Name }) {
 				if w.taken == nil {
-					w.taken = make(map[takenName]bool)
+					w.taken = make(map[Taken]bool)
 				}
-				w.taken[takenName{s.resource, s.name()}] = true
+				w.taken[Taken{s.Resource, s.Name}] = true
 				continue
 			}
-			w.made++
-			made := s.wanted.DeepCopy()
-			made.SetUID(types.UID(fmt.Sprint("made-", w.made)))
-			made.SetCreationTimestamp(metav1.NewTime(now.Add(time.Duration(w.made) * time.Second)))
-			w.objects = append(w.objects, newExistingChild(s.resource, made))
-		case verbDelete:
-			w.remove(s.is.GetUID())
-		case verbApply, verbAdopt:
-			i := slices.IndexFunc(w.objects, func(e existingChild) bool { return e.object.GetUID() == s.is.GetUID() })
-			w.objects[i] = newExistingChild(s.resource, rewritten(s))
+			w.created++
+			created := s.Wanted.DeepCopy()
+			created.SetUID(types.UID(fmt.Sprint("created-", w.created)))
+			created.SetCreationTimestamp(metav1.NewTime(now.Add(time.Duration(w.created) * time.Second)))
+			w.objects = append(w.objects, Live(s.Resource, created))
+		case Delete:
+			w.remove(s.Live.GetUID())
+		case Apply, Adopt:
+			i := slices.IndexFunc(w.objects, func(e LiveChild) bool { return e.Object.GetUID() == s.Live.GetUID() })
+			w.objects[i] = Live(s.Resource, rewritten(s))
 		}
 	}
 }
 
 func (w *world) remove(uid types.UID) {
-	w.objects = slices.DeleteFunc(w.objects, func(e existingChild) bool { return e.object.GetUID() == uid })
+	w.objects = slices.DeleteFunc(w.objects, func(e LiveChild) bool { return e.Object.GetUID() == uid })
 	w.strays = slices.DeleteFunc(w.strays, func(s *unstructured.Unstructured) bool { return s.GetUID() == uid })
 }
 
 // ready makes all Pods ready.
 func (w *world) ready() {
 	for i, e := range w.objects {
-		w.objects[i].object = withStatus(e.object, "Running", true)
+		w.objects[i].Object = withStatus(e.Object, "Running", true)
 	}
 }
 
@@ -129,35 +121,34 @@ func withStatus(object *unstructured.Unstructured, phase string, isReady bool) *
 	return object
 }
 
-// converge makes steps until there are none, with all Pods ready in between, and fails if
-// more members are away than may be.
-func (w *world) converge(t *testing.T, check func(*comparison)) {
+// converge carries out steps until there are none, with all Pods ready in between.
+func (w *world) converge(t *testing.T, check func(*Comparison)) {
 	for range 100 {
 		w.ready()
 		c := w.compare(t)
-		require.NoError(t, c.refused)
+		require.NoError(t, c.Rejected)
 		check(c)
-		if len(c.steps) == 0 && len(c.prunes) == 0 {
+		if len(c.Steps) == 0 && len(c.Prunes) == 0 {
 			return
 		}
-		w.do(c.steps)
-		w.do(c.prunes)
+		w.do(c.Steps)
+		w.do(c.Prunes)
 	}
-	require.Fail(t, "never at rest")
+	require.Fail(t, "never in sync")
 }
 
-func describe(steps []step) string {
+func describe(steps []Step) string {
 	texts := make([]string, len(steps))
 	for i, s := range steps {
-		texts[i] = string(s.verb) + " " + s.name()
+		texts[i] = string(s.Verb) + " " + s.Name
 	}
 	return strings.Join(texts, ", ")
 }
 
-func names(objects []existingChild) []string {
+func names(objects []LiveChild) []string {
 	var names []string
 	for _, e := range objects {
-		names = append(names, e.object.GetName())
+		names = append(names, e.Object.GetName())
 	}
 	slices.Sort(names)
 	return names
@@ -165,33 +156,33 @@ func names(objects []existingChild) []string {
 
 func TestCompareOfSet(t *testing.T) {
 	t.Parallel()
-	k := shipped(t, "Customcluster")
+	k := enginetest.Shipped(t, "Customcluster")
 	other := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}
 	for name, tc := range map[string]struct {
 		count int64
-		is    func(w *world) // of three that are ready
+		live  func(w *world) // of three that are ready
 		want  string
-		state childState
+		state ChildState
 	}{
-		"as wanted":     {3, func(*world) {}, "", childState{"pods", true, 3, 3, 0}},
-		"more wanted":   {5, func(*world) {}, "create c-3, create c-4", childState{"pods", true, 5, 3, 0}},
-		"fewer wanted":  {1, func(*world) {}, "delete c-2, delete c-1", childState{"pods", true, 1, 1, 0}},
-		"none wanted":   {0, func(*world) {}, "delete c-2, delete c-1, delete c-0", childState{"pods", true, 0, 0, 0}},
-		"one is gone":   {3, func(w *world) { w.objects = w.objects[1:] }, "create c-0", childState{"pods", true, 3, 2, 0}},
-		"one not ready": {2, func(w *world) { w.objects[0].object = withStatus(w.objects[0].object, "Pending", false) }, "delete c-0", childState{"pods", true, 2, 2, 0}},
-		"one is going": {3, func(w *world) {
-			w.objects[0].object = w.objects[0].object.DeepCopy()
-			w.objects[0].object.SetDeletionTimestamp(new(metav1.NewTime(now)))
-		}, "create c-3", childState{"pods", true, 3, 2, 0}},
-		"one has failed": {3, func(w *world) { w.objects[1].object = withStatus(w.objects[1].object, "Failed", false) }, "delete c-1, create c-3", childState{"pods", true, 3, 2, 0}},
+		"as wanted":     {3, func(*world) {}, "", ChildState{"pods", true, 3, 3, 0}},
+		"more wanted":   {5, func(*world) {}, "create c-3, create c-4", ChildState{"pods", true, 5, 3, 0}},
+		"fewer wanted":  {1, func(*world) {}, "delete c-2, delete c-1", ChildState{"pods", true, 1, 1, 0}},
+		"none wanted":   {0, func(*world) {}, "delete c-2, delete c-1, delete c-0", ChildState{"pods", true, 0, 0, 0}},
+		"one is gone":   {3, func(w *world) { w.objects = w.objects[1:] }, "create c-0", ChildState{"pods", true, 3, 2, 0}},
+		"one not ready": {2, func(w *world) { w.objects[0].Object = withStatus(w.objects[0].Object, "Pending", false) }, "delete c-0", ChildState{"pods", true, 2, 2, 0}},
+		"one is being deleted": {3, func(w *world) {
+			w.objects[0].Object = w.objects[0].Object.DeepCopy()
+			w.objects[0].Object.SetDeletionTimestamp(new(metav1.NewTime(now)))
+		}, "create c-3", ChildState{"pods", true, 3, 2, 0}},
+		"one has failed": {3, func(w *world) { w.objects[1].Object = withStatus(w.objects[1].Object, "Failed", false) }, "delete c-1, create c-3", ChildState{"pods", true, 3, 2, 0}},
 		"one lost its reference": {3, func(w *world) {
-			w.objects[0].object = w.objects[0].object.DeepCopy()
-			w.objects[0].object.SetOwnerReferences(nil)
-		}, "adopt c-0", childState{"pods", true, 3, 3, 0}},
-		"one was taken over": {3, func(w *world) {
-			w.objects[0].object = w.objects[0].object.DeepCopy()
-			w.objects[0].object.SetOwnerReferences(other)
-		}, "create c-3", childState{"pods", true, 3, 2, 0}},
+			w.objects[0].Object = w.objects[0].Object.DeepCopy()
+			w.objects[0].Object.SetOwnerReferences(nil)
+		}, "adopt c-0", ChildState{"pods", true, 3, 3, 0}},
+		"one was adopted": {3, func(w *world) {
+			w.objects[0].Object = w.objects[0].Object.DeepCopy()
+			w.objects[0].Object.SetOwnerReferences(other)
+		}, "create c-3", ChildState{"pods", true, 3, 2, 0}},
 		"strays": {3, func(w *world) {
 			for name, labels := range map[string]map[string]string{"mine": {"controller": "c"}, "yours": {"controller": "d"}, "owned": {"controller": "c"}} {
 				stray := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "uid": name, "namespace": "default"}}}
@@ -201,50 +192,50 @@ func TestCompareOfSet(t *testing.T) {
 				}
 				w.strays = append(w.strays, stray)
 			}
-		}, "delete mine", childState{"pods", true, 3, 3, 0}},
+		}, "delete mine", ChildState{"pods", true, 3, 3, 0}},
 		"copied with its labels": {3, func(w *world) {
-			copied := w.objects[0].object.DeepCopy()
+			copied := w.objects[0].Object.DeepCopy()
 			copied.SetName("copy")
 			copied.SetUID("copy")
 			copied.SetOwnerReferences(nil)
-			w.objects = append(w.objects, newExistingChild(pods, copied))
-		}, "delete copy", childState{"pods", true, 3, 3, 0}},
+			w.objects = append(w.objects, Live(pods, copied))
+		}, "delete copy", ChildState{"pods", true, 3, 3, 0}},
 		"copied with its reference": {3, func(w *world) {
-			copied := w.objects[0].object.DeepCopy()
+			copied := w.objects[0].Object.DeepCopy()
 			copied.SetName("copy")
 			copied.SetUID("copy")
 			copied.SetCreationTimestamp(metav1.NewTime(now.Add(time.Hour)))
-			w.objects = append(w.objects, newExistingChild(pods, copied))
-		}, "delete copy", childState{"pods", true, 3, 3, 0}},
+			w.objects = append(w.objects, Live(pods, copied))
+		}, "delete copy", ChildState{"pods", true, 3, 3, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(k, customcluster(3, "m"))
-			w.converge(t, func(*comparison) {})
+			w.converge(t, func(*Comparison) {})
 			require.Equal(t, []string{"c-0", "c-1", "c-2"}, names(w.objects))
-			tc.is(w)
+			tc.live(w)
 			w.owner = customcluster(tc.count, "m")
 			c := w.compare(t)
-			require.Equal(t, tc.want, describe(c.steps))
-			require.Equal(t, []childState{tc.state}, c.states)
+			require.Equal(t, tc.want, describe(c.Steps))
+			require.Equal(t, []ChildState{tc.state}, c.States)
 		})
 	}
 }
 
-// All members are replaced, and never more than the bound are away.
+// All members are replaced, and never more than maxUnavailable at a time.
 func TestReplacementIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int64{1, 2, 7, 40} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(shipped(t, "Customcluster"), customcluster(count, "old"))
-			w.converge(t, func(*comparison) {})
+			w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(count, "old"))
+			w.converge(t, func(*Comparison) {})
 			w.owner = customcluster(count, "new")
 			most := 0
-			w.converge(t, func(c *comparison) {
+			w.converge(t, func(c *Comparison) {
 				leaving := 0
-				for _, s := range c.steps {
-					if s.verb == verbDelete {
+				for _, s := range c.Steps {
+					if s.Verb == Delete {
 						leaving++
 					}
 				}
@@ -252,28 +243,28 @@ func TestReplacementIsBounded(t *testing.T) {
 			})
 			require.Equal(t, max(int(count)/4, 1), most)
 			for _, e := range w.objects {
-				env, _, _ := unstructured.NestedSlice(e.object.Object, "spec", "containers")
+				env, _, _ := unstructured.NestedSlice(e.Object.Object, "spec", "containers")
 				require.Contains(t, fmt.Sprint(env), "value:new")
 			}
 		})
 	}
 }
 
-// A set of an older template that never became ready is replaced at once.
+// A set with an older template that never became ready is replaced at once.
 func TestBrokenMembersAreReplacedAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(shipped(t, "Customcluster"), customcluster(4, "old"))
-	w.do(w.compare(t).steps)
+	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(4, "old"))
+	w.do(w.compare(t).Steps)
 	w.owner = customcluster(4, "new")
-	require.Equal(t, "delete c-3, delete c-2, delete c-1, delete c-0, create c-4, create c-5, create c-6, create c-7", describe(w.compare(t).steps))
+	require.Equal(t, "delete c-3, delete c-2, delete c-1, delete c-0, create c-4, create c-5, create c-6, create c-7", describe(w.compare(t).Steps))
 }
 
 func TestManyMembers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(shipped(t, "Customcluster"), customcluster(1000, "m"))
-	w.converge(t, func(*comparison) {})
+	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(1000, "m"))
+	w.converge(t, func(*Comparison) {})
 	require.Len(t, w.objects, 1000)
-	require.Empty(t, w.compare(t).steps)
+	require.Empty(t, w.compare(t).Steps)
 }
 
 const odd = `
@@ -299,9 +290,9 @@ import "fescue.dev/cue/contract"
 }
 `
 
-func TestCompareRefuses(t *testing.T) {
+func TestCompareRejects(t *testing.T) {
 	t.Parallel()
-	k := kindFrom(t, odd)
+	k := enginetest.Kind(t, odd)
 	owner := func(which string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "odd.example.com/v1", "kind": "A", "spec": map[string]any{"case": which},
@@ -317,34 +308,34 @@ func TestCompareRefuses(t *testing.T) {
 		t.Run(which, func(t *testing.T) {
 			t.Parallel()
 			c := newWorld(k, owner(which)).compare(t)
-			require.EqualError(t, c.refused, want)
-			require.Empty(t, c.steps)
-			require.False(t, c.states[0].isReady())
+			require.EqualError(t, c.Rejected, want)
+			require.Empty(t, c.Steps)
+			require.False(t, c.States[0].isReady())
 		})
 	}
 	t.Run("a child of another controller", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(k, owner("one"))
-		w.do(w.compare(t).steps)
-		w.objects[0].object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}})
+		w.do(w.compare(t).Steps)
+		w.objects[0].Object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}})
 		c := w.compare(t)
-		require.EqualError(t, c.refused, `child "a": configmaps "o-a" exists and is controlled by ReplicaSet "r"`)
-		require.Empty(t, c.steps)
+		require.EqualError(t, c.Rejected, `child "a": configmaps "o-a" exists and is controlled by ReplicaSet "r"`)
+		require.Empty(t, c.Steps)
 
 		w.owner = owner("none")
-		require.Empty(t, w.compare(t).prunes, "nor is it deleted when it is not wanted")
+		require.Empty(t, w.compare(t).Prunes, "nor is it deleted when it is no longer wanted")
 	})
 	t.Run("no longer wanted", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(k, owner("one"))
-		w.do(w.compare(t).steps)
+		w.do(w.compare(t).Steps)
 		w.owner = owner("none")
-		require.Equal(t, "delete o-a", describe(w.compare(t).prunes))
+		require.Equal(t, "delete o-a", describe(w.compare(t).Prunes))
 	})
 }
 
-// An object that came back from a backup has another UID, and its children have lost
-// their owner references: they are adopted, not made a second time.
+// An object that was restored from a backup has another UID, and its children have lost
+// their owner references: they are adopted, not created a second time.
 func TestRestoredChildrenAreAdopted(t *testing.T) {
 	t.Parallel()
 	for name, owner := range map[string]*unstructured.Unstructured{
@@ -357,28 +348,28 @@ func TestRestoredChildrenAreAdopted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(shipped(t, name), owner)
-			w.converge(t, func(*comparison) {})
+			w := newWorld(enginetest.Shipped(t, name), owner)
+			w.converge(t, func(*Comparison) {})
 			before := names(w.objects)
 			w.owner = owner.DeepCopy()
 			w.owner.SetUID("restored")
 			for _, e := range w.objects {
-				e.object.SetOwnerReferences(nil)
+				e.Object.SetOwnerReferences(nil)
 			}
-			w.converge(t, func(c *comparison) {
-				for _, s := range c.steps {
-					require.Equal(t, verbAdopt, s.verb)
+			w.converge(t, func(c *Comparison) {
+				for _, s := range c.Steps {
+					require.Equal(t, Adopt, s.Verb)
 				}
 			})
 			require.Equal(t, before, names(w.objects))
 			for _, e := range w.objects {
-				require.True(t, metav1.IsControlledBy(e.object, w.owner))
+				require.True(t, metav1.IsControlledBy(e.Object, w.owner))
 			}
 		})
 	}
 }
 
-// Labels that are no strings are those of nothing, and not of everything.
+// Labels that are not strings select nothing, and not everything.
 func TestMetadataHasToBeStrings(t *testing.T) {
 	t.Parallel()
 	owner := customcluster(1, "m")
@@ -388,29 +379,29 @@ func TestMetadataHasToBeStrings(t *testing.T) {
 		"metadata: Invalid value: x: must be a struct":                        {"metadata": "x"},
 		"metadata.name: Invalid value: 7: must be a name":                     {"metadata": map[string]any{"name": int64(7)}},
 	} {
-		_, err := childObject(shipped(t, "Customcluster"), owner, kind.Child{Name: "x", Template: template})
+		_, err := childObject(enginetest.Shipped(t, "Customcluster"), owner, kind.Child{Name: "x", Template: template})
 		require.EqualError(t, err, text)
 	}
-	c := &comparer{comparison: &comparison{}, owner: owner, view: newWorld(nil, owner).view()}
-	c.view.strays = func(string, map[string]string) []*unstructured.Unstructured {
+	c := &comparer{Comparison: &Comparison{}, plan: &Plan{Object: owner}, view: newWorld(nil, owner).view()}
+	c.view.Strays = func(string, map[string]string) []*unstructured.Unstructured {
 		return []*unstructured.Unstructured{customcluster(1, "m")}
 	}
 	require.Empty(t, c.strays(wantedChild{Child: kind.Child{Set: &kind.Set{DeleteStrays: true}, Template: map[string]any{}}}))
 }
 
-// What someone has copied or taken over says nothing of the object.
+// Children that someone has copied or adopted are not the object's.
 func TestObservedAreTheControlled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(shipped(t, "Customcluster"), customcluster(2, "m"))
-	w.converge(t, func(*comparison) {})
-	require.Len(t, w.view().observed(w.kind, w.owner)["pods"], 2)
+	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(2, "m"))
+	w.converge(t, func(*Comparison) {})
+	require.Len(t, observed(w.kind, w.owner, w.view().Children)["pods"], 2)
 	for _, references := range [][]metav1.OwnerReference{nil, {{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}} {
-		copied := w.objects[0].object.DeepCopy()
+		copied := w.objects[0].Object.DeepCopy()
 		copied.SetName("copy")
 		copied.SetUID("copy")
 		copied.SetOwnerReferences(references)
-		w.objects = append(w.objects[:2:2], newExistingChild(pods, copied))
-		require.Len(t, w.view().observed(w.kind, w.owner)["pods"], 2)
+		w.objects = append(w.objects[:2:2], Live(pods, copied))
+		require.Len(t, observed(w.kind, w.owner, w.view().Children)["pods"], 2)
 	}
 }
 
@@ -427,79 +418,76 @@ import "fescue.dev/cue/contract"
 }
 `
 
-// A replacement that goes on for more rounds than a pass has goes on in the next pass.
-func TestALongReplacementGoesOn(t *testing.T) {
+// A replacement that takes more rounds than one reconcile has continues in the next one.
+func TestALongReplacementContinues(t *testing.T) {
 	t.Parallel()
 	owner := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "ten.example.com/v1", "kind": "A", "spec": map[string]any{"text": "old"},
 		"metadata": map[string]any{"name": "o", "namespace": "default", "uid": "owner"},
 	}}
-	w := newWorld(kindFrom(t, configs10), owner)
-	carryOut := func(todo *comparison) *changes {
+	w := newWorld(enginetest.Kind(t, configs10), owner)
+	apply := func(todo *Comparison) *Changes {
 		before := slices.Clone(w.objects)
-		w.do(todo.steps)
-		done := &changes{deleted: make(map[types.UID]bool)}
+		w.do(todo.Steps)
+		done := &Changes{Deleted: make(map[types.UID]bool)}
 		for _, e := range before {
-			if !slices.ContainsFunc(w.objects, func(o existingChild) bool { return o.object.GetUID() == e.object.GetUID() }) {
-				done.deleted[e.object.GetUID()] = true
+			if !slices.ContainsFunc(w.objects, func(o LiveChild) bool { return o.Object.GetUID() == e.Object.GetUID() }) {
+				done.Deleted[e.Object.GetUID()] = true
 			}
 		}
-		done.stored = slices.Clone(w.objects)
+		done.Stored = slices.Clone(w.objects)
 		return done
 	}
-	_, _, err := keepChildren(w.kind, owner, w.view(), now, carryOut)
+	_, _, err := Converge(w.kind, owner, w.view(), now, apply)
 	require.NoError(t, err)
 	require.Len(t, w.objects, 20)
 	require.NoError(t, unstructured.SetNestedField(owner.Object, "new", "spec", "text"))
-	passes := 0
-	for ; passes < 20; passes++ {
-		p, done, err := keepChildren(w.kind, owner, w.view(), now, carryOut)
+	reconciles := 0
+	for ; reconciles < 20; reconciles++ {
+		_, o, err := Converge(w.kind, owner, w.view(), now, apply)
 		require.NoError(t, err)
-		require.NoError(t, done.failed)
-		if p.isReady() {
+		require.NoError(t, o.Failed)
+		if o.isReady() {
 			break
 		}
-		require.Equal(t, now, p.wakeAt)
+		require.Equal(t, now, o.WakeAt)
 	}
-	require.Greater(t, passes, 1)
+	require.Greater(t, reconciles, 1)
 	for _, e := range w.objects {
-		text, _, _ := unstructured.NestedString(e.object.Object, "data", "text")
+		text, _, _ := unstructured.NestedString(e.Object.Object, "data", "text")
 		require.Equal(t, "new", text)
 	}
 }
 
-// What a phase made before comes back with its object, though nothing asks for it now.
+// Children of an earlier phase are restored with their object, though nothing wants them now.
 func TestChildrenOfFormerPhasesAreAdopted(t *testing.T) {
 	t.Parallel()
-	k := shipped(t, "At")
+	k := enginetest.Shipped(t, "At")
 	for _, phase := range []string{"RUNNING", "DONE"} {
-		w := newWorld(k, &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "RUNNING")})
-		w.do(w.compare(t).steps)
+		w := newWorld(k, &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "RUNNING")})
+		w.do(w.compare(t).Steps)
 		require.Len(t, w.objects, 1)
 		w.owner = w.owner.DeepCopy()
 		w.owner.SetUID("restored")
 		require.NoError(t, unstructured.SetNestedField(w.owner.Object, phase, "status", "phase"))
-		w.objects[0].object.SetOwnerReferences(nil)
-		require.Equal(t, "adopt a-pod", describe(w.compare(t).steps))
-		w.do(w.compare(t).steps)
-		require.True(t, metav1.IsControlledBy(w.objects[0].object, w.owner))
-		require.Empty(t, w.compare(t).steps)
+		w.objects[0].Object.SetOwnerReferences(nil)
+		require.Equal(t, "adopt a-pod", describe(w.compare(t).Steps))
+		w.do(w.compare(t).Steps)
+		require.True(t, metav1.IsControlledBy(w.objects[0].Object, w.owner))
+		require.Empty(t, w.compare(t).Steps)
 	}
 }
 
-// BenchmarkSet is a pass for a set in which nothing is to be done, as each change of a
-// member asks for.
+// BenchmarkSet decides about a set that is in sync, as each change of a member does.
 func BenchmarkSet(b *testing.B) {
 	for _, members := range []int64{10, 100, 1000} {
 		b.Run(fmt.Sprint(members), func(b *testing.B) {
-			w := newWorld(shipped(b, "Customcluster"), customcluster(members, "m"))
-			p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind, w.owner), now)
-			w.do(compare(w.kind, w.owner, p, w.view()).steps)
+			w := newWorld(enginetest.Shipped(b, "Customcluster"), customcluster(members, "m"))
+			w.do(Compare(Decide(w.kind, w.owner, w.view(), now), w.view()).Steps)
 			w.ready()
 			v := w.view()
 			for b.Loop() {
-				p := makePlan(w.kind, w.owner.Object, v.observed(w.kind, w.owner), now)
-				require.Empty(b, compare(w.kind, w.owner, p, v).steps)
+				require.Empty(b, Compare(Decide(w.kind, w.owner, v, now), v).Steps)
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(members), "µs/member")
 		})

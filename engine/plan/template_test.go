@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"testing"
@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
 func TestChildObject(t *testing.T) {
 	t.Parallel()
-	k := shippedAt(t)
-	owner := &unstructured.Unstructured{Object: at("2020-01-01T00:00:00Z", "")}
+	k := enginetest.Shipped(t, "At")
+	owner := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "")}
 	template := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"labels": map[string]any{"a": "b"}}}
 	object, err := childObject(k, owner, kind.Child{Name: "config", Template: template})
 	require.NoError(t, err)
@@ -21,8 +22,8 @@ func TestChildObject(t *testing.T) {
 	require.Equal(t, "default", object.GetNamespace())
 	require.Equal(t, map[string]string{"a": "b", labelManagedBy: managedBy, labelOwnerUID: "1", labelChild: "config"}, object.GetLabels())
 	require.True(t, metav1.IsControlledBy(object, owner))
-	require.True(t, isOurs(object, object))
-	require.True(t, isCorrect(object, object, newSettled()))
+	require.True(t, IsManaged(object, object))
+	require.True(t, isInSync(object, object, NewNormalized()))
 	require.Equal(t, map[string]any{"labels": map[string]any{"a": "b"}}, template["metadata"], "the template is not changed")
 
 	template["metadata"] = map[string]any{"namespace": "kube-system"}

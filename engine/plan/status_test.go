@@ -1,23 +1,33 @@
-package engine
+package plan
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
-// statusOf reports the plan for an object and its children.
+// statusOf returns the status of an object with these children.
 func statusOf(t *testing.T, object, observed map[string]any, now time.Time) map[string]any {
-	k := shippedAt(t)
-	status, err := report(k, object, 1, makePlan(k, object, observed, now), now)
+	k := enginetest.Shipped(t, "At")
+	p := planOf(k, object, observed, now)
+	status, err := Report(p, outcome(t, p))
 	require.NoError(t, err)
 	return status
 }
 
+// outcome returns that of a plan with nothing to write.
+func outcome(t *testing.T, p *Plan) *Outcome {
+	o, err := outcomeOf(p, &Comparison{}, &Changes{}, &View{})
+	require.NoError(t, err)
+	return o
+}
+
 func TestReport(t *testing.T) {
 	t.Parallel()
-	first := statusOf(t, at("2026-01-02T03:04:06Z", ""), nil, now)
+	first := statusOf(t, enginetest.At("2026-01-02T03:04:06Z", ""), nil, now)
 	require.Equal(t, map[string]any{
 		"phase": "PENDING", "observedGeneration": int64(1), "lastPhaseTransitionTime": "2026-01-02T03:04:05.000Z",
 		"conditions": []any{
@@ -32,8 +42,8 @@ func TestReport(t *testing.T) {
 		},
 	}, first)
 
-	// An hour later the object is done; the time of the condition says when.
-	object := at("2026-01-02T03:04:06Z", "")
+	// An hour later the object is done; the condition has that time.
+	object := enginetest.At("2026-01-02T03:04:06Z", "")
 	object["status"] = first
 	later := now.Add(time.Hour)
 	done := statusOf(t, object, pod("Succeeded"), later)
@@ -42,16 +52,16 @@ func TestReport(t *testing.T) {
 		"type": "Succeeded", "status": "True", "reason": "DONE", "message": "",
 		"observedGeneration": int64(1), "lastTransitionTime": "2026-01-02T04:04:05Z",
 	}, done["conditions"].([]any)[0])
-	require.Len(t, done["conditions"], 1, "nothing goes on any more")
+	require.Len(t, done["conditions"], 1, "it is no longer reconciling")
 }
 
-// Nothing is written when nothing changed: a report of a reported object says the same.
+// Nothing is written when nothing changed: a report of a reported object is the same.
 func TestReportIsStable(t *testing.T) {
 	t.Parallel()
 	for name, observed := range map[string]map[string]any{"no pod": nil, "running": pod("Running"), "done": pod("Failed")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := at("2020-01-01T00:00:00Z", "RUNNING")
+			object := enginetest.At("2020-01-01T00:00:00Z", "RUNNING")
 			object["status"] = statusOf(t, object, observed, now)
 			require.Equal(t, object["status"], any(statusOf(t, object, observed, now.Add(time.Hour))))
 		})
@@ -60,23 +70,23 @@ func TestReportIsStable(t *testing.T) {
 
 func TestReportOfInvalidObject(t *testing.T) {
 	t.Parallel()
-	object := at("tomorrow", "PENDING")
+	object := enginetest.At("tomorrow", "PENDING")
 	object["status"] = statusOf(t, object, nil, now)
-	require.True(t, stalledBefore(object, &problem{reasonInvalid, makePlan(shippedAt(t), object, nil, now).stalled.message}))
+	require.True(t, (&Problem{reasonInvalid, planOf(enginetest.Shipped(t, "At"), object, nil, now).Stalled.Message}).IsReportedBy(object))
 	require.Len(t, object["status"].(map[string]any)["conditions"], 2)
 
 	object["spec"].(map[string]any)["schedule"] = "2999-01-01T00:00:00Z"
 	mended := statusOf(t, object, nil, now)
 	_, reason, _ := conditionIn(mended, conditionStalled)
-	require.Empty(t, reason, "Stalled is there only while something is wrong")
+	require.Empty(t, reason, "Stalled exists only while something is wrong")
 }
 
 func TestReportWithoutPhases(t *testing.T) {
 	t.Parallel()
-	k := corpusKind(t, "features")
-	object := map[string]any{"apiVersion": "features.example.com/v1", "kind": "Feature", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"required": "x"}}
-	p := makePlan(k, object, nil, now)
-	status, err := report(k, object, 3, p, now)
+	k := enginetest.Corpus(t, "features")
+	object := map[string]any{"apiVersion": "features.example.com/v1", "kind": "Feature", "metadata": map[string]any{"name": "a", "generation": int64(3)}, "spec": map[string]any{"required": "x"}}
+	p := planOf(k, object, nil, now)
+	status, err := Report(p, outcome(t, p))
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{
 		"seen": int64(3), "observedGeneration": int64(3),
@@ -86,21 +96,13 @@ func TestReportWithoutPhases(t *testing.T) {
 		}},
 	}, status)
 
-	p.stalled = &problem{reasonChild, "refused"}
-	status, err = report(k, object, 3, p, now)
+	status, err = Report(p, &Outcome{Stalled: &Problem{reasonChild, "rejected"}})
 	require.NoError(t, err)
 	require.Len(t, status["conditions"], 2)
 	require.Equal(t, "False", status["conditions"].([]any)[0].(map[string]any)["status"])
 }
 
-func TestTruncate(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "short", truncate("short", 5))
-	require.Equal(t, "ab…", truncate("abcdef", 5))
-	require.Equal(t, "é…", truncate("éééé", 6))
-}
-
-// conditionIn finds a condition in a status; all is empty if it is not there.
+// conditionIn returns a condition of a status; all is empty if it does not exist.
 func conditionIn(status map[string]any, kind string) (value, reason, message string) {
 	list, _ := status["conditions"].([]any)
 	for _, c := range list {
@@ -113,36 +115,37 @@ func conditionIn(status map[string]any, kind string) (value, reason, message str
 	return value, reason, message
 }
 
-// An object that is not ready in time says so, and that it is once it is ready after all;
-// a new spec begins a new attempt.
+// The status shows that an object is not ready in time, and that it is ready after all; a new
+// spec begins a new attempt.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	w := newWorld(shipped(t, "Customcluster"), customcluster(2, "m"))
-	w.do(w.compare(t).steps)
-	pass := func(at time.Time) (ready, reason string, wakeAt time.Time) {
-		p := makePlan(w.kind, w.owner.Object, w.view().observed(w.kind, w.owner), at)
-		require.NoError(t, p.settle(w.kind, w.owner, compare(w.kind, w.owner, p, w.view()).states, nil, at))
-		status, err := report(w.kind, w.owner.Object, w.owner.GetGeneration(), p, at)
+	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(2, "m"))
+	w.do(w.compare(t).Steps)
+	reconcile := func(at time.Time) (ready, reason string, wakeAt time.Time) {
+		p := Decide(w.kind, w.owner, w.view(), at)
+		o, err := outcomeOf(p, Compare(p, w.view()), &Changes{}, w.view())
+		require.NoError(t, err)
+		status, err := Report(p, o)
 		require.NoError(t, err)
 		w.owner.Object["status"] = status
 		ready, reason, _ = conditionIn(status, conditionReady)
-		return ready, reason, p.wakeAt
+		return ready, reason, o.WakeAt
 	}
-	requirePass := func(at time.Time, ready, reason string, wakeAt time.Time) {
+	requireReport := func(at time.Time, ready, reason string, wakeAt time.Time) {
 		t.Helper()
-		isReady, why, wakes := pass(at)
+		isReady, why, wakes := reconcile(at)
 		require.Equal(t, []any{ready, reason}, []any{isReady, why})
 		require.True(t, wakeAt.Equal(wakes), wakes)
 	}
-	requirePass(now, "False", "Progressing", now.Add(5*time.Minute))
-	requirePass(now.Add(time.Minute), "False", "Progressing", now.Add(5*time.Minute))
-	requirePass(now.Add(5*time.Minute), "False", "ProgressDeadlineExceeded", time.Time{})
-	requirePass(now.Add(time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
+	requireReport(now, "False", "Progressing", now.Add(5*time.Minute))
+	requireReport(now.Add(time.Minute), "False", "Progressing", now.Add(5*time.Minute))
+	requireReport(now.Add(5*time.Minute), "False", "ProgressDeadlineExceeded", time.Time{})
+	requireReport(now.Add(time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
 	w.owner.SetGeneration(2)
-	requirePass(now.Add(2*time.Hour), "False", "Progressing", now.Add(2*time.Hour+5*time.Minute))
-	requirePass(now.Add(3*time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
+	requireReport(now.Add(2*time.Hour), "False", "Progressing", now.Add(2*time.Hour+5*time.Minute))
+	requireReport(now.Add(3*time.Hour), "False", "ProgressDeadlineExceeded", time.Time{})
 	w.ready()
-	requirePass(now.Add(4*time.Hour), "True", "Reconciled", time.Time{})
+	requireReport(now.Add(4*time.Hour), "True", "Reconciled", time.Time{})
 	w.objects = w.objects[1:]
-	requirePass(now.Add(5*time.Hour), "False", "Progressing", now.Add(5*time.Hour+5*time.Minute))
+	requireReport(now.Add(5*time.Hour), "False", "Progressing", now.Add(5*time.Hour+5*time.Minute))
 }

@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
 // mutations are what can happen to a Customcluster and its Pods from outside.
@@ -25,42 +27,42 @@ var mutations = []struct {
 	}},
 	{"child deleted", func(w *world, random *rand.Rand) {
 		if len(w.objects) > 0 {
-			w.remove(w.objects[random.IntN(len(w.objects))].object.GetUID())
+			w.remove(w.objects[random.IntN(len(w.objects))].Object.GetUID())
 		}
 	}},
 	{"child edited", func(w *world, random *rand.Rand) {
 		if len(w.objects) > 0 {
 			i := random.IntN(len(w.objects))
-			edited := w.objects[i].object.DeepCopy()
+			edited := w.objects[i].Object.DeepCopy()
 			edited.SetOwnerReferences(nil)
 			edited.SetLabels(map[string]string{labelManagedBy: managedBy, "controller": "c"})
-			w.objects[i] = newExistingChild(pods, edited)
+			w.objects[i] = Live(pods, edited)
 		}
 	}},
 	{"stray added", func(w *world, _ *rand.Rand) {
-		w.made++
-		stray := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": fmt.Sprint("stray-", w.made), "namespace": "default"}}}
-		stray.SetUID(types.UID(fmt.Sprint("stray-", w.made)))
+		w.created++
+		stray := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": fmt.Sprint("stray-", w.created), "namespace": "default"}}}
+		stray.SetUID(types.UID(fmt.Sprint("stray-", w.created)))
 		stray.SetLabels(map[string]string{"controller": "c"})
 		w.strays = append(w.strays, stray)
 	}},
-	{"operator restarted", func(w *world, _ *rand.Rand) { w.settled = newSettled() }},
-	{"conflict", func(w *world, random *rand.Rand) { // someone else's Pod has the name of a member
+	{"operator restarted", func(w *world, _ *rand.Rand) { w.normalized = NewNormalized() }},
+	{"conflict", func(w *world, random *rand.Rand) { // another owner's Pod has the name of a member
 		w.foreign = append(w.foreign, memberName("c", random.IntN(9)))
 	}},
 }
 
-// Whatever happens, in whatever order, and wherever a pass is cut short: there are never
-// more members than were wanted at some time, a pass that is based on an older view makes
-// none twice, and at rest the cluster is as the object says.
+// Whatever happens, in whatever order, and wherever a reconcile is cut short: there are never
+// more members than were wanted at some time, a reconcile with an older view creates none
+// twice, and in the end the cluster is as the object wants it.
 func TestInvariantsOfSets(t *testing.T) {
 	t.Parallel()
-	k := shipped(t, "Customcluster")
+	k := enginetest.Shipped(t, "Customcluster")
 	for subset := range 1 << len(mutations) {
 		random := rand.New(rand.NewPCG(uint64(subset), 1))
 		for range 2 {
 			w := newWorld(k, customcluster(3, "m"))
-			w.converge(t, func(*comparison) {})
+			w.converge(t, func(*Comparison) {})
 			most := 3
 			var history []string
 			for _, i := range random.Perm(len(mutations)) {
@@ -76,37 +78,37 @@ func TestInvariantsOfSets(t *testing.T) {
 				w.partial(t, w.view(), random)
 				require.LessOrEqual(t, len(w.objects), most, history)
 			}
-			w.converge(t, func(*comparison) { require.LessOrEqual(t, len(w.objects), most, history) })
+			w.converge(t, func(*Comparison) { require.LessOrEqual(t, len(w.objects), most, history) })
 			w.requireAsWanted(t, history)
 		}
 	}
 }
 
-// partial makes a pass that sees an older view and is cut short after some of its steps.
-// The API server lets a step happen only to the object that it was meant for.
-func (w *world) partial(t *testing.T, seen *view, random *rand.Rand) {
-	p := makePlan(w.kind, w.owner.Object, seen.observed(w.kind, w.owner), now)
-	require.Nil(t, p.stalled)
-	steps := compare(w.kind, w.owner, p, seen).steps
+// partial reconciles with an older view and stops after some of the steps. The API server
+// accepts a step only for the object that it was meant for.
+func (w *world) partial(t *testing.T, seen *View, random *rand.Rand) {
+	p := Decide(w.kind, w.owner, seen, now)
+	require.Nil(t, p.Stalled)
+	steps := Compare(p, seen).Steps
 	for _, s := range steps[:random.IntN(len(steps)+1)] {
 		if w.accepts(s) {
-			w.do([]step{s})
+			w.do([]Step{s})
 		}
 	}
 }
 
-// accepts tells whether the API server would make a step: none of an object that is gone,
+// accepts reports whether the API server would accept a step: none of an object that is gone,
 // and no second object of a name.
-func (w *world) accepts(s step) bool {
+func (w *world) accepts(s Step) bool {
 	for _, e := range w.objects {
 		switch {
-		case s.is != nil && e.object.GetUID() == s.is.GetUID():
+		case s.Live != nil && e.Object.GetUID() == s.Live.GetUID():
 			return true
-		case s.is == nil && e.object.GetName() == s.name():
+		case s.Live == nil && e.Object.GetName() == s.Name:
 			return false
 		}
 	}
-	return s.is == nil && !slices.Contains(w.foreign, s.name()) || s.stray
+	return s.Live == nil && !slices.Contains(w.foreign, s.Name) || s.Stray
 }
 
 func (w *world) requireAsWanted(t *testing.T, history []string) {
@@ -116,10 +118,10 @@ func (w *world) requireAsWanted(t *testing.T, history []string) {
 	require.Empty(t, w.strays, history)
 	seen := make(map[string]bool)
 	for _, e := range w.objects {
-		require.False(t, seen[e.object.GetName()], history)
-		seen[e.object.GetName()] = true
-		require.True(t, metav1.IsControlledBy(e.object, w.owner), history)
-		containers, _, _ := unstructured.NestedSlice(e.object.Object, "spec", "containers")
+		require.False(t, seen[e.Object.GetName()], history)
+		seen[e.Object.GetName()] = true
+		require.True(t, metav1.IsControlledBy(e.Object, w.owner), history)
+		containers, _, _ := unstructured.NestedSlice(e.Object.Object, "spec", "containers")
 		require.Contains(t, fmt.Sprint(containers), "value:"+message, history)
 	}
 }

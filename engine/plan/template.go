@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"crypto/sha256"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,8 +18,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// The labels of every child. Children are watched by the first and found by the
-// second. The last is for children of a phase, which stay when it is left.
+// The labels of every child. The first selects the children to watch, the second finds
+// those of an object. The last is for children of a phase, which stay when it is left.
 const (
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "fescue"
@@ -27,28 +28,67 @@ const (
 	labelPhase     = "fescue.dev/phase"
 )
 
-var ownLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase}
+// OwnLabels are the labels that only the engine writes.
+var OwnLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase}
 
 const (
-	// annotationTemplate holds a hash of the template that a child was last made or
-	// corrected by. It tells a changed template from fields that the API server or
-	// others have changed.
+	// annotationTemplate holds a hash of the template that a child was last created or
+	// applied by. It tells a changed template from fields that the API server or others
+	// have changed.
 	annotationTemplate = "fescue.dev/template"
-	// annotationOwner names the object that a child was made for. It finds the children
-	// of an object that came back from a backup with another UID, and they without
+	// AnnotationOwner names the object that a child was created for. It finds the children
+	// of an object that was restored from a backup with another UID, when they have lost
 	// their owner references (velero#4707).
-	annotationOwner = "fescue.dev/owner"
+	AnnotationOwner = "fescue.dev/owner"
 )
 
-// ownerName is how annotationOwner names an object.
-func ownerName(k *kind.Kind, name string) string {
+// ManagedSelector selects the children of all kinds, and unmanagedSelector everything else.
+const (
+	ManagedSelector   = labelManagedBy + "=" + managedBy
+	unmanagedSelector = labelManagedBy + "!=" + managedBy
+)
+
+// StraySelector selects the unmanaged objects that have all of a set's labels.
+func StraySelector(labels []string) string {
+	return strings.Join(labels, ",") + "," + unmanagedSelector
+}
+
+// OwnerKeys returns what a child is found by: the UIDs of the objects that it is kept for
+// and, if it has no controller, the name of the one that it was created for.
+func OwnerKeys(child *unstructured.Unstructured) []string {
+	var keys []string
+	add := func(key string) {
+		if key != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if holder := metav1.GetControllerOfNoCopy(child); holder != nil {
+		add(string(holder.UID))
+	} else if child.GetLabels()[labelManagedBy] == managedBy {
+		add(child.GetAnnotations()[AnnotationOwner])
+	}
+	add(child.GetLabels()[labelOwnerUID])
+	return keys
+}
+
+// IsChildOf reports whether an object was created for an owner: it has its controller
+// reference or, without any, its label or its name.
+func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
+	if object.GetNamespace() != owner.GetNamespace() {
+		return false
+	}
+	keys := OwnerKeys(object)
+	return slices.Contains(keys, string(owner.GetUID())) || slices.Contains(keys, OwnerName(k, owner.GetName()))
+}
+
+// OwnerName is how AnnotationOwner names an object.
+func OwnerName(k *kind.Kind, name string) string {
 	return k.Name() + "/" + name
 }
 
 // childObject completes the template of a child: with a name, the owner's namespace,
 // the labels by which it is found, a hash of the template, and a controller reference.
-// The name is that of the child, and of a set the part that all its members' names begin
-// with.
+// For a set, the name is the prefix of its members' names.
 func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Child) (*unstructured.Unstructured, error) {
 	template, err := json.Marshal(child.Template)
 	if err != nil {
@@ -74,7 +114,7 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 	hash := sha256.Sum256(template)
 	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{
 		annotationTemplate: hex.EncodeToString(hash[:8]),
-		annotationOwner:    ownerName(k, owner.GetName()),
+		AnnotationOwner:    OwnerName(k, owner.GetName()),
 	}))
 	labels := map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID()), labelChild: child.Name}
 	if child.Phase != "" {
@@ -85,8 +125,8 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 	return object, nil
 }
 
-// checkMetadata refuses what the accessors of unstructured objects would take for absent.
-// A set's labels decide what is deleted as a stray.
+// checkMetadata rejects what the accessors of unstructured objects would treat as absent. A
+// set's labels decide which unmanaged objects are deleted.
 func checkMetadata(template map[string]any) error {
 	metadata, isStruct := template["metadata"].(map[string]any)
 	if template["metadata"] != nil && !isStruct {
@@ -124,8 +164,8 @@ const (
 	maxSuffix = 7
 )
 
-// shortened cuts a name to at most limit characters and ends it with a hash of the
-// whole, so that different long names stay different.
+// shortened cuts a name to at most limit characters and appends a hash of the whole, so
+// that different long names stay different.
 func shortened(name string, limit int) string {
 	if len(name) <= limit {
 		return name
@@ -135,20 +175,20 @@ func shortened(name string, limit int) string {
 	return strings.TrimRight(name[:limit-1-len(suffix)], "-.") + "-" + suffix
 }
 
-// memberName names a member of a set. The numbers are the same on every pass, so that
-// one that is based on a stale cache meets the member that exists and makes no other.
+// memberName names a member of a set. Every reconcile uses the same numbers, so that one
+// with a stale cache meets the member that exists and creates no other.
 func memberName(prefix string, number int) string {
 	return prefix + "-" + strconv.Itoa(number)
 }
 
-// memberNumber is the number in the name of a member.
+// memberNumber returns the number in the name of a member.
 func memberNumber(prefix, name string) (number int, ok bool) {
 	text, found := strings.CutPrefix(name, prefix+"-")
 	number, err := strconv.Atoi(text)
 	return number, found && err == nil && number >= 0 && memberName(prefix, number) == name
 }
 
-// merged is a with what b says over it.
+// merged returns a with the entries of b, which replace those of a.
 func merged(a, b map[string]string) map[string]string {
 	if a == nil {
 		return b

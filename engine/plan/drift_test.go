@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"testing"
@@ -11,8 +11,8 @@ func TestContains(t *testing.T) {
 	type object = map[string]any
 	type list = []any
 	for name, tc := range map[string]struct {
-		is, wanted any
-		want       bool
+		live, wanted any
+		want         bool
 	}{
 		"equal":               {object{"a": int64(1)}, object{"a": int64(1)}, true},
 		"defaulted by server": {object{"a": int64(1), "b": "x"}, object{"a": int64(1)}, true},
@@ -27,7 +27,7 @@ func TestContains(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, contains(tc.is, tc.wanted))
+			require.Equal(t, tc.want, contains(tc.live, tc.wanted))
 		})
 	}
 }

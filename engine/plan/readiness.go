@@ -1,4 +1,4 @@
-package engine
+package plan
 
 import (
 	"fmt"
@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// childState is how a child stands, or a set: a single object is a set of one.
-type childState struct {
+// ChildState counts the objects of a child: a single object is a set of one.
+type ChildState struct {
 	name string
-	// set says that it has members.
+	// set reports that it has members.
 	set bool
-	// wanted is how many objects there are to be, ready how many of them do what they
-	// are for, and outdated how many are still of an older template.
+	// wanted is how many objects are to exist, ready how many of them are ready, and
+	// outdated how many still have an older template.
 	wanted, ready, outdated int
 }
 
-func (s childState) isReady() bool { return s.ready == s.wanted && s.outdated == 0 }
+func (s ChildState) isReady() bool { return s.ready == s.wanted && s.outdated == 0 }
 
-// String says it as a person reads it in a condition.
-func (s childState) String() string {
+// String returns the state as conditions show it.
+func (s ChildState) String() string {
 	if !s.set {
 		if s.isReady() {
 			return s.name + ": ready"
@@ -37,7 +37,7 @@ func (s childState) String() string {
 	return text
 }
 
-func describeStates(states []childState) string {
+func describeStates(states []ChildState) string {
 	all := make([]string, len(states))
 	for i, s := range states {
 		all[i] = s.String()
@@ -45,15 +45,15 @@ func describeStates(states []childState) string {
 	return strings.Join(all, "; ")
 }
 
-// isReady tells whether an object does what it is for, by the rules of kstatus: a Pod
-// has to be ready, a Deployment rolled out, and one that has no status just exists.
+// isReady reports whether an object is ready by the rules of kstatus: a Pod must be ready,
+// a Deployment rolled out, and an object without a status just exist.
 func isReady(object *unstructured.Unstructured) bool {
 	result, err := status.Compute(object)
 	return err == nil && result.Status == status.CurrentStatus
 }
 
-// isFinished tells whether a member has come to its end and is to be replaced. Only Pods
-// do, of which a StatefulSet replaces those that have ended as well.
+// isFinished reports whether a member has ended and is to be replaced. Only Pods end, and a
+// StatefulSet replaces those as well.
 func isFinished(member *unstructured.Unstructured) bool {
 	if member.GroupVersionKind() != podKind {
 		return false

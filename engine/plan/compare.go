@@ -1,0 +1,235 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Verb is what a step does to a child.
+type Verb string
+
+const (
+	// Create creates a child that does not exist.
+	Create Verb = "create"
+	// Apply gives a child all fields of its template.
+	Apply Verb = "apply"
+	// Adopt gives a child back its labels and its controller reference.
+	Adopt Verb = "adopt"
+	// Delete deletes exactly the object that was seen.
+	Delete Verb = "delete"
+)
+
+// Step is one write that brings the children closer to their plan.
+type Step struct {
+	Verb     Verb
+	Child    string // as the kind calls it
+	Resource schema.GroupVersionResource
+	Name     string // of the object
+	// Wanted is what to create, apply or adopt by.
+	Wanted *unstructured.Unstructured
+	// Live is the object to apply to, adopt or delete, which must not be changed.
+	Live *unstructured.Unstructured
+	// Stray reports that the object to delete is unmanaged, and Keeps that what is written
+	// is to stay as it is in the template.
+	Stray, Keeps bool
+}
+
+// Comparison is how the children of an object differ from its plan.
+type Comparison struct {
+	// Steps are what is to be written, those of one child in a row.
+	Steps []Step
+	// Prunes delete what is no longer wanted, once all steps are done.
+	Prunes []Step
+	// States are those of the children now.
+	States []ChildState
+	// Rejected are the children for which nothing is done until someone changes something.
+	Rejected error
+	// Waiting reports that a child waits for another object to be gone.
+	Waiting bool
+}
+
+// ErrNotServed reports that the API server does not serve the type of a child. Once it
+// does, the object is reconciled again.
+var ErrNotServed = errors.New("its type is not served by the cluster: install its CRD")
+
+// Compare returns what is to be written for the children of a plan.
+func Compare(p *Plan, v *View) *Comparison {
+	c := &comparer{Comparison: &Comparison{}, plan: p, view: v, wanted: make(map[types.UID]bool)}
+	children := make([]wantedChild, 0, len(p.Children))
+	for _, child := range p.Children {
+		w, err := c.complete(child)
+		if err != nil {
+			c.skip(child, err)
+			continue
+		}
+		children = append(children, w)
+	}
+	for _, child := range children {
+		if i := slices.IndexFunc(children, child.clashesWith); i >= 0 {
+			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, child.object.GetName(), children[i].Name))
+			continue
+		}
+		if child.Set != nil {
+			c.set(child)
+		} else {
+			c.single(child)
+		}
+	}
+	c.adoptOthers()
+	if p.Prune {
+		c.prune()
+	}
+	return c.Comparison
+}
+
+// comparer compares the children of one plan.
+type comparer struct {
+	*Comparison
+	plan *Plan
+	view *View
+	// wanted are the children that exist and belong to the plan.
+	wanted map[types.UID]bool
+}
+
+// wantedChild is a child of the plan as an object.
+type wantedChild struct {
+	kind.Child
+	resource schema.GroupVersionResource
+	object   *unstructured.Unstructured
+}
+
+// complete returns a child of the plan as an object of a type that is served.
+func (c *comparer) complete(child kind.Child) (wantedChild, error) {
+	object, err := childObject(c.plan.Kind, c.plan.Object, child)
+	if err != nil {
+		return wantedChild{}, err
+	}
+	gvk := object.GroupVersionKind()
+	served, owned := c.view.Types[gvk]
+	switch {
+	case !owned:
+		return wantedChild{}, fmt.Errorf("its type %s is not among those that the kind owns; add it to owns in #%sController", gvk, c.plan.Kind.GroupVersionKind.Kind)
+	case served.Err != nil:
+		return wantedChild{}, fmt.Errorf("%s: %w", gvk, served.Err)
+	}
+	return wantedChild{child, served.Resource, object}, nil
+}
+
+// clashesWith reports whether another child could be the same object.
+func (w wantedChild) clashesWith(other wantedChild) bool {
+	if w.Name == other.Name || w.resource != other.resource {
+		return false
+	}
+	if (w.Set == nil) == (other.Set == nil) {
+		return w.object.GetName() == other.object.GetName()
+	}
+	set, single := w, other
+	if w.Set == nil {
+		set, single = other, w
+	}
+	_, isMember := memberNumber(set.object.GetName(), single.object.GetName())
+	return isMember
+}
+
+func (c *comparer) reject(child string, err error) {
+	c.Rejected = errors.Join(c.Rejected, fmt.Errorf("child %q: %w", child, err))
+}
+
+// skip rejects a child and does nothing for it.
+func (c *comparer) skip(child kind.Child, err error) {
+	c.reject(child.Name, err)
+	state := ChildState{name: child.Name, wanted: 1}
+	if child.Set != nil {
+		state.set, state.wanted = true, child.Set.Replicas
+	}
+	c.States = append(c.States, state)
+}
+
+func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.Unstructured) {
+	object := live
+	if live == nil {
+		object = wanted
+	}
+	c.Steps = append(c.Steps, Step{
+		Verb: verb, Child: child.Name, Resource: child.resource, Name: object.GetName(),
+		Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply,
+	})
+}
+
+// single compares a child that is one object.
+func (c *comparer) single(child wantedChild) {
+	state := ChildState{name: child.Name, wanted: 1}
+	defer func() { c.States = append(c.States, state) }()
+	i := slices.IndexFunc(c.view.Children, func(e LiveChild) bool {
+		return e.Resource == child.resource && e.Object.GetName() == child.object.GetName()
+	})
+	if i < 0 {
+		c.add(Create, child, child.object, nil)
+		return
+	}
+	live := c.view.Children[i].Object
+	c.wanted[live.GetUID()] = true
+	switch other := metav1.GetControllerOfNoCopy(live); {
+	case live.GetDeletionTimestamp() != nil:
+		c.Waiting = true
+	case other != nil && other.UID != c.plan.Object.GetUID():
+		c.reject(child.Name, ControlledBy(child.resource, live, other))
+	case !IsManaged(live, child.object):
+		c.add(Adopt, child, child.object, live)
+	case child.Update == kind.Apply && !isInSync(live, child.object, c.view.Normalized):
+		c.add(Apply, child, child.object, live)
+	case child.Update == kind.Recreate && !sameTemplate(live, child.object):
+		c.add(Delete, child, nil, live)
+	case isReady(live):
+		state.ready = 1
+	}
+}
+
+// ControlledBy is the error of an object that another controls.
+func ControlledBy(resource schema.GroupVersionResource, live *unstructured.Unstructured, holder *metav1.OwnerReference) error {
+	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, live.GetName(), holder.Kind, holder.Name)
+}
+
+// NotCreatedFor is the error of an object that no one controls and that has the name of a
+// child.
+func NotCreatedFor(resource schema.GroupVersionResource, name string) error {
+	return fmt.Errorf("%s %q exists and was not created for this object; rename or delete it", resource.Resource, name)
+}
+
+// adoptOthers adopts what was created for the object and is not part of its plan now, such
+// as what an earlier phase created: without a controller reference it would outlive the
+// object.
+func (c *comparer) adoptOthers() {
+	k, owner := c.plan.Kind, c.plan.Object
+	for _, e := range c.view.Children {
+		ofSet := slices.ContainsFunc(c.plan.Children, func(child kind.Child) bool { return child.Set != nil && child.Name == e.Name })
+		if c.wanted[e.Object.GetUID()] || ofSet || e.Object.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(e.Object) != nil {
+			continue
+		}
+		wanted := e.Object.DeepCopy()
+		wanted.SetLabels(merged(wanted.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
+		wanted.SetAnnotations(merged(wanted.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
+		wanted.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
+		c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Wanted: wanted, Live: e.Object})
+	}
+}
+
+// prune deletes the children that belong to no phase and are not wanted.
+func (c *comparer) prune() {
+	for _, e := range c.view.Children {
+		_, ofPhase := e.Object.GetLabels()[labelPhase]
+		if c.wanted[e.Object.GetUID()] || ofPhase || e.Name == "" ||
+			e.Object.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(e.Object, c.plan.Object) {
+			continue
+		}
+		c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
+	}
+}

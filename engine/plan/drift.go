@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// IsManaged reports whether a child has the labels, the annotation and the controller
+// reference by which it is found.
+func IsManaged(live, wanted *unstructured.Unstructured) bool {
+	for _, name := range OwnLabels {
+		if live.GetLabels()[name] != wanted.GetLabels()[name] {
+			return false
+		}
+	}
+	holder := metav1.GetControllerOfNoCopy(live)
+	return holder != nil && holder.UID == wanted.GetOwnerReferences()[0].UID &&
+		live.GetAnnotations()[AnnotationOwner] == wanted.GetAnnotations()[AnnotationOwner]
+}
+
+func sameTemplate(live, wanted *unstructured.Unstructured) bool {
+	return live.GetAnnotations()[annotationTemplate] == wanted.GetAnnotations()[annotationTemplate]
+}
+
+// isInSync reports whether a managed child was created by the template that is wanted now
+// and still has all its fields.
+func isInSync(live, wanted *unstructured.Unstructured, normalized *Normalized) bool {
+	if !sameTemplate(live, wanted) {
+		return false
+	}
+	template := wanted.DeepCopy()
+	template.SetOwnerReferences(nil)
+	return contains(live.Object, template.Object) || normalized.has(live, template)
+}
+
+// contains reports whether an object has everything that a template has. Fields that the
+// template does not mention may be anything; lists must be as long as they are in the
+// template, since it has them whole.
+func contains(live, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		has, ok := live.(map[string]any)
+		if !ok {
+			return live == nil && len(wanted) == 0
+		}
+		for name, value := range wanted {
+			if !contains(has[name], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		has, ok := live.([]any)
+		if !ok || len(has) != len(wanted) {
+			return live == nil && len(wanted) == 0
+		}
+		for i := range wanted {
+			if !contains(has[i], wanted[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return equality.Semantic.DeepEqual(live, wanted)
+}
+
+// mentioned returns the part of an object that a template mentions.
+func mentioned(live, template any) any {
+	switch template := template.(type) {
+	case map[string]any:
+		has, _ := live.(map[string]any)
+		part := make(map[string]any, len(template))
+		for name, value := range template {
+			part[name] = mentioned(has[name], value)
+		}
+		return part
+	case []any:
+		has, _ := live.([]any)
+		if len(has) != len(template) {
+			return live
+		}
+		part := make([]any, len(template))
+		for i := range template {
+			part[i] = mentioned(has[i], template[i])
+		}
+		return part
+	}
+	return live
+}
+
+// Normalized remembers children in which the API server writes something differently from
+// their template, such as the quantity "1000m" that it stores as "1". Such a child is in
+// sync while it is as the API server stored it when the template was applied.
+type Normalized struct {
+	mu      sync.Mutex
+	byChild map[types.UID]any
+}
+
+// NewNormalized returns a memory that is empty.
+func NewNormalized() *Normalized { return &Normalized{byChild: make(map[types.UID]any)} }
+
+// Remember takes what the API server answered when a child was applied.
+func (n *Normalized) Remember(stored, wanted *unstructured.Unstructured) {
+	template := wanted.DeepCopy()
+	template.SetOwnerReferences(nil)
+	template.SetUID("")
+	template.SetResourceVersion("")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if contains(stored.Object, template.Object) {
+		delete(n.byChild, stored.GetUID())
+		return
+	}
+	n.byChild[stored.GetUID()] = mentioned(stored.Object, template.Object)
+}
+
+// has reports whether a child is still as the API server stored it when its template was
+// applied; the template is that of the child's annotation.
+func (n *Normalized) has(live, template *unstructured.Unstructured) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	stored, known := n.byChild[live.GetUID()]
+	return known && equality.Semantic.DeepEqual(stored, mentioned(live.Object, template.Object))
+}
+
+// Forget drops what is known of a child that is gone.
+func (n *Normalized) Forget(child types.UID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.byChild, child)
+}

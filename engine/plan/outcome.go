@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// maxRounds is how often one reconcile may find something to write after it has written
+// all that it found before. The rest is left to the next reconcile, so that the status
+// shows the progress in between.
+const maxRounds = 8
+
+// Outcome is what came of a plan.
+type Outcome struct {
+	// States are those of the children.
+	States []ChildState
+	// Rejected is an error of a write that requires user action; retrying may resolve
+	// Failed.
+	Rejected, Failed error
+	// Waiting reports that a child waits for another object to be gone.
+	Waiting bool
+	// WakeAt is when to reconcile although nothing has changed; zero means never.
+	WakeAt time.Time
+	// NotReadySince is when an object without phases stopped being ready, and Late reports
+	// that this is longer ago than the deadline.
+	NotReadySince time.Time
+	Late          bool
+	// Uptake is what Pods have of the object, if its kind injects.
+	Uptake Uptake
+	// Stalled is what requires user action: the plan's problem, or else one of carrying
+	// it out.
+	Stalled *Problem
+}
+
+// Converge decides what an object needs and has apply carry it out, until nothing is left
+// to write. It returns the last plan, with what came of it. An error is about the object's
+// own status.
+func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time, apply func(*Comparison) *Changes) (*Plan, *Outcome, error) {
+	done := &Changes{}
+	for rounds := 0; ; {
+		p := Decide(k, object, v, now)
+		c := Compare(p, v)
+		inSync := len(c.Steps) == 0 && len(c.Prunes) == 0
+		if inSync || rounds == maxRounds || done.Rejected != nil || done.Failed != nil || done.Waiting {
+			o, err := outcomeOf(p, c, done, v)
+			if err == nil && rounds == maxRounds && !inSync {
+				o.WakeAt = now
+			}
+			return p, o, err
+		}
+		done = apply(c)
+		if len(done.Stored)+len(done.Deleted) > 0 || len(done.Taken) == 0 {
+			rounds++ // names that are taken are tried until one is free
+		}
+		v = v.with(done, now)
+	}
+}
+
+// outcomeOf returns what came of a plan, given the children as they are now and the last
+// writes.
+func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
+	o := &Outcome{
+		States: c.States, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting,
+		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled,
+	}
+	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {
+		o.Stalled = &Problem{reasonChild, err.Error()}
+	}
+	if err := o.judge(p); err != nil {
+		return nil, err
+	}
+	if v.InjectionErr != nil && o.Stalled == nil {
+		o.Stalled = &Problem{reasonEvaluation, v.InjectionErr.Error()}
+	}
+	return o, nil
+}
+
+// judge finds how long an object without phases has not been ready, and whether that is
+// too long.
+func (o *Outcome) judge(p *Plan) error {
+	if len(p.Kind.Phases) > 0 {
+		return nil
+	}
+	status, _ := p.Object.Object["status"].(map[string]any)
+	conditions, err := conditionsOf(status)
+	if err != nil {
+		return fmt.Errorf("status.conditions: %w", err)
+	}
+	o.NotReadySince = p.At
+	before := meta.FindStatusCondition(conditions, conditionReady)
+	if before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == p.Object.GetGeneration() {
+		// A new spec begins a new attempt to become ready.
+		o.NotReadySince = before.LastTransitionTime.Time
+	}
+	if p.Deadline > 0 && (o.Stalled != nil || !o.allReady()) {
+		due := o.NotReadySince.Add(p.Deadline)
+		if o.Late = !p.At.Before(due); !o.Late {
+			o.WakeAt = due
+		}
+	}
+	return nil
+}
+
+func (o *Outcome) allReady() bool {
+	return !slices.ContainsFunc(o.States, func(s ChildState) bool { return !s.isReady() })
+}
+
+// isReady reports whether all children of an object are as they should be.
+func (o *Outcome) isReady() bool { return o.Stalled == nil && o.Failed == nil && o.allReady() }
+
+// Unreportable returns what to report instead when the status of a plan is not valid: the
+// kind projects what its schema does not allow.
+func Unreportable(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
+	instead := stalled(p, err)
+	return instead, &Outcome{NotReadySince: o.NotReadySince, Uptake: o.Uptake, Stalled: instead.Stalled}
+}

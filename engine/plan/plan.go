@@ -1,0 +1,245 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Plan is what was decided for one object. Nothing changes it after Decide.
+type Plan struct {
+	// Kind and Object are what was decided about, At the time that counted as now.
+	Kind   *kind.Kind
+	Object *unstructured.Unstructured
+	At     time.Time
+
+	// Children are to exist as they are here.
+	Children []kind.Child
+	// Prune requests the deletion of children that belong to no phase and are no longer
+	// wanted; children of a phase stay when it is left.
+	Prune bool
+	// Projection is the kind's own part of the status; nil keeps the present one.
+	Projection map[string]any
+	// Phase is the one that the object is in after Transitions, and Entered the time when
+	// it entered it.
+	Phase       string
+	Entered     time.Time
+	Transitions []Transition
+	// WakeAt is when to reconcile although nothing has changed; zero means never.
+	WakeAt time.Time
+	// Again requests another plan as soon as the status is written.
+	Again bool
+	// Deadline is how long the object may take to become ready; 0 means any time.
+	Deadline time.Duration
+	// Stalled is why nothing could be decided.
+	Stalled *Problem
+}
+
+// Transition is a change of phase; From is empty for the first phase.
+type Transition struct{ From, To string }
+
+// Problem is an error that requires user action.
+type Problem struct{ Reason, Message string }
+
+// The reasons of the condition Stalled.
+const (
+	reasonInvalid    = "InvalidObject"
+	reasonEvaluation = "EvaluationFailed"
+	reasonChild      = "ChildRefused"
+)
+
+// Decide returns the plan for an object. It changes nothing, and evaluates nothing but the
+// kind.
+func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
+	return decide(k, object, observed(k, object, v.Children), now)
+}
+
+// decide gets the observed children by the names that the kind gives them.
+func decide(k *kind.Kind, object *unstructured.Unstructured, observed map[string]any, now time.Time) *Plan {
+	p := unmoved(k, object, now)
+	if k.Phases[p.Phase].Terminal {
+		return p
+	}
+	defaulted, errs := k.DefaultAndValidateStored(object.Object)
+	if len(errs) > 0 {
+		p.Stalled = &Problem{reasonInvalid, errs.ToAggregate().Error()}
+		return p
+	}
+	if p.Phase == "" && k.Initial != "" {
+		// The first phase is written before anything is done in it, so that everyone
+		// sees it and delays count from a time that outlives this process.
+		p.enter(k.Initial)
+		p.Again = true
+		return p
+	}
+	if err := p.follow(defaulted, observed); err != nil {
+		return stalled(p, err)
+	}
+	return p
+}
+
+// unmoved returns a plan that leaves an object and its children as they are.
+func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Plan {
+	return &Plan{Kind: k, Object: object, At: now, Phase: kind.PhaseOf(object.Object), Entered: enteredAt(object.Object)}
+}
+
+// stalled returns a plan in the place of one that the kind's own text is to blame for.
+func stalled(p *Plan, err error) *Plan {
+	instead := unmoved(p.Kind, p.Object, p.At)
+	instead.Stalled = &Problem{reasonEvaluation, err.Error()}
+	return instead
+}
+
+// observed returns what a kind sees of the children: those that its object controls and
+// that are not being deleted, by the names that it gives them, and of a set a list by
+// number. Children that someone has copied or adopted are not the object's.
+func observed(k *kind.Kind, owner *unstructured.Unstructured, children []LiveChild) map[string]any {
+	observed := make(map[string]any, len(children))
+	sets := make(map[string][]*unstructured.Unstructured)
+	for _, child := range children {
+		_, isSet := k.Sets[child.Name]
+		switch {
+		case child.Object.GetDeletionTimestamp() != nil, !metav1.IsControlledBy(child.Object, owner):
+		case isSet:
+			sets[child.Name] = append(sets[child.Name], child.Object)
+		default:
+			observed[child.Name] = child.Object.Object
+		}
+	}
+	for name := range k.Sets {
+		members := sets[name]
+		slices.SortFunc(members, func(a, b *unstructured.Unstructured) int {
+			return cmp.Or(cmp.Compare(len(a.GetName()), len(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
+		})
+		list := make([]any, len(members))
+		for i, m := range members {
+			list[i] = m.Object
+		}
+		observed[name] = list
+	}
+	return observed
+}
+
+// follow takes every transition that holds, until none does.
+func (p *Plan) follow(object, observed map[string]any) error {
+	visited := []string{p.Phase}
+	for {
+		decision, err := p.Kind.Decide(withPhase(object, p.Phase), observed)
+		if err != nil {
+			return err
+		}
+		p.Projection, p.Deadline = decision.Status, decision.Deadline
+		if p.Projection == nil {
+			p.Projection = map[string]any{}
+		}
+		if p.Kind.Phases[p.Phase].Terminal {
+			return nil
+		}
+		next, timed, wakeAt := choose(decision.Next, p.Entered, p.At)
+		// A phase is not passed through before its children exist; one whose children
+		// cannot be created is left only when its time is over.
+		incomplete := next != "" && !allExist(decision.Children, observed) && (len(p.Transitions) > 0 || !timed)
+		if next == "" || len(p.Transitions) > 0 || incomplete {
+			p.ensure(decision.Children)
+		}
+		if next == "" {
+			p.WakeAt = wakeAt
+			p.Prune = true
+			return nil
+		}
+		if incomplete {
+			p.Again = true
+			return nil
+		}
+		if slices.Contains(visited, next) {
+			return fmt.Errorf("phases %v lead back to %s without anything changing", visited, next)
+		}
+		visited = append(visited, next)
+		p.enter(next)
+	}
+}
+
+// ensure adds children of a phase, or replaces what an earlier phase of this plan wanted
+// of them.
+func (p *Plan) ensure(children []kind.Child) {
+	for _, child := range children {
+		if i := slices.IndexFunc(p.Children, func(c kind.Child) bool { return c.Name == child.Name }); i >= 0 {
+			p.Children[i] = child
+			continue
+		}
+		p.Children = append(p.Children, child)
+	}
+}
+
+func (p *Plan) enter(phase string) {
+	p.Transitions = append(p.Transitions, Transition{p.Phase, phase})
+	p.Phase, p.Entered = phase, p.At
+}
+
+// choose returns the first transition that holds, and whether it waited for a time. If none
+// holds, it returns the earliest time at which one will.
+func choose(next []kind.Transition, entered, now time.Time) (to string, timed bool, wakeAt time.Time) {
+	for _, t := range next {
+		if t.After == nil {
+			if t.When {
+				return t.To, false, time.Time{}
+			}
+			continue
+		}
+		due := t.After.Due(entered)
+		if !due.After(now) {
+			return t.To, true, time.Time{}
+		}
+		if wakeAt.IsZero() || due.Before(wakeAt) {
+			wakeAt = due
+		}
+	}
+	return "", false, wakeAt
+}
+
+func allExist(children []kind.Child, observed map[string]any) bool {
+	return !slices.ContainsFunc(children, func(c kind.Child) bool {
+		if c.Set != nil {
+			members, _ := observed[c.Name].([]any)
+			return len(members) < c.Set.Replicas
+		}
+		return observed[c.Name] == nil
+	})
+}
+
+// withPhase returns a shallow copy of an object whose status has the phase.
+func withPhase(object map[string]any, phase string) map[string]any {
+	if phase == "" || kind.PhaseOf(object) == phase {
+		return object
+	}
+	old, _ := object["status"].(map[string]any)
+	status := maps.Clone(old)
+	if status == nil {
+		status = make(map[string]any)
+	}
+	status["phase"] = phase
+	result := maps.Clone(object)
+	result["status"] = status
+	return result
+}
+
+// timeFormat is RFC 3339 to the millisecond, the precision of delays in a phase.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// enteredAt reads status.lastPhaseTransitionTime; an absent one is the zero time.
+func enteredAt(object map[string]any) time.Time {
+	status, _ := object["status"].(map[string]any)
+	text, _ := status["lastPhaseTransitionTime"].(string)
+	entered, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return entered
+}

@@ -1,0 +1,208 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// planOf decides about an object whose children are observed by their names.
+func planOf(k *kind.Kind, object, observed map[string]any, now time.Time) *Plan {
+	return decide(k, &unstructured.Unstructured{Object: object}, observed, now)
+}
+
+func pod(phase string) map[string]any {
+	return map[string]any{"pod": map[string]any{"status": map[string]any{"phase": phase}}}
+}
+
+func TestPlanOfAt(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Shipped(t, "At")
+	const past, future = "2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"
+	for name, tc := range map[string]struct {
+		object, observed map[string]any
+		phase            string
+		transitions      []Transition
+		children         int
+		wakeAt           time.Time
+		again            bool
+		stalled          string
+	}{
+		"new":               {object: enginetest.At(past, ""), phase: "PENDING", transitions: []Transition{{"", "PENDING"}}, again: true},
+		"not yet":           {object: enginetest.At(future, "PENDING"), phase: "PENDING", wakeAt: now.Add(time.Second)},
+		"due to the second": {object: enginetest.At(past, "PENDING"), phase: "RUNNING", transitions: []Transition{{"PENDING", "RUNNING"}}, children: 1},
+		"due and already ended": {object: enginetest.At(past, "PENDING"), observed: pod("Succeeded"), phase: "DONE",
+			transitions: []Transition{{"PENDING", "RUNNING"}, {"RUNNING", "DONE"}}, children: 1},
+		"running without pod": {object: enginetest.At(past, "RUNNING"), phase: "RUNNING", children: 1},
+		"running":             {object: enginetest.At(past, "RUNNING"), observed: pod("Running"), phase: "RUNNING", children: 1},
+		"ended":               {object: enginetest.At(past, "RUNNING"), observed: pod("Failed"), phase: "DONE", transitions: []Transition{{"RUNNING", "DONE"}}},
+		"done":                {object: enginetest.At(past, "DONE"), phase: "DONE"},
+		"done and invalid":    {object: enginetest.At("tomorrow", "DONE"), phase: "DONE"},
+		"invalid":             {object: enginetest.At("tomorrow", "PENDING"), phase: "PENDING", stalled: reasonInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := planOf(k, tc.object, tc.observed, now)
+			require.Equal(t, tc.phase, p.Phase)
+			require.Equal(t, tc.transitions, p.Transitions)
+			require.Len(t, p.Children, tc.children)
+			require.True(t, tc.wakeAt.Equal(p.WakeAt), p.WakeAt)
+			require.Equal(t, tc.again, p.Again)
+			if tc.stalled == "" {
+				require.Nil(t, p.Stalled)
+				return
+			}
+			require.NotNil(t, p.Stalled)
+			require.Equal(t, tc.stalled, p.Stalled.Reason)
+		})
+	}
+}
+
+// A delay counts from the time in the status, so that a restart does not restart it.
+func TestPlanOfDelay(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Corpus(t, "phases")
+	object := map[string]any{
+		"apiVersion": "phases.example.com/v1", "kind": "Job", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{},
+		"status": map[string]any{"phase": "NEW", "lastPhaseTransitionTime": now.Add(-9999 * time.Millisecond).Format(timeFormat)},
+	}
+	p := planOf(k, object, nil, now)
+	require.Equal(t, "NEW", p.Phase)
+	require.Equal(t, now.Add(time.Millisecond), p.WakeAt)
+
+	p = planOf(k, object, nil, now.Add(time.Millisecond))
+	require.Equal(t, "TRYING", p.Phase)
+	require.Equal(t, now.Add(time.Millisecond), p.Entered)
+}
+
+const passing = `
+package passing
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "passing.example.com/v1", kind!: "A", metadata!: {...}, status?: {contract.#Status, phase?: "X" | "Y" | "Z"}}
+#AController: contract.#Controller & {
+	object!: #A
+	names: plural: "as"
+	initial: "X"
+	phases: {
+		X: next: [{to: "Y", when: true}]
+		Y: {
+			children: y: template: {apiVersion: "v1", kind: "Pod"}
+			next: [{to: "Z", when: true}]
+		}
+		Z: {terminal: true, failed: true}
+	}
+}
+`
+
+// A phase is passed through only when its children exist.
+func TestPlanCreatesChildrenOfAPassingPhase(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, passing)
+	object := map[string]any{"apiVersion": "passing.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "X"}}
+	p := planOf(k, object, nil, now)
+	require.Equal(t, "Y", p.Phase)
+	require.Len(t, p.Children, 1)
+	require.True(t, p.Again)
+
+	p = planOf(k, object, map[string]any{"y": map[string]any{}}, now)
+	require.Equal(t, "Z", p.Phase)
+	require.Len(t, p.Children, 1)
+	require.Equal(t, "False", string(succeeded(p, &Outcome{}).Status), "Z is a failure")
+}
+
+// A phase whose children could not be created is not left as if they had been.
+func TestPlanStaysUntilChildrenExist(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, passing)
+	object := map[string]any{"apiVersion": "passing.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "Y"}}
+	p := planOf(k, object, nil, now)
+	require.Equal(t, "Y", p.Phase)
+	require.Len(t, p.Children, 1)
+
+	p = planOf(k, object, map[string]any{"y": map[string]any{}}, now)
+	require.Equal(t, "Z", p.Phase)
+}
+
+const loop = `
+package loop
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "loop.example.com/v1", kind!: "A", metadata!: {...}, status?: {contract.#Status, phase?: "X" | "Y"}}
+#AController: contract.#Controller & {
+	object!: #A
+	names: plural: "as"
+	initial: "X"
+	phases: {
+		X: next: [{to: "Y", when: true}]
+		Y: next: [{to: "X", when: true}]
+	}
+}
+`
+
+func TestPlanOfCycleIsAnError(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, loop)
+	object := map[string]any{"apiVersion": "loop.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "X"}}
+	p := planOf(k, object, nil, now)
+	require.Equal(t, &Problem{reasonEvaluation, "phases [X Y] lead back to X without anything changing"}, p.Stalled)
+	require.Equal(t, "X", p.Phase, "the object stays where it is")
+	require.Empty(t, p.Transitions)
+}
+
+// What another version of the kind has projected is replaced, and does not stall the object.
+func TestPlanReplacesAnInvalidProjection(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `package k
+
+import "fescue.dev/cue/contract"
+
+#Site: {
+	apiVersion!: "sites.example.com/v1"
+	kind!:       "Site"
+	metadata!: {name!: string, ...}
+	spec!: host!: string
+	status?: {contract.#Status, endpoint?: {url?: string}}
+}
+#SiteController: contract.#Controller & {
+	object!: #Site
+	names: plural: "sites"
+	status: endpoint: url: "https://\(object.spec.host)"
+}
+`)
+	object := func(status map[string]any) map[string]any {
+		return map[string]any{"apiVersion": "sites.example.com/v1", "kind": "Site", "metadata": map[string]any{"name": "a"},
+			"spec": map[string]any{"host": "a.example.com"}, "status": status}
+	}
+	p := planOf(k, object(map[string]any{"endpoint": "a.example.com", "observedGeneration": int64(1)}), nil, now)
+	require.Nil(t, p.Stalled)
+	require.Equal(t, map[string]any{"endpoint": map[string]any{"url": "https://a.example.com"}}, p.Projection)
+	p = planOf(k, object(map[string]any{"endpoint": "a.example.com", "phase": 7}), nil, now)
+	require.NotNil(t, p.Stalled, "a phase is not invented")
+}
+
+// Decide changes nothing that it is given: objects come from a cache.
+func TestPlanLeavesItsInputsAlone(t *testing.T) {
+	t.Parallel()
+	object, observed := enginetest.At("2020-01-01T00:00:00Z", "PENDING"), pod("Succeeded")
+	planOf(enginetest.Shipped(t, "At"), object, observed, now)
+	require.Equal(t, enginetest.At("2020-01-01T00:00:00Z", "PENDING"), object)
+	require.Equal(t, pod("Succeeded"), observed)
+}
+
+func BenchmarkPlan(b *testing.B) {
+	k := enginetest.Shipped(b, "At")
+	object, observed := enginetest.At("2020-01-01T00:00:00Z", "RUNNING"), pod("Running")
+	for b.Loop() {
+		require.Nil(b, planOf(k, object, observed, now).Stalled)
+	}
+}

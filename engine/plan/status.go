@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// The types of condition that the engine sets. Succeeded is for kinds with phases, Ready
+// for all others; Stalled exists only while something is wrong, and conditionInjected
+// while there are Pods that it is about.
+const (
+	conditionSucceeded = "Succeeded"
+	conditionReady     = "Ready"
+	conditionStalled   = "Stalled"
+	// conditionReconciling exists until an object reaches its last phase: kstatus, by
+	// which GitOps tools wait, does not know Succeeded.
+	conditionReconciling = "Reconciling"
+)
+
+// Report returns the status that an object is to have: the kind's projection and the
+// engine's own fields over it. A time in it changes only with what it belongs to, so that
+// the status stays the same until something happens.
+func Report(p *Plan, o *Outcome) (map[string]any, error) {
+	old, _ := p.Object.Object["status"].(map[string]any)
+	status := maps.Clone(p.Projection)
+	if status == nil {
+		status = maps.Clone(old)
+	}
+	if status == nil {
+		status = make(map[string]any)
+	}
+	if p.Phase != "" {
+		status["phase"] = p.Phase
+		if !p.Entered.IsZero() {
+			status["lastPhaseTransitionTime"] = p.Entered.UTC().Format(timeFormat)
+		}
+	}
+	status["observedGeneration"] = p.Object.GetGeneration()
+	if p.Kind.CountsPods() {
+		delete(status, kind.InjectedPods)
+		if !o.Uptake.isEmpty() {
+			status[kind.InjectedPods] = o.Uptake.status()
+		}
+	}
+	conditions, err := conditionsOf(old)
+	if err != nil {
+		return nil, err
+	}
+	conditions = report(p, o, conditions)
+	list := make([]any, len(conditions))
+	for i := range conditions {
+		if list[i], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&conditions[i]); err != nil {
+			return nil, err
+		}
+	}
+	status["conditions"] = list
+	return status, nil
+}
+
+// report sets and removes the engine's conditions among those of the present status.
+func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Condition {
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = p.Object.GetGeneration()
+		c.LastTransitionTime = metav1.NewTime(p.At)
+		meta.SetStatusCondition(&conditions, c)
+	}
+	if len(p.Kind.Phases) > 0 {
+		set(succeeded(p, o))
+	} else if set(ready(p, o)); !o.isReady() {
+		meta.FindStatusCondition(conditions, conditionReady).LastTransitionTime = metav1.NewTime(o.NotReadySince)
+	}
+	if o.Stalled != nil {
+		set(metav1.Condition{Type: conditionStalled, Status: metav1.ConditionTrue, Reason: o.Stalled.Reason, Message: o.Stalled.Message})
+	} else {
+		meta.RemoveStatusCondition(&conditions, conditionStalled)
+	}
+	if facts := p.Kind.Phases[p.Phase]; len(p.Kind.Phases) > 0 && !facts.Terminal && o.Stalled == nil {
+		set(metav1.Condition{Type: conditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.Phase, "NotStarted")})
+	} else {
+		meta.RemoveStatusCondition(&conditions, conditionReconciling)
+	}
+	if o.Uptake.isEmpty() {
+		meta.RemoveStatusCondition(&conditions, conditionInjected)
+	} else {
+		set(o.Uptake.condition())
+	}
+	return conditions
+}
+
+// ready returns the condition Ready of an object without phases.
+func ready(p *Plan, o *Outcome) metav1.Condition {
+	c := metav1.Condition{Type: conditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(o.States)}
+	switch {
+	case o.Stalled != nil:
+		c.Reason, c.Message = o.Stalled.Reason, o.Stalled.Message
+	case o.isReady():
+		c.Status, c.Reason = metav1.ConditionTrue, "Reconciled"
+	case o.Late:
+		c.Reason = "ProgressDeadlineExceeded"
+		c.Message = fmt.Sprintf("not ready within %s: %s", p.Deadline, c.Message)
+	}
+	if o.Failed != nil {
+		c.Message = o.Failed.Error()
+	}
+	return c
+}
+
+// succeeded returns the condition Succeeded of an object with phases.
+func succeeded(p *Plan, o *Outcome) metav1.Condition {
+	facts, hasPhase := p.Kind.Phases[p.Phase]
+	c := metav1.Condition{Type: conditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.Phase}
+	switch {
+	case facts.Terminal && facts.Failed:
+		c.Status = metav1.ConditionFalse
+	case facts.Terminal:
+		c.Status = metav1.ConditionTrue
+	case !hasPhase:
+		c.Reason = "NotStarted"
+	case o.Failed != nil:
+		c.Message = o.Failed.Error()
+	case !o.WakeAt.IsZero():
+		c.Message = "waiting until " + o.WakeAt.UTC().Format(time.RFC3339)
+	}
+	return c
+}
+
+// conditionsOf reads the conditions of a status.
+func conditionsOf(status map[string]any) ([]metav1.Condition, error) {
+	var typed struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"conditions": status["conditions"]}, &typed)
+	return typed.Conditions, err
+}
+
+// IsReportedBy reports whether the status of an object already shows exactly this problem.
+func (p *Problem) IsReportedBy(object map[string]any) bool {
+	status, _ := object["status"].(map[string]any)
+	conditions, err := conditionsOf(status)
+	return err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
+		return c.Type == conditionStalled && c.Reason == p.Reason && c.Message == p.Message
+	})
+}

@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// View is what one reconcile sees of the cluster besides its object. Nothing in it may be
+// changed.
+type View struct {
+	// Children are those of the object, including those that are being deleted.
+	Children []LiveChild
+	// Strays returns the unmanaged objects that have the labels of a set's template.
+	Strays func(set string, labels map[string]string) []*unstructured.Unstructured
+	// Types are where the types of children are served.
+	Types map[schema.GroupVersionKind]ChildType
+	// Normalized knows what the API server writes differently from a template.
+	Normalized *Normalized
+	// Uptake is what Pods have of an object that injects, and InjectionErr why the kind
+	// cannot evaluate which Pods it selects.
+	Uptake       Uptake
+	InjectionErr error
+
+	taken map[Taken]bool
+}
+
+// LiveChild is a child as the API server had it last.
+type LiveChild struct {
+	// Name is how the kind calls it; it is empty if the child has lost its label.
+	Name     string
+	Resource schema.GroupVersionResource
+	Object   *unstructured.Unstructured
+}
+
+// Live returns an object as the child that its label names.
+func Live(resource schema.GroupVersionResource, object *unstructured.Unstructured) LiveChild {
+	return LiveChild{Name: ChildName(object), Resource: resource, Object: object}
+}
+
+// ChildName returns how the kind calls a child; it is empty if the child has lost its label.
+func ChildName(child *unstructured.Unstructured) string { return child.GetLabels()[labelChild] }
+
+// ChildType is where the API server serves a type of children, or why it is not used.
+type ChildType struct {
+	Resource schema.GroupVersionResource
+	Err      error
+}
+
+// Taken is a name that belongs to an object which is not a child.
+type Taken struct {
+	Resource schema.GroupVersionResource
+	Name     string
+}
+
+// Changes are what came of steps.
+type Changes struct {
+	// Stored are objects as the API server answered, and Deleted those that were deleted.
+	Stored  []LiveChild
+	Deleted map[types.UID]bool
+	Taken   []Taken
+	// Rejected is an error that requires user action; retrying may resolve Failed.
+	Rejected, Failed error
+	// Waiting reports that a child waits for another object to be gone.
+	Waiting bool
+}
+
+// with returns the view after changes.
+func (v *View) with(done *Changes, now time.Time) *View {
+	next := *v
+	next.Children = nil
+	newer := make(map[types.UID]LiveChild, len(done.Stored))
+	for _, child := range done.Stored {
+		newer[child.Object.GetUID()] = child
+	}
+	for _, child := range v.Children {
+		uid := child.Object.GetUID()
+		if stored, ok := newer[uid]; ok {
+			child = stored
+			delete(newer, uid)
+		}
+		if done.Deleted[uid] && child.Object.GetDeletionTimestamp() == nil {
+			child.Object = child.Object.DeepCopy()
+			child.Object.SetDeletionTimestamp(new(metav1.NewTime(now)))
+		}
+		next.Children = append(next.Children, child)
+	}
+	for _, child := range done.Stored {
+		if _, isNew := newer[child.Object.GetUID()]; isNew {
+			next.Children = append(next.Children, child)
+		}
+	}
+	next.Strays = func(set string, labels map[string]string) []*unstructured.Unstructured {
+		var left []*unstructured.Unstructured
+		for _, s := range v.Strays(set, labels) {
+			if !done.Deleted[s.GetUID()] {
+				left = append(left, s)
+			}
+		}
+		return left
+	}
+	next.taken = make(map[Taken]bool)
+	for name := range v.taken {
+		next.taken[name] = true
+	}
+	for _, name := range done.Taken {
+		next.taken[name] = true
+	}
+	return &next
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+)
+
+// answers are those of an API server to the writes of one At that is due: nil is success.
+type answers struct {
+	create, status error
+	statuses       []map[string]any // that were written
+}
+
+// runningAt returns a controller with one At in its queue, whose Pod does not exist, and the
+// recorder of its Events.
+func runningAt(t *testing.T, api *answers) (*controller, *events.FakeRecorder) {
+	t.Helper()
+	k := enginetest.Shipped(t, "At")
+	object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "RUNNING")}
+	object.SetResourceVersion("5")
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "AtList"}, object)
+	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		stored := &unstructured.Unstructured{}
+		if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &stored.Object); err != nil || api.create != nil {
+			return true, nil, api.create
+		}
+		require.Equal(t, createOnly, stored.GetResourceVersion(), "it must not overwrite a Pod that exists")
+		stored.SetUID("pod")
+		stored.SetResourceVersion("9")
+		return true, stored, nil
+	})
+	client.PrependReactor("update", "ats", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		stored := action.(clienttesting.UpdateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
+		status, _ := stored.Object["status"].(map[string]any)
+		api.statuses = append(api.statuses, status)
+		stored.SetResourceVersion("10")
+		return true, stored, api.status
+	})
+	recorder := events.NewFakeRecorder(10)
+	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Mapper: mapper(), Log: quiet(), Events: recorder})
+	require.NoError(t, err)
+	c := newController(k, &e.config, e.shards)
+	t.Cleanup(c.queue.ShutDown)
+	require.NoError(t, c.watch(t.Context()))
+	require.Equal(t, 1, c.queue.Len())
+	return c, recorder
+}
+
+func reconciles(c *controller, result result) int {
+	return int(testutil.ToFloat64(c.metrics.reconciles.WithLabelValues(c.metrics.name, result.label())))
+}
+
+// condition returns the status, reason and message of a condition.
+func condition(status map[string]any, name string) []any {
+	list, _ := status["conditions"].([]any)
+	for _, c := range list {
+		if c, ok := c.(map[string]any); ok && c["type"] == name {
+			return []any{c["status"], c["reason"], c["message"]}
+		}
+	}
+	return nil
+}
+
+// A child is created and reported. What the cache has not seen yet is not acted on again.
+func TestReconcileCreatesAndReports(t *testing.T) {
+	t.Parallel()
+	api := &answers{}
+	c, _ := runningAt(t, api)
+	require.True(t, c.work(t.Context()))
+	require.Len(t, api.statuses, 1)
+	require.Equal(t, []any{"Unknown", "RUNNING", ""}, condition(api.statuses[0], "Succeeded"))
+	require.Nil(t, condition(api.statuses[0], "Stalled"))
+	require.Equal(t, 1, reconciles(c, resultRequeueAfter), "the caches have to see the Pod")
+
+	c.enqueue(c.objects.InNamespace("default")[0])
+	require.True(t, c.work(t.Context()))
+	require.Len(t, api.statuses, 1)
+	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.cacheWaits.WithLabelValues(c.metrics.name)), 0)
+}
+
+// A rejection stalls the object at once, with an Event, and is retried.
+func TestRejectionStalls(t *testing.T) {
+	t.Parallel()
+	api := &answers{create: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a-pod", nil)}
+	c, recorder := runningAt(t, api)
+	require.True(t, c.work(t.Context()))
+	require.Len(t, api.statuses, 1)
+	require.Equal(t, []any{"True", "ChildRefused", `child "pod": pods "a-pod" is forbidden: <nil>`}, condition(api.statuses[0], "Stalled"))
+	require.Contains(t, <-recorder.Events, `Warning ChildRefused child "pod"`)
+	require.Equal(t, 1, reconciles(c, resultRejected))
+}
+
+// Most failures are over with the next try, so only one that lasts is reported.
+func TestFailureIsReportedWhenItLasts(t *testing.T) {
+	t.Parallel()
+	api := &answers{create: apierrors.NewInternalError(http.ErrServerClosed)}
+	c, _ := runningAt(t, api)
+	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown)
+	defer giveUp.Stop()
+	for range patience {
+		require.True(t, c.work(t.Context()))
+		require.Empty(t, api.statuses)
+	}
+	require.True(t, c.work(t.Context()))
+	require.Len(t, api.statuses, 1)
+	require.Equal(t, []any{"Unknown", "RUNNING", `child "pod": Internal error occurred: http: Server closed`}, condition(api.statuses[0], "Succeeded"))
+	require.Nil(t, condition(api.statuses[0], "Stalled"))
+	require.Equal(t, patience+1, reconciles(c, resultError))
+}
+
+// A status that the API server rejects is replaced by one that shows that.
+func TestInvalidStatusIsReported(t *testing.T) {
+	t.Parallel()
+	api := &answers{status: apierrors.NewInvalid(schema.GroupKind{Kind: "At"}, "a", nil)}
+	c, _ := runningAt(t, api)
+	require.True(t, c.work(t.Context()))
+	require.Len(t, api.statuses, 2)
+	require.Equal(t, []any{"True", "EvaluationFailed", `status: At "a" is invalid`}, condition(api.statuses[1], "Stalled"))
+	require.Equal(t, "RUNNING", api.statuses[1]["phase"])
+	require.Equal(t, 1, reconciles(c, resultRejected))
+}
+
+// Someone else's write in between is no failure.
+func TestConflictIsRequeued(t *testing.T) {
+	t.Parallel()
+	api := &answers{status: apierrors.NewConflict(schema.GroupResource{Resource: "ats"}, "a", nil)}
+	c, _ := runningAt(t, api)
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, 1, reconciles(c, resultRequeue))
+	require.Zero(t, reconciles(c, resultError))
+}
