@@ -35,7 +35,7 @@ func (v *Version) selfCheck() error {
 
 // evaluation is what the CUE evaluator returns for an object.
 type evaluation struct {
-	rejected  field.ErrorList
+	rejected field.ErrorList
 	defaults map[string]any // of an object that it lets pass
 	err      error          // if there are none
 }
