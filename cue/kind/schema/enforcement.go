@@ -37,10 +37,10 @@ func (e Enforcers) set(r *Rule, by Enforcer) {
 	}
 }
 
-// atMost notes that none stronger than by enforces a rule, if there is one.
-func (e Enforcers) atMost(r *Rule, by Enforcer) {
+// setPartly notes that the CRD enforces at most a part of a rule, if there is one.
+func (e Enforcers) setPartly(r *Rule) {
 	if r != nil {
-		e[r] = min(e[r], by)
+		e[r] = min(e[r], CRDPartly)
 	}
 }
 
@@ -134,7 +134,7 @@ func eachRuleOfStruct(path string, s *StructSchema, visit func(field string, r *
 		eachRule(path+".{*}", label.Schema, visit)
 	}
 	for _, c := range s.Conditions {
-		visit(path, c.Rule, c.Rule.Text)
+		visit(path, c.Rule, c.Text)
 		eachRuleOfStruct(path, c.Then, visit)
 	}
 }

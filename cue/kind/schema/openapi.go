@@ -138,7 +138,7 @@ func (e *emitter) schema(s *Schema) *props {
 	e.attributes(s, p)
 	if p.Format != "" && p.Type == "string" {
 		// The API server lets an empty list pass as a string that has a format.
-		e.Enforcers.atMost(s.TypeRule, CRDPartly)
+		e.Enforcers.setPartly(s.TypeRule)
 	}
 	return p
 }
@@ -148,7 +148,7 @@ func (e *emitter) typed(s *Schema) *props {
 	p := &props{}
 	e.Enforcers.set(s.TypeRule, setType(s, p))
 	if s.Format == "byte" {
-		e.Enforcers.atMost(s.TypeRule, CRDPartly) // the API server accepts an empty list as a string of this format
+		e.Enforcers.setPartly(s.TypeRule) // the API server accepts an empty list as a string of this format
 	}
 	e.Enforcers.values(s, p)
 	if s.Types&List != 0 && p.Type == "array" {
@@ -351,7 +351,7 @@ func (e Enforcers) check(p *props, c Check) {
 			e[c.Rule] = CRDSchema
 		}
 	default: // the same rule may require the type, which is then all that the CRD has of it
-		e.atMost(c.Rule, CRDPartly)
+		e.setPartly(c.Rule)
 	}
 }
 
@@ -394,7 +394,7 @@ func (e *emitter) list(s *Schema, p *props) {
 	if s.Unique == nil {
 		return
 	}
-	e.Enforcers.atMost(s.Unique, CRDPartly) // it may also say that it is a list
+	e.Enforcers.setPartly(s.Unique) // it may also say that it is a list
 	switch {
 	case s.ListType != "":
 	case items.isLeaf() && items.Types&(List|Struct|Float|Null) == 0 && items.Types != 0: // 1 and 1.0 are one for a set

@@ -83,7 +83,7 @@ func (e Enforcers) withdrawUnseen(s *Schema, seen map[*Schema]bool) {
 	}
 	seen[s] = true
 	for _, r := range s.rules() {
-		e.atMost(r, CRDPartly)
+		e.setPartly(r)
 	}
 	for _, sub := range s.parts() {
 		e.withdrawUnseen(sub, seen)
@@ -92,7 +92,7 @@ func (e Enforcers) withdrawUnseen(s *Schema, seen map[*Schema]bool) {
 		return
 	}
 	for _, f := range s.Struct.Fields {
-		e.atMost(f.Rule, CRDPartly)
+		e.setPartly(f.Rule)
 	}
 	for _, c := range s.Struct.Conditions {
 		e.withdrawUnseen(&Schema{Struct: c.Then}, seen)
