@@ -160,13 +160,13 @@ func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
 	patch, warnings, err = p.Inject(t.Context(), request)
 	require.NoError(t, err)
 	require.Contains(t, string(patch), "initContainers")
-	require.Equal(t, []string{other.GroupVersionKind.GroupKind().String() + ` "x" is not injected: the kind is not run: its CRD or a right of Fescue is missing`}, warnings)
+	require.Equal(t, []string{other.GroupVersionKind.GroupKind().String() + ` "x" is not injected: the kind is not running: its CRD or a right that Fescue needs is missing`}, warnings)
 
 	p.Follow(other, nil)
 	require.Eventually(t, func() bool {
 		_, warnings, err = p.Inject(t.Context(), request)
 		require.NoError(t, err, "it is not waited for")
-		return strings.Contains(warnings[0], "there is none of that name")
+		return strings.Contains(warnings[0], "has no object with that name")
 	}, time.Minute, time.Millisecond)
 }
 

@@ -212,7 +212,7 @@ func TestLargeAnnotations(t *testing.T) {
 	})
 	require.NoError(t, err)
 	const asks = "watch.fescue.dev/injecta" + "own"
-	reason := len(StatusAnnotation) + len(`{"Watcher.watch.fescue.dev/a":{"reason":"TooLarge","message":"the annotations of the Pod would be larger than 262144 bytes"}}`)
+	reason := len(StatusAnnotation) + len(`{"Watcher.watch.fescue.dev/a":{"reason":"TooLarge","message":"the annotations of the Pod would exceed 262144 bytes"}}`)
 	injected := len(StatusAnnotation) + len(`{"Watcher.watch.fescue.dev/a":{"generation":0}}`) + len("added") + 1000
 	for name, test := range map[string]struct {
 		size   int // of the Pod's own annotations
