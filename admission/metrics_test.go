@@ -59,7 +59,7 @@ fescue_admission_reviews_total{outcome="refused",webhook="/validate"} 1
 `), "fescue_admission_reviews_total"))
 }
 
-// The names in an annotation are no labels, however many there are.
+// The names in an annotation do not become labels of metrics.
 func TestInjectionsAreCountedByReason(t *testing.T) {
 	t.Parallel()
 	p, _ := runPods(t, nil, typicalWatcher(t))

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What could not be part of any Pod is said of the object, before there is a Pod.
-func TestNewRefuses(t *testing.T) {
+// A part that no Pod can have is an error before any Pod exists.
+func TestNewRejects(t *testing.T) {
 	t.Parallel()
 	for add, want := range map[string]string{
 		`{status: {phase: Running}}`:                                            `add.status: Forbidden: only metadata and spec can be added to`,
@@ -33,7 +33,7 @@ func TestNewRefuses(t *testing.T) {
 	require.EqualError(t, err, `selector: "Like" is not a valid label selector operator`)
 }
 
-// Nothing to add is no error, and what is null or empty adds nothing.
+// Adding nothing is not an error, and nulls and empty values add nothing.
 func TestNothingToAdd(t *testing.T) {
 	t.Parallel()
 	for _, add := range []string{`{}`, `{metadata: {labels: {}}, spec: {containers: [], volumes: null, securityContext: {}}}`, `{spec: {containers: [{name: app, env: [], image: null, securityContext: {}}]}}`} {
