@@ -166,7 +166,7 @@ func TestPodsDoNotWaitForAKindThatIsNotRunning(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, warnings, err = p.Inject(t.Context(), request)
 		require.NoError(t, err, "Pods do not wait for it")
-		return strings.Contains(warnings[0], "has no object with that name")
+		return strings.Contains(warnings[0], "no object with that name exists")
 	}, time.Minute, time.Millisecond)
 }
 

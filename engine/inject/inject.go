@@ -206,7 +206,7 @@ func (s *state) inject(r request) Outcome {
 		o.Reason, o.Message = Unavailable, "the kind is not running: its CRD or a right that Fescue needs is missing"
 		return o
 	default:
-		o.Reason, o.Message = NotFound, "the Pod's namespace has no object with that name"
+		o.Reason, o.Message = NotFound, "no object with that name exists in the namespace of the Pod"
 		return o
 	}
 	if err := s.refresh(); err != nil {
