@@ -19,13 +19,13 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// clients is how many ask at the same time.
+// clients is the number of concurrent clients.
 const clients = 64
 
-// BenchmarkWebhook asks a server over TLS from 64 connections, and beside it, in turns,
-// one that finds the UID in a review, allows it and does nothing else: the
-// floor. ratio is how many of the floor's requests per second are reached; cpu-ratio is the
-// same in CPU time, which a busy machine disturbs less.
+// BenchmarkWebhook calls a server over TLS on 64 connections and, in turns, another one that only
+// finds the UID in a review and allows it: the floor. ratio is the share of the floor's requests
+// per second that is reached; cpu-ratio is the same in CPU time, which a busy machine disturbs
+// less.
 func BenchmarkWebhook(b *testing.B) {
 	kinds := shippedKinds(b)
 	rights := NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds)
@@ -97,7 +97,7 @@ func besideFloor(b *testing.B, server, floor *running, path string, body []byte)
 	b.ReportMetric(floors.percentile(0.99), "floor-p99-ms")
 }
 
-// load is what sending requests has taken.
+// load is the cost of sending requests.
 type load struct {
 	took  time.Duration
 	cpu   time.Duration   // of client and server together
@@ -135,20 +135,20 @@ func (l *load) send(b *testing.B, to *running, path string, body []byte, n int) 
 
 func (l *load) perSecond() float64 { return float64(len(l.times)) / l.took.Seconds() }
 
-// cpuTime is what this process has used so far.
+// cpuTime returns the CPU time that this process has used so far.
 func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// percentile is in milliseconds.
+// percentile returns a percentile of the times in milliseconds.
 func (l *load) percentile(p float64) float64 {
 	slices.Sort(l.times)
 	return float64(l.times[int(p*float64(len(l.times)-1))]) / float64(time.Millisecond)
 }
 
-// BenchmarkHandle is one request without the network.
+// BenchmarkHandle measures one request without the network.
 func BenchmarkHandle(b *testing.B) {
 	kinds := shippedKinds(b)
 	server, err := New(Config{Kinds: kinds, Rights: NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds)})

@@ -56,7 +56,7 @@ func TestURL(t *testing.T) {
 	require.Len(t, mutating.Webhooks, len(kinds), "without a kind that injects, Pods are left alone")
 }
 
-// With namespaces, nothing outside of them comes.
+// With namespaces, the API server sends nothing from others.
 func TestLimitedToNamespaces(t *testing.T) {
 	t.Parallel()
 	mutating, validating := Configurations(shippedKinds(t), Webhooks{
@@ -73,16 +73,16 @@ func TestLimitedToNamespaces(t *testing.T) {
 	for name, declared := range selectors {
 		selector, err := metav1.LabelSelectorAsSelector(declared)
 		require.NoError(t, err)
-		comes := func(namespace string) bool {
+		sent := func(namespace string) bool {
 			return selector.Matches(labels.Set{corev1.LabelMetadataName: namespace, SelectionLabel: SelectionEnabled})
 		}
-		require.True(t, comes("a") && comes("b"), name)
-		require.False(t, comes("c"), name)
+		require.True(t, sent("a") && sent("b"), name)
+		require.False(t, sent("c"), name)
 	}
 }
 
-// A Pod comes to at most one webhook, and only if it can be injected.
-func TestWhichPodsCome(t *testing.T) {
+// A Pod is sent to at most one webhook, and only if it can be injected.
+func TestWhichPodsAreSent(t *testing.T) {
 	t.Parallel()
 	const a, b = "a.example.com/inject", "b.example.com/inject"
 	const annotatedHook, selectedHook = "annotated.pods.fescue.dev", "selected.pods.fescue.dev"
@@ -90,7 +90,7 @@ func TestWhichPodsCome(t *testing.T) {
 	for name, test := range map[string]struct {
 		kinds       []string // by their annotations
 		annotations map[string]any
-		want        []string // before the namespace is looked at
+		want        []string // before the namespace is considered
 	}{
 		"no kind injects":               {nil, asking, nil},
 		"may be selected":               {[]string{a}, nil, []string{selectedHook}},
@@ -107,19 +107,19 @@ func TestWhichPodsCome(t *testing.T) {
 			if test.annotations != nil {
 				metadata["annotations"] = test.annotations
 			}
-			var come []string
+			var sent []string
 			for _, webhook := range webhooks.Injecting(test.kinds...) {
 				if matches(t, webhook.MatchConditions, map[string]any{"metadata": metadata}) {
-					come = append(come, webhook.Name)
+					sent = append(sent, webhook.Name)
 				}
 				require.Equal(t, webhook.Name == selectedHook, webhook.NamespaceSelector.MatchLabels[SelectionLabel] == SelectionEnabled)
 			}
-			require.Equal(t, test.want, come)
+			require.Equal(t, test.want, sent)
 		})
 	}
 }
 
-// matches evaluates match conditions by CEL, as the API server does.
+// matches evaluates match conditions with CEL, as the API server does.
 func matches(t *testing.T, conditions []admissionregistrationv1.MatchCondition, object map[string]any) bool {
 	environment, err := cel.NewEnv(cel.Variable("object", cel.DynType))
 	require.NoError(t, err)

@@ -45,7 +45,7 @@ func FuzzReview(f *testing.F) {
 				requireAnswer(t, server, path, reviewWith(t, k, body))
 			}
 		}
-		require.Zero(t, testutil.ToFloat64(server.metrics.panics), "a handler has panicked")
+		require.Zero(t, testutil.ToFloat64(server.metrics.panics), "a handler panicked")
 	})
 }
 

@@ -117,14 +117,14 @@ import (
 }
 `
 
-// running is a server on a port of the loopback, and a client that trusts it.
+// running is a server on a loopback port and a client that trusts it.
 type running struct {
 	url    string
 	client *http.Client
 	stop   func() error
 }
 
-// serve starts a server; what config lacks of certificate and log is added.
+// serve starts a server with a certificate and, if config has none, a log.
 func serve(tb testing.TB, config Config) *running {
 	tb.Helper()
 	certificate, trusted := newCertificate(tb)
@@ -137,7 +137,7 @@ func serve(tb testing.TB, config Config) *running {
 	return run(tb, trusted, server.Serve)
 }
 
-// run starts what serves a listener.
+// run starts a server on a new listener.
 func run(tb testing.TB, trusted *x509.CertPool, serve func(context.Context, net.Listener) error) *running {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -168,7 +168,7 @@ func newCertificate(tb testing.TB) (*tls.Certificate, *x509.CertPool) {
 	return &pair, trusted
 }
 
-// answer is what comes back, which is always to be an AdmissionReview.
+// answer is an HTTP response, whose body must always be an AdmissionReview.
 type answer struct {
 	*http.Response
 	review *admissionv1.AdmissionResponse
@@ -182,7 +182,7 @@ func (r *running) post(tb testing.TB, path string, body []byte) (int, *admission
 	return a.StatusCode, a.review
 }
 
-// send sends any request; it is no error of the test if it is not answered.
+// send sends any request; the test does not fail if it is not answered.
 func (r *running) send(tb testing.TB, method, path, contentType string, body io.Reader) (*answer, error) {
 	tb.Helper()
 	request, err := http.NewRequest(method, r.url+path, body)
@@ -206,7 +206,7 @@ func requireReview(tb testing.TB, code int, body []byte) *admissionv1.AdmissionR
 	require.Equal(tb, reviewType, review.TypeMeta)
 	require.NotNil(tb, review.Response)
 	if !review.Response.Allowed {
-		require.NotNil(tb, review.Response.Result, "who is refused has to know why")
+		require.NotNil(tb, review.Response.Result, "a rejection must have a reason")
 		require.GreaterOrEqual(tb, review.Response.Result.Code, int32(400))
 		require.NotEmpty(tb, review.Response.Result.Message)
 	}
@@ -215,7 +215,7 @@ func requireReview(tb testing.TB, code int, body []byte) *admissionv1.AdmissionR
 	return review.Response
 }
 
-// requestFor is a request to create an object, or to update old.
+// requestFor returns a request to create an object, or to update old.
 func requestFor(tb testing.TB, k *kind.Kind, object, old string) *admissionv1.AdmissionRequest {
 	tb.Helper()
 	request := &admissionv1.AdmissionRequest{
@@ -244,7 +244,7 @@ func requestFor(tb testing.TB, k *kind.Kind, object, old string) *admissionv1.Ad
 	return request
 }
 
-// reviewOf is the body of a request.
+// reviewOf returns the body of a request.
 func reviewOf(tb testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	tb.Helper()
 	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Request: request})
@@ -252,7 +252,7 @@ func reviewOf(tb testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	return body
 }
 
-// kindNamed picks a kind.
+// kindNamed returns the kind with that name.
 func kindNamed(tb testing.TB, kinds []*kind.Kind, name string) *kind.Kind {
 	tb.Helper()
 	for _, k := range kinds {

@@ -19,15 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxBodyBytes is what the API server can send: it takes objects of at most 3 MiB
+// maxBodyBytes is what the API server can send: it accepts objects of at most 3 MiB
 // (MaxRequestBodyBytes in k8s.io/apiserver), an update carries two of them, and the user's
-// groups and extra come from headers, of which Go's server takes 1 MiB.
+// groups and extra come from headers, of which Go's server accepts 1 MiB.
 const maxBodyBytes = 2*(3<<20) + 1<<20
 
-// retryAfter is the seconds after which the API server, which tries again by itself, may.
+// retryAfter is the seconds after which the API server, which retries by itself, may retry.
 const retryAfter = "1"
 
-// routes are the paths of the server's webhooks.
+// routes returns the handler of all paths.
 func (s *Server) routes() http.Handler {
 	router := mux.NewRouter()
 	handle := func(path string, h handler) {
@@ -43,13 +43,13 @@ func (s *Server) routes() http.Handler {
 		handle(InjectPath, injectWith(s.config.Injector))
 	}
 	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.refuse(w, r, failuref(http.StatusNotFound, "there is no webhook at %s", r.URL.Path))
+		s.reject(w, r, failuref(http.StatusNotFound, "no webhook at %s", r.URL.Path))
 	})
 	return router
 }
 
-// endpoint serves one webhook. Each has places of its own, so that Pods, of which many may
-// come at once, keep no object of a kind waiting.
+// endpoint serves one webhook. Each has a limit of its own, so that objects of kinds do not wait
+// for Pods, which may be many at once.
 func (s *Server) endpoint(path string, handle handler) http.Handler {
 	m := s.metrics.of(path)
 	places := make(chan struct{}, s.config.MaxInFlight)
@@ -67,22 +67,22 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 	}))
 }
 
-// serve answers one HTTP request and returns its status code with the answer, which is nil
-// if the handler had none.
+// serve answers one HTTP request. It returns the status code and the answer of the handler, which
+// is nil if it failed.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, places chan struct{}, handle handler) (code int, answer *admissionv1.AdmissionResponse) {
 	began := time.Now()
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(began.Add(bodyTimeout)) // a test's recorder has none
-	// The place is taken before the body is read: bodies are what fills the memory.
+	// The limit applies before the body is read, because bodies use most of the memory.
 	select {
 	case places <- struct{}{}:
 		defer func() { <-places }()
 	default:
 		w.Header().Set("Retry-After", retryAfter)
-		return s.refuse(w, r, failuref(http.StatusTooManyRequests, "%d requests are being answered already", cap(places)))
+		return s.reject(w, r, failuref(http.StatusTooManyRequests, "%d requests are already being answered", cap(places)))
 	}
 	if err := checkHeader(r); err != nil {
-		return s.refuse(w, r, err)
+		return s.reject(w, r, err)
 	}
 	body := buffers.Get().(*bytes.Buffer)
 	defer release(body)
@@ -90,7 +90,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, places chan struc
 		cutOff, _ := decodeReview(body.Bytes())
 		return s.fail(w, cutOff.UID, err)
 	}
-	_ = connection.SetReadDeadline(began.Add(maxTimeout)) // by which it is noticed that the client has gone
+	_ = connection.SetReadDeadline(began.Add(maxTimeout)) // notices a client that is gone
 	request, err := decodeReview(body.Bytes())
 	if err != nil {
 		return s.fail(w, request.UID, err)
@@ -107,8 +107,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, places chan struc
 	return http.StatusOK, response
 }
 
-// checkHeader refuses what the API server does not send. Only JSON is read: it has never sent
-// anything else, and each further form would be one more parser to attack.
+// checkHeader rejects what the API server does not send. Only JSON is read: it has never sent
+// anything else, and each further format would be one more parser to attack.
 func checkHeader(r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return failuref(http.StatusMethodNotAllowed, "method %s: must be POST", r.Method)
@@ -119,7 +119,7 @@ func checkHeader(r *http.Request) error {
 	return nil
 }
 
-// readBody reads a body that is not too large. With an error comes the part that was
+// readBody reads a body, unless it is too large. With an error, body has the part that was
 // read, in which the UID may be.
 func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) error {
 	if r.ContentLength > maxBodyBytes {
@@ -127,7 +127,7 @@ func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) error 
 		return failuref(http.StatusRequestEntityTooLarge, "request body: must have at most %d bytes", maxBodyBytes)
 	}
 	if r.ContentLength > 0 {
-		body.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom grows what has less left
+		body.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom grows a buffer with less room
 	}
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -144,14 +144,14 @@ func readStart(r *http.Request, body *bytes.Buffer) {
 	_, _ = io.CopyN(body, r.Body, bytes.MinRead)
 }
 
-// buffers hold request bodies. The raw objects of a request are parts of one, which is used
-// anew when the request is answered.
+// buffers hold request bodies. The raw objects of a request share memory with one, which is
+// reused when the request is answered.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxKeptBytes bounds what an unused buffer holds: 64 KiB is above all but few objects.
+// maxKeptBytes bounds what an unused buffer holds: few objects have more than 64 KiB.
 const maxKeptBytes = 64 << 10
 
-// release gives a buffer back, unless a large object would stay in memory with it.
+// release returns a buffer for reuse, unless it would keep the memory of a large object.
 func release(b *bytes.Buffer) {
 	if b.Cap() <= maxKeptBytes {
 		b.Reset()
@@ -159,7 +159,7 @@ func release(b *bytes.Buffer) {
 	}
 }
 
-// guarded calls a handler and makes an error of a panic.
+// guarded calls a handler and turns a panic into an error.
 func (s *Server) guarded(ctx context.Context, request *admissionv1.AdmissionRequest, handle handler) (response *admissionv1.AdmissionResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -171,23 +171,22 @@ func (s *Server) guarded(ctx context.Context, request *admissionv1.AdmissionRequ
 	return handle(ctx, request)
 }
 
-// refuse fails a request whose body has not been read.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) (code int, answer *admissionv1.AdmissionResponse) {
+// reject fails a request whose body has not been read.
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, err error) (code int, answer *admissionv1.AdmissionResponse) {
 	var start bytes.Buffer
 	readStart(r, &start)
 	cutOff, _ := decodeReview(start.Bytes())
 	return s.fail(w, cutOff.UID, err)
 }
 
-// fail answers with an AdmissionReview that allows nothing, and with a status code that is
-// no success: the API server then goes by the webhook's failure policy. It returns what
-// serve does.
+// fail answers with an AdmissionReview that does not allow the request and with a status code for
+// a failure: the API server then applies the webhook's failure policy. It returns what serve does.
 func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) (code int, answer *admissionv1.AdmissionResponse) {
 	code = http.StatusInternalServerError
 	if f, ok := errors.AsType[*failure](err); ok {
 		code = f.code
 	}
-	level := slog.LevelDebug // anyone who reaches us can send nonsense; the metrics count it
+	level := slog.LevelDebug // anyone who can reach the port can send nonsense; the metrics count it
 	if code >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
@@ -196,10 +195,10 @@ func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) (code int
 	return code, nil
 }
 
-// write sends an answer in one piece; with a length, the connection can be used again.
+// write sends an answer with its length, so that the connection can be reused.
 func write(w http.ResponseWriter, code int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // who does not wait for the answer does not get it
+	_, _ = w.Write(body) // a client that does not wait gets no answer
 }

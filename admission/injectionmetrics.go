@@ -8,21 +8,21 @@ import (
 	"github.com/fescue-dev/fescue/engine/inject"
 )
 
-// injectionMetrics count what became of injections. The label controller is the resource
+// injectionMetrics count injections by their result. The label controller is the name
 // of the kind, as in the metrics of the engine.
 type injectionMetrics struct {
 	injections, skips *prometheus.CounterVec
 	names             map[schema.GroupKind]string // of the kinds that inject
 }
 
-// newInjectionMetrics starts all series of the kinds that inject at 0.
+// newInjectionMetrics returns metrics in which all series of the kinds that inject start at 0.
 func newInjectionMetrics(kinds []*kind.Kind) *injectionMetrics {
 	m := &injectionMetrics{
 		injections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fescue_injections_total", Help: "Injections of one object into one Pod.",
 		}, []string{"controller"}),
 		skips: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fescue_injection_skips_total", Help: "Injections that were asked for and not made, by reason.",
+			Name: "fescue_injection_skips_total", Help: "Injections that Pods asked for and did not get, by reason.",
 		}, []string{"controller", "reason"}),
 		names: make(map[schema.GroupKind]string),
 	}
@@ -47,7 +47,7 @@ func (m *injectionMetrics) register(r prometheus.Registerer) error {
 	return r.Register(m.skips)
 }
 
-// count counts what became of the injections that one Pod asked for.
+// count counts the injections that one Pod asked for.
 func (m *injectionMetrics) count(outcomes []inject.Outcome) {
 	for _, o := range outcomes {
 		if o.Reason == inject.Injected {

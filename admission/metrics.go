@@ -18,7 +18,7 @@ type metrics struct {
 	reviews  *prometheus.CounterVec
 }
 
-// newMetrics makes the metrics without registering them, so that a server can do without.
+// newMetrics returns metrics that are not registered, so that a server can run without.
 func newMetrics() *metrics {
 	return &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -26,7 +26,7 @@ func newMetrics() *metrics {
 		}, []string{"webhook", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "controller_runtime_webhook_latency_seconds", Help: "How long admission requests take.",
-			// From what a small object takes to the longest that an API server waits.
+			// From the time for a small object to the longest time that an API server waits.
 			Buckets: prometheus.ExponentialBucketsRange(0.0001, 30, 20),
 		}, []string{"webhook"}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -36,7 +36,7 @@ func newMetrics() *metrics {
 			Name: "controller_runtime_webhook_panics_total", Help: "Panics in webhooks, which were recovered.",
 		}),
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fescue_admission_reviews_total", Help: "Admission requests by what was answered.",
+			Name: "fescue_admission_reviews_total", Help: "Admission requests by outcome.",
 		}, []string{"webhook", "outcome"}),
 	}
 }
@@ -60,32 +60,33 @@ type webhookMetrics struct {
 	outcomes map[outcome]prometheus.Counter
 }
 
-// outcome is what a review came to.
+// outcome is the result of a review.
 type outcome string
 
 const (
-	outcomeAllowed outcome = "allowed" // as it is
-	outcomePatched outcome = "patched" // allowed with a patch
-	outcomeRefused outcome = "refused"
-	outcomeFailed  outcome = "failed" // no answer: the failure policy decides
+	outcomeAllowed  outcome = "allowed" // unchanged
+	outcomePatched  outcome = "patched" // allowed with a patch
+	outcomeRejected outcome = "refused"
+	outcomeFailed   outcome = "failed" // no answer: the failure policy decides
 )
 
-var outcomes = []outcome{outcomeAllowed, outcomePatched, outcomeRefused, outcomeFailed}
+var outcomes = []outcome{outcomeAllowed, outcomePatched, outcomeRejected, outcomeFailed}
 
-// outcomeOf is that of an answer; one with an error is nil.
+// outcomeOf returns the outcome of an answer, which is nil after an error.
 func outcomeOf(response *admissionv1.AdmissionResponse) outcome {
 	switch {
 	case response == nil:
 		return outcomeFailed
 	case !response.Allowed:
-		return outcomeRefused
+		return outcomeRejected
 	case len(response.Patch) > 0:
 		return outcomePatched
 	}
 	return outcomeAllowed
 }
 
-// of also sets the counters to 0, so that rates are right from the first request on.
+// of returns the metrics of one path. It sets the counters to 0, so that rates are right from the
+// first request.
 func (m *metrics) of(path string) webhookMetrics {
 	requests := m.requests.MustCurryWith(prometheus.Labels{"webhook": path})
 	requests.WithLabelValues(strconv.Itoa(http.StatusInternalServerError))
@@ -102,8 +103,8 @@ func (m *metrics) of(path string) webhookMetrics {
 	}
 }
 
-// observe counts an answered request. Nearly all have status code 200, whose counter is
-// not looked up.
+// observe counts an answered request. Nearly all have status code 200, so its counter needs no
+// lookup.
 func (m webhookMetrics) observe(code int, o outcome, took time.Duration) {
 	m.outcomes[o].Inc()
 	m.latency.Observe(took.Seconds())

@@ -42,7 +42,7 @@ func TestReviewsAreCountedByOutcome(t *testing.T) {
 		require.Equal(t, request.code, code, "%v", request)
 	}
 	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
-# HELP fescue_admission_reviews_total Admission requests by what was answered.
+# HELP fescue_admission_reviews_total Admission requests by outcome.
 # TYPE fescue_admission_reviews_total counter
 fescue_admission_reviews_total{outcome="allowed",webhook="/default"} 1
 fescue_admission_reviews_total{outcome="allowed",webhook="/inject"} 0
@@ -59,7 +59,7 @@ fescue_admission_reviews_total{outcome="refused",webhook="/validate"} 1
 `), "fescue_admission_reviews_total"))
 }
 
-// The names in an annotation are no labels, however many there are.
+// The names in an annotation do not become labels of metrics.
 func TestInjectionsAreCountedByReason(t *testing.T) {
 	t.Parallel()
 	p, _ := runPods(t, nil, typicalWatcher(t))
@@ -80,7 +80,7 @@ func TestInjectionsAreCountedByReason(t *testing.T) {
 	_, _, err = p.Inject(t.Context(), elsewhere)
 	require.NoError(t, err)
 	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
-# HELP fescue_injection_skips_total Injections that were asked for and not made, by reason.
+# HELP fescue_injection_skips_total Injections that Pods asked for and did not get, by reason.
 # TYPE fescue_injection_skips_total counter
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Conflict"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="ExcludedNamespace"} 2

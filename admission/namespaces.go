@@ -14,12 +14,12 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
-// Namespaces follows the labels of all namespaces, so that no request has to ask for them.
+// Namespaces caches the labels of all namespaces, so that no request has to wait for them.
 type Namespaces struct {
 	factory informers.SharedInformerFactory
 	lister  corelisters.NamespaceLister
 	synced  func() bool
-	// wait is how long a namespace that is not known is waited for.
+	// wait is how long Labels waits for a namespace that is not known.
 	wait time.Duration
 }
 
@@ -30,7 +30,7 @@ func NewNamespaces(client kubernetes.Interface) *Namespaces {
 	return &Namespaces{factory, namespaces.Lister(), namespaces.Informer().HasSynced, namespaceWait}
 }
 
-// onlyLabels is what is kept of a namespace.
+// onlyLabels drops everything else of a namespace.
 func onlyLabels(object any) (any, error) {
 	namespace, ok := object.(*corev1.Namespace)
 	if !ok {
@@ -39,14 +39,14 @@ func onlyLabels(object any) (any, error) {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name, ResourceVersion: namespace.ResourceVersion, Labels: namespace.Labels}}, nil
 }
 
-// Run follows the namespaces until ctx ends.
+// Run watches the namespaces until ctx ends.
 func (n *Namespaces) Run(ctx context.Context) {
 	n.factory.StartWithContext(ctx)
 	<-ctx.Done()
 	n.factory.Shutdown()
 }
 
-// Ready is nil once all namespaces are known.
+// Ready returns nil once all namespaces are known.
 func (n *Namespaces) Ready() error {
 	if !n.synced() {
 		return errors.New("the namespaces are still being read")
@@ -55,14 +55,14 @@ func (n *Namespaces) Ready() error {
 }
 
 const (
-	// namespaceWait is enough: the watch tells of a new namespace milliseconds after the API
-	// server has let objects into it.
+	// namespaceWait is enough: the watch reports a new namespace milliseconds after the API
+	// server accepts objects in it.
 	namespaceWait = time.Second
 	namespacePoll = 5 * time.Millisecond
 )
 
-// Labels are those of a namespace. One that is not known, since it is new or nothing is known
-// yet, is waited for a moment; it is then an error.
+// Labels returns the labels of a namespace. It waits briefly for a namespace that is not known,
+// because it is new or the cache is not in sync yet, and then fails.
 func (n *Namespaces) Labels(ctx context.Context, name string) (map[string]string, error) {
 	var labels map[string]string
 	err := wait.PollUntilContextTimeout(ctx, namespacePoll, n.wait, true, func(context.Context) (bool, error) {

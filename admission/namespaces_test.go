@@ -34,6 +34,6 @@ func TestNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	namespaces.wait = time.Minute
 	found, err = namespaces.Labels(ctx, "b")
-	require.NoError(t, err, "a new one is waited for")
+	require.NoError(t, err, "Labels waits for a new one")
 	require.Equal(t, labels, found)
 }

@@ -22,18 +22,18 @@ func TestDefaults(t *testing.T) {
 			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"posts":[{"name":"x"},{"name":"y","height":2}]}}`,
 			`[{"op":"add","path":"/spec/colour","value":"green"},{"op":"add","path":"/spec/posts/0/height","value":1}]`,
 		},
-		"a name that is still to be made is none of them": {
+		"a generated name is not added": {
 			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"generateName":"a-"},"spec":{}}`,
 			`[{"op":"add","path":"/spec/colour","value":"green"}]`,
 		},
-		"what is there stays": {`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"white"}}`, ``},
+		"present ones are kept": {`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"white"}}`, ``},
 		"an invalid object gets none": {
 			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"posts":[{}]}}`, ``,
 		},
-		"nor does one that is being deleted": {
+		"an object that is being deleted gets none": {
 			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","deletionTimestamp":"2030-01-01T00:00:00Z"},"spec":{}}`, ``,
 		},
-		"fields that no version has are kept": {
+		"unknown fields are kept": {
 			`{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","futureField":{"x":[1]}},"spec":{"pod":{"spec":{"futureField":1.0}}}}`,
 			`[{"op":"add","path":"/spec/colour","value":"green"}]`,
 		},
@@ -98,10 +98,10 @@ func TestValidate(t *testing.T) {
 		// want are the causes, none if the object is allowed.
 		want []metav1.StatusCause
 	}{
-		"valid":            {object: valid},
-		"generateName":     {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"generateName":"a-"},"spec":{}}`},
-		"a long prefix":    {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"generateName":"` + long + `"},"spec":{}}`},
-		"neither is there": {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{},"spec":{}}`, want: []metav1.StatusCause{{Type: "FieldValueRequired", Message: "Required value", Field: "metadata.name"}}},
+		"valid":          {object: valid},
+		"generateName":   {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"generateName":"a-"},"spec":{}}`},
+		"a long prefix":  {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"generateName":"` + long + `"},"spec":{}}`},
+		"no name at all": {object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{},"spec":{}}`, want: []metav1.StatusCause{{Type: "FieldValueRequired", Message: "Required value", Field: "metadata.name"}}},
 		"every error is a cause": {
 			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"red","posts":[{"height":"x"}]}}`,
 			want: []metav1.StatusCause{
@@ -114,16 +114,16 @@ func TestValidate(t *testing.T) {
 			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"place":"south"}}`, old: valid,
 			want: []metav1.StatusCause{{Type: "FieldValueInvalid", Message: `Invalid value: "south": field is immutable`, Field: "spec.place"}},
 		},
-		"what was wrong already may stay": {
+		"old errors may stay": {
 			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"colour":"red"}}`,
 			old:    `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","finalizers":["x.example.com/y"]},"spec":{"colour":"red"}}`,
 		},
-		"but not become wrong in another way": {
+		"but not change": {
 			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"blue"}}`,
 			old:    `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"red"}}`,
 			want:   []metav1.StatusCause{{Type: "FieldValueNotSupported", Message: `Unsupported value: "blue": supported values: "green", "white"`, Field: "spec.colour"}},
 		},
-		"finalizers of what is being deleted always come off": {
+		"finalizers can always be removed during deletion": {
 			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","deletionTimestamp":"2030-01-01T00:00:00Z"},"spec":{"colour":"blue"}}`, old: valid,
 		},
 	} {
@@ -143,10 +143,10 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// long is the longest prefix that the API server does not cut.
+// long is the longest generateName that the API server does not truncate.
 const long = "a123456789b123456789c123456789d123456789e123456789f12345678-"
 
-func TestOtherRequestsPass(t *testing.T) {
+func TestOtherRequestsAreAllowed(t *testing.T) {
 	t.Parallel()
 	k := fence(t)
 	const broken = `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"red"}}`
@@ -182,8 +182,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Who uses what is deprecated is warned, and let pass.
-func TestDeprecatedFieldsAreWarnedOf(t *testing.T) {
+// Using a deprecated field is allowed, with a warning.
+func TestDeprecatedFieldsCauseWarnings(t *testing.T) {
 	t.Parallel()
 	k := fence(t)
 	request := requestFor(t, k, `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"paint":"x"}}`, "")
@@ -193,8 +193,8 @@ func TestDeprecatedFieldsAreWarnedOf(t *testing.T) {
 	require.Equal(t, []string{"spec.paint: deprecated: use colour"}, response.Warnings)
 }
 
-// What an object says of its injection is checked when it is submitted, at the field of the
-// object that it comes from.
+// The injection of an object is checked when the object is submitted. Errors are reported at the
+// fields of the object that cause them.
 func TestInjectionIsValidated(t *testing.T) {
 	t.Parallel()
 	watcher := kindNamed(t, shippedKinds(t), "Watcher")
@@ -211,7 +211,7 @@ func TestInjectionIsValidated(t *testing.T) {
 	}{
 		"valid":               {kind: watcher, spec: container("a")},
 		"selector":            {kind: watcher, spec: container("a") + "," + badSelector, field: "spec.selector.matchExpressions[0].values", message: "Required value: must be specified when `operator` is 'In' or 'NotIn'"},
-		"two sources":         {kind: watcher, spec: container("a") + `,"volume":{"name":"v","emptyDir":{},"configMap":{"name":"c","defaultMode":420}}`, field: "spec.volume.emptyDir", message: "Forbidden: a volume may not have two sources, and it has configMap"},
+		"two sources":         {kind: watcher, spec: container("a") + `,"volume":{"name":"v","emptyDir":{},"configMap":{"name":"c","defaultMode":420}}`, field: "spec.volume.emptyDir", message: "Forbidden: a volume must have one source, and it already has configMap"},
 		"as it was":           {kind: watcher, spec: container("b") + "," + badSelector, old: container("a") + "," + badSelector},
 		"not as it was":       {kind: watcher, spec: container("a") + "," + badSelector, old: container("a"), field: "spec.selector.matchExpressions[0].values", message: "Required value"},
 		"unknown to a CRD":    {kind: agent, spec: `"image":"a","replicas":1,"selector":{"matchLabel":{"a":"b"}}`, field: "spec.selector", message: `Invalid value: strict decoding error: unknown field "matchLabel"`},

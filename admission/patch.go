@@ -14,9 +14,9 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// diff lists the operations that make after of before, in the order of their paths. Nothing is
-// removed: what after does not have stays. None depends on another, since what is added
-// is added as a whole.
+// diff returns the operations that turn before into after, in the order of their paths. Nothing
+// is removed: what after does not have stays. No operation depends on another, because each
+// addition is complete.
 func diff(before, after any) []operation {
 	var d differ
 	d.value(nil, before, after)
@@ -26,13 +26,13 @@ func diff(before, after any) []operation {
 
 type differ struct{ operations []operation }
 
-// place is where a value is. Most are the same in both objects, so that a path is only
-// written for those that are not.
+// place is where a value is. Most values are the same in both objects, so a path is only built
+// for those that differ.
 type place struct {
 	in     *place
 	name   string
 	index  int
-	inList bool // and so index counts, not name
+	inList bool // then index is set, not name
 }
 
 func (d *differ) value(at *place, before, after any) {
@@ -43,8 +43,8 @@ func (d *differ) value(at *place, before, after any) {
 			break
 		}
 		for name, value := range after {
-			if was, is := before[name]; is {
-				d.value(&place{in: at, name: name}, was, value)
+			if old, ok := before[name]; ok {
+				d.value(&place{in: at, name: name}, old, value)
 			} else {
 				d.add("add", &place{in: at, name: name}, value)
 			}
@@ -69,7 +69,7 @@ func (d *differ) add(op string, at *place, value any) {
 	d.operations = append(d.operations, operation{op, at.pointer(), value})
 }
 
-// pointer is the JSON pointer (RFC 6901) to a place.
+// pointer returns the JSON pointer (RFC 6901) to a place.
 func (p *place) pointer() string {
 	if p == nil {
 		return ""

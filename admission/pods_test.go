@@ -54,7 +54,7 @@ func typicalPod(tb testing.TB) *admissionv1.AdmissionRequest {
 	}
 }
 
-// runPods follows the Watchers of a fake API server, until the test ends.
+// runPods watches the Watchers of a fake API server until the test ends.
 func runPods(tb testing.TB, skipped func(runtime.Object, string, string), objects ...runtime.Object) (*Pods, *fake.FakeDynamicClient) {
 	tb.Helper()
 	kinds := shippedKinds(tb)
@@ -63,14 +63,14 @@ func runPods(tb testing.TB, skipped func(runtime.Object, string, string), object
 	p, err := NewPods(PodsConfig{Informers: informers.New(tb.Context(), client, nil), Kinds: []*kind.Kind{watcher}, Skipped: skipped})
 	require.NoError(tb, err)
 	_, _, err = p.Inject(tb.Context(), typicalPod(tb))
-	require.ErrorIs(tb, err, errNotSynced, "nobody is told that there is no such Watcher")
+	require.ErrorIs(tb, err, errNotSynced, "no Pod is told that the Watcher does not exist")
 	p.Follow(watcher, nil)
 	go p.Run(tb.Context())
 	require.Eventually(tb, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)
 	return p, client
 }
 
-func TestPodsFollowTheirObjects(t *testing.T) {
+func TestPodsWatchObjects(t *testing.T) {
 	t.Parallel()
 	watcher := typicalWatcher(t)
 	p, client := runPods(t, nil, watcher)
@@ -96,17 +96,17 @@ func TestPodsFollowTheirObjects(t *testing.T) {
 		patch, _, err := p.Inject(t.Context(), typicalPod(t))
 		return err == nil && bytes.Contains(patch, []byte("initContainers"))
 	}
-	require.Eventually(t, func() bool { return !sidecar() }, time.Minute, time.Millisecond, "one that is not valid is not injected")
+	require.Eventually(t, func() bool { return !sidecar() }, time.Minute, time.Millisecond, "an invalid Watcher is not injected")
 	_, err = watchers.Update(t.Context(), watcher, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, sidecar, time.Minute, time.Millisecond)
 	require.NoError(t, watchers.Delete(t.Context(), watcher.GetName(), metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool { return !sidecar() }, time.Minute, time.Millisecond)
-	require.Empty(t, p.byNamespace, "nothing is kept of what is gone")
+	require.Empty(t, p.byNamespace, "nothing is kept of deleted objects")
 }
 
-// An object hears of the Pods that could not get it, but not of those that were only tried.
-func TestPodsReportRefusals(t *testing.T) {
+// Pods that could not be injected are reported on the object, except for dry runs.
+func TestPodsReportSkips(t *testing.T) {
 	t.Parallel()
 	type report struct{ object, pod string }
 	var reports []report
@@ -132,8 +132,8 @@ func TestPodsReportRefusals(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A kind that something is missing for holds up no other, and is followed once nothing is.
-func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
+// A kind for which something is missing does not hold up others, and is watched once nothing is.
+func TestPodsDoNotWaitForAKindThatIsNotRunning(t *testing.T) {
 	t.Parallel()
 	watcher := kindNamed(t, shippedKinds(t), "Watcher")
 	other := corpusKinds(t, "inject.txtar")[0]
@@ -143,12 +143,12 @@ func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
 	p, err := NewPods(PodsConfig{Informers: informers.New(t.Context(), client, nil), Kinds: []*kind.Kind{other, watcher}})
 	require.NoError(t, err)
 	go p.Run(t.Context())
-	require.ErrorIs(t, p.Ready(), errNotSynced, "nothing is said of the kinds yet")
+	require.ErrorIs(t, p.Ready(), errNotSynced, "nothing is known of the kinds yet")
 	p.Follow(other, errors.New("no CRD"))
 	p.Follow(watcher, nil)
 	require.Eventually(t, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)
 	for _, action := range client.Actions() {
-		require.Equal(t, watcher.GroupVersionResource(), action.GetResource(), "what is missing is not asked for")
+		require.Equal(t, watcher.GroupVersionResource(), action.GetResource(), "a missing kind is not requested")
 	}
 	patch, warnings, err := p.Inject(t.Context(), typicalPod(t))
 	require.NoError(t, err)
@@ -160,17 +160,17 @@ func TestPodsDoNotWaitForAKindThatIsNotRun(t *testing.T) {
 	patch, warnings, err = p.Inject(t.Context(), request)
 	require.NoError(t, err)
 	require.Contains(t, string(patch), "initContainers")
-	require.Equal(t, []string{other.GroupVersionKind.GroupKind().String() + ` "x" is not injected: the kind is not run: its CRD or a right of Fescue is missing`}, warnings)
+	require.Equal(t, []string{other.GroupVersionKind.GroupKind().String() + ` "x" is not injected: the kind is not running: its CRD or a right that Fescue needs is missing`}, warnings)
 
 	p.Follow(other, nil)
 	require.Eventually(t, func() bool {
 		_, warnings, err = p.Inject(t.Context(), request)
-		require.NoError(t, err, "it is not waited for")
-		return strings.Contains(warnings[0], "there is none of that name")
+		require.NoError(t, err, "Pods do not wait for it")
+		return strings.Contains(warnings[0], "no object with that name exists")
 	}, time.Minute, time.Millisecond)
 }
 
-// The engine watches the same objects, and the API server is asked for them once.
+// The engine watches the same objects, and both use one cache.
 func TestPodsShareTheCache(t *testing.T) {
 	t.Parallel()
 	watcher := kindNamed(t, shippedKinds(t), "Watcher")
@@ -202,9 +202,9 @@ func TestPodsShareTheCache(t *testing.T) {
 	require.NotNil(t, engines.Get(cache.MetaObjectToName(typicalWatcher(t))), "the engine keeps its share")
 }
 
-// A level that a namespace enforces since its objects were made keeps out what exceeds it, and
-// not the Pod.
-func TestAdditionsAreNotJudgedAlone(t *testing.T) {
+// A level that is enforced only after an object was created prevents its injection, not the Pod.
+// Additions to containers of the Pod are not evaluated alone.
+func TestAdditionsAreNotEvaluatedAlone(t *testing.T) {
 	t.Parallel()
 	part := &corev1.Pod{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{{Name: "sidecar", Image: "sidecar"}},
@@ -213,10 +213,10 @@ func TestAdditionsAreNotJudgedAlone(t *testing.T) {
 	own := ownContainers(part)
 	require.Equal(t, part.Spec.InitContainers, own.Spec.InitContainers)
 	require.Empty(t, own.Spec.Containers)
-	require.Len(t, part.Spec.Containers, 1, "what is injected stays as it is")
+	require.Len(t, part.Spec.Containers, 1, "the injection is not changed")
 }
 
-// What another version of the kind has projected into the status keeps no Pod from its sidecar.
+// A status that another version of the kind projected does not prevent injection.
 func TestPodsOfAnObjectWithAnotherStatus(t *testing.T) {
 	t.Parallel()
 	watcher := typicalWatcher(t)
@@ -227,7 +227,7 @@ func TestPodsOfAnObjectWithAnotherStatus(t *testing.T) {
 	require.Contains(t, string(patch), "initContainers")
 }
 
-func TestPodsKeepToPodSecurity(t *testing.T) {
+func TestPodsFollowPodSecurity(t *testing.T) {
 	t.Parallel()
 	p, _ := runPods(t, nil, typicalWatcher(t))
 	level, err := "", error(nil)
@@ -252,7 +252,7 @@ func TestPodsKeepToPodSecurity(t *testing.T) {
 	require.NoError(t, err)
 	again, err := p.candidates(t.Context(), typicalNamespace, known)
 	require.NoError(t, err)
-	require.Same(t, first[0], again[0], "it is worked out once")
+	require.Same(t, first[0], again[0], "it is evaluated once")
 
 	err = errors.New("not known")
 	_, _, failed := p.Inject(t.Context(), typicalPod(t))

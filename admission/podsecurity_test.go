@@ -33,14 +33,14 @@ func TestPodSecurity(t *testing.T) {
 		"allowed, but not by the namespace": {
 			pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, allowPrivileged: true, level: "baseline", message: `violates PodSecurity "baseline:latest": privileged`,
 		},
-		"host path":              {pod: `{"spec":{"volumes":[{"name":"root","hostPath":{"path":"/"}}]}}`, message: `must not inject the hostPath volume "root"`},
-		"host network":           {pod: `{"spec":{"hostNetwork":true}}`, message: "must not inject the host's namespaces"},
-		"host process":           {pod: `{"spec":{"initContainers":[{"name":"a","securityContext":{"windowsOptions":{"hostProcess":true}}}]}}`, message: `must not inject the host process container "a"`},
-		"host process of a Pod":  {pod: `{"spec":{"securityContext":{"windowsOptions":{"hostProcess":true}}}}`, message: "must not inject a host process"},
-		"no part of a Pod":       {pod: `{"spec":{"containers":"a"}}`, message: "nothing can be injected from it"},
-		"no part, as before":     {pod: `{"spec":{"containers":"a"}}`, was: true, message: "does not inject a part of a Pod"},
-		"fields of the future":   {pod: `{"spec":{"future":{"containers":1}}}`, level: "restricted"},
-		"what is not privileged": {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":false}}],"hostNetwork":false}}`},
+		"host path":             {pod: `{"spec":{"volumes":[{"name":"root","hostPath":{"path":"/"}}]}}`, message: `must not inject the hostPath volume "root"`},
+		"host network":          {pod: `{"spec":{"hostNetwork":true}}`, message: "must not inject the host's namespaces"},
+		"host process":          {pod: `{"spec":{"initContainers":[{"name":"a","securityContext":{"windowsOptions":{"hostProcess":true}}}]}}`, message: `must not inject the host process container "a"`},
+		"host process of a Pod": {pod: `{"spec":{"securityContext":{"windowsOptions":{"hostProcess":true}}}}`, message: "must not inject a host process"},
+		"no part of a Pod":      {pod: `{"spec":{"containers":"a"}}`, message: "nothing can be injected from it"},
+		"no part, as before":    {pod: `{"spec":{"containers":"a"}}`, was: true, message: "does not inject a part of a Pod"},
+		"unknown fields":        {pod: `{"spec":{"future":{"containers":1}}}`, level: "restricted"},
+		"not privileged":        {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":false}}],"hostNetwork":false}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// What a namespace enforces has to be known before anything is allowed in it.
+// Nothing is allowed in a namespace before its level is known.
 func TestPodSecurityOfAnUnknownNamespace(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset() // whose namespaces nobody reads

@@ -21,14 +21,14 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// fieldManager owns what Fescue writes into the configurations.
+// fieldManager owns the fields that Fescue writes into the configurations.
 const fieldManager = "fescue/webhooks"
 
-// correctionDelay is how long a drift may last: corrections at once would be a race with
-// whoever else writes.
+// correctionDelay is how long a drift may last: immediate corrections would be a race with the
+// other writer.
 const correctionDelay = time.Second
 
-// Registrar keeps the webhook configurations as they should be. Only the leader needs one.
+// Registrar applies the webhook configurations and corrects drift. Only the leader needs one.
 type Registrar struct {
 	client   kubernetes.Interface
 	kinds    []*kind.Kind
@@ -36,7 +36,7 @@ type Registrar struct {
 	log      *slog.Logger
 
 	mu sync.Mutex
-	// applied are the generations that our last writes led to, by UID; it is nil before the first.
+	// applied are the generations after the last writes, by UID; it is nil before the first.
 	applied map[types.UID]int64
 	drifted chan struct{}
 }
@@ -46,7 +46,7 @@ func NewRegistrar(client kubernetes.Interface, kinds []*kind.Kind, webhooks Webh
 	return &Registrar{client: client, kinds: kinds, webhooks: webhooks, log: log, drifted: make(chan struct{}, 1)}
 }
 
-// Publish applies the configurations with a CA bundle, which is kept from then on.
+// Publish applies the configurations with a CA bundle, which later corrections use as well.
 func (r *Registrar) Publish(ctx context.Context, bundle []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,9 +72,9 @@ func (r *Registrar) apply(ctx context.Context) error {
 	return nil
 }
 
-// applied writes a configuration by server-side apply, which leaves alone what others own,
-// such as a namespace selector that a cloud provider adds. Match conditions of others, by
-// which a webhook is not called any more, are taken out.
+// applied writes a configuration by server-side apply, which keeps the fields that others own,
+// such as a namespace selector that a cloud provider adds. Match conditions that others added are
+// removed, because they could keep the API server from calling a webhook.
 func applied[T metav1.Object](
 	ctx context.Context, wanted T,
 	patch func(ctx context.Context, name string, form types.PatchType, body []byte, options metav1.PatchOptions, subresources ...string) (T, error),
@@ -84,22 +84,22 @@ func applied[T metav1.Object](
 	if err != nil {
 		return wanted, err
 	}
-	is, err := patch(ctx, wanted.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+	live, err := patch(ctx, wanted.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 	if err != nil {
-		return is, err
+		return live, err
 	}
-	operations := onlyOurs(conditions(wanted), conditions(is))
+	operations := replaceConditions(conditions(wanted), conditions(live))
 	if len(operations) == 0 {
-		return is, nil
+		return live, nil
 	}
-	operations = append([]operation{{"test", "/metadata/resourceVersion", is.GetResourceVersion()}}, operations...)
+	operations = append([]operation{{"test", "/metadata/resourceVersion", live.GetResourceVersion()}}, operations...)
 	if body, err = json.Marshal(operations); err != nil {
-		return is, err
+		return live, err
 	}
 	return patch(ctx, wanted.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
 }
 
-// conditions are those by which one webhook is called.
+// conditions are the match conditions of one webhook.
 type conditions struct {
 	webhook string
 	list    []admissionregistrationv1.MatchCondition
@@ -119,19 +119,19 @@ func validatingConditions(c *admissionregistrationv1.ValidatingWebhookConfigurat
 	return all
 }
 
-// onlyOurs gives our webhooks the conditions that they are to have.
-func onlyOurs(wanted, is []conditions) (operations []operation) {
-	for i, webhook := range is {
-		for _, ours := range wanted {
-			if ours.webhook == webhook.webhook && !slices.Equal(ours.list, webhook.list) {
-				operations = append(operations, operation{"replace", fmt.Sprintf("/webhooks/%d/matchConditions", i), ours.list})
+// replaceConditions returns the operations that give the webhooks the wanted conditions.
+func replaceConditions(wanted, live []conditions) (operations []operation) {
+	for i, webhook := range live {
+		for _, want := range wanted {
+			if want.webhook == webhook.webhook && !slices.Equal(want.list, webhook.list) {
+				operations = append(operations, operation{"replace", fmt.Sprintf("/webhooks/%d/matchConditions", i), want.list})
 			}
 		}
 	}
 	return operations
 }
 
-// Run applies the configurations anew whenever someone else has changed or deleted one,
+// Run applies the configurations again whenever someone else has changed or deleted one,
 // until ctx ends.
 func (r *Registrar) Run(ctx context.Context) {
 	mutating, _ := Configurations(nil, Webhooks{Name: r.webhooks.Name})
@@ -139,14 +139,14 @@ func (r *Registrar) Run(ctx context.Context) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, mutating.Name).String()
 	}))
 	handler := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { r.look(object, false) },
-		UpdateFunc: func(_, object any) { r.look(object, false) },
-		DeleteFunc: func(object any) { r.look(object, true) },
+		AddFunc:    func(object any) { r.check(object, false) },
+		UpdateFunc: func(_, object any) { r.check(object, false) },
+		DeleteFunc: func(object any) { r.check(object, true) },
 	}
 	api := factory.Admissionregistration().V1()
 	for _, informer := range []cache.SharedIndexInformer{api.MutatingWebhookConfigurations().Informer(), api.ValidatingWebhookConfigurations().Informer()} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
-			panic(err) // only of a stopped informer
+			panic(err) // only a stopped informer returns one
 		}
 	}
 	factory.StartWithContext(ctx)
@@ -166,19 +166,19 @@ func (r *Registrar) Run(ctx context.Context) {
 		err := r.apply(ctx)
 		r.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
-			r.log.Error("webhook configurations are not corrected; trying again", "error", err)
+			r.log.Error("correcting the webhook configurations failed; retrying", "error", err)
 			r.signal()
 		}
 	}
 }
 
-// look notices a configuration that is not the one that we wrote last. Its generation
-// counts the changes of all but its metadata.
-func (r *Registrar) look(object any, deleted bool) {
+// check detects a configuration that differs from the last write. Its generation counts the
+// changes of everything but its metadata.
+func (r *Registrar) check(object any, deleted bool) {
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
-	is, err := meta.Accessor(object)
+	live, err := meta.Accessor(object)
 	if err != nil {
 		return
 	}
@@ -187,15 +187,15 @@ func (r *Registrar) look(object any, deleted bool) {
 	if r.applied == nil {
 		return
 	}
-	generation, known := r.applied[is.GetUID()]
-	// An event may be older than our last write; one of another object of the name is not.
-	if deleted == known || !deleted && is.GetGeneration() > generation {
-		r.log.Info("webhook configuration was changed by someone else; what is ours is applied anew", "name", is.GetName())
+	generation, known := r.applied[live.GetUID()]
+	// An event may be older than the last write, but not one of another object with the name.
+	if deleted == known || !deleted && live.GetGeneration() > generation {
+		r.log.Info("webhook configuration was changed by someone else; applying it again", "name", live.GetName())
 		r.signal()
 	}
 }
 
-// signal has Run apply the configurations; one signal waits at most.
+// signal makes Run apply the configurations; at most one signal is pending.
 func (r *Registrar) signal() {
 	select {
 	case r.drifted <- struct{}{}:

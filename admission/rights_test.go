@@ -20,8 +20,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// reviewer is an API server that allows some users some resources, but of those with a verb
-// before them only that, and records its questions.
+// reviewer is an API server that allows some users some resources, or only one verb on them, and
+// records its requests.
 type reviewer struct {
 	mu      sync.Mutex
 	asked   []authorizationv1.SubjectAccessReviewSpec
@@ -41,7 +41,7 @@ func (r *reviewer) Create(_ context.Context, review *authorizationv1.SubjectAcce
 	return answer, r.err
 }
 
-// noTypes is a mapper that knows no type.
+// noTypes returns a mapper that knows no type.
 func noTypes() meta.RESTMapper { return meta.NewDefaultRESTMapper(nil) }
 
 func TestRights(t *testing.T) {
@@ -60,16 +60,16 @@ func TestRights(t *testing.T) {
 		message     string
 		asked       []string
 	}{
-		"with the right":                  {user: "ada", object: green, asked: []string{"configmaps"}},
-		"without":                         {user: "bob", object: green, asked: []string{"configmaps"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
-		"an injecting kind needs Pods":    {user: "ada", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "ada" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
-		"all that is missing is named":    {user: "bob", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default"; user "bob" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
-		"a changed spec":                  {user: "bob", object: white, old: green, asked: []string{"configmaps"}, message: `cannot create resource "configmaps"`},
-		"an unchanged spec":               {user: "bob", object: greenAgain, old: green},
-		"a spec that is unchanged before": {user: "bob", object: green, old: greenAgain},
-		"Fescue itself":                   {user: "fescue", object: green},
-		"the garbage collector":           {user: "system:serviceaccount:kube-system:generic-garbage-collector", object: white, old: green},
-		"no answer":                       {user: "ada", object: green, err: errors.New("no quorum"), asked: []string{"configmaps"}, message: `Internal error occurred: check the rights of user "ada": no quorum`},
+		"with the right":               {user: "ada", object: green, asked: []string{"configmaps"}},
+		"without":                      {user: "bob", object: green, asked: []string{"configmaps"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
+		"an injecting kind needs Pods": {user: "ada", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "ada" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
+		"all missing rights are named": {user: "bob", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default"; user "bob" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
+		"a changed spec":               {user: "bob", object: white, old: green, asked: []string{"configmaps"}, message: `cannot create resource "configmaps"`},
+		"an unchanged spec":            {user: "bob", object: greenAgain, old: green},
+		"a spec that was defaulted":    {user: "bob", object: green, old: greenAgain},
+		"Fescue itself":                {user: "fescue", object: green},
+		"the garbage collector":        {user: "system:serviceaccount:kube-system:generic-garbage-collector", object: white, old: green},
+		"no answer":                    {user: "ada", object: green, err: errors.New("no quorum"), asked: []string{"configmaps"}, message: `Internal error occurred: check the rights of user "ada": no quorum`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,9 +101,9 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// What children of our own kinds make is asked of who made the first: Fescue makes them as
-// itself, who is not asked. Here two kinds make each other.
-func TestRightsToWhatChildrenMake(t *testing.T) {
+// The author also needs the rights for what children of Fescue's kinds create, because Fescue
+// creates these as an exempt user. Here two kinds create each other.
+func TestRightsOfChildren(t *testing.T) {
 	t.Parallel()
 	const text = `package kinds
 
@@ -171,7 +171,7 @@ import (
 	}
 }
 
-// A set that deletes strays deletes what carries the labels that the author has given it.
+// A set that deletes strays deletes objects with labels that the author chooses.
 func TestRightsToDeleteStrays(t *testing.T) {
 	t.Parallel()
 	shipped := shippedKinds(t)
@@ -202,8 +202,8 @@ func TestRightsToDeleteStrays(t *testing.T) {
 	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", "")), "without a set nothing is deleted")
 }
 
-// All that is known of a user is asked about, and nothing that was said of one holds for another.
-func TestRightsAreRememberedPerUser(t *testing.T) {
+// A request has everything that is known of the user, and no answer is used for another user.
+func TestRightsAreCachedPerUser(t *testing.T) {
 	t.Parallel()
 	k := fence(t)
 	r := &reviewer{allowed: map[string][]string{"ada": {"configmaps"}}}
@@ -240,7 +240,7 @@ func TestRightsAreRememberedPerUser(t *testing.T) {
 	}
 }
 
-// What `kubectl scale` submits is a number only; it is a change nevertheless.
+// `kubectl scale` submits only a number, but it changes the object.
 func TestRightsOfScale(t *testing.T) {
 	t.Parallel()
 	flock := corpusKinds(t, "versions.txtar", `
@@ -272,8 +272,8 @@ func TestRightsOfScale(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The resource of a type whose CRD comes later is not what its name lets one guess.
-func TestRightsToTypesThatComeLater(t *testing.T) {
+// The resource of a type whose CRD is installed later differs from the guess.
+func TestRightsToTypesThatAreInstalledLater(t *testing.T) {
 	t.Parallel()
 	kinds := kindsOf(t, `package kinds
 
@@ -307,10 +307,10 @@ import (
 	mapper.AddSpecific(gateway, gateway.GroupVersion().WithResource("gateways"), gateway.GroupVersion().WithResource("gateway"), meta.RESTScopeNamespace)
 	require.True(t, validate().Allowed)
 	*mapper = *meta.NewDefaultRESTMapper(nil)
-	require.True(t, validate().Allowed, "what the mapper has said is remembered")
+	require.True(t, validate().Allowed, "the mapper's answer is cached")
 }
 
-// Who may change what a kind reads of the metadata may change its children.
+// Metadata that a kind reads changes its children, so changing it needs the rights.
 func TestRightsOfLabels(t *testing.T) {
 	t.Parallel()
 	k := kindsOf(t, `package kinds

@@ -27,13 +27,13 @@ const (
 )
 
 const (
-	// bodyTimeout is how long a body may take, which holds a place meanwhile: the API server
-	// sends it at once, and 7 MiB take a second at 60 Mbit/s.
+	// bodyTimeout is how long reading a body may take, which counts as a request in flight. The
+	// API server sends it at once, and 7 MiB take a second at 60 Mbit/s.
 	bodyTimeout = 5 * time.Second
 	// maxTimeout is the longest that an API server waits for a webhook.
 	maxTimeout = 30 * time.Second
-	// idleTimeout is above the 90 s for which client-go keeps an unused connection, so that it is
-	// the API server who closes one, and no request meets a closed one.
+	// idleTimeout is above the 90 s for which client-go keeps an unused connection. So the API
+	// server closes it first, and no request is sent on a closed one.
 	idleTimeout = 2 * time.Minute
 	// stopTimeout bounds how long a stop waits for requests, below the 30 s after which, by
 	// default, a kubelet kills a container.
@@ -41,51 +41,51 @@ const (
 )
 
 // DefaultMaxInFlight is what three API servers send at once if all their
-// writes come to one webhook: each works on 200 at a time (--max-mutating-requests-inflight).
+// writes go to one webhook: each handles 200 at a time (--max-mutating-requests-inflight).
 const DefaultMaxInFlight = 3 * 200
 
-// Config is what a server works with.
+// Config configures a server.
 type Config struct {
 	// Kinds are those whose objects get defaults and are validated.
 	Kinds []*kind.Kind
-	// Injector answers InjectPath; nil means that there is no such path.
+	// Injector answers InjectPath; nil means that this path does not exist.
 	Injector Injector
-	// PathPrefix is what the paths are served under as well, for who reaches them through no
-	// proxy that takes it away; "" is nothing.
+	// PathPrefix is a prefix under which the paths are served as well, for clients whose proxy
+	// does not remove it; "" is none.
 	PathPrefix string
 	// Rights checks what the author of an object may do; nil allows everything.
 	Rights *Rights
 	// PodSecurity checks what objects inject; nil allows everything.
 	PodSecurity *PodSecurity
 
-	// Certificate is asked for at each handshake.
+	// Certificate is called at each handshake.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// MinTLSVersion is one of the versions in crypto/tls; 0 means TLS 1.3.
 	MinTLSVersion uint16
-	// ClientCAs are those of which one has to have signed a client's certificate; nil
+	// ClientCAs are the authorities of which one must have signed a client's certificate; nil
 	// means that clients need none.
 	ClientCAs *x509.CertPool
-	// HTTP2 allows HTTP/2, whose streams cost an attacker less than they cost us
+	// HTTP2 allows HTTP/2, whose streams cost an attacker less than they cost the server
 	// (CVE-2023-44487).
 	HTTP2 bool
-	// MaxInFlight is how many requests are answered at a time by each webhook, before others
-	// get 429; 0 means DefaultMaxInFlight.
+	// MaxInFlight is how many requests each webhook answers at a time before it answers others
+	// with 429; 0 means DefaultMaxInFlight.
 	MaxInFlight int
 
 	// Metrics is where the server's metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
-	// Tracing records a span of each review, in the trace of the API server's request if that
-	// says that it has one; nil means none.
+	// Tracing records a span for each review, in the trace of the API server's request if it
+	// has one; nil means none.
 	Tracing trace.TracerProvider
-	// Log receives what goes wrong; nil means slog.Default.
+	// Log receives failures; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Injector makes the patch of a Pod.
+// Injector returns the patch of a Pod.
 type Injector interface {
-	// Inject returns an RFC 6902 patch, which may be empty, and warnings for who
-	// submits the Pod. With an error, the webhook's failure policy decides. The raw
-	// objects of the request must not be kept: their memory is used anew.
+	// Inject returns an RFC 6902 patch, which may be empty, and warnings for the author of
+	// the Pod. With an error, the webhook's failure policy decides. The raw objects of the
+	// request must not be kept: their memory is reused.
 	Inject(context.Context, *admissionv1.AdmissionRequest) (patch []byte, warnings []string, err error)
 }
 
@@ -95,11 +95,11 @@ type Server struct {
 	objects *objects
 	metrics *metrics
 	http    *http.Server
-	// leaving is set when clients are to go elsewhere.
+	// leaving is set when clients should connect to another replica.
 	leaving atomic.Bool
 }
 
-// New wires a server; it does no I/O. It is an error if the metrics are registered already.
+// New wires a server; it does no I/O. It fails if the metrics are registered already.
 func New(config Config) (*Server, error) {
 	if config.MinTLSVersion == 0 {
 		config.MinTLSVersion = tls.VersionTLS13
@@ -127,10 +127,10 @@ func New(config Config) (*Server, error) {
 		Handler:   s.routes(),
 		Protocols: protocols,
 		TLSConfig: s.tlsConfig(),
-		// The API server sends at once; only who wants to keep a connection busy is slower.
+		// The API server sends at once; only an attacker who keeps connections busy is slower.
 		ReadHeaderTimeout: bodyTimeout,
 		ReadTimeout:       maxTimeout,
-		WriteTimeout:      2 * maxTimeout, // from the header on: to read, to answer
+		WriteTimeout:      2 * maxTimeout, // from the header on: reading and answering
 		IdleTimeout:       idleTimeout,
 		ErrorLog:          slog.NewLogLogger(config.Log.Handler(), slog.LevelDebug), // failed handshakes, mostly scans
 	}
@@ -146,7 +146,7 @@ func (s *Server) tlsConfig() *tls.Config {
 }
 
 // Serve answers on a listener until ctx ends. It then lets the running requests finish
-// and returns nil, or an error if they did not in time.
+// and returns nil, or an error if they did not finish in time.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
@@ -164,13 +164,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// Leave sends clients elsewhere, while Serve goes on: each answer closes its connection,
-// so that the next request makes a new one, which a Service leads to a replica that stays.
-// Connections without a request are left open: to close one fails the request that may
-// just be on its way.
+// Leave makes clients connect to other replicas while Serve continues: each answer closes its
+// connection, and a Service leads the next one to a replica that stays. Idle connections are
+// left open: closing one would fail a request that may just have been sent.
 func (s *Server) Leave() { s.leaving.Store(true) }
 
-// injectWith makes a handler of an injector.
+// injectWith returns a handler that answers with an injector.
 func injectWith(injector Injector) handler {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 		patch, warnings, err := injector.Inject(ctx, request)

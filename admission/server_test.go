@@ -62,7 +62,7 @@ func TestWebhooks(t *testing.T) {
 	require.Equal(t, `At.cnat.fescue.dev "a" is invalid: spec.schedule: Invalid value: "2030-13-01T00:00:00Z": must satisfy time.Time`, response.Result.Message)
 
 	code, _ = server.post(t, InjectPath, reviewOf(t, request))
-	require.Equal(t, http.StatusNotFound, code, "there is no injector")
+	require.Equal(t, http.StatusNotFound, code, "no injector is configured")
 	require.NoError(t, server.stop())
 }
 
@@ -85,7 +85,7 @@ func TestFailures(t *testing.T) {
 		message string
 	}{
 		"empty":          {"", 400, "", "request body: "},
-		"no JSON":        {"x", 400, "", "request body: "},
+		"not JSON":       {"x", 400, "", "request body: "},
 		"cut off":        {`{"kind":"AdmissionReview","request":{"extra":[{}],"uid":"` + uid + `","kind":`, 400, uid, "request body: "},
 		"too large":      {`{"request":{"uid":"` + uid + `","object":"` + strings.Repeat("x", maxBodyBytes) + `"}}`, 413, uid, "request body: must have at most 7340032 bytes"},
 		"no request":     {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, 400, "", "request: Required value"},
@@ -112,7 +112,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A body without a Content-Length is cut off as well.
+// A body without a Content-Length is limited as well.
 func TestTooLargeInChunks(t *testing.T) {
 	t.Parallel()
 	server := serve(t, Config{Kinds: shippedKinds(t)})
@@ -198,7 +198,7 @@ controller_runtime_webhook_requests_total{code="500",webhook="/validate"} 0
 `), "controller_runtime_webhook_panics_total", "controller_runtime_webhook_requests_in_flight", "controller_runtime_webhook_requests_total"))
 }
 
-// Of more requests than are answered at a time, the API server is told to try again.
+// Requests beyond the limit are answered with a request to retry.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	began, finish := make(chan struct{}), make(chan struct{})
@@ -228,7 +228,7 @@ func TestInFlight(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.True(t, response.Allowed, "Pods keep no object waiting")
 
-	// A stop takes no new connection, and waits for the request that is being answered.
+	// Stopping accepts no new connection and waits for the running request.
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.stop() }()
 	require.Eventually(t, func() bool {
@@ -244,7 +244,7 @@ func TestInFlight(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-// With a prefix, a path is served with it and, for a proxy that takes it away, without.
+// With a prefix, a path is served with it and, for a proxy that removes it, without.
 func TestPathPrefix(t *testing.T) {
 	t.Parallel()
 	server := serve(t, Config{Kinds: shippedKinds(t), PathPrefix: "/fescue/v1"})
@@ -257,7 +257,7 @@ func TestPathPrefix(t *testing.T) {
 	}
 }
 
-// Who sends a body slowly loses the place that it holds.
+// A client that sends its body slowly does not block others.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	for name, tracing := range map[string]trace.TracerProvider{"plain": nil, "traced": noop.NewTracerProvider()} {
@@ -281,7 +281,7 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// A server that is left answers as before, and ends each connection with it.
+// After Leave, the server answers as before and closes each connection after the answer.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	certificate, trusted := newCertificate(t)
@@ -322,15 +322,15 @@ func TestTLS(t *testing.T) {
 	for name, test := range map[string]struct {
 		config    Config
 		client    func(*tls.Config)
-		refused   bool
+		rejected  bool
 		version   uint16
 		wantHTTP2 bool
 	}{
 		"1.3 by default":               {version: tls.VersionTLS13},
-		"1.2 is refused":               {client: func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, refused: true},
+		"1.2 is rejected":              {client: func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, rejected: true},
 		"1.2 if asked for":             {config: Config{MinTLSVersion: tls.VersionTLS12}, client: func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, version: tls.VersionTLS12},
 		"HTTP/2 if asked for":          {config: Config{HTTP2: true}, version: tls.VersionTLS13, wantHTTP2: true},
-		"no certificate of the client": {config: Config{ClientCAs: clientCAs}, refused: true},
+		"no certificate of the client": {config: Config{ClientCAs: clientCAs}, rejected: true},
 		"a certificate of the client":  {config: Config{ClientCAs: clientCAs}, client: func(c *tls.Config) { c.Certificates = []tls.Certificate{clientCertificate} }, version: tls.VersionTLS13},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestTLS(t *testing.T) {
 				test.client(server.client.Transport.(*http.Transport).TLSClientConfig)
 			}
 			answer, err := server.send(t, http.MethodPost, ValidatePath, "application/json", strings.NewReader("{}"))
-			if test.refused {
+			if test.rejected {
 				require.Error(t, err)
 				return
 			}
@@ -352,7 +352,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// newClientCertificate makes a certificate for a client, and the authority that is to be trusted.
+// newClientCertificate returns a certificate for a client and the authority to trust.
 func newClientCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

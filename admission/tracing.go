@@ -12,8 +12,8 @@ import (
 	"k8s.io/component-base/tracing"
 )
 
-// traced makes a span of each request of a webhook. The API server sends which of its own
-// the request is part of if its own tracing is on.
+// traced records a span for each request of a webhook. If the API server's own tracing is on, it
+// sends the parent span.
 func (s *Server) traced(path string, handler http.Handler) http.Handler {
 	if s.config.Tracing == nil {
 		return handler
@@ -25,7 +25,7 @@ func (s *Server) traced(path string, handler http.Handler) http.Handler {
 	return tracing.WithTracing(named, s.config.Tracing, "")
 }
 
-// traceRequest says in the span what is reviewed.
+// traceRequest records in the span what is reviewed.
 func traceRequest(ctx context.Context, request *admissionv1.AdmissionRequest) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -44,14 +44,14 @@ func traceRequest(ctx context.Context, request *admissionv1.AdmissionRequest) {
 	)
 }
 
-// traceOutcome says in the span what was answered.
+// traceOutcome records the answer in the span.
 func traceOutcome(ctx context.Context, o outcome) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String("outcome", string(o)))
 	}
 }
 
-// traceError says in the span why there was no answer.
+// traceError records in the span why the request failed.
 func traceError(ctx context.Context, err error) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.RecordError(err)

@@ -1,8 +1,8 @@
-// Package certificate keeps the certificate that a webhook server shows: from files that
-// someone else renews, or made and rotated by Fescue in a Secret.
+// Package certificate keeps the certificate of a webhook server: from files that someone else
+// renews, or from a Secret in which Fescue creates and rotates it.
 //
-// All replicas run Run, which loads the certificate and what comes after it; the leader
-// also runs Lead, which makes new ones and has the API server trust them before any is
-// served. The package does not know webhooks: Lead is given a function that publishes the
-// certificates of the authorities to trust.
+// All replicas run Run, which loads the certificate whenever it changes. The leader also runs
+// Lead, which creates new certificates and makes the API server trust them before any is served.
+// The package does not know webhooks: Lead calls a function that publishes the certificates of
+// the trusted authorities.
 package certificate

@@ -16,16 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// DefaultPollInterval is how often files are looked at. It is far below the minute or so that a
-// kubelet takes to bring a changed Secret to them, and notices what file system events miss.
+// DefaultPollInterval is how often files are read. It is far below the minute or so that a
+// kubelet takes to update the files of a Secret. Polling also finds changes that file system
+// events miss.
 const DefaultPollInterval = 10 * time.Second
 
 // authorityFile is where cert-manager puts the authority's certificate.
 const authorityFile = "ca.crt"
 
-// Files is a certificate in a folder with the names that a mounted Secret of type
-// kubernetes.io/tls has: tls.crt, tls.key and, if the API server shall be told whom to
-// trust, ca.crt.
+// Files is a certificate in a folder with the file names of a mounted Secret of type
+// kubernetes.io/tls: tls.crt, tls.key and, if its authority is to be published, ca.crt.
 type Files struct {
 	*holder
 	dir  string
@@ -33,8 +33,8 @@ type Files struct {
 	log  *slog.Logger
 }
 
-// NewFiles loads the certificate in a folder; poll is how often it is looked at again, 0
-// means DefaultPollInterval. It is ready while the certificate is valid, and for all hosts.
+// NewFiles loads the certificate in a folder; poll is how often it is read again, 0 means
+// DefaultPollInterval. It is ready while the certificate is valid for all hosts.
 func NewFiles(dir string, poll time.Duration, hosts []string, metrics prometheus.Registerer, log *slog.Logger) (*Files, error) {
 	h, err := newHolder(hosts, metrics)
 	if err != nil {
@@ -47,7 +47,7 @@ func NewFiles(dir string, poll time.Duration, hosts []string, metrics prometheus
 	return f, f.reload()
 }
 
-// reload reads certificate and key, which may be of different ages while they are replaced.
+// reload reads certificate and key, which may not match while they are replaced.
 func (f *Files) reload() error {
 	cert, err := os.ReadFile(filepath.Join(f.dir, corev1.TLSCertKey))
 	if err != nil {
@@ -63,32 +63,32 @@ func (f *Files) reload() error {
 	return nil
 }
 
-// Run reloads the certificate when its files change, until ctx ends. While they are being
-// replaced, certificate and key may not fit; the last that did are served.
+// Run reloads the certificate when its files change, until ctx ends. While certificate and key do
+// not match, the last ones that did are served.
 func (f *Files) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(context.Context) {
 		if err := f.reload(); err != nil {
-			f.log.Error("certificate is not reloaded; the last one stays", "error", err)
+			f.log.Error("reloading the certificate failed; still serving the last one", "error", err)
 		}
 	}, f.poll)
 }
 
 // Lead publishes the authority's certificate, now and when it changes, until ctx ends.
-// Without one nothing is published but that it is left to others.
+// Without one it publishes nil, which leaves the CA bundle to others.
 func (f *Files) Lead(ctx context.Context, publish func(context.Context, []byte) error) {
 	var published []byte
 	done := false
 	wait.UntilWithContext(ctx, func(context.Context) {
 		authority, err := os.ReadFile(filepath.Join(f.dir, authorityFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.log.Error("authority's certificate cannot be read", "error", err)
+			f.log.Error("reading the authority's certificate failed; retrying", "error", err)
 			return
 		}
 		if done && bytes.Equal(authority, published) {
 			return
 		}
 		if err := publish(ctx, authority); err != nil {
-			f.log.Error("authority's certificate is not published; trying again", "error", err)
+			f.log.Error("publishing the authority's certificate failed; retrying", "error", err)
 			return
 		}
 		published, done = authority, true

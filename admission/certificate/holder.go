@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// holder has the certificate that is served now. The names of its metrics are those of
-// controller-runtime, as far as it has them.
+// holder has the certificate that is being served. Its metrics have the names that
+// controller-runtime uses, where it has them.
 type holder struct {
-	// hosts are those that the certificate has to be for; none if they are not known.
+	// hosts must be covered by the certificate; none if they are not known.
 	hosts   []string
 	current atomic.Pointer[loaded]
 	reads   prometheus.Counter
@@ -23,20 +23,20 @@ type holder struct {
 	expiry  prometheus.Gauge
 }
 
-// loaded is a certificate and the PEM text that it is made of.
+// loaded is a certificate and its PEM text.
 type loaded struct {
 	certificate *tls.Certificate
 	text        []byte
 }
 
-// newHolder holds nothing yet.
+// newHolder returns a holder without a certificate.
 func newHolder(hosts []string, metrics prometheus.Registerer) (*holder, error) {
 	h := &holder{
 		hosts:  hosts,
 		reads:  prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_total", Help: "How often a certificate was read."}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "certwatcher_read_certificate_errors_total", Help: "How often a certificate could not be read."}),
-		start:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "fescue_certificate_start_timestamp_seconds", Help: "From when on the certificate that is served is valid, in seconds since 1970; 0 if there is none."}),
-		expiry: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fescue_certificate_expiry_timestamp_seconds", Help: "When the certificate that is served expires, in seconds since 1970; 0 if there is none."}),
+		start:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "fescue_certificate_start_timestamp_seconds", Help: "When the served certificate becomes valid, in seconds since 1970; 0 if there is none."}),
+		expiry: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fescue_certificate_expiry_timestamp_seconds", Help: "When the served certificate expires, in seconds since 1970; 0 if there is none."}),
 	}
 	if metrics == nil {
 		return h, nil
@@ -49,7 +49,7 @@ func newHolder(hosts []string, metrics prometheus.Registerer) (*holder, error) {
 	return h, nil
 }
 
-// load serves a certificate from now on; if it cannot be read, the last one stays.
+// load starts to serve a certificate; if it cannot be read, the last one is kept.
 func (h *holder) load(certPEM, keyPEM []byte) error {
 	text := bytes.Join([][]byte{certPEM, keyPEM}, []byte("\n"))
 	if now := h.current.Load(); now != nil && bytes.Equal(now.text, text) {
@@ -67,7 +67,7 @@ func (h *holder) load(certPEM, keyPEM []byte) error {
 	return nil
 }
 
-// GetCertificate is for tls.Config.
+// GetCertificate implements the function of tls.Config.
 func (h *holder) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	now := h.current.Load()
 	if now == nil {
@@ -78,7 +78,7 @@ func (h *holder) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 
 var errNone = errors.New("there is no serving certificate yet")
 
-// Ready is nil while a certificate is served that clients accept who trust its authority.
+// Ready returns nil while the served certificate is accepted by clients that trust its authority.
 func (h *holder) Ready() error { return h.readyAt(time.Now()) }
 
 func (h *holder) readyAt(now time.Time) error {
@@ -91,7 +91,7 @@ func (h *holder) readyAt(now time.Time) error {
 		return fmt.Errorf("the serving certificate is not valid before %s", leaf.NotBefore.Format(time.RFC3339))
 	}
 	if now.After(leaf.NotAfter) {
-		return fmt.Errorf("the serving certificate has expired at %s", leaf.NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("the serving certificate expired at %s", leaf.NotAfter.Format(time.RFC3339))
 	}
 	for _, host := range h.hosts {
 		if err := leaf.VerifyHostname(host); err != nil {

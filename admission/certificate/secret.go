@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// DefaultValidity is that of Let's Encrypt and cert-manager.
+	// DefaultValidity is that of certificates of Let's Encrypt and cert-manager.
 	DefaultValidity = 90 * 24 * time.Hour
 	// retryDelay is how long the leader waits after an error.
 	retryDelay = time.Second
 )
 
-// SecretConfig is what a certificate in a Secret is made with.
+// SecretConfig configures a certificate in a Secret.
 type SecretConfig struct {
 	// Client reads, watches, creates and updates the Secret.
 	Client kubernetes.Interface
@@ -37,12 +37,12 @@ type SecretConfig struct {
 	Validity time.Duration
 	// Metrics is where metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
-	// Log receives what happens; nil means slog.Default.
+	// Log receives the steps and failures; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// Secret is a certificate that Fescue makes and renews itself. The Secret is the truth: a
-// replica keeps nothing that it does not hold.
+// Secret is a certificate that Fescue creates and renews itself. The Secret holds all of its
+// state: replicas keep nothing else.
 type Secret struct {
 	*holder
 	config    SecretConfig
@@ -51,7 +51,7 @@ type Secret struct {
 	published []byte
 }
 
-// NewSecret wires a certificate in a Secret; it asks nothing of the API server.
+// NewSecret wires a certificate in a Secret; it does no I/O.
 func NewSecret(config SecretConfig) (*Secret, error) {
 	if len(config.Hosts) == 0 {
 		return nil, errors.New("certificate: hosts: Required value")
@@ -62,8 +62,8 @@ func NewSecret(config SecretConfig) (*Secret, error) {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	// Whether it is for the hosts does not count here: the leader makes one that is. When they
-	// change, the last leader stays until its successors are ready, which they would never be.
+	// The hosts are not checked for readiness: the leader creates a certificate for them. When they
+	// change, the old leader stays until its successors are ready, which they would never be.
 	h, err := newHolder(nil, config.Metrics)
 	if err != nil {
 		return nil, err
@@ -82,14 +82,14 @@ func (s *Secret) Run(ctx context.Context) {
 		UpdateFunc: func(_, object any) { s.see(object) },
 		DeleteFunc: func(any) { s.signal() },
 	}); err != nil {
-		panic(err) // only of a stopped informer
+		panic(err) // only a stopped informer returns one
 	}
 	factory.StartWithContext(ctx)
 	<-ctx.Done()
 	factory.Shutdown()
 }
 
-// see loads what an event brings. Our own writes come this way as well.
+// see loads the Secret of an event. Events of this process's own writes arrive as well.
 func (s *Secret) see(object any) {
 	if secret, ok := object.(*corev1.Secret); ok && secret.Name == s.config.Name {
 		s.loadFrom(secret)
@@ -97,7 +97,7 @@ func (s *Secret) see(object any) {
 	s.signal()
 }
 
-// signal wakes the leader; one signal waits at most.
+// signal wakes the leader; at most one signal is pending.
 func (s *Secret) signal() {
 	select {
 	case s.changed <- struct{}{}:
@@ -105,23 +105,23 @@ func (s *Secret) signal() {
 	}
 }
 
-// loadFrom serves the Secret's certificate, or the last one if that cannot be read.
+// loadFrom serves the Secret's certificate, or still the last one if that cannot be read.
 func (s *Secret) loadFrom(secret *corev1.Secret) {
 	if err := s.load(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
-		s.config.Log.Error("certificate is not loaded; the last one stays", "secret", s.config.Namespace+"/"+s.config.Name, "error", err)
+		s.config.Log.Error("loading the certificate failed; still serving the last one", "secret", s.config.Namespace+"/"+s.config.Name, "error", err)
 	}
 }
 
-// Lead makes and renews the certificate until ctx ends, and has the authorities that are
-// to be trusted published: the new one before a certificate of it is served, the old one
-// until none of it can be. Two leaders at once do no harm: each write is based on the Secret
-// that its decision is based on.
+// Lead creates and renews the certificate until ctx ends, and publishes the trusted authorities:
+// a new one before a certificate of it is served, an old one until none of its certificates can
+// still be served. Two leaders at once do no harm, because a write fails if the Secret has changed
+// since the decision.
 func (s *Secret) Lead(ctx context.Context, publish func(context.Context, []byte) error) {
 	s.published = nil
 	for ctx.Err() == nil {
 		again, err := s.advance(ctx, publish)
 		if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			s.config.Log.Error("certificate is not renewed; trying again", "error", err)
+			s.config.Log.Error("renewing the certificate failed; retrying", "error", err)
 			again = time.Now().Add(retryDelay)
 		}
 		timer := time.NewTimer(time.Until(again))
@@ -134,7 +134,7 @@ func (s *Secret) Lead(ctx context.Context, publish func(context.Context, []byte)
 	}
 }
 
-// advance takes one step and returns when to look again; the zero time is at once.
+// advance takes one step and returns when to take the next; the zero time is at once.
 func (s *Secret) advance(ctx context.Context, publish func(context.Context, []byte) error) (time.Time, error) {
 	secrets := s.config.Client.CoreV1().Secrets(s.config.Namespace)
 	secret, err := secrets.Get(ctx, s.config.Name, metav1.GetOptions{})
@@ -176,24 +176,24 @@ func (s *Secret) advance(ctx context.Context, publish func(context.Context, []by
 	return time.Time{}, nil
 }
 
-// change makes a step in the Secret.
+// change applies a step to the Secret.
 func change(secret *corev1.Secret, current state, next step, p policy, now time.Time) error {
 	if secret.Data == nil {
 		secret.Data = make(map[string][]byte)
 	}
 	switch next {
 	case replace, stage:
-		made, err := issue(p)
+		created, err := issue(p)
 		if err != nil {
 			return err
 		}
-		secret.Data[bundleKey] = current.bundleWith(made.authority, now)
+		secret.Data[bundleKey] = current.bundleWith(created.authority, now)
 		delete(secret.Annotations, trustedSince)
 		if next == stage {
-			secret.Data[nextCertKey], secret.Data[nextPrivateKeyKey] = made.cert, made.key
+			secret.Data[nextCertKey], secret.Data[nextPrivateKeyKey] = created.cert, created.key
 			break
 		}
-		secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = made.cert, made.key
+		secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = created.cert, created.key
 		delete(secret.Data, nextCertKey)
 		delete(secret.Data, nextPrivateKeyKey)
 	case trust:

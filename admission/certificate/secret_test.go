@@ -34,8 +34,8 @@ const (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// Through several rotations, with two replicas that both lead, whatever is published is
-// enough to trust whatever is served.
+// Through several rotations, with two replicas that both lead, clients with the published
+// bundle trust every served certificate.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	client := newClient()
@@ -69,8 +69,8 @@ func TestRotation(t *testing.T) {
 	seen := make(map[string]bool)
 	require.NoError(t, wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(context.Context) (bool, error) {
 		for _, s := range replicas {
-			// What is served is asked for first: a client that was told of the newer
-			// authority has been told of the older one too.
+			// The served certificate is read first: a newer bundle also has the older
+			// authority.
 			served, err := s.GetCertificate(nil)
 			roots := published.Load()
 			if err != nil || roots == nil {
@@ -88,8 +88,8 @@ func TestRotation(t *testing.T) {
 	}))
 }
 
-// newClient is a client of an API server that refuses updates of what has changed
-// meanwhile, which the library's does not.
+// newClient returns a client of an API server that rejects updates of an old version, which the
+// library's does not.
 func newClient() *fake.Clientset {
 	client := fake.NewClientset()
 	var mu sync.Mutex
@@ -121,7 +121,7 @@ func newClient() *fake.Clientset {
 	return client
 }
 
-func TestSecretThatWasDeletedIsMadeAnew(t *testing.T) {
+func TestDeletedSecretIsRecreated(t *testing.T) {
 	t.Parallel()
 	client := newClient()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -175,7 +175,7 @@ func TestFiles(t *testing.T) {
 	}
 	before := served()
 
-	// A key that does not fit yet keeps the last certificate.
+	// While the key does not match yet, the last certificate is kept.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, corev1.TLSPrivateKeyKey), second.Data[corev1.TLSPrivateKeyKey], 0o600))
 	require.Eventually(t, func() bool { return testutil.ToFloat64(f.errors) > 0 }, timeout, poll)
 	require.Same(t, before, served())
@@ -189,7 +189,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Ready says what the API server would make of the certificate.
+// Ready reports whether the API server would accept the certificate.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -202,7 +202,7 @@ func TestReady(t *testing.T) {
 		"valid":              {hosts: []string{"fescue.default.svc", "192.0.2.1"}},
 		"unknown hosts":      {},
 		"not yet valid":      {after: -24 * time.Hour, err: "the serving certificate is not valid before "},
-		"no longer valid":    {after: 24 * time.Hour, err: "the serving certificate has expired at "},
+		"no longer valid":    {after: 24 * time.Hour, err: "the serving certificate expired at "},
 		"for another name":   {hosts: []string{"other.default.svc"}, err: "not for the host that the API server calls: x509: certificate is valid for fescue.default.svc, not other.default.svc"},
 		"for another number": {hosts: []string{"192.0.2.2"}, err: "x509: certificate is valid for 192.0.2.1, not 192.0.2.2"},
 	} {

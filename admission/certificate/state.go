@@ -18,32 +18,32 @@ const (
 	bundleKey         = "ca.crt"
 	nextCertKey       = "next.crt"
 	nextPrivateKeyKey = "next.key"
-	// trustedSince is the annotation that says since when the bundle is published that
-	// the next certificate needs.
+	// trustedSince is the annotation with the time since which the bundle that the next
+	// certificate needs has been published.
 	trustedSince = "fescue.dev/trusted-since"
 )
 
-// maxAuthorities is how many authorities the bundle keeps besides that of the certificate that
-// is served. A renewal in time takes two; each one that is out of turn, for another host or
-// after damage, takes one more. The bundle stands in every webhook of the configurations, at
-// more than 1 KB for each authority, and what goes on renewing, as two who call the same Secret
-// theirs do, or a clock that jumps, must not make any of these too large to be written.
+// maxAuthorities is how many authorities the bundle keeps besides that of the served
+// certificate. A planned renewal needs two, and each unplanned one, for another host or after
+// damage, needs one more. The bundle is part of every webhook of the configurations, at more than
+// 1 KB for each authority. Endless renewals, by two installations that share a Secret or by a clock
+// that jumps, must not make the configurations too large to be written.
 const maxAuthorities = 8
 
-// policy says when a certificate is renewed; all are fixed by its validity.
+// policy tells when a certificate is renewed; all times follow from its validity.
 type policy struct {
 	hosts    []string
 	validity time.Duration
 }
 
-// renewBefore is the last third, as cert-manager has it.
+// renewBefore returns the last third of the validity, as in cert-manager.
 func (p policy) renewBefore() time.Duration { return p.validity / 3 }
 
-// overlap is how long a new authority is trusted before its certificate is served: API
-// servers follow the webhook configurations within seconds.
+// overlap returns how long a new authority is trusted before its certificate is served: API
+// servers load changed webhook configurations within seconds.
 func (p policy) overlap() time.Duration { return min(time.Minute, p.renewBefore()/4) }
 
-// state is what the Secret holds; what cannot be read is as if it were not there.
+// state is the content of the Secret; values that cannot be read count as absent.
 type state struct {
 	bundle       []*x509.Certificate
 	serving      *tls.Certificate
@@ -51,8 +51,8 @@ type state struct {
 	trustedSince time.Time
 }
 
-// readState parses what a Secret holds. Nothing in it is trusted to be there: people edit
-// Secrets, and restore old ones.
+// readState parses a Secret. It expects nothing of the content: people edit Secrets and restore
+// old ones.
 func readState(secret *corev1.Secret) state {
 	var s state
 	s.bundle, _ = cert.ParseCertsPEM(secret.Data[bundleKey])
@@ -62,7 +62,7 @@ func readState(secret *corev1.Secret) state {
 	return s
 }
 
-// keyPair is nil if the two do not belong together.
+// keyPair returns nil if the two do not match.
 func keyPair(certPEM, keyPEM []byte) *tls.Certificate {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -75,19 +75,19 @@ func keyPair(certPEM, keyPEM []byte) *tls.Certificate {
 type step int
 
 const (
-	// keep does nothing until the time that comes with it.
+	// keep does nothing until the returned time.
 	keep step = iota
-	// replace makes a certificate that is served at once, since there is none that works.
+	// replace creates a certificate that is served at once, because none is usable.
 	replace
-	// stage makes the next certificate and puts its authority into the bundle.
+	// stage creates the next certificate and adds its authority to the bundle.
 	stage
-	// trust notes that the bundle is published.
+	// trust records that the bundle has been published.
 	trust
 	// promote serves the next certificate.
 	promote
 )
 
-// decide says what to do next, or until when nothing is.
+// decide returns the next step and when to take it.
 func (s state) decide(p policy, now time.Time) (step, time.Time) {
 	if !s.works(s.serving, p.hosts, now) {
 		if s.works(s.next, p.hosts, now) {
@@ -110,7 +110,7 @@ func (s state) decide(p policy, now time.Time) (step, time.Time) {
 	return stage, now
 }
 
-// works tells whether clients that trust the bundle accept a certificate for all hosts.
+// works reports whether clients that trust the bundle accept a certificate for all hosts.
 func (s state) works(pair *tls.Certificate, hosts []string, now time.Time) bool {
 	if pair == nil {
 		return false
@@ -128,11 +128,11 @@ func (s state) works(pair *tls.Certificate, hosts []string, now time.Time) bool 
 }
 
 // issued is a new certificate and the authority that signed it, as PEM texts. The
-// authority's key is not kept: each certificate has an authority of its own, so that
-// nobody can use one to make another.
+// authority's key is not kept: each certificate has an authority of its own, so nobody can
+// issue another with it.
 type issued struct{ authority, cert, key []byte }
 
-// issue makes a certificate for all hosts. It takes the time of two RSA keys, about a second.
+// issue creates a certificate for all hosts. It generates two RSA keys, which takes about a second.
 func issue(p policy) (issued, error) {
 	// The library dates certificates back by an hour, for clocks that are behind.
 	options := cert.SelfSignedCertKeyOptions{Host: p.hosts[0], MaxAge: p.validity + time.Hour}
@@ -145,15 +145,15 @@ func issue(p policy) (issued, error) {
 	}
 	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(options)
 	if err != nil {
-		return issued{}, fmt.Errorf("make a certificate: %w", err)
+		return issued{}, fmt.Errorf("create a certificate: %w", err)
 	}
 	leaf, authority := pem.Decode(chain)
 	return issued{authority: bytes.TrimSpace(authority), cert: pem.EncodeToMemory(leaf), key: key}, nil
 }
 
-// bundleWith is the PEM text of an authority and, after it, of those before that have not
-// expired: some replica may still serve a certificate of theirs. Of very many, the newest and
-// that of the certificate that is served stay.
+// bundleWith returns the PEM text of an authority, followed by the earlier ones that have not
+// expired: some replica may still serve a certificate of theirs. If there are too many, the newest
+// and that of the served certificate are kept.
 func (s state) bundleWith(authority []byte, now time.Time) []byte {
 	text := append(bytes.Clone(authority), '\n')
 	kept := 1
@@ -167,7 +167,7 @@ func (s state) bundleWith(authority []byte, now time.Time) []byte {
 	return text
 }
 
-// serves tells whether an authority has signed the certificate that is served.
+// serves reports whether an authority signed the served certificate.
 func (s state) serves(authority *x509.Certificate) bool {
 	return s.serving != nil && s.serving.Leaf.CheckSignatureFrom(authority) == nil
 }

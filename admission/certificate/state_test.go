@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// TestDecide takes a Secret through its life: what is decided at a time, and what follows.
+// TestDecide follows a Secret through its life: each decision and its result.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	p := policy{hosts: []string{"fescue.fescue-system.svc", "192.0.2.1"}, validity: 90 * 24 * time.Hour}
@@ -36,12 +36,12 @@ func TestDecide(t *testing.T) {
 	require.Equal(t, keep, got)
 	require.WithinDuration(t, now.Add(60*24*time.Hour), until, 2*time.Second)
 
-	// certificates are made by the real clock, so the second one is a little older here
+	// certificates are created by the real clock, so the second one is a little older here
 	now = until
 	take(stage)
 	staged := readState(secret)
 	require.Len(t, staged.bundle, 2, "both authorities are trusted")
-	require.Equal(t, first.serving.Leaf.Raw, staged.serving.Leaf.Raw, "what is not trusted everywhere yet is not served")
+	require.Equal(t, first.serving.Leaf.Raw, staged.serving.Leaf.Raw, "a certificate that is not trusted everywhere yet is not served")
 	require.NotEqual(t, staged.serving.Leaf.Raw, staged.next.Leaf.Raw)
 	take(trust)
 	take(keep)
@@ -52,12 +52,12 @@ func TestDecide(t *testing.T) {
 	promoted := readState(secret)
 	require.Equal(t, staged.next.Leaf.Raw, promoted.serving.Leaf.Raw)
 	require.Nil(t, promoted.next)
-	require.Len(t, promoted.bundle, 2, "some replica may serve the old one still")
+	require.Len(t, promoted.bundle, 2, "some replica may still serve the old one")
 	require.Empty(t, secret.Annotations)
 
 	now = now.Add(100 * 24 * time.Hour)
 	take(replace)
-	require.Len(t, readState(secret).bundle, 1, "expired authorities go")
+	require.Len(t, readState(secret).bundle, 1, "expired authorities are removed")
 }
 
 func TestDecideOnDamage(t *testing.T) {
@@ -91,11 +91,11 @@ func TestDecideOnDamage(t *testing.T) {
 	}
 	other := policy{hosts: []string{"127.0.0.1", "example.com"}, validity: time.Hour}
 	got, _ := readState(newSecret(t, p, now)).decide(other, now)
-	require.Equal(t, replace, got, "a host has come")
+	require.Equal(t, replace, got, "a host was added")
 }
 
-// However often certificates are made, the bundle has the newest authorities and the one that is
-// needed now.
+// However often certificates are created, the bundle has the newest authorities and that of the
+// served certificate.
 func TestBundleIsBounded(t *testing.T) {
 	t.Parallel()
 	p := policy{hosts: []string{"127.0.0.1"}, validity: time.Hour}

@@ -6,22 +6,22 @@ import (
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
-// maxAnnotations is how large all annotations of an object may be together, names and values:
+// maxAnnotations is the total size that the annotations of an object may have, names and values:
 // TotalAnnotationSizeLimitB of k8s.io/apimachinery.
 const maxAnnotations = 256 << 10
 
-// annotationsFit tells whether the API server takes the annotations with what is added.
+// annotationsFit reports whether the API server accepts the annotations with what is added.
 func (s *state) annotationsFit() bool {
 	size := len(s.result.text)
 	for _, e := range s.edits {
 		size += len(e.name) + len(e.text)
 	}
 	if size <= maxAnnotations || len(s.patch) <= len("[") {
-		return true // or nothing is added
+		return true // small enough, or nothing is added
 	}
 	pod, err := jsontext.Parse(apply(s.result.text, s.edits))
 	if err != nil {
-		panic(fmt.Sprintf("a Pod that was read before: %v", err)) // cannot be
+		panic(fmt.Sprintf("a Pod that was parsed before: %v", err)) // cannot happen
 	}
 	defer pod.Release()
 	size = 0
@@ -31,12 +31,12 @@ func (s *state) annotationsFit() bool {
 	return size <= maxAnnotations
 }
 
-// retract takes back all that was to be injected into the Pod, whose text is given, and says so
-// in its annotation if there is room.
+// retract drops everything that was to be injected into the Pod with the given text, and reports
+// this in its annotation if there is room.
 func (s *state) retract(text []byte) error {
 	for i, o := range s.result.Outcomes {
 		if o.Reason == Injected {
-			s.result.Outcomes[i] = Outcome{Object: o.Object, Reason: TooLarge, Message: fmt.Sprintf("the annotations of the Pod would be larger than %d bytes", maxAnnotations)}
+			s.result.Outcomes[i] = Outcome{Object: o.Object, Reason: TooLarge, Message: fmt.Sprintf("the annotations of the Pod would exceed %d bytes", maxAnnotations)}
 		}
 	}
 	s.pod.Release()

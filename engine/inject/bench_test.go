@@ -63,7 +63,7 @@ func injectedOnce(t testing.TB, i *Injector, pod []byte, candidates []*Injection
 	return result.Pod()
 }
 
-// BenchmarkRead is what it costs to look at a Pod in other ways: the floor for each.
+// BenchmarkRead measures other ways to read a Pod: the floor for each.
 func BenchmarkRead(b *testing.B) {
 	_, pod, _ := typical(b)
 	for name, read := range map[string]func() error{

@@ -25,7 +25,7 @@ import (
 
 var corpus = flag.String("corpus", "", "folder with manifests: every Pod and Pod template in it is injected into")
 
-// everywhere are Watchers for all Pods, one for each mode, with all that they can bring.
+// everywhere are Watchers for all Pods, one for each mode, with everything that they can add.
 const everywhere = `
 apiVersion: watch.fescue.dev/v1alpha1
 kind: Watcher
@@ -45,16 +45,16 @@ spec:
   container: {name: classic-watcher, image: "watcher:1", env: [{name: A, value: ""}], ports: [{containerPort: 8080}], args: [], stdin: false, resources: {limits: {cpu: 1000m, memory: "0.5Gi"}}}
 `
 
-// corpusCounts is what TestInjectCorpus met.
+// corpusCounts is what TestInjectCorpus found.
 type corpusCounts struct {
 	files, unreadable, withPods, pods int
 	outcomes                          map[Reason]int
-	accepted, refused                 int // by the API server, before and after
+	accepted, rejected                int // by the API server, before and after
 }
 
-// TestInjectCorpus injects into every Pod and Pod template of a folder of manifests, and
-// checks what has to be so for each. On a control plane it also has the API server judge
-// each Pod before and after.
+// TestInjectCorpus injects into every Pod and Pod template of a folder of manifests and
+// checks the invariants. On a control plane it also makes the API server validate each Pod
+// before and after.
 func TestInjectCorpus(t *testing.T) {
 	if *corpus == "" {
 		t.Skip("-corpus names no folder")
@@ -108,11 +108,11 @@ func TestInjectCorpus(t *testing.T) {
 		return nil
 	}))
 	require.Positive(t, counts.pods, "%s has no Pods", *corpus)
-	t.Logf("%d files, %d with errors; %d have %d Pods and Pod templates: %v; the API server accepted %d before and after, and refused %d",
-		counts.files, counts.unreadable, counts.withPods, counts.pods, counts.outcomes, counts.accepted, counts.refused)
+	t.Logf("%d files, %d with errors; %d have %d Pods and Pod templates: %v; the API server accepted %d before and after, and rejected %d",
+		counts.files, counts.unreadable, counts.withPods, counts.pods, counts.outcomes, counts.accepted, counts.rejected)
 }
 
-// podIn is the Pod or Pod template of an object, if it has one with a spec.
+// podIn returns the Pod or Pod template of an object, if it has one with a spec.
 func podIn(object map[string]any) map[string]any {
 	u := unstructured.Unstructured{Object: object}
 	path, found := TemplateOf(u.GroupVersionKind())
@@ -126,7 +126,7 @@ func podIn(object map[string]any) map[string]any {
 	return pod
 }
 
-// judge asks the API server of this run, if there is one.
+// judge submits Pods to the API server of this run, if there is one.
 type judge struct {
 	namespace string
 	client    dynamic.Interface
@@ -148,7 +148,7 @@ func newJudge(t *testing.T) *judge {
 	return j
 }
 
-// ensure makes an object of the core group that has nothing but a name.
+// ensure creates an object of the core group that has only a name.
 func (j *judge) ensure(t *testing.T, apiVersion, kind, resource, namespace, name string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}}}
@@ -178,8 +178,8 @@ func (j *judge) judge(t *testing.T, counts *corpusCounts, before, after map[stri
 	stored, errAfter := j.dryRun(t.Context(), after)
 	require.Equal(t, errBefore == nil, errAfter == nil, "before: %v\nafter: %v", errBefore, errAfter)
 	if errBefore != nil {
-		counts.refused++
-		t.Logf("refused: %v", errBefore)
+		counts.rejected++
+		t.Logf("rejected: %v", errBefore)
 		return nil
 	}
 	counts.accepted++

@@ -8,17 +8,17 @@ import (
 // edit is an addition to the text of a Pod.
 type edit struct {
 	at  int // in the text
-	cut int // how much of the text goes: a null
-	// text is the value to add, and name that of the member, quoted, or nothing.
+	cut int // how much of the text is removed: a null, or the old annotation
+	// text is the value to add, and name the quoted name of the member, if it is one.
 	text, name []byte
-	// before says that what follows is an item, and not the end of a list or an object.
+	// before means that an item follows, not the end of a list or an object.
 	before bool
-	// alone says that the list or object is empty.
+	// alone means that the list or object is empty.
 	alone bool
 }
 
-// apply is the text with all additions, in the order in which they were made. It
-// agrees with the operations of the patch, as the tests check with a library.
+// apply returns the text with all additions, in the order in which they were recorded. The result
+// is that of the patch, as the tests check with a library.
 func apply(text []byte, edits []edit) []byte {
 	size := len(text)
 	for _, e := range edits {

@@ -58,7 +58,7 @@ spec:
   selector: {matchExpressions: [{key: traced, operator: DoesNotExist}]}
 `
 
-// tracer adds to a container of the Pod, and a label that others select by.
+// tracer adds to a container of the Pod, and a label that other selectors match.
 func tracer(t testing.TB) *Injection {
 	t.Helper()
 	trace, err := New(Source{
@@ -81,7 +81,7 @@ func tracer(t testing.TB) *Injection {
 	return trace
 }
 
-// FuzzInject takes anything for a Pod.
+// FuzzInject injects into any text.
 func FuzzInject(f *testing.F) {
 	addSeeds(f)
 	candidates := injections(f, shipped(f), []byte(fuzzed))

@@ -30,7 +30,7 @@ func injecting(gk schema.GroupKind, annotation string) []*kind.Kind {
 	return []*kind.Kind{{Version: &kind.Version{GroupVersionKind: gk.WithVersion("v1")}, InjectAnnotation: annotation}}
 }
 
-// shipped are the kinds that Fescue ships.
+// shipped returns the kinds that Fescue ships.
 func shipped(t testing.TB) []*kind.Kind {
 	t.Helper()
 	kinds, err := kind.Shipped()
@@ -38,8 +38,8 @@ func shipped(t testing.TB) []*kind.Kind {
 	return kinds
 }
 
-// injections makes the objects of a YAML text ready, each of the namespace that it states
-// or of the tests'.
+// injections prepares the objects of a YAML text, each in its own namespace or in that of the
+// tests.
 func injections(t testing.TB, kinds []*kind.Kind, text []byte) []*Injection {
 	t.Helper()
 	var ready []*Injection
@@ -76,9 +76,9 @@ func fromJSON(t testing.TB, text []byte) map[string]any {
 	return object
 }
 
-// checked injects into a Pod and holds what comes of it against what always has to be
-// so: the patch as a library applies it gives the Pod of the result, every leaf of the
-// Pod is in it, each operation adds, and a second call changes nothing.
+// checked injects into a Pod and checks the invariants: the patch, applied by a library, gives the
+// Pod of the result, which has every leaf of the Pod; each operation adds; and a second call
+// changes nothing.
 func checked(t testing.TB, i *Injector, pod []byte, candidates []*Injection) *Result {
 	t.Helper()
 	before := bytes.Clone(pod)
@@ -113,7 +113,7 @@ func checked(t testing.TB, i *Injector, pod []byte, candidates []*Injection) *Re
 }
 
 // requireLeaves fails unless everything in before is in after: items of lists in their
-// order, with others between them. Null and our own annotation do not count.
+// order, with others between them. Null and Fescue's annotation do not count.
 func requireLeaves(t testing.TB, before, after any, path string) {
 	t.Helper()
 	switch b := before.(type) {
@@ -143,7 +143,7 @@ func requireLeaves(t testing.TB, before, after any, path string) {
 	}
 }
 
-// hasLeaves is requireLeaves as a question.
+// hasLeaves reports whether requireLeaves would pass.
 func hasLeaves(before, after any) bool {
 	switch b := before.(type) {
 	case map[string]any:

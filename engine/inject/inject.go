@@ -36,30 +36,30 @@ func NewInjector(ownNamespace string, kinds []*kind.Kind) *Injector {
 	return i
 }
 
-// Without is the same injector for when the objects of some kinds cannot be known.
+// Without returns the same injector for while the objects of some kinds are not known.
 func (i *Injector) Without(kinds ...schema.GroupKind) *Injector {
 	without := *i
 	without.unavailable = kinds
 	return &without
 }
 
-// Excluded lists the namespaces that nothing is injected in.
+// Excluded returns the namespaces in which nothing is injected.
 func (i *Injector) Excluded() []string { return slices.Clone(i.excluded) }
 
-// Result is what came of one Pod.
+// Result is what was decided for one Pod.
 type Result struct {
-	// Patch is an RFC 6902 patch of the Pod, of additions alone; nil if there is nothing
-	// to add. The only member that it replaces is StatusAnnotation.
+	// Patch is an RFC 6902 patch of the Pod that only adds; nil if there is nothing to add. The
+	// only member that it replaces is StatusAnnotation.
 	Patch []byte
-	// Outcomes are those of all objects that the Pod asks for or is selected by, sorted by
-	// object; with none, the Pod is none of our business.
+	// Outcomes are those of all objects that the Pod asks for or that select it, sorted by
+	// object; there are none for a Pod that needs no injection.
 	Outcomes []Outcome
 
 	text  []byte
 	edits []edit
 }
 
-// Warnings are for whoever creates the Pod: one for each object that is not injected.
+// Warnings returns one warning for each object that is not injected, for the author of the Pod.
 func (r *Result) Warnings() []string {
 	var warnings []string
 	for _, o := range r.Outcomes {
@@ -70,7 +70,7 @@ func (r *Result) Warnings() []string {
 	return warnings
 }
 
-// Pod is the Pod with the patch applied. It shares memory with the text given to Inject.
+// Pod returns the Pod with the patch applied. It shares memory with the text given to Inject.
 func (r *Result) Pod() []byte {
 	if len(r.edits) == 0 {
 		return r.text
@@ -78,19 +78,19 @@ func (r *Result) Pod() []byte {
 	return apply(r.text, r.edits)
 }
 
-// mirrorAnnotation marks the Pods that kubelets make for static ones.
+// mirrorAnnotation marks the Pods that kubelets create for static ones.
 const mirrorAnnotation = corev1.MirrorPodAnnotationKey
 
 // Inject merges into a Pod what it asks for. The text is that of the Pod, or of a Pod
-// template; it stays as it is and must not change while the result is used. namespace is
-// that of the request: Pods that a controller makes have none of their own. Candidates of
-// other namespaces are passed over. The error is for a text that is no Pod.
+// template; it is not changed and must not change while the result is used. namespace is
+// that of the request: Pods that a controller creates have none of their own. Candidates of
+// other namespaces are ignored. Inject fails if the text is not a Pod.
 func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection) (*Result, error) {
 	s := &state{result: Result{text: text}}
 	if err := s.read(); err != nil {
 		return nil, err
 	}
-	defer func() { s.pod.Release() }() // the last one that was read
+	defer func() { s.pod.Release() }() // the last one that was parsed
 	requests := i.wanted(s.pod.Member("metadata"), namespace, candidates)
 	if len(requests) == 0 {
 		return &s.result, nil
@@ -104,9 +104,9 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 	status := s.pod.Member("metadata").Member("annotations").Member(StatusAnnotation)
 	s.former = readStatus(status.String())
 	s.prepare(requests)
-	for s.pass(requests) {
-		// What was refused may fit now, and labels may have been added that a selector
-		// matches: a second call would see that, so this one has to.
+	for s.injectAll(requests) {
+		// What did not fit may fit now, and labels may have been added that a selector
+		// matches. A second call would find that, so this one has to.
 		if err := s.refresh(); err != nil {
 			return nil, err
 		}
@@ -127,23 +127,23 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 	return &s.result, nil
 }
 
-// skips says why nothing is injected into a Pod whatever it asks for.
+// skips returns why nothing is injected into a Pod, whatever it asks for.
 func (i *Injector) skips(pod value, namespace string) (Reason, string) {
 	switch {
 	case pod.Member("metadata").Member("annotations").Member(mirrorAnnotation).IsSet():
-		return MirrorPod, "the Pod mirrors a static one, which runs from a file of its node"
+		return MirrorPod, "the Pod mirrors a static Pod, which runs from a file on its node"
 	case slices.Contains(i.excluded, namespace):
 		return ExcludedNamespace, fmt.Sprintf("nothing is injected in the namespace %q", namespace)
 	}
 	return "", ""
 }
 
-// state is a Pod as far as it has come.
+// state is a Pod between the steps of its injection.
 type state struct {
 	merger
 	result   Result
 	pod      value   // of result.text, without the edits
-	former   []entry // of the annotation that the Pod came with
+	former   []entry // of the annotation that the Pod had before
 	injected []string
 }
 
@@ -158,7 +158,7 @@ func (s *state) read() (err error) {
 	return err
 }
 
-// prepare makes room for what is usual, in three allocations instead of twenty.
+// prepare reserves room for a usual Pod, in three allocations instead of twenty.
 func (s *state) prepare(requests []request) {
 	size := 0
 	for _, r := range requests {
@@ -171,7 +171,7 @@ func (s *state) prepare(requests []request) {
 	s.patch = append(make([]byte, 0, size), '[')
 }
 
-// refresh brings the edits into the text.
+// refresh applies the edits to the text.
 func (s *state) refresh() error {
 	if len(s.edits) == 0 {
 		return nil
@@ -181,75 +181,75 @@ func (s *state) refresh() error {
 	return s.read()
 }
 
-// pass tries all requests, and says whether it has to be done again.
-func (s *state) pass(requests []request) (again bool) {
+// injectAll injects all requested objects that fit, and reports whether it must be repeated.
+func (s *state) injectAll(requests []request) (again bool) {
 	s.result.Outcomes = make([]Outcome, 0, len(requests))
-	var refused, injected, metadata bool
+	var skipped, injected, metadata bool
 	for _, r := range requests {
-		o := s.try(r)
+		o := s.inject(r)
 		s.result.Outcomes = append(s.result.Outcomes, o)
-		refused = refused || !o.Done()
+		skipped = skipped || !o.Done()
 		if o.Reason == Injected && !slices.Contains(s.injected, r.id) {
 			s.injected = append(s.injected, r.id)
 			injected, metadata = true, metadata || r.injection.metadata
 		}
 	}
-	return injected && (refused || metadata)
+	return injected && (skipped || metadata)
 }
 
-// try injects one object, or nothing of it.
-func (s *state) try(r request) Outcome {
+// inject injects one object completely, or not at all.
+func (s *state) inject(r request) Outcome {
 	o := Outcome{Object: r.object, Reason: Present}
 	switch {
 	case r.injection != nil:
 	case r.unavailable:
-		o.Reason, o.Message = Unavailable, "the kind is not run: its CRD or a right of Fescue is missing"
+		o.Reason, o.Message = Unavailable, "the kind is not running: its CRD or a right that Fescue needs is missing"
 		return o
 	default:
-		o.Reason, o.Message = NotFound, "there is none of that name in the namespace of the Pod"
+		o.Reason, o.Message = NotFound, "no object with that name exists in the namespace of the Pod"
 		return o
 	}
 	if err := s.refresh(); err != nil {
-		panic(fmt.Sprintf("a Pod that was read before: %v", err)) // cannot be
+		panic(fmt.Sprintf("a Pod that was parsed before: %v", err)) // cannot happen
 	}
 	s.token = tokenMount(s.pod)
 	operations, edits := len(s.patch), len(s.edits)
-	refused := s.fields(s.pod, r.injection.add, pod)
-	if refused == nil && len(s.edits) > edits {
-		refused = r.injection.forbidden
+	rejected := s.fields(s.pod, r.injection.add, pod)
+	if rejected == nil && len(s.edits) > edits {
+		rejected = r.injection.forbidden
 	}
-	if refused == nil && len(s.edits) > edits {
+	if rejected == nil && len(s.edits) > edits {
 		spec := s.pod.Member("spec")
-		if refused = r.injection.needs.check(spec); refused == nil && (r.injection.needs.resources || spec.Member("resources").IsSet()) {
-			refused = checkResources(apply(s.result.text, s.edits))
+		if rejected = r.injection.needs.check(spec); rejected == nil && (r.injection.needs.resources || spec.Member("resources").IsSet()) {
+			rejected = checkResources(apply(s.result.text, s.edits))
 		}
 		o.Reason = Injected
 	}
 	if slices.Contains(s.injected, r.id) {
-		o.Reason = Injected // in an earlier pass
+		o.Reason = Injected // in an earlier round
 	}
-	if refused == nil {
+	if rejected == nil {
 		o.Generation = r.injection.generation
 		return o
 	}
-	// Nothing of it: half a sidecar would be worse than none.
+	// Add nothing: half a sidecar would be worse than none.
 	s.path, s.patch, s.edits = s.path[:0], s.patch[:operations], s.edits[:edits]
-	if i := slices.IndexFunc(s.former, func(e entry) bool { return e.id == r.id && e.reason == "" }); i >= 0 && refused.reason == Conflict {
-		// What is in the way is what an earlier call has injected: from an older
-		// generation, or with what others have made of it since.
+	if i := slices.IndexFunc(s.former, func(e entry) bool { return e.id == r.id && e.reason == "" }); i >= 0 && rejected.reason == Conflict {
+		// It conflicts with what an earlier call injected: from an older generation, or
+		// changed by others since.
 		o.Reason, o.Generation = Present, s.former[i].generation
 		return o
 	}
-	o.Reason, o.Message = refused.reason, refused.message()
+	o.Reason, o.Message = rejected.reason, rejected.message()
 	return o
 }
 
-// writeStatus sets the annotation, unless it says the same already: a patch without need
-// has the API server call other webhooks again.
+// writeStatus sets the annotation, unless it is the same already: a needless patch makes the API
+// server call other webhooks again.
 func (s *state) writeStatus() error {
 	metadata := s.pod.Member("metadata")
 	if len(s.edits) > 0 && !metadata.Member("annotations").Is('{') {
-		// They may be among what has been added.
+		// The edits may add annotations.
 		if err := s.refresh(); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (s *state) writeStatus() error {
 
 var statusPath = []string{"metadata", "annotations", StatusAnnotation}
 
-// putStatus sets the annotation, with the objects around it that are missing.
+// putStatus sets the annotation and adds the missing objects around it.
 func (s *state) putStatus(text []byte) error {
 	object := s.pod
 	for n, name := range statusPath {
@@ -279,7 +279,7 @@ func (s *state) putStatus(text []byte) error {
 			continue
 		}
 		if len(around) > 0 && member.IsSet() {
-			return fmt.Errorf("is no Pod: %s is not an object", s.path)
+			return fmt.Errorf("is not a Pod: %s is not an object", s.path)
 		}
 		for _, inner := range slices.Backward(around) {
 			text = slices.Concat([]byte{'{'}, jsontext.AppendQuoted(nil, inner), []byte{':'}, text, []byte{'}'})

@@ -101,7 +101,7 @@ func outcomesText(result *Result) []byte {
 	return []byte(lines.String())
 }
 
-// patched is the patch, and the Pod with it: as YAML, or as the text that it is.
+// patched returns the patch and the Pod with it, as YAML or unchanged.
 func patched(t *testing.T, result *Result, asText bool) []txtar.File {
 	t.Helper()
 	if result.Patch == nil {
@@ -123,7 +123,7 @@ func patched(t *testing.T, result *Result, asText bool) []txtar.File {
 	return append(files, txtar.File{Name: "out/pod.yaml", Data: pod})
 }
 
-// Nothing is injected where it could stop what would mend it, and that is said.
+// Nothing is injected where it could stop what would repair it, and this is reported.
 func TestSkipped(t *testing.T) {
 	t.Parallel()
 	_, pod, candidates := typical(t)
@@ -155,7 +155,7 @@ func TestNotAPod(t *testing.T) {
 	}
 }
 
-// A Pod that lists very many names does not get an annotation of them all.
+// A Pod that lists very many names does not get an annotation with all of them.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	i, _, candidates := typical(t)
@@ -168,7 +168,7 @@ func TestManyNames(t *testing.T) {
 	require.Less(t, len(result.Outcomes), maxNames)
 }
 
-// The annotation tells the engine what a Pod carries.
+// The annotation reports to the engine what was injected into a Pod.
 func TestInjectedInto(t *testing.T) {
 	t.Parallel()
 	i, pod, candidates := typical(t)
@@ -202,8 +202,8 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, string(want.Patch), string(checked(t, i, pod, candidates).Patch))
 }
 
-// What is injected must not make the annotations of a Pod too large for the API server; if even
-// the reason would, it is in the warning alone.
+// An injection must not make the annotations of a Pod too large for the API server. If even the
+// reason would, only the warning reports it.
 func TestLargeAnnotations(t *testing.T) {
 	t.Parallel()
 	labelled, err := New(Source{
@@ -212,7 +212,7 @@ func TestLargeAnnotations(t *testing.T) {
 	})
 	require.NoError(t, err)
 	const asks = "watch.fescue.dev/injecta" + "own"
-	reason := len(StatusAnnotation) + len(`{"Watcher.watch.fescue.dev/a":{"reason":"TooLarge","message":"the annotations of the Pod would be larger than 262144 bytes"}}`)
+	reason := len(StatusAnnotation) + len(`{"Watcher.watch.fescue.dev/a":{"reason":"TooLarge","message":"the annotations of the Pod would exceed 262144 bytes"}}`)
 	injected := len(StatusAnnotation) + len(`{"Watcher.watch.fescue.dev/a":{"generation":0}}`) + len("added") + 1000
 	for name, test := range map[string]struct {
 		size   int // of the Pod's own annotations

@@ -20,23 +20,23 @@ type Object struct {
 	Name string
 }
 
-// String is how an object is called in the annotation of a Pod: Kind.group/name.
+// String returns the object's name in the annotation of a Pod: Kind.group/name.
 func (o Object) String() string { return o.Kind.String() + "/" + o.Name }
 
-// Source is what an object says of its injection.
+// Source is what an object contributes to Pods.
 type Source struct {
 	Object
 	Namespace  string
 	Generation int64
-	// Selector is for the Pods that need no annotation; nil means none, and an empty one
+	// Selector selects the Pods that need no annotation; nil selects none, and an empty one
 	// all of the namespace.
 	Selector *metav1.LabelSelector
-	// Add is the part of a Pod to merge in: metadata with labels and annotations, and spec.
+	// Add is the part of a Pod to merge: metadata with labels and annotations, and spec.
 	Add map[string]any
 }
 
-// Injection is a Source made ready to be injected many times. It never changes and may
-// be used by many goroutines at once.
+// Injection is a Source prepared for injecting it many times. It is immutable and safe for
+// concurrent use.
 type Injection struct {
 	object     Object
 	id         string
@@ -44,17 +44,17 @@ type Injection struct {
 	generation int64
 	selector   labels.Selector // nil for none
 	add        value
-	metadata   bool // whether labels or annotations are added, which others may look at
+	metadata   bool // whether labels or annotations are added, which selectors may match
 
 	needs     needs
 	forbidden *rejection // nil if it may be injected
 }
 
-// Object is the object that injects.
+// Object returns the object that injects.
 func (i *Injection) Object() Object { return i.object }
 
-// New makes a Source ready. An error names the field of the object's injection that
-// cannot be part of a Pod, below add or selector.
+// New prepares a Source. An error names the field below add or selector that cannot be part of a
+// Pod.
 func New(source Source) (*Injection, error) {
 	i := &Injection{object: source.Object, id: source.String(), namespace: source.Namespace, generation: source.Generation}
 	var err error
@@ -66,7 +66,7 @@ func New(source Source) (*Injection, error) {
 	if errs := checkPart(source.Add); len(errs) > 0 {
 		return nil, partError(errs)
 	}
-	text, err := json.Marshal(withoutNothing(source.Add, pod))
+	text, err := json.Marshal(pruned(source.Add, pod))
 	if err != nil {
 		return nil, fmt.Errorf("add: %w", err)
 	}
@@ -82,15 +82,15 @@ func New(source Source) (*Injection, error) {
 	return i, nil
 }
 
-// partError is what is wrong with what an object adds.
+// partError lists what is wrong with the part that an object adds.
 type partError field.ErrorList
 
 func (e partError) Error() string { return field.ErrorList(e).ToAggregate().Error() }
 
-// Selector is for the Pods that need no annotation; nil means none.
+// Selector selects the Pods that need no annotation; nil selects none.
 func (i *Injection) Selector() labels.Selector { return i.selector }
 
-// Part is what is added, as a part of a Pod.
+// Part returns what is added as a part of a Pod.
 func (i *Injection) Part() (*corev1.Pod, error) {
 	var part corev1.Pod
 	if err := json.Unmarshal(i.add.Raw(), &part); err != nil {
@@ -99,8 +99,8 @@ func (i *Injection) Part() (*corev1.Pod, error) {
 	return &part, nil
 }
 
-// Forbidden is the same injection where the Pod Security level of the namespace forbids it: Pods
-// that lack a part of it are told why.
+// Forbidden returns the same injection for a namespace whose Pod Security level forbids it: for a
+// Pod that does not have all of it yet, the outcome reports why.
 func (i *Injection) Forbidden(why string) *Injection {
 	forbidden := *i
 	forbidden.forbidden = &rejection{reason: PodSecurity, detail: why}
@@ -108,7 +108,7 @@ func (i *Injection) Forbidden(why string) *Injection {
 }
 
 // checkPart checks the types of all fields that this version of Kubernetes knows: the API
-// server would refuse the whole Pod for one that is wrong.
+// server would reject the whole Pod for a wrong one.
 func checkPart(add map[string]any) (errs field.ErrorList) {
 	root := field.NewPath("add")
 	for name := range add {
@@ -119,17 +119,17 @@ func checkPart(add map[string]any) (errs field.ErrorList) {
 	metadata, _ := add["metadata"].(map[string]any)
 	for name := range metadata {
 		if name != "labels" && name != "annotations" {
-			errs = append(errs, field.Forbidden(root.Child("metadata", name), "of the metadata only labels and annotations can be added to"))
+			errs = append(errs, field.Forbidden(root.Child("metadata", name), "only labels and annotations can be added to"))
 		}
 	}
 	if annotations, _ := metadata["annotations"].(map[string]any); annotations[StatusAnnotation] != nil {
-		errs = append(errs, field.Forbidden(root.Child("metadata", "annotations").Key(StatusAnnotation), "says what was injected"))
+		errs = append(errs, field.Forbidden(root.Child("metadata", "annotations").Key(StatusAnnotation), "is reserved: it reports what was injected"))
 	}
 	if spec, _ := add["spec"].(map[string]any); spec["ephemeralContainers"] != nil {
-		errs = append(errs, field.Forbidden(root.Child("spec", "ephemeralContainers"), "a Pod cannot be created with them"))
+		errs = append(errs, field.Forbidden(root.Child("spec", "ephemeralContainers"), "a Pod cannot be created with ephemeral containers"))
 	}
 	if spec, _ := add["spec"].(map[string]any); spec["os"] != nil {
-		errs = append(errs, field.Forbidden(root.Child("spec", "os"), "which system its containers are for only a Pod itself can say"))
+		errs = append(errs, field.Forbidden(root.Child("spec", "os"), "only the Pod itself can set its operating system"))
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(add, &corev1.Pod{}); err != nil {
 		errs = append(errs, field.Invalid(root, field.OmitValueType{}, err.Error()))
@@ -137,7 +137,7 @@ func checkPart(add map[string]any) (errs field.ErrorList) {
 	return errs
 }
 
-// checkVolumes checks that no volume has two sources: the API server would refuse the Pod.
+// checkVolumes checks that no volume has two sources: the API server would reject the Pod.
 func checkVolumes(volumes value, path *field.Path) (errs field.ErrorList) {
 	for i, volume := range volumes.Items {
 		var sources []string
@@ -147,15 +147,15 @@ func checkVolumes(volumes value, path *field.Path) (errs field.ErrorList) {
 			}
 		}
 		if len(sources) > 1 {
-			errs = append(errs, field.Forbidden(path.Index(i).Child(sources[1]), fmt.Sprintf("a volume may not have two sources, and it has %s", sources[0])))
+			errs = append(errs, field.Forbidden(path.Index(i).Child(sources[1]), fmt.Sprintf("a volume must have one source, and it already has %s", sources[0])))
 		}
 	}
 	return errs
 }
 
-// withoutNothing leaves out what is null, and lists and structs that add nothing: a
-// condition in a kind may leave them behind.
-func withoutNothing(add map[string]any, s *shape) map[string]any {
+// pruned leaves out nulls, and lists and structs that add nothing: a condition in a kind may
+// leave them behind.
+func pruned(add map[string]any, s *shape) map[string]any {
 	kept := make(map[string]any, len(add))
 	for name, value := range add {
 		field := s.field(name)
@@ -164,7 +164,7 @@ func withoutNothing(add map[string]any, s *shape) map[string]any {
 			continue
 		case map[string]any:
 			if field.isStruct() {
-				if v = withoutNothing(v, field); len(v) == 0 {
+				if v = pruned(v, field); len(v) == 0 {
 					continue
 				}
 				value = v
@@ -174,7 +174,7 @@ func withoutNothing(add map[string]any, s *shape) map[string]any {
 				continue
 			}
 			if field.containers {
-				value = eachWithoutNothing(v, field.item)
+				value = prunedItems(v, field.item)
 			}
 		}
 		kept[name] = value
@@ -182,16 +182,16 @@ func withoutNothing(add map[string]any, s *shape) map[string]any {
 	return kept
 }
 
-func eachWithoutNothing(items []any, s *shape) []any {
+func prunedItems(items []any, s *shape) []any {
 	kept := make([]any, len(items))
 	for i, item := range items {
-		m, _ := item.(map[string]any) // checkPart has seen to it
-		kept[i] = withoutNothing(m, s)
+		m, _ := item.(map[string]any) // checkPart has checked the type
+		kept[i] = pruned(m, s)
 	}
 	return kept
 }
 
-// checkLists checks that the items of lists can be told apart.
+// checkLists checks that the items of lists have distinct keys.
 func checkLists(v value, s *shape, path *field.Path) (errs field.ErrorList) {
 	for name, member := range v.Members {
 		if s.isStruct() && member.IsSet() {
@@ -204,7 +204,7 @@ func checkLists(v value, s *shape, path *field.Path) (errs field.ErrorList) {
 	for i, item := range v.Items {
 		for _, key := range s.keys {
 			if !item.Member(key).IsSet() && defaultOf(key) == "" {
-				errs = append(errs, field.Required(path.Index(i).Child(key), "tells the items of the list apart"))
+				errs = append(errs, field.Required(path.Index(i).Child(key), "identifies the items of the list"))
 			}
 		}
 		if first, _ := find(v, item, s); first != i {

@@ -7,24 +7,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What could not be part of any Pod is said of the object, before there is a Pod.
-func TestNewRefuses(t *testing.T) {
+// A part that no Pod can have is an error before any Pod exists.
+func TestNewRejects(t *testing.T) {
 	t.Parallel()
 	for add, want := range map[string]string{
 		`{status: {phase: Running}}`:                                            `add.status: Forbidden: only metadata and spec can be added to`,
-		`{metadata: {name: a}}`:                                                 `add.metadata.name: Forbidden: of the metadata only labels and annotations can be added to`,
-		`{metadata: {annotations: {fescue.dev/injected: a}}}`:                   `add.metadata.annotations[fescue.dev/injected]: Forbidden: says what was injected`,
+		`{metadata: {name: a}}`:                                                 `add.metadata.name: Forbidden: only labels and annotations can be added to`,
+		`{metadata: {annotations: {fescue.dev/injected: a}}}`:                   `add.metadata.annotations[fescue.dev/injected]: Forbidden: is reserved: it reports what was injected`,
 		`{metadata: {labels: {a: 1}}}`:                                          `add: Invalid value: cannot`,
-		`{spec: {ephemeralContainers: []}}`:                                     `add.spec.ephemeralContainers: Forbidden: a Pod cannot be created with them`,
+		`{spec: {ephemeralContainers: []}}`:                                     `add.spec.ephemeralContainers: Forbidden: a Pod cannot be created with ephemeral containers`,
 		`{spec: {shareProcessNamespace: "yes"}}`:                                `add: Invalid value: unrecognized type: bool`,
 		`{spec: {containers: {}}}`:                                              `add: Invalid value: `,
-		`{spec: {containers: [{image: a}]}}`:                                    `add.spec.containers[0].name: Required value: tells the items of the list apart`,
+		`{spec: {containers: [{image: a}]}}`:                                    `add.spec.containers[0].name: Required value: identifies the items of the list`,
 		`{spec: {containers: [{name: a, image: a}, {name: a}]}}`:                `add.spec.containers[1]: Duplicate value: "a"`,
 		`{spec: {containers: [{name: a, env: [{name: b}, {name: b}]}]}}`:        `add.spec.containers[0].env[1]: Duplicate value: "b"`,
-		`{spec: {containers: [{name: a, volumeMounts: [{name: b}]}]}}`:          `add.spec.containers[0].volumeMounts[0].mountPath: Required value: tells the items of the list apart`,
+		`{spec: {containers: [{name: a, volumeMounts: [{name: b}]}]}}`:          `add.spec.containers[0].volumeMounts[0].mountPath: Required value: identifies the items of the list`,
 		`{spec: {volumes: [{emptyDir: {}}], imagePullSecrets: [{name: null}]}}`: `add.spec.imagePullSecrets[0].name: Required value`,
-		`{spec: {os: {name: linux}}}`:                                           `add.spec.os: Forbidden: which system its containers are for only a Pod itself can say`,
-		`{spec: {volumes: [{name: a, emptyDir: {}, configMap: {name: b}}]}}`:    `add.spec.volumes[0].emptyDir: Forbidden: a volume may not have two sources, and it has configMap`,
+		`{spec: {os: {name: linux}}}`:                                           `add.spec.os: Forbidden: only the Pod itself can set its operating system`,
+		`{spec: {volumes: [{name: a, emptyDir: {}, configMap: {name: b}}]}}`:    `add.spec.volumes[0].emptyDir: Forbidden: a volume must have one source, and it already has configMap`,
 	} {
 		_, err := New(Source{Add: fromYAML(t, []byte(add))})
 		require.ErrorContains(t, err, want, add)
@@ -33,7 +33,7 @@ func TestNewRefuses(t *testing.T) {
 	require.EqualError(t, err, `selector: "Like" is not a valid label selector operator`)
 }
 
-// Nothing to add is no error, and what is null or empty adds nothing.
+// Adding nothing is not an error, and nulls and empty values add nothing.
 func TestNothingToAdd(t *testing.T) {
 	t.Parallel()
 	for _, add := range []string{`{}`, `{metadata: {labels: {}}, spec: {containers: [], volumes: null, securityContext: {}}}`, `{spec: {containers: [{name: app, env: [], image: null, securityContext: {}}]}}`} {

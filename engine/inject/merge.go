@@ -9,16 +9,16 @@ import (
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
-// merger collects what has to be added to a Pod for it to have what an injection adds.
+// merger collects what has to be added to a Pod so that it has all of an injection.
 type merger struct {
-	path  []byte // where it is, as a JSON pointer
+	path  []byte // the current place, as a JSON pointer
 	patch []byte // operations, each followed by a comma
 	edits []edit
 	token []byte // the mount of the Pod's token; nil if it has none
 }
 
-// refusal says why an injection does not fit a Pod. It names no values, which may be
-// secret, and no indices, which may differ when a Pod comes again.
+// rejection tells why an injection does not fit a Pod. It names no values, which may be secret,
+// and no indices, which may differ when the Pod is reviewed again.
 type rejection struct {
 	reason Reason
 	detail string
@@ -27,7 +27,7 @@ type rejection struct {
 
 func conflict(detail string) *rejection { return &rejection{reason: Conflict, detail: detail} }
 
-// in adds a step to the path of a refusal.
+// in adds a step to the path of a rejection.
 func (r *rejection) in(step string) *rejection {
 	r.path = append(r.path, step)
 	return r
@@ -47,7 +47,7 @@ func (r *rejection) message() string {
 	return b.String() + r.detail
 }
 
-// merge adds to have what want says and have does not.
+// merge adds to have what want has and have does not.
 func (m *merger) merge(have, want value, s *shape) *rejection {
 	switch {
 	case s.isStruct():
@@ -57,11 +57,11 @@ func (m *merger) merge(have, want value, s *shape) *rejection {
 	case contains(have, want, s):
 		return nil
 	}
-	return conflict("is there already with other content")
+	return conflict("already exists with other content")
 }
 
-// fields merges structs. It stops at the first thing that is in the way: nothing is
-// injected then, and the same thing has to be said when the Pod comes again.
+// fields merges structs. It stops at the first conflict: nothing is injected then, and the same
+// conflict must be reported when the Pod is reviewed again.
 func (m *merger) fields(have, want value, s *shape) *rejection {
 	if !have.Is('{') {
 		return conflict("is not an object")
@@ -102,8 +102,8 @@ func (m *merger) absent(object, null, name, want value, s *shape) *rejection {
 	return nil
 }
 
-// put gives an object a member at the present path. old is the value that goes: a null, or
-// our own annotation; the zero value if there is none.
+// put adds a member to an object at the current path. old is the value that it replaces: a null,
+// or Fescue's own annotation; the zero value if there is none.
 func (m *merger) put(object, old value, name, text []byte) {
 	if old.Exists() {
 		m.add(edit{at: old.Start(), cut: old.End() - old.Start(), text: text})
@@ -132,11 +132,11 @@ func (m *merger) list(have, want value, s *shape) *rejection {
 				return r.in("[" + keyOf(w, s) + "]")
 			}
 		case !contains(h, w, s.item):
-			return conflict("is there already with other content").in("[" + keyOf(w, s) + "]")
+			return conflict("already exists with other content").in("[" + keyOf(w, s) + "]")
 		}
 	}
-	// What is inserted moves what stands behind it, so it comes after all that has an
-	// index, and before what goes to the end.
+	// An insertion moves the items behind it, so it comes after all edits with an index, and
+	// before those at the end.
 	if s.sidecarsFirst {
 		m.insertSidecars(have, want, s)
 	}
@@ -152,7 +152,7 @@ func (m *merger) list(have, want value, s *shape) *rejection {
 }
 
 // insertSidecars adds native sidecars before the first ordinary init container, which can
-// then use them, and after those that are at the front already.
+// then use them, and after the sidecars that are already in front.
 func (m *merger) insertSidecars(have, want value, s *shape) {
 	at, before := 0, value{}
 	for i, h := range have.Items {
@@ -200,7 +200,7 @@ func (m *merger) push(step string) {
 	}
 }
 
-// add records an addition at the present path.
+// add records an addition at the current path.
 func (m *merger) add(e edit) {
 	m.edits = append(m.edits, e)
 	m.patch = append(m.patch, `{"op":"add","path":`...)
@@ -210,18 +210,18 @@ func (m *merger) add(e edit) {
 	m.patch = append(m.patch, "},"...)
 }
 
-// missing refuses a partial container that the Pod does not have.
+// missing rejects a partial container that the Pod does not have.
 func missing(want value, s *shape) *rejection {
-	return (&rejection{reason: Incomplete, detail: "the Pod has no such container, and what is to be added has no image"}).in("[" + keyOf(want, s) + "]")
+	return (&rejection{reason: Incomplete, detail: "the Pod has no such container, and the injected one has no image"}).in("[" + keyOf(want, s) + "]")
 }
 
-// isPartial tells whether a container is added to one of the Pod's.
+// isPartial reports whether a container is an addition to one of the Pod's.
 func isPartial(container value) bool { return !container.Member("image").IsSet() }
 
-// isSidecar tells whether an init container goes on running.
+// isSidecar reports whether an init container keeps running.
 func isSidecar(container value) bool { return container.Member("restartPolicy").Equals("Always") }
 
-// find is the item of a list that want is to be merged with; i is -1 if there is none.
+// find returns the item of a list that want is merged with; i is -1 if there is none.
 func find(list, want value, s *shape) (i int, found value) {
 	for i, item := range list.Items {
 		if s.set && contains(item, want, whole) || s.keys != nil && sameKeys(item, want, s.keys) {
@@ -231,8 +231,8 @@ func find(list, want value, s *shape) (i int, found value) {
 	return -1, value{}
 }
 
-// sameKeys tells whether two items of a list are one. A key that neither states does not
-// tell them apart.
+// sameKeys reports whether two items of a list are the same by their keys. A key that neither
+// has does not distinguish them.
 func sameKeys(a, b value, keys []string) bool {
 	for _, key := range keys {
 		x, y := a.Member(key), b.Member(key)
@@ -254,7 +254,7 @@ func sameKeys(a, b value, keys []string) bool {
 	return true
 }
 
-// keyOf is what an item is called in messages.
+// keyOf returns the name of an item for messages.
 func keyOf(item value, s *shape) string {
 	var parts []string
 	for _, key := range s.keys {
@@ -265,7 +265,7 @@ func keyOf(item value, s *shape) string {
 	return strings.Join(parts, ",")
 }
 
-// contains tells whether have says all that want says.
+// contains reports whether have has everything that want has.
 func contains(have, want value, s *shape) bool {
 	switch {
 	case bytes.Equal(have.Raw(), want.Raw()):
@@ -289,8 +289,8 @@ func contains(have, want value, s *shape) bool {
 	return jsontext.Same(have, want)
 }
 
-// containsItems compares lists: those without keys, such as a command, mean something only
-// as a whole, though defaults may have been added to their items.
+// containsItems compares lists. Those without keys, such as a command, are compared as a whole,
+// though defaults may have been added to their items.
 func containsItems(have, want value, s *shape) bool {
 	if !s.isList() {
 		n := 0
@@ -310,8 +310,8 @@ func containsItems(have, want value, s *shape) bool {
 	return true
 }
 
-// leftOut tells whether Kubernetes leaves a value out when it writes an object, so that
-// it is gone when a Pod comes again.
+// leftOut reports whether Kubernetes omits a value when it encodes an object, so that it is gone
+// when the Pod is reviewed again.
 func leftOut(v value) bool {
 	return !v.IsSet() || v.Is('[') && v.IsEmpty() || v.Is('"') && v.End()-v.Start() == len(`""`)
 }

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// needs is what a Pod must have, and what it must not, for an injection to leave it
-// valid. The API server would refuse the Pod otherwise, and the Pod is what counts.
+// needs is what a Pod must have, and must not have, to stay valid with an injection. Otherwise
+// the API server would reject the Pod, which matters more than the injection.
 type needs struct {
-	// names are those that no container of the other lists may have.
+	// names are names that no container of the other lists may have.
 	names []containerName
-	// volumes are those that containers mount and that the injection does not bring.
+	// volumes are mounted by containers and not part of the injection.
 	volumes []string
-	// ports are those of app containers: two may not have one port of the host.
+	// ports are those of app containers: two may not use the same host port.
 	ports []containerPort
-	// claims are the resource claims of containers that the injection does not bring.
+	// claims are the resource claims of containers that are not part of the injection.
 	claims []string
-	// linux and windows are fields that Pods for the other system may not have, each the
-	// first; nil is none.
+	// linux and windows are the first field each that Pods for the other operating system may
+	// not have; nil is none.
 	linux, windows []string
-	// resources says that the resources of the whole Pod are added to.
+	// resources means that resources of the whole Pod are added.
 	resources bool
 }
 
@@ -70,39 +70,39 @@ func needsOf(spec value) needs {
 	return n
 }
 
-// check refuses an injection that would make a Pod invalid.
+// check rejects an injection that would make a Pod invalid.
 func (n needs) check(spec value) *rejection {
 	for _, c := range n.names {
 		if c.list == "containers" && spec.Member("containers").Len() == 0 {
-			// The API server would refuse the Pod, and with our container it would not.
-			return (&rejection{reason: Incomplete, detail: "the Pod has none of its own"}).in("containers").in("spec")
+			// The API server would reject the Pod, but not with the injected container.
+			return (&rejection{reason: Incomplete, detail: "the Pod has no containers of its own"}).in("containers").in("spec")
 		}
 		for _, list := range containerLists {
 			if list != c.list && hasNamed(spec.Member(list), c.name) {
-				return conflict("the Pod has another container of that name").in("[" + c.name + "]").in(list).in("spec")
+				return conflict("the Pod has another container with that name").in("[" + c.name + "]").in(list).in("spec")
 			}
 		}
 	}
 	for _, volume := range n.volumes {
 		if !hasNamed(spec.Member("volumes"), volume) {
-			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which a container to be added mounts", volume)}).in("volumes").in("spec")
+			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which an injected container mounts", volume)}).in("volumes").in("spec")
 		}
 	}
 	for _, claim := range n.claims {
 		if !hasNamed(spec.Member("resourceClaims"), claim) {
-			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no resource claim %q, which a container to be added uses", claim)}).in("resourceClaims").in("spec")
+			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no resource claim %q, which an injected container uses", claim)}).in("resourceClaims").in("spec")
 		}
 	}
 	if r := n.checkSystem(spec.Member("os").Member("name")); r != nil {
 		return r
 	}
 	onHost := spec.Member("hostNetwork").Is('t')
-	for _, mine := range n.ports {
-		want := hostPort(mine.port, onHost)
+	for _, added := range n.ports {
+		want := hostPort(added.port, onHost)
 		for _, c := range spec.Member("containers").Items {
 			for _, port := range c.Member("ports").Items {
-				if name := c.Member("name").String(); want != "" && name != mine.container && hostPort(port, onHost) == want {
-					return conflict(fmt.Sprintf("container %q has the same port of the host, %s", name, want)).in("ports").in("[" + mine.container + "]").in("containers").in("spec")
+				if name := c.Member("name").String(); want != "" && name != added.container && hostPort(port, onHost) == want {
+					return conflict(fmt.Sprintf("container %q uses the same host port, %s", name, want)).in("ports").in("[" + added.container + "]").in("containers").in("spec")
 				}
 			}
 		}
@@ -110,7 +110,7 @@ func (n needs) check(spec value) *rejection {
 	return nil
 }
 
-// hasNamed tells whether a list has an item of that name.
+// hasNamed reports whether a list has an item with that name.
 func hasNamed(list value, name string) bool {
 	for _, item := range list.Items {
 		if item.Member("name").Equals(name) {
@@ -120,9 +120,9 @@ func hasNamed(list value, name string) bool {
 	return false
 }
 
-// hostPort is the port of the host that a port takes, with what tells it apart from
-// others, as in AccumulateUniqueHostPorts of k8s.io/kubernetes; "" if it takes none. In a
-// Pod on the host's network every port of a container is one of the host's.
+// hostPort returns the host port that a port uses, with protocol and IP address, which
+// distinguish it from others as in AccumulateUniqueHostPorts of k8s.io/kubernetes; "" if it uses
+// none. In a Pod on the host's network every container port is a host port.
 func hostPort(port value, onHost bool) string {
 	number := port.Member("hostPort")
 	if !number.IsSet() && onHost {
@@ -136,8 +136,7 @@ func hostPort(port value, onHost bool) string {
 }
 
 // linuxOnly and windowsOnly are the fields of Pods and of containers that Pods for another
-// system may not have, by validateWindows and validateLinux of k8s.io/kubernetes. The fields of
-// a Pod's security context are all that are given there.
+// operating system may not have, by validateWindows and validateLinux of k8s.io/kubernetes.
 var (
 	linuxOnly      = []string{"hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "resources"}
 	linuxOnlyOfPod = []string{
@@ -151,7 +150,8 @@ var (
 	windowsOnly = []string{"windowsOptions"}
 )
 
-// systemFields finds what a spec adds that only Linux has, and what only Windows has.
+// systemFields returns the first field of a spec that only Linux has, and the first that only
+// Windows has.
 func systemFields(spec value) (linux, windows []string) {
 	for _, name := range linuxOnly {
 		if member := spec.Member(name); member.IsSet() && (!member.Is('f') || name == "hostUsers" || name == "shareProcessNamespace") {
@@ -177,7 +177,7 @@ func systemFields(spec value) (linux, windows []string) {
 	return linux, windows
 }
 
-// firstGiven is the first of some members that an object has.
+// firstGiven returns the first of some members that an object has.
 func firstGiven(object value, names []string) string {
 	for _, name := range names {
 		if member := object.Member(name); member.IsSet() {
@@ -187,7 +187,7 @@ func firstGiven(object value, names []string) string {
 	return ""
 }
 
-// checkSystem refuses what a Pod for a certain system may not have.
+// checkSystem rejects what a Pod for a certain operating system may not have.
 func (n needs) checkSystem(system value) *rejection {
 	path := n.linux
 	switch {
@@ -200,7 +200,7 @@ func (n needs) checkSystem(system value) *rejection {
 	if path == nil {
 		return nil
 	}
-	r := conflict("cannot be set for a Pod whose system is " + system.String())
+	r := conflict("cannot be set for a Pod whose os.name is " + system.String())
 	for _, step := range slices.Backward(path) {
 		r = r.in(step)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRandomPods injects what fuzzing injects, and parts that depend on each other, into
-// Pods that are made of what can be in the way of it.
+// TestRandomPods injects the objects of the fuzz tests into Pods with parts that may conflict
+// with them.
 func TestRandomPods(t *testing.T) {
 	t.Parallel()
 	candidates := append(injections(t, shipped(t), []byte(fuzzed)), tracer(t))
@@ -75,7 +75,7 @@ func some(r *rand.Rand, names ...string) []any {
 	return containers
 }
 
-// maybe is a part, or none in one of its forms.
+// maybe returns a part, or one of the forms of none.
 func maybe(r *rand.Rand, part any) any {
 	switch r.IntN(4) {
 	case 0:

@@ -40,14 +40,14 @@ func checkResources(text []byte) *rejection {
 	sum := resourcehelper.AggregateContainerRequests(containers, resourcehelper.PodResourcesOptions{})
 	for _, name := range sortedNames(requests) {
 		if all := sum[name]; all.Cmp(requests[name]) > 0 {
-			return at("requests", string(name), fmt.Sprintf("is less than what the containers would request together, %s", all.String()))
+			return at("requests", string(name), fmt.Sprintf("is less than the requests of all containers together, %s", all.String()))
 		}
 	}
 	limits := pod.Spec.Resources.Limits
 	sum = resourcehelper.AggregateContainerLimits(containers, resourcehelper.PodResourcesOptions{})
 	for _, name := range sortedNames(limits) {
 		if all := sum[name]; strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) && all.Cmp(limits[name]) > 0 {
-			return at("limits", string(name), fmt.Sprintf("is less than the limits of the containers together, %s", all.String()))
+			return at("limits", string(name), fmt.Sprintf("is less than the limits of all containers together, %s", all.String()))
 		}
 		for _, c := range pod.Spec.Containers {
 			if limit := c.Resources.Limits[name]; limit.Cmp(limits[name]) > 0 {

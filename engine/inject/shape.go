@@ -5,27 +5,28 @@ import "github.com/fescue-dev/fescue/internal/jsontext"
 // value is a part of the text of a Pod or of an injection.
 type value = jsontext.Value
 
-// shape says how what is to be added is merged with what is there.
+// shape tells how an addition is merged with what a Pod has.
 type shape struct {
-	// fields are those of a struct that is merged field by field; those that are not
-	// listed are taken as a whole.
+	// fields are those of a struct that is merged field by field; fields that are not listed
+	// are merged as a whole.
 	fields map[string]*shape
-	// open says that all fields of a struct are merged, as in a map of labels.
+	// open means that all fields of a struct are merged, as in a map of labels.
 	open bool
-	// keys are the fields that tell the items of a list apart.
+	// keys are the fields that identify the items of a list.
 	keys []string
-	// set says that the items of a list are told apart by all that they say.
+	// set means that the items of a list are identified by their whole content.
 	set bool
 	// item is the shape of the items of a list.
 	item *shape
-	// containers says that the items are containers, of which those without an image
-	// are merged field by field.
+	// containers means that the items are containers. Those without an image are merged field
+	// by field.
 	containers bool
-	// sidecarsFirst says that native sidecars go before ordinary init containers.
+	// sidecarsFirst means that native sidecars are added before ordinary init containers.
 	sidecarsFirst bool
 }
 
-// whole is what is there with the same content, or is not there, or is in the way.
+// whole is the shape of a value that a Pod has with the same content, or does not have;
+// otherwise it conflicts.
 var whole = &shape{}
 
 func (s *shape) field(name string) *shape {
@@ -35,13 +36,13 @@ func (s *shape) field(name string) *shape {
 	return whole
 }
 
-// A shape is that of a struct, of a list, or of what is taken as a whole.
+// A shape is that of a struct, of a list, or of a value that is merged as a whole.
 func (s *shape) isStruct() bool { return s.open || s.fields != nil }
 func (s *shape) isList() bool   { return s.set || s.keys != nil }
 
 // The keys are those of server-side apply and strategic merge: the tags patchMergeKey
-// and listMapKey of k8s.io/api/core/v1. Lists that have none there, and of which each
-// item stands for itself, are sets.
+// and listMapKey of k8s.io/api/core/v1. Lists without such a tag whose items are independent
+// are sets.
 var (
 	openStruct = &shape{open: true}
 	set        = &shape{set: true, item: whole}
@@ -82,7 +83,7 @@ var (
 
 func keyed(keys ...string) *shape { return &shape{keys: keys, item: whole} }
 
-// defaultOf is the value of a key that an item need not state.
+// defaultOf returns the value of a key that an item need not have.
 func defaultOf(key string) string {
 	if key == "protocol" {
 		return "TCP"

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Lists are merged by the keys that strategic merge takes, and by no others but those
-// that are listed here with their reason.
+// Lists are merged by the keys of strategic merge; the exceptions are listed here with their
+// reason.
 func TestShapesAreThoseOfCoreV1(t *testing.T) {
 	t.Parallel()
 	exceptions := map[string]string{

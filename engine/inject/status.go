@@ -11,54 +11,55 @@ import (
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
-// StatusAnnotation says on a Pod what was injected into it, and why not. Its value is
-// JSON: {"Kind.group/name": {"generation": 3}, …}, or {"reason": …, "message": …}.
+// StatusAnnotation reports on a Pod what was injected into it, and why something was not. Its
+// value is JSON: {"Kind.group/name": {"generation": 3}, …}, or {"reason": …, "message": …}.
 const StatusAnnotation = "fescue.dev/injected"
 
-// Reason says in a word what became of an injection.
+// Reason is the result of an injection in one word.
 type Reason string
 
 const (
-	// Injected means: the patch adds it.
+	// Injected means that the patch adds it.
 	Injected Reason = "Injected"
-	// Present means: the Pod has it already.
+	// Present means that the Pod has it already.
 	Present Reason = "Present"
-	// NotFound means: the Pod names an object that its namespace does not have.
+	// NotFound means that the Pod names an object that its namespace does not have.
 	NotFound Reason = "NotFound"
-	// Unavailable means: the kind is not run, so that its objects are not known.
+	// Unavailable means that the kind is not running, so its objects are not known.
 	Unavailable Reason = "Unavailable"
-	// Conflict means: the Pod says something else already.
+	// Conflict means that the Pod has conflicting settings.
 	Conflict Reason = "Conflict"
-	// Incomplete means: the Pod lacks something that the injection builds on.
+	// Incomplete means that the Pod does not have something that the injection needs.
 	Incomplete Reason = "Incomplete"
-	// PodSecurity means: the API server would refuse the Pod, by the level of its namespace.
+	// PodSecurity means that the Pod Security level of the namespace forbids it: the API server
+	// would reject the Pod.
 	PodSecurity Reason = "PodSecurity"
-	// TooLarge means: the annotations of the Pod would be larger than all together may be.
+	// TooLarge means that the annotations of the Pod would exceed their limit.
 	TooLarge Reason = "TooLarge"
-	// MirrorPod means: the Pod stands for a static one, which a kubelet runs from its own files.
+	// MirrorPod means that the Pod mirrors a static one, which a kubelet runs from its own files.
 	MirrorPod Reason = "MirrorPod"
-	// ExcludedNamespace means: nothing is injected into Pods that the cluster needs to run.
+	// ExcludedNamespace means that the cluster needs the Pods of the namespace to run.
 	ExcludedNamespace Reason = "ExcludedNamespace"
 )
 
-// SkipReasons are those for which nothing is added to a Pod.
+// SkipReasons are the reasons for which nothing is added to a Pod.
 var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, PodSecurity, TooLarge, MirrorPod, ExcludedNamespace}
 
-// Outcome is what became of one injection.
+// Outcome is the result of one injection.
 type Outcome struct {
 	Object
-	// Generation is that of the object that the Pod has or gets the parts of; it is 0 if
-	// nothing was injected, and for manifests that no API server has seen.
+	// Generation is that of the object as it is or was injected; it is 0 if nothing was
+	// injected, and for manifests that were never sent to an API server.
 	Generation int64
 	Reason     Reason
-	// Message says more where nothing was injected.
+	// Message explains why nothing was injected.
 	Message string
 }
 
-// Done tells whether the Pod has what the object adds.
+// Done reports whether the Pod has what the object adds.
 func (o Outcome) Done() bool { return o.Reason == Injected || o.Reason == Present }
 
-// entry is an outcome as the annotation has it.
+// entry is an outcome in the annotation.
 type entry struct {
 	id         string
 	generation int64
@@ -66,8 +67,8 @@ type entry struct {
 	message    string
 }
 
-// entry leaves out whether a Pod had what it has before: the annotation has to be the same
-// when it comes again.
+// entry does not tell Injected from Present: the annotation has to be the same when the Pod is
+// reviewed again.
 func (o Outcome) entry() entry {
 	if o.Done() {
 		return entry{id: o.String(), generation: o.Generation}
@@ -75,8 +76,8 @@ func (o Outcome) entry() entry {
 	return entry{id: o.String(), reason: o.Reason, message: o.Message}
 }
 
-// InjectedInto reads from the annotations of a Pod which objects were injected into it,
-// and from which generation of each. A value that cannot be read says nothing.
+// InjectedInto returns the objects that were injected into a Pod with these annotations, and
+// the generation of each. A value that cannot be read is ignored.
 func InjectedInto(annotations map[string]string) map[Object]int64 {
 	injected := make(map[Object]int64)
 	for _, e := range readStatus(annotations[StatusAnnotation]) {
@@ -95,7 +96,7 @@ func readStatus(text string) []entry {
 		Message    string
 	}
 	if text == "" || json.Unmarshal([]byte(text), &read) != nil {
-		return nil // whoever wrote that, it is not ours
+		return nil // someone else wrote it
 	}
 	var entries []entry
 	for id, e := range read {
@@ -105,7 +106,7 @@ func readStatus(text string) []entry {
 	return entries
 }
 
-// statusText is the annotation for entries that are sorted.
+// statusText returns the annotation for sorted entries.
 func statusText(entries []entry) []byte {
 	text := make([]byte, 0, 64*len(entries))
 	for i, e := range entries {

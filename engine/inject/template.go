@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// podTemplates says where the kinds of Kubernetes that make Pods have their template.
+// podTemplates is where Kubernetes' kinds that create Pods have their template.
 var podTemplates = map[string][]string{
 	"Pod":                   {},
 	"PodTemplate":           {"template"},
@@ -19,11 +19,11 @@ var podTemplates = map[string][]string{
 	"CronJob":               {"spec", "jobTemplate", "spec", "template"},
 }
 
-// podTemplateGroups are those that these kinds are in, or were.
+// podTemplateGroups are the groups that these kinds are in, or were in.
 var podTemplateGroups = []string{"", "apps", "batch", "extensions"}
 
-// TemplateOf says where objects of a kind have a Pod, or a template of one: in what field,
-// which for a Pod is the object itself.
+// TemplateOf returns the field in which objects of a kind have a Pod template. For a Pod, it is
+// the object itself.
 func TemplateOf(gvk schema.GroupVersionKind) (path []string, found bool) {
 	if !slices.Contains(podTemplateGroups, gvk.Group) {
 		return nil, false

@@ -4,16 +4,16 @@ import "strings"
 
 const (
 	// tokenPath is where the API server's ServiceAccount admission mounts a token into
-	// each container that has nothing there, and tokenVolume how the volume that it adds
-	// is called at the beginning (plugin/pkg/admission/serviceaccount in Kubernetes).
+	// each container that mounts nothing there. tokenVolume is the prefix of the name of the
+	// volume that it adds (plugin/pkg/admission/serviceaccount in Kubernetes).
 	tokenPath   = "/var/run/secrets/kubernetes.io/serviceaccount"
 	tokenVolume = "kube-api-access-"
 )
 
-// tokenMount is the mount of the Pod's token, as its containers have it when they come to
-// a webhook; nil if they have none. Our containers get the same. The API server would add
-// it, and then ask all webhooks again, since the Pod has changed: that is most of what an
-// injection costs whoever creates a Pod.
+// tokenMount returns the mount of the Pod's token that its containers already have when a webhook
+// is called; nil if they have none. Injected containers get the same. Otherwise the API server
+// would add it and then call all webhooks again, because the Pod has changed: that is most of the
+// time that an injection adds to creating a Pod.
 func tokenMount(pod value) []byte {
 	for _, container := range pod.Member("spec").Member("containers").Items {
 		for _, mount := range container.Member("volumeMounts").Items {
@@ -25,7 +25,7 @@ func tokenMount(pod value) []byte {
 	return nil
 }
 
-// text is an item of a list as it is added.
+// text returns an item of a list as it is added.
 func (m *merger) text(item value, s *shape) []byte {
 	if !s.containers || m.token == nil {
 		return item.Raw()
@@ -33,7 +33,7 @@ func (m *merger) text(item value, s *shape) []byte {
 	return m.appendContainer(nil, item)
 }
 
-// wholeList is a list whose items are all added.
+// wholeList returns a list whose items are all added.
 func (m *merger) wholeList(list value, s *shape) []byte {
 	if !s.containers || m.token == nil {
 		return list.Raw()
@@ -52,7 +52,7 @@ func (m *merger) wholeList(list value, s *shape) []byte {
 // appendContainer appends a container with the mount of the token.
 func (m *merger) appendContainer(to []byte, container value) []byte {
 	mounts := container.Member("volumeMounts")
-	hasOwn := mounts.Exists() && !mounts.Is('[') // null, or nothing that has items
+	hasOwn := mounts.Exists() && !mounts.Is('[') // null, or not a list
 	for _, mount := range mounts.Items {
 		hasOwn = hasOwn || mount.Member("mountPath").Equals(tokenPath)
 	}

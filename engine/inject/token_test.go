@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A container that we add has the token where the Pod's own have it, unless it has
-// something else there; without tokens in the Pod it has none.
+// An injected container mounts the token like the Pod's own containers, unless it mounts
+// something else there. If the Pod has no token, it mounts none.
 func TestTokenIsMounted(t *testing.T) {
 	t.Parallel()
 	const token = `{"name":"kube-api-access-x","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}`

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// maxNames is how many names one annotation may list; what follows is passed over. More
-// would only fill the annotation of what was injected.
+// maxNames is how many names one annotation may list; the others are ignored. More would only
+// fill StatusAnnotation.
 const maxNames = 64
 
 // maxName is the length of the longest name of an object, by IsDNS1123Subdomain.
 const maxName = 253
 
-// request is an injection that a Pod asks for; without one there is no such object, or it is
-// not known since its kind is not run.
+// request is an injection that a Pod asks for. Without an injection, no such object exists, or it
+// is not known because its kind is not running.
 type request struct {
 	object      Object
 	id          string
@@ -23,8 +23,8 @@ type request struct {
 	unavailable bool
 }
 
-// wanted lists what a Pod asks for by annotations or is selected for by its labels, each
-// once, sorted by kind and name.
+// wanted returns the objects that a Pod asks for by annotations or that select it by its labels,
+// each once, sorted by kind and name.
 func (i *Injector) wanted(metadata value, namespace string, candidates []*Injection) []request {
 	var requests []request
 	annotations := metadata.Member("annotations")
@@ -49,7 +49,7 @@ func (i *Injector) wanted(metadata value, namespace string, candidates []*Inject
 	return sorted(requests)
 }
 
-// Names are those of the objects that the value of an opt-in annotation names.
+// Names returns the names in the value of an opt-in annotation.
 func Names(annotation string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		n := 0
@@ -64,7 +64,7 @@ func Names(annotation string) iter.Seq[string] {
 	}
 }
 
-// sorted sorts requests by kind and name, and takes each once.
+// sorted sorts requests by kind and name and removes duplicates.
 func sorted(requests []request) []request {
 	if len(requests) < 2 {
 		return requests
@@ -73,8 +73,8 @@ func sorted(requests []request) []request {
 	return slices.CompactFunc(requests, func(a, b request) bool { return a.id == b.id })
 }
 
-// withInjected adds the former requests that were granted: what was injected since may
-// have labels by which a selector does not match any more.
+// withInjected adds the former requests that were injected: the labels that were injected since
+// may keep a selector from matching.
 func withInjected(requests, former []request, injected []string) []request {
 	for _, r := range former {
 		if slices.Contains(injected, r.id) {
@@ -84,7 +84,7 @@ func withInjected(requests, former []request, injected []string) []request {
 	return sorted(requests)
 }
 
-// requestFor finds the object that a Pod names.
+// requestFor returns the request for the object that a Pod names.
 func requestFor(object Object, namespace string, candidates []*Injection) request {
 	for _, c := range candidates {
 		if c.object == object && c.namespace == namespace {
@@ -95,7 +95,7 @@ func requestFor(object Object, namespace string, candidates []*Injection) reques
 	return request{object: object, id: object.String()}
 }
 
-// labelsOf has selectors look at the labels of a Pod where they stand.
+// labelsOf lets selectors read the labels of a Pod in its text.
 type labelsOf struct{ value }
 
 func (l labelsOf) Has(label string) bool { return l.Member(label).Is('"') }
@@ -106,8 +106,8 @@ func (l labelsOf) Lookup(label string) (value string, exists bool) {
 	return l.Get(label), l.Has(label)
 }
 
-// withFormer adds the entries of a Pod's annotation for objects that it has parts of and
-// that it does not ask for any more.
+// withFormer adds the entries of a Pod's annotation for objects that were injected and that it
+// does not ask for any more.
 func withFormer(entries, former []entry) []entry {
 	for _, f := range former {
 		if f.reason == "" && !slices.ContainsFunc(entries, func(e entry) bool { return e.id == f.id }) {
