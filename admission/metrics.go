@@ -66,7 +66,7 @@ type outcome string
 const (
 	outcomeAllowed  outcome = "allowed" // unchanged
 	outcomePatched  outcome = "patched" // allowed with a patch
-	outcomeRejected outcome = "refused"
+	outcomeRejected outcome = "rejected"
 	outcomeFailed   outcome = "failed" // no answer: the failure policy decides
 )
 

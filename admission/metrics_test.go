@@ -53,9 +53,9 @@ fescue_admission_reviews_total{outcome="failed",webhook="/validate"} 1
 fescue_admission_reviews_total{outcome="patched",webhook="/default"} 1
 fescue_admission_reviews_total{outcome="patched",webhook="/inject"} 0
 fescue_admission_reviews_total{outcome="patched",webhook="/validate"} 0
-fescue_admission_reviews_total{outcome="refused",webhook="/default"} 0
-fescue_admission_reviews_total{outcome="refused",webhook="/inject"} 0
-fescue_admission_reviews_total{outcome="refused",webhook="/validate"} 1
+fescue_admission_reviews_total{outcome="rejected",webhook="/default"} 0
+fescue_admission_reviews_total{outcome="rejected",webhook="/inject"} 0
+fescue_admission_reviews_total{outcome="rejected",webhook="/validate"} 1
 `), "fescue_admission_reviews_total"))
 }
 

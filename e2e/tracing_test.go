@@ -173,7 +173,7 @@ func TestTracesOfPasses(t *testing.T) {
 	// What is refused says why, and what is left is sent by a stop.
 	c.create(pods, "Pod", "b-pod", map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}})
 	c.createAt("b", longAgo, "echo")
-	refused := traces.await(t, "a refusal", func(s *span) bool { return s.attributes["result"] == "refused" })
+	refused := traces.await(t, "a refusal", func(s *span) bool { return s.attributes["result"] == "rejected" })
 	require.Equal(t, tracev1.Status_STATUS_CODE_ERROR, refused.GetStatus().GetCode())
 	require.Contains(t, refused.GetStatus().GetMessage(), `pods "b-pod" exists and was not created for this object`)
 	require.Len(t, refused.GetEvents(), 1, "the error is recorded")
@@ -235,7 +235,7 @@ func (w *webhookTest) traces(t *testing.T) {
 	require.Equal(t, parent, reviewed.parent)
 	require.Equal(t, "review /validate", reviewed.GetName())
 	require.Subset(t, reviewed.attributes, map[string]string{
-		"operation": "CREATE", "resource": "fences.fences.example.com", "namespace": w.namespace, "name": "traced", "outcome": "refused",
+		"operation": "CREATE", "resource": "fences.fences.example.com", "namespace": w.namespace, "name": "traced", "outcome": "rejected",
 	})
 	require.Contains(t, requests.of("POST /apis/authorization.k8s.io/v1/subjectaccessreviews"), reviewed.header())
 }

@@ -358,7 +358,7 @@ func (w *webhookTest) sidecars(t *testing.T) {
 func (w *webhookTest) metrics(t *testing.T) {
 	families := w.operator.scrape()
 	requireDocumented(t, families, headingWebhooks)
-	for outcome, path := range map[string]string{"patched": admission.InjectPath, "allowed": admission.ValidatePath, "refused": admission.ValidatePath} {
+	for outcome, path := range map[string]string{"patched": admission.InjectPath, "allowed": admission.ValidatePath, "rejected": admission.ValidatePath} {
 		require.Positive(t, sample(t, families, "fescue_admission_reviews_total", map[string]string{"webhook": path, "outcome": outcome}))
 	}
 	const controller = "watchers.watch.fescue.dev"

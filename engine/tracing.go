@@ -17,7 +17,7 @@ const tracerName = "github.com/fescue-dev/fescue/engine"
 // The results of a write, in spans.
 const (
 	writeDone     = "done"
-	writeRejected = "refused" // by the API server, or because the name belongs to another object
+	writeRejected = "rejected" // by the API server, or because the name belongs to another object
 	writeWaiting  = "waiting" // for an object to be gone
 	writeFailed   = "failed"
 )

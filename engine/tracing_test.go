@@ -56,7 +56,7 @@ func TestSpansEndWithTheirResult(t *testing.T) {
 		require.NotEqual(t, unrelated.SpanContext().TraceID(), s.SpanContext().TraceID(), "a reconcile is a trace of its own")
 	}
 	require.Equal(t, []ended{
-		{"done", codes.Unset}, {"waiting", codes.Unset}, {"refused", codes.Error}, {"failed", codes.Error},
+		{"done", codes.Unset}, {"waiting", codes.Unset}, {"rejected", codes.Error}, {"failed", codes.Error},
 		{"requeue", codes.Unset},
 	}, all)
 }
