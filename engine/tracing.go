@@ -18,7 +18,7 @@ const tracerName = "github.com/fescue-dev/fescue/engine"
 const (
 	writeDone     = "done"
 	writeRejected = "rejected" // by the API server, or because the name belongs to another object
-	writeWaiting  = "waiting" // for an object to be gone
+	writeWaiting  = "waiting"  // for an object to be gone
 	writeFailed   = "failed"
 )
 
