@@ -68,7 +68,7 @@ type controller struct {
 // checkKind returns why a kind can never be run here.
 func checkKind(k *kind.Kind, watched *informers.Informers) error {
 	if k.Scope == apiextensionsv1.ClusterScoped && !watched.AllNamespaces() {
-		return errors.New("its objects are cluster-scoped, so it cannot be limited to namespaces")
+		return errors.New("it is cluster-scoped, so it cannot be limited to namespaces")
 	}
 	manager := fieldManager(k)
 	if limit := 128; len(manager) > limit { // metav1's validation of field managers

@@ -97,7 +97,7 @@ func TestKindsThatCannotRun(t *testing.T) {
 	clustered := *enginetest.Shipped(t, "At")
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, err := New(Config{Kinds: []*kind.Kind{&clustered}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
-	require.EqualError(t, err, "kind At: its objects are cluster-scoped, so it cannot be limited to namespaces")
+	require.EqualError(t, err, "kind At: it is cluster-scoped, so it cannot be limited to namespaces")
 
 	e, err := New(Config{Kinds: []*kind.Kind{&clustered, enginetest.Shipped(t, "At")}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.NoError(t, err)

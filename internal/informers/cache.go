@@ -61,7 +61,8 @@ func (c *Cache) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-// Handle calls handler for every object and event.
+// Handle calls handler for every object and event, those of several namespaces at the same
+// time.
 func (c *Cache) Handle(handler cache.ResourceEventHandler) (*Registration, error) {
 	r := &Registration{}
 	for _, informer := range c.informers {

@@ -1,6 +1,8 @@
 package informers
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,18 +63,25 @@ func TestEventsOfEachUser(t *testing.T) {
 		i := New(t.Context(), api, []string{"a", "b"})
 		require.Equal(t, []string{"a", "b"}, i.Namespaces())
 		require.False(t, i.AllNamespaces())
-		names := func() (*Watch, *[]string) {
+		names := func() (*Watch, func() []string) {
 			w, err := i.Watch(Selection{Resource: pods})
 			require.NoError(t, err)
+			var mu sync.Mutex // a handler is called for two namespaces at a time
 			var seen []string
 			r, err := w.Handle(cache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
 				name, _ := cache.ObjectToName(object)
+				mu.Lock()
+				defer mu.Unlock()
 				seen = append(seen, name.String())
 			}})
 			require.NoError(t, err)
 			require.NoError(t, r.WaitForSync(t.Context()))
 			synctest.Wait()
-			return w, &seen
+			return w, func() []string {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(seen)
+			}
 		}
 		early, seenEarly := names()
 		create := func(namespace, name string) {
@@ -83,13 +92,13 @@ func TestEventsOfEachUser(t *testing.T) {
 		create("b", "second")
 		create("c", "elsewhere")
 		late, seenLate := names()
-		require.Equal(t, []string{"a/first", "b/second"}, *seenEarly)
-		require.ElementsMatch(t, []string{"a/first", "b/second"}, *seenLate)
+		require.Equal(t, []string{"a/first", "b/second"}, seenEarly())
+		require.ElementsMatch(t, []string{"a/first", "b/second"}, seenLate())
 
 		early.Release()
 		create("a", "third")
-		require.Len(t, *seenEarly, 2)
-		require.Contains(t, *seenLate, "a/third")
+		require.Len(t, seenEarly(), 2)
+		require.Contains(t, seenLate(), "a/third")
 		late.Release()
 	})
 }
