@@ -1,28 +1,18 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -86,38 +76,6 @@ func TestPastScheduleRunsToDone(t *testing.T) {
 	require.Zero(t, o.stop(), "stops cleanly")
 }
 
-// eventReasons lists the reasons of the Events of an At that came to DONE.
-func (c *cluster) eventReasons(name string) []string {
-	c.t.Helper()
-	var reasons []string
-	require.Eventually(c.t, func() bool {
-		reasons = c.eventReasonsOf(name)
-		return len(reasons) > 0 && reasons[len(reasons)-1] == "DONE"
-	}, testcluster.Timeout, testcluster.Poll)
-	return reasons
-}
-
-// eventReasonsOf lists the reasons of the Events of an object by now, in the order of their
-// times.
-func (c *cluster) eventReasonsOf(name string) []string {
-	resource := schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
-	list, err := c.client.Resource(resource).Namespace(c.namespace).List(context.Background(), metav1.ListOptions{FieldSelector: "regarding.name=" + name})
-	if err != nil {
-		return nil
-	}
-	time := func(event unstructured.Unstructured) string {
-		text, _, _ := unstructured.NestedString(event.Object, "eventTime")
-		return text
-	}
-	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return strings.Compare(time(a), time(b)) })
-	var reasons []string
-	for _, event := range list.Items {
-		reason, _, _ := unstructured.NestedString(event.Object, "reason")
-		reasons = append(reasons, reason)
-	}
-	return reasons
-}
-
 func TestFailedPodIsDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -174,22 +132,6 @@ func TestDeletedPodIsMadeAgainUntilDone(t *testing.T) {
 	after, err := c.get(ats, "drifts")
 	require.NoError(t, err)
 	require.Equal(t, done.GetResourceVersion(), after.GetResourceVersion())
-}
-
-func isRunning(pod *unstructured.Unstructured) bool {
-	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
-	return phase == "Running"
-}
-
-func (c *cluster) patch(resource schema.GroupVersionResource, name, patch string) {
-	c.t.Helper()
-	_, err := c.client.Resource(resource).Namespace(c.namespace).Patch(c.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	require.NoError(c.t, err)
-}
-
-func (c *cluster) deletePod(name string) {
-	c.t.Helper()
-	require.NoError(c.t, c.client.Resource(pods).Namespace(c.namespace).Delete(c.t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 }
 
 // Every write of an At's life is followed by a crash once: the operator is killed when
@@ -269,72 +211,6 @@ func TestAPIServerGoesAwayAndComesBack(t *testing.T) {
 	c.awaitPhase("before", "DONE")
 	c.awaitPhase("meanwhile", "DONE")
 	require.Zero(t, o.stop())
-}
-
-// strictKind is a kind of a group of its own whose CRD is installed without its
-// schema, so that the API server stores what the kind refuses.
-const strictKind = `
-package strict
-
-import "fescue.dev/cue:kinds"
-
-#At: {
-	apiVersion!: "strict.example.com/v1"
-	kind!:       "At"
-	metadata!: {...}
-	spec!: {schedule!: =~"Z$", command!: string}
-	status?: kinds.#AtStatus
-}
-
-#AtController: kinds.#AtBehaviour & {
-	object!: #At
-	phases: RUNNING: children: pod: template: spec: containers: [{image: "busybox"}]
-}
-`
-
-func TestInvalidStoredObjectIsStalled(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "strict.cue"), []byte(strictKind), 0o600))
-	kinds, err := kind.FromDir(dir)
-	require.NoError(t, err)
-	open := *kinds[0]
-	open.Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
-	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&open}))
-	resource := open.GroupVersionResource()
-	_, err = c.client.Resource(resource).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "strict.example.com/v1", "kind": "At", "metadata": map[string]any{"name": "bad"},
-		"spec": map[string]any{"schedule": "tomorrow", "command": "echo hello"},
-	}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
-	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
-	c.keepCRDs = true
-	c.start("--kinds", dir)
-	isStalled := func(o *unstructured.Unstructured) bool {
-		status, _, _ := condition(o, "Stalled")
-		return status == "True"
-	}
-	object := c.await(resource, "bad", "stalled", isStalled)
-	_, reason, message := condition(object, "Stalled")
-	require.Equal(t, "InvalidObject", reason)
-	require.Equal(t, `spec.schedule: Invalid value: "tomorrow": must satisfy =~"Z$"`, message)
-	require.Empty(t, phaseOf(object))
-
-	require.Eventually(t, func() bool { return slices.Contains(c.eventReasonsOf("bad"), "InvalidObject") }, testcluster.Timeout, testcluster.Poll)
-
-	// Nothing is tried again until the object changes; then it goes on at once.
-	c.proxy.requests.reset()
-	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 2*time.Second, testcluster.Poll)
-	fixed := object.DeepCopy()
-	fixed.Object["spec"] = map[string]any{"schedule": longAgo, "command": "echo hello"}
-	_, err = c.client.Resource(resource).Namespace(c.namespace).Update(t.Context(), fixed, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	object = c.await(resource, "bad", "in phase DONE", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "DONE" })
-	require.False(t, isStalled(object))
 }
 
 // At rest an operator follows and does nothing else.
@@ -466,176 +342,4 @@ func TestAtMadeAgainHasItsOwnPod(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, before.GetUID(), after.GetUID())
 	require.True(t, metav1.IsControlledBy(after, second))
-}
-
-// Children of a kind without phases: corrected, made anew, and deleted when an if drops
-// them.
-func TestChildrenFollowTheirTemplates(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	archive, err := txtar.ParseFile("../testdata/kinds/features.txtar")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), archive.Files[0].Data, 0o600))
-	c.start("--kinds", dir)
-	features := schema.GroupVersionResource{Group: "features.example.com", Version: "v1", Resource: "features"}
-	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	_, err = c.client.Resource(features).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "features.example.com/v1", "kind": "Feature", "metadata": map[string]any{"name": "f"},
-		"spec": map[string]any{"required": "x", "optional": true},
-	}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	hasName := func(name string) func(*unstructured.Unstructured) bool {
-		return func(o *unstructured.Unstructured) bool {
-			text, _, _ := unstructured.NestedString(o.Object, "data", "name")
-			return text == name
-		}
-	}
-	c.await(configMaps, "f-config", "made", hasName("x"))
-	secret := c.await(secrets, "f-extra", "made", func(*unstructured.Unstructured) bool { return true })
-	c.await(features, "f", "ready", func(o *unstructured.Unstructured) bool {
-		status, _, _ := condition(o, "Ready")
-		seen, _, _ := unstructured.NestedInt64(o.Object, "status", "seen")
-		return status == "True" && seen == 3
-	})
-
-	c.patch(configMaps, "f-config", `{"data":{"name":"by hand","other":"stays"}}`)
-	corrected := c.await(configMaps, "f-config", "corrected", hasName("x"))
-	other, _, _ := unstructured.NestedString(corrected.Object, "data", "other")
-	require.Equal(t, "stays", other, "what the template does not say is left alone")
-
-	c.patch(features, "f", `{"spec":{"required":"y"}}`)
-	c.await(configMaps, "f-config", "changed", hasName("y"))
-
-	// A child that has lost its owner reference is found by its label.
-	c.patch(secrets, "f-extra", `{"metadata":{"ownerReferences":null}}`)
-	reclaimed := c.await(secrets, "f-extra", "reclaimed", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 1 })
-	require.Equal(t, secret.GetUID(), reclaimed.GetUID())
-
-	// One to recreate is made anew when its template changes, and only then.
-	c.patch(features, "f", `{"spec":{"extra":"changed"}}`)
-	c.await(secrets, "f-extra", "made anew", func(o *unstructured.Unstructured) bool {
-		extra, _, _ := unstructured.NestedString(o.Object, "data", "extra")
-		return o.GetUID() != secret.GetUID() && extra == "Y2hhbmdlZA=="
-	})
-
-	// A field that the template no longer says goes.
-	c.patch(features, "f", `{"spec":{"note":"short-lived"}}`)
-	hasNote := func(o *unstructured.Unstructured) bool {
-		_, found, _ := unstructured.NestedString(o.Object, "data", "note")
-		return found
-	}
-	c.await(configMaps, "f-config", "with a note", hasNote)
-	c.patch(features, "f", `{"spec":{"note":null}}`)
-	c.await(configMaps, "f-config", "without a note", func(o *unstructured.Unstructured) bool { return !hasNote(o) })
-
-	c.patch(features, "f", `{"spec":{"optional":null}}`)
-	require.Eventually(t, func() bool {
-		_, err := c.get(secrets, "f-extra")
-		return apierrors.IsNotFound(err)
-	}, testcluster.Timeout, testcluster.Poll)
-}
-
-// An installed CRD is upgraded.
-func TestInstallUpgradesCRDs(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "a.cue")
-	install := func(text string) *unstructured.Unstructured {
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		kinds, err := kind.FromDir(dir)
-		require.NoError(t, err)
-		require.NoError(t, crds.Install(t.Context(), c.client, kinds))
-		definition, err := c.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Get(t.Context(), "as.upgrade.example.com", metav1.GetOptions{})
-		require.NoError(t, err)
-		return definition
-	}
-	const before = `
-package a
-
-import "fescue.dev/cue/contract"
-
-#A: {apiVersion!: "upgrade.example.com/v1", kind!: "A", metadata!: {...}, spec!: old!: string, status?: contract.#Status}
-#AController: contract.#Controller & {object!: #A, names: plural: "as"}
-`
-	first := install(before)
-	require.Equal(t, first.GetResourceVersion(), install(before).GetResourceVersion(), "installing twice changes nothing")
-	text, err := install(strings.ReplaceAll(before, "old", "new")).MarshalJSON()
-	require.NoError(t, err)
-	require.Contains(t, string(text), `"properties":{"new":{"type":"string"}}`)
-	require.NotContains(t, string(text), `"old"`)
-}
-
-// What is wrong with a kind, and only shows when it runs, is said where people look.
-func TestFaultyKinds(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "faulty.cue"), []byte(`
-package faulty
-
-import "fescue.dev/cue/contract"
-
-// The status that it projects is not of the type that its schema has.
-#Wrong: {apiVersion!: "faulty.example.com/v1", kind!: "Wrong", metadata!: {...}, spec!: text!: string, status?: {contract.#Status, number?: int}}
-#WrongController: contract.#Controller & {
-	object!: #Wrong
-	names: plural: "wrongs"
-	status: number: object.spec.text
-}
-
-#Old: {apiVersion!: "faulty.example.com/v1", kind!: "Old", metadata!: {...}, spec!: text!: string, status?: {contract.#Status, phase?: "ONLY"}}
-#OldController: contract.#Controller & {
-	object!: #Old
-	names: plural: "olds"
-	initial: "ONLY"
-	phases: ONLY: next: []
-}
-
-// The template has a field that ConfigMaps do not.
-#Typo: {apiVersion!: "faulty.example.com/v1", kind!: "Typo", metadata!: {...}, spec!: text!: string, status?: contract.#Status}
-#TypoController: contract.#Controller & {
-	object!: #Typo
-	names: plural: "typos"
-	children: config: template: {apiVersion: "v1", kind: "ConfigMap", dta: a: "b"}
-}
-`), 0o600))
-	kinds, err := kind.FromDir(dir)
-	require.NoError(t, err)
-	require.Len(t, kinds, 3)
-	wrong, typo := kinds[2], kinds[1]
-	// The installed CRD of Old is from before it had phases.
-	old := *kinds[0]
-	old.Schema = old.Schema.DeepCopy()
-	delete(old.Schema.Properties["status"].Properties, "phase")
-	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&old, wrong, typo}))
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
-	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
-	c.keepCRDs = true
-	o := c.start("--kinds", dir)
-	for _, k := range kinds {
-		_, err := c.client.Resource(k.GroupVersionResource()).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "faulty.example.com/v1", "kind": k.GroupVersionKind.Kind, "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "x"},
-		}}, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
-	for _, tc := range []struct {
-		kind            *kind.Kind
-		reason, message string
-	}{
-		{wrong, "EvaluationFailed", `status.number: Invalid value: "string"`},
-		{typo, "ChildRefused", `.dta: field not declared in schema`},
-	} {
-		object := c.await(tc.kind.GroupVersionResource(), "a", "stalled", func(o *unstructured.Unstructured) bool {
-			status, _, _ := condition(o, "Stalled")
-			return status == "True"
-		})
-		_, reason, message := condition(object, "Stalled")
-		require.Equal(t, tc.reason, reason)
-		require.Contains(t, message, tc.message)
-	}
-	o.awaitLog("the installed CRD is older than the kind; upgrade it")
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,45 +39,6 @@ var (
 	replicaSets    = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
 	quotas         = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
 )
-
-// create creates an object in the namespace of the test, as soon as its type is served.
-func (c *cluster) create(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
-	c.t.Helper()
-	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}} // which fields may replace
-	maps.Copy(object, fields)
-	var created *unstructured.Unstructured
-	require.True(c.t, testcluster.WaitUntil(func() bool {
-		var err error
-		created, err = c.client.Resource(resource).Namespace(c.namespace).Create(c.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-		if !apierrors.IsNotFound(err) {
-			require.NoError(c.t, err)
-		}
-		return err == nil
-	}))
-	return created
-}
-
-func (c *cluster) createCustomcluster(name string, count int64, message string) *unstructured.Unstructured {
-	c.t.Helper()
-	return c.create(customclusters, "Customcluster", name, map[string]any{"spec": map[string]any{"count": count, "message": message}})
-}
-
-func (c *cluster) createWatcher(name string, data map[string]any) *unstructured.Unstructured {
-	c.t.Helper()
-	return c.create(watchers, "Watcher", name, map[string]any{"spec": map[string]any{
-		"container": map[string]any{"name": "watch", "image": "busybox"}, "configData": data,
-	}})
-}
-
-// awaitReady waits until an object is ready in its present generation.
-func (c *cluster) awaitReady(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
-	c.t.Helper()
-	return c.await(resource, name, "ready", func(o *unstructured.Unstructured) bool {
-		status, _, _ := condition(o, "Ready")
-		observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-		return status == "True" && observed == o.GetGeneration()
-	})
-}
 
 // census follows the Pods of a namespace and counts them.
 type census struct {
@@ -149,11 +110,6 @@ func (s *census) counts() (alive, most, fewest int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.alive), s.most, s.fewest
-}
-
-func statusCount(o *unstructured.Unstructured) int64 {
-	count, _, _ := unstructured.NestedInt64(o.Object, "status", "count")
-	return count
 }
 
 func TestCustomclusterKeepsItsPods(t *testing.T) {
@@ -298,16 +254,6 @@ func TestRequestsOfChildren(t *testing.T) {
 	t.Logf("%d Pods took %d writes in %s", members, members+reports, time.Since(began))
 }
 
-// requestPaths are the requests that were seen, without their queries.
-func (c *cluster) requestPaths() []string {
-	var paths []string
-	for _, request := range c.proxy.requests.all() {
-		path, _, _ := strings.Cut(request, "?")
-		paths = append(paths, path)
-	}
-	return paths
-}
-
 func TestIdleSetsSendNoRequests(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -447,4 +393,73 @@ import "fescue.dev/cue/contract"
 	things, err := c.client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, things.Items, 2)
+}
+
+// Children of a kind without phases: corrected, made anew, and deleted when an if drops
+// them.
+func TestChildrenFollowTheirTemplates(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	archive, err := txtar.ParseFile("../testdata/kinds/features.txtar")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), archive.Files[0].Data, 0o600))
+	c.start("--kinds", dir)
+	features := schema.GroupVersionResource{Group: "features.example.com", Version: "v1", Resource: "features"}
+	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	_, err = c.client.Resource(features).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "features.example.com/v1", "kind": "Feature", "metadata": map[string]any{"name": "f"},
+		"spec": map[string]any{"required": "x", "optional": true},
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	hasName := func(name string) func(*unstructured.Unstructured) bool {
+		return func(o *unstructured.Unstructured) bool {
+			text, _, _ := unstructured.NestedString(o.Object, "data", "name")
+			return text == name
+		}
+	}
+	c.await(configMaps, "f-config", "made", hasName("x"))
+	secret := c.await(secrets, "f-extra", "made", func(*unstructured.Unstructured) bool { return true })
+	c.await(features, "f", "ready", func(o *unstructured.Unstructured) bool {
+		status, _, _ := condition(o, "Ready")
+		seen, _, _ := unstructured.NestedInt64(o.Object, "status", "seen")
+		return status == "True" && seen == 3
+	})
+
+	c.patch(configMaps, "f-config", `{"data":{"name":"by hand","other":"stays"}}`)
+	corrected := c.await(configMaps, "f-config", "corrected", hasName("x"))
+	other, _, _ := unstructured.NestedString(corrected.Object, "data", "other")
+	require.Equal(t, "stays", other, "what the template does not say is left alone")
+
+	c.patch(features, "f", `{"spec":{"required":"y"}}`)
+	c.await(configMaps, "f-config", "changed", hasName("y"))
+
+	// A child that has lost its owner reference is found by its label.
+	c.patch(secrets, "f-extra", `{"metadata":{"ownerReferences":null}}`)
+	reclaimed := c.await(secrets, "f-extra", "reclaimed", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 1 })
+	require.Equal(t, secret.GetUID(), reclaimed.GetUID())
+
+	// One to recreate is made anew when its template changes, and only then.
+	c.patch(features, "f", `{"spec":{"extra":"changed"}}`)
+	c.await(secrets, "f-extra", "made anew", func(o *unstructured.Unstructured) bool {
+		extra, _, _ := unstructured.NestedString(o.Object, "data", "extra")
+		return o.GetUID() != secret.GetUID() && extra == "Y2hhbmdlZA=="
+	})
+
+	// A field that the template no longer says goes.
+	c.patch(features, "f", `{"spec":{"note":"short-lived"}}`)
+	hasNote := func(o *unstructured.Unstructured) bool {
+		_, found, _ := unstructured.NestedString(o.Object, "data", "note")
+		return found
+	}
+	c.await(configMaps, "f-config", "with a note", hasNote)
+	c.patch(features, "f", `{"spec":{"note":null}}`)
+	c.await(configMaps, "f-config", "without a note", func(o *unstructured.Unstructured) bool { return !hasNote(o) })
+
+	c.patch(features, "f", `{"spec":{"optional":null}}`)
+	require.Eventually(t, func() bool {
+		_, err := c.get(secrets, "f-extra")
+		return apierrors.IsNotFound(err)
+	}, testcluster.Timeout, testcluster.Poll)
 }

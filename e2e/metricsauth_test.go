@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -16,9 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/crds"
@@ -26,26 +23,6 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
-
-// clusterRole gives rules to a service account of the namespace, until the test ends.
-func (c *cluster) clusterRole(account string, rules []rbacv1.PolicyRule) {
-	c.t.Helper()
-	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	roles, bindings := client.RbacV1().ClusterRoles(), client.RbacV1().ClusterRoleBindings()
-	meta := metav1.ObjectMeta{Name: c.namespace + "-" + account}
-	_, err = roles.Create(c.t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	require.NoError(c.t, err)
-	_, err = bindings.Create(c.t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: c.namespace}},
-	}, metav1.CreateOptions{})
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() {
-		_ = bindings.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
-		_ = roles.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
-	})
-}
 
 // metricsRules are those that `fescue manifests --metrics-auth` grants by a ClusterRole.
 func metricsRules(t *testing.T, name string) []rbacv1.PolicyRule {

@@ -1,28 +1,30 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/discovery"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/operator"
@@ -59,42 +61,6 @@ func (i *installation) parts(kinds []*kind.Kind, mounted []install.Source) ([]in
 	return install.Parts(kinds, options)
 }
 
-// prepare installs, as an administrator, what an operator with these flags takes: the CRDs and
-// the rights that `fescue manifests` prints, and no others.
-func (c *cluster) prepare(args []string) {
-	c.t.Helper()
-	var dirs []string
-	webhooks, shards := false, 1
-	for i, arg := range args {
-		webhooks = webhooks || arg == "--webhook-url" || arg == "--webhook-service"
-		if arg == "--kinds" {
-			dirs = append(dirs, args[i+1])
-		}
-		if n, ok := strings.CutPrefix(arg, "--shards="); ok {
-			var err error
-			shards, err = strconv.Atoi(n)
-			require.NoError(c.t, err)
-		}
-	}
-	key := fmt.Sprint(dirs, webhooks, shards)
-	if key == c.prepared {
-		return
-	}
-	kinds, err := kind.Load(true, dirs...)
-	require.NoError(c.t, errors.Join(err, kinds.BrokenError()))
-	if !c.keepCRDs {
-		c.installCRDs(kinds.All())
-	}
-	o := c.installation(webhooks)
-	o.Shards = shards
-	parts, err := o.parts(kinds.All(), nil)
-	require.NoError(c.t, err)
-	rights := rightsIn(install.Objects(parts))
-	c.keepRights(rights)
-	c.config = c.grant(rights)
-	c.prepared = key
-}
-
 // keepRights adds to roles what operators with other flags, which may still run, were granted.
 func (c *cluster) keepRights(rights []*unstructured.Unstructured) {
 	for _, object := range rights {
@@ -109,20 +75,6 @@ func (c *cluster) keepRights(rights []*unstructured.Unstructured) {
 		}
 	}
 	c.granted = rights
-}
-
-// installCRDs returns when the API server serves the kinds, and says so.
-func (c *cluster) installCRDs(kinds []*kind.Kind) {
-	c.t.Helper()
-	require.NoError(c.t, crds.Install(c.t.Context(), c.client, kinds))
-	served, err := discovery.NewDiscoveryClientForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	require.True(c.t, testcluster.WaitUntil(func() bool {
-		return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool {
-			list, err := served.ServerResourcesForGroupVersion(k.GroupVersionKind.GroupVersion().String())
-			return err != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural })
-		})
-	}))
 }
 
 // rightsIn are the objects of an installation that give the operator its rights.
@@ -233,4 +185,139 @@ func without(t testing.TB, objects []*unstructured.Unstructured, removed ...inst
 		left = append(left, object)
 	}
 	return left
+}
+
+// serviceAccount makes one with a role in the namespace, which may be changed later, and
+// returns a configuration with its token.
+func (c *cluster) serviceAccount(name string, rules []rbacv1.PolicyRule) *rest.Config {
+	c.t.Helper()
+	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
+	require.NoError(c.t, err)
+	meta := metav1.ObjectMeta{Name: name, Namespace: c.namespace}
+	_, err = client.CoreV1().ServiceAccounts(c.namespace).Create(c.t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	_, err = client.RbacV1().Roles(c.namespace).Create(c.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	_, err = client.RbacV1().RoleBindings(c.namespace).Create(c.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: c.namespace}},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	token, err := client.CoreV1().ServiceAccounts(c.namespace).CreateToken(c.t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	config := rest.AnonymousClientConfig(testcluster.Config(c.t))
+	config.BearerToken = token.Status.Token
+	return config
+}
+
+// clusterRole gives rules to a service account of the namespace, until the test ends.
+func (c *cluster) clusterRole(account string, rules []rbacv1.PolicyRule) {
+	c.t.Helper()
+	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
+	require.NoError(c.t, err)
+	roles, bindings := client.RbacV1().ClusterRoles(), client.RbacV1().ClusterRoleBindings()
+	meta := metav1.ObjectMeta{Name: c.namespace + "-" + account}
+	_, err = roles.Create(c.t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	_, err = bindings.Create(c.t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: c.namespace}},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() {
+		_ = bindings.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
+		_ = roles.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
+	})
+}
+
+// rolesOf are the rules that an installation grants in the namespace for kinds, and
+// those that it grants where it lives itself.
+func (c *cluster) rolesOf(kinds []*kind.Kind) (work, own []rbacv1.PolicyRule) {
+	c.t.Helper()
+	parts, err := install.Parts(kinds, install.Options{Image: "fescue", Namespaces: []string{c.namespace}})
+	require.NoError(c.t, err)
+	for _, object := range install.Objects(parts) {
+		if object.GetKind() != "Role" {
+			continue
+		}
+		if object.GetNamespace() == c.namespace {
+			work = rulesOf(c.t, object)
+		} else {
+			own = rulesOf(c.t, object)
+		}
+	}
+	require.NotEmpty(c.t, work)
+	require.NotEmpty(c.t, own)
+	return work, own
+}
+
+// rightsUse is what an operator asks of the API server through its proxy.
+type rightsUse struct {
+	mu sync.Mutex
+	// allowed are the rights that requests took, each with the name of the object.
+	allowed sets.Set[install.Right]
+	// refused are the messages of requests that a right was missing for.
+	refused []string
+}
+
+func watchRights(p *proxy) *rightsUse {
+	u := &rightsUse{allowed: sets.New[install.Right]()}
+	p.answered.Store(new(u.see))
+	return u
+}
+
+var requestInfo = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+func (u *rightsUse) see(r *http.Response) {
+	info, err := requestInfo.NewRequestInfo(r.Request)
+	if err != nil || !info.IsResourceRequest {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r.StatusCode == http.StatusForbidden {
+		body, _ := io.ReadAll(r.Body) // what is missing shows in the test
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		u.refused = append(u.refused, strings.ReplaceAll(string(body), `\"`, `"`)) // JSON, or Protobuf
+		return
+	}
+	right := install.Right{Group: info.APIGroup, Resource: info.Resource, Verb: info.Verb, Name: info.Name}
+	if info.Subresource != "" {
+		right.Resource += "/" + info.Subresource
+	}
+	u.allowed.Insert(right)
+	if info.Verb == "patch" && r.StatusCode == http.StatusCreated { // which takes both
+		right.Verb = "create"
+		u.allowed.Insert(right)
+	}
+}
+
+// unused are the rights that no request has taken.
+func (u *rightsUse) unused(rights sets.Set[install.Right]) sets.Set[install.Right] {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	left := rights.Clone()
+	for used := range u.allowed {
+		left.Delete(used)
+		used.Name = ""
+		left.Delete(used)
+	}
+	return left
+}
+
+// lacked tells whether a request was refused for want of a right.
+func (u *rightsUse) lacked(right install.Right) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	text := fmt.Sprintf("cannot %s resource %q in API group %q", right.Verb, right.Resource, right.Group)
+	return slices.ContainsFunc(u.refused, func(message string) bool { return strings.Contains(message, text) })
+}
+
+// lackedAny are the refusals for want of a right, other than those of admission plugins.
+func (u *rightsUse) lackedAny() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(u.refused), func(message string) bool {
+		return !strings.Contains(message, " cannot ") || strings.Contains(message, "blockOwnerDeletion")
+	})
 }

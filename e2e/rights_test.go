@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fescue-dev/fescue/crds/install"
@@ -28,77 +24,6 @@ import (
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
-
-// rightsUse is what an operator asks of the API server through its proxy.
-type rightsUse struct {
-	mu sync.Mutex
-	// allowed are the rights that requests took, each with the name of the object.
-	allowed sets.Set[install.Right]
-	// refused are the messages of requests that a right was missing for.
-	refused []string
-}
-
-func watchRights(p *proxy) *rightsUse {
-	u := &rightsUse{allowed: sets.New[install.Right]()}
-	p.answered.Store(new(u.see))
-	return u
-}
-
-var requestInfo = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-
-func (u *rightsUse) see(r *http.Response) {
-	info, err := requestInfo.NewRequestInfo(r.Request)
-	if err != nil || !info.IsResourceRequest {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if r.StatusCode == http.StatusForbidden {
-		body, _ := io.ReadAll(r.Body) // what is missing shows in the test
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		u.refused = append(u.refused, strings.ReplaceAll(string(body), `\"`, `"`)) // JSON, or Protobuf
-		return
-	}
-	right := install.Right{Group: info.APIGroup, Resource: info.Resource, Verb: info.Verb, Name: info.Name}
-	if info.Subresource != "" {
-		right.Resource += "/" + info.Subresource
-	}
-	u.allowed.Insert(right)
-	if info.Verb == "patch" && r.StatusCode == http.StatusCreated { // which takes both
-		right.Verb = "create"
-		u.allowed.Insert(right)
-	}
-}
-
-// unused are the rights that no request has taken.
-func (u *rightsUse) unused(rights sets.Set[install.Right]) sets.Set[install.Right] {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	left := rights.Clone()
-	for used := range u.allowed {
-		left.Delete(used)
-		used.Name = ""
-		left.Delete(used)
-	}
-	return left
-}
-
-// lacked tells whether a request was refused for want of a right.
-func (u *rightsUse) lacked(right install.Right) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	text := fmt.Sprintf("cannot %s resource %q in API group %q", right.Verb, right.Resource, right.Group)
-	return slices.ContainsFunc(u.refused, func(message string) bool { return strings.Contains(message, text) })
-}
-
-// lackedAny are the refusals for want of a right, other than those of admission plugins.
-func (u *rightsUse) lackedAny() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(u.refused), func(message string) bool {
-		return !strings.Contains(message, " cannot ") || strings.Contains(message, "blockOwnerDeletion")
-	})
-}
 
 // scenario has an operator with webhooks use every right that it has. Each step is tried until
 // it returns true.
@@ -200,23 +125,6 @@ func (s *scenario) steps() []func() bool {
 			return err == nil && listErr == nil && slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == "NotInjected" && e.Series != nil })
 		},
 	}
-}
-
-var watching = map[string]any{"name": "watch", "image": "busybox"}
-
-// sleeping is the spec of a Pod that does not end.
-func sleeping(container string) map[string]any {
-	return map[string]any{"containers": []any{map[string]any{"name": container, "image": "busybox", "command": []any{"sleep", "3600"}}}}
-}
-
-// try creates an object and tells whether it is there.
-func (c *cluster) try(resource schema.GroupVersionResource, kind, name string, spec map[string]any) bool {
-	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}}
-	if spec != nil {
-		object["spec"] = spec
-	}
-	_, err := c.client.Resource(resource).Namespace(c.namespace).Create(context.Background(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-	return err == nil
 }
 
 // walk takes the steps, and gives up as soon as something is found to be broken.

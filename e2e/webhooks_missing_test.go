@@ -18,7 +18,6 @@ import (
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
-	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -47,21 +46,6 @@ import (
 	}
 }
 `
-
-// launchWebhooks starts an operator with webhooks and health, with the rights of an installation
-// for kinds but those that are removed.
-func (c *cluster) launchWebhooks(kinds []*kind.Kind, removed []install.Right, args ...string) *process {
-	c.t.Helper()
-	typed, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	parts, err := c.installation(true).parts(kinds, nil)
-	require.NoError(c.t, err)
-	config := c.grant(without(c.t, rightsIn(install.Objects(parts)), removed...))
-	address, name := testcluster.FreePort(c.t, "127.0.0.1"), c.installation(true).ClusterName()
-	c.t.Cleanup(func() { removeWebhooks(c.t, typed, name) })
-	return c.launchAs(c.proxy.through(config), append(args, "--health-listen", "127.0.0.1:0", "--webhook-listen", address,
-		"--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+operator.DefaultSecret)...)
-}
 
 // A kind that injects and whose CRD is not there holds up no other; when it is, Pods get it.
 func TestInjectingKindWithoutCRD(t *testing.T) {

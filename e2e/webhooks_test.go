@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -35,8 +36,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
-	"log/slog"
-
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
 	"github.com/fescue-dev/fescue/internal/operator"
@@ -46,64 +45,6 @@ import (
 var (
 	fences = schema.GroupVersionResource{Group: "fences.example.com", Version: "v1", Resource: "fences"}
 )
-
-// fenceKind has a rule that no CRD can carry, and a ConfigMap as child.
-const fenceKind = `package fence
-
-import (
-	"net"
-	"strings"
-
-	"fescue.dev/cue/contract"
-	"fescue.dev/cue/k8s"
-)
-
-// Fence is a fence.
-#Fence: {
-	apiVersion!: "fences.example.com/v1"
-	kind!:       "Fence"
-	metadata!:   k8s.#ObjectMeta
-	spec!: {
-		colour: *"green" | "white"
-		site?:  net.AbsURL
-		place?: strings.MaxRunes(100) @kube(immutable)
-	}
-	status?: contract.#Status
-}
-
-#FenceController: contract.#Controller & {
-	object!: #Fence
-	names: plural: "fences"
-	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: colour: object.spec.colour}
-}
-`
-
-// isRegistered reports whether the API server knows the webhooks and which authority to trust.
-func (c *cluster) isRegistered(name string) bool {
-	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	registered, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), name, metav1.GetOptions{})
-	return err == nil && len(registered.Webhooks) > 0 && len(registered.Webhooks[0].ClientConfig.CABundle) > 0
-}
-
-func (c *cluster) awaitRegistration(name string) {
-	c.t.Helper()
-	require.True(c.t, testcluster.WaitUntil(func() bool { return c.isRegistered(name) }), "the webhooks are not registered")
-}
-
-// removeWebhooks lets objects of kinds be written without an operator again.
-func removeWebhooks(t testing.TB, client kubernetes.Interface, name string) {
-	t.Helper()
-	api := client.AdmissionregistrationV1()
-	for _, err := range []error{
-		api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
-		api.ValidatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
-	} {
-		if !apierrors.IsNotFound(err) {
-			require.NoError(t, err)
-		}
-	}
-}
 
 // webhookTest is an operator with webhooks, and who asks them.
 type webhookTest struct {
@@ -569,13 +510,6 @@ func (w *webhookTest) operatorStops(t *testing.T) {
 	<-w.operator.done
 	_, err := w.create(w.client, fences, "Fence", "late", map[string]any{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	require.ErrorContains(t, err, "connection refused")
-}
-
-func podWith(annotations map[string]string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Annotations: annotations},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "busybox:1.37"}}},
-	}
 }
 
 // labeller is an injector that labels Pods and counts them.

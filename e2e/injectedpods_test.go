@@ -9,22 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// createPod creates a Pod that runs on, or comes to its end if it is never restarted.
-func (c *cluster) createPod(name, restartPolicy string, labels, annotations map[string]any) {
-	c.t.Helper()
-	command := []any{"sleep"}
-	if restartPolicy == "Never" {
-		command = []any{"true"}
-	}
-	c.create(pods, "Pod", name, map[string]any{
-		"metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations},
-		"spec": map[string]any{
-			"restartPolicy": restartPolicy, "terminationGracePeriodSeconds": int64(0),
-			"containers": []any{map[string]any{"name": "app", "image": "busybox", "command": command}},
-		},
-	})
-}
-
 // awaitUptake waits until a Watcher reports counts of Pods, and returns the reason and
 // message of its condition; without any Pod there must be neither.
 func (c *cluster) awaitUptake(name string, current, outdated, missing int64) (reason, message string) {

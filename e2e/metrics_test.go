@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -18,30 +17,6 @@ import (
 
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
-
-// address is where an operator listens for what a flag says, by its log.
-func (o *process) address(flag string) string {
-	o.t.Helper()
-	pattern := regexp.MustCompile(`msg=listening flag=` + flag + ` address=(\S+)`)
-	var found []string
-	require.Eventually(o.t, func() bool {
-		found = pattern.FindStringSubmatch(o.log.String())
-		return found != nil
-	}, testcluster.Timeout, testcluster.Poll)
-	return "http://" + found[1]
-}
-
-func get(t *testing.T, url string) (code int, body string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return response.StatusCode, string(text)
-}
 
 func (o *process) scrape() map[string]*dto.MetricFamily {
 	o.t.Helper()
