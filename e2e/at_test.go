@@ -16,14 +16,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-const (
-	longAgo = "2020-11-16T10:12:00Z"
-	// forLong is a command that the test node runs until it is told otherwise.
-	forLong = "sleep 3600"
-)
-
-// It is not parallel: nothing else runs beside it that could delay the timer. How exactly one
-// fires is measured by BenchmarkTimers.
+// It is not parallel, so that no other test delays the timer. BenchmarkTimers measures how exactly
+// timers fire.
 func TestScheduleFiresOnTime(t *testing.T) {
 	c := newCluster(t)
 	c.start()
@@ -32,7 +26,7 @@ func TestScheduleFiresOnTime(t *testing.T) {
 
 	object := c.awaitPhase("soon", "PENDING")
 	_, _, message := condition(object, "Succeeded")
-	if message == "" { // the first status says only the phase
+	if message == "" { // the first status has only the phase
 		c.await(ats, "soon", "waiting", func(o *unstructured.Unstructured) bool {
 			_, _, message = condition(o, "Succeeded")
 			return message != ""
@@ -45,12 +39,12 @@ func TestScheduleFiresOnTime(t *testing.T) {
 	require.NoError(t, err)
 	fired, err := time.Parse(time.RFC3339, text)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, fired.Sub(due), time.Duration(0), "fired before its time")
+	require.GreaterOrEqual(t, fired.Sub(due), time.Duration(0), "fired early")
 	require.Less(t, fired.Sub(due), time.Second)
-	t.Logf("fired %s after its time", fired.Sub(due))
+	t.Logf("fired %s late", fired.Sub(due))
 }
 
-func TestPastScheduleRunsToDone(t *testing.T) {
+func TestPastScheduleReachesDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	o := c.start()
@@ -71,12 +65,12 @@ func TestPastScheduleRunsToDone(t *testing.T) {
 	containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
 	command, _, _ := unstructured.NestedStringSlice(containers[0].(map[string]any), "command")
 	require.Equal(t, []string{"echo", "hello", "world!"}, command)
-	require.Equal(t, []string{"PENDING", "RUNNING", "DONE"}, c.eventReasons("past"))
+	require.Equal(t, []string{"PENDING", "RUNNING", "DONE"}, c.eventReasonsUntilDone("past"))
 
 	require.Zero(t, o.stop(), "stops cleanly")
 }
 
-func TestFailedPodIsDone(t *testing.T) {
+func TestAtOfFailedPodIsDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
@@ -86,32 +80,28 @@ func TestFailedPodIsDone(t *testing.T) {
 	c.awaitPhase("fails", "DONE")
 	pod, err := c.get(pods, "fails-pod")
 	require.NoError(t, err)
-	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
-	require.Equal(t, "Failed", phase)
+	require.Equal(t, "Failed", phaseOf(pod))
 }
 
-func TestPodOfDeletedAtIsCollected(t *testing.T) {
+func TestPodOfDeletedAtIsDeleted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
 	c.createAt("gone", longAgo, forLong)
 	c.await(pods, "gone-pod", "running", isRunning)
 	c.awaitPhase("gone", "RUNNING")
-	require.NoError(t, c.client.Resource(ats).Namespace(c.namespace).Delete(t.Context(), "gone", metav1.DeleteOptions{}))
-	require.Eventually(t, func() bool {
-		_, err := c.get(pods, "gone-pod")
-		return apierrors.IsNotFound(err)
-	}, testcluster.Timeout, testcluster.Poll)
+	c.delete(ats, "gone")
+	c.awaitGone(pods, "gone-pod")
 }
 
-func TestDeletedPodIsMadeAgainUntilDone(t *testing.T) {
+func TestDeletedPodIsRecreatedUntilDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
 	c.createAt("drifts", longAgo, forLong)
 	first := c.await(pods, "drifts-pod", "running", isRunning)
 	c.deletePod("drifts-pod")
-	second := c.await(pods, "drifts-pod", "made again", func(o *unstructured.Unstructured) bool {
+	second := c.await(pods, "drifts-pod", "recreated", func(o *unstructured.Unstructured) bool {
 		return o.GetUID() != first.GetUID() && isRunning(o)
 	})
 
@@ -119,23 +109,20 @@ func TestDeletedPodIsMadeAgainUntilDone(t *testing.T) {
 	done := c.awaitPhase("drifts", "DONE")
 	c.proxy.requests.reset()
 	c.deletePod("drifts-pod")
-	require.Eventually(t, func() bool {
-		_, err := c.get(pods, "drifts-pod")
-		return apierrors.IsNotFound(err)
-	}, testcluster.Timeout, testcluster.Poll)
+	c.awaitGone(pods, "drifts-pod")
 
-	// What comes after in the same queue shows that the deletion has been looked at.
+	// Once a later object in the same queue is done, the deletion has been reconciled.
 	c.createAt("later", longAgo, "true")
 	c.awaitPhase("later", "DONE")
 	_, err := c.get(pods, "drifts-pod")
-	require.True(t, apierrors.IsNotFound(err), "DONE stays DONE: the Pod %s is not made a third time", second.GetUID())
+	require.True(t, apierrors.IsNotFound(err), "DONE stays DONE: the Pod %s is not recreated again", second.GetUID())
 	after, err := c.get(ats, "drifts")
 	require.NoError(t, err)
 	require.Equal(t, done.GetResourceVersion(), after.GetResourceVersion())
 }
 
-// Every write of an At's life is followed by a crash once: the operator is killed when
-// the API server has carried the write out and the operator does not know it.
+// The operator is killed once after each write of an At's life: when the API server has carried out
+// the write and the operator does not know it yet.
 func TestKilledAfterAnyWrite(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -149,44 +136,30 @@ func TestKilledAfterAnyWrite(t *testing.T) {
 			}
 		}
 		c.proxy.afterWrite.Store(&hook)
-		c.createAtWhenServed(name, longAgo, "echo hello world!")
-		wasKilled := waitForKillOrPhase(c, o, name)
+		c.createAt(name, longAgo, "echo hello world!")
+		wasKilled := c.awaitKillOrDone(o, name)
 		c.proxy.afterWrite.Store(nil)
 		o.kill()
 
 		o = c.start()
 		c.awaitPhase(name, "DONE")
-		list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + name})
-		require.NoError(t, err)
-		require.Len(t, list.Items, 1, "killed after write %d", n)
-		require.Equal(t, name+"-pod", list.Items[0].GetName())
+		list := c.list(pods, "app="+name)
+		require.Len(t, list, 1, "killed after write %d", n)
+		require.Equal(t, name+"-pod", list[0].GetName())
 		o.kill()
 		if !wasKilled {
-			require.Greater(t, n, int64(4), "a life has a Pod and three phases to write")
+			require.Greater(t, n, int64(4), "a life takes a write of the Pod and three of phases")
 			return
 		}
 	}
 }
 
-// createAtWhenServed creates an At as soon as its CRD is there.
-func (c *cluster) createAtWhenServed(name, schedule, command string) {
-	require.Eventually(c.t, func() bool {
-		_, err := c.client.Resource(ats).Namespace(c.namespace).List(c.t.Context(), metav1.ListOptions{Limit: 1})
-		return err == nil
-	}, testcluster.Timeout, testcluster.Poll)
-	c.createAt(name, schedule, command)
-}
-
-// waitForKillOrPhase waits until the operator is killed, or has brought the At to DONE
-// and recorded the last Event.
-func waitForKillOrPhase(c *cluster, o *process, name string) (killed bool) {
+// awaitKillOrDone waits until the operator is killed, or the At is DONE and its last Event recorded.
+func (c *cluster) awaitKillOrDone(o *process, name string) (killed bool) {
 	c.t.Helper()
 	require.True(c.t, testcluster.WaitUntil(func() bool {
-		select {
-		case <-o.done:
-			killed = true
+		if killed = o.hasEnded(); killed {
 			return true
-		default:
 		}
 		object, err := c.get(ats, name)
 		return err == nil && phaseOf(object) == "DONE" && c.proxy.writes.Load() >= 7
@@ -194,7 +167,7 @@ func waitForKillOrPhase(c *cluster, o *process, name string) (killed bool) {
 	return killed
 }
 
-func TestAPIServerGoesAwayAndComesBack(t *testing.T) {
+func TestAPIServerOutage(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	o := c.start()
@@ -213,20 +186,19 @@ func TestAPIServerGoesAwayAndComesBack(t *testing.T) {
 	require.Zero(t, o.stop())
 }
 
-// At rest an operator follows and does nothing else.
-func TestAtRestSendsNoRequests(t *testing.T) {
+func TestIdleAtsSendNoRequests(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
 	for i := range 100 {
 		c.createAt(fmt.Sprintf("done-%d", i), longAgo, "true")
-		c.createAt(fmt.Sprintf("pending-%d", i), "2999-01-01T00:00:00Z", "true")
+		c.createAt(fmt.Sprintf("pending-%d", i), farAway, "true")
 	}
 	for i := range 100 {
 		c.awaitPhase(fmt.Sprintf("done-%d", i), "DONE")
 		c.awaitPhase(fmt.Sprintf("pending-%d", i), "PENDING")
 	}
-	// Events are recorded beside the passes; wait until the last of them are.
+	// Events are recorded in the background: wait for the last of them.
 	quiet := time.Now()
 	require.Eventually(t, func() bool {
 		if len(c.proxy.requests.all()) > 0 {
@@ -236,19 +208,19 @@ func TestAtRestSendsNoRequests(t *testing.T) {
 		return time.Since(quiet) > 2*time.Second
 	}, testcluster.Timeout, testcluster.Poll)
 	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 30*time.Second, 100*time.Millisecond,
-		"requests at rest")
+		"requests while idle")
 	require.Empty(t, c.proxy.requests.all())
 }
 
-// Prints what one At costs, so that a change shows in the log of a test run.
-func TestRequestsOfOneLife(t *testing.T) {
+// The number of requests that one At takes.
+func TestRequestsOfOneAt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
 	c.proxy.requests.reset()
 	c.createAt("costs", longAgo, "true")
 	c.awaitPhase("costs", "DONE")
-	c.eventReasons("costs")
+	c.eventReasonsUntilDone("costs")
 	counts := make(map[string]int)
 	for _, request := range c.proxy.requests.all() {
 		switch method, path, _ := strings.Cut(request, " "); {
@@ -267,9 +239,9 @@ func TestRequestsOfOneLife(t *testing.T) {
 	require.JSONEq(t, `{"status writes":3,"child writes":1,"events":3}`, string(text))
 }
 
-// A stop lets the running pass finish: the operator is told to stop when the API server
-// has made the Pod and the operator does not know it, and still writes the phase.
-func TestStopFinishesTheRunningPass(t *testing.T) {
+// A stop lets the running reconcile finish: the operator is stopped when the API server has created
+// the Pod and the operator does not know it yet, and still writes the phase.
+func TestStopFinishesTheRunningReconcile(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	o := c.start()
@@ -295,37 +267,28 @@ func TestStopFinishesTheRunningPass(t *testing.T) {
 	require.Equal(t, "RUNNING", phaseOf(object))
 }
 
-// An object of the child's name that someone else has made is not taken over.
-func TestForeignPodIsNotTakenOver(t *testing.T) {
+// An unrelated object with the name of a child is not adopted.
+func TestUnrelatedPodIsNotAdopted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	foreign, err := c.client.Resource(pods).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "taken-pod"},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "command", "image": "nginx", "command": []any{"sleep", "1"}}}},
-	}}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	unrelated := c.create(pods, "Pod", "taken-pod", map[string]any{"spec": sleeping("command")})
 	c.start()
 	c.createAt("taken", longAgo, "echo hello")
-	object := c.await(ats, "taken", "stalled", func(o *unstructured.Unstructured) bool {
-		status, _, _ := condition(o, "Stalled")
-		return status == "True"
-	})
-	_, reason, message := condition(object, "Stalled")
+	_, reason, message := c.awaitStalled(ats, "taken")
 	require.Equal(t, "ChildRefused", reason)
 	require.Equal(t, `child "pod": pods "taken-pod" exists and was not made for this object; rename or delete it`, message)
 	pod, err := c.get(pods, "taken-pod")
 	require.NoError(t, err)
 	require.Empty(t, pod.GetOwnerReferences())
-	require.Equal(t, foreign.GetLabels(), pod.GetLabels())
+	require.Equal(t, unrelated.GetLabels(), pod.GetLabels())
 
 	c.deletePod("taken-pod")
-	object = c.awaitPhase("taken", "DONE")
-	status, _, _ := condition(object, "Stalled")
+	status, _, _ := condition(c.awaitPhase("taken", "DONE"), "Stalled")
 	require.Empty(t, status)
 }
 
-// An At that is deleted and made again at once runs its command again, in a Pod of its own.
-func TestAtMadeAgainHasItsOwnPod(t *testing.T) {
+// An At that is deleted and recreated at once runs its command again, in a new Pod.
+func TestRecreatedAtGetsANewPod(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
@@ -333,7 +296,7 @@ func TestAtMadeAgainHasItsOwnPod(t *testing.T) {
 	first := c.awaitPhase("again", "DONE")
 	before, err := c.get(pods, "again-pod")
 	require.NoError(t, err)
-	require.NoError(t, c.client.Resource(ats).Namespace(c.namespace).Delete(t.Context(), "again", metav1.DeleteOptions{}))
+	c.delete(ats, "again")
 	second := c.createAt("again", longAgo, "echo hello")
 	require.NotEqual(t, first.GetUID(), second.GetUID())
 

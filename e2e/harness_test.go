@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,52 +18,59 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-var (
-	ats  = schema.GroupVersionResource{Group: "cnat.fescue.dev", Version: "v1alpha1", Resource: "ats"}
-	pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-)
-
-// cluster is a namespace of the control plane, and a way to the API server for the
-// operator of a test that can be watched and cut.
+// cluster is a namespace of the control plane, with clients of the administrator. The operators of
+// a test reach the API server through a proxy that the test can observe and cut.
 type cluster struct {
 	t         *testing.T
 	client    dynamic.Interface
+	typed     kubernetes.Interface
 	namespace string
 	proxy     *proxy
 	// env is added to the environment of operators.
 	env []string
-	// types name the resources of children, as --type of fescue manifests.
+	// types name the resources of children, like --type of fescue manifests.
 	types []string
-	// keepCRDs leaves the CRDs that a test has installed itself.
+	// keepCRDs is for tests that install the CRDs themselves.
 	keepCRDs bool
-	// prepared says for which flags config has the rights.
+	// prepared identifies the flags for which config has the rights.
 	prepared string
 	config   *rest.Config
 	granted  []*unstructured.Unstructured
 }
 
+// newCluster creates a namespace and a proxy for a test.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	config := testcluster.Config(t)
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	return &cluster{t: t, client: client, namespace: testcluster.Namespace(t), proxy: newProxy(t, config)}
+	c := newClients(t, testcluster.Namespace(t))
+	c.proxy = newProxy(t, testcluster.Config(t))
+	return c
 }
 
-// operator is a running process of the program itself.
+// newClients returns a cluster for a namespace that exists, without a proxy.
+func newClients(t *testing.T, namespace string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, namespace: namespace}
+	var err error
+	c.client, err = dynamic.NewForConfig(testcluster.Config(t))
+	require.NoError(t, err)
+	c.typed, err = kubernetes.NewForConfig(testcluster.Config(t))
+	require.NoError(t, err)
+	return c
+}
+
+// process is a running operator: the program itself.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -70,7 +78,7 @@ type process struct {
 	done chan struct{}
 }
 
-// start runs `fescue run` for the namespace and returns when it is ready.
+// start runs `fescue run` for the namespace and waits until it is ready.
 func (c *cluster) start(args ...string) *process {
 	c.t.Helper()
 	o := c.launch(args...)
@@ -78,7 +86,7 @@ func (c *cluster) start(args ...string) *process {
 	return o
 }
 
-// launch starts it without waiting for anything. Operators act as the service account that
+// launch starts an operator without waiting for anything. It acts as the service account that
 // `fescue manifests` prints, with its rights.
 func (c *cluster) launch(args ...string) *process {
 	c.t.Helper()
@@ -86,16 +94,13 @@ func (c *cluster) launch(args ...string) *process {
 	return c.launchAs(c.proxy.through(c.config), args...)
 }
 
-// launchAs starts `fescue run` for the namespace with the server and the token of config.
+// launchAs starts an operator with the server and the token of config.
 func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	c.t.Helper()
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(c.t, kubeconfig, config, c.namespace)
-	if !slices.Contains(args, "--health-listen") {
-		args = append(args, "--health-listen", "127.0.0.1:0")
-	}
 	o := &process{t: c.t, log: &syncedBuffer{}, done: make(chan struct{})}
-	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace}, args...)...)
+	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace, "--health-listen", "127.0.0.1:0"}, args...)...)
 	o.cmd.Env = append(os.Environ(), c.env...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	require.NoError(c.t, o.cmd.Start())
@@ -139,22 +144,23 @@ func (o *process) hasEnded() bool {
 	}
 }
 
-// awaitLog waits until the operator has logged a text, and fails if it ends first.
+// awaitLog waits until the operator has logged a text, and fails if it ends first. It is for tests
+// of the log itself: others wait for /readyz or for what is stored.
 func (o *process) awaitLog(text string) {
 	o.t.Helper()
-	require.Eventually(o.t, func() bool {
+	require.True(o.t, testcluster.WaitUntil(func() bool {
 		return o.hasEnded() || strings.Contains(o.log.String(), text)
-	}, testcluster.Timeout, testcluster.Poll, "log has no %q", text)
+	}), "the log does not have %q", text)
 	require.Contains(o.t, o.log.String(), text)
 }
 
-// kill ends the operator as a crash does.
+// kill ends the operator like a crash.
 func (o *process) kill() {
 	_ = o.cmd.Process.Kill()
 	<-o.done
 }
 
-// stop ends the operator as Kubernetes does and returns its exit code.
+// stop ends the operator like Kubernetes does, and returns its exit code.
 func (o *process) stop() int {
 	require.NoError(o.t, o.cmd.Process.Signal(syscall.SIGTERM))
 	<-o.done
@@ -178,8 +184,8 @@ func (s *syncedBuffer) String() string {
 	return s.b.String()
 }
 
-// prepare installs, as an administrator, what an operator with these flags takes: the CRDs and
-// the rights that `fescue manifests` prints, and no others.
+// prepare installs what an operator with these flags needs: the CRDs, and the rights that
+// `fescue manifests` prints and no others.
 func (c *cluster) prepare(args []string) {
 	c.t.Helper()
 	var dirs []string
@@ -206,40 +212,48 @@ func (c *cluster) prepare(args []string) {
 	}
 	o := c.installation(webhooks)
 	o.Shards = shards
-	parts, err := o.parts(kinds.All(), nil)
-	require.NoError(c.t, err)
-	rights := rightsIn(install.Objects(parts))
+	rights := o.rights(c.t, kinds.All())
 	c.keepRights(rights)
 	c.config = c.grant(rights)
 	c.prepared = key
 }
 
-// installCRDs returns when the API server serves the kinds, and says so.
+// installCRDs installs the CRDs of kinds and waits until discovery lists the kinds.
 func (c *cluster) installCRDs(kinds []*kind.Kind) {
 	c.t.Helper()
 	require.NoError(c.t, crds.Install(c.t.Context(), c.client, kinds))
-	served, err := discovery.NewDiscoveryClientForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
 	require.True(c.t, testcluster.WaitUntil(func() bool {
 		return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool {
-			list, err := served.ServerResourcesForGroupVersion(k.GroupVersionKind.GroupVersion().String())
+			list, err := c.typed.Discovery().ServerResourcesForGroupVersion(k.GroupVersionKind.GroupVersion().String())
 			return err != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural })
 		})
 	}))
 }
 
-// address is where an operator listens for what a flag says, by its log.
+// deleteCRDs deletes CRDs after the test, if they exist.
+func (c *cluster) deleteCRDs(names ...string) {
+	c.t.Cleanup(func() {
+		for _, name := range names {
+			err := c.client.Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
+			require.True(c.t, err == nil || apierrors.IsNotFound(err), "%v", err)
+		}
+	})
+}
+
+// address returns the address that an operator listens on for a flag. The port is random, so it is
+// read from the log.
 func (o *process) address(flag string) string {
 	o.t.Helper()
 	pattern := regexp.MustCompile(`msg=listening flag=` + flag + ` address=(\S+)`)
 	var found []string
-	require.Eventually(o.t, func() bool {
+	require.True(o.t, testcluster.WaitUntil(func() bool {
 		found = pattern.FindStringSubmatch(o.log.String())
 		return found != nil
-	}, testcluster.Timeout, testcluster.Poll)
+	}), "it does not listen for %s", flag)
 	return "http://" + found[1]
 }
 
+// get returns the answer of a URL.
 func get(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -252,7 +266,15 @@ func get(t *testing.T, url string) (code int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// writeKind writes a folder of kinds and loads it.
+// shippedKinds loads the kinds that Fescue ships.
+func shippedKinds(t *testing.T) []*kind.Kind {
+	t.Helper()
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	return kinds
+}
+
+// writeKind writes a file of kinds to a new folder, and loads it.
 func writeKind(t *testing.T, text string) (dir string, kinds []*kind.Kind) {
 	t.Helper()
 	dir = t.TempDir()

@@ -11,20 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// The plurals that `fescue manifests` finds without a cluster are those of the API server.
+// The plurals that `fescue manifests` guesses without a cluster are those of the API server.
 func TestPluralsOfBuiltInTypes(t *testing.T) {
 	t.Parallel()
-	client, err := kubernetes.NewForConfig(testcluster.Config(t))
-	require.NoError(t, err)
-	_, lists, err := client.Discovery().ServerGroupsAndResources()
+	_, lists, err := newCluster(t).typed.Discovery().ServerGroupsAndResources()
 	require.NoError(t, err)
 	compared := 0
 	for _, list := range lists {
@@ -43,44 +39,40 @@ func TestPluralsOfBuiltInTypes(t *testing.T) {
 	require.Greater(t, compared, 50)
 }
 
-// warnings are what the API server says beside its answers.
+// warnings collects the warnings of the API server.
 type warnings struct {
-	mu   sync.Mutex
-	said []string
+	mu  sync.Mutex
+	all []string
 }
 
 func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said = append(w.said, text)
+	w.all = append(w.all, text)
 }
 
-// Everything that `fescue manifests` prints is accepted where Pod Security enforces its
-// restricted profile, and so are the Pods that come of it; the namespace that it prints does
-// that itself.
-func TestManifestsAreRestricted(t *testing.T) {
+// Everything that `fescue manifests` prints is accepted where Pod Security enforces its restricted
+// profile, and so are the Pods of its workloads. The printed namespace enforces that profile.
+func TestManifestsMeetPodSecurity(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	_, kinds := writeKind(t, rightsKind)
 	source := install.Source{"kinds.cue": rightsKind}
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
 	o := c.installation(true)
 	o.InstallCRDs = true
-	parts, err := o.parts(append(shipped, kinds...), []install.Source{source})
+	parts, err := o.parts(append(shippedKinds(t), kinds...), []install.Source{source})
 	require.NoError(t, err)
-	var heard warnings
+	var warned warnings
 	config := testcluster.Config(t)
-	config.WarningHandler = &heard
+	config.WarningHandler = &warned
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
 
-	dryRun := []string{metav1.DryRunAll}
 	workloads := 0
 	for _, object := range install.Objects(parts) {
-		options := metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: dryRun}
+		options := metav1.ApplyOptions{FieldManager: "test", Force: true, DryRun: dryRun.DryRun}
 		switch object.GetKind() {
-		case "Namespace", "ServiceAccount": // which the others need
+		case "Namespace", "ServiceAccount": // the others need them
 			options.DryRun = nil
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
@@ -97,7 +89,7 @@ func TestManifestsAreRestricted(t *testing.T) {
 		pod.SetKind("Pod")
 		pod.SetName("p")
 		create := func() error {
-			_, err := client.Resource(pods).Namespace(object.GetNamespace()).Create(t.Context(), pod, metav1.CreateOptions{DryRun: dryRun})
+			_, err := client.Resource(pods).Namespace(object.GetNamespace()).Create(t.Context(), pod, dryRun)
 			return err
 		}
 		require.NoError(t, create())
@@ -105,5 +97,5 @@ func TestManifestsAreRestricted(t *testing.T) {
 		require.ErrorContains(t, create(), `violates PodSecurity "restricted:latest": seccompProfile`)
 	}
 	require.Equal(t, 1, workloads)
-	require.Empty(t, heard.said)
+	require.Empty(t, warned.all)
 }

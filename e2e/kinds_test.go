@@ -2,15 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,8 +16,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// strictKind is a kind of a group of its own whose CRD is installed without its
-// schema, so that the API server stores what the kind refuses.
+// strictKind rejects objects that the API server stores, because its CRD is installed without its
+// schema.
 const strictKind = `
 package strict
 
@@ -44,60 +40,41 @@ import "fescue.dev/cue:kinds"
 func TestInvalidStoredObjectIsStalled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "strict.cue"), []byte(strictKind), 0o600))
-	kinds, err := kind.FromDir(dir)
-	require.NoError(t, err)
+	dir, kinds := writeKind(t, strictKind)
 	open := *kinds[0]
 	open.Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&open}))
 	resource := open.GroupVersionResource()
-	_, err = c.client.Resource(resource).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "strict.example.com/v1", "kind": "At", "metadata": map[string]any{"name": "bad"},
-		"spec": map[string]any{"schedule": "tomorrow", "command": "echo hello"},
-	}}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	c.create(resource, "At", "bad", map[string]any{"spec": map[string]any{"schedule": "tomorrow", "command": "echo hello"}})
 
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
-	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
+	require.NoError(t, crds.Install(t.Context(), c.client, shippedKinds(t)))
 	c.keepCRDs = true
 	c.start("--kinds", dir)
-	isStalled := func(o *unstructured.Unstructured) bool {
-		status, _, _ := condition(o, "Stalled")
-		return status == "True"
-	}
-	object := c.await(resource, "bad", "stalled", isStalled)
-	_, reason, message := condition(object, "Stalled")
+	object, reason, message := c.awaitStalled(resource, "bad")
 	require.Equal(t, "InvalidObject", reason)
 	require.Equal(t, `spec.schedule: Invalid value: "tomorrow": must satisfy =~"Z$"`, message)
 	require.Empty(t, phaseOf(object))
 
-	require.Eventually(t, func() bool { return slices.Contains(c.eventReasonsOf("bad"), "InvalidObject") }, testcluster.Timeout, testcluster.Poll)
+	c.awaitEvent("bad", "InvalidObject")
 
-	// Nothing is tried again until the object changes; then it goes on at once.
+	// There is no retry until the object changes; then it is reconciled at once.
 	c.proxy.requests.reset()
 	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 2*time.Second, testcluster.Poll)
 	fixed := object.DeepCopy()
 	fixed.Object["spec"] = map[string]any{"schedule": longAgo, "command": "echo hello"}
-	_, err = c.client.Resource(resource).Namespace(c.namespace).Update(t.Context(), fixed, metav1.UpdateOptions{})
+	_, err := c.objects(resource).Update(t.Context(), fixed, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	object = c.await(resource, "bad", "in phase DONE", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "DONE" })
-	require.False(t, isStalled(object))
+	require.False(t, isTrue(object, "Stalled"))
 }
 
-// An installed CRD is upgraded.
 func TestInstallUpgradesCRDs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "a.cue")
 	install := func(text string) *unstructured.Unstructured {
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		kinds, err := kind.FromDir(dir)
-		require.NoError(t, err)
+		_, kinds := writeKind(t, text)
 		require.NoError(t, crds.Install(t.Context(), c.client, kinds))
-		definition, err := c.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Get(t.Context(), "as.upgrade.example.com", metav1.GetOptions{})
+		definition, err := c.client.Resource(definitions).Get(t.Context(), "as.upgrade.example.com", metav1.GetOptions{})
 		require.NoError(t, err)
 		return definition
 	}
@@ -117,17 +94,16 @@ import "fescue.dev/cue/contract"
 	require.NotContains(t, string(text), `"old"`)
 }
 
-// What is wrong with a kind, and only shows when it runs, is said where people look.
+// Faults of a kind that only show when it runs are reported in the status and in the log.
 func TestFaultyKinds(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "faulty.cue"), []byte(`
+	dir, kinds := writeKind(t, `
 package faulty
 
 import "fescue.dev/cue/contract"
 
-// The status that it projects is not of the type that its schema has.
+// The behaviour sets a status of another type than the schema.
 #Wrong: {apiVersion!: "faulty.example.com/v1", kind!: "Wrong", metadata!: {...}, spec!: text!: string, status?: {contract.#Status, number?: int}}
 #WrongController: contract.#Controller & {
 	object!: #Wrong
@@ -150,26 +126,19 @@ import "fescue.dev/cue/contract"
 	names: plural: "typos"
 	children: config: template: {apiVersion: "v1", kind: "ConfigMap", dta: a: "b"}
 }
-`), 0o600))
-	kinds, err := kind.FromDir(dir)
-	require.NoError(t, err)
+`)
 	require.Len(t, kinds, 3)
 	wrong, typo := kinds[2], kinds[1]
-	// The installed CRD of Old is from before it had phases.
+	// The installed CRD of Old is older than its phases.
 	old := *kinds[0]
 	old.Schema = old.Schema.DeepCopy()
 	delete(old.Schema.Properties["status"].Properties, "phase")
 	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&old, wrong, typo}))
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
-	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
+	require.NoError(t, crds.Install(t.Context(), c.client, shippedKinds(t)))
 	c.keepCRDs = true
 	o := c.start("--kinds", dir)
 	for _, k := range kinds {
-		_, err := c.client.Resource(k.GroupVersionResource()).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "faulty.example.com/v1", "kind": k.GroupVersionKind.Kind, "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "x"},
-		}}, metav1.CreateOptions{})
-		require.NoError(t, err)
+		c.create(k.GroupVersionResource(), k.GroupVersionKind.Kind, "a", map[string]any{"spec": map[string]any{"text": "x"}})
 	}
 	for _, tc := range []struct {
 		kind            *kind.Kind
@@ -178,19 +147,14 @@ import "fescue.dev/cue/contract"
 		{wrong, "EvaluationFailed", `status.number: Invalid value: "string"`},
 		{typo, "ChildRefused", `.dta: field not declared in schema`},
 	} {
-		object := c.await(tc.kind.GroupVersionResource(), "a", "stalled", func(o *unstructured.Unstructured) bool {
-			status, _, _ := condition(o, "Stalled")
-			return status == "True"
-		})
-		_, reason, message := condition(object, "Stalled")
+		_, reason, message := c.awaitStalled(tc.kind.GroupVersionResource(), "a")
 		require.Equal(t, tc.reason, reason)
 		require.Contains(t, message, tc.message)
 	}
 	o.awaitLog("the installed CRD is older than the kind; upgrade it")
 }
 
-// rightsKind uses every verb that kinds are granted: it has a child of each way of
-// updating, and one that an if drops.
+// rightsKind has a child that is updated, and one that an if drops.
 const rightsKind = `package kinds
 
 import "fescue.dev/cue/contract"
@@ -216,19 +180,18 @@ import "fescue.dev/cue/contract"
 }
 `
 
-// What a kind lacks stops neither the process nor other kinds, is one list in the log,
-// and when it is there the kind starts.
-func TestKindStartsWhenItsCRDAndRightsAreThere(t *testing.T) {
+// Anything that a kind needs and does not have is listed in one line of the log, and stops neither
+// the process nor other kinds. The kind starts once it has all.
+func TestKindStartsOnceItHasItsCRDAndRights(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
+	shipped := shippedKinds(t)
 	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
 	late := strings.NewReplacer("rights.example.com", "late.example.com").Replace(rightsKind)
 	dir, kinds := writeKind(t, late)
 	rules, _ := c.rolesOf(shipped)
 	o := c.launchAs(c.serviceAccount("fescue", rules), "--kinds", dir)
-	o.awaitLog("kind=At group=cnat.fescue.dev workers=")
+	o.awaitReady()
 	o.awaitLog("kinds are not run until what they need is there")
 	var line string
 	for text := range strings.Lines(o.log.String()) {
@@ -246,7 +209,9 @@ func TestKindStartsWhenItsCRDAndRightsAreThere(t *testing.T) {
 	rules, _ = c.rolesOf(append(shipped, kinds...))
 	patch, err := json.Marshal(map[string]any{"rules": rules})
 	require.NoError(t, err)
-	c.patch(rbacv1.SchemeGroupVersion.WithResource("roles"), "fescue", string(patch))
-	o.awaitLog("kind=Thing group=late.example.com workers=")
+	c.patch(roles, "fescue", string(patch))
+	things := kinds[0].GroupVersionResource()
+	c.create(things, "Thing", "t", map[string]any{"spec": map[string]any{}})
+	c.awaitReady(things, "t")
 	require.Zero(t, o.stop())
 }

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// proxy stands between an operator and the API server. It passes on whose token it is
-// given, counts requests, may be cut, and calls afterWrite when the API server has answered a write and the operator does
-// not know it yet.
+// proxy stands between an operator and the API server. It forwards tokens, counts requests, and can be
+// cut. It calls afterWrite when the API server has answered a write and the operator does not know it
+// yet.
 type proxy struct {
 	url        string
 	server     *http.Server
@@ -30,7 +30,7 @@ type proxy struct {
 	requests   requestLog
 	writes     atomic.Int64
 	afterWrite atomic.Pointer[func(n int64)]
-	// answered is called with each answer, whose body it must leave readable.
+	// answered is called with each answer, and must leave its body readable.
 	answered atomic.Pointer[func(r *http.Response)]
 }
 
@@ -48,7 +48,7 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 			r.SetURL(target)
 			p.requests.add(r.In)
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // of operators that are killed
+		ErrorLog: log.New(io.Discard, "", 0), // errors of operators that are killed
 		ModifyResponse: func(r *http.Response) error {
 			if hook := p.answered.Load(); hook != nil { //nolint:bodyclose // the proxy does
 				(*hook)(r)
@@ -79,8 +79,8 @@ func (p *proxy) listen(t *testing.T, address string) {
 	go func() { _ = p.server.ServeTLS(listener, "", "") }()
 }
 
-// through is config with the proxy in the place of the API server. It speaks TLS, without
-// which clients send no token.
+// through returns config with the proxy instead of the API server. The proxy uses TLS, because clients
+// send no token without it.
 func (p *proxy) through(config *rest.Config) *rest.Config {
 	return &rest.Config{Host: p.url, BearerToken: config.BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: proxyCertificate().authority}}
 }
@@ -90,7 +90,7 @@ type servingPair struct {
 	authority []byte
 }
 
-// proxyCertificate is that of all proxies of this run.
+// proxyCertificate is the certificate of all proxies.
 var proxyCertificate = sync.OnceValue(func() servingPair {
 	chain, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	if err != nil {
@@ -103,12 +103,12 @@ var proxyCertificate = sync.OnceValue(func() servingPair {
 	return servingPair{pair, chain}
 })
 
-// cut breaks all connections and refuses new ones, until mend.
+// cut breaks all connections and accepts no new ones, until mend.
 func (p *proxy) cut() { _ = p.server.Close() }
 
 func (p *proxy) mend(t *testing.T) { p.listen(t, p.address) }
 
-// requestLog lists the requests that are no watches.
+// requestLog records all requests except watches.
 type requestLog struct {
 	mu   sync.Mutex
 	list []string
@@ -135,7 +135,7 @@ func (l *requestLog) all() []string {
 	return append([]string(nil), l.list...)
 }
 
-// requestPaths are the requests that were seen, without their queries.
+// requestPaths returns the requests without their queries.
 func (c *cluster) requestPaths() []string {
 	var paths []string
 	for _, request := range c.proxy.requests.all() {

@@ -2,12 +2,10 @@ package e2e
 
 import (
 	"context"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -15,7 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// fenceKind has a rule that no CRD can carry, and a ConfigMap as child.
+// fenceKind has a rule that a CRD cannot express, and a ConfigMap as child.
 const fenceKind = `package fence
 
 import (
@@ -46,44 +44,55 @@ import (
 }
 `
 
+// webhookName returns the name of the webhook configurations of an installation.
+func (c *cluster) webhookName() string { return c.installation(true).ClusterName() }
+
+// webhookFlags returns flags for an operator whose webhooks listen on an address, and deletes its
+// webhook configurations after the test.
+func (c *cluster) webhookFlags(address string) []string {
+	c.deleteWebhooks(c.webhookName())
+	return []string{"--webhook-listen", address, "--webhook-configuration", c.webhookName(), "--webhook-secret", c.namespace + "/" + operator.DefaultSecret}
+}
+
+// webhookURLFlags are those flags for webhooks that the API server calls by a URL, with a free port.
+func (c *cluster) webhookURLFlags() (flags []string, url string) {
+	address := testcluster.FreePort(c.t, "127.0.0.1")
+	url = "https://" + address
+	return append(c.webhookFlags(address), "--webhook-url", url), url
+}
+
+// deleteWebhooks deletes webhook configurations after the test, so that objects can be written
+// without an operator again.
+func (c *cluster) deleteWebhooks(name string) {
+	c.t.Cleanup(func() {
+		api := c.typed.AdmissionregistrationV1()
+		for _, err := range []error{
+			api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
+			api.ValidatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
+		} {
+			if !apierrors.IsNotFound(err) {
+				require.NoError(c.t, err)
+			}
+		}
+	})
+}
+
 // isRegistered reports whether the API server knows the webhooks and which authority to trust.
-func (c *cluster) isRegistered(name string) bool {
-	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	registered, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), name, metav1.GetOptions{})
+func (c *cluster) isRegistered() bool {
+	registered, err := c.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), c.webhookName(), metav1.GetOptions{})
 	return err == nil && len(registered.Webhooks) > 0 && len(registered.Webhooks[0].ClientConfig.CABundle) > 0
 }
 
-func (c *cluster) awaitRegistration(name string) {
+func (c *cluster) awaitRegistration() {
 	c.t.Helper()
-	require.True(c.t, testcluster.WaitUntil(func() bool { return c.isRegistered(name) }), "the webhooks are not registered")
+	require.True(c.t, testcluster.WaitUntil(c.isRegistered), "the webhooks are not registered")
 }
 
-// removeWebhooks lets objects of kinds be written without an operator again.
-func removeWebhooks(t testing.TB, client kubernetes.Interface, name string) {
-	t.Helper()
-	api := client.AdmissionregistrationV1()
-	for _, err := range []error{
-		api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
-		api.ValidatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
-	} {
-		if !apierrors.IsNotFound(err) {
-			require.NoError(t, err)
-		}
-	}
-}
-
-// launchWebhooks starts an operator with webhooks and health, with the rights of an installation
-// for kinds but those that are removed.
+// launchWebhooks starts an operator with webhooks. It has the rights of an installation for kinds,
+// except those that are removed.
 func (c *cluster) launchWebhooks(kinds []*kind.Kind, removed []install.Right, args ...string) *process {
 	c.t.Helper()
-	typed, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	parts, err := c.installation(true).parts(kinds, nil)
-	require.NoError(c.t, err)
-	config := c.grant(without(c.t, rightsIn(install.Objects(parts)), removed...))
-	address, name := testcluster.FreePort(c.t, "127.0.0.1"), c.installation(true).ClusterName()
-	c.t.Cleanup(func() { removeWebhooks(c.t, typed, name) })
-	return c.launchAs(c.proxy.through(config), append(args, "--health-listen", "127.0.0.1:0", "--webhook-listen", address,
-		"--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+operator.DefaultSecret)...)
+	config := c.grant(without(c.t, c.installation(true).rights(c.t, kinds), removed...))
+	flags, _ := c.webhookURLFlags()
+	return c.launchAs(c.proxy.through(config), append(args, flags...)...)
 }
