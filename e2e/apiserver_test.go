@@ -39,9 +39,9 @@ var samples = flag.Int("samples", 60, "how many objects are generated for each k
 // apiServerLoad is the number of concurrent requests of one test.
 const apiServerLoad = 8
 
-// TestAPIServerAgrees sends objects of each kind, shipped and in the corpus, to the API server: objects
-// from the archives and generated ones. It compares the results of the CRD with those of the compiled
-// form.
+// TestAPIServerAgrees sends objects of each kind, shipped and in the corpus, to the API server:
+// objects from the archives and generated ones. It compares the results of the CRD with those of
+// the compiled form.
 func TestAPIServerAgrees(t *testing.T) {
 	t.Parallel()
 	for _, s := range conformanceSuites(t) {
@@ -119,8 +119,8 @@ func kindsOf(t *testing.T, archive *txtar.Archive) ([]*kind.Kind, error) {
 	return kind.FromDir(dir)
 }
 
-// suitesOf returns a suite for each kind. An object of an archive belongs to the kind that it names,
-// whatever its version.
+// suitesOf returns a suite for each kind. An object of an archive belongs to the kind that it
+// names, whatever its version.
 func suitesOf(t *testing.T, name string, kinds []*kind.Kind, archive *txtar.Archive) []*suite {
 	t.Helper()
 	var suites []*suite
@@ -183,9 +183,10 @@ func installed(t *testing.T, s *suite) *suite {
 
 // normalised returns an object as both sides get it.
 //
-// Its metadata is valid, because the API server checks metadata by code of its own and not by the CRD,
-// except the length of the name: an error there would hide the errors of the rest. The metadata also has
-// no fields that the API server sets or drops. The name, labels and annotations stay if they are valid.
+// Its metadata is valid, because the API server checks metadata by code of its own and not by the
+// CRD, except the length of the name: an error there would hide the errors of the rest. The
+// metadata also has no fields that the API server sets or drops. The name, labels and annotations
+// stay if they are valid.
 //
 // The object is encoded as JSON once, in which 1.0 and 1 are the same.
 func (s *suite) normalised(t *testing.T, object map[string]any) map[string]any {
@@ -236,7 +237,8 @@ type request struct {
 	err      error
 }
 
-// create tries to create an object, without its status, which the API server drops before validation.
+// create tries to create an object, without its status, which the API server drops before
+// validation.
 func (s *suite) create(ctx context.Context, object map[string]any) request {
 	object = withoutStatus(object)
 	r := request{object: object, concerns: func(string) bool { return true }}
@@ -261,8 +263,8 @@ func unstructuredCopy(object map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
 }
 
-// existing creates a valid object of the kind. Its name is different from the generated ones, so that
-// the others can be created too.
+// existing creates a valid object of the kind. Its name is different from the generated ones, so
+// that the others can be created too.
 func (s *suite) existing(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	for _, o := range s.objects {
@@ -341,7 +343,8 @@ func (s *suite) agree(t *testing.T, objects []conformanceObject, do func(context
 	t.Logf("%d objects: %d accepted, %d rejected, %d rejected only by admission", len(objects), count[accepted], count[rejected], count[admissionOnly])
 }
 
-// compare compares the answer of the API server with the compiled form. The error is their difference.
+// compare compares the answer of the API server with the compiled form. The error is their
+// difference.
 func (s *suite) compare(r request) (verdict, error) {
 	problems := s.kind.Problems(r.object)
 	switch {
@@ -366,9 +369,9 @@ func (s *suite) compare(r request) (verdict, error) {
 	return admissionOnly, nil
 }
 
-// isVerdict reports whether an error means that an object is invalid by its CRD, or has a type that the
-// API server cannot read. Metadata is normalised: an error in it is an error of this test, except in the
-// name, whose length a CRD may limit.
+// isVerdict reports whether an error means that an object is invalid by its CRD, or has a type that
+// the API server cannot read. Metadata is normalised: an error in it is an error of this test,
+// except in the name, whose length a CRD may limit.
 func isVerdict(err error) bool {
 	if apierrors.IsBadRequest(err) {
 		return true
@@ -399,7 +402,8 @@ func dropEmptyMetadata(value any) {
 	}
 }
 
-// sameDefaults compares the defaults of an object with those of the object that the API server stores.
+// sameDefaults compares the defaults of an object with those of the object that the API server
+// stores.
 func (s *suite) sameDefaults(r request) error {
 	ours, err := s.kind.Default(r.object)
 	if err != nil {
@@ -432,10 +436,10 @@ func jsonText(object map[string]any) string {
 	return string(b)
 }
 
-// TestAPIServerAgreesOnUpdates updates an object with immutable fields. In the archive, stored.yaml is
-// that object and the others are its updates: those in same leave the immutable fields unchanged, those in
-// changed do not, and those in unguarded change a field for which the CRD has no rule, because the API
-// server cannot find its former value or CEL cannot name it.
+// TestAPIServerAgreesOnUpdates updates an object with immutable fields. In the archive, stored.yaml
+// is that object and the others are its updates: those in same leave the immutable fields
+// unchanged, those in changed do not, and those in unguarded change a field for which the CRD has
+// no rule, because the API server cannot find its former value or CEL cannot name it.
 func TestAPIServerAgreesOnUpdates(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile("../testdata/apiserver/immutable.txtar")
@@ -494,8 +498,8 @@ func (u updates) try(ctx context.Context, object map[string]any) (field.ErrorLis
 	return u.kind.ValidateUpdate(update.Object, u.existing.Object), err
 }
 
-// generated replaces fields of the object with those of generated objects. The API server must accept
-// every update that the compiled form accepts.
+// generated replaces fields of the object with those of generated objects. The API server must
+// accept every update that the compiled form accepts.
 func (u updates) generated(t *testing.T) {
 	t.Helper()
 	valid := 0

@@ -154,7 +154,8 @@ func TestKilledAfterAnyWrite(t *testing.T) {
 	}
 }
 
-// awaitKillOrDone waits until the operator is killed, or the At is DONE and its last Event recorded.
+// awaitKillOrDone waits until the operator is killed, or the At is DONE and its last Event
+// recorded.
 func (c *cluster) awaitKillOrDone(o *process, name string) (killed bool) {
 	c.t.Helper()
 	require.True(c.t, testcluster.WaitUntil(func() bool {

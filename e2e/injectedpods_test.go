@@ -32,8 +32,8 @@ func (c *cluster) awaitInjectedPods(name string, current, outdated, missing int6
 	return reason, message
 }
 
-// TestInjectedPodsOfAWatcher runs without webhooks, so that nothing is injected: the test writes the
-// annotations of the Pods.
+// TestInjectedPodsOfAWatcher runs without webhooks, so that nothing is injected: the test writes
+// the annotations of the Pods.
 func TestInjectedPodsOfAWatcher(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

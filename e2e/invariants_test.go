@@ -30,9 +30,9 @@ func (c *cluster) anyMember(random *rand.Rand) string {
 	return list[random.IntN(len(list))].GetName()
 }
 
-// TestInvariantsOnTheAPIServer disturbs a Customcluster by subsets of disturbances, each in a random
-// order and without waiting, and requires that it gets in sync. TestInvariantsOfSets tries every
-// subset against the pure plan.
+// TestInvariantsOnTheAPIServer disturbs a Customcluster by subsets of disturbances, each in a
+// random order and without waiting, and requires that it gets in sync. TestInvariantsOfSets tries
+// every subset against the pure plan.
 func TestInvariantsOnTheAPIServer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// TestMain makes the test binary serve as the command fescue, for scripts and for tests that start it
-// as a process.
+// TestMain makes the test binary serve as the command fescue, for scripts and for tests that start
+// it as a process.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fescue": func() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// TestScripts runs the command line like users do. Each script has a namespace of its own, which is the
-// default of its kubeconfig.
+// TestScripts runs the command line like users do. Each script has a namespace of its own, which is
+// the default of its kubeconfig.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	runScripts(t, "scripts")
@@ -67,8 +67,8 @@ func runScripts(t *testing.T, folder string) {
 	})
 }
 
-// hostAddress returns an address of this machine for the endpoints of Services, which the API server
-// rejects on loopback.
+// hostAddress returns an address of this machine for the endpoints of Services, which the API
+// server rejects on loopback.
 func hostAddress(t testing.TB) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()

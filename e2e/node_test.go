@@ -29,8 +29,8 @@ func TestNodeScripts(t *testing.T) {
 	runScripts(t, "node")
 }
 
-// load acts as users while something happens to Fescue: dry runs of new Ats pass admission, and some
-// Ats are really created.
+// load acts as users while something happens to Fescue: dry runs of new Ats pass admission, and
+// some Ats are really created.
 type load struct {
 	ats   dynamic.ResourceInterface
 	retry bool // until an At is created
@@ -44,9 +44,9 @@ type load struct {
 	failures []string
 }
 
-// loadCommand returns the command "load start [retry]" or "load stop" of scripts. A stop waits until
-// there was enough load to show something. Then all created Ats have to reach DONE, and without retry
-// nothing may have failed.
+// loadCommand returns the command "load start [retry]" or "load stop" of scripts. A stop waits
+// until there was enough load to show something. Then all created Ats have to reach DONE, and
+// without retry nothing may have failed.
 func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, args []string) {
 	var current *load
 	return func(ts *testscript.TestScript, neg bool, args []string) {

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// proxy stands between an operator and the API server. It forwards tokens, counts requests, and can be
-// cut. It calls afterWrite when the API server has answered a write and the operator does not know it
-// yet.
+// proxy stands between an operator and the API server. It forwards tokens, counts requests, and can
+// be cut. It calls afterWrite when the API server has answered a write and the operator does not
+// know it yet.
 type proxy struct {
 	url        string
 	server     *http.Server
@@ -79,8 +79,8 @@ func (p *proxy) listen(t *testing.T, address string) {
 	go func() { _ = p.server.ServeTLS(listener, "", "") }()
 }
 
-// through returns config with the proxy instead of the API server. The proxy uses TLS, because clients
-// send no token without it.
+// through returns config with the proxy instead of the API server. The proxy uses TLS, because
+// clients send no token without it.
 func (p *proxy) through(config *rest.Config) *rest.Config {
 	return &rest.Config{Host: p.url, BearerToken: config.BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: proxyCertificate().authority}}
 }

@@ -319,8 +319,8 @@ func (u *rightsUse) missing(right install.Right) bool {
 	return slices.ContainsFunc(u.denied, func(message string) bool { return strings.Contains(message, text) })
 }
 
-// missingAny returns the messages of requests that were denied for want of a right, without those of
-// admission plugins.
+// missingAny returns the messages of requests that were denied for want of a right, without those
+// of admission plugins.
 func (u *rightsUse) missingAny() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -30,8 +30,8 @@ type scenario struct {
 	rights   []*unstructured.Unstructured
 }
 
-// newScenario starts an operator with the rights of an installation with webhooks, except those that
-// are removed.
+// newScenario starts an operator with the rights of an installation with webhooks, except those
+// that are removed.
 func newScenario(t *testing.T, removed ...install.Right) *scenario {
 	t.Helper()
 	c := newCluster(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// shardFlags are flags for processes that keep their Leases on a busy machine, where a write may take
-// seconds.
+// shardFlags are flags for processes that keep their Leases on a busy machine, where a write may
+// take seconds.
 func shardFlags(n int) []string {
 	return []string{
 		fmt.Sprintf("--shards=%d", n), "--leader-elect-lease-duration=10s",

@@ -54,7 +54,8 @@ func (c *cluster) webhookFlags(address string) []string {
 	return []string{"--webhook-listen", address, "--webhook-configuration", c.webhookName(), "--webhook-secret", c.namespace + "/" + operator.DefaultSecret}
 }
 
-// webhookURLFlags are those flags for webhooks that the API server calls by a URL, with a free port.
+// webhookURLFlags are those flags for webhooks that the API server calls by a URL, with a free
+// port.
 func (c *cluster) webhookURLFlags() (flags []string, url string) {
 	address := testcluster.FreePort(c.t, "127.0.0.1")
 	url = "https://" + address

@@ -71,8 +71,8 @@ func TestInjectingKindWithoutCRD(t *testing.T) {
 	require.True(t, testcluster.WaitUntil(func() bool { return strings.Contains(injected(annotated), `/x":{"generation"`) }))
 }
 
-// Without the right to read namespaces, the operator does not know what Pod Security enforces: it is
-// not ready, and rejects objects that inject.
+// Without the right to read namespaces, the operator does not know what Pod Security enforces: it
+// is not ready, and rejects objects that inject.
 func TestWebhooksWithoutRightToNamespaces(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

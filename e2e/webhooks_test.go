@@ -42,8 +42,8 @@ type webhookTest struct {
 	spans    *collector
 }
 
-// TestWebhooks is not parallel: its certificates are valid for seconds, and a busy machine might not
-// renew them in time.
+// TestWebhooks is not parallel: its certificates are valid for seconds, and a busy machine might
+// not renew them in time.
 func TestWebhooks(t *testing.T) {
 	c := newCluster(t)
 	kinds, _ := writeKind(t, fenceKind)
@@ -185,8 +185,8 @@ func (w *webhookTest) autoscaler(t *testing.T) {
 	})
 }
 
-// sidecars creates Pods with the annotation of a Watcher: a single one, those of a Deployment and of
-// a Job, and one with a conflict.
+// sidecars creates Pods with the annotation of a Watcher: a single one, those of a Deployment and
+// of a Job, and one with a conflict.
 func (w *webhookTest) sidecars(t *testing.T) {
 	_, err := w.createBy(w.client, watchers, "Watcher", "log", map[string]any{
 		"container": map[string]any{
@@ -275,8 +275,8 @@ func (w *webhookTest) metrics(t *testing.T) {
 	require.InDelta(t, float64(time.Now().Unix()), sample(t, families, "fescue_certificate_start_timestamp_seconds", nil), 7200, "clocks may differ by an hour")
 }
 
-// podSecurity creates Watchers with more privileges than any may inject, and with more than the level
-// of the namespace allows.
+// podSecurity creates Watchers with more privileges than any may inject, and with more than the
+// level of the namespace allows.
 func (w *webhookTest) podSecurity(t *testing.T) {
 	create := func(securityContext map[string]any) error {
 		_, err := w.createBy(w.client, watchers, "Watcher", "secured", map[string]any{
@@ -314,7 +314,8 @@ func requireSidecar(t *testing.T, pod *corev1.Pod) {
 	require.Len(t, pod.Spec.Containers, 1)
 }
 
-// restoredInAnyOrder creates the objects of a backup, once the parent first and once the child first.
+// restoredInAnyOrder creates the objects of a backup, once the parent first and once the child
+// first.
 func (w *webhookTest) restoredInAnyOrder(t *testing.T) {
 	configMaps := w.typed.CoreV1().ConfigMaps(w.namespace)
 	for name, parentFirst := range map[string]bool{"parent-first": true, "child-first": false} {
@@ -338,8 +339,8 @@ func (w *webhookTest) restoredInAnyOrder(t *testing.T) {
 	}
 }
 
-// configurationsAreKept deletes one configuration, empties the other, and then disables a webhook: the
-// operator reverts each.
+// configurationsAreKept deletes one configuration, empties the other, and then disables a webhook:
+// the operator reverts each.
 func (w *webhookTest) configurationsAreKept(t *testing.T) {
 	api := w.typed.AdmissionregistrationV1()
 	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), w.webhookName(), metav1.DeleteOptions{}))
