@@ -25,7 +25,7 @@
 //
 // The tests:
 //
-//   - main_test.go, node_test.go: the scripts in testdata/scripts, testdata/install and testdata/node
+//   - main_test.go, node_test.go: the scripts in testdata/scripts, install and node
 //   - at_test.go: phases: timers, crashes, restarts and outages
 //   - children_test.go: kinds without phases, and sets
 //   - invariants_test.go: sets under random disturbances
