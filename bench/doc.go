@@ -1,3 +1,3 @@
-// Package bench compares Fescue with what people would use instead of it. It is a module of
-// its own, so that Fescue does not depend on that.
+// Package bench compares Fescue with its alternatives. It is a module of its own, so that Fescue
+// does not depend on them.
 package bench

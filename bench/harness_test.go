@@ -58,12 +58,12 @@ func newCluster(b *testing.B) *cluster {
 	require.Eventually(b, func() bool {
 		_, err := c.typed.CoreV1().ServiceAccounts(c.namespace).Get(b.Context(), "default", metav1.GetOptions{})
 		return err == nil
-	}, timeout, poll, "no Pod is admitted before the namespace has its service account")
+	}, timeout, poll, "the namespace has no service account, which Pods need")
 	return c
 }
 
-// createPod submits a Pod that asks for the webhook of an annotation, if it is not empty, and
-// returns how long that took.
+// createPod submits a Pod with the annotation of a webhook, or with none if that is empty, and
+// returns the time that it took.
 func (c *cluster) createPod(annotation string) (time.Duration, *corev1.Pod) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"},
@@ -86,7 +86,7 @@ type running struct {
 	trusted  []byte
 }
 
-// serve starts a server, which is to answer on /inject.
+// serve starts a server that answers on /inject.
 func (c *cluster) serve(server func(*running) error) *running {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	require.NoError(c.b, err)
@@ -102,7 +102,7 @@ func (c *cluster) serve(server func(*running) error) *running {
 	return r
 }
 
-// register has the API server ask a webhook about Pods with an annotation.
+// register makes the API server call a webhook for Pods with an annotation.
 func (c *cluster) register(annotation string, r *running) {
 	name, _, _ := strings.Cut(annotation, "/")
 	webhooks := admission.Webhooks{Name: name, URL: "https://" + r.listener.Addr().String(), CABundle: r.trusted}
@@ -116,7 +116,7 @@ func (c *cluster) register(annotation string, r *running) {
 	})
 }
 
-// fescueServer is Fescue's webhook server around an injector.
+// fescueServer returns Fescue's webhook server with an injector.
 func fescueServer(injector admission.Injector) func(*running) error {
 	return func(r *running) error {
 		server, err := admission.New(admission.Config{

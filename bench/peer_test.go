@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// sidecars injects as webhooks on controller-runtime do: the Pod is decoded, changed and
-// encoded again, and the library finds out what has changed.
+// sidecars injects like webhooks on controller-runtime: it decodes, changes and encodes the Pod,
+// and the library computes the patch.
 type sidecars struct {
 	watchers client.Reader
 	decoder  admission.Decoder
@@ -33,7 +33,7 @@ func (s *sidecars) Handle(ctx context.Context, request admission.Request) admiss
 	}
 	watcher := &unstructured.Unstructured{}
 	watcher.SetGroupVersionKind(watchers.GroupVersion().WithKind("Watcher"))
-	if err := s.watchers.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: pod.Annotations[askPeer]}, watcher); err != nil {
+	if err := s.watchers.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: pod.Annotations[viaPeer]}, watcher); err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	spec, _, _ := unstructured.NestedMap(watcher.Object, "spec", "container")
@@ -50,7 +50,7 @@ func (s *sidecars) Handle(ctx context.Context, request admission.Request) admiss
 	container.EnvFrom = append(container.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: watcher.GetName() + "-config"},
 	}})
-	// The mount of the token, which the API server would add, and then ask all webhooks again.
+	// Without the mount of the token, the API server would add it and call all webhooks again.
 	container.VolumeMounts = append(container.VolumeMounts, pod.Spec.Containers[0].VolumeMounts...)
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, container)
 	pod.Annotations["controller-runtime.bench.fescue.dev/status"] = "injected from " + watcher.GetName()
@@ -61,7 +61,7 @@ func (s *sidecars) Handle(ctx context.Context, request admission.Request) admiss
 	return admission.PatchResponseFromRaw(request.Object.Raw, changed)
 }
 
-// peerServer is the same webhook on controller-runtime, with its cache of Watchers filled.
+// peerServer returns the same webhook on controller-runtime, with a filled cache of Watchers.
 func peerServer(b *testing.B, config *rest.Config) func(*running) error {
 	ctrllog.SetLogger(logr.Discard())
 	watchers, err := cache.New(config, cache.Options{})
@@ -72,7 +72,7 @@ func peerServer(b *testing.B, config *rest.Config) func(*running) error {
 		admission.StandaloneOptions{MetricsPath: "/inject"})
 	require.NoError(b, err)
 	return func(r *running) error {
-		// What kubebuilder scaffolds switches HTTP/2 off as well.
+		// The scaffold of kubebuilder disables HTTP/2 too.
 		protocols := new(http.Protocols)
 		protocols.SetHTTP1(true)
 		server := &http.Server{Handler: handler, TLSConfig: r.tls, Protocols: protocols, ReadHeaderTimeout: timeout}

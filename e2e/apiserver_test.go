@@ -34,14 +34,14 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-var samples = flag.Int("samples", 60, "objects that are generated for each kind that is tried on the API server")
+var samples = flag.Int("samples", 60, "how many objects are generated for each kind")
 
-// apiServerLoad is how many requests of one test are under way at once.
+// apiServerLoad is the number of concurrent requests of one test.
 const apiServerLoad = 8
 
-// TestAPIServerAgrees sends objects of each kind, shipped and in the corpus, to the API
-// server, those that stand in the archives and generated ones, and compares what it makes
-// of them by the CRD with what the compiled form does.
+// TestAPIServerAgrees sends objects of each kind, shipped and in the corpus, to the API server:
+// objects from the archives and generated ones. It compares the results of the CRD with those of
+// the compiled form.
 func TestAPIServerAgrees(t *testing.T) {
 	t.Parallel()
 	for _, s := range conformanceSuites(t) {
@@ -63,28 +63,26 @@ func TestAPIServerAgrees(t *testing.T) {
 	}
 }
 
-// suite is a kind with the objects to try on it.
+// suite is a kind with objects to submit.
 type suite struct {
 	name    string
 	kind    *kind.Kind
 	objects []conformanceObject
 	client  dynamic.ResourceInterface
-	// namespace is where the objects are; it is empty if the kind has none.
+	// namespace is the namespace of the objects; it is empty for cluster-scoped kinds.
 	namespace string
 }
 
-// conformanceObject is an object with the name by which a failure is found again.
+// conformanceObject is an object with a name that identifies it in failures.
 type conformanceObject struct {
 	name    string
 	content map[string]any
 }
 
-// conformanceSuites are those of the shipped kinds and of the corpus.
+// conformanceSuites returns the suites of the shipped kinds and of the corpus.
 func conformanceSuites(t *testing.T) []*suite {
 	t.Helper()
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
-	suites := suitesOf(t, "shipped", shipped, nil)
+	suites := suitesOf(t, "shipped", shippedKinds(t), nil)
 	archives, err := filepath.Glob("../testdata/kinds/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, archives)
@@ -93,14 +91,14 @@ func conformanceSuites(t *testing.T) []*suite {
 	for _, file := range append(archives, more...) {
 		archive, err := txtar.ParseFile(file)
 		require.NoError(t, err)
-		// The corpus also has kinds that do not load: TestCorpus in cue/kind says why.
+		// The corpus also has kinds that fail to load, which TestCorpus in cue/kind tests.
 		kinds, _ := kindsOf(t, archive)
 		suites = append(suites, suitesOf(t, filepath.Base(file), kinds, archive)...)
 	}
 	installs := make(map[string]string)
 	for _, s := range suites {
 		crd := s.kind.Name()
-		require.NotContains(t, installs, crd, "%s has a kind of the same name: one would replace the other's CRD", s.name)
+		require.NotContains(t, installs, crd, "%s has a kind of the same name, whose CRD would be replaced", s.name)
 		installs[crd] = s.name
 	}
 	return suites
@@ -121,8 +119,8 @@ func kindsOf(t *testing.T, archive *txtar.Archive) ([]*kind.Kind, error) {
 	return kind.FromDir(dir)
 }
 
-// suitesOf makes a suite of each kind; an object of an archive belongs to the kind that
-// it names, whatever version it states.
+// suitesOf returns a suite for each kind. An object of an archive belongs to the kind that it
+// names, whatever its version.
 func suitesOf(t *testing.T, name string, kinds []*kind.Kind, archive *txtar.Archive) []*suite {
 	t.Helper()
 	var suites []*suite
@@ -155,7 +153,7 @@ func objectsIn(t *testing.T, archive *txtar.Archive) []conformanceObject {
 	return objects
 }
 
-// parseObject reads an object as the API machinery does, with integers as int64.
+// parseObject reads an object like the API machinery, with integers as int64.
 func parseObject(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	b, err := yaml.YAMLToJSON(text)
@@ -165,8 +163,7 @@ func parseObject(t *testing.T, text []byte) map[string]any {
 	return content
 }
 
-// installed is a suite whose kind the API server serves, and whose objects are those that
-// it gets.
+// installed installs the kind of a suite, and returns the suite with its objects as they are sent.
 func installed(t *testing.T, s *suite) *suite {
 	t.Helper()
 	config := testcluster.Config(t)
@@ -184,15 +181,14 @@ func installed(t *testing.T, s *suite) *suite {
 	return ready
 }
 
-// normalised is an object as both sides get it.
+// normalised returns an object as both sides get it.
 //
-// The metadata is what the API server takes: it checks metadata by code of its own and, but
-// for the length of the name, not by the CRD, so a fault there would say nothing about the
-// CRD and would hide the faults of the rest. It is also what it leaves as it is: it sets a uid and
-// others, and drops what only it may set. The name, the labels and the annotations of the
-// object stay as far as they are valid.
+// Its metadata is valid, because the API server checks metadata by code of its own and not by the
+// CRD, except the length of the name: an error there would hide the errors of the rest. The
+// metadata also has no fields that the API server sets or drops. The name, labels and annotations
+// stay if they are valid.
 //
-// The whole goes through JSON, in which a request for 1.0 and one for 1 are the same.
+// The object is encoded as JSON once, in which 1.0 and 1 are the same.
 func (s *suite) normalised(t *testing.T, object map[string]any) map[string]any {
 	t.Helper()
 	object = maps.Clone(object)
@@ -218,7 +214,7 @@ func (s *suite) normalised(t *testing.T, object map[string]any) map[string]any {
 	return normalised
 }
 
-// validEntries are the labels or annotations that the API server lets pass.
+// validEntries returns the labels or annotations that the API server accepts.
 func validEntries(of any, faults func(value string) []string) map[string]any {
 	entries, _ := of.(map[string]any)
 	valid := make(map[string]any)
@@ -231,19 +227,18 @@ func validEntries(of any, faults func(value string) []string) map[string]any {
 	return valid
 }
 
-// request is an object as the API server would have it after a request, and what came of
-// that request.
+// request is a request to the API server with its result.
 type request struct {
-	// object is what the compiled form is asked about.
+	// object is the object for the compiled form: the one that the request would store.
 	object map[string]any
-	// concerns tells whether the request can change a field.
+	// concerns reports whether the request can change a field.
 	concerns func(field string) bool
 	stored   *unstructured.Unstructured
 	err      error
 }
 
-// create tries to create an object. The status is left out: the API server drops it on
-// create, before it looks at it.
+// create tries to create an object, without its status, which the API server drops before
+// validation.
 func (s *suite) create(ctx context.Context, object map[string]any) request {
 	object = withoutStatus(object)
 	r := request{object: object, concerns: func(string) bool { return true }}
@@ -253,7 +248,7 @@ func (s *suite) create(ctx context.Context, object map[string]any) request {
 	return r
 }
 
-// updateStatus tries to give an object that exists the status of another.
+// updateStatus tries to replace the status of an existing object with that of another.
 func (s *suite) updateStatus(ctx context.Context, existing *unstructured.Unstructured, object map[string]any) request {
 	r := request{object: object, concerns: func(field string) bool { return field == "status" || strings.HasPrefix(field, "status.") }}
 	update := unstructuredCopy(object)
@@ -268,8 +263,8 @@ func unstructuredCopy(object map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(object)}
 }
 
-// existing creates an object of the kind in which nothing is wrong. Its name is none that
-// is generated, so that the others can be created beside it.
+// existing creates a valid object of the kind. Its name is different from the generated ones, so
+// that the others can be created too.
 func (s *suite) existing(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	for _, o := range s.objects {
@@ -289,7 +284,7 @@ func (s *suite) existing(t *testing.T) *unstructured.Unstructured {
 	return nil
 }
 
-// statuses returns an object that exists with the status of each of those that have one.
+// statuses returns copies of an existing object, with the status of each object that has one.
 func (s *suite) statuses(existing *unstructured.Unstructured) []conformanceObject {
 	base := withoutStatus(existing.Object)
 	base["metadata"] = map[string]any{"name": existing.GetName()}
@@ -313,20 +308,19 @@ func withoutStatus(object map[string]any) map[string]any {
 	return object
 }
 
-// verdict is what came of one object.
+// verdict is the result of one object.
 type verdict int
 
 const (
 	// accepted by both sides.
 	accepted verdict = iota
-	// refused by both sides.
-	refused
-	// admissionOnly is refused by the compiled form, and not by the API server.
+	// rejected by both sides.
+	rejected
+	// admissionOnly is rejected by the compiled form and not by the API server.
 	admissionOnly
 )
 
-// agree does something with each object, and fails for each that the two sides do not
-// agree about.
+// agree submits each object, and fails for each one that the two sides judge differently.
 func (s *suite) agree(t *testing.T, objects []conformanceObject, do func(context.Context, map[string]any) request) {
 	t.Helper()
 	verdicts, failures := make([]verdict, len(objects)), make([]error, len(objects))
@@ -335,7 +329,7 @@ func (s *suite) agree(t *testing.T, objects []conformanceObject, do func(context
 	for i, object := range objects {
 		group.Go(func() error {
 			verdicts[i], failures[i] = s.compare(do(t.Context(), object.content))
-			return nil // the others are compared all the same
+			return nil // the others are compared too
 		})
 	}
 	require.NoError(t, group.Wait())
@@ -346,38 +340,38 @@ func (s *suite) agree(t *testing.T, objects []conformanceObject, do func(context
 		}
 		count[verdicts[i]]++
 	}
-	t.Logf("%d objects: %d accepted, %d refused, %d refused only by admission", len(objects), count[accepted], count[refused], count[admissionOnly])
+	t.Logf("%d objects: %d accepted, %d rejected, %d rejected only by admission", len(objects), count[accepted], count[rejected], count[admissionOnly])
 }
 
-// compare holds the answer of the API server against the compiled form. The error says in
-// what they differ.
+// compare compares the answer of the API server with the compiled form. The error is their
+// difference.
 func (s *suite) compare(r request) (verdict, error) {
 	problems := s.kind.Problems(r.object)
 	switch {
 	case r.err != nil && !isVerdict(r.err):
-		return refused, fmt.Errorf("the API server did not come to judge it by the CRD: %w", r.err)
+		return rejected, fmt.Errorf("the API server did not validate it by the CRD: %w", r.err)
 	case r.err != nil && len(problems) == 0:
-		return refused, fmt.Errorf("only the API server refuses it: %w", r.err)
+		return rejected, fmt.Errorf("only the API server rejects it: %w", r.err)
 	case r.err != nil:
-		return refused, nil
+		return rejected, nil
 	case len(problems) == 0:
 		return accepted, s.sameDefaults(r)
 	}
-	// Where the API server dropped a null, presence is no longer what it was.
+	// The API server drops null fields, and then validates an object without them.
 	if slices.ContainsFunc(problems, schema.Problem.IsNull) {
 		return admissionOnly, nil
 	}
 	for _, p := range problems {
 		if by := s.kind.RejectedBy(p); by >= schema.CRDSchema && r.concerns(p.Field) {
-			return admissionOnly, fmt.Errorf("the API server should refuse it too, by the %s: %w (%s)", by, p.Error, p.Rule.Text)
+			return admissionOnly, fmt.Errorf("the API server should reject it too, by the %s: %w (%s)", by, p.Error, p.Rule.Text)
 		}
 	}
 	return admissionOnly, nil
 }
 
-// isVerdict tells whether an error says that the CRD makes an object invalid, or that it is
-// of another type than the API server reads. Metadata is normalised: a fault in it is one
-// of this test, unless it is in the name, whose length a CRD may limit.
+// isVerdict reports whether an error means that an object is invalid by its CRD, or has a type that
+// the API server cannot read. Metadata is normalised: an error in it is an error of this test,
+// except in the name, whose length a CRD may limit.
 func isVerdict(err error) bool {
 	if apierrors.IsBadRequest(err) {
 		return true
@@ -408,17 +402,17 @@ func dropEmptyMetadata(value any) {
 	}
 }
 
-// sameDefaults compares the defaults of an object with those of what the API server made
-// of it.
+// sameDefaults compares the defaults of an object with those of the object that the API server
+// stores.
 func (s *suite) sameDefaults(r request) error {
 	ours, err := s.kind.Default(r.object)
 	if err != nil {
 		return err
 	}
 	stored := maps.Clone(r.stored.Object)
-	stored["metadata"] = r.object["metadata"] // without what the API server sets
+	stored["metadata"] = r.object["metadata"] // without the fields that the API server sets
 	if r.object["status"] == nil {
-		delete(stored, "status") // the one that the CRD gives to new objects
+		delete(stored, "status") // the CRD has one for new objects
 	}
 	again, err := s.kind.Default(stored)
 	if err != nil {
@@ -428,12 +422,12 @@ func (s *suite) sameDefaults(r request) error {
 	dropEmptyMetadata(ours["spec"])
 	dropEmptyMetadata(again["spec"])
 	if jsonText(ours) != jsonText(again) {
-		return fmt.Errorf("the defaults of what the API server stores differ:\n  ours %s\n  its  %s", jsonText(ours), jsonText(again))
+		return fmt.Errorf("the defaults of the stored object differ:\n  ours %s\n  its  %s", jsonText(ours), jsonText(again))
 	}
 	return nil
 }
 
-// jsonText is an object as text; the keys are sorted.
+// jsonText returns an object as text, with sorted keys.
 func jsonText(object map[string]any) string {
 	b, err := json.Marshal(object)
 	if err != nil {
@@ -442,11 +436,10 @@ func jsonText(object map[string]any) string {
 	return string(b)
 }
 
-// TestAPIServerAgreesOnUpdates changes an object that has immutable fields. In the archive
-// stored.yaml is that object, and the others are what it is to become: those in same leave
-// the immutable fields as they are, those in changed do not, and those in unguarded change
-// one for which Kubernetes has no rule, because the API server cannot find its former value
-// or because CEL cannot name it.
+// TestAPIServerAgreesOnUpdates updates an object with immutable fields. In the archive, stored.yaml
+// is that object and the others are its updates: those in same leave the immutable fields
+// unchanged, those in changed do not, and those in unguarded change a field for which the CRD has
+// no rule, because the API server cannot find its former value or CEL cannot name it.
 func TestAPIServerAgreesOnUpdates(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile("../testdata/apiserver/immutable.txtar")
@@ -481,7 +474,7 @@ func TestAPIServerAgreesOnUpdates(t *testing.T) {
 	})
 }
 
-// updates changes an object that exists.
+// updates updates an existing object.
 type updates struct {
 	*suite
 	existing *unstructured.Unstructured
@@ -496,7 +489,7 @@ func newUpdates(t *testing.T, s *suite) updates {
 	return updates{s, created}
 }
 
-// try asks the compiled form and the API server for leave to replace the object.
+// try validates an update by the compiled form and by the API server.
 func (u updates) try(ctx context.Context, object map[string]any) (field.ErrorList, error) {
 	update := unstructuredCopy(object)
 	update.SetName(u.existing.GetName())
@@ -505,11 +498,11 @@ func (u updates) try(ctx context.Context, object map[string]any) (field.ErrorLis
 	return u.kind.ValidateUpdate(update.Object, u.existing.Object), err
 }
 
-// generated gives the object fields of generated ones: what the compiled form lets pass,
-// the API server does too.
+// generated replaces fields of the object with those of generated objects. The API server must
+// accept every update that the compiled form accepts.
 func (u updates) generated(t *testing.T) {
 	t.Helper()
-	passed := 0
+	valid := 0
 	for i, object := range u.objects {
 		mixed := runtime.DeepCopyJSON(u.existing.Object)
 		spec := mixed["spec"].(map[string]any)
@@ -522,10 +515,10 @@ func (u updates) generated(t *testing.T) {
 		}
 		errs, err := u.try(t.Context(), mixed)
 		if len(errs) == 0 {
-			passed++
+			valid++
 			require.NoError(t, err, "%s: %s", object.name, jsonText(mixed))
 		}
 	}
-	require.Positive(t, passed)
-	t.Logf("%d updates: %d of them let pass", len(u.objects), passed)
+	require.Positive(t, valid)
+	t.Logf("%d updates, %d of them accepted", len(u.objects), valid)
 }

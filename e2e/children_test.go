@@ -5,16 +5,14 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,88 +30,41 @@ var (
 	idleTime     = flag.Duration("idle-time", 5*time.Second, "how long TestIdleSetsSendNoRequests counts requests")
 )
 
-var (
-	customclusters = schema.GroupVersionResource{Group: "samplecontroller.fescue.dev", Version: "v1alpha1", Resource: "customclusters"}
-	watchers       = schema.GroupVersionResource{Group: "watch.fescue.dev", Version: "v1alpha1", Resource: "watchers"}
-	configMaps     = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	replicaSets    = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
-	quotas         = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
-)
-
-// create creates an object in the namespace of the test, as soon as its type is served.
-func (c *cluster) create(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
-	c.t.Helper()
-	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}} // which fields may replace
-	maps.Copy(object, fields)
-	var created *unstructured.Unstructured
-	require.True(c.t, testcluster.WaitUntil(func() bool {
-		var err error
-		created, err = c.client.Resource(resource).Namespace(c.namespace).Create(c.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-		if !apierrors.IsNotFound(err) {
-			require.NoError(c.t, err)
-		}
-		return err == nil
-	}))
-	return created
-}
-
-func (c *cluster) createCustomcluster(name string, count int64, message string) *unstructured.Unstructured {
-	c.t.Helper()
-	return c.create(customclusters, "Customcluster", name, map[string]any{"spec": map[string]any{"count": count, "message": message}})
-}
-
-func (c *cluster) createWatcher(name string, data map[string]any) *unstructured.Unstructured {
-	c.t.Helper()
-	return c.create(watchers, "Watcher", name, map[string]any{"spec": map[string]any{
-		"container": map[string]any{"name": "watch", "image": "busybox"}, "configData": data,
-	}})
-}
-
-// awaitReady waits until an object is ready in its present generation.
-func (c *cluster) awaitReady(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
-	c.t.Helper()
-	return c.await(resource, name, "ready", func(o *unstructured.Unstructured) bool {
-		status, _, _ := condition(o, "Ready")
-		observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-		return status == "True" && observed == o.GetGeneration()
-	})
-}
-
-// census follows the Pods of a namespace and counts them.
+// census watches the Pods of a namespace and counts them.
 type census struct {
 	mu    sync.Mutex
 	alive map[types.UID]*unstructured.Unstructured
-	// most is the most there ever were, and fewest the fewest that were ready at once
-	// since it was last set.
+	// most is the highest number of Pods at any time. fewest is the lowest number of ready Pods
+	// since countFrom.
 	most, fewest int
 }
 
 func (c *cluster) takeCensus(selector string) *census {
 	c.t.Helper()
 	s := &census{alive: make(map[types.UID]*unstructured.Unstructured)}
-	list, err := c.client.Resource(pods).Namespace(c.namespace).List(c.t.Context(), metav1.ListOptions{LabelSelector: selector})
+	list, err := c.objects(pods).List(c.t.Context(), metav1.ListOptions{LabelSelector: selector})
 	require.NoError(c.t, err)
 	for i := range list.Items {
 		s.alive[list.Items[i].GetUID()] = &list.Items[i]
 	}
-	// The API server ends a watch that falls behind; this one goes on where it ended.
+	// The API server ends a watch that falls behind; this one continues where it ended.
 	w, err := watchtools.NewRetryWatcherWithContext(c.t.Context(), list.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = selector
-			return c.client.Resource(pods).Namespace(c.namespace).Watch(ctx, options)
+			return c.objects(pods).Watch(ctx, options)
 		},
 	})
 	require.NoError(c.t, err)
 	c.t.Cleanup(w.Stop)
 	go func() {
 		for event := range w.ResultChan() {
-			s.see(event)
+			s.count(event)
 		}
 	}()
 	return s
 }
 
-func (s *census) see(event watch.Event) {
+func (s *census) count(event watch.Event) {
 	pod, ok := event.Object.(*unstructured.Unstructured)
 	if !ok {
 		return
@@ -131,15 +82,15 @@ func (s *census) see(event watch.Event) {
 func (s *census) ready() int {
 	n := 0
 	for _, pod := range s.alive {
-		if status, _, _ := condition(pod, "Ready"); status == "True" {
+		if isTrue(pod, "Ready") {
 			n++
 		}
 	}
 	return n
 }
 
-// since begins to look for the fewest that are ready.
-func (s *census) since(fewest int) {
+// countFrom starts the count of the fewest ready Pods.
+func (s *census) countFrom(fewest int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fewest = fewest
@@ -151,9 +102,11 @@ func (s *census) counts() (alive, most, fewest int) {
 	return len(s.alive), s.most, s.fewest
 }
 
-func statusCount(o *unstructured.Unstructured) int64 {
-	count, _, _ := unstructured.NestedInt64(o.Object, "status", "count")
-	return count
+// await waits until this many Pods are alive.
+func (s *census) await(t *testing.T, want int) {
+	t.Helper()
+	var alive int
+	require.True(t, testcluster.WaitUntil(func() bool { alive, _, _ = s.counts(); return alive == want }), "not %d Pods but %d", want, alive)
 }
 
 func TestCustomclusterKeepsItsPods(t *testing.T) {
@@ -164,34 +117,33 @@ func TestCustomclusterKeepsItsPods(t *testing.T) {
 	require.Equal(t, int64(8), statusCount(c.awaitReady(customclusters, "c")))
 	census := c.takeCensus("controller=c")
 
-	// A changed message replaces all Pods, and never more than a quarter are away.
-	census.since(8)
+	// A changed message replaces all Pods, of which at most a quarter are unavailable.
+	census.countFrom(8)
 	c.patch(customclusters, "c", `{"spec":{"message":"two"}}`)
 	c.awaitReady(customclusters, "c")
-	require.Eventually(t, func() bool { alive, _, _ := census.counts(); return alive == 8 }, testcluster.Timeout, testcluster.Poll)
+	census.await(t, 8)
 	_, most, fewest := census.counts()
 	require.GreaterOrEqual(t, fewest, 6)
 	require.LessOrEqual(t, most, 8)
-	list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "controller=c"})
-	require.NoError(t, err)
-	for _, pod := range list.Items {
+	for _, pod := range c.list(pods, "controller=c") {
 		containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
 		require.Contains(t, fmt.Sprint(containers), "value:two")
 	}
 
 	for _, count := range []int{11, 2, 0, 3} {
-		_, err := c.client.Resource(customclusters).Namespace(c.namespace).Patch(t.Context(), "c", types.MergePatchType,
+		_, err := c.objects(customclusters).Patch(t.Context(), "c", types.MergePatchType,
 			fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count), metav1.PatchOptions{}, "scale")
 		require.NoError(t, err)
 		object := c.awaitReady(customclusters, "c")
 		require.Equal(t, int64(count), statusCount(object))
 		_, _, message := condition(object, "Ready")
 		require.Equal(t, fmt.Sprintf("pods: %d of %d ready", count, count), message)
-		require.Eventually(t, func() bool { alive, _, _ := census.counts(); return alive == count }, testcluster.Timeout, testcluster.Poll)
+		census.await(t, count)
 	}
 }
 
-func TestStraysOfASet(t *testing.T) {
+// An unmanaged Pod with the set's labels is deleted; the Pods of another owner are not.
+func TestUnmanagedPodsOfASet(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
@@ -204,24 +156,23 @@ func TestStraysOfASet(t *testing.T) {
 	}})
 	c.createCustomcluster("c", 2, "m")
 	c.awaitReady(customclusters, "c")
-	stray := c.create(pods, "Pod", "stray", map[string]any{
-		"metadata": map[string]any{"name": "stray", "labels": map[string]any{"controller": "c"}}, "spec": template(nil)["spec"],
+	unmanaged := c.create(pods, "Pod", "unmanaged", map[string]any{
+		"metadata": map[string]any{"name": "unmanaged", "labels": map[string]any{"controller": "c"}}, "spec": template(nil)["spec"],
 	})
 	require.Eventually(t, func() bool {
-		is, err := c.get(pods, "stray")
-		return apierrors.IsNotFound(err) || err == nil && is.GetDeletionTimestamp() != nil && is.GetUID() == stray.GetUID()
+		live, err := c.get(pods, "unmanaged")
+		return apierrors.IsNotFound(err) || err == nil && live.GetDeletionTimestamp() != nil && live.GetUID() == unmanaged.GetUID()
 	}, testcluster.Timeout, testcluster.Poll)
-	require.Eventually(t, func() bool { return strings.Contains(strings.Join(c.eventReasonsOf("c"), " "), "StrayDeleted") }, testcluster.Timeout, testcluster.Poll)
-	list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "mine=yes"})
-	require.NoError(t, err)
-	require.Len(t, list.Items, 2, "those of the ReplicaSet are left alone")
-	for _, pod := range list.Items {
+	c.awaitEvent("c", "StrayDeleted")
+	list := c.list(pods, "mine=yes")
+	require.Len(t, list, 2, "the Pods of the ReplicaSet are left alone")
+	for _, pod := range list {
 		require.Nil(t, pod.GetDeletionTimestamp())
 	}
 }
 
-// Twenty sets of fifty: exactly a thousand Pods, and never more, also when the operator
-// is killed again and again while it makes them.
+// Twenty sets of fifty: exactly a thousand Pods and never more, even if the operator is killed
+// again and again while it creates them.
 func TestNeverTooManyPods(t *testing.T) {
 	const objects, members = 20, 50
 	for name, kills := range map[string]int{"undisturbed": 0, "killed": 20} {
@@ -234,7 +185,7 @@ func TestNeverTooManyPods(t *testing.T) {
 			}
 			random := rand.New(rand.NewPCG(1, 2))
 			for range kills {
-				// A moment is a number of writes from now, so that it is within the work.
+				// The moment is a number of writes, so that the operator is at work.
 				killed, at := make(chan struct{}), random.Int64N(40)+1
 				c.proxy.writes.Store(0)
 				hook := func(n int64) {
@@ -253,7 +204,7 @@ func TestNeverTooManyPods(t *testing.T) {
 				o.kill()
 				o = c.launch()
 			}
-			require.True(t, testcluster.WaitUntil(func() bool { alive, _, _ := census.counts(); return alive == objects*members }))
+			census.await(t, objects*members)
 			for i := range objects {
 				c.awaitReady(customclusters, fmt.Sprintf("c-%d", i))
 			}
@@ -264,7 +215,7 @@ func TestNeverTooManyPods(t *testing.T) {
 	}
 }
 
-// What a transition costs, counted at the API server.
+// The number of requests that the children of an object take.
 func TestRequestsOfChildren(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -282,7 +233,7 @@ func TestRequestsOfChildren(t *testing.T) {
 	began := time.Now()
 	c.createCustomcluster("c", members, "m")
 	c.awaitReady(customclusters, "c")
-	// One report when the Pods are made, and then one a second until they are ready.
+	// One report when the Pods are created, and then one a second until they are ready.
 	most := 2 + int(time.Since(began)/time.Second)
 	counts := make(map[string]int)
 	for _, request := range c.requestPaths() {
@@ -296,16 +247,6 @@ func TestRequestsOfChildren(t *testing.T) {
 	}
 	require.Len(t, c.requestPaths(), members+reports)
 	t.Logf("%d Pods took %d writes in %s", members, members+reports, time.Since(began))
-}
-
-// requestPaths are the requests that were seen, without their queries.
-func (c *cluster) requestPaths() []string {
-	var paths []string
-	for _, request := range c.proxy.requests.all() {
-		path, _, _ := strings.Cut(request, "?")
-		paths = append(paths, path)
-	}
-	return paths
 }
 
 func TestIdleSetsSendNoRequests(t *testing.T) {
@@ -324,13 +265,13 @@ func TestIdleSetsSendNoRequests(t *testing.T) {
 		c.awaitReady(customclusters, fmt.Sprintf("c-%d", i))
 	}
 	c.createPod("asks", "Always", nil, map[string]any{"watch.fescue.dev/inject": "w-0"})
-	c.awaitUptake("w-0", 0, 0, 1)
+	c.awaitInjectedPods("w-0", 0, 0, 1)
 	c.proxy.requests.reset()
-	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, *idleTime, 100*time.Millisecond, "requests at rest")
+	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, *idleTime, 100*time.Millisecond, "requests while idle")
 	require.Empty(t, c.proxy.requests.all())
 }
 
-func TestConfigMapOfAWatcher(t *testing.T) {
+func TestWatcherKeepsItsConfigMap(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
@@ -346,41 +287,40 @@ func TestConfigMapOfAWatcher(t *testing.T) {
 			return err == nil && string(text) == want
 		}
 	}
-	c.await(configMaps, name, "made", has(`[{"a":"1","b":"2"},{"c":"AAEC"}]`))
+	c.await(configMaps, name, "created", has(`[{"a":"1","b":"2"},{"c":"AAEC"}]`))
 	c.patch(watchers, "w", `{"spec":{"configData":{"a":"3","b":null}}}`)
 	c.await(configMaps, name, "changed", has(`[{"a":"3"},{"c":"AAEC"}]`))
 	c.patch(configMaps, name, `{"data":{"a":"by hand"}}`)
-	made := c.await(configMaps, name, "restored", has(`[{"a":"3"},{"c":"AAEC"}]`))
-	require.NoError(t, c.client.Resource(configMaps).Namespace(c.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
-	c.await(configMaps, name, "made again", func(o *unstructured.Unstructured) bool { return o.GetUID() != made.GetUID() })
+	reverted := c.await(configMaps, name, "reverted", has(`[{"a":"3"},{"c":"AAEC"}]`))
+	c.delete(configMaps, name)
+	c.await(configMaps, name, "recreated", func(o *unstructured.Unstructured) bool { return o.GetUID() != reverted.GetUID() })
 
-	// What a backup brings back has another UID and no owner references.
-	require.NoError(t, c.client.Resource(watchers).Namespace(c.namespace).Delete(t.Context(), "w", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
+	// Objects that are restored from a backup have another UID and no owner references.
+	require.NoError(t, c.objects(watchers).Delete(t.Context(), "w", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
 	orphan := c.await(configMaps, name, "orphaned", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 0 })
 	c.await(configMaps, name, "left", has(`[{"a":"3"},{"c":"AAEC"}]`))
-	require.Eventually(t, func() bool { _, err := c.get(watchers, "w"); return apierrors.IsNotFound(err) }, testcluster.Timeout, testcluster.Poll)
+	c.awaitGone(watchers, "w")
 	restored := c.createWatcher("w", map[string]any{"a": "4"})
 	adopted := c.await(configMaps, name, "adopted", func(o *unstructured.Unstructured) bool { return metav1.IsControlledBy(o, restored) })
 	require.Equal(t, orphan.GetUID(), adopted.GetUID())
-	c.await(configMaps, name, "as the restored one says", has(`[{"a":"4"},null]`))
+	c.await(configMaps, name, "that of the restored Watcher", has(`[{"a":"4"},null]`))
 }
 
-// awaitQuota waits until a quota of Pods is in force.
+// awaitQuota waits until a quota of Pods is enforced.
 func (c *cluster) awaitQuota(name, limit string) {
 	c.t.Helper()
-	c.await(quotas, name, "in force", func(o *unstructured.Unstructured) bool {
+	c.await(quotas, name, "enforced", func(o *unstructured.Unstructured) bool {
 		hard, _, _ := unstructured.NestedString(o.Object, "status", "hard", "pods")
 		return hard == limit
 	})
 }
 
-// Each thing that is wrong ends in a status that says so, and is over when it is mended.
-func TestRefusedChildrenAreReported(t *testing.T) {
+// The status reports each reason why a child is rejected, until the reason is gone.
+func TestRejectedChildrenAreReported(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	dir := t.TempDir()
 	group := "g" + strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), []byte(`
+	dir, _ := writeKind(t, `
 package late
 
 import "fescue.dev/cue/contract"
@@ -391,7 +331,7 @@ import "fescue.dev/cue/contract"
 	names: plural: "lates"
 	children: x: template: {apiVersion: "`+group+`/v1", kind: "Thing", spec: size: 1}
 }
-`), 0o600))
+`)
 	c.types = []string{"Thing." + group + "=things"}
 	c.start("--kinds", dir)
 	stalled := func(resource schema.GroupVersionResource, name, want string) {
@@ -415,16 +355,16 @@ import "fescue.dev/cue/contract"
 	c.awaitQuota("pods", "3")
 	c.createCustomcluster("c", 5, "m")
 	stalled(customclusters, "c", "exceeded quota: pods")
-	c.await(customclusters, "c", "as far as it may", func(o *unstructured.Unstructured) bool { return statusCount(o) == 3 })
+	c.await(customclusters, "c", "at its quota", func(o *unstructured.Unstructured) bool { return statusCount(o) == 3 })
 	c.patch(quotas, "pods", `{"spec":{"hard":{"pods":"9"}}}`)
 	c.awaitReady(customclusters, "c")
 
-	// A type that comes later.
+	// A type that is installed later.
 	lates := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "lates"}
 	c.create(lates, "Late", "l", nil)
 	stalled(lates, "l", "its type is not served by the cluster")
-	crd := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	_, err := c.client.Resource(crd).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+	c.deleteCRDs("things."+group, "lates."+group)
+	_, err := c.client.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things." + group},
 		"spec": map[string]any{
 			"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "things", "kind": "Thing"},
@@ -434,17 +374,68 @@ import "fescue.dev/cue/contract"
 		},
 	}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = c.client.Resource(crd).Delete(context.Background(), "things."+group, metav1.DeleteOptions{})
-		_ = c.client.Resource(crd).Delete(context.Background(), "lates."+group, metav1.DeleteOptions{})
-	})
 	c.awaitReady(lates, "l")
 
-	// A name that is nearly as long as names may be.
+	// A name that is nearly as long as is allowed.
 	long := strings.Repeat("l", 250)
 	c.create(lates, "Late", long, nil)
 	c.awaitReady(lates, long)
-	things, err := c.client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{})
+	require.Len(t, c.list(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}, ""), 2)
+}
+
+// Children of a kind without phases are reverted, recreated, and deleted when an if drops them.
+func TestChildrenFollowTheirTemplates(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	archive, err := txtar.ParseFile("../testdata/kinds/features.txtar")
 	require.NoError(t, err)
-	require.Len(t, things.Items, 2)
+	dir, _ := writeKind(t, string(archive.Files[0].Data))
+	c.start("--kinds", dir)
+	features := schema.GroupVersionResource{Group: "features.example.com", Version: "v1", Resource: "features"}
+	c.create(features, "Feature", "f", map[string]any{"spec": map[string]any{"required": "x", "optional": true}})
+	hasName := func(name string) func(*unstructured.Unstructured) bool {
+		return func(o *unstructured.Unstructured) bool {
+			text, _, _ := unstructured.NestedString(o.Object, "data", "name")
+			return text == name
+		}
+	}
+	c.await(configMaps, "f-config", "created", hasName("x"))
+	secret := c.await(secrets, "f-extra", "created", exists)
+	c.await(features, "f", "ready", func(o *unstructured.Unstructured) bool {
+		seen, _, _ := unstructured.NestedInt64(o.Object, "status", "seen")
+		return isTrue(o, "Ready") && seen == 3
+	})
+
+	c.patch(configMaps, "f-config", `{"data":{"name":"by hand","other":"stays"}}`)
+	reverted := c.await(configMaps, "f-config", "reverted", hasName("x"))
+	other, _, _ := unstructured.NestedString(reverted.Object, "data", "other")
+	require.Equal(t, "stays", other, "fields that the template does not set are left alone")
+
+	c.patch(features, "f", `{"spec":{"required":"y"}}`)
+	c.await(configMaps, "f-config", "changed", hasName("y"))
+
+	// A child without its owner reference is found by its label.
+	c.patch(secrets, "f-extra", `{"metadata":{"ownerReferences":null}}`)
+	adopted := c.await(secrets, "f-extra", "adopted", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 1 })
+	require.Equal(t, secret.GetUID(), adopted.GetUID())
+
+	// A child with the update Recreate is recreated when its template changes, and only then.
+	c.patch(features, "f", `{"spec":{"extra":"changed"}}`)
+	c.await(secrets, "f-extra", "recreated", func(o *unstructured.Unstructured) bool {
+		extra, _, _ := unstructured.NestedString(o.Object, "data", "extra")
+		return o.GetUID() != secret.GetUID() && extra == "Y2hhbmdlZA=="
+	})
+
+	// A field that is dropped from the template is removed.
+	c.patch(features, "f", `{"spec":{"note":"short-lived"}}`)
+	hasNote := func(o *unstructured.Unstructured) bool {
+		_, found, _ := unstructured.NestedString(o.Object, "data", "note")
+		return found
+	}
+	c.await(configMaps, "f-config", "with a note", hasNote)
+	c.patch(features, "f", `{"spec":{"note":null}}`)
+	c.await(configMaps, "f-config", "without a note", func(o *unstructured.Unstructured) bool { return !hasNote(o) })
+
+	c.patch(features, "f", `{"spec":{"optional":null}}`)
+	c.awaitGone(secrets, "f-extra")
 }

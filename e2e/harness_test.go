@@ -2,68 +2,75 @@ package e2e
 
 import (
 	"context"
-	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
 
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-var (
-	ats  = schema.GroupVersionResource{Group: "cnat.fescue.dev", Version: "v1alpha1", Resource: "ats"}
-	pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-)
-
-// cluster is a namespace of the control plane, and a way to the API server for the
-// operator of a test that can be watched and cut.
+// cluster is a namespace of the control plane, with clients of the administrator. The operators of
+// a test reach the API server through a proxy that the test can observe and cut.
 type cluster struct {
 	t         *testing.T
 	client    dynamic.Interface
+	typed     kubernetes.Interface
 	namespace string
 	proxy     *proxy
 	// env is added to the environment of operators.
 	env []string
-	// types name the resources of children, as --type of fescue manifests.
+	// types name the resources of children, like --type of fescue manifests.
 	types []string
-	// keepCRDs leaves the CRDs that a test has installed itself.
+	// keepCRDs is for tests that install the CRDs themselves.
 	keepCRDs bool
-	// prepared says for which flags config has the rights.
+	// prepared identifies the flags for which config has the rights.
 	prepared string
 	config   *rest.Config
 	granted  []*unstructured.Unstructured
 }
 
+// newCluster creates a namespace and a proxy for a test.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	config := testcluster.Config(t)
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	return &cluster{t: t, client: client, namespace: testcluster.Namespace(t), proxy: newProxy(t, config)}
+	c := newClients(t, testcluster.Namespace(t))
+	c.proxy = newProxy(t, testcluster.Config(t))
+	return c
 }
 
-// operator is a running process of the program itself.
+// newClients returns a cluster for a namespace that exists, without a proxy.
+func newClients(t *testing.T, namespace string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, namespace: namespace}
+	var err error
+	c.client, err = dynamic.NewForConfig(testcluster.Config(t))
+	require.NoError(t, err)
+	c.typed, err = kubernetes.NewForConfig(testcluster.Config(t))
+	require.NoError(t, err)
+	return c
+}
+
+// process is a running operator: the program itself.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -71,7 +78,7 @@ type process struct {
 	done chan struct{}
 }
 
-// start runs `fescue run` for the namespace and returns when it is ready.
+// start runs `fescue run` for the namespace and waits until it is ready.
 func (c *cluster) start(args ...string) *process {
 	c.t.Helper()
 	o := c.launch(args...)
@@ -79,7 +86,7 @@ func (c *cluster) start(args ...string) *process {
 	return o
 }
 
-// launch starts it without waiting for anything. Operators act as the service account that
+// launch starts an operator without waiting for anything. It acts as the service account that
 // `fescue manifests` prints, with its rights.
 func (c *cluster) launch(args ...string) *process {
 	c.t.Helper()
@@ -87,16 +94,13 @@ func (c *cluster) launch(args ...string) *process {
 	return c.launchAs(c.proxy.through(c.config), args...)
 }
 
-// launchAs starts `fescue run` for the namespace with the server and the token of config.
+// launchAs starts an operator with the server and the token of config.
 func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	c.t.Helper()
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(c.t, kubeconfig, config, c.namespace)
-	if !slices.Contains(args, "--health-listen") {
-		args = append(args, "--health-listen", "127.0.0.1:0")
-	}
 	o := &process{t: c.t, log: &syncedBuffer{}, done: make(chan struct{})}
-	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace}, args...)...)
+	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace, "--health-listen", "127.0.0.1:0"}, args...)...)
 	o.cmd.Env = append(os.Environ(), c.env...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	require.NoError(c.t, o.cmd.Start())
@@ -140,22 +144,23 @@ func (o *process) hasEnded() bool {
 	}
 }
 
-// awaitLog waits until the operator has logged a text, and fails if it ends first.
+// awaitLog waits until the operator has logged a text, and fails if it ends first. It is for tests
+// of the log itself: others wait for /readyz or for what is stored.
 func (o *process) awaitLog(text string) {
 	o.t.Helper()
-	require.Eventually(o.t, func() bool {
+	require.True(o.t, testcluster.WaitUntil(func() bool {
 		return o.hasEnded() || strings.Contains(o.log.String(), text)
-	}, testcluster.Timeout, testcluster.Poll, "log has no %q", text)
+	}), "the log does not have %q", text)
 	require.Contains(o.t, o.log.String(), text)
 }
 
-// kill ends the operator as a crash does.
+// kill ends the operator like a crash.
 func (o *process) kill() {
 	_ = o.cmd.Process.Kill()
 	<-o.done
 }
 
-// stop ends the operator as Kubernetes does and returns its exit code.
+// stop ends the operator like Kubernetes does, and returns its exit code.
 func (o *process) stop() int {
 	require.NoError(o.t, o.cmd.Process.Signal(syscall.SIGTERM))
 	<-o.done
@@ -179,172 +184,102 @@ func (s *syncedBuffer) String() string {
 	return s.b.String()
 }
 
-// createAt creates an At in the namespace of the test.
-func (c *cluster) createAt(name, schedule, command string) *unstructured.Unstructured {
+// prepare installs what an operator with these flags needs: the CRDs, and the rights that
+// `fescue manifests` prints and no others.
+func (c *cluster) prepare(args []string) {
 	c.t.Helper()
-	object, err := c.client.Resource(ats).Namespace(c.namespace).Create(c.t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": ats.GroupVersion().String(), "kind": "At",
-		"metadata": map[string]any{"name": name},
-		"spec":     map[string]any{"schedule": schedule, "command": command},
-	}}, metav1.CreateOptions{})
-	require.NoError(c.t, err)
-	return object
-}
-
-func (c *cluster) get(resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
-	return c.client.Resource(resource).Namespace(c.namespace).Get(context.Background(), name, metav1.GetOptions{})
-}
-
-// await waits until an object satisfies a condition and returns it.
-func (c *cluster) await(resource schema.GroupVersionResource, name, what string, is func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
-	c.t.Helper()
-	var last *unstructured.Unstructured
-	if !testcluster.WaitUntil(func() bool {
-		object, err := c.get(resource, name)
-		last = object
-		return err == nil && is(object)
-	}) {
-		require.FailNow(c.t, "not "+what, "%s %s: %v", resource.Resource, name, last)
-	}
-	return last
-}
-
-func (c *cluster) awaitPhase(name, phase string) *unstructured.Unstructured {
-	c.t.Helper()
-	return c.await(ats, name, "in phase "+phase, func(o *unstructured.Unstructured) bool { return phaseOf(o) == phase })
-}
-
-func phaseOf(object *unstructured.Unstructured) string {
-	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
-	return phase
-}
-
-// condition returns the status, reason and message of a condition of an object, all
-// empty if it is not there.
-func condition(object *unstructured.Unstructured, kind string) (status, reason, message string) {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == kind {
-			status, _ = c["status"].(string)
-			reason, _ = c["reason"].(string)
-			message, _ = c["message"].(string)
+	var dirs []string
+	webhooks, shards := false, 1
+	for i, arg := range args {
+		webhooks = webhooks || arg == "--webhook-url" || arg == "--webhook-service"
+		if arg == "--kinds" {
+			dirs = append(dirs, args[i+1])
+		}
+		if n, ok := strings.CutPrefix(arg, "--shards="); ok {
+			var err error
+			shards, err = strconv.Atoi(n)
+			require.NoError(c.t, err)
 		}
 	}
-	return status, reason, message
-}
-
-// proxy stands between an operator and the API server. It passes on whose token it is
-// given, counts requests, may be cut, and calls afterWrite when the API server has answered a write and the operator does
-// not know it yet.
-type proxy struct {
-	url        string
-	server     *http.Server
-	handler    http.Handler
-	address    string
-	requests   requestLog
-	writes     atomic.Int64
-	afterWrite atomic.Pointer[func(n int64)]
-	// answered is called with each answer, whose body it must leave readable.
-	answered atomic.Pointer[func(r *http.Response)]
-}
-
-func newProxy(t *testing.T, config *rest.Config) *proxy {
-	t.Helper()
-	target, err := url.Parse(config.Host)
-	require.NoError(t, err)
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
-	require.NoError(t, err)
-	p := &proxy{}
-	p.handler = &httputil.ReverseProxy{
-		Transport:     transport,
-		FlushInterval: -1, // a watch is a response that never ends
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			p.requests.add(r.In)
-		},
-		ErrorLog: log.New(io.Discard, "", 0), // of operators that are killed
-		ModifyResponse: func(r *http.Response) error {
-			if hook := p.answered.Load(); hook != nil { //nolint:bodyclose // the proxy does
-				(*hook)(r)
-			}
-			if r.Request.Method != http.MethodGet && r.StatusCode < 300 && !strings.Contains(r.Request.URL.Path, "customresourcedefinitions") && !strings.Contains(r.Request.URL.Path, "selfsubjectaccessreviews") {
-				n := p.writes.Add(1)
-				if hook := p.afterWrite.Load(); hook != nil {
-					(*hook)(n)
-				}
-			}
-			return nil
-		},
-	}
-	p.listen(t, "127.0.0.1:0")
-	t.Cleanup(p.cut)
-	return p
-}
-
-func (p *proxy) listen(t *testing.T, address string) {
-	listener, err := net.Listen("tcp", address)
-	require.NoError(t, err)
-	p.address = listener.Addr().String()
-	p.url = "https://" + p.address
-	p.server = &http.Server{
-		Handler: p.handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{proxyCertificate().pair}},
-	}
-	go func() { _ = p.server.ServeTLS(listener, "", "") }()
-}
-
-// through is config with the proxy in the place of the API server. It speaks TLS, without
-// which clients send no token.
-func (p *proxy) through(config *rest.Config) *rest.Config {
-	return &rest.Config{Host: p.url, BearerToken: config.BearerToken, TLSClientConfig: rest.TLSClientConfig{CAData: proxyCertificate().authority}}
-}
-
-type servingPair struct {
-	pair      tls.Certificate
-	authority []byte
-}
-
-// proxyCertificate is that of all proxies of this run.
-var proxyCertificate = sync.OnceValue(func() servingPair {
-	chain, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	if err != nil {
-		panic(err)
-	}
-	pair, err := tls.X509KeyPair(chain, key)
-	if err != nil {
-		panic(err)
-	}
-	return servingPair{pair, chain}
-})
-
-// cut breaks all connections and refuses new ones, until mend.
-func (p *proxy) cut() { _ = p.server.Close() }
-
-func (p *proxy) mend(t *testing.T) { p.listen(t, p.address) }
-
-// requestLog lists the requests that are no watches.
-type requestLog struct {
-	mu   sync.Mutex
-	list []string
-}
-
-func (l *requestLog) add(r *http.Request) {
-	if r.URL.Query().Get("watch") == "true" {
+	key := fmt.Sprint(dirs, webhooks, shards)
+	if key == c.prepared {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, r.Method+" "+r.URL.RequestURI())
+	kinds, err := kind.Load(true, dirs...)
+	require.NoError(c.t, errors.Join(err, kinds.BrokenError()))
+	if !c.keepCRDs {
+		c.installCRDs(kinds.All())
+	}
+	o := c.installation(webhooks)
+	o.Shards = shards
+	rights := o.rights(c.t, kinds.All())
+	c.keepRights(rights)
+	c.config = c.grant(rights)
+	c.prepared = key
 }
 
-func (l *requestLog) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = nil
+// installCRDs installs the CRDs of kinds and waits until discovery lists the kinds.
+func (c *cluster) installCRDs(kinds []*kind.Kind) {
+	c.t.Helper()
+	require.NoError(c.t, crds.Install(c.t.Context(), c.client, kinds))
+	require.True(c.t, testcluster.WaitUntil(func() bool {
+		return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool {
+			list, err := c.typed.Discovery().ServerResourcesForGroupVersion(k.GroupVersionKind.GroupVersion().String())
+			return err != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural })
+		})
+	}))
 }
 
-func (l *requestLog) all() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]string(nil), l.list...)
+// deleteCRDs deletes CRDs after the test, if they exist.
+func (c *cluster) deleteCRDs(names ...string) {
+	c.t.Cleanup(func() {
+		for _, name := range names {
+			err := c.client.Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
+			require.True(c.t, err == nil || apierrors.IsNotFound(err), "%v", err)
+		}
+	})
+}
+
+// address returns the address that an operator listens on for a flag. The port is random, so it is
+// read from the log.
+func (o *process) address(flag string) string {
+	o.t.Helper()
+	pattern := regexp.MustCompile(`msg=listening flag=` + flag + ` address=(\S+)`)
+	var found []string
+	require.True(o.t, testcluster.WaitUntil(func() bool {
+		found = pattern.FindStringSubmatch(o.log.String())
+		return found != nil
+	}), "it does not listen for %s", flag)
+	return "http://" + found[1]
+}
+
+// get returns the answer of a URL.
+func get(t *testing.T, url string) (code int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(text)
+}
+
+// shippedKinds loads the kinds that Fescue ships.
+func shippedKinds(t *testing.T) []*kind.Kind {
+	t.Helper()
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	return kinds
+}
+
+// writeKind writes a file of kinds to a new folder, and loads it.
+func writeKind(t *testing.T, text string) (dir string, kinds []*kind.Kind) {
+	t.Helper()
+	dir = t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kinds.cue"), []byte(text), 0o600))
+	kinds, err := kind.FromDir(dir)
+	require.NoError(t, err)
+	return dir, kinds
 }

@@ -9,7 +9,6 @@ import (
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,23 +20,19 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// Tools that wait by kstatus, such as Flux and kpt, see an At as it is over its life.
+// Tools that use kstatus, such as Flux and kpt, see the right health in each phase of an At.
 func TestKstatusOfAt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.prepare(nil)
-	watch, err := c.client.Resource(ats).Namespace(c.namespace).Watch(t.Context(), metav1.ListOptions{})
+	watch, err := c.objects(ats).Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	defer watch.Stop()
 	c.start()
-	_, err = c.client.Resource(pods).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "blocked-pod"},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "a", "image": "busybox", "command": []any{"sleep", "3600"}}}},
-	}}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	c.create(pods, "Pod", "blocked-pod", map[string]any{"spec": sleeping("a")})
 	c.createAt("done", longAgo, "echo")
 	c.createAt("blocked", longAgo, "echo")
-	c.createAt("later", "2999-01-01T00:00:00Z", "echo")
+	c.createAt("later", farAway, "echo")
 
 	seen := make(map[string]map[string]kstatus.Status)
 	for event := range watch.ResultChan() {
@@ -46,7 +41,7 @@ func TestKstatusOfAt(t *testing.T) {
 		result, err := kstatus.Compute(object)
 		require.NoError(t, err)
 		in := phaseOf(object)
-		if stalled, _, _ := condition(object, "Stalled"); stalled == string(corev1.ConditionTrue) {
+		if isTrue(object, "Stalled") {
 			in += ", stalled"
 		}
 		if seen[object.GetName()] == nil {
@@ -64,7 +59,7 @@ func TestKstatusOfAt(t *testing.T) {
 	require.Equal(t, kstatus.InProgressStatus, seen["later"]["PENDING"])
 }
 
-// healthLog follows what kstatus makes of the objects of a kind.
+// healthLog records the health of the objects of a kind, according to kstatus.
 type healthLog struct {
 	*cluster
 	resource schema.GroupVersionResource
@@ -73,20 +68,20 @@ type healthLog struct {
 	seen []healthAt
 }
 
-// healthAt is the health of an object in a version of it.
+// healthAt is the health of one version of an object.
 type healthAt struct {
 	name, version string
-	is            kstatus.Status
+	health        kstatus.Status
 }
 
 func (c *cluster) followHealth(resource schema.GroupVersionResource) *healthLog {
 	c.t.Helper()
-	list, err := c.client.Resource(resource).Namespace(c.namespace).List(c.t.Context(), metav1.ListOptions{})
+	list, err := c.objects(resource).List(c.t.Context(), metav1.ListOptions{})
 	require.NoError(c.t, err)
-	// The API server ends a watch when the CRD is written; this one goes on where it ended.
+	// The API server ends a watch when the CRD is written; this one continues where it ended.
 	watch, err := watchtools.NewRetryWatcherWithContext(c.t.Context(), list.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			return c.client.Resource(resource).Namespace(c.namespace).Watch(ctx, options)
+			return c.objects(resource).Watch(ctx, options)
 		},
 	})
 	require.NoError(c.t, err)
@@ -95,24 +90,24 @@ func (c *cluster) followHealth(resource schema.GroupVersionResource) *healthLog 
 	go func() {
 		for event := range watch.ResultChan() {
 			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != apiwatch.Deleted {
-				h.see(object)
+				h.record(object)
 			}
 		}
 	}()
 	return h
 }
 
-func (h *healthLog) see(object *unstructured.Unstructured) {
+func (h *healthLog) record(object *unstructured.Unstructured) {
 	result, err := kstatus.Compute(object)
 	if err != nil {
-		return // what is missing shows in the test
+		return // the test notices that it is missing
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.seen = append(h.seen, healthAt{object.GetName(), object.GetResourceVersion(), result.Status})
 }
 
-// since is what an object has been after a version of it, without repetitions.
+// since returns the health of an object after a version of it, without repetitions.
 func (h *healthLog) since(version, name string) []kstatus.Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,13 +117,13 @@ func (h *healthLog) since(version, name string) []kstatus.Status {
 			continue
 		}
 		if order, err := resourceversion.CompareResourceVersion(at.version, version); err == nil && order > 0 {
-			seen = append(seen, at.is)
+			seen = append(seen, at.health)
 		}
 	}
 	return slices.Compact(seen)
 }
 
-// after does something and returns what an object then was until it came to be as wanted.
+// after does something, and returns the health of an object from then until it is as wanted.
 func (h *healthLog) after(t *testing.T, name string, wanted kstatus.Status, do func()) []kstatus.Status {
 	t.Helper()
 	before := "1" // the first of any cluster
@@ -144,8 +139,8 @@ func (h *healthLog) after(t *testing.T, name string, wanted kstatus.Status, do f
 	return seen
 }
 
-// The same for kinds without phases, which are never done: each change of the spec is in
-// progress until the controller has seen it and its children are as it says.
+// The same for kinds without phases, which are never done: each change of the spec is in progress
+// until the controller has observed it and the children are in sync.
 func TestKstatusOfKindsWithoutPhases(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -153,16 +148,13 @@ func TestKstatusOfKindsWithoutPhases(t *testing.T) {
 	for name, test := range map[string]struct {
 		resource schema.GroupVersionResource
 		create   func(name string)
-		// onCreate is what it is until its children are there: a ConfigMap is at once.
-		onCreate []kstatus.Status
 		change   string
-		// block has what changes next fail, unblock has it go on.
+		// block makes the object fail, until unblock.
 		block, unblock func()
 	}{
 		"watcher": {
 			resource: watchers, create: func(name string) { c.createWatcher(name, map[string]any{"a": "1"}) },
-			onCreate: []kstatus.Status{kstatus.InProgressStatus, kstatus.CurrentStatus},
-			change:   `{"spec":{"configData":{"a":"2"}}}`,
+			change: `{"spec":{"configData":{"a":"2"}}}`,
 			block: func() {
 				c.patch(watchers, "watcher", `{"spec":{"configData":{"a":"`+strings.Repeat("x", 1<<20+1)+`"}}}`)
 			},
@@ -170,8 +162,7 @@ func TestKstatusOfKindsWithoutPhases(t *testing.T) {
 		},
 		"customcluster": {
 			resource: customclusters, create: func(name string) { c.createCustomcluster(name, 2, "one") },
-			onCreate: []kstatus.Status{kstatus.InProgressStatus, kstatus.CurrentStatus},
-			change:   `{"spec":{"message":"two"}}`,
+			change: `{"spec":{"message":"two"}}`,
 			block: func() {
 				c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "0"}}})
 				c.awaitQuota("pods", "0")
@@ -182,14 +173,14 @@ func TestKstatusOfKindsWithoutPhases(t *testing.T) {
 	} {
 		h := c.followHealth(test.resource)
 		inProgress := []kstatus.Status{kstatus.InProgressStatus}
-		require.Equal(t, test.onCreate, h.after(t, name, kstatus.CurrentStatus, func() { test.create(name) }), "%s: created", name)
+		require.Equal(t, append(inProgress, kstatus.CurrentStatus), h.after(t, name, kstatus.CurrentStatus, func() { test.create(name) }), "%s: created", name)
 		require.Equal(t, append(inProgress, kstatus.CurrentStatus), h.after(t, name, kstatus.CurrentStatus, func() { c.patch(test.resource, name, test.change) }), "%s: changed", name)
 		require.Equal(t, append(inProgress, kstatus.FailedStatus), h.after(t, name, kstatus.FailedStatus, test.block), "%s: blocked", name)
 		again := h.after(t, name, kstatus.CurrentStatus, test.unblock)
 		require.Subset(t, []kstatus.Status{kstatus.FailedStatus, kstatus.InProgressStatus, kstatus.CurrentStatus}, again, "%s: unblocked", name)
 		c.patch(test.resource, name, `{"metadata":{"finalizers":["test.example.com/hold"]}}`)
 		require.Equal(t, []kstatus.Status{kstatus.TerminatingStatus}, h.after(t, name, kstatus.TerminatingStatus, func() {
-			require.NoError(t, c.client.Resource(test.resource).Namespace(c.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+			c.delete(test.resource, name)
 		}), "%s: deleted", name)
 		c.patch(test.resource, name, `{"metadata":{"finalizers":null}}`)
 	}

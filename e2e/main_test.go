@@ -12,16 +12,14 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
-	"k8s.io/client-go/dynamic"
 
-	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/cli"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// TestMain makes the test binary serve as the command fescue, for scripts and for
-// tests that start it as a process.
+// TestMain makes the test binary serve as the command fescue, for scripts and for tests that start
+// it as a process.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fescue": func() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -30,15 +28,15 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// TestScripts runs the command line as people do. Each script has a namespace of its
-// own, which is the default of its kubeconfig.
+// TestScripts runs the command line like users do. Each script has a namespace of its own, which is
+// the default of its kubeconfig.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	runScripts(t, "scripts")
 }
 
-// TestInstallScripts is not parallel: it installs and removes what there is only one of
-// in a cluster, the CRDs of the other tests among it.
+// TestInstallScripts is not parallel: it installs and removes objects that exist only once in a
+// cluster, such as the CRDs of the other tests.
 func TestInstallScripts(t *testing.T) { runScripts(t, "install") }
 
 func runScripts(t *testing.T, folder string) {
@@ -57,7 +55,7 @@ func runScripts(t *testing.T, folder string) {
 			require.NoError(t, err)
 			e.Setenv("HOST_ADDRESS", host)
 			e.Setenv("FREE_PORT", port)
-			// The go command and kubectl keep their caches there.
+			// The go command and kubectl have their caches there.
 			e.Setenv("HOME", os.Getenv("HOME"))
 			return nil
 		},
@@ -69,8 +67,8 @@ func runScripts(t *testing.T, folder string) {
 	})
 }
 
-// hostAddress is an address of this machine that Services may lead to: the API server refuses
-// endpoints on loopback.
+// hostAddress returns an address of this machine for the endpoints of Services, which the API
+// server rejects on loopback.
 func hostAddress(t testing.TB) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -80,7 +78,7 @@ func hostAddress(t testing.TB) string {
 			return network.IP.String()
 		}
 	}
-	require.Fail(t, "this machine has no IPv4 address but those of loopback")
+	require.Fail(t, "this machine has only loopback IPv4 addresses")
 	return ""
 }
 
@@ -93,19 +91,15 @@ func writeFileCommand(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // rightsCommand writes a kubeconfig called operator, with the rights that `fescue manifests
-// --install-crds` prints for the namespace of the script and the kinds in folders.
+// --install-crds` prints for the namespace of the script and for the kinds in folders.
 func rightsCommand(t *testing.T, ts *testscript.TestScript, neg bool, dirs []string) {
 	if neg {
 		ts.Fatalf("usage: rights DIR...")
 	}
-	client, err := dynamic.NewForConfig(testcluster.Config(t))
-	ts.Check(err)
-	c := &cluster{t: t, client: client, namespace: ts.Getenv("NAMESPACE")}
+	c := newClients(t, ts.Getenv("NAMESPACE"))
 	kinds, err := kind.Load(true, dirs...)
 	ts.Check(errors.Join(err, kinds.BrokenError()))
 	o := c.installation(false)
 	o.InstallCRDs = true
-	parts, err := o.parts(kinds.All(), nil)
-	ts.Check(err)
-	testcluster.WriteKubeconfig(t, ts.MkAbs("operator"), c.grant(rightsIn(install.Objects(parts))), c.namespace)
+	testcluster.WriteKubeconfig(t, ts.MkAbs("operator"), c.grant(o.rights(t, kinds.All())), c.namespace)
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -16,38 +15,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// clusterRole gives rules to a service account of the namespace, until the test ends.
-func (c *cluster) clusterRole(account string, rules []rbacv1.PolicyRule) {
-	c.t.Helper()
-	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	roles, bindings := client.RbacV1().ClusterRoles(), client.RbacV1().ClusterRoleBindings()
-	meta := metav1.ObjectMeta{Name: c.namespace + "-" + account}
-	_, err = roles.Create(c.t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	require.NoError(c.t, err)
-	_, err = bindings.Create(c.t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: c.namespace}},
-	}, metav1.CreateOptions{})
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() {
-		_ = bindings.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
-		_ = roles.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
-	})
-}
-
-// metricsRules are those that `fescue manifests --metrics-auth` grants by a ClusterRole.
+// metricsRules returns the rules of a ClusterRole that `fescue manifests --metrics-auth` prints.
 func metricsRules(t *testing.T, name string) []rbacv1.PolicyRule {
 	t.Helper()
 	parts, err := install.Parts(nil, install.Options{Image: "fescue", MetricsAuth: true})
@@ -63,9 +39,9 @@ func metricsRules(t *testing.T, name string) []rbacv1.PolicyRule {
 	return nil
 }
 
-// asking gets a path with a bearer token, from whoever shows a certificate of an authority;
-// without one, from anyone.
-func asking(t *testing.T, authority []byte, url, token string) (code int, body string) {
+// getTLS returns the answer of a URL to a bearer token. The server needs a certificate of the
+// authority, unless that is nil.
+func getTLS(t *testing.T, authority []byte, url, token string) (code int, body string) {
 	t.Helper()
 	config := &tls.Config{InsecureSkipVerify: authority == nil}
 	if authority != nil {
@@ -86,13 +62,12 @@ func asking(t *testing.T, authority []byte, url, token string) (code int, body s
 	return response.StatusCode, string(text)
 }
 
-// With the rights that the manifests grant, and no others, the operator tells who may read
-// its metrics.
+// With the rights of the manifests and no others, the operator serves metrics to authorized clients
+// only.
 func TestMetricsAuth(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
+	shipped := shippedKinds(t)
 	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
 	work, own := c.rolesOf(shipped)
 	config := c.serviceAccount("fescue", slices.Concat(work, own))
@@ -104,8 +79,8 @@ func TestMetricsAuth(t *testing.T) {
 
 	var code int
 	var body string
-	require.Eventually(t, func() bool { // the API server's caches of roles follow a little later
-		code, body = asking(t, nil, url+"/metrics", reader.BearerToken)
+	require.Eventually(t, func() bool { // the API server updates its caches of roles a little later
+		code, body = getTLS(t, nil, url+"/metrics", reader.BearerToken)
 		return code == http.StatusOK
 	}, testcluster.Timeout, testcluster.Poll)
 	require.Contains(t, body, "\nfescue_decisions_total{")
@@ -119,31 +94,31 @@ func TestMetricsAuth(t *testing.T) {
 		"no right":      {"/metrics", stranger.BearerToken, http.StatusForbidden, `user "system:serviceaccount:` + c.namespace + `:stranger" cannot get path "/metrics"` + "\n"},
 		"another path":  {"/debug/pprof/", reader.BearerToken, http.StatusForbidden, `user "system:serviceaccount:` + c.namespace + `:reader" cannot get path "/debug/pprof/"` + "\n"},
 	} {
-		code, body := asking(t, nil, url+test.path, test.token)
+		code, body := getTLS(t, nil, url+test.path, test.token)
 		require.Equal(t, test.code, code, name)
 		require.Equal(t, test.body, body, name)
 	}
 	code, _ = get(t, o.address("--metrics-listen")+"/metrics")
-	require.Equal(t, http.StatusBadRequest, code, "not without TLS")
+	require.Equal(t, http.StatusBadRequest, code, "TLS is required")
 
-	// Answers are kept, so that scrapes cost the API server nothing and go on without it.
+	// Answers are cached, so that scrapes cost the API server nothing and work without it.
 	c.proxy.requests.reset()
-	code, _ = asking(t, nil, url+"/metrics", reader.BearerToken)
+	code, _ = getTLS(t, nil, url+"/metrics", reader.BearerToken)
 	require.Equal(t, http.StatusOK, code)
 	for _, request := range c.proxy.requests.all() {
 		require.NotContains(t, request, "/tokenreviews")
 		require.NotContains(t, request, "/subjectaccessreviews")
 	}
 	c.proxy.cut()
-	code, _ = asking(t, nil, url+"/metrics", reader.BearerToken)
+	code, _ = getTLS(t, nil, url+"/metrics", reader.BearerToken)
 	require.Equal(t, http.StatusOK, code)
-	code, body = asking(t, nil, url+"/metrics", late.BearerToken)
+	code, body = getTLS(t, nil, url+"/metrics", late.BearerToken)
 	require.Equal(t, http.StatusInternalServerError, code)
 	require.Equal(t, "the token cannot be reviewed\n", body)
 	o.awaitLog(`/tokenreviews\": dial tcp`)
 }
 
-// Without its own rights the operator says so, and lets nobody in.
+// Without its own rights, the operator reports that in the log and serves metrics to nobody.
 func TestMetricsAuthWithoutRights(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -155,12 +130,12 @@ func TestMetricsAuthWithoutRights(t *testing.T) {
 	config := c.serviceAccount("fescue", nil)
 	o := c.launchAs(config, "--metrics-listen", "127.0.0.1:0", "--metrics-auth", "--metrics-cert-dir", dir)
 	url := strings.Replace(o.address("--metrics-listen"), "http:", "https:", 1)
-	code, _ := asking(t, authority, url+"/metrics", config.BearerToken)
+	code, _ := getTLS(t, authority, url+"/metrics", config.BearerToken)
 	require.Equal(t, http.StatusInternalServerError, code)
 	o.awaitLog(`cannot create resource \"tokenreviews\" in API group \"authentication.k8s.io\" at the cluster scope`)
 	c.clusterRole("fescue", metricsRules(t, "fescue-metrics-auth"))
 	require.Eventually(t, func() bool {
-		code, _ = asking(t, authority, url+"/metrics", config.BearerToken)
+		code, _ = getTLS(t, authority, url+"/metrics", config.BearerToken)
 		return code == http.StatusForbidden
-	}, testcluster.Timeout, testcluster.Poll, "it is asked again, and may not read metrics itself")
+	}, testcluster.Timeout, testcluster.Poll, "the token is reviewed again, and its user may not read metrics")
 }

@@ -21,8 +21,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// TestNodeScripts installs Fescue from its own image on a node that runs containers, and
-// does what its users do.
+// TestNodeScripts installs Fescue from its own image on a node that runs containers, and uses it.
 func TestNodeScripts(t *testing.T) {
 	if os.Getenv("DEVCLUSTER_NODE") != "real" {
 		t.Skip("needs a real node: make test-node")
@@ -30,24 +29,24 @@ func TestNodeScripts(t *testing.T) {
 	runScripts(t, "node")
 }
 
-// load is what users do while something happens to Fescue: dry runs of creating an At go
-// through admission, and some Ats are really made.
+// load acts as users while something happens to Fescue: dry runs of new Ats pass admission, and
+// some Ats are really created.
 type load struct {
 	ats   dynamic.ResourceInterface
-	retry bool // an At is tried again until it is made
+	retry bool // until an At is created
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
 	mu       sync.Mutex
 	dryRuns  int
-	made     []string
+	created  []string
 	failures []string
 }
 
-// loadCommand makes the command "load start [retry]" or "load stop" of scripts. It goes on
-// until there was enough of it to show something. When it is stopped, all Ats that were made
-// have to get done, and unless failures were to be tried again there may have been none.
+// loadCommand returns the command "load start [retry]" or "load stop" of scripts. A stop waits
+// until there was enough load to show something. Then all created Ats have to reach DONE, and
+// without retry nothing may have failed.
 func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, args []string) {
 	var current *load
 	return func(ts *testscript.TestScript, neg bool, args []string) {
@@ -64,9 +63,9 @@ func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, 
 			enough := testcluster.WaitUntil(current.enough)
 			current.stop()
 			current.running.Wait()
-			ts.Logf("%d dry runs, %d Ats, %d failures", current.dryRuns, len(current.made), len(current.failures))
+			ts.Logf("%d dry runs, %d Ats, %d failures", current.dryRuns, len(current.created), len(current.failures))
 			if !enough {
-				ts.Fatalf("these are too few to show anything: %s", strings.Join(current.failures, "\n"))
+				ts.Fatalf("too few to show anything: %s", strings.Join(current.failures, "\n"))
 			}
 			ts.Check(current.check())
 		default:
@@ -85,11 +84,11 @@ func (l *load) start() {
 		})
 	}
 	// Each of these is a container.
-	l.running.Go(func() { wait.UntilWithContext(ctx, l.make, 2*time.Second) })
+	l.running.Go(func() { wait.UntilWithContext(ctx, l.create, 2*time.Second) })
 }
 
-// make creates an At that runs.
-func (l *load) make(ctx context.Context) {
+// create creates an At that runs.
+func (l *load) create(ctx context.Context) {
 	name := "load-" + strings.ToLower(rand.Text())
 	err := l.try(ctx, name, nil)
 	for err != nil && l.retry && ctx.Err() == nil {
@@ -97,36 +96,34 @@ func (l *load) make(ctx context.Context) {
 	}
 }
 
-// try creates an At, and notes a failure.
+// try creates an At, and records a failure.
 func (l *load) try(ctx context.Context, name string, dryRun []string) error {
-	at := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": ats.GroupVersion().String(), "kind": "At", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"schedule": longAgo, "command": "true"},
-	}}
+	at := newObject(ats, "At", name, map[string]any{"schedule": longAgo, "command": "true"})
 	began := time.Now()
 	_, err := l.ats.Create(ctx, at, metav1.CreateOptions{DryRun: dryRun})
 	if ctx.Err() != nil {
-		return nil // it is over
+		return nil // stopped
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
 		l.failures = append(l.failures, fmt.Sprintf("%s %s after %s: %v", began.Format(time.StampMilli), name, time.Since(began), err))
 	} else if len(dryRun) == 0 {
-		l.made = append(l.made, name)
+		l.created = append(l.created, name)
 	} else {
 		l.dryRuns++
 	}
 	return err
 }
 
-// enough tells whether what users did shows something.
+// enough reports whether there was enough load to show something.
 func (l *load) enough() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dryRuns >= 50 && len(l.made) >= 3
+	return l.dryRuns >= 50 && len(l.created) >= 3
 }
 
+// check returns an error if something failed, or if an At does not reach DONE.
 func (l *load) check() error {
 	if !l.retry && len(l.failures) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(l.failures, "\n"))
@@ -135,7 +132,7 @@ func (l *load) check() error {
 		list, err := l.ats.List(context.Background(), metav1.ListOptions{})
 		return err == nil && !slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool { return phaseOf(&o) != "DONE" })
 	}) {
-		return fmt.Errorf("of the Ats %q not all are done", l.made)
+		return fmt.Errorf("not all Ats reach DONE: %q", l.created)
 	}
 	return nil
 }

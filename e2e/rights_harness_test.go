@@ -1,36 +1,38 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/discovery"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// installation is what `fescue manifests` prints for the operator of a test, which works and
-// lives in the namespace of the test.
+// installation is the output of `fescue manifests` for the operator of a test. The namespace of the
+// test is both the operator's own and the one that it works in.
 type installation struct {
 	install.Options
 	webhooks bool
@@ -49,7 +51,7 @@ func (c *cluster) installation(webhooks bool) *installation {
 	}
 }
 
-// parts are the objects of the installation of kinds, some of which are mounted.
+// parts returns the objects of the installation of kinds, some of which are mounted.
 func (i *installation) parts(kinds []*kind.Kind, mounted []install.Source) ([]install.Part, error) {
 	options := i.Options
 	options.Sources = mounted
@@ -59,43 +61,15 @@ func (i *installation) parts(kinds []*kind.Kind, mounted []install.Source) ([]in
 	return install.Parts(kinds, options)
 }
 
-// prepare installs, as an administrator, what an operator with these flags takes: the CRDs and
-// the rights that `fescue manifests` prints, and no others.
-func (c *cluster) prepare(args []string) {
-	c.t.Helper()
-	var dirs []string
-	webhooks, shards := false, 1
-	for i, arg := range args {
-		webhooks = webhooks || arg == "--webhook-url" || arg == "--webhook-service"
-		if arg == "--kinds" {
-			dirs = append(dirs, args[i+1])
-		}
-		if n, ok := strings.CutPrefix(arg, "--shards="); ok {
-			var err error
-			shards, err = strconv.Atoi(n)
-			require.NoError(c.t, err)
-		}
-	}
-	key := fmt.Sprint(dirs, webhooks, shards)
-	if key == c.prepared {
-		return
-	}
-	kinds, err := kind.Load(true, dirs...)
-	require.NoError(c.t, errors.Join(err, kinds.BrokenError()))
-	if !c.keepCRDs {
-		c.installCRDs(kinds.All())
-	}
-	o := c.installation(webhooks)
-	o.Shards = shards
-	parts, err := o.parts(kinds.All(), nil)
-	require.NoError(c.t, err)
-	rights := rightsIn(install.Objects(parts))
-	c.keepRights(rights)
-	c.config = c.grant(rights)
-	c.prepared = key
+// rights returns the objects that give an operator its rights for kinds.
+func (i *installation) rights(t testing.TB, kinds []*kind.Kind) []*unstructured.Unstructured {
+	t.Helper()
+	parts, err := i.parts(kinds, nil)
+	require.NoError(t, err)
+	return rightsIn(install.Objects(parts))
 }
 
-// keepRights adds to roles what operators with other flags, which may still run, were granted.
+// keepRights adds earlier rules to roles, for operators with other flags that may still run.
 func (c *cluster) keepRights(rights []*unstructured.Unstructured) {
 	for _, object := range rights {
 		rules, _ := object.Object["rules"].([]any)
@@ -111,32 +85,18 @@ func (c *cluster) keepRights(rights []*unstructured.Unstructured) {
 	c.granted = rights
 }
 
-// installCRDs returns when the API server serves the kinds, and says so.
-func (c *cluster) installCRDs(kinds []*kind.Kind) {
-	c.t.Helper()
-	require.NoError(c.t, crds.Install(c.t.Context(), c.client, kinds))
-	served, err := discovery.NewDiscoveryClientForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	require.True(c.t, testcluster.WaitUntil(func() bool {
-		return !slices.ContainsFunc(kinds, func(k *kind.Kind) bool {
-			list, err := served.ServerResourcesForGroupVersion(k.GroupVersionKind.GroupVersion().String())
-			return err != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural })
-		})
-	}))
-}
-
-// rightsIn are the objects of an installation that give the operator its rights.
+// rightsIn returns the objects of an installation that give the operator its rights.
 func rightsIn(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool {
 		of := object.GroupVersionKind().GroupKind()
 		isRight := of.Group == rbacv1.GroupName || of.Kind == rbacv1.ServiceAccountKind
-		// What is aggregated is for people.
+		// Aggregated roles are for users.
 		return !isRight || strings.Contains(fmt.Sprint(object.GetLabels()), "aggregate-to-")
 	})
 }
 
-// grant applies a service account and its roles, and returns a configuration with its token
-// once the API server knows the roles. What lives in no namespace goes after the test.
+// grant applies a service account and its roles, and returns a configuration with its token once
+// the API server knows the roles. Cluster-scoped objects are deleted after the test.
 func (c *cluster) grant(rights []*unstructured.Unstructured) *rest.Config {
 	c.t.Helper()
 	wanted := sets.New[install.Right]()
@@ -150,17 +110,22 @@ func (c *cluster) grant(rights []*unstructured.Unstructured) *rest.Config {
 		}
 		wanted = wanted.Union(flatten(rulesOf(c.t, object)))
 	}
-	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	token, err := client.CoreV1().ServiceAccounts(c.namespace).CreateToken(c.t.Context(), "fescue", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	require.NoError(c.t, err)
-	config := rest.AnonymousClientConfig(testcluster.Config(c.t))
-	config.BearerToken = token.Status.Token
+	config := c.configOf("fescue")
 	c.awaitRights(config, wanted)
 	return config
 }
 
-// rulesOf are those of a role; other objects have none.
+// configOf returns a configuration with a token of a service account.
+func (c *cluster) configOf(account string) *rest.Config {
+	c.t.Helper()
+	token, err := c.typed.CoreV1().ServiceAccounts(c.namespace).CreateToken(c.t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	config := rest.AnonymousClientConfig(testcluster.Config(c.t))
+	config.BearerToken = token.Status.Token
+	return config
+}
+
+// rulesOf returns the rules of a role; other objects have none.
 func rulesOf(t testing.TB, object *unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var role rbacv1.Role // a ClusterRole has the same rules
@@ -168,8 +133,8 @@ func rulesOf(t testing.TB, object *unstructured.Unstructured) []rbacv1.PolicyRul
 	return role.Rules
 }
 
-// awaitRights returns when whoever has the token has exactly these rights, beside those that
-// everyone has.
+// awaitRights waits until the user of a configuration has exactly these rights, and those of every
+// user.
 func (c *cluster) awaitRights(config *rest.Config, wanted sets.Set[install.Right]) {
 	c.t.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -192,10 +157,10 @@ func (c *cluster) awaitRights(config *rest.Config, wanted sets.Set[install.Right
 			}
 		}
 		return has.Equal(wanted)
-	}), "%v: has not %v, has also %v", err, wanted.Difference(has), has.Difference(wanted))
+	}), "%v: missing %v, unexpected %v", err, wanted.Difference(has), has.Difference(wanted))
 }
 
-// flatten splits rules into one right each.
+// flatten splits rules into single rights.
 func flatten(rules []rbacv1.PolicyRule) sets.Set[install.Right] {
 	flat := sets.New[install.Right]()
 	for _, rule := range rules {
@@ -210,7 +175,7 @@ func flatten(rules []rbacv1.PolicyRule) sets.Set[install.Right] {
 	return flat
 }
 
-// without are the objects with all roles but for these rights.
+// without returns the objects with these rights removed from their roles.
 func without(t testing.TB, objects []*unstructured.Unstructured, removed ...install.Right) []*unstructured.Unstructured {
 	t.Helper()
 	var left []*unstructured.Unstructured
@@ -233,4 +198,133 @@ func without(t testing.TB, objects []*unstructured.Unstructured, removed ...inst
 		left = append(left, object)
 	}
 	return left
+}
+
+// serviceAccount creates a service account and its role in the namespace, which can be changed
+// later, and returns a configuration with its token.
+func (c *cluster) serviceAccount(name string, rules []rbacv1.PolicyRule) *rest.Config {
+	c.t.Helper()
+	meta := metav1.ObjectMeta{Name: name, Namespace: c.namespace}
+	_, err := c.typed.CoreV1().ServiceAccounts(c.namespace).Create(c.t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	_, err = c.typed.RbacV1().Roles(c.namespace).Create(c.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	_, err = c.typed.RbacV1().RoleBindings(c.namespace).Create(c.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: c.namespace}},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	return c.configOf(name)
+}
+
+// clusterRole grants rules to a service account until the test ends.
+func (c *cluster) clusterRole(account string, rules []rbacv1.PolicyRule) {
+	c.t.Helper()
+	roles, bindings := c.typed.RbacV1().ClusterRoles(), c.typed.RbacV1().ClusterRoleBindings()
+	meta := metav1.ObjectMeta{Name: c.namespace + "-" + account}
+	_, err := roles.Create(c.t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	_, err = bindings.Create(c.t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: c.namespace}},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() {
+		_ = bindings.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
+		_ = roles.Delete(context.Background(), meta.Name, metav1.DeleteOptions{})
+	})
+}
+
+// rolesOf returns the rules that an installation has for kinds in the namespace where it works, and
+// those that it has in its own namespace.
+func (c *cluster) rolesOf(kinds []*kind.Kind) (work, own []rbacv1.PolicyRule) {
+	c.t.Helper()
+	parts, err := install.Parts(kinds, install.Options{Image: "fescue", Namespaces: []string{c.namespace}})
+	require.NoError(c.t, err)
+	for _, object := range install.Objects(parts) {
+		if object.GetKind() != "Role" {
+			continue
+		}
+		if object.GetNamespace() == c.namespace {
+			work = rulesOf(c.t, object)
+		} else {
+			own = rulesOf(c.t, object)
+		}
+	}
+	require.NotEmpty(c.t, work)
+	require.NotEmpty(c.t, own)
+	return work, own
+}
+
+// rightsUse records the rights that an operator needs for its requests through the proxy.
+type rightsUse struct {
+	mu sync.Mutex
+	// allowed are the rights of requests, each with the name of the object.
+	allowed sets.Set[install.Right]
+	// denied are the messages of requests without the right.
+	denied []string
+}
+
+// watchRights records the rights of all requests from now on.
+func watchRights(p *proxy) *rightsUse {
+	u := &rightsUse{allowed: sets.New[install.Right]()}
+	p.answered.Store(new(u.record))
+	return u
+}
+
+var requestInfo = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+func (u *rightsUse) record(r *http.Response) {
+	info, err := requestInfo.NewRequestInfo(r.Request)
+	if err != nil || !info.IsResourceRequest {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r.StatusCode == http.StatusForbidden {
+		body, _ := io.ReadAll(r.Body) // the test notices that it is missing
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		u.denied = append(u.denied, strings.ReplaceAll(string(body), `\"`, `"`)) // JSON, or Protobuf
+		return
+	}
+	right := install.Right{Group: info.APIGroup, Resource: info.Resource, Verb: info.Verb, Name: info.Name}
+	if info.Subresource != "" {
+		right.Resource += "/" + info.Subresource
+	}
+	u.allowed.Insert(right)
+	if info.Verb == "patch" && r.StatusCode == http.StatusCreated { // this needs both
+		right.Verb = "create"
+		u.allowed.Insert(right)
+	}
+}
+
+// unused returns the rights that no request has needed.
+func (u *rightsUse) unused(rights sets.Set[install.Right]) sets.Set[install.Right] {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	left := rights.Clone()
+	for used := range u.allowed {
+		left.Delete(used)
+		used.Name = ""
+		left.Delete(used)
+	}
+	return left
+}
+
+// missing reports whether a request was denied for want of a right.
+func (u *rightsUse) missing(right install.Right) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	text := fmt.Sprintf("cannot %s resource %q in API group %q", right.Verb, right.Resource, right.Group)
+	return slices.ContainsFunc(u.denied, func(message string) bool { return strings.Contains(message, text) })
+}
+
+// missingAny returns the messages of requests that were denied for want of a right, without those
+// of admission plugins.
+func (u *rightsUse) missingAny() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(u.denied), func(message string) bool {
+		return !strings.Contains(message, " cannot ") || strings.Contains(message, "blockOwnerDeletion")
+	})
 }

@@ -4,139 +4,50 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// rightsUse is what an operator asks of the API server through its proxy.
-type rightsUse struct {
-	mu sync.Mutex
-	// allowed are the rights that requests took, each with the name of the object.
-	allowed sets.Set[install.Right]
-	// refused are the messages of requests that a right was missing for.
-	refused []string
-}
-
-func watchRights(p *proxy) *rightsUse {
-	u := &rightsUse{allowed: sets.New[install.Right]()}
-	p.answered.Store(new(u.see))
-	return u
-}
-
-var requestInfo = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-
-func (u *rightsUse) see(r *http.Response) {
-	info, err := requestInfo.NewRequestInfo(r.Request)
-	if err != nil || !info.IsResourceRequest {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if r.StatusCode == http.StatusForbidden {
-		body, _ := io.ReadAll(r.Body) // what is missing shows in the test
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		u.refused = append(u.refused, strings.ReplaceAll(string(body), `\"`, `"`)) // JSON, or Protobuf
-		return
-	}
-	right := install.Right{Group: info.APIGroup, Resource: info.Resource, Verb: info.Verb, Name: info.Name}
-	if info.Subresource != "" {
-		right.Resource += "/" + info.Subresource
-	}
-	u.allowed.Insert(right)
-	if info.Verb == "patch" && r.StatusCode == http.StatusCreated { // which takes both
-		right.Verb = "create"
-		u.allowed.Insert(right)
-	}
-}
-
-// unused are the rights that no request has taken.
-func (u *rightsUse) unused(rights sets.Set[install.Right]) sets.Set[install.Right] {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	left := rights.Clone()
-	for used := range u.allowed {
-		left.Delete(used)
-		used.Name = ""
-		left.Delete(used)
-	}
-	return left
-}
-
-// lacked tells whether a request was refused for want of a right.
-func (u *rightsUse) lacked(right install.Right) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	text := fmt.Sprintf("cannot %s resource %q in API group %q", right.Verb, right.Resource, right.Group)
-	return slices.ContainsFunc(u.refused, func(message string) bool { return strings.Contains(message, text) })
-}
-
-// lackedAny are the refusals for want of a right, other than those of admission plugins.
-func (u *rightsUse) lackedAny() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(u.refused), func(message string) bool {
-		return !strings.Contains(message, " cannot ") || strings.Contains(message, "blockOwnerDeletion")
-	})
-}
-
-// scenario has an operator with webhooks use every right that it has. Each step is tried until
-// it returns true.
+// scenario makes an operator with webhooks use each of its rights.
 type scenario struct {
 	*cluster
 	operator *process
 	use      *rightsUse
 	rights   []*unstructured.Unstructured
-	typed    kubernetes.Interface
 }
 
-// newScenario starts an operator with the rights of an installation with webhooks, but for
-// those that are removed.
+// newScenario starts an operator with the rights of an installation with webhooks, except those
+// that are removed.
 func newScenario(t *testing.T, removed ...install.Right) *scenario {
 	t.Helper()
 	c := newCluster(t)
-	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
-	require.NoError(t, err)
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	parts, err := c.installation(true).parts(kinds, nil)
-	require.NoError(t, err)
-	s := &scenario{cluster: c, rights: rightsIn(install.Objects(parts)), typed: typed, use: watchRights(c.proxy)}
-	for i, right := range removed { // the names are those of another namespace
+	s := &scenario{cluster: c, rights: c.installation(true).rights(t, shippedKinds(t)), use: watchRights(c.proxy)}
+	for i, right := range removed { // whose names have a placeholder
 		removed[i].Name = strings.ReplaceAll(right.Name, "NAMESPACE", c.namespace)
 	}
 	config := c.grant(without(t, s.rights, removed...))
-	address := testcluster.FreePort(t, "127.0.0.1")
-	name := c.installation(true).ClusterName()
-	t.Cleanup(func() { removeWebhooks(t, typed, name) })
+	flags, _ := c.webhookURLFlags()
 	c.env = []string{"KUBE_FEATURE_WatchListClient=false"} // list first, as with API servers that cannot stream it
-	s.operator = c.launchAs(c.proxy.through(config),
-		"--leader-elect", "--leader-elect-retry-period=200ms", // the lease is renewed soon, and does not run out
-		"--webhook-listen", address, "--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+operator.DefaultSecret)
+	// The Lease is renewed soon, and does not expire.
+	s.operator = c.launchAs(c.proxy.through(config), append(flags, "--leader-elect", "--leader-elect-retry-period=200ms")...)
 	return s
 }
 
-// all are the rights of the installation, with NAMESPACE for the one of the test.
+// all returns the rights of the installation.
 func (s *scenario) all() sets.Set[install.Right] {
 	all := sets.New[install.Right]()
 	for _, object := range s.rights {
@@ -145,19 +56,16 @@ func (s *scenario) all() sets.Set[install.Right] {
 	return all
 }
 
+// steps returns the steps of the scenario. Each is retried until it returns true.
 func (s *scenario) steps() []func() bool {
 	var broken []byte
 	secrets := s.typed.CoreV1().Secrets(s.namespace)
 	conditionIs := func(resource schema.GroupVersionResource, name, of string) bool {
 		object, err := s.get(resource, name)
-		if err != nil {
-			return false
-		}
-		status, _, _ := condition(object, of)
-		return status == "True"
+		return err == nil && isTrue(object, of)
 	}
 	return []func() bool{
-		func() bool { return s.isRegistered(s.installation(true).ClusterName()) },
+		func() bool { return s.isRegistered() },
 		// A certificate that cannot be read is replaced.
 		func() bool {
 			secret, err := secrets.Patch(context.Background(), operator.DefaultSecret, types.MergePatchType, []byte(`{"data":{"tls.crt":"YnJva2Vu"}}`), metav1.PatchOptions{})
@@ -170,28 +78,32 @@ func (s *scenario) steps() []func() bool {
 			secret, err := secrets.Get(context.Background(), operator.DefaultSecret, metav1.GetOptions{})
 			return err == nil && !bytes.Equal(secret.Data["tls.crt"], broken)
 		},
-		// Children of each kind, and objects that have the names of children.
-		func() bool { return s.try(pods, "Pod", "b-pod", sleeping("a")) },
-		func() bool { return s.try(configMaps, "ConfigMap", "v-config", nil) },
-		func() bool { return s.try(ats, "At", "a", map[string]any{"schedule": longAgo, "command": "echo"}) },
-		func() bool { return s.try(ats, "At", "b", map[string]any{"schedule": longAgo, "command": "echo"}) },
-		func() bool { return s.try(watchers, "Watcher", "w", map[string]any{"container": watching}) },
-		func() bool { return s.try(watchers, "Watcher", "v", map[string]any{"container": watching}) },
+		// Children of each kind, and unrelated objects with the names of children.
+		func() bool { return s.tryCreate(pods, "Pod", "b-pod", sleeping("a")) },
+		func() bool { return s.tryCreate(configMaps, "ConfigMap", "v-config", nil) },
 		func() bool {
-			return s.try(customclusters, "Customcluster", "c", map[string]any{"count": int64(2), "message": "m"})
+			return s.tryCreate(ats, "At", "a", map[string]any{"schedule": longAgo, "command": "echo"})
+		},
+		func() bool {
+			return s.tryCreate(ats, "At", "b", map[string]any{"schedule": longAgo, "command": "echo"})
+		},
+		func() bool { return s.tryCreate(watchers, "Watcher", "w", map[string]any{"container": watchContainer}) },
+		func() bool { return s.tryCreate(watchers, "Watcher", "v", map[string]any{"container": watchContainer}) },
+		func() bool {
+			return s.tryCreate(customclusters, "Customcluster", "c", map[string]any{"count": int64(2), "message": "m"})
 		},
 		func() bool { return conditionIs(ats, "a", "Succeeded") && conditionIs(ats, "b", "Stalled") },
 		func() bool { return conditionIs(watchers, "w", "Ready") && conditionIs(watchers, "v", "Stalled") },
 		func() bool { return conditionIs(customclusters, "c", "Ready") },
 		func() bool {
-			_, err := s.client.Resource(customclusters).Namespace(s.namespace).Patch(context.Background(), "c", types.MergePatchType, []byte(`{"spec":{"count":1}}`), metav1.PatchOptions{})
+			_, err := s.objects(customclusters).Patch(context.Background(), "c", types.MergePatchType, []byte(`{"spec":{"count":1}}`), metav1.PatchOptions{})
 			return err == nil
 		},
 		func() bool {
-			list, err := s.client.Resource(pods).Namespace(s.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "controller=c"})
+			list, err := s.objects(pods).List(context.Background(), metav1.ListOptions{LabelSelector: "controller=c"})
 			return err == nil && len(list.Items) == 1
 		},
-		// What cannot be injected again is one Event with a count.
+		// Repeated failures to inject are one Event with a count.
 		func() bool {
 			pod := podWith(map[string]string{"watch.fescue.dev/inject": "w"})
 			pod.Spec.Containers[0].Name = "watch"
@@ -202,24 +114,7 @@ func (s *scenario) steps() []func() bool {
 	}
 }
 
-var watching = map[string]any{"name": "watch", "image": "busybox"}
-
-// sleeping is the spec of a Pod that does not end.
-func sleeping(container string) map[string]any {
-	return map[string]any{"containers": []any{map[string]any{"name": container, "image": "busybox", "command": []any{"sleep", "3600"}}}}
-}
-
-// try creates an object and tells whether it is there.
-func (c *cluster) try(resource schema.GroupVersionResource, kind, name string, spec map[string]any) bool {
-	object := map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}}
-	if spec != nil {
-		object["spec"] = spec
-	}
-	_, err := c.client.Resource(resource).Namespace(c.namespace).Create(context.Background(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-	return err == nil
-}
-
-// walk takes the steps, and gives up as soon as something is found to be broken.
+// walk takes the steps until one is broken, and returns how many it took.
 func (s *scenario) walk(broken func() bool) (at int) {
 	steps := s.steps()
 	for at < len(steps) && testcluster.WaitUntil(func() bool { return broken() || steps[at]() }) && !broken() {
@@ -228,24 +123,22 @@ func (s *scenario) walk(broken func() bool) (at int) {
 	return at
 }
 
-// The rights that are generated are enough for all that the operator does, and each of them
-// is used; and without any one of them, something does not work and says so.
-func TestGeneratedRightsAreEnoughAndNoMore(t *testing.T) {
+// The generated rights suffice for everything that the operator does, and each of them is used.
+// Without any one of them something fails, and the failure names the right.
+func TestGeneratedRightsAreExact(t *testing.T) {
 	t.Parallel()
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
-	newCluster(t).installCRDs(shipped)
+	newCluster(t).installCRDs(shippedKinds(t))
 	s := newScenario(t)
 	require.Equal(t, len(s.steps()), s.walk(func() bool { return false }), "step")
-	require.Empty(t, s.use.lackedAny())
+	require.Empty(t, s.use.missingAny())
 	require.NotContains(t, s.operator.log.String(), "is forbidden: User")
-	// What only an admission plugin asks for, no request shows.
-	asked := s.withoutWhatIsAsked(t)
+	// No request shows the rights that only an admission plugin checks.
+	checked := s.withoutPluginRights(t)
 	var unused sets.Set[install.Right]
 	require.Eventually(t, func() bool {
-		unused = s.use.unused(s.all()).Difference(asked)
+		unused = s.use.unused(s.all()).Difference(checked)
 		return unused.Len() == 0
-	}, testcluster.Timeout, testcluster.Poll, "superfluous: %v", unused)
+	}, testcluster.Timeout, testcluster.Poll, "unused: %v", unused)
 
 	t.Run("without", func(t *testing.T) {
 		for right := range s.all() {
@@ -254,7 +147,7 @@ func TestGeneratedRightsAreEnoughAndNoMore(t *testing.T) {
 				t.Parallel()
 				s := newScenario(t, right)
 				broken := func() bool {
-					return s.use.lacked(right) || strings.Contains(s.operator.log.String(), "missing rights: "+right.In(s.namespace)+";")
+					return s.use.missing(right) || strings.Contains(s.operator.log.String(), "missing rights: "+right.In(s.namespace)+";")
 				}
 				require.Less(t, s.walk(broken), len(s.steps()), "everything works")
 				require.True(t, broken(), "something else is broken; log:\n%s", s.operator.log)
@@ -263,15 +156,16 @@ func TestGeneratedRightsAreEnoughAndNoMore(t *testing.T) {
 	})
 }
 
-// withoutWhatIsAsked takes the rights away that only the admission plugin
-// OwnerReferencesPermissionEnforcement asks for, and sees children be refused. It returns them.
-func (s *scenario) withoutWhatIsAsked(t *testing.T) sets.Set[install.Right] {
+// withoutPluginRights removes the rights that only the admission plugin
+// OwnerReferencesPermissionEnforcement checks, and requires that children are rejected then. It
+// returns these rights.
+func (s *scenario) withoutPluginRights(t *testing.T) sets.Set[install.Right] {
 	t.Helper()
 	stalled := func(resource schema.GroupVersionResource, name, message string) {
 		t.Helper()
-		s.await(resource, name, "refused", func(o *unstructured.Unstructured) bool {
-			_, _, is := condition(o, "Stalled")
-			return strings.Contains(is, message)
+		s.await(resource, name, "stalled", func(o *unstructured.Unstructured) bool {
+			_, _, got := condition(o, "Stalled")
+			return strings.Contains(got, message)
 		})
 	}
 	var finalizers []install.Right
@@ -287,7 +181,7 @@ func (s *scenario) withoutWhatIsAsked(t *testing.T) sets.Set[install.Right] {
 	s.createCustomcluster("f", 1, "m")
 	stalled(customclusters, "f", blocking)
 
-	// A ConfigMap that has lost its owner is adopted.
+	// A ConfigMap without its owner is adopted.
 	deletion := install.Right{Resource: "configmaps", Verb: "delete"}
 	s.grant(without(t, s.rights, deletion))
 	s.patch(configMaps, "w-config", `{"metadata":{"ownerReferences":null}}`)
@@ -295,7 +189,7 @@ func (s *scenario) withoutWhatIsAsked(t *testing.T) sets.Set[install.Right] {
 	return sets.New(append(finalizers, deletion)...)
 }
 
-// The same for what --install-crds takes: without one of these rights, the kind is not run.
+// The same for the rights that --install-crds needs: without one of them, the kind does not run.
 func TestRightsToInstallCRDs(t *testing.T) {
 	t.Parallel()
 	for _, removed := range []string{"", "create", "get", "patch"} {
@@ -305,35 +199,30 @@ func TestRightsToInstallCRDs(t *testing.T) {
 			dir, added := writeKind(t, strings.ReplaceAll(rightsKind, "rights.example.com", c.namespace+".example.com"))
 			definition := added[0].Name()
 			crd := install.Right{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions", Name: definition}
-			t.Cleanup(func() {
-				err := c.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource(crd.Resource)).Delete(context.Background(), definition, metav1.DeleteOptions{})
-				require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
-			})
-			shipped, err := kind.Shipped()
-			require.NoError(t, err)
+			c.deleteCRDs(definition)
 			wanted := c.installation(false)
 			wanted.InstallCRDs = true
-			parts, err := wanted.parts(append(shipped, added...), nil)
-			require.NoError(t, err)
-			lacking := crd
-			lacking.Verb = removed
+			missing := crd
+			missing.Verb = removed
 			use := watchRights(c.proxy)
-			config := c.grant(without(t, rightsIn(install.Objects(parts)), lacking))
+			config := c.grant(without(t, wanted.rights(t, append(shippedKinds(t), added...)), missing))
 			o := c.launchAs(c.proxy.through(config), "--install-crds", "--kinds", dir)
 			if removed != "" {
 				o.awaitLog("missing=\"kind Thing: ")
 				require.Contains(t, o.log.String(), "CRD "+definition)
-				require.True(t, use.lacked(lacking), "%v", use.lackedAny())
+				require.True(t, use.missing(missing), "%v", use.missingAny())
 				return
 			}
-			o.awaitLog("kind=Thing group=" + c.namespace + ".example.com workers=")
+			things := added[0].GroupVersionResource()
+			c.create(things, "Thing", "t", map[string]any{"spec": map[string]any{}})
+			c.awaitReady(things, "t")
 			rights := sets.New[install.Right]()
 			for _, verb := range []string{"create", "get", "patch"} {
 				crd.Verb = verb
 				rights.Insert(crd)
 			}
 			require.Empty(t, use.unused(rights))
-			require.Empty(t, use.lackedAny())
+			require.Empty(t, use.missingAny())
 		})
 	}
 }

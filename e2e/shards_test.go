@@ -15,21 +15,19 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// shardsOf are flags for processes that hold their Leases on a busy machine, where a write
-// may take seconds.
-func shardsOf(n int) []string {
+// shardFlags are flags for processes that keep their Leases on a busy machine, where a write may
+// take seconds.
+func shardFlags(n int) []string {
 	return []string{
 		fmt.Sprintf("--shards=%d", n), "--leader-elect-lease-duration=10s",
 		"--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms",
 	}
 }
 
-// shardHolders are the holders of n shards, "" for those of none.
+// shardHolders returns the holders of n shards, "" for a shard without one.
 func (c *cluster) shardHolders(n int) []string {
-	list, err := c.client.Resource(leases).Namespace(c.namespace).List(c.t.Context(), metav1.ListOptions{})
-	require.NoError(c.t, err)
 	holders := make(map[string]string)
-	for _, lease := range list.Items {
+	for _, lease := range c.list(leases, "") {
 		holders[lease.GetName()], _, _ = unstructured.NestedString(lease.Object, "spec", "holderIdentity")
 	}
 	held := make([]string, n)
@@ -39,7 +37,7 @@ func (c *cluster) shardHolders(n int) []string {
 	return held
 }
 
-// identity is the name that a process of several goes by.
+// identity returns the name of a process in Leases, from its log.
 func (o *process) identity() string {
 	_, rest, _ := strings.Cut(o.log.String(), "msg=member ")
 	_, rest, _ = strings.Cut(rest, "identity=")
@@ -47,8 +45,8 @@ func (o *process) identity() string {
 	return name
 }
 
-// awaitShares waits until n shards are held by these processes and no others, as many by
-// each give or take one.
+// awaitShares waits until n shards are held by these processes and no others, in shares that differ
+// by one at most.
 func (c *cluster) awaitShares(n int, by ...*process) {
 	c.t.Helper()
 	var last []string
@@ -59,7 +57,7 @@ func (c *cluster) awaitShares(n int, by ...*process) {
 			has[holder]++
 		}
 		for _, o := range by {
-			if less := n / len(by); o.identity() == "" || has[o.identity()] != less && has[o.identity()] != less+1 {
+			if least := n / len(by); o.identity() == "" || has[o.identity()] != least && has[o.identity()] != least+1 {
 				return false
 			}
 			delete(has, o.identity())
@@ -68,7 +66,7 @@ func (c *cluster) awaitShares(n int, by ...*process) {
 	}), "shards are held by %q", &last)
 }
 
-// workedOn lists the objects whose phases a process changed.
+// workedOn returns the objects whose phases a process has changed.
 func (o *process) workedOn() sets.Set[string] {
 	names := sets.New[string]()
 	for line := range strings.Lines(o.log.String()) {
@@ -81,23 +79,23 @@ func (o *process) workedOn() sets.Set[string] {
 	return names
 }
 
-// Three processes share the work. One is killed, another joins, one leaves, and each time
-// all shards are in hands again; no object is lost, and none gets two Pods.
+// Three processes share the objects. One is killed, another joins, one leaves, and each time all
+// shards get a holder again. No object is lost, and none gets two Pods.
 func TestShardsAreShared(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	a, b, d := c.launch(shardsOf(3)...), c.launch(shardsOf(3)...), c.launch(shardsOf(3)...)
+	a, b, d := c.launch(shardFlags(3)...), c.launch(shardFlags(3)...), c.launch(shardFlags(3)...)
 	c.awaitShares(3, a, b, d)
-	made := 0
+	created := 0
 	create := func(n int) {
 		for range n {
-			c.createAt(fmt.Sprintf("a-%d", made), longAgo, "echo")
-			made++
+			c.createAt(fmt.Sprintf("a-%d", created), longAgo, "echo")
+			created++
 		}
 	}
 	awaitDone := func() {
 		t.Helper()
-		for i := range made {
+		for i := range created {
 			c.awaitPhase(fmt.Sprintf("a-%d", i), "DONE")
 		}
 	}
@@ -106,23 +104,23 @@ func TestShardsAreShared(t *testing.T) {
 	require.Len(t, a.workedOn().Union(b.workedOn()).Union(d.workedOn()), 30)
 	for _, pair := range [][2]*process{{a, b}, {a, d}, {b, d}} {
 		require.NotEmpty(t, pair[0].workedOn())
-		require.Empty(t, pair[0].workedOn().Intersection(pair[1].workedOn()), "objects of two processes")
+		require.Empty(t, pair[0].workedOn().Intersection(pair[1].workedOn()), "objects that two processes worked on")
 	}
 
 	b.kill()
 	killed := time.Now()
 	create(20)
 	c.awaitShares(3, a, d)
-	t.Logf("taken over after %s, with leases of 10s", time.Since(killed).Round(10*time.Millisecond))
+	t.Logf("its shard has a holder after %s, with leases of 10s", time.Since(killed).Round(10*time.Millisecond))
 	awaitDone()
 
-	e := c.launch(shardsOf(3)...)
-	require.True(t, testcluster.WaitUntil(func() bool { // work goes on while shards change hands
+	e := c.launch(shardFlags(3)...)
+	require.True(t, testcluster.WaitUntil(func() bool { // work continues while shards get other holders
 		create(1)
 		return sets.New(c.shardHolders(3)...).Len() == 3
 	}))
 	c.awaitShares(3, a, d, e)
-	f := c.launch(shardsOf(3)...)
+	f := c.launch(shardFlags(3)...)
 	f.awaitReady()
 	create(10)
 	require.Zero(t, d.stop())
@@ -130,24 +128,22 @@ func TestShardsAreShared(t *testing.T) {
 	create(10)
 	awaitDone()
 
-	list, err := c.client.Resource(pods).Namespace(c.namespace).List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	require.Len(t, list.Items, made)
+	require.Len(t, c.list(pods, ""), created)
 	for _, o := range []*process{a, e, f} {
 		require.Zero(t, o.stop())
 		require.NotContains(t, o.log.String(), "level=ERROR")
 	}
-	require.Equal(t, make([]string, 3), c.shardHolders(3), "all are given back")
+	require.Equal(t, make([]string, 3), c.shardHolders(3), "all are released")
 }
 
-// Processes that divide objects otherwise never act at the same time: they wait until
-// the others are gone.
-func TestShardsOfAnotherNumberWait(t *testing.T) {
+// Processes with a different shard count never act at the same time: they wait until the others are
+// gone.
+func TestOtherShardCountsWait(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	two := c.launch(shardsOf(2)...)
+	two := c.launch(shardFlags(2)...)
 	c.awaitShares(2, two)
-	three, one := c.launch(shardsOf(3)...), c.launch(quickElection...)
+	three, one := c.launch(shardFlags(3)...), c.launch(quickElection...)
 	three.awaitReady()
 	one.awaitReady()
 	c.createAt("a", longAgo, "echo")
@@ -165,14 +161,13 @@ func TestShardsOfAnotherNumberWait(t *testing.T) {
 	one = c.launch(quickElection...)
 	one.awaitReady()
 	three.kill()
-	one.awaitLog("msg=leading")
 	c.createAt("c", longAgo, "echo")
 	c.awaitPhase("c", "DONE")
 	require.Contains(t, one.workedOn(), c.namespace+"/c")
 }
 
-// Whoever cannot renew its Leases, or sees that another has one, ends.
-func TestLostShardEndsTheProcess(t *testing.T) {
+// A process exits when it cannot renew its Leases or another process has one of them.
+func TestProcessExitsWithoutItsShard(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*cluster){
 		"cut":    func(c *cluster) { c.proxy.cut() },
@@ -182,7 +177,7 @@ func TestLostShardEndsTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
-			o := c.launch(shardsOf(2)...)
+			o := c.launch(shardFlags(2)...)
 			c.awaitShares(2, o)
 			lose(c)
 			<-o.done
@@ -192,30 +187,29 @@ func TestLostShardEndsTheProcess(t *testing.T) {
 	}
 }
 
-// A Lease that someone deletes is made again.
-func TestDeletedLeasesAreMadeAgain(t *testing.T) {
+func TestDeletedLeasesAreRecreated(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	o := c.launch(shardsOf(2)...)
+	o := c.launch(shardFlags(2)...)
 	c.awaitShares(2, o)
-	require.NoError(t, c.client.Resource(leases).Namespace(c.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	require.NoError(t, c.objects(leases).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	c.awaitShares(2, o)
-	c.await(leases, install.MemberLease(0), "there", func(*unstructured.Unstructured) bool { return true })
+	c.await(leases, install.MemberLease(0), "recreated", exists)
 	require.Equal(t, 2, strings.Count(o.log.String(), "shard taken"))
 	require.Zero(t, o.stop())
 }
 
-// The rights of an installation with shards are enough, and all of those to Leases are used.
+// The rights of an installation with shards suffice, and all rights to Leases are used.
 func TestRightsForShards(t *testing.T) {
 	t.Parallel()
 	const shards = 2
 	c := newCluster(t)
 	use := watchRights(c.proxy)
-	first := c.launch(shardsOf(shards)...)
+	first := c.launch(shardFlags(shards)...)
 	c.awaitShares(shards, first)
 	c.createAt("a", longAgo, "echo")
 	c.awaitPhase("a", "DONE")
-	second := c.launch(shardsOf(shards)...)
+	second := c.launch(shardFlags(shards)...)
 	c.awaitShares(shards, first, second)
 
 	toLeases := sets.New[install.Right]()
@@ -226,8 +220,8 @@ func TestRightsForShards(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, toLeases, 2+1+2*shards) // create and list; update the shared one, those of members and of shards
+	require.Len(t, toLeases, 2+1+2*shards) // create and list; update the shared Lease, those of members and of shards
 	all := testcluster.WaitUntil(func() bool { return use.unused(toLeases).Len() == 0 })
-	require.True(t, all, "superfluous: %v", use.unused(toLeases))
-	require.Empty(t, use.lackedAny())
+	require.True(t, all, "unused: %v", use.unused(toLeases))
+	require.Empty(t, use.missingAny())
 }

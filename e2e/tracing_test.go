@@ -28,7 +28,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// collector takes traces as an OpenTelemetry collector does.
+// collector receives traces like an OpenTelemetry collector.
 type collector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	address string
@@ -38,7 +38,7 @@ type collector struct {
 	about map[string]string // attributes of the process
 }
 
-// span is one with its attributes and IDs as text, and the name of the service it is of.
+// span is a span with its attributes and IDs as text, and the name of its service.
 type span struct {
 	*tracev1.Span
 	service           string
@@ -63,10 +63,10 @@ func newCollectorAt(t *testing.T, listener net.Listener, options ...grpc.ServerO
 	return c
 }
 
-// env has an operator send what it has at once, and not every five seconds.
+// env makes an operator send its spans at once and not every five seconds.
 func (c *collector) env() []string { return []string{"OTEL_BSP_SCHEDULE_DELAY=50"} }
 
-// Export is what OTLP calls.
+// Export implements the service of OTLP.
 func (c *collector) Export(_ context.Context, request *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,12 +88,12 @@ func (c *collector) Export(_ context.Context, request *collectorv1.ExportTraceSe
 }
 
 // await waits for a span and returns it.
-func (c *collector) await(t *testing.T, what string, is func(*span) bool) *span {
+func (c *collector) await(t *testing.T, what string, matches func(*span) bool) *span {
 	t.Helper()
 	var found *span
 	require.Eventually(t, func() bool {
 		for _, s := range c.spans() {
-			if is(s) {
+			if matches(s) {
 				found = s
 			}
 		}
@@ -108,20 +108,20 @@ func (c *collector) spans() []*span {
 	return append([]*span(nil), c.all...)
 }
 
-// resource is an attribute of the process.
+// resource returns an attribute of the process.
 func (c *collector) resource(attribute string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.about[attribute]
 }
 
-// traceparents are the headers by which the API server joins a trace, by request.
+// traceparents are the headers with the trace of each request.
 type traceparents struct {
 	mu        sync.Mutex
 	byRequest map[string][]string
 }
 
-// watch notes the headers of all requests that go through a proxy.
+// watch records the headers of all requests through a proxy.
 func (p *traceparents) watch(through *proxy) {
 	p.byRequest = make(map[string][]string)
 	through.answered.Store(new(func(answer *http.Response) {
@@ -139,11 +139,11 @@ func (p *traceparents) of(request string) []string {
 	return append([]string(nil), p.byRequest[request]...)
 }
 
-// header is the form of https://www.w3.org/TR/trace-context/ for a sampled span.
+// header returns the header of https://www.w3.org/TR/trace-context/ for a sampled span.
 func (s *span) header() string { return "00-" + s.trace + "-" + s.id + "-01" }
 
-// A pass is a trace, its writes are spans of it, and the requests say of which.
-func TestTracesOfPasses(t *testing.T) {
+// A reconcile is a trace, its writes are spans of it, and their requests have the spans as headers.
+func TestTracesOfReconciles(t *testing.T) {
 	t.Parallel()
 	traces, c := newCollector(t), newCluster(t)
 	var requests traceparents
@@ -156,33 +156,33 @@ func TestTracesOfPasses(t *testing.T) {
 	const controller = "ats.cnat.fescue.dev"
 	created := traces.await(t, "the creation of the Pod", func(s *span) bool { return s.GetName() == "create pods" })
 	require.Equal(t, map[string]string{"verb": "create", "resource": "pods", "namespace": c.namespace, "name": "a-pod", "result": "done"}, created.attributes)
-	pass := traces.await(t, "its pass", func(s *span) bool { return s.id == created.parent })
-	require.Equal(t, "reconcile "+controller, pass.GetName())
-	require.Empty(t, pass.parent)
-	require.Equal(t, created.trace, pass.trace)
-	require.Subset(t, pass.attributes, map[string]string{"controller": controller, "namespace": c.namespace, "name": "a"})
-	require.Contains(t, []string{"success", "requeue_after"}, pass.attributes["result"])
+	reconcile := traces.await(t, "its reconcile", func(s *span) bool { return s.id == created.parent })
+	require.Equal(t, "reconcile "+controller, reconcile.GetName())
+	require.Empty(t, reconcile.parent)
+	require.Equal(t, created.trace, reconcile.trace)
+	require.Subset(t, reconcile.attributes, map[string]string{"controller": controller, "namespace": c.namespace, "name": "a"})
+	require.Contains(t, []string{"success", "requeue_after"}, reconcile.attributes["result"])
 	written := traces.await(t, "the write of its status", func(s *span) bool {
-		return s.GetName() == "update ats/status.cnat.fescue.dev" && s.parent == pass.id
+		return s.GetName() == "update ats/status.cnat.fescue.dev" && s.parent == reconcile.id
 	})
 	require.Equal(t, []string{created.header()}, requests.of("PATCH /api/v1/namespaces/"+c.namespace+"/pods/a-pod"))
 	require.Contains(t, requests.of("PUT /apis/cnat.fescue.dev/v1alpha1/namespaces/"+c.namespace+"/ats/a/status"), written.header())
-	require.NotContains(t, strings.Join(requests.of("GET /apis/cnat.fescue.dev/v1alpha1/namespaces/"+c.namespace+"/ats"), ""), "-", "a watch belongs to no pass")
+	require.NotContains(t, strings.Join(requests.of("GET /apis/cnat.fescue.dev/v1alpha1/namespaces/"+c.namespace+"/ats"), ""), "-", "a watch belongs to no reconcile")
 	require.Equal(t, "fescue", traces.resource("service.name"))
 
-	// What is refused says why, and what is left is sent by a stop.
-	c.create(pods, "Pod", "b-pod", map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}})
+	// A rejected write has its reason, and a stop sends the remaining spans.
+	c.create(pods, "Pod", "b-pod", map[string]any{"spec": sleeping("c")})
 	c.createAt("b", longAgo, "echo")
-	refused := traces.await(t, "a refusal", func(s *span) bool { return s.attributes["result"] == "rejected" })
-	require.Equal(t, tracev1.Status_STATUS_CODE_ERROR, refused.GetStatus().GetCode())
-	require.Contains(t, refused.GetStatus().GetMessage(), `pods "b-pod" exists and was not created for this object`)
-	require.Len(t, refused.GetEvents(), 1, "the error is recorded")
+	rejected := traces.await(t, "a rejected write", func(s *span) bool { return s.attributes["result"] == "rejected" })
+	require.Equal(t, tracev1.Status_STATUS_CODE_ERROR, rejected.GetStatus().GetCode())
+	require.Contains(t, rejected.GetStatus().GetMessage(), `pods "b-pod" exists and was not created for this object`)
+	require.Len(t, rejected.GetEvents(), 1, "the error is recorded")
 	require.Zero(t, o.stop())
 	require.NotContains(t, o.log.String(), "traces are lost")
 }
 
-// The environment can turn traces on, and has TLS, which is never left out where it says
-// https. A collector that cannot be reached disturbs nothing.
+// The environment can turn traces on and configure TLS, which an https endpoint always uses. The
+// operator works without its collector.
 func TestTracingEnvironment(t *testing.T) {
 	t.Parallel()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
@@ -204,11 +204,11 @@ func TestTracingEnvironment(t *testing.T) {
 	c.start()
 	c.createAt("b", longAgo, "echo")
 	c.awaitPhase("b", "DONE")
-	traces.await(t, "any", func(*span) bool { return true })
+	traces.await(t, "any span", func(*span) bool { return true })
 	require.Equal(t, "test", traces.resource("deployment.environment"))
 }
 
-// A review joins the trace that the API server names, and so do the requests that it takes.
+// A review joins the trace in the request of the API server, and so do its own requests.
 func (w *webhookTest) traces(t *testing.T) {
 	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	var requests traceparents
@@ -229,7 +229,7 @@ func (w *webhookTest) traces(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusOK, answer.StatusCode)
-	require.Contains(t, string(body), string(metav1.StatusReasonForbidden), "who asks may not make ConfigMaps")
+	require.Contains(t, string(body), string(metav1.StatusReasonForbidden), "the user may not create ConfigMaps")
 
 	reviewed := w.spans.await(t, "the review", func(s *span) bool { return s.trace == trace })
 	require.Equal(t, parent, reviewed.parent)
@@ -240,7 +240,7 @@ func (w *webhookTest) traces(t *testing.T) {
 	require.Contains(t, requests.of("POST /apis/authorization.k8s.io/v1/subjectaccessreviews"), reviewed.header())
 }
 
-// The API server's own spans and ours are one trace when a client asks for one.
+// The spans of the API server and of the operator are one trace when a client starts one.
 func (w *webhookTest) tracesOfTheAPIServer(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	listener, err := net.Listen("unix", filepath.Join(os.Getenv("DEVCLUSTER_DIR"), "otlp.sock"))
@@ -256,7 +256,7 @@ func (w *webhookTest) tracesOfTheAPIServer(t *testing.T) {
 	})
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	_, err = w.create(client, fences, "Fence", "traced", map[string]any{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = w.createBy(client, fences, "Fence", "traced", map[string]any{}, dryRun)
 	require.NoError(t, err)
 
 	for _, path := range []string{admission.DefaultPath, admission.ValidatePath} {

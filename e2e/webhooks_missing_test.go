@@ -1,24 +1,14 @@
 package e2e
 
 import (
-	"context"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
-	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -48,83 +38,55 @@ import (
 }
 `
 
-// launchWebhooks starts an operator with webhooks and health, with the rights of an installation
-// for kinds but those that are removed.
-func (c *cluster) launchWebhooks(kinds []*kind.Kind, removed []install.Right, args ...string) *process {
-	c.t.Helper()
-	typed, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	parts, err := c.installation(true).parts(kinds, nil)
-	require.NoError(c.t, err)
-	config := c.grant(without(c.t, rightsIn(install.Objects(parts)), removed...))
-	address, name := testcluster.FreePort(c.t, "127.0.0.1"), c.installation(true).ClusterName()
-	c.t.Cleanup(func() { removeWebhooks(c.t, typed, name) })
-	return c.launchAs(c.proxy.through(config), append(args, "--health-listen", "127.0.0.1:0", "--webhook-listen", address,
-		"--webhook-url", "https://"+address, "--webhook-configuration", name, "--webhook-secret", c.namespace+"/"+operator.DefaultSecret)...)
-}
-
-// A kind that injects and whose CRD is not there holds up no other; when it is, Pods get it.
+// An injecting kind without its CRD does not delay other kinds. Once the CRD is installed, its
+// objects are injected into Pods.
 func TestInjectingKindWithoutCRD(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
+	shipped := shippedKinds(t)
 	c.installCRDs(shipped)
-	dir, group := t.TempDir(), c.namespace+".example.com"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "agent.cue"), []byte(strings.ReplaceAll(agentKind, "GROUP", group)), 0o600))
-	added, err := kind.FromDir(dir)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		err := c.client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Delete(context.Background(), "agents."+group, metav1.DeleteOptions{})
-		require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
-	})
+	group := c.namespace + ".example.com"
+	dir, added := writeKind(t, strings.ReplaceAll(agentKind, "GROUP", group))
+	c.deleteCRDs("agents." + group)
 	o := c.launchWebhooks(append(shipped, added...), nil, "--kinds", dir)
-	c.awaitRegistration(c.installation(true).ClusterName())
-	require.True(t, testcluster.WaitUntil(func() bool {
-		code, _ := get(t, o.address("--health-listen")+"/readyz")
-		return code == http.StatusOK
-	}))
-	require.True(t, testcluster.WaitUntil(func() bool { return c.try(watchers, "Watcher", "w", map[string]any{"container": watching}) }))
-	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
-	require.NoError(t, err)
+	c.awaitRegistration()
+	o.awaitReady()
+	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(watchers, "Watcher", "w", map[string]any{"container": watchContainer}) }))
 	injected := func(annotations map[string]string) string {
-		pod, err := typed.CoreV1().Pods(c.namespace).Create(t.Context(), podWith(annotations), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		pod, err := c.typed.CoreV1().Pods(c.namespace).Create(t.Context(), podWith(annotations), dryRun)
 		require.NoError(t, err)
 		return pod.Annotations[inject.StatusAnnotation]
 	}
 	require.True(t, testcluster.WaitUntil(func() bool {
 		return strings.Contains(injected(map[string]string{"watch.fescue.dev/inject": "w"}), `/w":{"generation"`)
 	}))
-	asking := map[string]string{"watch.fescue.dev/inject": "w", group + "/inject": "x"}
-	text := injected(asking)
+	annotated := map[string]string{"watch.fescue.dev/inject": "w", group + "/inject": "x"}
+	text := injected(annotated)
 	require.Contains(t, text, `/w":{"generation"`)
 	require.Contains(t, text, `/x":{"reason":"Unavailable"`)
 
 	c.installCRDs(added)
 	agents := added[0].GroupVersionResource()
-	require.True(t, testcluster.WaitUntil(func() bool { return c.try(agents, "Agent", "x", map[string]any{"value": "v"}) }))
-	require.True(t, testcluster.WaitUntil(func() bool { return strings.Contains(injected(asking), `/x":{"generation"`) }))
+	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(agents, "Agent", "x", map[string]any{"value": "v"}) }))
+	require.True(t, testcluster.WaitUntil(func() bool { return strings.Contains(injected(annotated), `/x":{"generation"`) }))
 }
 
-// Who may not read the namespaces does not know what they enforce, is not ready, and lets no
-// object inject.
-func TestWebhooksWithoutNamespaces(t *testing.T) {
+// Without the right to read namespaces, the operator does not know what Pod Security enforces: it
+// is not ready, and rejects objects that inject.
+func TestWebhooksWithoutRightToNamespaces(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	shipped, err := kind.Shipped()
-	require.NoError(t, err)
+	shipped := shippedKinds(t)
 	c.installCRDs(shipped)
 	o := c.launchWebhooks(shipped, []install.Right{{Resource: "namespaces", Verb: "list"}, {Resource: "namespaces", Verb: "watch"}})
-	c.awaitRegistration(c.installation(true).ClusterName())
+	c.awaitRegistration()
 	require.True(t, testcluster.WaitUntil(func() bool {
 		_, body := get(t, o.address("--health-listen")+"/readyz")
 		return strings.Contains(body, "[+]injection ok\n[-]namespaces failed: reason withheld\n[+]caches ok\n")
 	}))
 	require.True(t, testcluster.WaitUntil(func() bool {
-		_, err := c.client.Resource(watchers).Namespace(c.namespace).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": watchers.GroupVersion().String(), "kind": "Watcher", "metadata": map[string]any{"name": "w"}, "spec": map[string]any{"container": watching},
-		}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := c.createBy(c.client, watchers, "Watcher", "w", map[string]any{"container": watchContainer}, dryRun)
 		return apierrors.IsInternalError(err) && strings.Contains(o.log.String(), "pod security of the namespace")
 	}))
-	require.True(t, c.try(ats, "At", "a", map[string]any{"schedule": longAgo, "command": "echo"}), "kinds that inject nothing do not need it")
+	require.True(t, c.tryCreate(ats, "At", "a", map[string]any{"schedule": longAgo, "command": "echo"}), "kinds that do not inject do not need it")
 }

@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/crds/install"
@@ -27,35 +26,26 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// serviceTest is an operator behind the Service that `fescue manifests` prints, registered by
-// the configurations that it prints, without a Pod.
+// serviceTest is for an operator behind the Service and the webhook configurations that
+// `fescue manifests` prints. The operator is a process of this machine and not a Pod.
 type serviceTest struct {
 	*cluster
-	typed   kubernetes.Interface
-	address string // that the operator listens on
-	host    string // that the API server calls
+	address string // where the operator listens
+	host    string // the name that the API server calls
 	flags   []string
 }
 
 func newServiceTest(t *testing.T) *serviceTest {
 	t.Helper()
 	c := newCluster(t)
-	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
-	require.NoError(t, err)
-	kinds := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(kinds, "fence.cue"), []byte(fenceKind), 0o600))
-	name := c.installation(true).ClusterName()
-	s := &serviceTest{cluster: c, typed: typed, address: testcluster.FreePort(t, hostAddress(t)), host: "fescue-webhooks." + c.namespace + ".svc"}
-	s.flags = []string{
-		"--kinds", kinds, "--webhook-service", c.namespace + "/fescue-webhooks", "--webhook-listen", s.address,
-		"--webhook-configuration", name, "--webhook-secret", c.namespace + "/" + operator.DefaultSecret,
-	}
+	kinds, _ := writeKind(t, fenceKind)
+	s := &serviceTest{cluster: c, address: testcluster.FreePort(t, hostAddress(t)), host: "fescue-webhooks." + c.namespace + ".svc"}
+	s.flags = append(c.webhookFlags(s.address), "--kinds", kinds, "--webhook-service", c.namespace+"/fescue-webhooks")
 	c.prepare(s.flags)
 	loaded, err := kind.Load(true, kinds)
 	require.NoError(t, err)
 	parts, err := c.installation(true).parts(loaded.All(), nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { removeWebhooks(t, typed, name) })
 	for _, object := range install.Objects(parts) {
 		if object.GetKind() != "Service" && object.GroupVersionKind().Group != admissionregistrationv1.GroupName {
 			continue
@@ -68,7 +58,7 @@ func newServiceTest(t *testing.T) *serviceTest {
 	require.NoError(t, err)
 	number, err := strconv.ParseInt(port, 10, 32)
 	require.NoError(t, err)
-	_, err = typed.DiscoveryV1().EndpointSlices(c.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+	_, err = c.typed.DiscoveryV1().EndpointSlices(c.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "process", Labels: map[string]string{discoveryv1.LabelServiceName: "fescue-webhooks"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
 		Ports: []discoveryv1.EndpointPort{{Name: new("webhooks"), Port: new(int32(number))}},
@@ -77,25 +67,24 @@ func newServiceTest(t *testing.T) *serviceTest {
 	return s
 }
 
-// submit has the API server ask about a Fence that no CRD refuses.
+// submit submits a Fence that the CRD accepts and the webhook rejects.
 func (s *serviceTest) submit() error {
-	w := &webhookTest{cluster: s.cluster}
-	_, err := w.create(s.client, fences, "Fence", "bad", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := s.createBy(s.client, fences, "Fence", "bad", map[string]any{"site": "wall"}, dryRun)
 	return err
 }
 
-// awaitRefusal waits until the API server reaches the webhook and trusts it.
-func (s *serviceTest) awaitRefusal() {
+// awaitRejection waits until the API server reaches the webhook and trusts it.
+func (s *serviceTest) awaitRejection() {
 	s.t.Helper()
 	var err error
 	require.True(s.t, testcluster.WaitUntil(func() bool { err = s.submit(); return apierrors.IsInvalid(err) }), "%v", err)
 	require.ErrorContains(s.t, err, `admission webhook "fences.fences.example.com" denied the request`)
 }
 
-// bundle is whom the API server is told to trust.
+// bundle returns the CA bundle of the webhook configuration.
 func (s *serviceTest) bundle() []byte {
 	s.t.Helper()
-	configuration, err := s.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(s.t.Context(), s.installation(true).ClusterName(), metav1.GetOptions{})
+	configuration, err := s.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(s.t.Context(), s.webhookName(), metav1.GetOptions{})
 	require.NoError(s.t, err)
 	return configuration.Webhooks[0].ClientConfig.CABundle
 }
@@ -104,7 +93,7 @@ func TestWebhooksBehindAService(t *testing.T) {
 	t.Parallel()
 	s := newServiceTest(t)
 	var err error
-	require.True(t, testcluster.WaitUntil(func() bool { // the operator is not there yet
+	require.True(t, testcluster.WaitUntil(func() bool { // the operator does not run yet
 		err = s.submit()
 		return err != nil && strings.Contains(err.Error(), "connection refused")
 	}), "%v", err)
@@ -113,7 +102,7 @@ func TestWebhooksBehindAService(t *testing.T) {
 	require.Empty(t, s.bundle())
 
 	s.start(append(s.flags, "--leader-elect")...)
-	s.awaitRefusal()
+	s.awaitRejection()
 	// The certificate is for the name of the Service.
 	trusted := x509.NewCertPool()
 	require.True(t, trusted.AppendCertsFromPEM(s.bundle()))
@@ -122,9 +111,8 @@ func TestWebhooksBehindAService(t *testing.T) {
 	require.NoError(t, connection.Close())
 }
 
-// A certificate that others make is served, and its authority registered, also when they are
-// replaced.
-func TestWebhooksWithACertificateOfFiles(t *testing.T) {
+// A certificate in files is served, and its authority is registered, also when they are replaced.
+func TestWebhooksWithCertificateFiles(t *testing.T) {
 	t.Parallel()
 	s := newServiceTest(t)
 	dir := t.TempDir()
@@ -138,35 +126,34 @@ func TestWebhooksWithACertificateOfFiles(t *testing.T) {
 	}
 	first := write()
 	s.start(append(s.flags, "--webhook-cert-dir", dir)...)
-	s.awaitRefusal()
+	s.awaitRejection()
 	require.Equal(t, first, s.bundle())
 	_, err := s.typed.CoreV1().Secrets(s.namespace).Get(t.Context(), operator.DefaultSecret, metav1.GetOptions{})
-	require.True(t, apierrors.IsNotFound(err), "none is made then")
+	require.True(t, apierrors.IsNotFound(err), "no Secret is created")
 
 	second := write()
 	require.Eventually(t, func() bool { return bytes.Equal(s.bundle(), second) }, testcluster.Timeout, testcluster.Poll)
-	s.awaitRefusal()
+	s.awaitRejection()
 }
 
-// With --webhook-client-ca the API server is answered if its certificate is of that authority,
-// and nobody without one.
-func TestWebhooksKnowTheirClients(t *testing.T) {
+// With --webhook-client-ca, webhooks answer only clients with a certificate of that authority.
+func TestWebhooksRequireClientCertificates(t *testing.T) {
 	t.Parallel()
 	s := newServiceTest(t)
 	authority := filepath.Join(os.Getenv("DEVCLUSTER_DIR"), "webhook-client.crt")
 	o := s.start(append(s.flags, "--webhook-client-ca", authority)...)
-	s.awaitRefusal()
+	s.awaitRejection()
 
 	trusted := x509.NewCertPool()
 	require.True(t, trusted.AppendCertsFromPEM(s.bundle()))
 	connection, err := (&tls.Dialer{Config: &tls.Config{RootCAs: trusted, ServerName: s.host}}).DialContext(t.Context(), "tcp", s.address)
 	require.NoError(t, err)
-	_, err = connection.Read(make([]byte, 1)) // by TLS 1.3, the client hears of it only now
+	_, err = connection.Read(make([]byte, 1)) // in TLS 1.3, the client gets the error only now
 	require.ErrorContains(t, err, "certificate required")
 	require.NoError(t, connection.Close())
 	require.Zero(t, o.stop())
 
-	// Another authority does not know the API server, which is told so.
+	// The certificate of the API server is not of another authority.
 	authority = filepath.Join(t.TempDir(), "ca.crt")
 	other, _, err := cert.GenerateSelfSignedCertKey("another", nil, nil)
 	require.NoError(t, err)

@@ -2,15 +2,11 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,123 +17,44 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
-	"log/slog"
-
 	"github.com/fescue-dev/fescue/admission"
-	"github.com/fescue-dev/fescue/admission/certificate"
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-var (
-	fences = schema.GroupVersionResource{Group: "fences.example.com", Version: "v1", Resource: "fences"}
-)
-
-// fenceKind has a rule that no CRD can carry, and a ConfigMap as child.
-const fenceKind = `package fence
-
-import (
-	"net"
-	"strings"
-
-	"fescue.dev/cue/contract"
-	"fescue.dev/cue/k8s"
-)
-
-// Fence is a fence.
-#Fence: {
-	apiVersion!: "fences.example.com/v1"
-	kind!:       "Fence"
-	metadata!:   k8s.#ObjectMeta
-	spec!: {
-		colour: *"green" | "white"
-		site?:  net.AbsURL
-		place?: strings.MaxRunes(100) @kube(immutable)
-	}
-	status?: contract.#Status
-}
-
-#FenceController: contract.#Controller & {
-	object!: #Fence
-	names: plural: "fences"
-	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: colour: object.spec.colour}
-}
-`
-
-// isRegistered reports whether the API server knows the webhooks and which authority to trust.
-func (c *cluster) isRegistered(name string) bool {
-	client, err := kubernetes.NewForConfig(testcluster.Config(c.t))
-	require.NoError(c.t, err)
-	registered, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), name, metav1.GetOptions{})
-	return err == nil && len(registered.Webhooks) > 0 && len(registered.Webhooks[0].ClientConfig.CABundle) > 0
-}
-
-func (c *cluster) awaitRegistration(name string) {
-	c.t.Helper()
-	require.True(c.t, testcluster.WaitUntil(func() bool { return c.isRegistered(name) }), "the webhooks are not registered")
-}
-
-// removeWebhooks lets objects of kinds be written without an operator again.
-func removeWebhooks(t testing.TB, client kubernetes.Interface, name string) {
-	t.Helper()
-	api := client.AdmissionregistrationV1()
-	for _, err := range []error{
-		api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
-		api.ValidatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
-	} {
-		if !apierrors.IsNotFound(err) {
-			require.NoError(t, err)
-		}
-	}
-}
-
-// webhookTest is an operator with webhooks, and who asks them.
+// webhookTest is an operator with webhooks.
 type webhookTest struct {
 	*cluster
-	typed    kubernetes.Interface
 	operator *process
 	flags    []string // of the operator
 	url      string   // of the webhooks
 	spans    *collector
-	// configuration is the name of both webhook configurations.
-	configuration string
 }
 
-// TestWebhooks is not parallel: its certificates live for seconds, which a busy machine might
-// take to renew them.
+// TestWebhooks is not parallel: its certificates are valid for seconds, and a busy machine might
+// not renew them in time.
 func TestWebhooks(t *testing.T) {
 	c := newCluster(t)
-	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
-	require.NoError(t, err)
-	kinds := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(kinds, "fence.cue"), []byte(fenceKind), 0o600))
-	address := testcluster.FreePort(t, "127.0.0.1")
-	w := &webhookTest{cluster: c, typed: typed, configuration: "fescue-" + c.namespace, url: "https://" + address, spans: newCollector(t)}
-	t.Cleanup(func() { removeWebhooks(t, typed, w.configuration) })
+	kinds, _ := writeKind(t, fenceKind)
+	w := &webhookTest{cluster: c, spans: newCollector(t)}
 	c.env = w.spans.env()
-	w.flags = []string{"--kinds", kinds, "--webhook-listen", address, "--webhook-url", w.url,
-		"--webhook-configuration", w.configuration, "--webhook-secret", c.namespace + "/" + operator.DefaultSecret, "--webhook-cert-validity", "12s",
-		"--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address}
+	w.flags, w.url = c.webhookURLFlags()
+	w.flags = append(w.flags, "--kinds", kinds, "--webhook-cert-validity", "12s", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address)
 	w.operator = c.start(w.flags...)
-	w.awaitRegistration(w.configuration)
-	require.True(t, testcluster.WaitUntil(func() bool { // the API server follows a little later
-		_, err := w.create(w.client, fences, "Fence", "probe", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	w.awaitRegistration()
+	require.True(t, testcluster.WaitUntil(func() bool { // the API server calls the webhooks a little later
+		_, err := w.createBy(w.client, fences, "Fence", "probe", map[string]any{"site": "wall"}, dryRun)
 		return apierrors.IsInvalid(err)
 	}))
 	for _, test := range []struct {
@@ -145,7 +62,7 @@ func TestWebhooks(t *testing.T) {
 		run  func(*webhookTest, *testing.T)
 	}{
 		{"ready", (*webhookTest).ready},
-		{"refused and defaulted", (*webhookTest).refusedAndDefaulted},
+		{"rejected and defaulted", (*webhookTest).rejectedAndDefaulted},
 		{"rights of the author", (*webhookTest).rightsOfTheAuthor},
 		{"autoscaler", (*webhookTest).autoscaler},
 		{"sidecars", (*webhookTest).sidecars},
@@ -163,51 +80,41 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// ready: each thing that the webhooks need is a check of its own.
+// ready requires a check for each thing that the webhooks need.
 func (w *webhookTest) ready(t *testing.T) {
 	code, body := get(t, w.operator.address("--health-listen")+"/readyz?verbose")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "[+]ping ok\n[+]certificate ok\n[+]tls-listener ok\n[+]injection ok\n[+]namespaces ok\n[+]caches ok\nreadyz check passed\n", body)
 }
 
-func (w *webhookTest) create(client dynamic.Interface, resource schema.GroupVersionResource, kind, name string, spec map[string]any, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
-	metadata := map[string]any{"name": name}
-	if prefix, ok := strings.CutSuffix(name, "*"); ok {
-		metadata = map[string]any{"generateName": prefix}
-	}
-	return client.Resource(resource).Namespace(w.namespace).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": resource.GroupVersion().String(), "kind": kind, "metadata": metadata, "spec": spec,
-	}}, options)
-}
-
-func (w *webhookTest) refusedAndDefaulted(t *testing.T) {
-	_, err := w.create(w.client, fences, "Fence", "bad", map[string]any{"site": "wall"}, metav1.CreateOptions{})
+func (w *webhookTest) rejectedAndDefaulted(t *testing.T) {
+	_, err := w.createBy(w.client, fences, "Fence", "bad", map[string]any{"site": "wall"}, metav1.CreateOptions{})
 	require.True(t, apierrors.IsInvalid(err), "%v", err)
 	require.EqualError(t, err, `admission webhook "fences.fences.example.com" denied the request: Fence.fences.example.com "bad" is invalid: spec.site: Invalid value: "wall": must satisfy net.AbsURL`)
 	status := err.(apierrors.APIStatus).Status()
 	require.Equal(t, []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: `Invalid value: "wall": must satisfy net.AbsURL`, Field: "spec.site"}}, status.Details.Causes)
 
-	made, err := w.create(w.client, fences, "Fence", "generated-*", map[string]any{}, metav1.CreateOptions{})
+	created, err := w.createBy(w.client, fences, "Fence", "generated-*", map[string]any{}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Regexp(t, "^generated-[a-z0-9]{5}$", made.GetName())
-	require.Equal(t, map[string]any{"colour": "green"}, made.Object["spec"])
-	w.await(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, made.GetName()+"-config", "made", func(*unstructured.Unstructured) bool { return true })
+	require.Regexp(t, "^generated-[a-z0-9]{5}$", created.GetName())
+	require.Equal(t, map[string]any{"colour": "green"}, created.Object["spec"])
+	w.await(configMaps, created.GetName()+"-config", "created", exists)
 
-	// An update is held to the immutable fields, and what is being deleted to nothing.
-	object, err := w.create(w.client, fences, "Fence", "kept", map[string]any{"place": "north"}, metav1.CreateOptions{})
+	// An update must not change immutable fields, until the object is being deleted.
+	object, err := w.createBy(w.client, fences, "Fence", "kept", map[string]any{"place": "north"}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	patch := func(body string) error {
-		_, err := w.client.Resource(fences).Namespace(w.namespace).Patch(t.Context(), object.GetName(), "application/merge-patch+json", []byte(body), metav1.PatchOptions{})
+		_, err := w.objects(fences).Patch(t.Context(), object.GetName(), "application/merge-patch+json", []byte(body), metav1.PatchOptions{})
 		return err
 	}
 	require.ErrorContains(t, patch(`{"spec":{"place":"south"}}`), "spec.place")
 	require.NoError(t, patch(`{"metadata":{"finalizers":["fences.example.com/hold"]}}`))
-	require.NoError(t, w.client.Resource(fences).Namespace(w.namespace).Delete(t.Context(), "kept", metav1.DeleteOptions{}))
+	w.delete(fences, "kept")
 	require.NoError(t, patch(`{"metadata":{"finalizers":null}}`))
-	require.True(t, testcluster.WaitUntil(func() bool { _, err := w.get(fences, "kept"); return apierrors.IsNotFound(err) }))
+	w.awaitGone(fences, "kept")
 }
 
-// rightsOfTheAuthor asks as users with rights by real RBAC.
+// rightsOfTheAuthor creates objects as a user with real RBAC rights.
 func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 	config := testcluster.Config(t)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "ada"}
@@ -223,17 +130,17 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 	}
 	spec := map[string]any{"container": map[string]any{"name": "watch", "image": "busybox:1.37"}, "configData": map[string]any{"a": "b"}}
 	grant("watchers", watchers.Group, watchers.Resource, "create", "patch")
-	refusal := ""
-	require.True(t, testcluster.WaitUntil(func() bool { // RBAC follows a little later
-		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
-		refusal = fmt.Sprint(err)
-		return strings.Contains(refusal, "admission webhook")
+	rejection := ""
+	require.True(t, testcluster.WaitUntil(func() bool { // RBAC is updated a little later
+		_, err = w.createBy(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
+		rejection = fmt.Sprint(err)
+		return strings.Contains(rejection, "admission webhook")
 	}), "%v", err)
 	require.True(t, apierrors.IsForbidden(err))
-	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`"; user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`", which the kind Watcher does on behalf of the author`, refusal)
+	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`"; user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`", which the kind Watcher does on behalf of the author`, rejection)
 
-	// The administrator's object: ada may label it, but not change what it does.
-	_, err = w.create(w.client, watchers, "Watcher", "b", spec, metav1.CreateOptions{})
+	// An object of the administrator: ada may label it, but not change its behaviour.
+	_, err = w.createBy(w.client, watchers, "Watcher", "b", spec, metav1.CreateOptions{})
 	require.NoError(t, err)
 	patch := func(body string) error {
 		_, err := ada.Resource(watchers).Namespace(w.namespace).Patch(t.Context(), "b", "application/merge-patch+json", []byte(body), metav1.PatchOptions{})
@@ -244,26 +151,25 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 
 	grant("configmaps", "", "configmaps", "create")
 	require.True(t, testcluster.WaitUntil(func() bool {
-		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
+		_, err = w.createBy(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
 		return err != nil && strings.Contains(err.Error(), `"pods"`)
 	}), "%v", err)
 	require.ErrorContains(t, err, `user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`"`, "a Watcher puts its container into Pods")
 	grant("pods", "", "pods", "create")
 	require.True(t, testcluster.WaitUntil(func() bool {
-		_, err = w.create(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
+		_, err = w.createBy(ada, watchers, "Watcher", "a", spec, metav1.CreateOptions{})
 		return err == nil
 	}), "%v", err)
 	require.NoError(t, patch(`{"spec":{"configData":{"a":"c"}}}`))
 }
 
-// autoscaler writes a number as the controller of HorizontalPodAutoscalers does, which may not
-// create Pods.
+// autoscaler scales like the controller of HorizontalPodAutoscalers, which may not create Pods.
 func (w *webhookTest) autoscaler(t *testing.T) {
 	config := testcluster.Config(t)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:horizontal-pod-autoscaler"}
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	_, err = w.create(w.client, customclusters, "Customcluster", "scaled", map[string]any{"count": int64(0), "message": "m"}, metav1.CreateOptions{})
+	_, err = w.createBy(w.client, customclusters, "Customcluster", "scaled", map[string]any{"count": int64(0), "message": "m"}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	objects := client.Resource(customclusters).Namespace(w.namespace)
 	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // Fescue writes the status meanwhile
@@ -279,10 +185,10 @@ func (w *webhookTest) autoscaler(t *testing.T) {
 	})
 }
 
-// sidecars has Pods ask for a Watcher: one by itself, those of a Deployment and of a Job, and
-// one that is in the way.
+// sidecars creates Pods with the annotation of a Watcher: a single one, those of a Deployment and
+// of a Job, and one with a conflict.
 func (w *webhookTest) sidecars(t *testing.T) {
-	_, err := w.create(w.client, watchers, "Watcher", "log", map[string]any{
+	_, err := w.createBy(w.client, watchers, "Watcher", "log", map[string]any{
 		"container": map[string]any{
 			"name": "watch", "image": "busybox:1.37",
 			"volumeMounts": []any{map[string]any{"name": "logs", "mountPath": "/logs"}},
@@ -292,18 +198,18 @@ func (w *webhookTest) sidecars(t *testing.T) {
 		"imagePullSecrets": map[string]any{"name": "registry"},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	asking := map[string]string{"watch.fescue.dev/inject": "log"}
+	annotated := map[string]string{"watch.fescue.dev/inject": "log"}
 	pods := w.typed.CoreV1().Pods(w.namespace)
 	var single *corev1.Pod
-	require.True(t, testcluster.WaitUntil(func() bool { // the injector follows a little later
-		single, err = pods.Create(t.Context(), podWith(asking), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.True(t, testcluster.WaitUntil(func() bool { // the injector sees the Watcher a little later
+		single, err = pods.Create(t.Context(), podWith(annotated), dryRun)
 		return err == nil && len(single.Spec.InitContainers) == 1
 	}), "%v", err)
-	single, err = pods.Create(t.Context(), podWith(asking), metav1.CreateOptions{})
+	single, err = pods.Create(t.Context(), podWith(annotated), metav1.CreateOptions{})
 	require.NoError(t, err)
 	requireSidecar(t, single)
 
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: asking, Labels: map[string]string{"of": "workload"}}, Spec: podWith(nil).Spec}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: annotated, Labels: map[string]string{"of": "workload"}}, Spec: podWith(nil).Spec}
 	_, err = w.typed.AppsV1().Deployments(w.namespace).Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "d"},
 		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template},
@@ -314,18 +220,18 @@ func (w *webhookTest) sidecars(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Template: template},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	var made []corev1.Pod
+	var workload []corev1.Pod
 	require.True(t, testcluster.WaitUntil(func() bool {
 		list, err := pods.List(t.Context(), metav1.ListOptions{LabelSelector: "of=workload"})
-		made = list.Items
-		return err == nil && len(made) == 2
+		workload = list.Items
+		return err == nil && len(workload) == 2
 	}))
-	for i := range made {
-		requireSidecar(t, &made[i])
+	for i := range workload {
+		requireSidecar(t, &workload[i])
 	}
 
 	manifest, err := json.Marshal(&corev1.Pod{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "by-kubectl", Annotations: asking}, Spec: podWith(nil).Spec,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "by-kubectl", Annotations: annotated}, Spec: podWith(nil).Spec,
 	})
 	require.NoError(t, err)
 	apply := exec.CommandContext(t.Context(), "kubectl", "--namespace", w.namespace, "apply", "--dry-run=server", "--output", "json", "--filename", "-")
@@ -336,7 +242,7 @@ func (w *webhookTest) sidecars(t *testing.T) {
 	require.NoError(t, json.Unmarshal(printed, &applied))
 	requireSidecar(t, &applied)
 
-	// What was injected is the same when it comes again.
+	// Injecting into an injected Pod changes nothing.
 	again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "again-", Annotations: single.Annotations}, Spec: single.Spec}
 	again.Spec.NodeName = ""
 	again, err = pods.Create(t.Context(), again, metav1.CreateOptions{})
@@ -344,17 +250,17 @@ func (w *webhookTest) sidecars(t *testing.T) {
 	requireSidecar(t, again)
 	require.Equal(t, single.Annotations, again.Annotations)
 
-	// A container of that name that says something else: the Pod is made as it is.
-	conflicting := podWith(asking)
-	conflicting.Name, conflicting.Spec.Containers[0].Name = "in-the-way", "watch"
+	// A Pod with another container of that name is created unchanged.
+	conflicting := podWith(annotated)
+	conflicting.Name, conflicting.Spec.Containers[0].Name = "conflicting", "watch"
 	conflicting, err = pods.Create(t.Context(), conflicting, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Empty(t, conflicting.Spec.InitContainers)
 	require.Contains(t, conflicting.Annotations["fescue.dev/injected"], "Conflict")
-	require.Eventually(t, func() bool { return slices.Contains(w.eventReasonsOf("log"), "NotInjected") }, testcluster.Timeout, testcluster.Poll)
+	w.awaitEvent("log", "NotInjected")
 }
 
-// metrics looks at what the tests before have left.
+// metrics checks what the subtests before it have counted.
 func (w *webhookTest) metrics(t *testing.T) {
 	families := w.operator.scrape()
 	requireDocumented(t, families, headingWebhooks)
@@ -369,13 +275,13 @@ func (w *webhookTest) metrics(t *testing.T) {
 	require.InDelta(t, float64(time.Now().Unix()), sample(t, families, "fescue_certificate_start_timestamp_seconds", nil), 7200, "clocks may differ by an hour")
 }
 
-// podSecurity has a Watcher ask for more than anyone may inject, and for more than the level
-// of its namespace allows.
+// podSecurity creates Watchers with more privileges than any may inject, and with more than the
+// level of the namespace allows.
 func (w *webhookTest) podSecurity(t *testing.T) {
 	create := func(securityContext map[string]any) error {
-		_, err := w.create(w.client, watchers, "Watcher", "secured", map[string]any{
+		_, err := w.createBy(w.client, watchers, "Watcher", "secured", map[string]any{
 			"container": map[string]any{"name": "watch", "image": "busybox:1.37", "securityContext": securityContext},
-		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		}, dryRun)
 		return err
 	}
 	require.ErrorContains(t, create(map[string]any{"privileged": true}), `must not inject the privileged container "watch"`)
@@ -394,7 +300,7 @@ func (w *webhookTest) podSecurity(t *testing.T) {
 	}, testcluster.Timeout, testcluster.Poll)
 }
 
-// requireSidecar checks that a Pod has all that the Watcher adds, once.
+// requireSidecar checks that a Pod has everything that the Watcher adds, once.
 func requireSidecar(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	require.Len(t, pod.Spec.InitContainers, 1)
@@ -408,14 +314,15 @@ func requireSidecar(t *testing.T, pod *corev1.Pod) {
 	require.Len(t, pod.Spec.Containers, 1)
 }
 
-// restoredInAnyOrder creates what a backup holds, once the parent first and once the child.
+// restoredInAnyOrder creates the objects of a backup, once the parent first and once the child
+// first.
 func (w *webhookTest) restoredInAnyOrder(t *testing.T) {
 	configMaps := w.typed.CoreV1().ConfigMaps(w.namespace)
 	for name, parentFirst := range map[string]bool{"parent-first": true, "child-first": false} {
 		steps := []func() error{
 			func() error {
-				// What becomes of a child that is there already is the engine's.
-				_, err := w.create(w.client, fences, "Fence", name, map[string]any{"colour": "white"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				// How a child that exists already is adopted is tested with the engine.
+				_, err := w.createBy(w.client, fences, "Fence", name, map[string]any{"colour": "white"}, dryRun)
 				return err
 			},
 			func() error {
@@ -432,41 +339,41 @@ func (w *webhookTest) restoredInAnyOrder(t *testing.T) {
 	}
 }
 
-// configurationsAreKept deletes one configuration and empties the other, and then has a
-// webhook not be called any more.
+// configurationsAreKept deletes one configuration, empties the other, and then disables a webhook:
+// the operator reverts each.
 func (w *webhookTest) configurationsAreKept(t *testing.T) {
 	api := w.typed.AdmissionregistrationV1()
-	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), w.configuration, metav1.DeleteOptions{}))
-	_, err := api.ValidatingWebhookConfigurations().Patch(t.Context(), w.configuration, "application/merge-patch+json", []byte(`{"webhooks":[]}`), metav1.PatchOptions{})
+	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), w.webhookName(), metav1.DeleteOptions{}))
+	_, err := api.ValidatingWebhookConfigurations().Patch(t.Context(), w.webhookName(), "application/merge-patch+json", []byte(`{"webhooks":[]}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	require.True(t, testcluster.WaitUntil(func() bool {
-		mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
+		mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), w.webhookName(), metav1.GetOptions{})
 		if err != nil || len(mutating.Webhooks) == 0 {
 			return false
 		}
-		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
+		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.webhookName(), metav1.GetOptions{})
 		return err == nil && len(validating.Webhooks) > 0 && bytes.Equal(validating.Webhooks[0].ClientConfig.CABundle, mutating.Webhooks[0].ClientConfig.CABundle)
 	}))
 
-	before, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
+	before, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.webhookName(), metav1.GetOptions{})
 	require.NoError(t, err)
-	_, err = api.ValidatingWebhookConfigurations().Patch(t.Context(), w.configuration, "application/json-patch+json", []byte(`[
+	_, err = api.ValidatingWebhookConfigurations().Patch(t.Context(), w.webhookName(), "application/json-patch+json", []byte(`[
 		{"op": "replace", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {"a": "b"}}},
 		{"op": "add", "path": "/webhooks/0/matchConditions/0", "value": {"name": "never", "expression": "false"}}]`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	require.True(t, testcluster.WaitUntil(func() bool {
-		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.configuration, metav1.GetOptions{})
+		validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), w.webhookName(), metav1.GetOptions{})
 		if err != nil || len(validating.Webhooks) != len(before.Webhooks) {
 			return false
 		}
-		for i := range validating.Webhooks { // the certificates change meanwhile
+		for i := range validating.Webhooks { // the certificates change in the meantime
 			validating.Webhooks[i].ClientConfig = before.Webhooks[i].ClientConfig
 		}
 		return reflect.DeepEqual(before.Webhooks, validating.Webhooks)
 	}))
 }
 
-// rotatedUnderLoad has 16 clients create objects and Pods until the certificate was replaced twice.
+// rotatedUnderLoad creates objects and Pods by 16 clients until the certificate is replaced twice.
 func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 	secret := func() []byte {
 		s, err := w.typed.CoreV1().Secrets(w.namespace).Get(t.Context(), operator.DefaultSecret, metav1.GetOptions{})
@@ -481,11 +388,10 @@ func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 		sending.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				var err error
-				dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 				if client%2 == 0 {
-					_, err = w.create(w.client, fences, "Fence", fmt.Sprintf("load-%d-%d", client, i), map[string]any{}, dryRun)
+					_, err = w.createBy(w.client, fences, "Fence", fmt.Sprintf("load-%d-%d", client, i), map[string]any{}, dryRun)
 				} else {
-					// A Pod is made without its webhook as well, but then has no sidecar.
+					// A Pod is created even if the webhook fails, but then has no sidecar.
 					var pod *corev1.Pod
 					pod, err = w.typed.CoreV1().Pods(w.namespace).Create(t.Context(), podWith(map[string]string{"watch.fescue.dev/inject": "log"}), dryRun)
 					if err == nil && len(pod.Spec.InitContainers) != 1 {
@@ -518,22 +424,22 @@ func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 }
 
 func (w *webhookTest) operatorIsDown(t *testing.T) {
-	_, err := w.create(w.client, fences, "Fence", "before", map[string]any{}, metav1.CreateOptions{})
+	_, err := w.createBy(w.client, fences, "Fence", "before", map[string]any{}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Equal(t, 0, w.operator.stop())
-	require.Contains(t, w.operator.log.String(), `removal="kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration `+w.configuration+`"`)
-	_, err = w.create(w.client, fences, "Fence", "after", map[string]any{}, metav1.CreateOptions{})
+	require.Contains(t, w.operator.log.String(), `removal="kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration `+w.webhookName()+`"`)
+	_, err = w.createBy(w.client, fences, "Fence", "after", map[string]any{}, metav1.CreateOptions{})
 	require.ErrorContains(t, err, `failed calling webhook "fences.fences.example.com"`)
 	require.ErrorContains(t, err, "connection refused")
-	// Objects can still be deleted, and everything else be created.
-	require.NoError(t, w.client.Resource(fences).Namespace(w.namespace).Delete(t.Context(), "before", metav1.DeleteOptions{}))
+	// Objects can still be deleted, and Pods be created.
+	w.delete(fences, "before")
 	missed := podWith(map[string]string{"watch.fescue.dev/inject": "log"})
 	missed.Name = "missed"
 	missed, err = w.typed.CoreV1().Pods(w.namespace).Create(t.Context(), missed, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Empty(t, missed.Spec.InitContainers)
 
-	// Once it is back, the Watcher tells which Pods have missed it.
+	// Once the operator is back, the Watcher reports the Pods that missed it.
 	w.operator = w.start(w.flags...)
 	w.await(watchers, "log", "reporting the Pod", func(o *unstructured.Unstructured) bool {
 		status, reason, message := condition(o, "Injected")
@@ -541,15 +447,15 @@ func (w *webhookTest) operatorIsDown(t *testing.T) {
 	})
 }
 
-// operatorStops: who is told to stop gives the lease back at once, and goes on answering.
+// operatorStops stops an operator: it releases its Lease at once, and its webhooks keep answering.
 func (w *webhookTest) operatorStops(t *testing.T) {
 	require.Equal(t, 0, w.operator.stop())
-	// Nobody renews the certificate after the signal.
+	// The certificate is not renewed after the signal, so it needs to be valid for longer.
 	require.NoError(t, w.typed.CoreV1().Secrets(w.namespace).Delete(t.Context(), operator.DefaultSecret, metav1.DeleteOptions{}))
 	w.operator = w.start(append(w.flags, "--webhook-cert-validity", "1h", "--leader-elect", "--leader-elect-resource-namespace", w.namespace, "--shutdown-delay-duration", "1h")...)
-	w.awaitRegistration(w.configuration)
+	w.awaitRegistration()
 	submit := func() error {
-		_, err := w.create(w.client, fences, "Fence", "late", map[string]any{"site": "wall"}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.createBy(w.client, fences, "Fence", "late", map[string]any{"site": "wall"}, dryRun)
 		return err
 	}
 	require.True(t, testcluster.WaitUntil(func() bool { return apierrors.IsInvalid(submit()) }))
@@ -567,85 +473,8 @@ func (w *webhookTest) operatorStops(t *testing.T) {
 		err := submit()
 		require.True(t, apierrors.IsInvalid(err), err)
 	}
-	signal() // the second one ends it
+	signal() // the second one ends the operator
 	<-w.operator.done
-	_, err := w.create(w.client, fences, "Fence", "late", map[string]any{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := w.createBy(w.client, fences, "Fence", "late", map[string]any{}, dryRun)
 	require.ErrorContains(t, err, "connection refused")
-}
-
-func podWith(annotations map[string]string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Annotations: annotations},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "busybox:1.37"}}},
-	}
-}
-
-// labeller is an injector that labels Pods and counts them.
-type labeller struct{ calls atomic.Int64 }
-
-func (l *labeller) Inject(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
-	l.calls.Add(1)
-	return []byte(`[{"op":"add","path":"/metadata/labels","value":{"injected":"yes"}}]`), []string{"labelled"}, nil
-}
-
-// TestPodWebhooks registers webhooks for Pods with an annotation that no other test uses.
-func TestPodWebhooks(t *testing.T) {
-	t.Parallel()
-	const annotation = "webhooks.test.fescue.dev/inject"
-	namespace := testcluster.Namespace(t)
-	typed, err := kubernetes.NewForConfig(testcluster.Config(t))
-	require.NoError(t, err)
-	t.Cleanup(func() { removeWebhooks(t, typed, "fescue-pods-test") })
-	log := slog.New(slog.DiscardHandler)
-	serving, err := certificate.NewSecret(certificate.SecretConfig{Client: typed, Namespace: namespace, Name: "c", Hosts: []string{"127.0.0.1"}, Log: log})
-	require.NoError(t, err)
-	injector := &labeller{}
-	server, err := admission.New(admission.Config{Injector: injector, Certificate: serving.GetCertificate, Log: log})
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	gvk := schema.GroupVersionKind{Group: "test.fescue.dev", Version: "v1", Kind: "Test"}
-	version := &kind.Version{GroupVersionKind: gvk}
-	injecting := &kind.Kind{
-		Version: version, Versions: []*kind.Version{version}, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "tests"},
-		Scope: apiextensionsv1.NamespaceScoped, InjectAnnotation: annotation,
-	}
-	registrar := admission.NewRegistrar(typed, []*kind.Kind{injecting}, admission.Webhooks{
-		Name: "fescue-pods-test", URL: "https://" + listener.Addr().String(),
-	}, log)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stopped := make(chan error, 1)
-	go func() { stopped <- server.Serve(ctx, listener) }()
-	go serving.Run(ctx)
-	go serving.Lead(ctx, registrar.Publish)
-
-	create := func(annotations map[string]string, options metav1.CreateOptions) *corev1.Pod {
-		pod, err := typed.CoreV1().Pods(namespace).Create(t.Context(), podWith(annotations), options)
-		require.NoError(t, err)
-		return pod
-	}
-	asking := map[string]string{annotation: "x"}
-	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	require.True(t, testcluster.WaitUntil(func() bool { return create(asking, dryRun).Labels["injected"] == "yes" }))
-	calls := injector.calls.Load()
-	require.Empty(t, create(nil, metav1.CreateOptions{}).Labels)
-	require.Empty(t, create(map[string]string{"other": "x"}, metav1.CreateOptions{}).Labels)
-	require.Equal(t, calls, injector.calls.Load(), "Pods without opt-in cause no call")
-	require.NotEmpty(t, create(asking, metav1.CreateOptions{}).Labels)
-	require.Equal(t, calls+1, injector.calls.Load())
-
-	// All Pods of a namespace in which Pods can be selected.
-	_, err = typed.CoreV1().Namespaces().Patch(t.Context(), namespace, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+admission.SelectionLabel+`":"`+admission.SelectionEnabled+`"}}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
-	require.True(t, testcluster.WaitUntil(func() bool { return create(nil, dryRun).Labels["injected"] == "yes" }))
-	calls = injector.calls.Load()
-	require.NotEmpty(t, create(asking, metav1.CreateOptions{}).Labels)
-	require.Equal(t, calls+1, injector.calls.Load(), "one webhook, not both")
-
-	cancel()
-	require.NoError(t, <-stopped)
-	_, err = http.Get("https://" + listener.Addr().String()) //nolint:bodyclose // there is none
-	require.Error(t, err)
-	require.Empty(t, create(asking, metav1.CreateOptions{}).Labels, "without its webhook, a Pod is created as it is")
 }

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// kubernetesVersion is the version of k8s.io/kubernetes in go.mod; the API server
-// reports what the linker writes into it. TestVersion holds the two together.
+// kubernetesVersion is the version of k8s.io/kubernetes in go.mod, which TestVersion checks. The
+// linker writes it into the API server, which reports it.
 const kubernetesVersion = "v1.36.3"
 
 // part is a program of the control plane and the package that it is built from.
@@ -38,10 +38,9 @@ var (
 	kubectl = part{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
 )
 
-// buildMissing builds into bin every part of a release that is wanted and not there yet.
-// When the pinned versions or the Go toolchain have changed since, all parts that are there
-// are removed first. Only one process builds at a time; a second one waits and finds the
-// parts built.
+// buildMissing builds the wanted parts of a release that bin does not have. If the pinned versions
+// or the Go toolchain have changed, it removes all parts first. Only one process builds at a time;
+// a second one waits, and then finds the parts.
 func buildMissing(ctx context.Context, bin, module string, r release, wanted []part) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
@@ -80,7 +79,7 @@ func buildMissing(ctx context.Context, bin, module string, r release, wanted []p
 	return nil
 }
 
-// removeOutdated removes the parts that were built from other versions than now.
+// removeOutdated removes the parts that were built from other versions.
 func removeOutdated(bin string, modules ...string) error {
 	stamp, err := versionsStamp(modules...)
 	if err != nil {
@@ -102,8 +101,7 @@ func removeOutdated(bin string, modules ...string) error {
 	return os.WriteFile(stampFile, []byte(stamp), 0o644)
 }
 
-// build compiles one part of a version of Kubernetes, calling progress every 10 s and at
-// the end.
+// build compiles one part of a version of Kubernetes. It calls progress every 10 s and at the end.
 func build(ctx context.Context, bin, module, version string, p part, progress func(time.Duration)) error {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -135,8 +133,7 @@ func build(ctx context.Context, bin, module, version string, p part, progress fu
 	}
 }
 
-// versionsStamp identifies what the parts are built from: the pinned modules and
-// the toolchain.
+// versionsStamp identifies the pinned modules and the toolchain that the parts are built from.
 func versionsStamp(modules ...string) (string, error) {
 	h := sha256.New()
 	for _, module := range modules {

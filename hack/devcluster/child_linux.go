@@ -2,8 +2,8 @@ package main
 
 import "syscall"
 
-// childAttr lets the kernel end a part when devcluster itself is killed, and keeps
-// an interrupt at the terminal from reaching the parts before devcluster stops them.
+// childAttr lets the kernel end a part when devcluster is killed, and keeps an interrupt at the
+// terminal from the parts, which devcluster stops in order.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 }

@@ -4,8 +4,8 @@ package main
 
 import "syscall"
 
-// childAttr keeps an interrupt at the terminal from reaching the parts before
-// devcluster stops them. Only Linux can also tie their lives to devcluster's.
+// childAttr keeps an interrupt at the terminal from the parts, which devcluster stops in order.
+// Only Linux can also end them when devcluster is killed.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -11,22 +11,22 @@ import (
 const (
 	tracingFile   = "tracing.yaml"
 	admissionFile = "admission.yaml"
-	// webhookClient names the certificate of the API server towards webhooks, with its
-	// key, and the kubeconfig that has both.
+	// webhookClient is the name of the API server's client certificate for webhooks, of its key and
+	// of the kubeconfig with both.
 	webhookClient = "webhook-client"
-	// collectorSocket is where an OpenTelemetry collector of COMMAND's may listen.
+	// collectorSocket is the socket on which COMMAND may run an OpenTelemetry collector.
 	collectorSocket = "otlp.sock"
 )
 
-// tracing has the API server send the spans of requests that a client has sampled, and no
-// others. See https://kubernetes.io/docs/concepts/cluster-administration/system-traces/.
+// tracing makes the API server send only the spans of requests that a client has sampled. See
+// https://kubernetes.io/docs/concepts/cluster-administration/system-traces/.
 const tracing = `apiVersion: apiserver.config.k8s.io/v1beta1
 kind: TracingConfiguration
 endpoint: %q
 samplingRatePerMillion: 0
 `
 
-// admission has the API server show its certificate to webhooks that ask for one. See
+// admission gives the API server a client certificate for webhooks that require one. See
 // https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/.
 const admission = `apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
@@ -40,7 +40,7 @@ plugins:
   configuration: *webhooks
 `
 
-// writeConfiguration writes the files that the API server's flags name.
+// writeConfiguration writes the files for the API server's flags.
 func (c *controlPlane) writeConfiguration() error {
 	if err := os.WriteFile(c.path(tracingFile), fmt.Appendf(nil, tracing, "unix://"+c.path(collectorSocket)), 0o600); err != nil {
 		return err

@@ -32,17 +32,17 @@ const (
 	// readyTimeout bounds the start of each part; on two busy cores the API server
 	// takes about 5 s.
 	readyTimeout = 2 * time.Minute
-	// stopTimeout is what a part has to end by itself before it is killed.
+	// stopTimeout is the time that a part has to stop before it is killed.
 	stopTimeout = 10 * time.Second
 
 	kwokNodeName = "kwok"
 )
 
-// errPartFailed marks a part that ended without having been told to.
+// errPartFailed means that a part ended without being stopped.
 var errPartFailed = errors.New("part of the control plane failed")
 
-// users are the identities of the parts, each with a token of its own. The groups
-// and names are those that the API server's built-in RBAC knows.
+// users are the identities of the parts, each with a token of its own. The API server's built-in
+// RBAC knows their names and groups.
 var users = map[string]struct{ user, group string }{
 	"admin":              {"admin", "system:masters"},
 	"controller-manager": {"system:kube-controller-manager", ""},
@@ -56,8 +56,8 @@ type controlPlane struct {
 	bin, dir string
 	log      func(format string, args ...any)
 	thread   thread
-	node     *realNode         // nil if kwok plays the node
-	tokens   map[string]string // by the names of users
+	node     *realNode         // nil with kwok
+	tokens   map[string]string // by name in users
 	running  []*process
 }
 
@@ -67,14 +67,14 @@ type process struct {
 	done chan struct{}
 }
 
-// kubeconfig is the path of the administrator's kubeconfig.
+// kubeconfig returns the path of the administrator's kubeconfig.
 func (c *controlPlane) kubeconfig() string { return c.path("admin.kubeconfig") }
 
 func (c *controlPlane) path(elem ...string) string {
 	return filepath.Join(append([]string{c.dir}, elem...)...)
 }
 
-// address is where all parts listen.
+// address returns the address that all parts listen on.
 func (c *controlPlane) address() string {
 	if c.node != nil {
 		return c.node.address
@@ -82,8 +82,8 @@ func (c *controlPlane) address() string {
 	return "127.0.0.1"
 }
 
-// start starts the parts in the order of their needs and returns when Pods can run.
-// fail is called with the reason when a part ends by itself later on.
+// start starts the parts in the order of their dependencies, and returns when Pods can run. It
+// calls fail with the reason when a part ends by itself later.
 func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) error {
 	client, err := c.startAPIServer(ctx, fail)
 	if err != nil {
@@ -112,8 +112,7 @@ func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) 
 	return awaitNode(ctx, client, name)
 }
 
-// startAPIServer starts etcd and the API server, and returns a client of its
-// administrator.
+// startAPIServer starts etcd and the API server, and returns a client of the administrator.
 func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCauseFunc) (kubernetes.Interface, error) {
 	ports, err := freePorts(3)
 	if err != nil {
@@ -145,10 +144,10 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
 		"--kubelet-client-certificate", c.path("kubelet-client.crt"), "--kubelet-client-key", c.path("kubelet-client.key"),
 		"--kubelet-preferred-address-types=InternalIP",
-		// Where kube-proxy does not route to Services, webhooks are called at their endpoints.
+		// Without kube-proxy, the API server calls webhooks at the endpoints of their Services.
 		fmt.Sprintf("--enable-aggregator-routing=%t", c.node == nil),
 		"--tracing-config-file", c.path(tracingFile), "--admission-control-config-file", c.path(admissionFile),
-		// The generated rights are to suffice where it is on.
+		// The generated rights must suffice with this plugin.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"); err != nil {
 		return nil, err
 	}
@@ -169,7 +168,7 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 	return kubernetes.NewForConfigAndClient(config, httpClient)
 }
 
-// startKwok starts kwok and registers the node that it plays.
+// startKwok starts kwok and registers its node.
 func (c *controlPlane) startKwok(ctx context.Context, fail context.CancelCauseFunc, client kubernetes.Interface) error {
 	if err := os.WriteFile(c.path("stages.yaml"), []byte(kwokStages()), 0o644); err != nil {
 		return err
@@ -201,7 +200,7 @@ func (c *controlPlane) launch(fail context.CancelCauseFunc, name string, args ..
 	defer func() { _ = logFile.Close() }() // the part has a handle of its own
 	program := filepath.Join(c.bin, name)
 	if _, err := os.Stat(program); err != nil {
-		program = name // one of the machine
+		program = name // installed on the machine
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
@@ -222,7 +221,7 @@ func (c *controlPlane) launch(fail context.CancelCauseFunc, name string, args ..
 	return nil
 }
 
-// stop ends the parts in the reverse order of their start, and what they have started.
+// stop stops the parts in the reverse order of their start, and everything that they have started.
 func (c *controlPlane) stop() error {
 	for _, p := range slices.Backward(c.running) {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -265,9 +264,8 @@ func poll(ctx context.Context, what string, ready func(context.Context) bool) er
 	return nil
 }
 
-// writeCredentials writes the key that signs service account tokens, the certificates
-// that the API server shows to the kubelet and to webhooks, each its own authority, and
-// the tokens of the parts.
+// writeCredentials writes the key that signs service account tokens, the client certificates of the
+// API server for the kubelet and for webhooks, which are self-signed, and the tokens of the parts.
 func (c *controlPlane) writeCredentials() error {
 	if _, err := c.writeKey("sa.key"); err != nil {
 		return err
@@ -304,7 +302,7 @@ func (c *controlPlane) writeClientCertificate(name string, config cert.Config) e
 	return cert.WriteCert(c.path(name+".crt"), text)
 }
 
-// writeKey makes a key and writes it.
+// writeKey creates a key and writes it.
 func (c *controlPlane) writeKey(name string) (*rsa.PrivateKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -317,8 +315,8 @@ func (c *controlPlane) writeKey(name string) (*rsa.PrivateKey, error) {
 	return key, keyutil.WriteKey(c.path(name), text)
 }
 
-// writeKubeconfigs writes NAME.kubeconfig for every user, as soon as the API server
-// has made its serving certificate.
+// writeKubeconfigs writes NAME.kubeconfig for each user, once the API server has created its
+// serving certificate.
 func (c *controlPlane) writeKubeconfigs(ctx context.Context, server string) error {
 	var ca []byte
 	if err := poll(ctx, "the certificate of kube-apiserver", func(context.Context) bool {
@@ -341,8 +339,8 @@ func (c *controlPlane) writeKubeconfigs(ctx context.Context, server string) erro
 	return nil
 }
 
-// awaitNode waits until a node is ready and the default namespace has its service
-// account, without which no Pod is admitted.
+// awaitNode waits until a node is ready and the default namespace has its service account, which
+// Pods need.
 func awaitNode(ctx context.Context, client kubernetes.Interface, name string) error {
 	return poll(ctx, "the node", func(ctx context.Context) bool {
 		if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {

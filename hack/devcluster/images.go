@@ -16,14 +16,13 @@ import (
 	imagev1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// The images that a real node has in any case: the one of Pods' sandboxes, which only has
-// to stay, and the one that everyone tries things with.
+// The images that each real node has: pause, for the sandboxes of Pods, and busybox.
 const (
 	pauseImage   = "devcluster.invalid/pause:1"
 	busyboxImage = "docker.io/library/busybox"
 )
 
-// writeImages writes both images into a folder.
+// writeImages writes both images to a folder.
 func writeImages(dir, busybox string) (registry, error) {
 	layer, err := busyboxLayer(busybox)
 	if err != nil {
@@ -36,7 +35,7 @@ func writeImages(dir, busybox string) (registry, error) {
 	return images, images[busyboxImage].writeImage(layer, imagev1.ImageConfig{Cmd: []string{"sh"}, Env: []string{"PATH=/bin"}})
 }
 
-// busyboxLayer is a tar with the program, its commands as links to it, and a /tmp.
+// busyboxLayer returns a tar with the program, links to it for its commands, and /tmp.
 func busyboxLayer(busybox string) ([]byte, error) {
 	program, err := os.ReadFile(busybox)
 	if err != nil {
@@ -74,12 +73,12 @@ func busyboxLayer(busybox string) ([]byte, error) {
 // layout is the folder of an OCI layout.
 type layout string
 
-// blob is the file of what has a digest.
+// blob returns the file of the blob with a digest.
 func (l layout) blob(d digest.Digest) string {
 	return filepath.Join(string(l), imagev1.ImageBlobsDir, d.Algorithm().String(), d.Encoded())
 }
 
-// writeImage writes an image of one layer.
+// writeImage writes an image with one layer.
 func (l layout) writeImage(layer []byte, config imagev1.ImageConfig) error {
 	layerAt, err := l.write(imagev1.MediaTypeImageLayer, layer)
 	if err != nil {
@@ -128,7 +127,7 @@ func (l layout) write(mediaType string, content []byte) (imagev1.Descriptor, err
 	return written, os.WriteFile(file, content, 0o644)
 }
 
-// image is where an OCI layout of one image has its manifest or index.
+// image returns the descriptor of the manifest or index in an OCI layout of one image.
 func (l layout) image() (imagev1.Descriptor, error) {
 	var index imagev1.Index
 	content, err := os.ReadFile(filepath.Join(string(l), imagev1.ImageIndexFile))

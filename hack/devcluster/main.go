@@ -1,23 +1,21 @@
-// Command devcluster runs a real Kubernetes control plane on loopback: etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler, and kwok in the
-// place of a kubelet. It builds them from Go modules on first use, so that a
-// machine with Go, make and git needs nothing else.
+// Command devcluster runs a real Kubernetes control plane on loopback: etcd, kube-apiserver,
+// kube-controller-manager and kube-scheduler, with kwok standing in for the kubelet. It builds them
+// from Go modules on first use, so that a machine with Go, make and git needs nothing else.
 //
 //	devcluster                  start, print the kubeconfig's path, stay until signalled
 //	devcluster -- COMMAND ARG…  start, run COMMAND with KUBECONFIG set, stop, exit as COMMAND did
 //	devcluster -build           build only
 //	devcluster -kubernetes 1.34 …  the same with an older control plane
 //
-// With --node=real, on Linux and as root, the place of kwok is taken by containerd, a
-// kubelet and kube-proxy, and containers run, of busybox or of an image that --image
-// names. COMMAND finds DEVCLUSTER_NODE=real, and runs on the host as ever; see
-// docs/decisions/0016-real-node.md.
+// With --node=real (Linux, root), containerd, a kubelet and kube-proxy replace kwok and run
+// containers, of busybox or of an image that --image names. COMMAND runs on the host with
+// DEVCLUSTER_NODE=real; see docs/decisions/0016-real-node.md.
 //
-// The API server shows webhooks the certificate webhook-client.crt in $DEVCLUSTER_DIR, and
-// sends its spans of requests that a client has sampled to the socket otlp.sock there.
+// For webhooks, the API server has the client certificate webhook-client.crt in $DEVCLUSTER_DIR. It
+// sends the spans of requests that a client has sampled to the socket otlp.sock there.
 //
-// COMMAND also finds kubectl on its PATH: the machine's own if it has one, else
-// one built from the same module as the API server.
+// COMMAND has kubectl on its PATH: the one of the machine, or else one built from the same module
+// as the API server.
 package main
 
 import (
@@ -34,7 +32,7 @@ import (
 	"time"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	home, module    string
 	kubernetes      string // a minor version
@@ -47,12 +45,12 @@ func main() {
 	o := options{images: make(map[string]string)}
 	flag.StringVar(&o.home, "home", ".devcluster", "folder for binaries and for the data of running control planes")
 	flag.StringVar(&o.module, "module", "hack/devcluster", "folder of the Go module that pins the versions")
-	flag.StringVar(&o.kubernetes, "kubernetes", releases[0].minor, "minor version of the control plane; another than the first has --node=kwok only")
+	flag.StringVar(&o.kubernetes, "kubernetes", releases[0].minor, "minor version of the control plane; older ones only work with --node=kwok")
 	flag.BoolVar(&o.buildOnly, "build", false, "build what is missing and exit")
 	flag.BoolVar(&o.keep, "keep", false, "keep the data and logs of this run")
-	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only says that it does, or real")
-	flag.Func("image", "NAME=FOLDER, a name as in docker.io/library/example:v1 and an OCI layout, that --node=real has as an image (repeatable)", o.addImage)
-	listMissing := flag.Bool("missing", false, "print the names of Debian's packages that --node=real lacks and exit")
+	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only simulates them, or real")
+	flag.Func("image", "image for --node=real as NAME=FOLDER: a name like docker.io/library/example:v1 and an OCI layout (repeatable)", o.addImage)
+	listMissing := flag.Bool("missing", false, "print the Debian packages that --node=real needs and that are missing, and exit")
 	flag.Parse()
 	if *listMissing {
 		_, missing := findHost()
@@ -86,8 +84,8 @@ func (o *options) addImage(text string) error {
 	return nil
 }
 
-// run builds, starts, waits for command (or for ctx to end) and stops.
-// A command that fails is returned as its *exec.ExitError.
+// run builds and starts the parts, waits for command (or for ctx to end), and stops them. It
+// returns the *exec.ExitError of a command that fails.
 func run(ctx context.Context, o options, command []string) (err error) {
 	home, err := filepath.Abs(o.home)
 	if err != nil {
@@ -137,7 +135,7 @@ func run(ctx context.Context, o options, command []string) (err error) {
 		if cluster.node, err = newRealNode(cluster.thread, dir, host, o.images); err != nil {
 			return err
 		}
-		// A proxy cannot reach it. Go's HTTP client looks here before its first request.
+		// A proxy cannot reach the node. Go's HTTP client reads this before its first request.
 		if err := os.Setenv("NO_PROXY", cluster.node.noProxy()); err != nil {
 			return err
 		}
@@ -153,8 +151,8 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	return stopCause(ctx, runCommand(ctx, o, command, cluster))
 }
 
-// runCommand runs command to its end. When ctx ends first the command is asked to
-// stop with SIGINT and killed if it has not stopped after 20 s.
+// runCommand runs command until it ends. When ctx ends first, the command gets SIGINT, and is
+// killed if it has not stopped after 20 s.
 func runCommand(ctx context.Context, o options, command []string, cluster *controlPlane) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -167,8 +165,8 @@ func runCommand(ctx context.Context, o options, command []string, cluster *contr
 	return cmd.Run()
 }
 
-// stopCause says why the run ended: a signal and the end of our parent are no
-// errors, a part that failed is.
+// stopCause returns why the run ended. A signal and the end of the parent process are not errors; a
+// failed part is.
 func stopCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errPartFailed) {
 		return cause
@@ -179,9 +177,8 @@ func stopCause(ctx context.Context, err error) error {
 	return err
 }
 
-// cancelWithParent ends the run when the process that started us is gone, so that
-// a killed make or test run leaves no control plane behind. An orphan is handed to
-// another parent, which is how it is noticed on every Unix.
+// cancelWithParent ends the run when the parent process is gone, so that a killed make or test run
+// leaves no control plane behind. On every Unix, an orphaned process gets another parent.
 func cancelWithParent(ctx context.Context, cancel context.CancelCauseFunc) {
 	parent := os.Getppid()
 	tick := time.NewTicker(500 * time.Millisecond)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The version that the linker writes into the programs is the one that they are built from.
+// The linker writes the version into the programs that they are built from.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	for _, r := range releases {
@@ -64,8 +64,8 @@ func TestStages(t *testing.T) {
 	require.Equal(t, []string{"node-initialize", "node-heartbeat-with-lease", "pod-ready", "pod-delete", "pod-complete", "pod-fail"}, names)
 }
 
-// The control plane starts, runs a command with its kubeconfig, and leaves nothing
-// behind: not when the command ends, and not when its own parent is killed.
+// The control plane starts, runs a command with its kubeconfig, and leaves nothing behind, neither
+// when the command ends nor when its own parent is killed.
 func TestControlPlane(t *testing.T) {
 	home, err := filepath.Abs("../../.devcluster")
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestControlPlane(t *testing.T) {
 
 	t.Run("parent killed", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "dir")
-		// The shell is the parent, and waits; it is killed.
+		// The shell is the parent. It waits, and is killed.
 		parent := exec.Command("sh", "-c", program+" -home "+home+" -module . -- sh -c 'echo $DEVCLUSTER_DIR > "+file+"; exec sleep 1000'; true")
 		require.NoError(t, parent.Start())
 		var dir string

@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces are those that a real node lives in: its mounts, network interfaces, packet
-// filters and processes are no others', and the kernel removes them all with the last
-// process. However devcluster ends, nothing of them stays.
+// namespaces are the kernel namespaces of a real node. They have its mounts, network interfaces,
+// packet filters and processes. The kernel removes all of them with the last process, so nothing
+// remains, no matter how devcluster ends.
 type namespaces struct {
-	// first is the process whose end is that of all others, and stdin what it waits for.
+	// first is the process that all others end with. It waits for the end of stdin.
 	first *exec.Cmd
 	stdin io.Closer
-	// link is the interface on the host that leads into them.
+	// link is the host's interface to the namespaces.
 	link string
-	// address is their own, gateway the one of the host.
+	// address is that of the node, gateway that of the host.
 	address, gateway string
 	cgroup           string
 }
 
-// hostTunables are settings of the whole machine that a kubelet changes
-// (setupKernelTunables in k8s.io/kubernetes/pkg/kubelet/cm). It is shown copies of them.
+// hostTunables are settings of the whole machine that a kubelet changes (setupKernelTunables in
+// k8s.io/kubernetes/pkg/kubelet/cm). The kubelet gets copies of them.
 var hostTunables = []string{
 	"kernel/keys/root_maxbytes", "kernel/keys/root_maxkeys", "kernel/panic", "kernel/panic_on_oops",
 	"vm/overcommit_memory", "vm/panic_on_oom",
@@ -39,11 +39,11 @@ var hostTunables = []string{
 // stateFolders are where the programs of a node keep their data by default.
 var stateFolders = []string{"/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet"}
 
-// cgroupPrefix and the id of our process are the name of the node's cgroup.
+// cgroupPrefix and the ID of devcluster's process are the name of the node's cgroup.
 const cgroupPrefix = "devcluster-"
 
-// enterNamespaces moves a thread, and so what it starts from now on, into namespaces of
-// their own. Data is kept in dir.
+// enterNamespaces moves a thread into new namespaces, and with it the processes that it starts
+// later. Their data is in dir.
 func enterNamespaces(t thread, dir string) (*namespaces, error) {
 	n := &namespaces{cgroup: cgroupPrefix + strconv.Itoa(os.Getpid())}
 	err := t.do(func() error { return n.enter(dir) })
@@ -56,16 +56,16 @@ func enterNamespaces(t thread, dir string) (*namespaces, error) {
 	return n, nil
 }
 
-// enter is called on the thread.
+// enter runs on the thread.
 func (n *namespaces) enter(dir string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mounts of our own: %w", err)
+		return fmt.Errorf("private mounts: %w", err)
 	}
-	// It ends when its input does, which it does with devcluster; who ignores SIGCHLD has
-	// the kernel forget the orphans that become its children.
+	// It ends with its input, which ends with devcluster. It ignores SIGCHLD, so that the kernel
+	// removes the orphans that become its children.
 	n.first = exec.Command("sh", "-c", `trap "" CHLD; exec cat`)
 	stdin, err := n.first.StdinPipe()
 	if err != nil {
@@ -85,17 +85,17 @@ func (n *namespaces) enter(dir string) error {
 	if err := unix.Setns(int(processes.Fd()), unix.CLONE_NEWPID); err != nil {
 		return fmt.Errorf("setns: %w", err)
 	}
-	if err := n.makeCgroup(); err != nil {
+	if err := n.createCgroup(); err != nil {
 		return err
 	}
 	return mountState(dir)
 }
 
-// childAttr is for processes in the namespaces, whose lives are tied to devcluster's
-// already; the signal of a parent's end would reach them at once, since they see none.
+// childAttr is for processes in the namespaces, which end with devcluster anyway. They cannot see
+// their parent, so the signal for its end would reach them at once.
 func (*namespaces) childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// mountState gives the node folders of its own for what it writes at fixed places.
+// mountState mounts private folders where the node writes to fixed paths.
 func mountState(dir string) error {
 	copies := filepath.Join(dir, "sysctl")
 	if err := os.MkdirAll(copies, 0o755); err != nil {
@@ -115,7 +115,7 @@ func mountState(dir string) error {
 			return fmt.Errorf("mount %s: %w", target, err)
 		}
 	}
-	// By a child: this thread is not in the namespace of its processes.
+	// A child does this, because this thread is not in the namespace of its processes.
 	if out, err := exec.Command("mount", "-t", "proc", "proc", "/proc").CombinedOutput(); err != nil {
 		return fmt.Errorf("mount /proc: %w: %s", err, bytes.TrimSpace(out))
 	}
@@ -143,9 +143,9 @@ func bind(source, target string) error {
 	return nil
 }
 
-// connect joins the network of the node with the host's, and with nothing beyond.
+// connect connects the network of the node to the host, and to nothing else.
 func (n *namespaces) connect(t thread) error {
-	// The addresses are of a range that nobody routes (RFC 2544).
+	// The addresses are of a range that is not routed (RFC 2544).
 	const networks = 64
 	pid := strconv.Itoa(n.first.Process.Pid)
 	for i := range networks {
@@ -174,7 +174,7 @@ func (n *namespaces) connect(t thread) error {
 	})
 }
 
-// ip runs the program ip in the network of the thread that calls it.
+// ip runs the program ip in the network of the calling thread.
 func ip(args string) error {
 	if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("ip %s: %w: %s", args, err, strings.TrimSpace(string(out)))
@@ -182,16 +182,15 @@ func ip(args string) error {
 	return nil
 }
 
-// makeCgroup makes the cgroup of the node in each hierarchy: of version 1 there are
-// several, of version 2 there is one. Those of processes that were killed are removed:
-// cgroups are all that outlives the namespaces.
-func (n *namespaces) makeCgroup() error {
+// createCgroup creates the cgroup of the node in each hierarchy: version 1 has several, version 2
+// has one. It removes those of killed processes, because only cgroups outlive the namespaces.
+func (n *namespaces) createCgroup() error {
 	for _, hierarchy := range hierarchies() {
 		others, _ := filepath.Glob(filepath.Join(hierarchy, cgroupPrefix+"*")) // the pattern is well-formed
 		for _, other := range others {
 			pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(other), cgroupPrefix))
 			if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-				_ = removeCgroup(other) // its last processes may be ending still
+				_ = removeCgroup(other) // its last processes may still be ending
 			}
 		}
 		if err := os.MkdirAll(filepath.Join(hierarchy, n.cgroup), 0o755); err != nil {
@@ -214,13 +213,13 @@ func hierarchies() []string {
 	return all
 }
 
-// end kills what is left in the namespaces, and waits for it.
+// end kills all processes in the namespaces, and waits until they end.
 func (n *namespaces) end() error {
 	if n.stdin == nil {
 		return nil
 	}
 	_ = n.stdin.Close()
-	_ = n.first.Wait() // it is the end that matters
+	_ = n.first.Wait() // it was killed
 	var errs []error
 	for _, hierarchy := range hierarchies() {
 		errs = append(errs, removeCgroup(filepath.Join(hierarchy, n.cgroup)))
@@ -228,7 +227,7 @@ func (n *namespaces) end() error {
 	return errors.Join(errs...)
 }
 
-// removeCgroup removes a cgroup with those in it, which have no processes any more.
+// removeCgroup removes a cgroup without processes, and the cgroups in it.
 func removeCgroup(dir string) error {
 	children, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

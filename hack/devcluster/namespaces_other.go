@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// namespaces are those that a real node lives in, which only Linux has.
+// namespaces are the kernel namespaces of a real node, which only Linux has.
 type namespaces struct{ address, cgroup string }
 
 func enterNamespaces(thread, string) (*namespaces, error) {
-	return nil, errors.New("--node=real: needs Linux")
+	return nil, errors.New("--node=real: requires Linux")
 }
 
 func (*namespaces) childAttr() *syscall.SysProcAttr { return childAttr() }

@@ -17,24 +17,24 @@ import (
 
 const (
 	realNodeName = "node"
-	// registryAddress is that of the node's registry, in the node's own network.
+	// registryAddress is the address of the node's registry, in the node's own network.
 	registryAddress = "127.0.0.1:5000"
-	// podSubnet is the range of Pods' addresses, which only the node itself can reach.
+	// podSubnet is the address range of Pods, which only the node can reach.
 	podSubnet = "10.244.0.0/24"
 	// containerdSocket is where containerd listens by default.
 	containerdSocket = "/run/containerd/containerd.sock"
 )
 
-// realNode is a node that runs containers: containerd, a kubelet and kube-proxy, in
-// namespaces of their own.
+// realNode is a node that runs containers: containerd, a kubelet and kube-proxy in their own
+// namespaces.
 type realNode struct {
 	*namespaces
 	host     host
 	registry *http.Server
 }
 
-// newRealNode makes the namespaces, and serves in them the images: those of OCI layouts
-// by their names, and ours.
+// newRealNode creates the namespaces, and serves images in them: OCI layouts by name, and the two
+// of each node.
 func newRealNode(t thread, dir string, host host, layouts map[string]string) (*realNode, error) {
 	images, err := writeImages(filepath.Join(dir, "images"), host.busybox)
 	if err != nil {
@@ -59,11 +59,11 @@ func newRealNode(t thread, dir string, host host, layouts map[string]string) (*r
 }
 
 func (n *realNode) stop() error {
-	_ = n.registry.Close() // nobody asks any more
+	_ = n.registry.Close() // it has no clients any more
 	return n.end()
 }
 
-// noProxy is the value of NO_PROXY with which the node is reached.
+// noProxy returns the value of NO_PROXY that the node needs.
 func (n *realNode) noProxy() string {
 	return strings.Trim(cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))+","+n.address, ",")
 }
@@ -97,7 +97,7 @@ func (c *controlPlane) writeNodeFiles() error {
 	})
 }
 
-// startRealNode starts what runs containers.
+// startRealNode starts the programs of the node.
 func (c *controlPlane) startRealNode(ctx context.Context, fail context.CancelCauseFunc) error {
 	if err := c.writeNodeFiles(); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (c *controlPlane) startRealNode(ctx context.Context, fail context.CancelCau
 	if err := c.launch(fail, "containerd", "--config", c.path("node", "containerd.toml")); err != nil {
 		return err
 	}
-	// The kubelet would end if containerd did not answer yet.
+	// The kubelet exits if containerd does not answer.
 	if err := c.awaitContainerd(ctx); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (c *controlPlane) startRealNode(ctx context.Context, fail context.CancelCau
 	}
 	return c.launch(fail, "kube-proxy",
 		"--kubeconfig", c.path("kube-proxy.kubeconfig"), "--proxy-mode=nftables", "--cluster-cidr", podSubnet,
-		"--hostname-override", realNodeName, "--conntrack-max-per-core=0") // which would be for the whole machine
+		"--hostname-override", realNodeName, "--conntrack-max-per-core=0") // it would change the whole machine
 }
 
 // awaitContainerd waits until containerd accepts connections.

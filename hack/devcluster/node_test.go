@@ -13,10 +13,10 @@ import (
 )
 
 // testReal is set by `make test-node`.
-var testReal = flag.Bool("real", false, "test --node=real as well, which needs root and some packages")
+var testReal = flag.Bool("real", false, "also test --node=real, which requires root and some packages")
 
-// traces are what a real node could leave behind on the machine, and the settings of the
-// kernel that a kubelet changes.
+// traces returns everything that a real node could leave behind on the machine, and the kernel
+// settings that a kubelet changes.
 func traces(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", `
@@ -30,8 +30,8 @@ func traces(t *testing.T) string {
 	return string(out)
 }
 
-// A real node runs containers, and however it ends, nothing of it stays on the machine
-// and the next one starts.
+// A real node runs containers. No matter how it ends, nothing remains on the machine, and the next
+// one starts.
 func TestRealNode(t *testing.T) {
 	if !*testReal {
 		t.Skip("needs -real")
@@ -46,7 +46,7 @@ func TestRealNode(t *testing.T) {
 	before := traces(t)
 	require.NotEmpty(t, before)
 
-	// The command ends with its input, which is ours, so that nothing but devcluster is killed.
+	// The command ends with its input, which this test holds, so that only devcluster is killed.
 	dir := filepath.Join(t.TempDir(), "dir")
 	killed := exec.Command(program, "-home", home, "-module", ".", "--node=real", "--", "sh", "-c",
 		"kubectl run one --image busybox -- sleep infinity && kubectl wait --for=condition=Ready pod/one --timeout 90s && echo $DEVCLUSTER_DIR > "+dir+" && cat")
@@ -59,7 +59,7 @@ func TestRealNode(t *testing.T) {
 		run = strings.TrimSpace(string(b))
 		return err == nil && run != ""
 	}, 3*time.Minute, 50*time.Millisecond)
-	require.NotEqual(t, before, traces(t), "the node shows")
+	require.NotEqual(t, before, traces(t), "traces do not show the node")
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait() // it was killed
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(run)) })
@@ -70,5 +70,5 @@ func TestRealNode(t *testing.T) {
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 7, exit.ExitCode(), string(out))
 	require.Contains(t, string(out), "\nof the second\n")
-	require.Eventually(t, func() bool { return traces(t) == before }, time.Minute, 50*time.Millisecond, "what is left of both")
+	require.Eventually(t, func() bool { return traces(t) == before }, time.Minute, 50*time.Millisecond, "traces of the nodes remain")
 }

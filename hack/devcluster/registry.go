@@ -8,18 +8,17 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// registry is the only one that a real node asks, whatever an image is called: it answers
-// what the OCI distribution specification requires for pulling. The values are folders of
-// OCI layouts; the keys their names, as in "docker.io/library/busybox", which is for all
-// tags, or "example.com/example:v1".
+// registry serves all images of a real node. It implements the part of the OCI distribution
+// specification for pulling. The values are folders of OCI layouts. The keys are names:
+// "docker.io/library/busybox" is for all tags, "example.com/example:v1" for one.
 type registry map[string]layout
 
 func (images registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, "/v2/")
 	if path == "" {
-		return // whether there is a registry at all
+		return // the check whether a registry exists
 	}
-	// containerd says in ns which registry it has been sent for.
+	// containerd sends the name of the registry in ns.
 	if name, tag, ok := strings.Cut(path, "/manifests/"); ok && !strings.Contains(tag, ":") {
 		images.serveTag(w, r, r.URL.Query().Get("ns")+"/"+name, tag)
 		return
@@ -52,7 +51,7 @@ func (images registry) serveTag(w http.ResponseWriter, r *http.Request, name, ta
 	http.ServeFile(w, r, found.blob(at.Digest))
 }
 
-// serveBlob serves what has a digest, from whichever image.
+// serveBlob serves the blob with a digest, of any image.
 func (images registry) serveBlob(w http.ResponseWriter, r *http.Request, wanted digest.Digest) {
 	for _, candidate := range images {
 		if _, err := os.Stat(candidate.blob(wanted)); err == nil {

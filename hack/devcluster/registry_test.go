@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is written as an image can be pulled: by its name the manifest, by the digests in
-// it the rest.
+// A written image can be pulled: the manifest by its name, the rest by the digests in it.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	written := layout(t.TempDir())

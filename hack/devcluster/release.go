@@ -9,11 +9,11 @@ import (
 // release is a version of Kubernetes whose control plane can be started.
 type release struct{ minor, version string }
 
-// releases are the one that go.mod pins, which is the default, and older ones, each pinned
-// by a module of its own beside it. TestVersion holds these and the modules together.
+// releases has the version that go.mod pins, which is the default, and older ones, each pinned by a
+// module of its own. TestVersion checks that these and the modules agree.
 var releases = []release{{"1.36", kubernetesVersion}, {"1.34", "v1.34.4"}}
 
-// releaseOf finds one by its minor version.
+// releaseOf returns the release of a minor version.
 func releaseOf(minor string) (release, error) {
 	var known []string
 	for _, r := range releases {
@@ -27,7 +27,7 @@ func releaseOf(minor string) (release, error) {
 
 func (r release) isDefault() bool { return r == releases[0] }
 
-// bin is where the programs of a release are, below the home folder.
+// bin returns the folder with the programs of a release.
 func (r release) bin(home string) string {
 	if r.isDefault() {
 		return filepath.Join(home, "bin")
@@ -35,7 +35,7 @@ func (r release) bin(home string) string {
 	return filepath.Join(home, "bin-"+r.minor)
 }
 
-// modules are those that pin the versions of a release, the one of this program first.
+// modules returns the modules that pin the versions of a release, the one of this program first.
 func (r release) modules(module string) []string {
 	if r.isDefault() {
 		return []string{module}
@@ -43,8 +43,8 @@ func (r release) modules(module string) []string {
 	return []string{module, filepath.Join(module, "kubernetes-"+r.minor)}
 }
 
-// source is the module that pins a part, and the version of Kubernetes that it is of. etcd,
-// kwok and kubectl are the same for all.
+// source returns the module that pins a part, and its version of Kubernetes. All releases have the
+// same etcd, kwok and kubectl.
 func (r release) source(module string, p part) (dir, version string) {
 	if r.isDefault() || p == kubectl || !strings.HasPrefix(p.pkg, "k8s.io/kubernetes/") {
 		return module, kubernetesVersion

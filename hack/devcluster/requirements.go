@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// packages are those of Debian in which the programs of a real node are that are not
-// built here, and the programs.
+// packages are Debian packages with the programs of a real node that are not built here.
 var packages = map[string][]string{
 	"containerd": {"containerd", "containerd-shim-runc-v2"},
 	"runc":       {"runc"},
@@ -21,12 +20,12 @@ var packages = map[string][]string{
 	"iproute2":   {"ip"},
 }
 
-// host is what a real node takes from the machine.
+// host has the paths of what a real node uses from the machine.
 type host struct {
 	busybox, plugins string
 }
 
-// findHost looks for what a real node needs, and for the packages that are missing.
+// findHost finds what a real node needs, and the packages that are missing.
 func findHost() (found host, missing []string) {
 	for name, programs := range packages {
 		if slices.ContainsFunc(programs, func(program string) bool { _, err := exec.LookPath(program); return err != nil }) {
@@ -53,19 +52,19 @@ func findHost() (found host, missing []string) {
 	return found, missing
 }
 
-// needHost is findHost for a machine that has to be able to run containers.
+// needHost is findHost with an error if the machine cannot run containers.
 func needHost() (host, error) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return host{}, errors.New("--node=real: needs Linux, and root, to run containers")
+		return host{}, errors.New("--node=real: requires Linux and root to run containers")
 	}
 	found, missing := findHost()
 	if len(missing) > 0 {
-		return host{}, fmt.Errorf("--node=real: packages are missing, on Debian: apt-get install %s", strings.Join(missing, " "))
+		return host{}, fmt.Errorf("--node=real: packages are missing; on Debian: apt-get install %s", strings.Join(missing, " "))
 	}
 	return found, nil
 }
 
-// isStatic tells whether a program runs where there is no other file.
+// isStatic reports whether a program runs without other files.
 func isStatic(file string) bool {
 	f, err := elf.Open(file)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 //go:embed stages.yaml
 var podEndStages string
 
-// kwokStages is what kwok makes of nodes and Pods: its own stages for a node that
-// is always ready and for Pods that start at once, and ours for how Pods end.
-// kwok's own pod-complete, which ends only the Pods of Jobs, is left out.
+// kwokStages returns how kwok simulates nodes and Pods: its own stages for a node that is always
+// ready and for Pods that start at once, and those of stages.yaml for how Pods end. They replace
+// its own pod-complete, which ends only the Pods of Jobs.
 func kwokStages() string {
 	return strings.Join([]string{
 		nodefast.DefaultNodeInit,

@@ -2,9 +2,9 @@ package main
 
 import "runtime"
 
-// thread is a thread of the operating system that lives as long as devcluster, from
-// which all parts are started. The kernel signals a child when the thread that started
-// it ends (see childAttr), and a child is in the namespaces of that thread.
+// thread is a thread of the operating system that starts all parts and ends with devcluster. The
+// kernel signals a child when the thread that started it ends (see childAttr), and a child is in
+// the namespaces of that thread.
 type thread chan func()
 
 func newThread() thread {

@@ -1,6 +1,7 @@
-// Command image builds Fescue's container image with ko, as an OCI layout with an SBOM,
-// and pushes it if told to. It needs neither a container engine nor, unless a base image
-// is named, a registry: by default the image holds the program and nothing else.
+// Command image builds Fescue's container image with ko, as an OCI layout with an SBOM, and pushes
+// it if
+// -push is set. It needs no container engine, and a registry only for -base: by default the image has only
+// the program.
 package main
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/google/ko/pkg/publish"
 )
 
-// nonRoot is the user of the image, the one that distroless images call nonroot.
+// nonRoot is the user of the image, called nonroot in distroless images.
 const nonRoot = "65532:65532"
 
 type options struct {
@@ -35,11 +36,11 @@ func main() {
 	var o options
 	flag.StringVar(&o.dir, "dir", "../..", "folder of the module to build")
 	flag.StringVar(&o.importPath, "package", "github.com/fescue-dev/fescue", "import path of the program")
-	flag.StringVar(&o.base, "base", "", "base image; nothing but the program if not given")
+	flag.StringVar(&o.base, "base", "", "base image; by default the image has only the program")
 	flag.StringVar(&o.layout, "layout", "", "folder for the OCI layout")
-	flag.StringVar(&o.sboms, "sboms", "", "folder for the SBOMs in SPDX, which ko also attaches")
-	flag.StringVar(&o.push, "push", "", "image to push, as in registry.example.com/fescue:v1")
-	flag.StringVar(&o.version, "version", "development", "what `fescue version` prints")
+	flag.StringVar(&o.sboms, "sboms", "", "folder for the SBOMs in SPDX format, which ko also attaches")
+	flag.StringVar(&o.push, "push", "", "image to push, like registry.example.com/fescue:v1")
+	flag.StringVar(&o.version, "version", "development", "output of `fescue version`")
 	platforms := flag.String("platform", "linux/amd64,linux/arm64", "platforms to build for")
 	flag.Parse()
 	o.platforms = strings.Split(*platforms, ",")
@@ -86,7 +87,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// baseImage is the one that is named or, for each platform, one without any file.
+// baseImage returns the named image, or for each platform one without files.
 func baseImage(ctx context.Context, o options) (name.Reference, build.Result, error) {
 	if o.base != "" {
 		reference, err := name.ParseReference(o.base)
@@ -111,7 +112,7 @@ func baseImage(ctx context.Context, o options) (name.Reference, build.Result, er
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
-	// ko wants a name for what it records about the base.
+	// ko needs a name for its records about the base.
 	reference, err := name.ParseReference("localhost/empty")
 	return reference, index, err
 }

@@ -6,7 +6,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Without a base, an image has a user and no file, for each platform.
+// Without a base, the image for each platform has a user and no files.
 func TestEmptyBase(t *testing.T) {
 	_, base, err := baseImage(t.Context(), options{platforms: []string{"linux/amd64", "linux/arm64"}})
 	if err != nil {

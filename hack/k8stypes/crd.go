@@ -9,7 +9,7 @@ import (
 
 // writeCRDs writes controller-gen's CRDs of the Go package at path to the folder dir.
 func writeCRDs(path, dir string) error {
-	// The version that controller-gen notes in the CRD would be that of this program.
+	// controller-gen would write the version of this program into the CRD.
 	omit := true
 	var generator genall.Generator = crd.Generator{OmitToolVersion: &omit}
 	runtime, err := genall.Generators{&generator}.ForRoots(path)

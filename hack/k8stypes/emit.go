@@ -15,24 +15,23 @@ import (
 	"sigs.k8s.io/controller-tools/pkg/crd"
 )
 
-// objectMeta is written by hand, as #TemplateMeta: controller-tools only says that it is
-// an object.
+// objectMeta is written by hand as #TemplateMeta: for controller-tools it is any object.
 var objectMeta = typeName{metaV1, "ObjectMeta"}
 
 // library collects the CUE definitions of Go types.
 type library struct {
 	schemas map[typeName]apiext.JSONSchemaProps
-	// names tells which type a definition is of, since types of two packages may have one name.
+	// names has the type of each definition, since types of two packages may have the same name.
 	names map[string]typeName
 	// definitions holds the text of each definition by its name.
 	definitions map[string]string
-	// open are the types that are being written, each because of the one before it.
+	// open are the types that are being written, each referred to by the one before it.
 	open    []typeName
 	imports map[string]bool
 }
 
-// render returns a CUE file with the definitions of the types roots and of all that
-// they refer to, and how many definitions those are.
+// render returns a CUE file with the definitions of roots and of all types that they refer to, and
+// the number of definitions.
 func render(header, pkg string, schemas map[typeName]apiext.JSONSchemaProps, roots []typeName) ([]byte, int, error) {
 	l := &library{
 		schemas:     schemas,
@@ -70,9 +69,8 @@ type value struct {
 	attrs []string
 }
 
-// reference returns the value of a field of the type t: the name of its definition,
-// which it makes if need be, or for types that are neither structs nor unions, the
-// type's own value.
+// reference returns the value of a field of the type t: the name of its definition, which it adds
+// if needed, or the type's own value if it is neither a struct nor a union.
 func (l *library) reference(t typeName) (value, error) {
 	if t == objectMeta {
 		return value{expr: "#TemplateMeta"}, nil
@@ -92,7 +90,7 @@ func (l *library) reference(t typeName) (value, error) {
 	}
 	if known, ok := l.names[t.name]; ok {
 		if known != t {
-			return value{}, fmt.Errorf("%s.%s: package %s has a type of that name, too", t.pkg, t.name, known.pkg)
+			return value{}, fmt.Errorf("%s.%s: package %s also has a type with this name", t.pkg, t.name, known.pkg)
 		}
 		return value{expr: "#" + t.name}, nil
 	}
@@ -130,7 +128,7 @@ func (l *library) definition(t typeName, schema apiext.JSONSchemaProps) (string,
 	return b.String(), nil
 }
 
-// field is a field of a struct, with the package in which its references are local.
+// field is a field of a struct, with the package of its local references.
 type field struct {
 	name     string
 	pkg      string
@@ -138,13 +136,13 @@ type field struct {
 	schema   apiext.JSONSchemaProps
 }
 
-// structure is a Go struct with the fields of the structs that it inlines.
+// structure is a Go struct, including the fields of the structs that it inlines.
 type structure struct {
 	fields  map[string]field
 	mapType string
 }
 
-// sorted returns the fields by their names, the required ones first.
+// sorted returns the fields sorted by name, the required ones first.
 func (s structure) sorted() []field {
 	return slices.SortedFunc(maps.Values(s.fields), func(a, b field) int {
 		switch {
@@ -157,8 +155,8 @@ func (s structure) sorted() []field {
 	})
 }
 
-// flatten returns the fields of the struct t. As controller-gen does, it gives t the
-// map type of a struct that it inlines.
+// flatten returns the fields of the struct t. Like controller-gen, it gives t the map type of a
+// struct that it inlines.
 func (l *library) flatten(t typeName) (structure, error) {
 	schema := l.schemas[t]
 	s := structure{fields: map[string]field{}}
@@ -185,7 +183,7 @@ func (l *library) flatten(t typeName) (structure, error) {
 	}
 	schema.AllOf, schema.Properties, schema.Required, schema.XMapType = nil, nil, nil, nil
 	schema.Type, schema.Description = "", ""
-	return s, refuseRest(schema)
+	return s, rejectRest(schema)
 }
 
 // resolve returns the type that a reference in the package pkg means.
@@ -222,8 +220,8 @@ func (l *library) field(f field) (string, error) {
 	return text + "\n", nil
 }
 
-// label returns the name of a field as a label. Names that CUE or this file use
-// otherwise are quoted, so that they do not hide what they mean elsewhere.
+// label returns the name of a field as a label. Names with another meaning in CUE or in this file
+// are quoted, so that they do not hide that meaning.
 func label(name string) string {
 	taken := []string{"bool", "int", "int32", "int64", "list", "number", "string", "strings", "struct", "time"}
 	if ast.StringLabelNeedsQuoting(name) || slices.Contains(taken, name) {
@@ -232,7 +230,7 @@ func label(name string) string {
 	return name
 }
 
-// withDefault marks the default among the alternatives of expr, or puts it before them.
+// withDefault marks the default among the alternatives of expr, or adds it before them.
 func withDefault(literal, expr string) string {
 	alternatives := strings.Split(expr, alternative)
 	if i := slices.Index(alternatives, literal); i >= 0 {
@@ -259,24 +257,24 @@ func wrap(expr string) string {
 	return b.String()
 }
 
-// refuseRest returns an error if schema says more than has been taken from it, so that
-// nothing gets lost when Kubernetes starts to use another part of JSON schema.
-func refuseRest(schema apiext.JSONSchemaProps) error {
+// rejectRest returns an error if schema still has something that was not written, so that nothing
+// is lost when Kubernetes starts to use another part of JSON schema.
+func rejectRest(schema apiext.JSONSchemaProps) error {
 	if !reflect.DeepEqual(schema, apiext.JSONSchemaProps{}) {
 		return fmt.Errorf("no CUE for this part of its schema: %s", schema.String())
 	}
 	return nil
 }
 
-// The lines of comments end in column 100, if a tab is four columns wide; those of enums
-// do with all but the longest labels before them.
+// Lines of comments end in column 100 if a tab is four columns wide. So do lines of enums, except
+// after the longest labels.
 const (
 	docWidth  = 100 - 4 - len("// ")
 	enumWidth = 80
 )
 
-// comment returns doc as the lines of a comment. Lines stay as they are in the source,
-// for there are lists and tables in it, unless they are too long.
+// comment returns doc as lines of a comment. Only lines that are too long are broken, since doc may
+// have lists and tables.
 func comment(doc string) string {
 	if doc == "" {
 		return ""

@@ -21,7 +21,7 @@ func TestRender(t *testing.T) {
 	require.Equal(t, string(want), string(text))
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestRenderRejects(t *testing.T) {
 	ref := func(s string) *string { return &s }
 	object := func(properties map[string]apiext.JSONSchemaProps) apiext.JSONSchemaProps {
 		return apiext.JSONSchemaProps{Type: "object", Properties: properties}
@@ -36,10 +36,10 @@ func TestRenderRefuses(t *testing.T) {
 			root: object(map[string]apiext.JSONSchemaProps{"a": {Ref: ref("#/definitions/Root")}}),
 			want: "p.Root: is recursive",
 		},
-		"two types of one name": {
+		"two types with the same name": {
 			root:  object(map[string]apiext.JSONSchemaProps{"a": {Ref: ref("#/definitions/q~0Root")}}),
 			other: object(map[string]apiext.JSONSchemaProps{}),
-			want:  "q.Root: package p has a type of that name, too",
+			want:  "q.Root: package p also has a type with this name",
 		},
 		"no schema": {
 			root: object(map[string]apiext.JSONSchemaProps{"a": {Ref: ref("#/definitions/Gone")}}),

@@ -19,12 +19,12 @@ import (
 // typeName names a Go type, and with it the schema of that type.
 type typeName struct{ pkg, name string }
 
-// source is what a Go package says of its types.
+// source has the schemas of a Go package's types.
 type source struct {
 	// module is the package's module with its version.
 	module string
-	// schemas are those of the types that were asked for, and of all that they refer
-	// to. A type that a field refers to stays a reference.
+	// schemas has the requested types and all types that they refer to. The type of a field stays a
+	// reference.
 	schemas map[typeName]apiext.JSONSchemaProps
 }
 
@@ -38,7 +38,7 @@ func parse(path string, names []string) (*source, error) {
 	if err := crdmarkers.Register(registry); err != nil {
 		return nil, err
 	}
-	// controller-tools knows +k8s:enum, but the core types still say +enum.
+	// controller-tools knows +k8s:enum, but the core types still have +enum.
 	if err := registry.Define("enum", markers.DescribesType, enum{}); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func parse(path string, names []string) (*source, error) {
 	for _, name := range names {
 		parser.NeedSchemaFor(crd.TypeIdent{Package: roots[0], Name: name})
 	}
-	// Type errors come from what the filter leaves out, and are no concern of controller-gen's either.
+	// Type errors come from what the filter leaves out; controller-gen ignores them too.
 	if loader.PrintErrors(roots, packages.TypeError) {
 		return nil, fmt.Errorf("%s: errors while reading its types", path)
 	}
@@ -70,8 +70,8 @@ func parse(path string, names []string) (*source, error) {
 	return src, nil
 }
 
-// unmarked are the enums that lack the marker +enum, although the API server accepts
-// their constants only: see pkg/apis/core/validation in k8s.io/kubernetes, and
+// unmarked are the enums without the marker +enum, although the API server accepts only their
+// constants: see pkg/apis/core/validation in k8s.io/kubernetes, and
 // ValidateLabelSelectorRequirement in apimachinery.
 var unmarked = []typeName{
 	{coreV1, "ContainerRestartPolicy"},
@@ -84,8 +84,7 @@ var unmarked = []typeName{
 	{metaV1, "LabelSelectorOperator"},
 }
 
-// enum is the marker +enum, with which Kubernetes marks string types that have only the
-// values of their constants.
+// enum is the marker +enum of string types whose only values are their constants.
 type enum struct{}
 
 // ApplyToSchema implements crd.SchemaMarker.

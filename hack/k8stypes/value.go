@@ -30,12 +30,12 @@ func (l *library) value(schema apiext.JSONSchemaProps, pkg string) (value, error
 	if len(conjuncts) > 0 {
 		base.expr = strings.Join(conjuncts, " & ")
 	}
-	// These two are the field's.
+	// These two belong to the field.
 	schema.Description, schema.Default = "", nil
-	return base, refuseRest(schema)
+	return base, rejectRest(schema)
 }
 
-// base returns the value of schema without its bounds, and takes from schema what it used.
+// base returns the value of schema without its bounds, and removes what it used from schema.
 func (l *library) base(schema *apiext.JSONSchemaProps, pkg string) (value, error) {
 	s := *schema
 	schema.Ref, schema.Type, schema.Format, schema.Enum = nil, "", "", nil
@@ -61,7 +61,7 @@ func (l *library) base(schema *apiext.JSONSchemaProps, pkg string) (value, error
 	return l.scalar(s.Type, s.Format)
 }
 
-// disjunction returns the alternatives of an enum; JSON's literals are CUE's.
+// disjunction returns the alternatives of an enum. JSON literals are also CUE literals.
 func disjunction(enum []apiext.JSON) string {
 	literals := make([]string, len(enum))
 	for i, e := range enum {
@@ -82,7 +82,7 @@ func (l *library) list(schema apiext.JSONSchemaProps, pkg string) (value, error)
 	return value{expr: "[..." + item.expr + "]"}, nil
 }
 
-// object returns the value of a map, or of an object of which nothing is known.
+// object returns the value of a map or of an object with any fields.
 func (l *library) object(schema apiext.JSONSchemaProps, pkg string) (value, error) {
 	if schema.AdditionalProperties == nil || schema.AdditionalProperties.Schema == nil {
 		return value{expr: "{...}"}, nil
@@ -133,7 +133,7 @@ func matches(pattern string) string {
 	return `=~#"` + pattern + `"#`
 }
 
-// attributes returns what CUE has no word for, and takes it from schema.
+// attributes returns what CUE cannot express, and removes it from schema.
 func attributes(schema *apiext.JSONSchemaProps) []string {
 	var attrs []string
 	if schema.XListType != nil {
@@ -149,7 +149,7 @@ func attributes(schema *apiext.JSONSchemaProps) []string {
 	return attrs
 }
 
-// bounds returns the bounds of schema as conjuncts, and takes them from it.
+// bounds returns the bounds of schema as conjuncts, and removes them from it.
 func (l *library) bounds(schema *apiext.JSONSchemaProps) []string {
 	var conjuncts []string
 	number := func(value *float64, exclusive bool, operator string) {

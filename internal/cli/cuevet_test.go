@@ -18,26 +18,26 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// manifestFolders are those of testdata/manifests, each with what the plain cue command and
-// fescue vet say of the files in it. What fescue vet prints of NAME.yaml is in NAME.want.
+// manifestFolders are the folders in testdata/manifests, each with the verdicts of the plain cue
+// command and of fescue vet on its files. NAME.want is the output of fescue vet for NAME.yaml.
 var manifestFolders = []struct {
 	name                      string
 	cueAccepts, fescueAccepts bool
 }{
 	{"good", true, true},
 	{"bad", false, false},
-	// What YAML 1.1, which Kubernetes reads, takes for a boolean is a string for CUE.
+	// Kubernetes reads YAML 1.1, in which some strings of CUE are booleans.
 	{"yaml11", true, false},
 	// CUE does not know the rules in @kube(…).
 	{"attributes", true, false},
-	// CUE does not know what a Pod may have, nor what a selector may say.
+	// CUE does not know the rules for Pods and selectors.
 	{"injection", true, false},
-	// CUE takes any document for an object, and reads some numbers in another way.
+	// CUE treats any document as an object, and reads some numbers differently.
 	{"kubectl", false, true},
 }
 
-// TestCueVetAgrees gives manifests of the shipped kinds to both commands that check them
-// before they are applied: cue vet, of the version that go.mod pins, and fescue vet.
+// TestCueVetAgrees checks manifests of the shipped kinds by cue vet, in the version that go.mod
+// pins, and by fescue vet.
 func TestCueVetAgrees(t *testing.T) {
 	t.Parallel()
 	cue := buildCue(t)
@@ -48,9 +48,9 @@ func TestCueVetAgrees(t *testing.T) {
 			t.Run(folder.name+"/"+filepath.Base(file), func(t *testing.T) {
 				t.Parallel()
 				accepts, output := cueVet(t, cue, file)
-				require.Equal(t, folder.cueAccepts, accepts, "cue vet says:\n%s", output)
+				require.Equal(t, folder.cueAccepts, accepts, "cue vet prints:\n%s", output)
 				accepts, output = fescueVet(t, file)
-				require.Equal(t, folder.fescueAccepts, accepts, "fescue vet says:\n%s", output)
+				require.Equal(t, folder.fescueAccepts, accepts, "fescue vet prints:\n%s", output)
 				if accepts {
 					require.Empty(t, output)
 				} else {
@@ -64,12 +64,12 @@ func TestCueVetAgrees(t *testing.T) {
 			t.Parallel()
 			byCue, cueOutput := cueVet(t, cue, file)
 			byFescue, fescueOutput := fescueVet(t, file)
-			require.Equal(t, byCue, byFescue, "cue vet says:\n%s\nfescue vet says:\n%s", cueOutput, fescueOutput)
+			require.Equal(t, byCue, byFescue, "cue vet prints:\n%s\nfescue vet prints:\n%s", cueOutput, fescueOutput)
 		})
 	}
 }
 
-// buildCue builds the cue command as go tool does, which would look for it each time.
+// buildCue builds the cue command once. The go tool would look for it each time.
 func buildCue(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cue")
@@ -86,8 +86,8 @@ func manifestsIn(t *testing.T, dir ...string) []string {
 	return slices.DeleteFunc(files, func(file string) bool { return !slices.Contains(manifestExtensions, filepath.Ext(file)) })
 }
 
-// shippedSamples lists the other manifests of this repository of which all objects are of
-// shipped kinds: each of the sources has a kind of its own, unless it is one of these.
+// shippedSamples lists the other manifests of this repository that have only objects of shipped
+// kinds. Some of the sources have kinds of their own.
 func shippedSamples(t *testing.T) []string {
 	t.Helper()
 	kinds, err := kind.Shipped()
@@ -111,8 +111,7 @@ func shippedSamples(t *testing.T) []string {
 	})
 }
 
-// cueVet asks the cue command about a file, from the root of the repository, as the README
-// has it.
+// cueVet runs the cue command for a file, in the root of the repository like the README does.
 func cueVet(t *testing.T, cue, file string) (accepts bool, output string) {
 	t.Helper()
 	relative, err := filepath.Rel(repository, file)
@@ -122,8 +121,7 @@ func cueVet(t *testing.T, cue, file string) (accepts bool, output string) {
 	return vetVerdict(t, command)
 }
 
-// fescueVet asks fescue about a file, from its folder, so that its name alone is in what
-// is printed.
+// fescueVet runs fescue vet for a file, in its folder, so that the output has only its name.
 func fescueVet(t *testing.T, file string) (accepts bool, output string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "fescue", "vet", filepath.Base(file))
@@ -131,7 +129,7 @@ func fescueVet(t *testing.T, file string) (accepts bool, output string) {
 	return vetVerdict(t, command)
 }
 
-// vetVerdict runs a command that exits with 1 if it refuses something.
+// vetVerdict runs a command that exits with 1 if it rejects something.
 func vetVerdict(t *testing.T, command *exec.Cmd) (accepts bool, output string) {
 	t.Helper()
 	b, err := command.CombinedOutput()
@@ -143,7 +141,7 @@ func vetVerdict(t *testing.T, command *exec.Cmd) (accepts bool, output string) {
 	return err == nil, string(b)
 }
 
-// requireGolden compares a text with that of a file, or with -update writes it.
+// requireGolden compares a text with a file, or writes the file with -update.
 func requireGolden(t *testing.T, file, actual string) {
 	t.Helper()
 	if *update {

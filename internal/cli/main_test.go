@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain makes the test binary serve as the command fescue, for scripts and for tests that
-// start it as a process.
+// TestMain makes the test binary serve as the command fescue, for scripts and for tests that start
+// it as a process.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fescue": func() {
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}})
 }
 
-func TestErrorsTakeOneLineEach(t *testing.T) {
+func TestErrorsAreOneLineEach(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	printErrors(&out, fmt.Errorf("load: %w", fmt.Errorf("first\nsecond")))

@@ -13,23 +13,23 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-func shippedKind(t *testing.T, called string) *kind.Kind {
+func shippedKind(t *testing.T, name string) *kind.Kind {
 	t.Helper()
 	kinds, err := kind.Shipped()
 	require.NoError(t, err)
 	for _, k := range kinds {
-		if k.GroupVersionKind.Kind == called {
+		if k.GroupVersionKind.Kind == name {
 			return k
 		}
 	}
-	require.FailNow(t, "no kind "+called)
+	require.FailNow(t, "no kind "+name)
 	return nil
 }
 
 func TestHealthOfObjects(t *testing.T) {
 	t.Parallel()
 	k := shippedKind(t, "At")
-	is := func(kind, status, reason, message string) any {
+	condition := func(kind, status, reason, message string) any {
 		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}
 	}
 	for name, tc := range map[string]struct {
@@ -39,22 +39,22 @@ func TestHealthOfObjects(t *testing.T) {
 		want       health
 		reason     string
 	}{
-		"untouched":             {nil, 0, false, inProgress, ""},
-		"under way":             {[]any{is("Succeeded", "Unknown", "RUNNING", "")}, 2, false, inProgress, "RUNNING"},
-		"done":                  {[]any{is("Succeeded", "True", "DONE", "")}, 2, false, current, "DONE"},
-		"ready":                 {[]any{is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
-		"not ready":             {[]any{is("Ready", "False", "Waiting", "")}, 2, false, inProgress, "Waiting"},
-		"ended in failure":      {[]any{is("Succeeded", "False", "BROKEN", "")}, 2, false, failed, "BROKEN"},
-		"stalled":               {[]any{is("Stalled", "True", "Invalid", "why"), is("Succeeded", "Unknown", "RUNNING", "")}, 2, false, failed, "Invalid: why"},
-		"ready, yet stalled":    {[]any{is("Ready", "True", "Reconciled", ""), is("Stalled", "True", "Invalid", "why")}, 2, false, failed, "Invalid: why"},
-		"other conditions":      {[]any{is("Paused", "False", "NotPaused", ""), is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
-		"missed by Pods":        {[]any{is("Ready", "True", "Reconciled", ""), is("Injected", "False", "MissedPods", "why")}, 2, false, degraded, "MissedPods: why"},
-		"outdated in Pods":      {[]any{is("Injected", "False", "OutdatedPods", "why"), is("Ready", "True", "Reconciled", "")}, 1, false, degraded, "OutdatedPods: why"},
-		"missed, not ready":     {[]any{is("Injected", "False", "MissedPods", "why"), is("Ready", "False", "Waiting", "")}, 2, false, degraded, "MissedPods: why"},
-		"missed, stalled":       {[]any{is("Injected", "False", "MissedPods", "why"), is("Stalled", "True", "Invalid", "")}, 2, false, failed, "Invalid"},
-		"injected":              {[]any{is("Injected", "True", "InjectedIntoAll", ""), is("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
-		"changed since":         {[]any{is("Ready", "True", "Reconciled", "")}, 1, false, inProgress, "Changed: the last change has not been reconciled yet"},
-		"being deleted":         {[]any{is("Ready", "True", "Reconciled", "")}, 2, true, inProgress, "Terminating"},
+		"no status":             {nil, 0, false, inProgress, ""},
+		"running":               {[]any{condition("Succeeded", "Unknown", "RUNNING", "")}, 2, false, inProgress, "RUNNING"},
+		"done":                  {[]any{condition("Succeeded", "True", "DONE", "")}, 2, false, current, "DONE"},
+		"ready":                 {[]any{condition("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
+		"not ready":             {[]any{condition("Ready", "False", "Waiting", "")}, 2, false, inProgress, "Waiting"},
+		"ended in failure":      {[]any{condition("Succeeded", "False", "BROKEN", "")}, 2, false, failed, "BROKEN"},
+		"stalled":               {[]any{condition("Stalled", "True", "Invalid", "why"), condition("Succeeded", "Unknown", "RUNNING", "")}, 2, false, failed, "Invalid: why"},
+		"ready, yet stalled":    {[]any{condition("Ready", "True", "Reconciled", ""), condition("Stalled", "True", "Invalid", "why")}, 2, false, failed, "Invalid: why"},
+		"other conditions":      {[]any{condition("Paused", "False", "NotPaused", ""), condition("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
+		"missed by Pods":        {[]any{condition("Ready", "True", "Reconciled", ""), condition("Injected", "False", "MissedPods", "why")}, 2, false, degraded, "MissedPods: why"},
+		"outdated in Pods":      {[]any{condition("Injected", "False", "OutdatedPods", "why"), condition("Ready", "True", "Reconciled", "")}, 1, false, degraded, "OutdatedPods: why"},
+		"missed, not ready":     {[]any{condition("Injected", "False", "MissedPods", "why"), condition("Ready", "False", "Waiting", "")}, 2, false, degraded, "MissedPods: why"},
+		"missed, stalled":       {[]any{condition("Injected", "False", "MissedPods", "why"), condition("Stalled", "True", "Invalid", "")}, 2, false, failed, "Invalid"},
+		"injected":              {[]any{condition("Injected", "True", "InjectedIntoAll", ""), condition("Ready", "True", "Reconciled", "")}, 2, false, current, "Reconciled"},
+		"outdated":              {[]any{condition("Ready", "True", "Reconciled", "")}, 1, false, inProgress, "Changed: the last change has not been reconciled yet"},
+		"being deleted":         {[]any{condition("Ready", "True", "Reconciled", "")}, 2, true, inProgress, "Terminating"},
 		"not written by Fescue": {[]any{"nonsense"}, 2, false, inProgress, "Unreadable"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestHealthOfObjects(t *testing.T) {
 	}
 }
 
-// Later rows are aligned with earlier ones, control characters are escaped, and only terminals get
+// Later rows are aligned with earlier ones. Control characters are escaped. Only terminals get
 // colours.
 func TestStatusTable(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 )
 
 // Another name of the configurations implies another Secret, unless a flag names it.
-func TestSecretOfTheWebhooks(t *testing.T) {
+func TestWebhookSecret(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 240)
 	for name, test := range map[string]struct {

@@ -1,6 +1,5 @@
-// Package watcher is a kind as people write it in Go: with core types embedded in its
-// spec. What controller-gen makes of it is what Fescue's CRD of the same kind is
-// compared with.
+// Package watcher is a kind in Go, with core types embedded in its spec. Its CRD by controller-gen
+// is compared with Fescue's CRD of the same kind.
 //
 // +groupName=watch.fescue.dev
 // +versionName=v1alpha1

@@ -38,8 +38,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// However members join and leave: shares differ by one at most, all processes compute the same
-// shares, no shard moves without need, and the holder of shard 0 keeps it.
+// No matter how members join and leave, shares differ by one at most, all processes compute the
+// same shares, no shard moves without need, and the holder of shard 0 keeps it.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -73,7 +73,7 @@ func TestShare(t *testing.T) {
 			require.LessOrEqual(t, has[m], least+1, what)
 			over += max(0, had[m]-least)
 		}
-		// At most as many of those above the least share stay as there are odd shards.
+		// Of the shards above the least share, at most as many stay as there are odd shards.
 		require.Equal(t, had[""]+had["gone"]+over-min(over, odd, moreThanLeast(had, members, len(shards)/len(members))), moved, what)
 		if slices.Contains(members, shards[0]) {
 			require.Equal(t, shards[0], to[0], what)

@@ -28,11 +28,11 @@ func TestLeaseSet(t *testing.T) {
 	}
 	read()
 	require.NoError(t, a.hold(ctx, "x", "a"))
-	require.True(t, isOvertaken(b.hold(ctx, "x", "b")), "it was created since")
+	require.True(t, isOvertaken(b.hold(ctx, "x", "b")), "another process has created it since")
 	read()
 	require.Equal(t, "a", b.holder("x"))
 	require.NoError(t, a.hold(ctx, "x", "a"))
-	require.True(t, isOvertaken(b.hold(ctx, "x", "b")), "it was renewed since")
+	require.True(t, isOvertaken(b.hold(ctx, "x", "b")), "its holder has renewed it since")
 	require.Zero(t, b.oldest())
 	require.Positive(t, a.oldest())
 	require.Greater(t, a.nextExpiry(), time.Hour, "it is the process's own")
@@ -80,14 +80,14 @@ func TestLeaseSet(t *testing.T) {
 	require.InDelta(t, time.Hour, fresh.nextExpiry(), float64(5*time.Minute))
 }
 
-// names are those of the Leases in these tests.
+// names are the names of the Leases in these tests.
 var names = Names{
 	Leader: "all",
 	Member: func(i int) string { return fmt.Sprintf("member-%d", i) },
 	Shard:  func(i int) string { return fmt.Sprintf("shard-%d", i) },
 }
 
-// leasesOf are the Leases of a new namespace.
+// leasesOf returns the API of Leases in a new namespace.
 func leasesOf(t *testing.T) coordinationclient.LeaseInterface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(testcluster.Config(t))
@@ -95,7 +95,7 @@ func leasesOf(t *testing.T) coordinationclient.LeaseInterface {
 	return client.CoordinationV1().Leases(testcluster.Namespace(t))
 }
 
-// idleEngine acts on nothing.
+// idleEngine does nothing but record its shards.
 type idleEngine struct {
 	synced error
 	taken  []int
@@ -114,8 +114,8 @@ func twoShardings(t *testing.T, shards int) (first, second *sharding) {
 	return newSharding(options, names, leases, "first", slog.Default()), newSharding(options, names, leases, "second", slog.Default())
 }
 
-// A process whose caches are not filled does not join members, but takes all shards if there are
-// none.
+// A process whose caches are not filled does not join others. It takes all shards if there are no
+// others.
 func TestJoinsWhenCachesAreFilled(t *testing.T) {
 	t.Parallel()
 	first, second := twoShardings(t, 2)
@@ -154,8 +154,7 @@ func TestJoinsWhenCachesAreFilled(t *testing.T) {
 	<-second.Elected()
 }
 
-// A process that wins the shared Lease but no member Lease holds nothing that it would have to
-// renew.
+// A process that gets the shared Lease but no member Lease holds nothing, and has nothing to renew.
 func TestNoMemberLeaseHoldsNothing(t *testing.T) {
 	t.Parallel()
 	first, second := twoShardings(t, 1)

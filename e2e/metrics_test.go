@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -19,30 +18,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-// address is where an operator listens for what a flag says, by its log.
-func (o *process) address(flag string) string {
-	o.t.Helper()
-	pattern := regexp.MustCompile(`msg=listening flag=` + flag + ` address=(\S+)`)
-	var found []string
-	require.Eventually(o.t, func() bool {
-		found = pattern.FindStringSubmatch(o.log.String())
-		return found != nil
-	}, testcluster.Timeout, testcluster.Poll)
-	return "http://" + found[1]
-}
-
-func get(t *testing.T, url string) (code int, body string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return response.StatusCode, string(text)
-}
-
+// scrape returns the metrics of an operator.
 func (o *process) scrape() map[string]*dto.MetricFamily {
 	o.t.Helper()
 	code, body := get(o.t, o.address("--metrics-listen")+"/metrics")
@@ -53,7 +29,7 @@ func (o *process) scrape() map[string]*dto.MetricFamily {
 	return families
 }
 
-// sample is the value of the one series of a family that has all labels.
+// sample returns the value of the series of a family with these labels.
 func sample(t *testing.T, families map[string]*dto.MetricFamily, name string, labels map[string]string) float64 {
 	t.Helper()
 	require.Contains(t, families, name)
@@ -72,8 +48,8 @@ func sample(t *testing.T, families map[string]*dto.MetricFamily, name string, la
 	return 0
 }
 
-// documented are the names in the tables of docs/metrics.md by the heading above them: ""
-// are always there.
+// documented returns the names in the tables of docs/metrics.md by the heading above them. Metrics
+// without a heading always exist.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/metrics.md")
@@ -97,8 +73,8 @@ const (
 	headingOnce     = "There once it has happened"
 )
 
-// requireDocumented checks that all that is served is documented, and that what is said to
-// be there is; headings are those of the metrics that flags turn on.
+// requireDocumented checks that all metrics are documented, and that all documented metrics exist:
+// those without a heading, and those that flags turn on, which have the headings.
 func requireDocumented(t *testing.T, families map[string]*dto.MetricFamily, headings ...string) {
 	t.Helper()
 	names := documented(t)
@@ -108,16 +84,16 @@ func requireDocumented(t *testing.T, families map[string]*dto.MetricFamily, head
 	}
 	for name := range families {
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
-			continue // the page says where those are from
+			continue // of the Go client, as the page explains
 		}
 		require.Contains(t, append(names[headingOnce], expected...), name, "is not in docs/metrics.md")
 	}
 	for _, name := range expected {
-		require.Contains(t, families, name, "docs/metrics.md says that it is there")
+		require.Contains(t, families, name, "docs/metrics.md has it")
 	}
 }
 
-func TestMetricsAreThoseThatAreDocumented(t *testing.T) {
+func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	o := c.start("--metrics-listen", "127.0.0.1:0", "--leader-elect")
@@ -125,7 +101,7 @@ func TestMetricsAreThoseThatAreDocumented(t *testing.T) {
 	c.awaitPhase("a", "DONE")
 	const controller = "ats.cnat.fescue.dev"
 	var families map[string]*dto.MetricFamily
-	require.Eventually(t, func() bool { // the cache follows a little later
+	require.Eventually(t, func() bool { // the cache is updated a little later
 		families = o.scrape()
 		return sample(t, families, "fescue_objects", map[string]string{"controller": controller, "phase": "DONE"}) == 1
 	}, testcluster.Timeout, testcluster.Poll)
@@ -135,10 +111,10 @@ func TestMetricsAreThoseThatAreDocumented(t *testing.T) {
 		return sample(t, families, "fescue_transitions_total", map[string]string{"controller": controller, "phase": phase})
 	}
 	require.InDelta(t, 1, transitions("DONE"), 0)
-	// A watch that breaks, as when a CRD is changed beside this test, may skip these.
+	// These may be skipped when a watch breaks, for example because another test changes a CRD.
 	require.LessOrEqual(t, transitions("PENDING"), 1.0)
 	require.LessOrEqual(t, transitions("RUNNING"), 1.0)
-	require.LessOrEqual(t, 3.0, sample(t, families, "fescue_decisions_total", map[string]string{"controller": controller, "result": "made"}), "one in each phase")
+	require.LessOrEqual(t, 3.0, sample(t, families, "fescue_decisions_total", map[string]string{"controller": controller, "result": "made"}), "one for each phase")
 	require.InDelta(t, 0, sample(t, families, "fescue_decisions_total", map[string]string{"controller": controller, "result": "failed"}), 0)
 	require.InDelta(t, 0, sample(t, families, "fescue_evaluator_fallbacks_total", map[string]string{"controller": controller}), 0)
 	require.InDelta(t, 4, sample(t, families, "controller_runtime_max_concurrent_reconciles", map[string]string{"controller": controller}), 0)
@@ -150,16 +126,13 @@ func TestMetricsAreThoseThatAreDocumented(t *testing.T) {
 	require.InDelta(t, 0, sample(t, families, "fescue_kinds_waiting", map[string]string{"controller": controller}), 0)
 
 	code, _ := get(t, o.address("--metrics-listen")+"/debug/pprof/")
-	require.Equal(t, http.StatusNotFound, code, "profiling is off unless asked for")
+	require.Equal(t, http.StatusNotFound, code, "profiling is off by default")
 }
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	o := c.start("--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--profiling")
-	o.awaitLog("kind=At group=cnat.fescue.dev workers=")
-	o.awaitLog("kind=Watcher group=watch.fescue.dev workers=")
-	o.awaitLog("kind=Customcluster group=samplecontroller.fescue.dev workers=")
+	o := c.start("--metrics-listen", "127.0.0.1:0", "--profiling")
 	for path, want := range map[string]string{
 		"/healthz":        "ok",
 		"/readyz":         "ok",
@@ -176,7 +149,6 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 }
 
-// What alerts and the dashboard ask for is there.
 func TestAlertsAndDashboardUseDocumentedMetrics(t *testing.T) {
 	t.Parallel()
 	names := slices.Concat(slices.Collect(maps.Values(documented(t)))...)

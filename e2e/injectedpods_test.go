@@ -5,29 +5,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// createPod creates a Pod that runs on, or comes to its end if it is never restarted.
-func (c *cluster) createPod(name, restartPolicy string, labels, annotations map[string]any) {
-	c.t.Helper()
-	command := []any{"sleep"}
-	if restartPolicy == "Never" {
-		command = []any{"true"}
-	}
-	c.create(pods, "Pod", name, map[string]any{
-		"metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations},
-		"spec": map[string]any{
-			"restartPolicy": restartPolicy, "terminationGracePeriodSeconds": int64(0),
-			"containers": []any{map[string]any{"name": "app", "image": "busybox", "command": command}},
-		},
-	})
-}
-
-// awaitUptake waits until a Watcher reports counts of Pods, and returns the reason and
-// message of its condition; without any Pod there must be neither.
-func (c *cluster) awaitUptake(name string, current, outdated, missing int64) (reason, message string) {
+// awaitInjectedPods waits until a Watcher reports these numbers of Pods, and returns the reason and
+// the message of its condition. Without any Pod it must not have the condition.
+func (c *cluster) awaitInjectedPods(name string, current, outdated, missing int64) (reason, message string) {
 	c.t.Helper()
 	var want any = map[string]any{"current": current, "outdated": outdated, "missing": missing}
 	if current+outdated+missing == 0 {
@@ -49,64 +32,64 @@ func (c *cluster) awaitUptake(name string, current, outdated, missing int64) (re
 	return reason, message
 }
 
-// TestUptakeOfAWatcher runs without webhooks, so that nothing is injected: the Pods say
-// themselves what they have.
-func TestUptakeOfAWatcher(t *testing.T) {
+// TestInjectedPodsOfAWatcher runs without webhooks, so that nothing is injected: the test writes
+// the annotations of the Pods.
+func TestInjectedPodsOfAWatcher(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	asks := map[string]any{"watch.fescue.dev/inject": "w"}
 	has := map[string]any{"watch.fescue.dev/inject": "w", "fescue.dev/injected": `{"Watcher.watch.fescue.dev/w":{"generation":1}}`}
 
-	// Before the operator runs, for which what has ended is of no concern.
+	// A Pod that ended before the operator started is ignored.
 	c.createPod("ended", "Never", nil, asks)
-	c.await(pods, "ended", "at its end", func(o *unstructured.Unstructured) bool {
+	c.await(pods, "ended", "ended", func(o *unstructured.Unstructured) bool {
 		phase := phaseOf(o)
 		return phase == "Succeeded" || phase == "Failed"
 	})
 	o := c.start()
 	c.createWatcher("w", map[string]any{"a": "b"})
 	c.awaitReady(watchers, "w")
-	c.awaitUptake("w", 0, 0, 0)
+	c.awaitInjectedPods("w", 0, 0, 0)
 
 	c.createPod("has", "Always", nil, has)
-	reason, _ := c.awaitUptake("w", 1, 0, 0)
+	reason, _ := c.awaitInjectedPods("w", 1, 0, 0)
 	require.Equal(t, "InjectedIntoAll", reason)
 	c.createPod("asks", "Always", map[string]any{"app": "web"}, asks)
-	reason, message := c.awaitUptake("w", 1, 0, 1)
+	reason, message := c.awaitInjectedPods("w", 1, 0, 1)
 	require.Equal(t, "MissedPods", reason)
 	require.Contains(t, message, "1 Pod requests it and does not have it: asks;")
-	c.awaitReady(watchers, "w") // which is about its ConfigMap
+	c.awaitReady(watchers, "w") // because its ConfigMap is
 
-	// Another generation: nothing is restarted, so the Pod has the older one.
+	// Another generation: the Pod is not restarted, and keeps the older one.
 	before, err := c.get(pods, "has")
 	require.NoError(t, err)
 	c.patch(watchers, "w", `{"spec":{"configData":{"a":"c"}}}`)
-	_, message = c.awaitUptake("w", 0, 1, 1)
+	_, message = c.awaitInjectedPods("w", 0, 1, 1)
 	require.Contains(t, message, "1 Pod has it from an older generation: has;")
 	after, err := c.get(pods, "has")
 	require.NoError(t, err)
 	require.Equal(t, before.GetUID(), after.GetUID())
 	require.Nil(t, after.GetDeletionTimestamp())
 
-	// While the operator is down a Pod is created all the same; it is reported later.
+	// Pods can be created while the operator is down; they are reported later.
 	o.kill()
 	c.createPod("missed", "Always", nil, asks)
 	o = c.start()
-	_, message = c.awaitUptake("w", 0, 1, 2)
+	_, message = c.awaitInjectedPods("w", 0, 1, 2)
 	require.Contains(t, message, "2 Pods request it and do not have it: asks, missed;")
 
-	// A selector asks for Pods that say nothing; without it they are of no concern.
+	// A selector selects Pods without the annotation. Without the selector they are ignored.
 	c.createPod("selected", "Always", map[string]any{"app": "web"}, nil)
 	c.patch(watchers, "w", `{"spec":{"selector":{"matchLabels":{"app":"web"}}}}`)
-	c.awaitUptake("w", 0, 1, 3)
+	c.awaitInjectedPods("w", 0, 1, 3)
 	c.createPod("selected-later", "Always", map[string]any{"app": "web"}, nil)
-	c.awaitUptake("w", 0, 1, 4)
+	c.awaitInjectedPods("w", 0, 1, 4)
 	c.patch(watchers, "w", `{"spec":{"selector":null}}`)
-	c.awaitUptake("w", 0, 1, 2)
+	c.awaitInjectedPods("w", 0, 1, 2)
 
 	for _, name := range []string{"has", "asks", "missed"} {
-		require.NoError(t, c.client.Resource(pods).Namespace(c.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+		c.delete(pods, name)
 	}
-	c.awaitUptake("w", 0, 0, 0)
+	c.awaitInjectedPods("w", 0, 0, 0)
 	require.Zero(t, o.stop())
 }

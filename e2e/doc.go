@@ -1,0 +1,42 @@
+// Package e2e tests the program as a process on a real API server. It knows the program's command
+// line, its log, its endpoints and the objects in the cluster.
+//
+// The tests need a control plane, which `make test` starts. To run one of them:
+//
+//	make devcluster
+//	.devcluster/bin/devcluster -- go test ./e2e -run TestHealth
+//	.devcluster/bin/devcluster -- go test ./e2e -run TestScripts/status
+//
+// With -keep before the --, the logs of the control plane are kept. No process runs the containers
+// of Pods: kwok stands in for the kubelet. TestNodeScripts needs a real node (`make test-node`).
+//
+// Each test has a namespace of its own, and most tests run in parallel. An operator (a process of
+// the test binary that acts as fescue, see TestMain) has the rights that `fescue manifests` prints.
+// It reaches the API server through a proxy that counts requests, calls hooks and can be cut. Tests
+// wait for /readyz or for objects, and read the log only to test it.
+//
+// The harness:
+//
+//   - harness_test.go: cluster (a namespace with clients) and process (a running operator)
+//   - objects_test.go: creates, reads and awaits objects
+//   - proxy_test.go: the proxy in front of the API server
+//   - rights_harness_test.go: installs rights, and records which rights are used
+//   - webhooks_harness_test.go: flags and configurations of webhooks
+//
+// The tests:
+//
+//   - main_test.go, node_test.go: the scripts in testdata/scripts, install and node
+//   - at_test.go: phases: timers, crashes, restarts and outages
+//   - children_test.go: kinds without phases, and sets
+//   - invariants_test.go: sets under random disturbances
+//   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
+//   - kstatus_test.go: the status as Flux and kpt read it
+//   - injectedpods_test.go: the report of Pods with an outdated or missing sidecar
+//   - webhooks_test.go, webhooks_pods_test.go: validation, defaults and injection
+//   - webhooks_service_test.go, webhooks_missing_test.go: webhooks behind a Service, and without
+//     a CRD or a right
+//   - leader_test.go, shards_test.go: several processes
+//   - install_test.go, rights_test.go: the manifests, and their rights
+//   - metrics_test.go, metricsauth_test.go, tracing_test.go: what operators report
+//   - apiserver_test.go: the API server and the compiled schemas judge objects alike
+package e2e

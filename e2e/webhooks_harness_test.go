@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator"
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+// fenceKind has a rule that a CRD cannot express, and a ConfigMap as child.
+const fenceKind = `package fence
+
+import (
+	"net"
+	"strings"
+
+	"fescue.dev/cue/contract"
+	"fescue.dev/cue/k8s"
+)
+
+// Fence is a fence.
+#Fence: {
+	apiVersion!: "fences.example.com/v1"
+	kind!:       "Fence"
+	metadata!:   k8s.#ObjectMeta
+	spec!: {
+		colour: *"green" | "white"
+		site?:  net.AbsURL
+		place?: strings.MaxRunes(100) @kube(immutable)
+	}
+	status?: contract.#Status
+}
+
+#FenceController: contract.#Controller & {
+	object!: #Fence
+	names: plural: "fences"
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: colour: object.spec.colour}
+}
+`
+
+// webhookName returns the name of the webhook configurations of an installation.
+func (c *cluster) webhookName() string { return c.installation(true).ClusterName() }
+
+// webhookFlags returns flags for an operator whose webhooks listen on an address, and deletes its
+// webhook configurations after the test.
+func (c *cluster) webhookFlags(address string) []string {
+	c.deleteWebhooks(c.webhookName())
+	return []string{"--webhook-listen", address, "--webhook-configuration", c.webhookName(), "--webhook-secret", c.namespace + "/" + operator.DefaultSecret}
+}
+
+// webhookURLFlags are those flags for webhooks that the API server calls by a URL, with a free
+// port.
+func (c *cluster) webhookURLFlags() (flags []string, url string) {
+	address := testcluster.FreePort(c.t, "127.0.0.1")
+	url = "https://" + address
+	return append(c.webhookFlags(address), "--webhook-url", url), url
+}
+
+// deleteWebhooks deletes webhook configurations after the test, so that objects can be written
+// without an operator again.
+func (c *cluster) deleteWebhooks(name string) {
+	c.t.Cleanup(func() {
+		api := c.typed.AdmissionregistrationV1()
+		for _, err := range []error{
+			api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
+			api.ValidatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}),
+		} {
+			if !apierrors.IsNotFound(err) {
+				require.NoError(c.t, err)
+			}
+		}
+	})
+}
+
+// isRegistered reports whether the API server knows the webhooks and which authority to trust.
+func (c *cluster) isRegistered() bool {
+	registered, err := c.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.Background(), c.webhookName(), metav1.GetOptions{})
+	return err == nil && len(registered.Webhooks) > 0 && len(registered.Webhooks[0].ClientConfig.CABundle) > 0
+}
+
+func (c *cluster) awaitRegistration() {
+	c.t.Helper()
+	require.True(c.t, testcluster.WaitUntil(c.isRegistered), "the webhooks are not registered")
+}
+
+// launchWebhooks starts an operator with webhooks. It has the rights of an installation for kinds,
+// except those that are removed.
+func (c *cluster) launchWebhooks(kinds []*kind.Kind, removed []install.Right, args ...string) *process {
+	c.t.Helper()
+	config := c.grant(without(c.t, c.installation(true).rights(c.t, kinds), removed...))
+	flags, _ := c.webhookURLFlags()
+	return c.launchAs(c.proxy.through(config), append(args, flags...)...)
+}
