@@ -16,7 +16,7 @@ import (
 
 // objects sets the defaults of objects and validates them.
 type objects struct {
-	kinds       map[schema.GroupVersionKind]*kind.Kind
+	kinds       *kind.Catalog
 	rights      *Rights
 	podSecurity *PodSecurity
 
@@ -25,18 +25,11 @@ type objects struct {
 	evaluate func(*kind.Kind, map[string]any) *inject.Evaluation
 }
 
-// newObjects finds kinds by all the versions that they serve.
 func newObjects(kinds []*kind.Kind, rights *Rights, podSecurity *PodSecurity) *objects {
-	o := &objects{
-		kinds: make(map[schema.GroupVersionKind]*kind.Kind), rights: rights, podSecurity: podSecurity,
+	return &objects{
+		kinds: kind.NewCatalog(kinds...), rights: rights, podSecurity: podSecurity,
 		check: (*kind.Kind).Check, evaluate: inject.Evaluate,
 	}
-	for _, k := range kinds {
-		for _, version := range k.Versions {
-			o.kinds[version.GroupVersionKind] = k
-		}
-	}
-	return o
 }
 
 // setDefaults answers with a patch that adds the defaults. An invalid object gets none: another
@@ -94,15 +87,14 @@ const scaleSubresource = "scale"
 // validateScale checks the rights only: the API server writes the number into the object and
 // validates it against the CRD's schema.
 func (o *objects) validateScale(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	for gvk, k := range o.kinds {
-		if gvk.Group == request.Resource.Group && gvk.Version == request.Resource.Version && k.Names.Plural == request.Resource.Resource {
-			if err := o.rights.check(ctx, k, request); err != nil {
-				return rejected(err)
-			}
-			return allowed(nil), nil
-		}
+	k := o.kinds.ByResource(schema.GroupVersionResource(request.Resource))
+	if k == nil {
+		return nil, failuref(http.StatusNotFound, "request.resource: %s is not served here", request.Resource)
 	}
-	return nil, failuref(http.StatusNotFound, "request.resource: %s is not served here", request.Resource)
+	if err := o.rights.check(ctx, k, request); err != nil {
+		return rejected(err)
+	}
+	return allowed(nil), nil
 }
 
 // allowed accepts a request, changed by a patch if there is one.

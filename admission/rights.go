@@ -90,14 +90,11 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 		needs:    make(map[schema.GroupKind][]need),
 		answers:  cache.NewLRUExpireCache(maxRights),
 	}
-	byType := make(map[schema.GroupKind]*kind.Kind)
+	catalog := kind.NewCatalog(kinds...)
 	for _, k := range kinds {
 		gk := k.GroupVersionKind.GroupKind()
-		byType[gk] = k
 		r.resources.Store(gk, k.GroupVersionResource().GroupResource())
-	}
-	for gk, k := range byType {
-		r.needs[gk] = needsOf(k, byType)
+		r.needs[gk] = needsOf(k, catalog)
 	}
 	return r
 }
@@ -105,7 +102,7 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 // needsOf lists what the author of an object of a kind needs, in a fixed order: that of the
 // requests and of the error message. Fescue creates children as an exempt user, so the author of
 // the first object also needs the rights for what children of Fescue's kinds create.
-func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind) []need {
+func needsOf(first *kind.Kind, kinds *kind.Catalog) []need {
 	found := make(map[string]need)
 	seen := sets.New(first.GroupVersionKind.GroupKind())
 	for owners := []*kind.Kind{first}; len(owners) > 0; owners = owners[1:] {
@@ -122,7 +119,7 @@ func needsOf(first *kind.Kind, kinds map[schema.GroupKind]*kind.Kind) []need {
 		}
 		for _, owned := range owner.Owns {
 			add("create", owned)
-			if next := kinds[owned.GroupKind()]; next != nil && !seen.Has(owned.GroupKind()) {
+			if next := kinds.ByGroupKind(owned.GroupKind()); next != nil && !seen.Has(owned.GroupKind()) {
 				seen.Insert(owned.GroupKind())
 				owners = append(owners, next)
 			}

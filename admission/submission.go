@@ -43,7 +43,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 		return nil, nil
 	}
 	gvk := schema.GroupVersionKind(request.Kind)
-	k := o.kinds[gvk]
+	k := o.kinds.ByGVK(gvk)
 	if k == nil {
 		return nil, failuref(http.StatusNotFound, "request.kind: %s is not a kind that this server knows", gvk)
 	}
