@@ -24,6 +24,7 @@ export KINDS
 
 .PHONY: run
 run: build ## run Fescue and a sample on an embedded cluster (NODE=real runs containers) or on that of $KUBECONFIG; KINDS=DIR runs your kinds instead
+	@if [ -n "$$KINDS" ]; then bin/fescue vet --kinds "$$KINDS"; fi
 	@if [ -n "$$KUBECONFIG" ]; then exec hack/run.sh; \
 	else $(MAKE) --no-print-directory devcluster && exec $(DEVCLUSTER) --node=$(NODE) -- hack/run.sh; fi
 

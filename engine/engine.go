@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func New(config Config) (*Engine, error) {
 		return err != nil
 	})
 	if len(config.Kinds) == 0 {
-		return nil, errors.Join(errs...)
+		return nil, cmp.Or(errors.Join(errs...), errors.New("there are no kinds to run"))
 	}
 	for _, err := range errs {
 		config.Log.Error("kind is not run", "error", err)

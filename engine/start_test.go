@@ -98,6 +98,8 @@ func TestKindsThatCannotRun(t *testing.T) {
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, err := New(Config{Kinds: []*kind.Kind{&clustered}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.EqualError(t, err, "kind At: it is cluster-scoped, so it cannot be limited to namespaces")
+	_, err = New(Config{Informers: informers.New(t.Context(), nil, nil), Log: quiet()})
+	require.EqualError(t, err, "there are no kinds to run")
 
 	e, err := New(Config{Kinds: []*kind.Kind{&clustered, enginetest.Shipped(t, "At")}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.NoError(t, err)

@@ -21,6 +21,7 @@ trap 'stop; exit 0' INT TERM
 
 flags=(--install-crds)
 if [ -n "${KINDS:-}" ]; then flags+=(--kinds "$KINDS" --shipped-kinds=false); fi
+shown=1 # the first line of the log that was not printed yet
 say "\$ fescue run ${flags[*]}"
 bin/fescue run "${flags[@]}" > "$log" 2>&1 &
 operator=$!
@@ -31,6 +32,7 @@ sample() {
     sleep 0.1
   done
   cat "$log"
+  shown=$(($(wc -l < "$log") + 1))
 
   kubectl delete --ignore-not-found -f config/samples/at.yaml > /dev/null
   say '$ kubectl get ats --watch & kubectl apply -f config/samples/at.yaml'
@@ -62,6 +64,6 @@ case $kubectl in
 esac
 if [ -z "${KINDS:-}" ]; then printf '  kubectl get ats --watch\n'; fi
 printf '\n'
-tail -n +1 -f "$log" &
+tail -n "+$shown" -f "$log" &
 background+=("$!")
 wait "$operator" || { sleep 0.5; exit 1; } # until tail has printed the reason

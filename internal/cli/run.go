@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -39,6 +40,9 @@ The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
 			}
 			if broken := kinds.BrokenError(); broken != nil { // the other kinds run
 				printErrors(c.ErrOrStderr(), broken)
+			}
+			if len(kinds.All()) == 0 {
+				return errors.New("no kind could be loaded")
 			}
 			return operator.Run(c.Context(), &o, kinds.All(), log)
 		},
