@@ -127,13 +127,13 @@ func (k *Kind) definitionOf(v *Version) *apiextensionsv1.CustomResourceDefinitio
 	return definition
 }
 
-// isTooCostly reports whether a rejection is about cost. The library has only words for it.
+// isTooCostly reports whether a rejection is about cost. The library shows it only in the message.
 func isTooCostly(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (strings.Contains(err.Detail, "exceeds budget") || strings.Contains(err.Detail, "exceeding cost limit"))
 }
 
-// rejections returns why the API server would reject a definition, as far as its library can
-// tell.
+// rejections returns why the API server would reject a definition, as far as its library
+// shows.
 func rejections(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(definition)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&definition.Spec)

@@ -81,7 +81,7 @@ func corpusKinds(t testing.TB) map[string][]*Kind {
 	require.NoError(t, err)
 	kinds := map[string][]*Kind{"shipped": shipped}
 	for _, file := range corpus.Archives(t, "testdata/kinds") {
-		// The corpus also has kinds that do not load: TestCorpus says why.
+		// Kinds of the corpus that do not load are tested by TestCorpus.
 		if loaded, _ := FromDir(corpus.Unpack(t, corpus.Read(t, file))); len(loaded) > 0 {
 			kinds[filepath.Base(file)] = loaded
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// A schema never changes: a CRD with fewer CEL rules does not change what is known of another.
+// A schema never changes: a CRD with fewer CEL rules does not change another.
 func TestOpenAPIChangesNoSchema(t *testing.T) {
 	t.Parallel()
 	kinds, err := kindsOf(t, `package k

@@ -12,7 +12,7 @@ import (
 )
 
 // fieldErrors turns what the CUE evaluator reports into Kubernetes field errors. CUE
-// has no kinds of error, so they are told apart by the formats of its messages, which
+// has no kinds of error, so they are distinguished by the formats of its messages, which
 // the tests pin for the version in go.mod. root is the first element of CUE's paths.
 func fieldErrors(err error, object map[string]any, root string) field.ErrorList {
 	var result field.ErrorList
@@ -61,7 +61,7 @@ func isDisjunction(message string) bool {
 	return strings.Contains(message, "errors in empty disjunction")
 }
 
-// conflictOfValues is how CUE says that a value is not the one that it must be; the
+// conflictOfValues is CUE's message for a value that differs from the required one; the
 // order of the two varies.
 var conflictOfValues = regexp.MustCompile(`^conflicting values (\S+|"[^"]*") and (\S+|"[^"]*")$`)
 

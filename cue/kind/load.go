@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// modulePath is the CUE module of this repository, as cue.mod/module.cue says.
+	// modulePath is the CUE module of this repository; it matches cue.mod/module.cue.
 	modulePath = "fescue.dev"
-	// languageVersion is the CUE language that the embedded files are written in,
-	// as cue.mod/module.cue says.
+	// languageVersion is the CUE language version of the embedded files; it matches
+	// cue.mod/module.cue.
 	languageVersion = "v0.17.0"
 	contractPackage = modulePath + "/cue/contract"
 	libraryPackage  = modulePath + "/cue/k8s"
-	// shippedRoot is where positions in errors place the embedded files.
+	// shippedRoot is the folder of the embedded files in error positions.
 	shippedRoot = "/embedded/" + modulePath
 	// controllerSuffix makes the name of a kind's behaviour from the name of the kind.
 	controllerSuffix = "Controller"

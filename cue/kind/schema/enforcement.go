@@ -15,9 +15,9 @@ type Enforcer int
 // strong.
 const (
 	Admission Enforcer = iota
-	// APIServer has a rule of its own, for metadata say.
+	// APIServer has a rule of its own, for metadata for example.
 	APIServer
-	// CRDPartly is a CRD's schema that carries a part of the rule.
+	// CRDPartly means that the CRD's schema has a part of the rule.
 	CRDPartly
 	CRDSchema
 	CRDRule
@@ -27,7 +27,7 @@ func (e Enforcer) String() string {
 	return [...]string{"admission and controller", "API server's own rules", "CRD schema in part", "CRD schema", "CRD CEL rule"}[e]
 }
 
-// Enforcers are who enforces the rules of a schema: Admission unless noted otherwise.
+// Enforcers map the rules of a schema to their enforcer: Admission unless noted otherwise.
 type Enforcers map[*Rule]Enforcer
 
 // set notes who enforces a rule, if there is one.
@@ -57,7 +57,7 @@ func (e Enforcers) Rejecting(p Problem) Enforcer {
 
 // Enforcement is one rule for one field, and who enforces it.
 type Enforcement struct {
-	// Field is what the rule is about; items of lists are [*] and fields that a pattern
+	// Field is the field of the rule; items of lists are [*] and fields that a pattern
 	// names are {*}.
 	Field string
 	*Rule
@@ -98,8 +98,7 @@ func HasEvaluated(s *Schema) bool {
 	return found
 }
 
-// eachRule visits the rules of a schema, each with the field that it is about and what it says
-// of it.
+// eachRule visits the rules of a schema, each with its field and the rule in words.
 func eachRule(path string, s *Schema, visit func(field string, r *Rule, says string)) {
 	for _, r := range s.rules() {
 		visit(path, r, r.Text)

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateUpdate lists the fields that differ between two versions of an object though
-// they are immutable. Both have their defaults.
+// ValidateUpdate lists the immutable fields that differ between two versions of an object.
+// Both have their defaults.
 func ValidateUpdate(s *Schema, old, object map[string]any) []Problem {
 	w := walker{structs: make([]map[string]any, 0, 16)}
 	w.update(s, old, object)
 	return w.problems
 }
 
-// update compares two versions of a value that were there both times.
+// update compares two versions of a value that exists in both.
 func (w *walker) update(s *Schema, old, value any) {
 	if s.Immutable == nil && s.Reference != nil {
 		s = s.Reference
