@@ -66,7 +66,7 @@ func (w *world) view() *View {
 	}
 }
 
-// compare returns what is to be written for the object.
+// compare returns the writes for the object.
 func (w *world) compare(t *testing.T) *Comparison {
 	p := Decide(w.kind, w.owner, w.view(), now)
 	require.Nil(t, p.Stalled)
@@ -323,7 +323,7 @@ func TestCompareRejects(t *testing.T) {
 		require.Empty(t, c.Steps)
 
 		w.owner = owner("none")
-		require.Empty(t, w.compare(t).Prunes, "nor is it deleted when it is no longer wanted")
+		require.Empty(t, w.compare(t).Prunes, "it is not deleted when it is no longer wanted")
 	})
 	t.Run("no longer wanted", func(t *testing.T) {
 		t.Parallel()
