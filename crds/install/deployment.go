@@ -22,11 +22,11 @@ const (
 	// nonRoot is the user that distroless images know as nonroot.
 	nonRoot = 65532
 	// gracePeriod is longer than the engine needs to finish running reconciles, and than the
-	// webhooks need: 10 s until nobody calls them any more, 20 s to answer those that have.
+	// webhooks need: 10 s until no API server calls them any more, 20 s to answer pending calls.
 	gracePeriod = 45
 	// kindsPath is where folders of kinds are mounted, each under its number.
 	kindsPath = "/etc/fescue/kinds"
-	// namespacesFlag says which namespaces the operator is limited to.
+	// namespacesFlag lists the namespaces that the operator is limited to.
 	namespacesFlag = "--namespace="
 	// annotationKinds recreates the Pods of a Deployment when a kind has changed.
 	annotationKinds = "fescue.dev/kinds-hash"
@@ -50,8 +50,8 @@ func WorksIn(d *appsv1.Deployment) []string {
 	return nil
 }
 
-// namespaceObjects returns the operator's namespace, in which no Pod may do more than the
-// operator has to. Namespaces shared with others are left unchanged.
+// namespaceObjects returns the operator's namespace, which limits its Pods to what the operator
+// needs. Namespaces shared with others are left unchanged.
 func namespaceObjects(o Options) []runtime.Object {
 	if o.Namespace == metav1.NamespaceDefault || strings.HasPrefix(o.Namespace, "kube-") {
 		return nil
@@ -81,15 +81,15 @@ func managerObjects(o Options) []runtime.Object {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selector},
-			// Replicas that are not ready serve nobody, and must not keep a node from being
-			// drained.
+			// Replicas that are not ready serve no requests, and must not keep a node from
+			// being drained.
 			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}, service(name+"-metrics", o.Namespace, o.metricsPort(), "metrics"))
 	return objects
 }
 
-// service leads to a named port of the operator.
+// service returns a Service for a named port of the operator.
 func service(called, namespace string, port int32, target string) runtime.Object {
 	made := objectMeta(called, namespace)
 	made.Labels["app.kubernetes.io/component"] = target
@@ -102,7 +102,7 @@ func service(called, namespace string, port int32, target string) runtime.Object
 	}
 }
 
-// sourceConfigMap carries the files of a folder of kinds.
+// sourceConfigMap holds the files of a folder of kinds.
 func sourceConfigMap(i int, source Source, namespace string) runtime.Object {
 	data := make(map[string]string, len(source))
 	for path, content := range source {
@@ -232,7 +232,7 @@ func args(o Options) []string {
 	return list
 }
 
-// probe asks a path every so many seconds.
+// probe requests a path periodically.
 func probe(path string, seconds int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}},

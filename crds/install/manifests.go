@@ -33,8 +33,8 @@ const (
 	partNetwork    = "network-policy"
 )
 
-// Parts makes everything that an installation consists of, in the order in which it is
-// to be applied; the first object is the namespace, unless it is one of the cluster's own. An
+// Parts returns everything that an installation consists of, in the order in which to apply
+// it; the first object is the namespace, unless it is one of the cluster's own. An
 // error names the option or the kind that is wrong.
 func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	o, err := o.complete()

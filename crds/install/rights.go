@@ -181,7 +181,7 @@ func rules(rights []Right) []rbacv1.PolicyRule {
 	slices.SortFunc(list, func(a, b rbacv1.PolicyRule) int {
 		return slices.Compare(slices.Concat(a.APIGroups, a.Resources, a.ResourceNames), slices.Concat(b.APIGroups, b.Resources, b.ResourceNames))
 	})
-	// Names of which the same is granted go together.
+	// Names with the same rights share a rule.
 	var merged []rbacv1.PolicyRule
 	for _, r := range list {
 		same := slices.IndexFunc(merged, func(m rbacv1.PolicyRule) bool {
