@@ -33,7 +33,7 @@ type Object struct {
 type document struct {
 	file string
 	chunk
-	// names holds the name that the API machinery makes of each key.
+	// names holds the field name that the API machinery derives from each key.
 	names map[*yaml.Node]string
 }
 
@@ -47,7 +47,7 @@ func (d *document) position(node *yaml.Node) Position {
 }
 
 // Read reads all objects of a file, those in lists one by one, and returns all errors, sorted
-// by position. A part that cannot be read does not keep the others from being read. Empty
+// by position. A part that cannot be read does not prevent reading the others. Empty
 // documents are skipped. file is the name of the file in positions.
 func Read(file string, text []byte) ([]Object, []*Error) {
 	r := reader{file: file}
