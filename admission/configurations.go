@@ -37,7 +37,8 @@ const DefaultName = "fescue"
 // mirrorAnnotation marks Pods that a kubelet has read from a file. Nothing can change them.
 const mirrorAnnotation = corev1.MirrorPodAnnotationKey
 
-// Webhooks defines where the API server reaches the webhooks and for which namespaces it calls them.
+// Webhooks defines where the API server reaches the webhooks and in which namespaces it calls
+// them.
 type Webhooks struct {
 	// Name of both configurations; "" means DefaultName.
 	Name string
@@ -123,8 +124,8 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 	}
 }
 
-// notBeingDeleted lets finalizers be removed while no replica answers. Otherwise an operator that is
-// gone for good would block the deletion of objects and so of their namespaces.
+// notBeingDeleted lets finalizers be removed while no replica answers. Otherwise an operator that
+// is gone for good would block the deletion of objects and so of their namespaces.
 func notBeingDeleted() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "not-being-deleted", Expression: "!has(object.metadata.deletionTimestamp)"}}
 }

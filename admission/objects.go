@@ -51,8 +51,8 @@ func (o *objects) setDefaults(_ context.Context, request *admissionv1.AdmissionR
 	return allowed(patch), err
 }
 
-// validate rejects objects that their kinds do not allow, or whose author does not have the rights for
-// what they make Fescue do.
+// validate rejects objects that their kinds do not allow, or whose author does not have the rights
+// for what they make Fescue do.
 func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	if request.SubResource == scaleSubresource {
 		return o.validateScale(ctx, request)

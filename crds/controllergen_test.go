@@ -17,10 +17,10 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
-// TestWatcherHasWhatControllerGenMakes compares the CRD of Watcher field by field with
+// TestWatcherHasWhatControllerGenGenerates compares the CRD of Watcher field by field with
 // the one that controller-gen generates from a Go struct of the same content, which
 // hack/k8stypes writes. Ours may contain more.
-func TestWatcherHasWhatControllerGenMakes(t *testing.T) {
+func TestWatcherHasWhatControllerGenGenerates(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/controller-gen/watch.fescue.dev_watchers.yaml")
 	require.NoError(t, err)

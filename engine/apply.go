@@ -46,7 +46,7 @@ type applier struct {
 }
 
 // apply carries out the steps of a comparison, those with the same verb for one child
-// together. A failure of one child does not keep the others from being written; children
+// together. A failure of one child does not prevent writing the others; children
 // are pruned only if nothing failed.
 func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	a := &applier{reconciliation: r, owner: owner, done: plan.Changes{Deleted: make(map[types.UID]bool)}}

@@ -188,7 +188,7 @@ func (c *controller) resolve(gvk schema.GroupVersionKind) (found plan.ChildType,
 }
 
 // watchServed watches the types of children that are served by now. It reports whether
-// there are new ones; one that fails does not keep the others from being found.
+// there are new ones; one that fails does not prevent finding the others.
 func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 	var errs []error
 	for _, gvk := range c.types.missing() {

@@ -111,7 +111,7 @@ func (c *controller) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // stopped before the caches were filled
 		}
-		c.log.Error("kind is not run", "error", err)
+		c.log.Error("kind cannot run", "error", err)
 		return
 	}
 	c.synced.Store(true)

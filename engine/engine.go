@@ -101,7 +101,7 @@ func New(config Config) (*Engine, error) {
 		return nil, errors.Join(errs...)
 	}
 	for _, err := range errs {
-		config.Log.Error("kind is not run", "error", err)
+		config.Log.Error("kind cannot run", "error", err)
 	}
 	e := &Engine{config: config, shards: newShards(config.Shards)}
 	e.shards.report(config.Metrics.shards)

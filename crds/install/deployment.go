@@ -56,11 +56,11 @@ func namespaceObjects(o Options) []runtime.Object {
 	if o.Namespace == metav1.NamespaceDefault || strings.HasPrefix(o.Namespace, "kube-") {
 		return nil
 	}
-	made := objectMeta(o.Namespace, "")
+	meta := objectMeta(o.Namespace, "")
 	for _, mode := range []string{"enforce", "audit", "warn"} {
-		made.Labels["pod-security.kubernetes.io/"+mode] = "restricted"
+		meta.Labels["pod-security.kubernetes.io/"+mode] = "restricted"
 	}
-	return []runtime.Object{&corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"), ObjectMeta: made}}
+	return []runtime.Object{&corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"), ObjectMeta: meta}}
 }
 
 func serviceAccount(o Options) runtime.Object {
@@ -91,10 +91,10 @@ func managerObjects(o Options) []runtime.Object {
 
 // service returns a Service for a named port of the operator.
 func service(called, namespace string, port int32, target string) runtime.Object {
-	made := objectMeta(called, namespace)
-	made.Labels["app.kubernetes.io/component"] = target
+	meta := objectMeta(called, namespace)
+	meta.Labels["app.kubernetes.io/component"] = target
 	return &corev1.Service{
-		TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Service"), ObjectMeta: made,
+		TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Service"), ObjectMeta: meta,
 		Spec: corev1.ServiceSpec{
 			Selector: selector,
 			Ports:    []corev1.ServicePort{{Name: target, Port: port, TargetPort: intstr.FromString(target), Protocol: corev1.ProtocolTCP}},
@@ -161,10 +161,10 @@ func deployment(o Options) runtime.Object {
 		}
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("kinds-%d", i), VolumeSource: corev1.VolumeSource{ConfigMap: &volume}})
 	}
-	made := objectMeta(name, o.Namespace)
-	made.Labels["app.kubernetes.io/component"] = "operator"
+	meta := objectMeta(name, o.Namespace)
+	meta.Labels["app.kubernetes.io/component"] = "operator"
 	return &appsv1.Deployment{
-		TypeMeta: typeMeta(appsv1.SchemeGroupVersion, "Deployment"), ObjectMeta: made,
+		TypeMeta: typeMeta(appsv1.SchemeGroupVersion, "Deployment"), ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(max(2, o.Shards))), // if one leads, the other is ready to
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
@@ -174,7 +174,7 @@ func deployment(o Options) runtime.Object {
 }
 
 func container(o Options) corev1.Container {
-	made := corev1.Container{
+	c := corev1.Container{
 		Name: name, Image: o.Image, Args: args(o),
 		Ports: []corev1.ContainerPort{
 			{Name: "metrics", ContainerPort: o.metricsPort(), Protocol: corev1.ProtocolTCP},
@@ -193,12 +193,12 @@ func container(o Options) corev1.Container {
 		},
 	}
 	if o.Webhooks != nil {
-		made.Ports = append(made.Ports, corev1.ContainerPort{Name: "webhooks", ContainerPort: o.Webhooks.Port, Protocol: corev1.ProtocolTCP})
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: "webhooks", ContainerPort: o.Webhooks.Port, Protocol: corev1.ProtocolTCP})
 	}
 	for i := range o.Sources {
-		made.VolumeMounts = append(made.VolumeMounts, corev1.VolumeMount{Name: fmt.Sprintf("kinds-%d", i), MountPath: fmt.Sprintf("%s/%d", kindsPath, i), ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: fmt.Sprintf("kinds-%d", i), MountPath: fmt.Sprintf("%s/%d", kindsPath, i), ReadOnly: true})
 	}
-	return made
+	return c
 }
 
 // args returns the flags of `fescue run` in its container.

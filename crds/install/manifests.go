@@ -77,15 +77,15 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 		if len(part.objects) == 0 {
 			continue
 		}
-		made := Part{Name: part.name}
+		cleaned := Part{Name: part.name}
 		for _, typed := range part.objects {
 			object, err := clean(typed)
 			if err != nil {
 				return nil, err
 			}
-			made.Objects = append(made.Objects, object)
+			cleaned.Objects = append(cleaned.Objects, object)
 		}
-		parts = append(parts, made)
+		parts = append(parts, cleaned)
 	}
 	return parts, nil
 }
@@ -122,16 +122,16 @@ func clean(object runtime.Object) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%T: %w", object, err)
 	}
-	made := &unstructured.Unstructured{Object: content}
+	cleaned := &unstructured.Unstructured{Object: content}
 	delete(content, "status")
-	switch made.GetKind() {
+	switch cleaned.GetKind() {
 	case "Deployment":
 		unstructured.RemoveNestedField(content, "spec", "strategy")
 	case "Namespace":
 		delete(content, "spec")
 	}
 	dropNull(content)
-	return made, nil
+	return cleaned, nil
 }
 
 // dropNull removes fields that are null, like the creationTimestamp of older types.

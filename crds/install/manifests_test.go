@@ -146,7 +146,7 @@ func TestDisruptionBudget(t *testing.T) {
 	require.Equal(t, new(policyv1.AlwaysAllow), budget.UnhealthyPodEvictionPolicy)
 }
 
-func TestWebhooksBringTheirRights(t *testing.T) {
+func TestWebhooksHaveTheirRights(t *testing.T) {
 	t.Parallel()
 	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Webhooks: example()})
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestWebhooksComeBeforeCRDs(t *testing.T) {
 }
 
 // Webhooks are open unless the addresses of the API server are given.
-func TestWhoReachesWebhooks(t *testing.T) {
+func TestClientsOfWebhooks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		cidrs []string
@@ -233,7 +233,7 @@ func rule(verbs string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: names, Verbs: strings.Split(verbs, ",")}
 }
 
-func TestMetricsAuthBringsItsRights(t *testing.T) {
+func TestMetricsAuthHasItsRights(t *testing.T) {
 	t.Parallel()
 	for _, o := range []Options{{}, {MetricsAuth: true}, {MetricsAuth: true, Namespaces: []string{"a"}}} {
 		auth := o.MetricsAuth

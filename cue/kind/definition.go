@@ -82,7 +82,7 @@ func (k *Kind) checkScale(v *Version) error {
 	return nil
 }
 
-// collectOpenAPI makes the OpenAPI schema of a version. The API server estimates the cost of
+// collectOpenAPI sets the OpenAPI schema of a version. The API server estimates the cost of
 // each CEL rule and rejects rules that could cost too much: those are left to admission and
 // the controller.
 //
@@ -149,7 +149,7 @@ func rejections(definition *apiextensionsv1.CustomResourceDefinition) field.Erro
 	return validation.ValidateCustomResourceDefinition(context.Background(), &internal)
 }
 
-// setOpenAPI makes the OpenAPI schema of a version, without some CEL rules.
+// setOpenAPI sets the OpenAPI schema of a version, without some CEL rules.
 func (v *Version) setOpenAPI(without sets.Set[string]) *schema.CRD {
 	crd := schema.OpenAPI(v.schema, schema.Options{
 		Without: without, IsLibrary: func(at schema.Position) bool { return isLibrary(at.File) },

@@ -27,7 +27,7 @@ func defaultSamples() int {
 
 // TestDifferential generates objects for each kind, shipped and in the corpus, and
 // compares what the compiled form, CUE's evaluator and the API server's library for CRDs
-// make of them.
+// return for them.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range corpusKinds(t) {
@@ -70,7 +70,7 @@ func TestDifferentialOfSeeds(t *testing.T) {
 	}
 }
 
-// sample makes an object of a kind.
+// sample generates an object of a kind.
 func sample(k *Kind, seed uint64) map[string]any {
 	return schema.Sample(k.schema, rand.New(rand.NewPCG(seed, 1)))
 }

@@ -41,13 +41,13 @@ func TestEnforcementListsEachLineOnce(t *testing.T) {
 	kinds, err := Shipped()
 	require.NoError(t, err)
 	type place struct {
-		field, says string
+		field, words string
 		at          schema.Position
 	}
 	seen := make(map[place]bool)
 	for _, k := range kinds {
 		for _, e := range k.Enforcement() {
-			p := place{e.Field, e.Says, e.Position}
+			p := place{e.Field, e.Words, e.Position}
 			require.False(t, seen[p], p)
 			seen[p] = true
 		}

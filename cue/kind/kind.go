@@ -47,7 +47,7 @@ type Kind struct {
 	InjectAnnotation string
 }
 
-// Version is what objects of a kind look like in one version of its API.
+// Version describes the objects of a kind in one version of its API.
 type Version struct {
 	// GroupVersionKind is how manifests name it.
 	GroupVersionKind apischema.GroupVersionKind
@@ -63,7 +63,7 @@ type Version struct {
 	initialStatus bool
 }
 
-// PhaseFacts is what is known of a phase without an object.
+// PhaseFacts are the facts about a phase that depend on no object.
 type PhaseFacts struct {
 	// Terminal means that nothing more is done for an object in this phase.
 	Terminal bool
@@ -71,7 +71,7 @@ type PhaseFacts struct {
 	Failed bool
 }
 
-// SetFacts is what is known of a set without an object.
+// SetFacts are the facts about a set that depend on no object.
 type SetFacts struct {
 	// Type is the type of its members.
 	Type apischema.GroupVersionKind
@@ -259,7 +259,7 @@ func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 	return schema.Default(v.schema, object), nil
 }
 
-// Sample makes an object of the version: often a valid one, often one at the edge of what is
+// Sample returns an object of the version: often a valid one, often one at the edge of what is
 // valid, and sometimes one beyond it.
 func (v *Version) Sample(random *rand.Rand) map[string]any {
 	object := schema.Sample(v.schema, random)
@@ -327,7 +327,7 @@ type Child struct {
 	Phase string
 	// Template is the object as far as the kind specifies it.
 	Template map[string]any
-	// Update is what happens to a child that differs from its template.
+	// Update is the action for a child that differs from its template.
 	Update UpdatePolicy
 	// Set is nil for a single object.
 	Set *Set `json:",omitempty"`
@@ -344,7 +344,7 @@ type Set struct {
 	DeleteStrays bool
 }
 
-// UpdatePolicy is what happens to a child that differs from its template.
+// UpdatePolicy is the action for a child that differs from its template.
 type UpdatePolicy string
 
 const (

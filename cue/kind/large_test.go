@@ -160,7 +160,7 @@ import (
 }
 
 // nestedAlternatives writes disjunctions within each other that are distinguished by
-// fields beside the next one.
+// fields next to the next one.
 func nestedAlternatives(depth int) string {
 	source := "string"
 	for range depth {

@@ -213,7 +213,7 @@ func copyOf(s *schema.Schema) *schema.Schema {
 
 // copyValue keeps what is shared shared: a definition may contain itself.
 func copyValue(v reflect.Value, copies map[any]reflect.Value) reflect.Value {
-	made := v
+	copied := v
 	switch v.Kind() {
 	case reflect.Pointer:
 		if _, immutable := reflect.TypeAssert[*regexp.Regexp](v); immutable || v.IsNil() {
@@ -222,24 +222,24 @@ func copyValue(v reflect.Value, copies map[any]reflect.Value) reflect.Value {
 		if known, ok := copies[v.Interface()]; ok {
 			return known
 		}
-		made = reflect.New(v.Type().Elem())
-		copies[v.Interface()] = made
-		made.Elem().Set(copyValue(v.Elem(), copies))
+		copied = reflect.New(v.Type().Elem())
+		copies[v.Interface()] = copied
+		copied.Elem().Set(copyValue(v.Elem(), copies))
 	case reflect.Slice:
 		if v.IsNil() {
 			return v
 		}
-		made = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		copied = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 		for i := range v.Len() {
-			made.Index(i).Set(copyValue(v.Index(i), copies))
+			copied.Index(i).Set(copyValue(v.Index(i), copies))
 		}
 	case reflect.Struct:
-		made = reflect.New(v.Type()).Elem()
+		copied = reflect.New(v.Type()).Elem()
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				made.Field(i).Set(copyValue(v.Field(i), copies))
+				copied.Field(i).Set(copyValue(v.Field(i), copies))
 			}
 		}
 	}
-	return made
+	return copied
 }

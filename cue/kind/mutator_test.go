@@ -107,7 +107,7 @@ func (m *mutator) alternatives(s *schema.Schema) {
 
 func (m *mutator) types(s *schema.Schema) {
 	for t := schema.Null; t <= schema.Struct; t <<= 1 {
-		// One wider type beside null is enough, or most mutations would be of this sort.
+		// One wider type in addition to null is enough, or most mutations would be of this sort.
 		neighbour := s.Types&(t>>1) != 0 || t == schema.Null
 		switch {
 		case s.Types&t == 0 && neighbour:

@@ -160,7 +160,7 @@ func readsOf(instance *build.Instance) *packageReads {
 type readCollector struct {
 	packageReads
 	seen map[*build.Instance]bool
-	// variables are those of the comprehensions around, with what they stand for.
+	// variables are those of the comprehensions around, with their reads.
 	variables []readVariable
 }
 
@@ -185,8 +185,8 @@ func (c *readCollector) within(e ast.Expr) *reads {
 }
 
 type readVariable struct {
-	name string
-	is   *reads // nil if it is something else
+	name  string
+	reads *reads // nil if it is something else
 }
 
 func (c *readCollector) instance(instance *build.Instance) {
@@ -302,9 +302,9 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	outer := len(c.variables)
 	defer func() { c.variables = c.variables[:outer] }()
-	bind := func(name *ast.Ident, is *reads) {
+	bind := func(name *ast.Ident, read *reads) {
 		if name != nil {
-			c.variables = append(c.variables, readVariable{name.Name, is})
+			c.variables = append(c.variables, readVariable{name.Name, read})
 		}
 	}
 	for _, clause := range n.Clauses {
@@ -337,7 +337,7 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 	case *ast.Ident:
 		for _, v := range slices.Backward(c.variables) {
 			if v.name == n.Name {
-				return v.is
+				return v.reads
 			}
 		}
 		return c.root(n.Name)

@@ -33,7 +33,7 @@ func (v *Version) selfCheck() error {
 	return nil
 }
 
-// evaluation is what the CUE evaluator returns for an object.
+// evaluation is the result of the CUE evaluator for an object.
 type evaluation struct {
 	rejected field.ErrorList
 	defaults map[string]any // of an object that it accepts

@@ -104,7 +104,7 @@ func (w *world) remove(uid types.UID) {
 	w.strays = slices.DeleteFunc(w.strays, func(s *unstructured.Unstructured) bool { return s.GetUID() == uid })
 }
 
-// ready makes all Pods ready.
+// ready sets all Pods to ready.
 func (w *world) ready() {
 	for i, e := range w.objects {
 		w.objects[i].Object = withStatus(e.Object, "Running", true)

@@ -16,7 +16,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Rendering is what a controller would do for an object now.
+// Rendering lists what a controller would do for an object now.
 type Rendering struct {
 	// Steps are what it would write for the children, in order.
 	Steps []RenderedStep `json:"steps"`
@@ -92,7 +92,7 @@ type renderer struct {
 }
 
 // viewOf returns the view of the objects that exist. Where they would be served is guessed,
-// which makes no difference.
+// which has no effect.
 func (r *renderer) viewOf(observed []*unstructured.Unstructured) *View {
 	v := &View{Types: make(map[schema.GroupVersionKind]ChildType), Normalized: NewNormalized()}
 	for _, gvk := range r.kind.Owns {

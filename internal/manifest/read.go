@@ -81,7 +81,7 @@ func (r *reader) read(text []byte) {
 		var rejected []int
 		chunks, rejected = splitYAML(text)
 		for _, line := range rejected {
-			r.fail(Position{r.file, line + 1, 4}, Syntax, "nothing but a comment may follow the --- between documents on its line: kubectl rejects it")
+			r.fail(Position{r.file, line + 1, 4}, Syntax, "only a comment may follow --- on its line: kubectl rejects anything else")
 		}
 	}
 	for _, c := range chunks {
@@ -105,7 +105,7 @@ func (r *reader) readDocument(d *document) {
 		return
 	}
 	if next != nil {
-		r.fail(d.position(next), Syntax, "kubectl does not read what follows the end of a document: begin the next with ---")
+		r.fail(d.position(next), Syntax, "kubectl ignores text after the end of a document: begin the next with ---")
 	}
 	if err := checkExpansion(root); err != nil {
 		r.fail(d.position(root), TooLarge, "%v", err)

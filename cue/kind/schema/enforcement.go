@@ -61,9 +61,9 @@ type Enforcement struct {
 	// names are {*}.
 	Field string
 	*Rule
-	// Says is the rule in words: its text, or the default of a field that is always set.
-	Says string
-	By   Enforcer
+	// Words is the rule in words: its text, or the default of a field that is always set.
+	Words string
+	By    Enforcer
 }
 
 // Enforcements lists the rules of a schema, in the order of the fields. A line of CUE may
@@ -71,14 +71,14 @@ type Enforcement struct {
 // alternatives; it is listed once, with the weakest of its enforcers.
 func Enforcements(s *Schema, by Enforcers) []Enforcement {
 	type place struct {
-		field, says string
+		field, words string
 		position    Position
 	}
 	at := make(map[place]int)
 	var all []Enforcement
-	eachRule("", s, func(field string, r *Rule, says string) {
-		e := Enforcement{Field: field, Rule: r, Says: says, By: by[r]}
-		p := place{field, says, r.Position}
+	eachRule("", s, func(field string, r *Rule, words string) {
+		e := Enforcement{Field: field, Rule: r, Words: words, By: by[r]}
+		p := place{field, words, r.Position}
 		i, known := at[p]
 		switch {
 		case !known:
@@ -99,7 +99,7 @@ func HasEvaluated(s *Schema) bool {
 }
 
 // eachRule visits the rules of a schema, each with its field and the rule in words.
-func eachRule(path string, s *Schema, visit func(field string, r *Rule, says string)) {
+func eachRule(path string, s *Schema, visit func(field string, r *Rule, words string)) {
 	for _, r := range s.rules() {
 		visit(path, r, r.Text)
 	}
@@ -114,7 +114,7 @@ func eachRule(path string, s *Schema, visit func(field string, r *Rule, says str
 	}
 }
 
-func eachRuleOfStruct(path string, s *StructSchema, visit func(field string, r *Rule, says string)) {
+func eachRuleOfStruct(path string, s *StructSchema, visit func(field string, r *Rule, words string)) {
 	for _, f := range s.Fields {
 		name := joined(path, f.Name)
 		switch value, ok := staticDefault(f.Schema); {

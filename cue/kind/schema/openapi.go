@@ -36,7 +36,7 @@ type CELRule struct {
 	ID string
 }
 
-// Options are inputs of OpenAPI besides the schema. The zero Options are valid.
+// Options are inputs of OpenAPI in addition to the schema. The zero Options are valid.
 type Options struct {
 	// Without are the IDs of CEL rules to leave out: the API server rejects a rule that could
 	// cost it too much.
@@ -269,7 +269,7 @@ func enumOf(values []any) []jsonValue {
 func rawJSON(value any) jsonValue {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		panic("literal is no JSON: " + err.Error())
+		panic("literal is not valid JSON: " + err.Error())
 	}
 	return jsonValue{Raw: raw}
 }

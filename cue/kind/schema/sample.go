@@ -383,7 +383,7 @@ func (g *generator) passing(checks []Check) string {
 	return pick(g, fit)
 }
 
-// resized makes a text n characters long by repeating or cutting it.
+// resized repeats or cuts a text so that it is n characters long.
 func resized(text string, n int) string {
 	if n <= 0 {
 		return ""

@@ -151,7 +151,7 @@ func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
 	return &closed
 }
 
-// Prepare makes a schema ready for use. The result of a later And has to be prepared again.
+// Prepare prepares a schema for use. The result of a later And has to be prepared again.
 func Prepare(s *Schema) {
 	if s.prepared {
 		return

@@ -9,7 +9,7 @@ const (
 	// maxConditions bounds the ifs of one struct: which of them hold is kept as the bits
 	// of one word, and people do not read more.
 	maxConditions = 16
-	// maxRounds bounds how often defaults can bring in an if further up or beside them that
+	// maxRounds bounds how often defaults can bring in an if further up or next to them that
 	// brings in defaults; kinds that people write need two or three.
 	maxRounds = 64
 	// maxVariants bounds how many variants of a struct are kept. Objects of few kinds use
@@ -43,27 +43,27 @@ func (v *variants) with(conditions []Condition, mask uint32) *variant {
 	if found, ok := v.known.Load(mask); ok {
 		return found.(*variant)
 	}
-	made := &variant{schema: v.base}
+	created := &variant{schema: v.base}
 	for i, c := range conditions {
 		if mask&(1<<i) == 0 {
 			continue
 		}
-		both, impossible := andStructSchemas(made.schema, c.Then)
-		made.schema = both
-		if impossible != nil && made.impossible == nil {
-			made.impossible = impossible
+		both, impossible := andStructSchemas(created.schema, c.Then)
+		created.schema = both
+		if impossible != nil && created.impossible == nil {
+			created.impossible = impossible
 		}
 	}
-	prepared := &Schema{Types: Struct, Struct: made.schema}
+	prepared := &Schema{Types: Struct, Struct: created.schema}
 	if mask == 0 {
 		copied := *v.base
-		prepared.Struct, made.schema = &copied, &copied
+		prepared.Struct, created.schema = &copied, &copied
 	}
 	Prepare(prepared)
 	if v.kept.Add(1) > maxVariants {
-		return made
+		return created
 	}
-	found, _ := v.known.LoadOrStore(mask, made)
+	found, _ := v.known.LoadOrStore(mask, created)
 	return found.(*variant)
 }
 
