@@ -42,7 +42,7 @@ func TestEnforcementListsEachLineOnce(t *testing.T) {
 	require.NoError(t, err)
 	type place struct {
 		field, words string
-		at          schema.Position
+		at           schema.Position
 	}
 	seen := make(map[place]bool)
 	for _, k := range kinds {

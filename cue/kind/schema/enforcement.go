@@ -72,7 +72,7 @@ type Enforcement struct {
 func Enforcements(s *Schema, by Enforcers) []Enforcement {
 	type place struct {
 		field, words string
-		position    Position
+		position     Position
 	}
 	at := make(map[place]int)
 	var all []Enforcement
