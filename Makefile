@@ -15,7 +15,7 @@ help: ## print this list
 build: ## build bin/fescue
 	go build -ldflags '$(GO_LDFLAGS)' -o bin/fescue .
 
-# What runs Pods: kwok, which only simulates it, or real, which runs containers and needs
+# The node that runs Pods: kwok, which only simulates it, or real, which runs containers and needs
 # root on Linux.
 NODE := kwok
 

@@ -33,11 +33,11 @@ func BenchmarkWebhook(b *testing.B) {
 	server := serve(b, Config{Kinds: kinds, Rights: rights, Injector: pods})
 	floor := serveFloor(b)
 	b.Run("Pod"+InjectPath, func(b *testing.B) {
-		besideFloor(b, server, floor, InjectPath, reviewOf(b, typicalPod(b)))
+		againstFloor(b, server, floor, InjectPath, reviewOf(b, typicalPod(b)))
 	})
 	for name, body := range benchmarkBodies(b, kinds) {
 		for _, path := range []string{DefaultPath, ValidatePath} {
-			b.Run(name+path, func(b *testing.B) { besideFloor(b, server, floor, path, body) })
+			b.Run(name+path, func(b *testing.B) { againstFloor(b, server, floor, path, body) })
 		}
 	}
 }
@@ -73,9 +73,9 @@ func serveFloor(b *testing.B) *running {
 	})
 }
 
-// besideFloor sends b.N requests to each of two servers, in turns of a batch, so that both
+// againstFloor sends b.N requests to each of two servers, in turns of a batch, so that both
 // see the same machine.
-func besideFloor(b *testing.B, server, floor *running, path string, body []byte) {
+func againstFloor(b *testing.B, server, floor *running, path string, body []byte) {
 	const batch = 2000
 	var ours, floors load
 	(&load{}).send(b, server, path, body, clients) // connects

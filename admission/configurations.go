@@ -37,7 +37,8 @@ const DefaultName = "fescue"
 // mirrorAnnotation marks Pods that a kubelet has read from a file. Nothing can change them.
 const mirrorAnnotation = corev1.MirrorPodAnnotationKey
 
-// Webhooks tells the API server where the webhooks are and for which namespaces to call them.
+// Webhooks defines where the API server reaches the webhooks and in which namespaces it calls
+// them.
 type Webhooks struct {
 	// Name of both configurations; "" means DefaultName.
 	Name string
@@ -123,8 +124,8 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 	}
 }
 
-// notBeingDeleted lets finalizers be removed while nobody answers. Otherwise an operator that is
-// gone for good would block the deletion of objects and so of their namespaces.
+// notBeingDeleted lets finalizers be removed while no replica answers. Otherwise an operator that
+// is gone for good would block the deletion of objects and so of their namespaces.
 func notBeingDeleted() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "not-being-deleted", Expression: "!has(object.metadata.deletionTimestamp)"}}
 }
@@ -141,7 +142,7 @@ func (w *Webhooks) namespaceSelector() *metav1.LabelSelector {
 }
 
 // ruleFor names all versions: otherwise the API server would convert objects before it sends
-// them, and errors would name fields of another version than the user wrote.
+// them, and errors would name fields of a version that the user did not write.
 func ruleFor(k *kind.Kind, resources ...string) admissionregistrationv1.RuleWithOperations {
 	scope := admissionregistrationv1.NamespacedScope
 	if k.Scope == apiextensionsv1.ClusterScoped {
@@ -159,7 +160,7 @@ func ruleFor(k *kind.Kind, resources ...string) admissionregistrationv1.RuleWith
 
 // Injecting returns the webhooks for new Pods: one for those with an annotation by which Pods ask
 // for injection, and one for the others in the namespaces with SelectionLabel, because only the
-// objects of a kind tell whether they select Pods. There are none without annotations.
+// objects of a kind define whether they select Pods. There are none without annotations.
 func (w *Webhooks) Injecting(annotations ...string) []admissionregistrationv1.MutatingWebhook {
 	if len(annotations) == 0 {
 		return nil
@@ -211,7 +212,7 @@ func (w *Webhooks) forPods(name, condition string) admissionregistrationv1.Mutat
 	}
 }
 
-// client tells how the API server calls a path.
+// client returns how the API server calls a path.
 func (w *Webhooks) client(path string) admissionregistrationv1.WebhookClientConfig {
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: w.CABundle}
 	if w.URL != "" {

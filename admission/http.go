@@ -21,7 +21,7 @@ import (
 
 // maxBodyBytes is what the API server can send: it accepts objects of at most 3 MiB
 // (MaxRequestBodyBytes in k8s.io/apiserver), an update carries two of them, and the user's
-// groups and extra come from headers, of which Go's server accepts 1 MiB.
+// groups and extra come from headers, which Go's server limits to 1 MiB.
 const maxBodyBytes = 2*(3<<20) + 1<<20
 
 // retryAfter is the seconds after which the API server, which retries by itself, may retry.

@@ -21,7 +21,7 @@ type injectingKind struct {
 	// start is closed once nothing prevents the kind from being watched.
 	start chan struct{}
 	once  sync.Once
-	// late is set when something was missing for the kind: nobody waits for its objects then.
+	// late is set when something was missing for the kind: no request waits for its objects then.
 	late atomic.Bool
 	// watch is set once the objects are watched.
 	watch atomic.Pointer[informers.Registration]

@@ -20,7 +20,7 @@ type objects struct {
 	rights      *Rights
 	podSecurity *PodSecurity
 
-	// check and evaluate ask a kind about an object. Tests count the calls.
+	// check and evaluate call a kind for an object. Tests count the calls.
 	check    func(*kind.Kind, map[string]any) *kind.Checked
 	evaluate func(*kind.Kind, map[string]any) *inject.Evaluation
 }
@@ -51,8 +51,8 @@ func (o *objects) setDefaults(_ context.Context, request *admissionv1.AdmissionR
 	return allowed(patch), err
 }
 
-// validate rejects objects that their kinds do not allow, or whose author may not do what they
-// make Fescue do.
+// validate rejects objects that their kinds do not allow, or whose author does not have the rights
+// for what they make Fescue do.
 func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	if request.SubResource == scaleSubresource {
 		return o.validateScale(ctx, request)

@@ -118,7 +118,7 @@ func TestValidate(t *testing.T) {
 			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"colour":"red"}}`,
 			old:    `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a","finalizers":["x.example.com/y"]},"spec":{"colour":"red"}}`,
 		},
-		"but not change": {
+		"old errors may not change": {
 			object: `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"blue"}}`,
 			old:    `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"red"}}`,
 			want:   []metav1.StatusCause{{Type: "FieldValueNotSupported", Message: `Unsupported value: "blue": supported values: "green", "white"`, Field: "spec.colour"}},

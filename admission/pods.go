@@ -44,12 +44,12 @@ type PodsConfig struct {
 	// OwnNamespace is where Fescue runs, whose Pods are left alone; it is empty outside of
 	// a cluster.
 	OwnNamespace string
-	// Skipped is called with an object that a Pod asked for and did not get; nil means nothing
-	// is called. It must not block.
+	// Skipped is called with an object that a Pod asked for and did not get; nil means no
+	// function. It must not block.
 	Skipped func(object runtime.Object, pod, why string)
 	// Security limits what may be injected into the Pods of a namespace; nil means no limit.
 	Security *PodSecurity
-	// Metrics is where the metrics are registered; nil means nowhere.
+	// Metrics is the registry for the metrics; nil means none.
 	Metrics prometheus.Registerer
 	// Log receives objects that cannot be injected; nil means slog.Default.
 	Log *slog.Logger
@@ -82,8 +82,8 @@ func NewPods(config PodsConfig) (*Pods, error) {
 	return p, nil
 }
 
-// Inject returns the answer for one Pod. It fails until all objects are known, because a Pod must
-// not be told that an object does not exist while it is only not known yet.
+// Inject returns the answer for one Pod. It fails until all objects are known, because otherwise
+// an object that is not known yet would be reported as missing.
 func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest) (patch []byte, warnings []string, err error) {
 	injector, err := p.ready()
 	if err != nil {

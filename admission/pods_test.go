@@ -29,7 +29,7 @@ import (
 // typicalNamespace is that of the typical Pod.
 const typicalNamespace = "shop"
 
-// typicalWatcher is what the typical Pod asks for.
+// typicalWatcher is the object that the typical Pod asks for.
 func typicalWatcher(tb testing.TB) *unstructured.Unstructured {
 	tb.Helper()
 	text, err := os.ReadFile("../engine/inject/testdata/typical-watcher.yaml")
@@ -63,7 +63,7 @@ func runPods(tb testing.TB, skipped func(runtime.Object, string, string), object
 	p, err := NewPods(PodsConfig{Informers: informers.New(tb.Context(), client, nil), Kinds: []*kind.Kind{watcher}, Skipped: skipped})
 	require.NoError(tb, err)
 	_, _, err = p.Inject(tb.Context(), typicalPod(tb))
-	require.ErrorIs(tb, err, errNotSynced, "no Pod is told that the Watcher does not exist")
+	require.ErrorIs(tb, err, errNotSynced, "the Watcher is not reported as missing")
 	p.Follow(watcher, nil)
 	go p.Run(tb.Context())
 	require.Eventually(tb, func() bool { return p.Ready() == nil }, time.Minute, time.Millisecond)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// PodSecurity keeps objects from injecting what the Pods of their namespace may not have.
+// PodSecurity prevents objects from injecting what the Pods of their namespace may not have.
 type PodSecurity struct {
 	labels          LabelsOf
 	allowPrivileged bool

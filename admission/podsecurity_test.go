@@ -75,7 +75,7 @@ func TestPodSecurity(t *testing.T) {
 // Nothing is allowed in a namespace before its level is known.
 func TestPodSecurityOfAnUnknownNamespace(t *testing.T) {
 	t.Parallel()
-	client := fake.NewClientset() // whose namespaces nobody reads
+	client := fake.NewClientset() // its namespaces are never read
 	for name, test := range map[string]struct {
 		kind    *kind.Kind
 		message string

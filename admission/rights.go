@@ -79,8 +79,8 @@ type need struct {
 }
 
 // NewRights collects what each kind does: it creates its children, the children of children that
-// are of a kind themselves, and Pods if it injects; and it deletes objects with the labels of a
-// set that deletes strays. The mapper finds where types are served. The exempt users are not
+// are of a kind themselves, and Pods if it injects; and it deletes objects with the labels
+// of a set with strays: "Delete". The mapper finds where types are served. The exempt users are not
 // checked, above all Fescue's own.
 func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, exempt ...string) *Rights {
 	r := &Rights{

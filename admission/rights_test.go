@@ -147,7 +147,7 @@ import (
 	}{
 		"of its own child":     {kind: "Egg", allowed: []string{"eggs", "hens"}, message: `eggs.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Egg does on behalf of the author`},
 		"of a child's child":   {kind: "Hen", allowed: []string{"eggs", "hens"}, message: `hens.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default" (through the kind Egg), which the kind Hen does on behalf of the author`},
-		"one's own kind again": {kind: "Egg", allowed: []string{"hens", "configmaps"}, message: `cannot create resource "eggs" in API group "farm.example.com" in the namespace "default" (through the kind Hen)`},
+		"its own kind again":   {kind: "Egg", allowed: []string{"hens", "configmaps"}, message: `cannot create resource "eggs" in API group "farm.example.com" in the namespace "default" (through the kind Hen)`},
 		"a child that injects": {kind: "Hen", injects: true, allowed: []string{"eggs", "hens", "configmaps"}, message: `cannot create resource "pods" in API group "" in the namespace "default" (through the kind Egg)`},
 		"with all rights":      {kind: "Hen", injects: true, allowed: []string{"eggs", "hens", "configmaps", "pods"}},
 	} {
@@ -171,7 +171,7 @@ import (
 	}
 }
 
-// A set that deletes strays deletes objects with labels that the author chooses.
+// A set with strays: "Delete" deletes objects with labels that the author chooses.
 func TestRightsToDeleteStrays(t *testing.T) {
 	t.Parallel()
 	shipped := shippedKinds(t)

@@ -62,8 +62,8 @@ type Config struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// MinTLSVersion is one of the versions in crypto/tls; 0 means TLS 1.3.
 	MinTLSVersion uint16
-	// ClientCAs are the authorities of which one must have signed a client's certificate; nil
-	// means that clients need none.
+	// ClientCAs are the trusted authorities for clients' certificates; nil means that clients
+	// need none.
 	ClientCAs *x509.CertPool
 	// HTTP2 allows HTTP/2, whose streams cost an attacker less than they cost the server
 	// (CVE-2023-44487).
@@ -72,7 +72,7 @@ type Config struct {
 	// with 429; 0 means DefaultMaxInFlight.
 	MaxInFlight int
 
-	// Metrics is where the server's metrics are registered; nil means nowhere.
+	// Metrics is the registry for the server's metrics; nil means none.
 	Metrics prometheus.Registerer
 	// Tracing records a span for each review, in the trace of the API server's request if it
 	// has one; nil means none.

@@ -309,7 +309,7 @@ func TestLeave(t *testing.T) {
 	send()
 	require.Equal(t, 1, reused)
 	server.Leave()
-	send() // on the connection that is there
+	send() // on the existing connection
 	require.Equal(t, 2, reused)
 	send()
 	send()

@@ -53,7 +53,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 	}
 	metadata, _ := object["metadata"].(map[string]any)
 	if metadata["deletionTimestamp"] != nil {
-		return nil, nil // whatever is wrong with it, its finalizers must be removable
+		return nil, nil // whatever its errors, its finalizers must be removable
 	}
 	s := &submission{kind: k, request: request, object: &state{objects: o, kind: k, content: kind.WithName(object)}}
 	if s.name, _ = metadata["name"].(string); s.name == "" {
@@ -85,7 +85,7 @@ func (s *state) evaluate() *inject.Evaluation {
 	return s.evaluation
 }
 
-// injectionErrors are what prevents a valid object from being injected.
+// injectionErrors returns what prevents a valid object from being injected.
 func (s *state) injectionErrors() field.ErrorList {
 	if !s.kind.Injects() || len(s.check().Errors) > 0 {
 		return nil
@@ -93,8 +93,8 @@ func (s *state) injectionErrors() field.ErrorList {
 	return s.evaluate().Check()
 }
 
-// errors are what prevents the object from being stored. What was wrong before and stays as it
-// was does not: an object whose kind has become stricter can still be labelled, and lose its
+// errors returns what prevents the object from being stored. Unchanged errors of the old object
+// do not: an object whose kind has become stricter can still be labelled, and lose its
 // finalizers.
 func (s *submission) errors() field.ErrorList {
 	if s.old == nil {
@@ -107,7 +107,7 @@ func (s *submission) errors() field.ErrorList {
 	return without(errs, s.old.check().Errors)
 }
 
-// injectionErrors are what prevents a valid object from being injected and did not before.
+// injectionErrors returns what prevents a valid object from being injected and did not before.
 func (s *submission) injectionErrors() field.ErrorList {
 	errs := s.object.injectionErrors()
 	if len(errs) == 0 || s.old == nil {
@@ -116,7 +116,7 @@ func (s *submission) injectionErrors() field.ErrorList {
 	return without(errs, s.old.injectionErrors())
 }
 
-// without are the errors that are not among those before.
+// without returns the errors that are not among those before.
 func without(errs, before field.ErrorList) (added field.ErrorList) {
 	for _, err := range errs {
 		if !slices.ContainsFunc(before, func(old *field.Error) bool { return reflect.DeepEqual(old, err) }) {
@@ -132,7 +132,7 @@ func (s *submission) asksForMore() bool {
 	return s.old == nil || !reflect.DeepEqual(s.object.request(), s.old.request())
 }
 
-// request is what the author asks for: the object without what others write, and with the
+// request returns what the author asks for: the object without what others write, and with the
 // defaults that an older version of the kind may not have set.
 func (s *state) request() map[string]any {
 	object := maps.Clone(s.check().Object)

@@ -63,7 +63,7 @@ func TestOneReviewComputesEverythingOnce(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, checked, "to set the defaults")
 			require.Zero(t, evaluated, "to set the defaults")
-			if response.Patch != nil { // as the API server does before it has the object validated
+			if response.Patch != nil { // as the API server does before validation
 				patch, err := jsonpatch.DecodePatch(response.Patch)
 				require.NoError(t, err)
 				request.Object.Raw, err = patch.Apply(request.Object.Raw)

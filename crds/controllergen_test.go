@@ -17,10 +17,10 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
-// TestWatcherHasWhatControllerGenMakes compares the CRD of Watcher field by field with
-// the one that controller-gen makes from a Go struct of the same content, which
-// hack/k8stypes writes. Ours may say more.
-func TestWatcherHasWhatControllerGenMakes(t *testing.T) {
+// TestWatcherHasWhatControllerGenGenerates compares the CRD of Watcher field by field with
+// the one that controller-gen generates from a Go struct of the same content, which
+// hack/k8stypes writes. Ours may contain more.
+func TestWatcherHasWhatControllerGenGenerates(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/controller-gen/watch.fescue.dev_watchers.yaml")
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestWatcherHasWhatControllerGenMakes(t *testing.T) {
 	}
 	require.Empty(t, c.missing)
 	require.Greater(t, c.equal, 500, "fields compared")
-	t.Logf("%d schemas have what controller-gen says; ours say more of %d", c.equal, c.more)
+	t.Logf("%d schemas equal those of controller-gen; ours contain more in %d", c.equal, c.more)
 }
 
 // asMap returns the schema of a top-level field of the only version as plain JSON.
@@ -77,7 +77,7 @@ func (c *comparison) compare(path string, theirs, ours map[string]any) {
 			c.required(path, their.([]any), ours)
 		case "description":
 			if strings.HasPrefix(path, "spec.container.securityContext.capabilities.") {
-				continue // Capability is a string to us
+				continue // Capability is a string here
 			}
 			c.same(path, key, squeezed(their), squeezed(ours[key]))
 		default:
@@ -86,7 +86,7 @@ func (c *comparison) compare(path string, theirs, ours map[string]any) {
 	}
 }
 
-// required accepts a default in the place of the require: the field is there either way.
+// required accepts a default instead of required: the field is set either way.
 func (c *comparison) required(path string, theirs []any, ours map[string]any) {
 	required, _ := ours["required"].([]any)
 	properties, _ := ours["properties"].(map[string]any)

@@ -1,4 +1,4 @@
-// Package crds makes the CustomResourceDefinitions of kinds and installs them on a cluster.
+// Package crds creates the CustomResourceDefinitions of kinds and installs them on a cluster.
 // The files in its folder are the CRDs of the shipped kinds. It knows the API machinery's
 // types. It does not know CUE or what kinds do.
 package crds

@@ -117,7 +117,7 @@ func TestCustomclusterKeepsItsPods(t *testing.T) {
 	require.Equal(t, int64(8), statusCount(c.awaitReady(customclusters, "c")))
 	census := c.takeCensus("controller=c")
 
-	// A changed message replaces all Pods, of which at most a quarter are unavailable.
+	// A changed message replaces all Pods, at most a quarter at a time.
 	census.countFrom(8)
 	c.patch(customclusters, "c", `{"spec":{"message":"two"}}`)
 	c.awaitReady(customclusters, "c")

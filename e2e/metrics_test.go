@@ -70,7 +70,7 @@ func documented(t *testing.T) map[string][]string {
 
 const (
 	headingWebhooks = "With webhooks"
-	headingOnce     = "There once it has happened"
+	headingOnce     = "Only after the event"
 )
 
 // requireDocumented checks that all metrics are documented, and that all documented metrics exist:

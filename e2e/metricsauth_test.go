@@ -118,7 +118,7 @@ func TestMetricsAuth(t *testing.T) {
 	o.awaitLog(`/tokenreviews\": dial tcp`)
 }
 
-// Without its own rights, the operator reports that in the log and serves metrics to nobody.
+// Without its own rights, the operator reports that in the log and serves metrics to no one.
 func TestMetricsAuthWithoutRights(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -29,8 +29,8 @@ func TestNodeScripts(t *testing.T) {
 	runScripts(t, "node")
 }
 
-// load acts as users while something happens to Fescue: dry runs of new Ats pass admission, and
-// some Ats are really created.
+// load acts as users while something happens to Fescue: it submits dry runs of new
+// Ats, and creates some.
 type load struct {
 	ats   dynamic.ResourceInterface
 	retry bool // until an At is created

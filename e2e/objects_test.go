@@ -39,7 +39,7 @@ var (
 const (
 	longAgo = "2020-11-16T10:12:00Z"
 	farAway = "2999-01-01T00:00:00Z"
-	// forLong is a command that kwok's node runs until it is told otherwise.
+	// forLong is a command that kwok's node runs until the Pod is changed.
 	forLong = "sleep 3600"
 )
 

@@ -33,7 +33,7 @@ func (e *rejectedError) Unwrap() error { return e.err }
 var errWaiting = errors.New("waiting for an object of the same name to be gone")
 
 // maxBatch is how many requests one object may have in flight, so that one with a thousand
-// members leaves the API server to others as well.
+// members leaves room for others at the API server.
 const maxBatch = 64
 
 // applier carries out steps for the children of one object.
@@ -46,7 +46,7 @@ type applier struct {
 }
 
 // apply carries out the steps of a comparison, those with the same verb for one child
-// together. A failure of one child does not keep the others from being written; children
+// together. A failure of one child does not prevent writing the others; children
 // are pruned only if nothing failed.
 func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	a := &applier{reconciliation: r, owner: owner, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
@@ -106,7 +106,7 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 		case err == nil:
 		case errors.Is(err, errWaiting):
 			a.done.Waiting = true
-		case !ok: // the first stands for all of them
+		case !ok: // the first is reported for all of them
 		case isRejected:
 			ok = false
 			a.done.Rejected = errors.Join(a.done.Rejected, &rejectedError{fmt.Errorf("child %q: %w", child, rejected.err)})
@@ -182,7 +182,7 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	_, ofSet := a.kind.Sets[s.Child]
 	switch {
 	case isOwn && live.GetDeletionTimestamp() == nil:
-		// The cache is behind, or it lost the label by which it is watched.
+		// The cache is behind, or the child lost the label by which it is watched.
 		if !plan.IsManaged(live, s.Wanted) {
 			return a.adopt(ctx, s, live)
 		}

@@ -73,8 +73,7 @@ type childTypes struct {
 	awaited  map[schema.GroupVersionKind]bool // the types that may be served later
 	children map[schema.GroupVersionResource]*informers.Watch
 	bySet    map[string]*informers.Watch
-	// owners are the objects whose sets have strays of these labels, and keys the same
-	// the other way round.
+	// owners are the objects whose sets have strays of these labels; keys is the reverse.
 	owners map[strayKey]map[cache.ObjectName]bool
 	keys   map[cache.ObjectName]map[strayKey]bool
 }
@@ -104,7 +103,7 @@ func (t *childTypes) set(gvk schema.GroupVersionKind, found plan.ChildType, awai
 	t.types[gvk], t.awaited[gvk] = found, awaited
 }
 
-// known returns copies of what is known of the types now, and of the watches of children.
+// known returns copies of the types known now, and of the watches of children.
 func (t *childTypes) known() (map[schema.GroupVersionKind]plan.ChildType, map[schema.GroupVersionResource]*informers.Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,7 +188,7 @@ func (c *controller) resolve(gvk schema.GroupVersionKind) (found plan.ChildType,
 }
 
 // watchServed watches the types of children that are served by now. It reports whether
-// there are new ones; one that fails does not keep the others from being found.
+// there are new ones; one that fails does not prevent finding the others.
 func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 	var errs []error
 	for _, gvk := range c.types.missing() {
@@ -283,7 +282,7 @@ func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *i
 	if t.keys[owner] == nil {
 		t.keys[owner] = make(map[strayKey]bool)
 	}
-	for former := range t.keys[owner] { // of labels that the template had before
+	for former := range t.keys[owner] { // for labels that the template had before
 		if former.set == set && former != key {
 			delete(t.owners[former], owner)
 			delete(t.keys[owner], former)
@@ -326,7 +325,7 @@ func (c *controller) enqueueStray(set string, names []string, object any) {
 	}
 }
 
-// forgetOwner drops what is known of the strays of an object that is gone.
+// forgetOwner drops the strays of an object that is gone.
 func (t *childTypes) forgetOwner(name cache.ObjectName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -52,7 +52,7 @@ type controller struct {
 	limiter    workqueue.TypedRateLimiter[cache.ObjectName] // of the queue
 	objects    *informers.Watch
 	types      *childTypes
-	watches    []*informers.Watch // all that are to be released
+	watches    []*informers.Watch // to be released
 	writes     *writes
 	normalized *plan.Normalized
 	manager    string // of the fields that are written
@@ -111,7 +111,7 @@ func (c *controller) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // stopped before the caches were filled
 		}
-		c.log.Error("kind is not run", "error", err)
+		c.log.Error("kind cannot run", "error", err)
 		return
 	}
 	c.synced.Store(true)
@@ -243,7 +243,7 @@ func (c *controller) childHandler() cache.ResourceEventHandler {
 		AddFunc: func(object any) { c.enqueueOwner(object, c.pace(nil, object)) },
 		UpdateFunc: func(before, after any) {
 			queue := c.pace(before, after)
-			c.enqueueOwner(before, queue) // which may have been another
+			c.enqueueOwner(before, queue) // it may have been another
 			c.enqueueOwner(after, queue)
 		},
 		DeleteFunc: func(object any) {
@@ -355,7 +355,7 @@ func (c *controller) work(ctx context.Context) bool {
 	return true
 }
 
-// result is what came of a reconcile.
+// result is the result of a reconcile.
 type result string
 
 // The results as dashboards for controller-runtime know them; a rejection counts as an

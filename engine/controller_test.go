@@ -54,8 +54,8 @@ func TestNeedsReconcile(t *testing.T) {
 	}
 }
 
-// BenchmarkTimers measures what a waiting object costs in the queue, and how late the one that
-// is due comes when 100,000 others wait.
+// BenchmarkTimers measures what a waiting object costs in the queue, and how late the one
+// that is due is taken when 100,000 others wait.
 func BenchmarkTimers(b *testing.B) {
 	const waiting = 100_000
 	for b.Loop() {

@@ -1,7 +1,7 @@
-// Package engine keeps objects of kinds as their kinds want them: it watches them and their
-// children, and after each change reconciles the object.
+// Package engine runs kinds: it watches their objects and the children of these, and
+// reconciles an object after each change.
 //
-// The way of an event: informers (event → handler) → controller.go (handler → queue →
+// The path of an event: informers (event → handler) → controller.go (handler → queue →
 // worker) → reconcile.go (one reconcile) → writes.go (have the caches seen the last write?)
 // → observe.go, childtypes.go and pods.go (what exists) → plan (what the kind wants, and
 // which writes that takes) → apply.go (the writes) → plan (the status) → reconcile.go

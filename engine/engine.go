@@ -29,7 +29,7 @@ const DefaultWorkers = 4
 // after which a kubelet kills a container.
 const stopTimeout = 25 * time.Second
 
-// Config is what an engine works with.
+// Config configures an engine.
 type Config struct {
 	// Kinds are run, each with a queue of its own.
 	Kinds []*kind.Kind
@@ -48,11 +48,11 @@ type Config struct {
 	// Pods reads the metadata of Pods; without it, kinds that inject do not report which
 	// Pods have what they add.
 	Pods metadata.Interface
-	// Missing returns what keeps a kind from being run, as far as the engine cannot know
-	// it: rights, or its CRD. It is called until it returns nil. A nil Missing means that
+	// Missing returns what the engine cannot know and a kind needs to run: rights or the CRD
+	// that are missing. It is called until it returns nil. A nil Missing means that
 	// nothing is missing.
 	Missing func(context.Context, *kind.Kind) error
-	// Shards is into how many parts the objects of all kinds are divided, by their UID; it
+	// Shards is the number of parts into which the objects of all kinds are divided by UID; it
 	// must be the same in all processes. Until Take is called for a part, nothing is
 	// written for its objects. 0 means that this process may act on all objects at once.
 	Shards int
@@ -102,7 +102,7 @@ func New(config Config) (*Engine, error) {
 		return nil, cmp.Or(errors.Join(errs...), errors.New("there are no kinds to run"))
 	}
 	for _, err := range errs {
-		config.Log.Error("kind is not run", "error", err)
+		config.Log.Error("kind cannot run", "error", err)
 	}
 	e := &Engine{config: config, shards: newShards(config.Shards)}
 	e.shards.report(config.Metrics.shards)

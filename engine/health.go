@@ -25,7 +25,7 @@ func (e *Engine) Synced() error {
 	return errors.Join(errs...)
 }
 
-// Alive returns nil, or an error that names the kinds of which a reconcile hangs.
+// Alive returns nil, or an error that names the kinds with a reconcile that hangs.
 func (e *Engine) Alive() error {
 	var errs []error
 	for _, c := range e.running() {

@@ -13,7 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
-// observe returns what a reconcile needs to know of the cluster besides its object: the
+// observe returns what a reconcile needs to know of the cluster apart from its object: the
 // children, from the caches or from the API server itself, and the Pods that it injects
 // into.
 func (c *controller) observe(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (v *plan.View, err error) {
@@ -34,7 +34,7 @@ func (c *controller) observe(ctx context.Context, object *unstructured.Unstructu
 	return v, nil
 }
 
-// readServer is for when a cache does not get to see what was written.
+// readServer reads the API server itself, for a cache that does not show what was written.
 func (c *controller) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
 	types, watches := c.types.known()
 	v := &plan.View{Types: types}
@@ -85,7 +85,7 @@ func (c *controller) readPods(object *unstructured.Unstructured, v *plan.View) e
 	selector, err := c.selections.of(object, func() (labels.Selector, error) {
 		defaulted, errs := c.kind.DefaultAndValidateStored(object.Object)
 		if len(errs) > 0 {
-			return nil, nil // the plan reports what is wrong
+			return nil, nil // the plan reports the error
 		}
 		injection, err := inject.Of(c.kind, defaulted)
 		if err != nil {

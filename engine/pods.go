@@ -74,7 +74,7 @@ func (p *podWatch) start() {
 	}
 }
 
-// strip keeps what is read: a cluster has many Pods, and most are of no concern.
+// strip keeps what is read: a cluster has many Pods, and most are irrelevant.
 func (p *podWatch) strip(object any) (any, error) {
 	pod, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -244,7 +244,7 @@ type selections struct {
 	namespaces map[string]map[string]selection // by namespace and name of the object
 }
 
-// selection is what one version of an object selects, or why that cannot be known.
+// selection is what one version of an object selects, or the reason why that is unknown.
 type selection struct {
 	version  string
 	selector labels.Selector

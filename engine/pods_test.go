@@ -74,12 +74,12 @@ func TestUptakeOfPods(t *testing.T) {
 		want     plan.Uptake
 	}{
 		"none":               {want: plan.Uptake{}},
-		"of no concern":      {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", ""), agentPod("q", "b", `{"b":3}`)}},
+		"irrelevant":         {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", ""), agentPod("q", "b", `{"b":3}`)}},
 		"present":            {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
 		"older":              {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":2}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
 		"of a predecessor":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":7}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
 		"injected offline":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `{"a":0}`)}, want: plan.Uptake{Outdated: []string{"p"}}},
-		"requests no more":   {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
+		"no longer requests": {pods: []*metav1.PartialObjectMetadata{agentPod("p", "", `{"a":3}`)}, want: plan.Uptake{Current: 1}},
 		"named":              {pods: []*metav1.PartialObjectMetadata{agentPod("p", "b, a", `{"b":3}`)}, want: plan.Uptake{Missing: []string{"p"}}},
 		"unreadable":         {pods: []*metav1.PartialObjectMetadata{agentPod("p", "a", `[`)}, want: plan.Uptake{Missing: []string{"p"}}},
 		"selected":           {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", ""), "app", "web")}, plan.Uptake{Missing: []string{"p"}}},
@@ -87,7 +87,7 @@ func TestUptakeOfPods(t *testing.T) {
 		"selected and has":   {app, []*metav1.PartialObjectMetadata{labelled(agentPod("p", "", `{"a":3}`), "app", "web")}, plan.Uptake{Current: 1}},
 		"all are selected":   {labels.Everything(), []*metav1.PartialObjectMetadata{agentPod("p", "", "")}, plan.Uptake{Missing: []string{"p"}}},
 		"being deleted":      {pods: []*metav1.PartialObjectMetadata{leaving(agentPod("p", "a", "")), leaving(agentPod("q", "a", `{"a":3}`)), leaving(agentPod("r", "a", `{"a":2}`))}},
-		"mirror of a static": {labels.Everything(), []*metav1.PartialObjectMetadata{mirror}, plan.Uptake{}},
+		"mirror Pod":         {labels.Everything(), []*metav1.PartialObjectMetadata{mirror}, plan.Uptake{}},
 		"sorted": {pods: []*metav1.PartialObjectMetadata{agentPod("s", "a", ""), agentPod("q", "a", `{"a":1}`), agentPod("r", "a", ""), agentPod("p", "a", `{"a":2}`)},
 			want: plan.Uptake{Outdated: []string{"p", "q"}, Missing: []string{"r", "s"}}},
 	} {

@@ -39,7 +39,7 @@ type reconciliation struct {
 	log  *slog.Logger
 }
 
-// reconcileSafely contains a panic: one object must not stop the others.
+// reconcileSafely recovers from a panic: one object must not stop the others.
 func (r *reconciliation) reconcileSafely(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -51,7 +51,7 @@ func (r *reconciliation) reconcileSafely(ctx context.Context, cached *unstructur
 	return r.reconcile(ctx, cached)
 }
 
-// reconcile decides from the caches what an object needs, does it, and reports it. The object
+// reconcile decides from the caches what an object needs, writes it, and reports it. The object
 // is nil if it is gone. wakeAt is when to reconcile again although nothing has changed; zero
 // means never. Retrying may resolve an error.
 func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {

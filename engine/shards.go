@@ -60,7 +60,7 @@ func (s *shards) take(i int) {
 	}
 }
 
-// giveUp lets no further reconcile of a part begin, and returns when the running ones have
+// giveUp begins no further reconciles of a part, and returns when the running ones have
 // ended.
 func (s *shards) giveUp(i int) {
 	s.mu.Lock()

@@ -38,7 +38,7 @@ func TestShardOfAnObject(t *testing.T) {
 	}
 }
 
-func TestShardIsGivenUpWhenItsPassesHaveEnded(t *testing.T) {
+func TestShardIsGivenUpWhenItsReconcilesHaveEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShards(2)

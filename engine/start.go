@@ -14,7 +14,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// A kind for which something is missing is tried again after startRetryBase, then after
+// A kind for which something is missing is retried after startRetryBase, then after
 // twice as long, up to startRetryMax: soon enough for someone who has just installed a CRD,
 // and a few requests a minute otherwise.
 const (

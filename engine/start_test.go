@@ -20,7 +20,7 @@ import (
 )
 
 // A kind for which something is missing does not stop the others, and starts once nothing is;
-// what is missing is logged once, not with each try.
+// what is missing is logged once, not with each retry.
 func TestKindsStartWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	at, features := enginetest.Shipped(t, "At"), enginetest.Corpus(t, "features")
@@ -58,7 +58,7 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(at.Name())))
 		require.NoError(t, e.Synced(), "a kind that waits does not keep the process from being ready")
 
-		time.Sleep(startRetryBase * 5) // two more tries
+		time.Sleep(startRetryBase * 5) // two retries
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
 		require.Contains(t, log.String(), `kind Feature: no rights`)
@@ -68,7 +68,7 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, []*kind.Kind{at, features}, started, log.String())
-		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, tries, "nothing is tried once all run")
+		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, tries, "nothing is retried once all run")
 		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())))
 	})
 }

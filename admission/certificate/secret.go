@@ -35,7 +35,7 @@ type SecretConfig struct {
 	Hosts []string
 	// Validity is how long a certificate is valid; 0 means DefaultValidity.
 	Validity time.Duration
-	// Metrics is where metrics are registered; nil means nowhere.
+	// Metrics is the registry for metrics; nil means none.
 	Metrics prometheus.Registerer
 	// Log receives the steps and failures; nil means slog.Default.
 	Log *slog.Logger

@@ -199,12 +199,12 @@ func TestReady(t *testing.T) {
 		after time.Duration
 		err   string
 	}{
-		"valid":              {hosts: []string{"fescue.default.svc", "192.0.2.1"}},
-		"unknown hosts":      {},
-		"not yet valid":      {after: -24 * time.Hour, err: "the serving certificate is not valid before "},
-		"no longer valid":    {after: 24 * time.Hour, err: "the serving certificate expired at "},
-		"for another name":   {hosts: []string{"other.default.svc"}, err: "not for the host that the API server calls: x509: certificate is valid for fescue.default.svc, not other.default.svc"},
-		"for another number": {hosts: []string{"192.0.2.2"}, err: "x509: certificate is valid for 192.0.2.1, not 192.0.2.2"},
+		"valid":               {hosts: []string{"fescue.default.svc", "192.0.2.1"}},
+		"unknown hosts":       {},
+		"not yet valid":       {after: -24 * time.Hour, err: "the serving certificate is not valid before "},
+		"no longer valid":     {after: 24 * time.Hour, err: "the serving certificate expired at "},
+		"for another name":    {hosts: []string{"other.default.svc"}, err: "not for the host that the API server calls: x509: certificate is valid for fescue.default.svc, not other.default.svc"},
+		"for another address": {hosts: []string{"192.0.2.2"}, err: "x509: certificate is valid for 192.0.2.1, not 192.0.2.2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

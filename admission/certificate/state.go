@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// The keys of the Secret besides those of its type kubernetes.io/tls.
+// The keys of the Secret in addition to those of its type kubernetes.io/tls.
 const (
 	bundleKey         = "ca.crt"
 	nextCertKey       = "next.crt"
@@ -23,14 +23,14 @@ const (
 	trustedSince = "fescue.dev/trusted-since"
 )
 
-// maxAuthorities is how many authorities the bundle keeps besides that of the served
+// maxAuthorities is how many authorities the bundle keeps in addition to that of the served
 // certificate. A planned renewal needs two, and each unplanned one, for another host or after
 // damage, needs one more. The bundle is part of every webhook of the configurations, at more than
 // 1 KB for each authority. Endless renewals, by two installations that share a Secret or by a clock
 // that jumps, must not make the configurations too large to be written.
 const maxAuthorities = 8
 
-// policy tells when a certificate is renewed; all times follow from its validity.
+// policy determines when a certificate is renewed; all times follow from its validity.
 type policy struct {
 	hosts    []string
 	validity time.Duration

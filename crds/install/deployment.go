@@ -22,11 +22,11 @@ const (
 	// nonRoot is the user that distroless images know as nonroot.
 	nonRoot = 65532
 	// gracePeriod is longer than the engine needs to finish running reconciles, and than the
-	// webhooks need: 10 s until nobody calls them any more, 20 s to answer those that have.
+	// webhooks need: 10 s until no API server calls them any more, 20 s to answer pending calls.
 	gracePeriod = 45
 	// kindsPath is where folders of kinds are mounted, each under its number.
 	kindsPath = "/etc/fescue/kinds"
-	// namespacesFlag says which namespaces the operator is limited to.
+	// namespacesFlag lists the namespaces that the operator is limited to.
 	namespacesFlag = "--namespace="
 	// annotationKinds recreates the Pods of a Deployment when a kind has changed.
 	annotationKinds = "fescue.dev/kinds-hash"
@@ -50,17 +50,17 @@ func WorksIn(d *appsv1.Deployment) []string {
 	return nil
 }
 
-// namespaceObjects returns the operator's namespace, in which no Pod may do more than the
-// operator has to. Namespaces shared with others are left unchanged.
+// namespaceObjects returns the operator's namespace, which limits its Pods to what the operator
+// needs. Namespaces shared with others are left unchanged.
 func namespaceObjects(o Options) []runtime.Object {
 	if o.Namespace == metav1.NamespaceDefault || strings.HasPrefix(o.Namespace, "kube-") {
 		return nil
 	}
-	made := objectMeta(o.Namespace, "")
+	meta := objectMeta(o.Namespace, "")
 	for _, mode := range []string{"enforce", "audit", "warn"} {
-		made.Labels["pod-security.kubernetes.io/"+mode] = "restricted"
+		meta.Labels["pod-security.kubernetes.io/"+mode] = "restricted"
 	}
-	return []runtime.Object{&corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"), ObjectMeta: made}}
+	return []runtime.Object{&corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"), ObjectMeta: meta}}
 }
 
 func serviceAccount(o Options) runtime.Object {
@@ -81,20 +81,20 @@ func managerObjects(o Options) []runtime.Object {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selector},
-			// Replicas that are not ready serve nobody, and must not keep a node from being
-			// drained.
+			// Replicas that are not ready serve no requests, and must not keep a node from
+			// being drained.
 			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}, service(name+"-metrics", o.Namespace, o.metricsPort(), "metrics"))
 	return objects
 }
 
-// service leads to a named port of the operator.
+// service returns a Service for a named port of the operator.
 func service(called, namespace string, port int32, target string) runtime.Object {
-	made := objectMeta(called, namespace)
-	made.Labels["app.kubernetes.io/component"] = target
+	meta := objectMeta(called, namespace)
+	meta.Labels["app.kubernetes.io/component"] = target
 	return &corev1.Service{
-		TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Service"), ObjectMeta: made,
+		TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Service"), ObjectMeta: meta,
 		Spec: corev1.ServiceSpec{
 			Selector: selector,
 			Ports:    []corev1.ServicePort{{Name: target, Port: port, TargetPort: intstr.FromString(target), Protocol: corev1.ProtocolTCP}},
@@ -102,7 +102,7 @@ func service(called, namespace string, port int32, target string) runtime.Object
 	}
 }
 
-// sourceConfigMap carries the files of a folder of kinds.
+// sourceConfigMap holds the files of a folder of kinds.
 func sourceConfigMap(i int, source Source, namespace string) runtime.Object {
 	data := make(map[string]string, len(source))
 	for path, content := range source {
@@ -161,10 +161,10 @@ func deployment(o Options) runtime.Object {
 		}
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("kinds-%d", i), VolumeSource: corev1.VolumeSource{ConfigMap: &volume}})
 	}
-	made := objectMeta(name, o.Namespace)
-	made.Labels["app.kubernetes.io/component"] = "operator"
+	meta := objectMeta(name, o.Namespace)
+	meta.Labels["app.kubernetes.io/component"] = "operator"
 	return &appsv1.Deployment{
-		TypeMeta: typeMeta(appsv1.SchemeGroupVersion, "Deployment"), ObjectMeta: made,
+		TypeMeta: typeMeta(appsv1.SchemeGroupVersion, "Deployment"), ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(max(2, o.Shards))), // if one leads, the other is ready to
 			Selector: &metav1.LabelSelector{MatchLabels: selector},
@@ -174,7 +174,7 @@ func deployment(o Options) runtime.Object {
 }
 
 func container(o Options) corev1.Container {
-	made := corev1.Container{
+	c := corev1.Container{
 		Name: name, Image: o.Image, Args: args(o),
 		Ports: []corev1.ContainerPort{
 			{Name: "metrics", ContainerPort: o.metricsPort(), Protocol: corev1.ProtocolTCP},
@@ -193,12 +193,12 @@ func container(o Options) corev1.Container {
 		},
 	}
 	if o.Webhooks != nil {
-		made.Ports = append(made.Ports, corev1.ContainerPort{Name: "webhooks", ContainerPort: o.Webhooks.Port, Protocol: corev1.ProtocolTCP})
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: "webhooks", ContainerPort: o.Webhooks.Port, Protocol: corev1.ProtocolTCP})
 	}
 	for i := range o.Sources {
-		made.VolumeMounts = append(made.VolumeMounts, corev1.VolumeMount{Name: fmt.Sprintf("kinds-%d", i), MountPath: fmt.Sprintf("%s/%d", kindsPath, i), ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: fmt.Sprintf("kinds-%d", i), MountPath: fmt.Sprintf("%s/%d", kindsPath, i), ReadOnly: true})
 	}
-	return made
+	return c
 }
 
 // args returns the flags of `fescue run` in its container.
@@ -232,7 +232,7 @@ func args(o Options) []string {
 	return list
 }
 
-// probe asks a path every so many seconds.
+// probe requests a path periodically.
 func probe(path string, seconds int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}},

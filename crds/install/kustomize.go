@@ -77,5 +77,5 @@ func Kustomize(parts []Part) (map[string][]byte, error) {
 	return files, nil
 }
 
-// IsGenerated reports whether a file was made by Kustomize.
+// IsGenerated reports whether a file was written by Kustomize.
 func IsGenerated(content []byte) bool { return bytes.HasPrefix(content, []byte(header)) }

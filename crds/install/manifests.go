@@ -33,8 +33,8 @@ const (
 	partNetwork    = "network-policy"
 )
 
-// Parts makes everything that an installation consists of, in the order in which it is
-// to be applied; the first object is the namespace, unless it is one of the cluster's own. An
+// Parts returns everything that an installation consists of, in the order in which to apply
+// it; the first object is the namespace, unless it is one of the cluster's own. An
 // error names the option or the kind that is wrong.
 func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	o, err := o.complete()
@@ -77,15 +77,15 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 		if len(part.objects) == 0 {
 			continue
 		}
-		made := Part{Name: part.name}
+		cleaned := Part{Name: part.name}
 		for _, typed := range part.objects {
 			object, err := clean(typed)
 			if err != nil {
 				return nil, err
 			}
-			made.Objects = append(made.Objects, object)
+			cleaned.Objects = append(cleaned.Objects, object)
 		}
-		parts = append(parts, made)
+		parts = append(parts, cleaned)
 	}
 	return parts, nil
 }
@@ -122,16 +122,16 @@ func clean(object runtime.Object) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%T: %w", object, err)
 	}
-	made := &unstructured.Unstructured{Object: content}
+	cleaned := &unstructured.Unstructured{Object: content}
 	delete(content, "status")
-	switch made.GetKind() {
+	switch cleaned.GetKind() {
 	case "Deployment":
 		unstructured.RemoveNestedField(content, "spec", "strategy")
 	case "Namespace":
 		delete(content, "spec")
 	}
 	dropNull(content)
-	return made, nil
+	return cleaned, nil
 }
 
 // dropNull removes fields that are null, like the creationTimestamp of older types.

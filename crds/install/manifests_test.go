@@ -46,8 +46,8 @@ func example() *Webhooks {
 	}
 }
 
-// The rights of the operator name every verb and resource, and what there is only one of
-// by its name.
+// The rights of the operator name every verb and resource, and name single objects where
+// only one exists.
 func TestRightsAreNarrow(t *testing.T) {
 	t.Parallel()
 	onlyByName := []string{"secrets", "leases", "customresourcedefinitions", "validatingwebhookconfigurations", "mutatingwebhookconfigurations"}
@@ -92,7 +92,7 @@ func TestNamespacesGetRoles(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"a/fescue", "b/fescue", "fescue-system/fescue-self"}, bindings)
-	require.Nil(t, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "fescue"), "nothing is needed everywhere")
+	require.Nil(t, find[rbacv1.ClusterRole](t, objects, "ClusterRole", "fescue"), "no right is needed in all namespaces")
 	deployment := find[appsv1.Deployment](t, objects, "Deployment", "fescue")
 	require.Contains(t, deployment.Spec.Template.Spec.Containers[0].Args, "--namespace=a,b")
 	require.Equal(t, []string{"a", "b"}, WorksIn(deployment))
@@ -120,8 +120,8 @@ func TestWebhooksOfNamespaces(t *testing.T) {
 	require.Equal(t, "fescue-"+DefaultNamespace, Options{Namespaces: o.Namespaces}.ClusterName())
 }
 
-// The namespaces that a cluster has by itself are others' as well: what their Pods may do is
-// not said here, and they are never removed.
+// Built-in namespaces are shared with others: no limits are set for their Pods, and they are
+// never removed.
 func TestNamespacesOfTheClusterAreLeft(t *testing.T) {
 	t.Parallel()
 	for namespace, want := range map[string]bool{"": true, "own": true, "default": false, "kube-system": false, "kube-addons": false} {
@@ -146,7 +146,7 @@ func TestDisruptionBudget(t *testing.T) {
 	require.Equal(t, new(policyv1.AlwaysAllow), budget.UnhealthyPodEvictionPolicy)
 }
 
-func TestWebhooksBringTheirRights(t *testing.T) {
+func TestWebhooksHaveTheirRights(t *testing.T) {
 	t.Parallel()
 	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Webhooks: example()})
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestWebhooksBringTheirRights(t *testing.T) {
 	require.NotNil(t, find[unstructured.Unstructured](t, objects, "ValidatingWebhookConfiguration", "fescue"))
 }
 
-// No object of a kind can be made before the API server knows whom to ask about it.
+// No object of a kind can be created before the API server knows the webhook for it.
 func TestWebhooksComeBeforeCRDs(t *testing.T) {
 	t.Parallel()
 	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Webhooks: example()})
@@ -180,15 +180,15 @@ func TestWebhooksComeBeforeCRDs(t *testing.T) {
 	require.Less(t, slices.Index(kinds, "ValidatingWebhookConfiguration"), slices.Index(kinds, "CustomResourceDefinition"))
 }
 
-// Webhooks are open, since nobody knows where the API server calls from, unless it is said.
-func TestWhoReachesWebhooks(t *testing.T) {
+// Webhooks are open unless the addresses of the API server are given.
+func TestClientsOfWebhooks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		cidrs []string
 		want  []networkingv1.NetworkPolicyPeer
 	}{
-		"not said": {},
-		"said": {[]string{"10.0.0.4/32", "2001:db8::/64"}, []networkingv1.NetworkPolicyPeer{
+		"not given": {},
+		"given": {[]string{"10.0.0.4/32", "2001:db8::/64"}, []networkingv1.NetworkPolicyPeer{
 			{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.4/32"}}, {IPBlock: &networkingv1.IPBlock{CIDR: "2001:db8::/64"}},
 		}},
 	} {
@@ -233,7 +233,7 @@ func rule(verbs string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: names, Verbs: strings.Split(verbs, ",")}
 }
 
-func TestMetricsAuthBringsItsRights(t *testing.T) {
+func TestMetricsAuthHasItsRights(t *testing.T) {
 	t.Parallel()
 	for _, o := range []Options{{}, {MetricsAuth: true}, {MetricsAuth: true, Namespaces: []string{"a"}}} {
 		auth := o.MetricsAuth
@@ -290,7 +290,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.EqualError(t, cidrErr, `api-server-cidr: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length
 api-server-cidr: Invalid value: "10.0.0.1": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)`)
 	_, noWebhooksErr := Parts(nil, Options{Image: "fescue", APIServers: []string{"::/0"}})
-	require.EqualError(t, noWebhooksErr, "api-server-cidr: Forbidden: it limits webhooks, and there are none")
+	require.EqualError(t, noWebhooksErr, "api-server-cidr: Forbidden: it limits webhooks, but none are installed")
 	clustered := *kindtest.Shipped(t)[0]
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, scopeErr := Parts([]*kind.Kind{&clustered}, Options{Image: "fescue", Namespaces: []string{"a"}})

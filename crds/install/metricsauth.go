@@ -15,7 +15,7 @@ func (o Options) metricsPort() int32 {
 
 // metricsRoles returns the roles for metrics with authentication, named as in kubebuilder's
 // scaffold: one for the operator, to review tokens and access, and one for those who read
-// metrics, which is bound to nobody.
+// metrics, which is bound to no one.
 func metricsRoles(o Options) []runtime.Object {
 	if !o.MetricsAuth {
 		return nil

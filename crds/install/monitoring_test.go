@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// config is where what `make generate` writes lies, with the tests of its alerts.
+// config is the folder that `make generate` writes to, with the tests of its alerts.
 const config = "../../config/prometheus"
 
 func read(t *testing.T, file string) []byte {
@@ -36,7 +36,7 @@ func promtool(t *testing.T) string {
 	return ""
 }
 
-// Prometheus' own tool finds no fault in the alert rules, and each fires when it should.
+// Prometheus' own tool accepts the alert rules, and each fires when it should.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
@@ -55,7 +55,7 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// alertName finds which alert a sample of ALERTS is of.
+// alertName returns the alert that a sample of ALERTS belongs to.
 var alertName = regexp.MustCompile(`^ALERTS\{.*alertname="(\w+)"`)
 
 func TestEachAlertIsTested(t *testing.T) {

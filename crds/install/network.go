@@ -10,7 +10,7 @@ import (
 
 // networkPolicies close the operator to all clients except those that have to reach it. No
 // selector matches the API server, so webhooks are open unless its addresses are given; the
-// kubelet's probes pass every policy. Outgoing traffic is not limited, because the address of
+// kubelet's probes are always allowed. Outgoing traffic is not limited, because the address of
 // the API server differs from cluster to cluster.
 func networkPolicies(o Options) []runtime.Object {
 	metrics := networkingv1.NetworkPolicyIngressRule{

@@ -59,9 +59,9 @@ type Options struct {
 	// among the kinds.
 	Types Types
 	// APIServers are the addresses, as CIDRs, from which the API server calls the webhooks.
-	// Without them, everybody can reach the webhooks.
+	// Without them, anyone can reach the webhooks.
 	APIServers []string
-	// Webhooks is what admission adds; nil means no webhooks.
+	// Webhooks describes what admission adds; nil means no webhooks.
 	Webhooks *Webhooks
 }
 
@@ -91,7 +91,7 @@ func MemberLease(member int) string { return fmt.Sprintf("%s-member-%d", LeaseNa
 // folder.
 type Source map[string]string
 
-// Webhooks is what admission adds to an installation.
+// Webhooks describes what admission adds to an installation.
 type Webhooks struct {
 	// Port is where the operator serves them.
 	Port int32
@@ -137,7 +137,7 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	if len(o.APIServers) > 0 && o.Webhooks == nil {
-		errs = append(errs, field.Forbidden(flag, "it limits webhooks, and there are none"))
+		errs = append(errs, field.Forbidden(flag, "it limits webhooks, but none are installed"))
 	}
 	if o.Image == "" {
 		errs = append(errs, errors.New("image: Required value: the operator runs in a container"))

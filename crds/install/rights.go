@@ -172,16 +172,16 @@ func rules(rights []Right) []rbacv1.PolicyRule {
 	var list []rbacv1.PolicyRule
 	for r, names := range resources {
 		slices.Sort(names)
-		made := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: names, Verbs: strings.Split(r.verbs, ",")}
+		granted := rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: names, Verbs: strings.Split(r.verbs, ",")}
 		if r.name != "" {
-			made.ResourceNames = []string{r.name}
+			granted.ResourceNames = []string{r.name}
 		}
-		list = append(list, made)
+		list = append(list, granted)
 	}
 	slices.SortFunc(list, func(a, b rbacv1.PolicyRule) int {
 		return slices.Compare(slices.Concat(a.APIGroups, a.Resources, a.ResourceNames), slices.Concat(b.APIGroups, b.Resources, b.ResourceNames))
 	})
-	// Names of which the same is granted go together.
+	// Names with the same rights share a rule.
 	var merged []rbacv1.PolicyRule
 	for _, r := range list {
 		same := slices.IndexFunc(merged, func(m rbacv1.PolicyRule) bool {

@@ -122,9 +122,9 @@ func IsUserRole(object *unstructured.Unstructured) bool {
 
 // aggregated returns a role that Kubernetes makes part of its own role to.
 func aggregated(called, to string, rules []rbacv1.PolicyRule) runtime.Object {
-	made := objectMeta(called, "")
-	made.Labels[aggregateTo+to] = "true"
-	return &rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: made, Rules: rules}
+	meta := objectMeta(called, "")
+	meta.Labels[aggregateTo+to] = "true"
+	return &rbacv1.ClusterRole{TypeMeta: typeMeta(rbacv1.SchemeGroupVersion, "ClusterRole"), ObjectMeta: meta, Rules: rules}
 }
 
 func objectMeta(called, namespace string) metav1.ObjectMeta {

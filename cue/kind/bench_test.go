@@ -32,7 +32,7 @@ func BenchmarkLoadShipped(b *testing.B) {
 	}
 }
 
-// BenchmarkCompiled is what a pass of the engine and an admission request ask for.
+// BenchmarkCompiled measures what a reconcile and an admission request use.
 func BenchmarkCompiled(b *testing.B) {
 	for _, bm := range benchmarked(b) {
 		b.Run(bm.Names.Kind, func(b *testing.B) {
@@ -46,8 +46,8 @@ func BenchmarkCompiled(b *testing.B) {
 	}
 }
 
-// BenchmarkAPIServerLibrary is what the API server does by the kind's CRD, without CEL.
-// It changes the object: "copied" counts the copy that has to be made before, and
+// BenchmarkAPIServerLibrary does what the API server does with the kind's CRD, without CEL.
+// It changes the object: "copied" counts the copy that is needed before, and
 // "in-place" works again and again on one that is defaulted already, in its favour.
 func BenchmarkAPIServerLibrary(b *testing.B) {
 	for _, bm := range benchmarked(b) {
@@ -74,7 +74,7 @@ func BenchmarkAPIServerLibrary(b *testing.B) {
 	}
 }
 
-// BenchmarkEvaluator is the same by CUE's evaluator.
+// BenchmarkEvaluator does the same with CUE's evaluator.
 func BenchmarkEvaluator(b *testing.B) {
 	for _, bm := range benchmarked(b) {
 		b.Run(bm.Names.Kind, func(b *testing.B) {
@@ -91,7 +91,7 @@ func BenchmarkEvaluator(b *testing.B) {
 	}
 }
 
-// BenchmarkHandWritten is the same for an At, as a person would write it in Go.
+// BenchmarkHandWritten does the same for an At, with code written by hand in Go.
 func BenchmarkHandWritten(b *testing.B) {
 	b.Run("At", func(b *testing.B) {
 		b.ReportAllocs()

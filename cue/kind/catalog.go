@@ -130,15 +130,14 @@ func (c *Catalog) BrokenError() error {
 	return errors.Join(errs...)
 }
 
-// Unknown is why the catalog has no kind of some GroupVersionKind.
+// Unknown explains why the catalog has no kind for a GroupVersionKind.
 type Unknown struct {
 	// Field is the field of an object that is wrong: kind, or apiVersion if only the version
 	// is.
 	Field string
-	// Reason is what is wrong, and which kinds there are instead.
+	// Reason describes the error and names the kinds that exist.
 	Reason string
-	// Elsewhere reports whether no kind of the group is known at all: the kind may be one of
-	// others.
+	// Elsewhere reports whether no kind of the group is known: someone else may serve it.
 	Elsewhere bool
 }
 
@@ -172,7 +171,7 @@ func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 	return Unknown{Field: "kind", Reason: "known kinds: " + strings.Join(all, "; "), Elsewhere: true}
 }
 
-// gvks returns what all kinds serve, sorted by text.
+// gvks returns what all kinds serve, sorted.
 func (c *Catalog) gvks() []apischema.GroupVersionKind {
 	var all []apischema.GroupVersionKind
 	for gvk := range c.byGVK {

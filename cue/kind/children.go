@@ -171,11 +171,11 @@ func ownedType(template cue.Value) (apischema.GroupVersionKind, error) {
 	return apischema.FromAPIVersionAndKind(apiVersion, kind), nil
 }
 
-// collectSet notes a child that is a set.
+// collectSet records a child that is a set.
 func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child cue.Value) error {
 	ignored := child.LookupPath(pathStrays)
 	strays, err := ignored.String()
-	deletes := err != nil || strays == "Delete" // the object may say it
+	deletes := err != nil || strays == "Delete" // err: it depends on the object
 	if !child.LookupPath(pathReplicas).Exists() {
 		if deletes {
 			return errorAt(ignored, "strays", "is for sets: %q has no replicas", name)
@@ -202,7 +202,7 @@ func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child
 	return nil
 }
 
-// checkDeadline rejects a deadline that could not be kept.
+// checkDeadline rejects a deadline that cannot be met.
 func checkDeadline(k *Kind, controller cue.Value) error {
 	deadline := controller.LookupPath(pathDeadline)
 	if !deadline.Exists() {
@@ -212,7 +212,7 @@ func checkDeadline(k *Kind, controller cue.Value) error {
 		return errorAt(deadline, "deadline", "is for kinds without phases: give a phase a transition with after instead")
 	}
 	if !deadline.IsConcrete() {
-		return nil // the object says it
+		return nil // it depends on the object
 	}
 	if _, err := deadlineOf(controller); err != nil {
 		return errorAt(deadline, "deadline", "%v", err)

@@ -44,7 +44,7 @@ func compileSchema(name string, instance *build.Instance) (*schema.Schema, error
 	return compiled, nil
 }
 
-// compiler is what reading one kind shares.
+// compiler holds the state shared while one kind is read.
 type compiler struct {
 	topLevel  map[*build.Instance]map[string][]*ast.Field
 	following map[definition]followed // those being read, to notice one that contains itself
@@ -92,13 +92,13 @@ func (c *compiler) fieldsOf(instance *build.Instance) map[string][]*ast.Field {
 	return found
 }
 
-// scope is where an expression is read.
+// scope describes the place of an expression.
 type scope struct {
 	*compiler
 	instance *build.Instance
 	frames   []frame // the struct literals around it
 	depth    int     // how many structs of the object are around its value
-	guards   int     // how many of its values around need not be there: a definition may contain itself below one
+	guards   int     // how many values around it are optional: a definition may contain itself below one
 	embedded bool    // it is embedded: definitions do not close the struct
 	orType   bool    // it is the default of a disjunction that also has a type of CUE's own
 }
@@ -158,7 +158,7 @@ func (s scope) conjunction(e *ast.BinaryExpr) (*schema.Schema, error) {
 	return possible(schema.And(a, b), e)
 }
 
-// possible rejects a combination that contradicts itself.
+// possible rejects a contradictory combination.
 func possible(compiled *schema.Schema, at ast.Node) (*schema.Schema, error) {
 	if compiled.Impossible != nil {
 		return nil, errorAtNode(at, "%s", compiled.Impossible.Text)
@@ -282,7 +282,7 @@ func (s scope) identifier(e *ast.Ident) (*schema.Schema, error) {
 	return nil, s.unsupported(e, "a reference to "+e.Name)
 }
 
-// named reads what a name within the struct stands for.
+// named reads what a name within the struct refers to.
 func (s scope) named(e *ast.Ident, target ast.Expr) (*schema.Schema, error) {
 	switch {
 	case !s.reading[target]:

@@ -48,8 +48,8 @@ func predeclared(e *ast.Ident) *schema.Schema {
 	return s
 }
 
-// typedBy begins a schema with a rule that also says the type. That is a rule of its
-// own, since the CRD may carry the type alone.
+// typedBy begins a schema with a rule that also sets the type. The type is a separate
+// rule, because the CRD may carry the type alone.
 func typedBy(rule *schema.Rule) *schema.Schema {
 	typeRule := *rule
 	return &schema.Schema{Position: rule.Position, TypeRule: &typeRule}
@@ -110,8 +110,8 @@ func addressCheck(holds func(netip.Addr) bool) func(*schema.Rule) *schema.Schema
 	}
 }
 
-// formatChecks are what @kube(format=…) requires of a string: what the API server does
-// for that format, with its own library.
+// formatChecks are the checks that @kube(format=…) requires of a string: those of the API
+// server for that format, from its own library.
 var formatChecks = map[string]func(string) bool{
 	"byte": func(text string) bool { return strfmt.Default.Validates("byte", text) },
 }
@@ -154,7 +154,7 @@ func (s scope) call(e *ast.CallExpr) (*schema.Schema, error) {
 	return nil, s.unsupported(e, sourceOf(e))
 }
 
-// sized carries the validators that bound lengths and sizes.
+// sized adds the validators that bound lengths and sizes.
 func sized(s *schema.Schema, name string, limit *schema.Limit) bool {
 	switch name {
 	case "strings.MinRunes":

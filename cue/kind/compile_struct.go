@@ -85,7 +85,7 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	}
 	added := &schema.Field{Name: name, Schema: compiled, Rule: &schema.Rule{Text: name + "!", Position: positionOf(f)}}
 	switch {
-	case f.Constraint == token.OPTION, compiled.Eval != nil: // the evaluator says whether it has to be there
+	case f.Constraint == token.OPTION, compiled.Eval != nil: // the evaluator checks whether it is required
 	case f.Constraint == token.NOT:
 		added.Presence = schema.Required
 	default:
@@ -110,7 +110,7 @@ func (s scope) hidden(f *ast.Field, compiled *schema.Schema) error {
 func (s scope) fieldValue(f *ast.Field) (*schema.Schema, error) {
 	var compiled *schema.Schema
 	if _, isPattern := f.Label.(*ast.ListLit); isPattern || f.Constraint != token.ILLEGAL {
-		s.guards++ // an object need not have it, or its author ends it
+		s.guards++ // it may be absent, or the author of the object ends it
 	}
 	if hasArgument(f.Attrs, "eval") {
 		compiled = schema.Anything(positionOf(f))
@@ -192,7 +192,7 @@ func (s scope) condition(to *schema.StructSchema, c *ast.Comprehension) error {
 	return nil
 }
 
-// presenceInWords says in words what a comparison with CUE's error value means.
+// presenceInWords returns in words what a comparison with CUE's error value means.
 var presenceInWords = strings.NewReplacer(" != _|_", " is set", " == _|_", " is not set")
 
 // conditionBody reads what an if adds to the struct that it stands in.
@@ -209,7 +209,7 @@ func (s scope) conditionBody(body *ast.StructLit) (*schema.StructSchema, error) 
 	return compiled.Struct, nil
 }
 
-// applyAttribute carries what @kube(…) says and CUE cannot.
+// applyAttribute adds what @kube(…) states because CUE cannot.
 func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 	key, body := attribute.Split()
 	if key != "kube" {

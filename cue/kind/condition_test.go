@@ -12,7 +12,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
-// An if that cannot be evaluated is an error, and not a child that is wanted no more,
+// An if that cannot be evaluated is an error, not a child that is no longer wanted,
 // wherever it stands.
 func TestBrokenConditionIsAnError(t *testing.T) {
 	t.Parallel()
@@ -70,8 +70,8 @@ import "fescue.dev/cue/contract"
 	return err
 }
 
-// What a condition adds is shared by all goroutines that meet it for the first time; the
-// race detector watches.
+// Goroutines that evaluate a condition for the first time share what it adds; the race
+// detector checks this.
 func TestConcurrentConditions(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -92,8 +92,8 @@ func TestConcurrentConditions(t *testing.T) {
 	}
 }
 
-// A condition that reads a part of a child that is not there does not hold, whatever of it
-// is there, and keeps no other transition from being taken.
+// A condition that reads an absent part of a child does not hold, whatever other parts
+// exist, and blocks no other transition.
 func TestConditionOnWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{

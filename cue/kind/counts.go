@@ -7,7 +7,7 @@ type Counts struct {
 	// Decisions are the calls of Decide that succeeded, and Failures those that failed.
 	Decisions, Failures uint64
 	// Fallbacks is how often an object was validated or got defaults by the CUE evaluator,
-	// because its schema has fields marked @kube(eval) and the rest found nothing wrong.
+	// because its schema has fields marked @kube(eval) and the other checks found no error.
 	Fallbacks uint64
 }
 

@@ -21,8 +21,8 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	require.Empty(t, k.Validate(object(`{names: []}`)))
-	require.NotEmpty(t, k.Validate(object(`{names: [], letters: z}`)), "which only the evaluator sees")
-	require.NotEmpty(t, k.Validate(object(`{names: [], plain: -1}`)), "which the evaluator is not asked about")
+	require.NotEmpty(t, k.Validate(object(`{names: [], letters: z}`)), "only the evaluator finds this")
+	require.NotEmpty(t, k.Validate(object(`{names: [], plain: -1}`)), "this needs no evaluator")
 	defaulted, err := k.Default(object(`{names: []}`))
 	require.NoError(t, err)
 	require.Equal(t, Counts{Fallbacks: 3}, k.Counts())

@@ -82,7 +82,7 @@ func (k *Kind) checkScale(v *Version) error {
 	return nil
 }
 
-// collectOpenAPI makes the OpenAPI schema of a version. The API server estimates the cost of
+// collectOpenAPI sets the OpenAPI schema of a version. The API server estimates the cost of
 // each CEL rule and rejects rules that could cost too much: those are left to admission and
 // the controller.
 //
@@ -127,13 +127,13 @@ func (k *Kind) definitionOf(v *Version) *apiextensionsv1.CustomResourceDefinitio
 	return definition
 }
 
-// isTooCostly reports whether a rejection is about cost. The library has only words for it.
+// isTooCostly reports whether a rejection is about cost. The library shows it only in the message.
 func isTooCostly(err *field.Error) bool {
 	return err.Type == field.ErrorTypeForbidden && (strings.Contains(err.Detail, "exceeds budget") || strings.Contains(err.Detail, "exceeding cost limit"))
 }
 
-// rejections returns why the API server would reject a definition, as far as its library can
-// tell.
+// rejections returns why the API server would reject a definition, as far as its library
+// shows.
 func rejections(definition *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(definition)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&definition.Spec)
@@ -149,7 +149,7 @@ func rejections(definition *apiextensionsv1.CustomResourceDefinition) field.Erro
 	return validation.ValidateCustomResourceDefinition(context.Background(), &internal)
 }
 
-// setOpenAPI makes the OpenAPI schema of a version, without some CEL rules.
+// setOpenAPI sets the OpenAPI schema of a version, without some CEL rules.
 func (v *Version) setOpenAPI(without sets.Set[string]) *schema.CRD {
 	crd := schema.OpenAPI(v.schema, schema.Options{
 		Without: without, IsLibrary: func(at schema.Position) bool { return isLibrary(at.File) },

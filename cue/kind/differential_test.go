@@ -27,7 +27,7 @@ func defaultSamples() int {
 
 // TestDifferential generates objects for each kind, shipped and in the corpus, and
 // compares what the compiled form, CUE's evaluator and the API server's library for CRDs
-// make of them.
+// return for them.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range corpusKinds(t) {
@@ -70,7 +70,7 @@ func TestDifferentialOfSeeds(t *testing.T) {
 	}
 }
 
-// sample makes an object of a kind.
+// sample generates an object of a kind.
 func sample(k *Kind, seed uint64) map[string]any {
 	return schema.Sample(k.schema, rand.New(rand.NewPCG(seed, 1)))
 }
@@ -81,7 +81,7 @@ func corpusKinds(t testing.TB) map[string][]*Kind {
 	require.NoError(t, err)
 	kinds := map[string][]*Kind{"shipped": shipped}
 	for _, file := range corpus.Archives(t, "testdata/kinds") {
-		// The corpus also has kinds that do not load: TestCorpus says why.
+		// Kinds of the corpus that do not load are tested by TestCorpus.
 		if loaded, _ := FromDir(corpus.Unpack(t, corpus.Read(t, file))); len(loaded) > 0 {
 			kinds[filepath.Base(file)] = loaded
 		}

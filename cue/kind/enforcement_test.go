@@ -10,7 +10,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// A schema never changes: a CRD with fewer CEL rules does not change what is known of another.
+// A schema never changes: a CRD with fewer CEL rules does not change another.
 func TestOpenAPIChangesNoSchema(t *testing.T) {
 	t.Parallel()
 	kinds, err := kindsOf(t, `package k
@@ -41,13 +41,13 @@ func TestEnforcementListsEachLineOnce(t *testing.T) {
 	kinds, err := Shipped()
 	require.NoError(t, err)
 	type place struct {
-		field, says string
-		at          schema.Position
+		field, words string
+		at           schema.Position
 	}
 	seen := make(map[place]bool)
 	for _, k := range kinds {
 		for _, e := range k.Enforcement() {
-			p := place{e.Field, e.Says, e.Position}
+			p := place{e.Field, e.Words, e.Position}
 			require.False(t, seen[p], p)
 			seen[p] = true
 		}

@@ -16,14 +16,14 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// LoadError is why a kind, or a whole package if Kind is empty, fails to load.
+// LoadError explains why a kind, or the whole package if Kind is empty, fails to load.
 type LoadError struct {
 	// Kind is the name of the kind, as in #Kind.
 	Kind string
 	// File and Line are the place of the error; Line is 0 if there is none.
 	File string
 	Line int
-	// Reason is what is wrong there.
+	// Reason describes the error.
 	Reason string
 }
 
@@ -58,7 +58,7 @@ func newLoadError(kind string, err error) *LoadError {
 	}
 	path := strings.Join(first.Path(), ".")
 	if inner, ok := errors.AsType[cueerrors.Error](errors.Unwrap(first)); ok && messageOf(first) == "import failed" {
-		first, path = inner, "" // it says what cannot be imported, and why; the path is the module
+		first, path = inner, "" // it names the import and the cause; the path is the module
 	}
 	result := &LoadError{Kind: kind, Reason: messageOf(first)}
 	if path != "" && !strings.HasPrefix(result.Reason, path) {
@@ -104,7 +104,7 @@ func isLibrary(file string) bool {
 	return strings.HasSuffix(dir, "cue/contract") || strings.HasSuffix(dir, "cue/k8s")
 }
 
-// workingDirectory is asked for at each position of a rule, of which a kind has hundreds.
+// workingDirectory is cached: it is needed for each position of a rule, and a kind has hundreds.
 var workingDirectory = sync.OnceValues(os.Getwd)
 
 // relative shortens a path under the working directory, as the cue command does, and

@@ -18,7 +18,7 @@ import (
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
 
-// contractRules is what a behaviour is checked against.
+// contractRules are the rules that a behaviour is checked against.
 type contractRules struct {
 	controller                 cue.Value // of the contract
 	podTemplate, labelSelector cue.Value // of the library: what may be injected, and where

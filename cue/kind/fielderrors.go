@@ -12,7 +12,7 @@ import (
 )
 
 // fieldErrors turns what the CUE evaluator reports into Kubernetes field errors. CUE
-// has no kinds of error, so they are told apart by the formats of its messages, which
+// has no kinds of error, so they are distinguished by the formats of its messages, which
 // the tests pin for the version in go.mod. root is the first element of CUE's paths.
 func fieldErrors(err error, object map[string]any, root string) field.ErrorList {
 	var result field.ErrorList
@@ -61,15 +61,15 @@ func isDisjunction(message string) bool {
 	return strings.Contains(message, "errors in empty disjunction")
 }
 
-// conflictOfValues is how CUE says that a value is not the one that it must be; the
+// conflictOfValues is CUE's message for a value that differs from the required one; the
 // order of the two varies.
 var conflictOfValues = regexp.MustCompile(`^conflicting values (\S+|"[^"]*") and (\S+|"[^"]*")$`)
 
 // otherValue returns the value of such a message that the object does not have.
 func otherValue(message string, value any) string {
 	m := conflictOfValues.FindStringSubmatch(message)
-	if is := unquoted(m[1]); is != fmt.Sprint(value) {
-		return is
+	if other := unquoted(m[1]); other != fmt.Sprint(value) {
+		return other
 	}
 	return unquoted(m[2])
 }
@@ -92,11 +92,11 @@ func typeMessage(message string, value any) string {
 	if m == nil {
 		return message
 	}
-	wanted, is := m[1], m[2]
+	wanted, actual := m[1], m[2]
 	if isKind(value, wanted) {
-		wanted, is = is, wanted
+		wanted, actual = actual, wanted
 	}
-	return "must be " + wanted + ", is " + is
+	return "must be " + wanted + ", is " + actual
 }
 
 // isKind reports whether CUE calls the type of a plain Go value by name.
@@ -118,7 +118,7 @@ func isKind(value any, name string) bool {
 	return name == "null"
 }
 
-// locate makes the path of a field of the elements of a CUE path and looks its value up.
+// locate converts a CUE path to the path of a field, and looks up its value.
 func locate(object any, elements []string) (*field.Path, any) {
 	var path *field.Path
 	value := object

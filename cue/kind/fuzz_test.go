@@ -18,7 +18,7 @@ import (
 )
 
 // FuzzObject feeds any JSON object to a kind: nothing panics, a valid object stays valid
-// when it is defaulted, defaulting twice is defaulting once, and what is decided is the
+// when it is defaulted, defaulting twice is defaulting once, and the decision is the
 // same every time.
 func FuzzObject(f *testing.F) {
 	kinds, err := Shipped()

@@ -38,9 +38,9 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	require.Less(t, grown/rounds, int64(500), "bytes per object")
 }
 
-// Neither do validations of objects that have a key each that no other has: nothing may
-// keep the names it has seen. A million of them would hold 50 MB at least, so that 1 MB,
-// which leaves room for what the runtime does meanwhile, tells the two apart. With -short
+// Validating objects that each have a key of their own takes no more memory either: no
+// names may be kept. A million of them would hold 50 MB at least, so that 1 MB,
+// which leaves room for what the runtime does meanwhile, distinguishes the two. With -short
 // or the race detector it is a tenth of both.
 func TestNamesAreNotKept(t *testing.T) {
 	k := shippedKind(t, "Watcher")
@@ -78,7 +78,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// Workers share a kind; the race detector watches.
+// Workers share a kind; the race detector checks this.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	k := shippedKind(t, "At")

@@ -283,7 +283,7 @@ func isImage(text string) []string {
 	return nil
 }
 
-// What is written by hand checks what the kind checks, or it would be no measure.
+// The code written by hand checks what the kind checks; otherwise it would not be comparable.
 func TestHandWrittenIsTheSame(t *testing.T) {
 	t.Parallel()
 	k := shippedKind(t, "At")

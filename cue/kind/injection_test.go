@@ -8,8 +8,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
-// What a Watcher adds is in the order in which the variables of the sidecar are meant to
-// win: those of the container after those of the ConfigMap.
+// The variables that a Watcher adds are in order of precedence: those of the container
+// override those of the ConfigMap and come after them.
 func TestWatcherInjection(t *testing.T) {
 	t.Parallel()
 	k := shippedKind(t, "Watcher")

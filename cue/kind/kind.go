@@ -29,7 +29,7 @@ type Kind struct {
 	Scope apiextensionsv1.ResourceScope
 	// Columns are what kubectl prints after the name.
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
-	// Scale says where kubectl scale finds its numbers; nil means that the kind has no scale
+	// Scale locates the numbers for kubectl scale; nil means that the kind has no scale
 	// subresource.
 	Scale *apiextensionsv1.CustomResourceSubresourceScale
 	// SelectableFields are those that a field selector may name.
@@ -47,7 +47,7 @@ type Kind struct {
 	InjectAnnotation string
 }
 
-// Version is what objects of a kind look like in one version of its API.
+// Version describes the objects of a kind in one version of its API.
 type Version struct {
 	// GroupVersionKind is how manifests name it.
 	GroupVersionKind apischema.GroupVersionKind
@@ -63,7 +63,7 @@ type Version struct {
 	initialStatus bool
 }
 
-// PhaseFacts is what is known of a phase without looking at any object.
+// PhaseFacts are the facts about a phase that depend on no object.
 type PhaseFacts struct {
 	// Terminal means that nothing more is done for an object in this phase.
 	Terminal bool
@@ -71,7 +71,7 @@ type PhaseFacts struct {
 	Failed bool
 }
 
-// SetFacts is what is known of a set without looking at any object.
+// SetFacts are the facts about a set that depend on no object.
 type SetFacts struct {
 	// Type is the type of its members.
 	Type apischema.GroupVersionKind
@@ -89,10 +89,10 @@ func (k *Kind) GroupVersionResource() apischema.GroupVersionResource {
 // the kind in metrics and as the owner of fields.
 func (k *Kind) Name() string { return k.GroupVersionResource().GroupResource().String() }
 
-// Problem is one thing that is wrong with an object, and the rule in CUE that says so.
+// Problem is one error of an object, and the rule in CUE that it breaks.
 type Problem = schema.Problem
 
-// Validate lists everything that is wrong with an object, sorted by field. The object
+// Validate lists all errors of an object, sorted by field. The object
 // is not changed. Limits are checked before anything else, and exceeding one is then
 // the only error reported.
 func (k *Kind) Validate(object map[string]any) field.ErrorList {
@@ -116,7 +116,7 @@ func (k *Kind) DefaultAndValidate(object map[string]any) (map[string]any, field.
 type Checked struct {
 	// Object has the defaults if it is valid, and is as it was given otherwise.
 	Object map[string]any
-	// Errors lists everything that is wrong with the object, sorted by field.
+	// Errors lists all errors of the object, sorted by field.
 	Errors field.ErrorList
 
 	kind    *Kind
@@ -146,7 +146,7 @@ func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []P
 	return defaulted, problems
 }
 
-// askEvaluator has the CUE evaluator look at an object, for fields that are marked for it.
+// askEvaluator validates an object with the CUE evaluator, for fields marked @kube(eval).
 func (v *Version) askEvaluator(object map[string]any) (map[string]any, []Problem) {
 	v.evaluator.asked.fallbacks.Add(1)
 	defaulted, errs, err := v.evaluator.defaultAndValidate(object)
@@ -196,8 +196,8 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 	return k.Version
 }
 
-// ValidateUpdate lists everything that is wrong with an object that is to replace old, both
-// in the same version: what Validate lists and, if the object is valid, the immutable fields
+// ValidateUpdate lists all errors of an object that is to replace old, both in the same
+// version: what Validate lists and, if the object is valid, the immutable fields
 // that differ. An old object that exceeds the limits is not compared.
 func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
 	return k.Check(object).ValidateUpdate(k.Check(old))
@@ -259,7 +259,7 @@ func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 	return schema.Default(v.schema, object), nil
 }
 
-// Sample makes an object of the version: often a valid one, often one at the edge of what is
+// Sample returns an object of the version: often a valid one, often one at the edge of what is
 // valid, and sometimes one beyond it.
 func (v *Version) Sample(random *rand.Rand) map[string]any {
 	object := schema.Sample(v.schema, random)
@@ -282,7 +282,7 @@ func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
 	return by
 }
 
-// Decide returns what is to be done for a valid, defaulted object in the phase
+// Decide returns what the kind wants for a valid, defaulted object in the phase
 // object.status.phase. observed holds its children by the names that the kind gives them. A
 // condition that reads an absent part of observed does not hold; any other failure is an
 // *EvaluationError.
@@ -307,7 +307,7 @@ func PhaseOf(object map[string]any) string {
 	return phase
 }
 
-// Decision is what a kind wants for one object in its present phase.
+// Decision states what a kind wants for one object in its present phase.
 type Decision struct {
 	// Children are the objects to keep in place, sorted by name.
 	Children []Child
@@ -319,21 +319,21 @@ type Decision struct {
 	Deadline time.Duration
 }
 
-// Child is an object, or a set of objects, that is to be kept in place.
+// Child is an object, or a set of objects, that the controller keeps in place.
 type Child struct {
-	// Name is how the kind calls it, not the name of the object.
+	// Name is the name in the kind, not that of the object.
 	Name string
-	// Phase is the phase that the child is of; it is empty for one of all phases.
+	// Phase is the phase that the child belongs to; it is empty for a child of all phases.
 	Phase string
 	// Template is the object as far as the kind specifies it.
 	Template map[string]any
-	// Update is what happens to a child that differs from its template.
+	// Update is the action for a child that differs from its template.
 	Update UpdatePolicy
 	// Set is nil for a single object.
 	Set *Set `json:",omitempty"`
 }
 
-// Set is what a kind wants of the members of a set.
+// Set states what a kind wants of the members of a set.
 type Set struct {
 	// Replicas is the desired number of members.
 	Replicas int
@@ -344,7 +344,7 @@ type Set struct {
 	DeleteStrays bool
 }
 
-// UpdatePolicy is what happens to a child that differs from its template.
+// UpdatePolicy is the action for a child that differs from its template.
 type UpdatePolicy string
 
 const (

@@ -12,7 +12,7 @@ import (
 const (
 	many = 100_000
 	deep = 10_000
-	// nested is how deep the objects are whose schema is read anew at each level: work
+	// nested is how deep the objects are whose schema is read again at each level: work
 	// that doubles with each would not end.
 	nested = 30
 )
@@ -104,7 +104,7 @@ func largeObjects(tb testing.TB) map[string]large {
 	}
 }
 
-// loadBig loads a kind of what could take more than linear time.
+// loadBig loads a kind with constructs that could take more than linear time.
 func loadBig(tb testing.TB) *Kind {
 	source := strings.NewReplacer(
 		"ALTERNATIVES", nestedAlternatives(20), "INNER", nestedConditions(10),
@@ -159,8 +159,8 @@ import (
 	return kinds[0]
 }
 
-// nestedAlternatives writes disjunctions within each other that are told apart by what
-// is beside the next one.
+// nestedAlternatives writes disjunctions within each other that are distinguished by
+// fields next to the next one.
 func nestedAlternatives(depth int) string {
 	source := "string"
 	for range depth {
@@ -216,7 +216,7 @@ func deepIn(name string, depth int) map[string]any {
 	return value.(map[string]any)
 }
 
-// treeOf returns a #Tree with two children at each level, of which one is a leaf.
+// treeOf returns a #Tree with two children at each level; one is a leaf.
 func treeOf(depth int) map[string]any {
 	tree := map[string]any{"leaf": "a"}
 	for range depth {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// limits bound an object before anything else looks at it.
+// limits bound an object; they are checked first.
 type limits struct {
 	depth  int // of structs and lists within each other
 	values int // in all
@@ -24,8 +24,8 @@ var (
 	evaluatorLimits = limits{depth: 64, values: 20_000}
 )
 
-// checkLimits walks an object before anything else does, and reports the first
-// limit that it exceeds.
+// checkLimits is the first to walk an object; it reports the first limit that the object
+// exceeds.
 func checkLimits(object map[string]any, l limits) *field.Error {
 	left := l.values
 	var way []any
@@ -46,7 +46,7 @@ const (
 	tooMany
 )
 
-// exceeds counts the values in a struct or a list by its length, without looking at scalars.
+// exceeds counts the values in a struct or a list by its length, without visiting scalars.
 // It collects the path to the value that exceeds a limit on the way back, innermost step
 // first, so that an object within the limits costs nothing more.
 func exceeds(value any, depth int, left *int, way *[]any) excess {
@@ -87,7 +87,7 @@ func count(n, depth int, left *int) excess {
 	return none
 }
 
-// pathOf makes a path of its steps, innermost first.
+// pathOf builds a path from its steps, innermost first.
 func pathOf(way []any) *field.Path {
 	if len(way) == 0 {
 		return field.NewPath("")

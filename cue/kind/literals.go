@@ -44,7 +44,7 @@ func literalValue(expr ast.Expr) (any, error) {
 			}
 		case float64:
 			if e.Op == token.SUB && n == 1<<63 {
-				return int64(math.MinInt64), nil // the one integer whose opposite is none
+				return int64(math.MinInt64), nil // the one integer whose opposite does not fit
 			}
 			if e.Op == token.SUB {
 				return -n, nil
@@ -88,7 +88,7 @@ func literalList(e *ast.ListLit) (any, error) {
 	return list, nil
 }
 
-// noBytes says what to write instead of CUE's bytes.
+// noBytes explains what to write instead of CUE's bytes.
 const noBytes = "bytes cannot be compiled because JSON has none: write string with @kube(format=byte) for base64"
 
 func isBytes(e *ast.BasicLit) bool {

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// modulePath is the CUE module of this repository, as cue.mod/module.cue says.
+	// modulePath is the CUE module of this repository; it matches cue.mod/module.cue.
 	modulePath = "fescue.dev"
-	// languageVersion is the CUE language that the embedded files are written in,
-	// as cue.mod/module.cue says.
+	// languageVersion is the CUE language version of the embedded files; it matches
+	// cue.mod/module.cue.
 	languageVersion = "v0.17.0"
 	contractPackage = modulePath + "/cue/contract"
 	libraryPackage  = modulePath + "/cue/k8s"
-	// shippedRoot is where positions in errors place the embedded files.
+	// shippedRoot is the folder of the embedded files in error positions.
 	shippedRoot = "/embedded/" + modulePath
-	// controllerSuffix makes the name of a kind's behaviour from the name of the kind.
+	// controllerSuffix follows the name of a kind in the name of its behaviour.
 	controllerSuffix = "Controller"
 )
 
@@ -110,7 +110,7 @@ func addLibrary(overlay map[string]load.Source, dir string) {
 	}
 }
 
-// loadPackage builds the package in dir and makes a Kind of each kind in it. All of
+// loadPackage builds the package in dir and returns a Kind for each kind in it. All of
 // them share one CUE context, which is never used for anything else.
 func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, err error) {
 	defer func() {
@@ -162,7 +162,7 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 		errs = append(errs, newLoadError("", orphan))
 	}
 	if len(kinds) == 0 && len(errs) == 0 {
-		return nil, fmt.Errorf("kinds folder %s has no kind: a kind is a definition #X with a definition #X%s beside it", dir, controllerSuffix)
+		return nil, fmt.Errorf("kinds folder %s has no kind: a kind consists of two definitions, #X and #X%s", dir, controllerSuffix)
 	}
 	return kinds, errors.Join(errs...)
 }

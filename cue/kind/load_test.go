@@ -56,7 +56,7 @@ func TestRegistryHasAllKinds(t *testing.T) {
 	}
 }
 
-func TestFromDirNamesWhatIsWrong(t *testing.T) {
+func TestFromDirNamesTheError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, err := FromDir(dir)

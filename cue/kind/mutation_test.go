@@ -27,8 +27,8 @@ const (
 	// TestDifferential takes: the evaluator is asked only once about each, for all schemas.
 	// The CRD, which costs more, is tried with as many as there.
 	objectsPerSample = 10
-	// needed is the part of the broken schemas that has to be noticed. What is left are
-	// those that nothing can notice, like a bound that another rule implies.
+	// needed is the part of the broken schemas that has to be noticed. The others cannot be
+	// noticed, like a bound that another rule implies.
 	needed = 0.95
 )
 
@@ -97,21 +97,21 @@ func mutationScores(t *testing.T, k *Kind) (validator, crd *score) {
 			inCRD = crdShows(k, mutant, objects[:n])
 			crd.count(change.name, inCRD)
 		}
-		// The evaluator knows nothing of attributes.
+		// The evaluator ignores attributes.
 		validator.count(change.name, change.attribute && inCRD || validatorShows(mutant, objects))
 	}
 	return validator, crd
 }
 
-// judged is an object and what is right to say of it.
+// judged is an object with the right verdict.
 type judged struct {
 	object    map[string]any
 	evaluator evaluation
 	problems  []Problem // those that the original schema finds
 }
 
-// judgedSamples generates objects for a kind. What the evaluator alone checks, in fields
-// that are marked for it, is no matter of the compiled form.
+// judgedSamples generates objects for a kind. Fields marked for the
+// evaluator are left out, because the compiled form does not check them.
 func judgedSamples(k *Kind, n int) []judged {
 	compiled := compiledOnly(k, k.schema)
 	var all []judged
@@ -160,7 +160,7 @@ func sameSchema(t *testing.T, a, b *apiextensionsv1.JSONSchemaProps) bool {
 	return string(x) == string(y)
 }
 
-// mutate makes a kind with a schema of its own, in which one thing is changed.
+// mutate returns a kind with a schema of its own, in which one thing is changed.
 func mutate(k *Kind, i int) (*Kind, mutation) {
 	broken := copyOf(k.schema)
 	change := mutationsOf(broken)[i]
@@ -171,7 +171,7 @@ func mutate(k *Kind, i int) (*Kind, mutation) {
 	return mutant, change
 }
 
-// compiledOnly returns a kind with another schema, of which the evaluator checks nothing.
+// compiledOnly returns a kind with another schema; the evaluator checks none of it.
 func compiledOnly(k *Kind, broken *schema.Schema) *Kind {
 	v := *k.Version
 	v.schema, v.evaluated = broken, false
@@ -213,7 +213,7 @@ func copyOf(s *schema.Schema) *schema.Schema {
 
 // copyValue keeps what is shared shared: a definition may contain itself.
 func copyValue(v reflect.Value, copies map[any]reflect.Value) reflect.Value {
-	made := v
+	copied := v
 	switch v.Kind() {
 	case reflect.Pointer:
 		if _, immutable := reflect.TypeAssert[*regexp.Regexp](v); immutable || v.IsNil() {
@@ -222,24 +222,24 @@ func copyValue(v reflect.Value, copies map[any]reflect.Value) reflect.Value {
 		if known, ok := copies[v.Interface()]; ok {
 			return known
 		}
-		made = reflect.New(v.Type().Elem())
-		copies[v.Interface()] = made
-		made.Elem().Set(copyValue(v.Elem(), copies))
+		copied = reflect.New(v.Type().Elem())
+		copies[v.Interface()] = copied
+		copied.Elem().Set(copyValue(v.Elem(), copies))
 	case reflect.Slice:
 		if v.IsNil() {
 			return v
 		}
-		made = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		copied = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 		for i := range v.Len() {
-			made.Index(i).Set(copyValue(v.Index(i), copies))
+			copied.Index(i).Set(copyValue(v.Index(i), copies))
 		}
 	case reflect.Struct:
-		made = reflect.New(v.Type()).Elem()
+		copied = reflect.New(v.Type()).Elem()
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				made.Field(i).Set(copyValue(v.Field(i), copies))
+				copied.Field(i).Set(copyValue(v.Field(i), copies))
 			}
 		}
 	}
-	return made
+	return copied
 }

@@ -13,12 +13,12 @@ import (
 type mutation struct {
 	name  string
 	apply func()
-	// attribute tells that it concerns what a @kube attribute says.
+	// attribute reports whether it changes what a @kube attribute requires.
 	attribute bool
 }
 
-// mutationsOf lists the ways to break a schema, always in the same order. Those are left
-// out of which it is plain that they change nothing.
+// mutationsOf lists the ways to break a schema, always in the same order. Those that
+// plainly change nothing are left out.
 func mutationsOf(s *schema.Schema) []mutation {
 	m := mutator{seen: make(map[any]bool)}
 	m.structure("", s.Struct)
@@ -61,7 +61,7 @@ func (m *mutator) schema(path string, s *schema.Schema) {
 	}
 }
 
-// dropAt drops one element, and leaves the slice as it was to those who share it.
+// dropAt drops one element, and leaves a shared slice unchanged.
 func dropAt[T any](list *[]T, i int) { *list = slices.Delete(slices.Clone(*list), i, i+1) }
 
 func (m *mutator) presets(s *schema.Schema) {
@@ -107,7 +107,7 @@ func (m *mutator) alternatives(s *schema.Schema) {
 
 func (m *mutator) types(s *schema.Schema) {
 	for t := schema.Null; t <= schema.Struct; t <<= 1 {
-		// One wider type beside null is enough, or most mutations would be of this sort.
+		// One wider type in addition to null is enough, or most mutations would be of this sort.
 		neighbour := s.Types&(t>>1) != 0 || t == schema.Null
 		switch {
 		case s.Types&t == 0 && neighbour:
@@ -164,7 +164,7 @@ func (m *mutator) limits(r *schema.Range, what string) {
 	m.limit(&r.Max, "greatest "+what, 0)
 }
 
-// limit changes a limit as far as it says anything: everything has a length of 0.
+// limit changes a limit, except those without effect: every length is at least 0.
 func (m *mutator) limit(l **schema.Limit, what string, least int64) {
 	if *l == nil {
 		return
@@ -194,7 +194,7 @@ func (m *mutator) texts(s *schema.Schema) {
 	}
 }
 
-// otherOperator is what an operator may be mistaken for.
+// otherOperator maps an operator to one that it may be mistaken for.
 var otherOperator = map[string]string{"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 
 func (m *mutator) relations(s *schema.Schema) {
@@ -220,7 +220,7 @@ func (m *mutator) list(s *schema.Schema) {
 	}
 }
 
-// mutationsOfItems returns empty for items of which nothing is said.
+// mutationsOfItems returns empty for items without rules.
 func mutationsOfItems(s *schema.Schema) []mutation {
 	m := mutator{seen: make(map[any]bool)}
 	if m.schema("", s); s.Types == schema.AnyType && s.Struct == nil && s.Reference == nil {

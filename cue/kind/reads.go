@@ -12,14 +12,14 @@ import (
 )
 
 // reads are the parts of a value that the CUE of a kind can read. All else is removed from
-// the children before they are evaluated: a Pod has two hundred values, of which a controller
-// reads a few, and a set may have a thousand Pods.
+// the children before they are evaluated: a Pod has two hundred values, a controller reads a
+// few, and a set may have a thousand Pods.
 type reads struct {
 	// whole means that all of it may be read.
 	whole bool
-	// fields are those that are named, of a struct.
+	// fields are the named ones of a struct.
 	fields map[string]*reads
-	// elements is what is read of each element of a list, or of each field of a struct.
+	// elements are the reads of each element of a list, or of each field of a struct.
 	elements *reads
 }
 
@@ -57,7 +57,7 @@ func (r *reads) of(value any) any {
 	case []any:
 		element := r.elements
 		if element == nil {
-			element = &reads{} // of which only the number is read
+			element = &reads{} // only the number of elements is read
 		}
 		part := make([]any, len(value))
 		for i := range value {
@@ -133,7 +133,7 @@ func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	return written
 }
 
-// What the contract calls what a behaviour reads.
+// The names in the contract of what a behaviour reads.
 const (
 	// objectName is the object itself.
 	objectName = "object"
@@ -141,10 +141,10 @@ const (
 	observedName = "observed"
 )
 
-// packageReads is what the behaviours of a package read, as far as its syntax shows it.
+// packageReads are the reads of all behaviours of a package, as far as its syntax shows.
 type packageReads struct {
-	// object and observed are what is read of the object and of its children. Anything that
-	// is not plainly the name of a field counts as reading all.
+	// object and observed are the reads of the object and of its children. Anything that is
+	// not plainly the name of a field counts as reading all.
 	object, observed *reads
 	// whens are the conditions of transitions.
 	whens passages
@@ -160,7 +160,7 @@ func readsOf(instance *build.Instance) *packageReads {
 type readCollector struct {
 	packageReads
 	seen map[*build.Instance]bool
-	// variables are those of the comprehensions around, with what they stand for.
+	// variables are those of the comprehensions around, with their reads.
 	variables []readVariable
 }
 
@@ -185,8 +185,8 @@ func (c *readCollector) within(e ast.Expr) *reads {
 }
 
 type readVariable struct {
-	name string
-	is   *reads // nil if it is nothing of what is looked for
+	name  string
+	reads *reads // nil if it is something else
 }
 
 func (c *readCollector) instance(instance *build.Instance) {
@@ -217,7 +217,7 @@ func (c *readCollector) visit(node ast.Node) {
 		case *ast.CallExpr:
 			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "len" && len(n.Args) == 1 {
 				if list := c.within(n.Args[0]); list != nil {
-					list.element() // of which nothing is read
+					list.element() // only the number is read
 					return false
 				}
 			}
@@ -244,7 +244,7 @@ func (c *readCollector) visitField(f *ast.Field) {
 		c.visit(label) // a pattern, or a name that is computed
 	}
 	if root := c.root(name); root != nil && err == nil {
-		root.whole = root.whole || isAliased // by which it may be read
+		root.whole = root.whole || isAliased // it may be read by the alias
 	}
 	switch {
 	case err != nil:
@@ -302,9 +302,9 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	outer := len(c.variables)
 	defer func() { c.variables = c.variables[:outer] }()
-	bind := func(name *ast.Ident, is *reads) {
+	bind := func(name *ast.Ident, read *reads) {
 		if name != nil {
-			c.variables = append(c.variables, readVariable{name.Name, is})
+			c.variables = append(c.variables, readVariable{name.Name, read})
 		}
 	}
 	for _, clause := range n.Clauses {
@@ -337,7 +337,7 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 	case *ast.Ident:
 		for _, v := range slices.Backward(c.variables) {
 			if v.name == n.Name {
-				return v.is
+				return v.reads
 			}
 		}
 		return c.root(n.Name)

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// String lists the paths that are read; a * ends one of which all is.
+// String lists the paths that are read; a final * means all below.
 func (r *reads) String() string {
 	if r.whole {
 		return "*"
@@ -113,8 +113,8 @@ func instanceOf(t *testing.T, text string) *build.Instance {
 	return instance
 }
 
-// What a kind does not read makes no difference to what it decides, and a thousand Pods
-// are no more than a thousand phases.
+// Parts that a kind does not read do not change its decisions, and a thousand Pods cost no
+// more than a thousand phases.
 func TestDecideWithManyMembers(t *testing.T) {
 	t.Parallel()
 	k := shippedKind(t, "Customcluster")

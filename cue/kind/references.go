@@ -31,12 +31,12 @@ func checkReferences(instance *build.Instance, name string, schema *schema.Schem
 	return nil
 }
 
-// references collects the names that a definition and those that it is made of use.
+// references collects the names used by a definition and by those that it is unified with.
 type references struct {
 	compiler *compiler // finds the fields of packages
 	found    []reference
 	children []string        // that can exist
-	unsure   map[string]bool // roots of which not all is known
+	unsure   map[string]bool // roots that are not fully known
 	seen     map[definition]bool
 }
 
@@ -148,14 +148,14 @@ func (r *references) visit(instance *build.Instance, node ast.Node, own map[ast.
 	}, nil)
 }
 
-// shadows notes a variable called object or observed.
+// shadows records a variable called object or observed.
 func (r *references) shadows(name *ast.Ident) {
 	if name != nil && (name.Name == objectName || name.Name == observedName) {
 		r.doubt(name.Name)
 	}
 }
 
-// field notes the children that can exist, and fields that shadow object or observed of the
+// field records the children that can exist, and fields that shadow object or observed of the
 // controller.
 func (r *references) field(f *ast.Field, isOwn bool) {
 	name, _, err := ast.LabelName(f.Label)
@@ -194,7 +194,7 @@ func (r *references) names(value ast.Expr) {
 	}
 }
 
-// selector notes a selection from object or observed, and follows one from a package. It
+// selector records a selection from object or observed, and follows one from a package. It
 // reports whether to visit what is within it.
 func (r *references) selector(instance *build.Instance, e *ast.SelectorExpr) bool {
 	var names []string

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a behaviour reads has to be something that can exist.
+// A behaviour may only read what can exist.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	for part, want := range map[string]string{
@@ -18,7 +18,7 @@ func TestReferences(t *testing.T) {
 		`status: x: "\(object.spec.txt)"`:                                                           "object.spec.txt: #G has no field spec.txt",
 		`status: x: len([for p in object.spec.list if p.x == object.spec.n {1}])`:                   "object.spec.n: #G has no field spec.n",
 		`#Base`: "object.spec.bsae: #G has no field spec.bsae",
-		// All these may be there.
+		// All these may exist.
 		`status: {x: object.spec.text, y: object.spec.open.any.thing, z: object.spec.map.key, l: object.metadata.labels.app}`: "",
 		`status: {x: object.spec.either.a, y: object.spec.either.b, z: object.spec.more}`:                                     "",
 		`status: x: [for object in object.spec.list {object.wrong}]`:                                                          "",

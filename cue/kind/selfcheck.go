@@ -33,10 +33,10 @@ func (v *Version) selfCheck() error {
 	return nil
 }
 
-// evaluation is what the CUE evaluator returns for an object.
+// evaluation is the result of the CUE evaluator for an object.
 type evaluation struct {
 	rejected field.ErrorList
-	defaults map[string]any // of an object that it lets pass
+	defaults map[string]any // of an object that it accepts
 	err      error          // if there are none
 }
 
@@ -55,12 +55,12 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 		case p.Rule == nil || !p.Rule.NotInCUE:
 			ours = append(ours, p)
 		case p.Type == field.ErrorTypeTypeInvalid:
-			return nil // whatever CUE makes of a list where a struct has to be
+			return nil // CUE may do anything with a list in place of a struct
 		}
 	}
 	switch {
 	case v.evaluated && len(problems) > 0:
-		return nil // the evaluator is asked about what is valid otherwise
+		return nil // the evaluator only checks objects without other errors
 	case len(expected.rejected) > 0 && len(ours) == 0 && !v.evaluated:
 		return fmt.Errorf("only the CUE evaluator rejects it: %w", expected.rejected.ToAggregate())
 	case len(expected.rejected) == 0 && len(ours) > 0:

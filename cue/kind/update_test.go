@@ -38,7 +38,7 @@ func TestImmutable(t *testing.T) {
 			`{mode!: "a" | "b", x?: int, if mode == "a" {x?: int @kube(immutable)}}`,
 			spec{"mode": "a", "x": int64(1)}, spec{"mode": "b", "x": int64(2)}, []string{"spec.x"},
 		},
-		"gone with its condition": {
+		"removed with its condition": {
 			`{on?: bool, if on == true {x!: int @kube(immutable)}}`, spec{"on": true, "x": int64(1)}, spec{"on": false}, nil,
 		},
 		"by leaving the alternative": {
@@ -50,7 +50,7 @@ func TestImmutable(t *testing.T) {
 			spec{"l": []any{spec{"name": "a", "x": int64(1)}, spec{"name": "b", "x": int64(2)}}},
 			spec{"l": []any{spec{"name": "b", "x": int64(2)}, spec{"name": "a", "x": int64(3)}}}, []string{"spec.l[1].x"},
 		},
-		"key that is no scalar": {
+		"key that is not a scalar": {
 			`{l?: [...{name!: string, x?: int @kube(immutable)}] @kube(listType=map,listMapKey=name)}`,
 			spec{"l": []any{spec{"name": []any{}}}}, spec{"l": []any{spec{"name": []any{}}}}, []string{"spec.l[0].name"},
 		},
@@ -72,7 +72,7 @@ func TestImmutable(t *testing.T) {
 	}
 }
 
-// A default is the schema's own: what is done to an object must not reach the next.
+// Objects do not share a default: changing one object must not change the next.
 func TestDefaultsAreNotShared(t *testing.T) {
 	t.Parallel()
 	k := kindWithSpec(t, `{x: *["a"] | [...string]}`)

@@ -45,7 +45,7 @@ spec:
   container: {name: classic-watcher, image: "watcher:1", env: [{name: A, value: ""}], ports: [{containerPort: 8080}], args: [], stdin: false, resources: {limits: {cpu: 1000m, memory: "0.5Gi"}}}
 `
 
-// corpusCounts is what TestInjectCorpus found.
+// corpusCounts are the results of TestInjectCorpus.
 type corpusCounts struct {
 	files, unreadable, withPods, pods int
 	outcomes                          map[Reason]int

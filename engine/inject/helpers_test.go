@@ -143,7 +143,7 @@ func requireLeaves(t testing.TB, before, after any, path string) {
 	}
 }
 
-// hasLeaves reports whether requireLeaves would pass.
+// hasLeaves reports whether requireLeaves would succeed.
 func hasLeaves(before, after any) bool {
 	switch b := before.(type) {
 	case map[string]any:

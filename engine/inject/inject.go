@@ -46,7 +46,7 @@ func (i *Injector) Without(kinds ...schema.GroupKind) *Injector {
 // Excluded returns the namespaces in which nothing is injected.
 func (i *Injector) Excluded() []string { return slices.Clone(i.excluded) }
 
-// Result is what was decided for one Pod.
+// Result is the decision for one Pod.
 type Result struct {
 	// Patch is an RFC 6902 patch of the Pod that only adds; nil if there is nothing to add. The
 	// only member that it replaces is StatusAnnotation.

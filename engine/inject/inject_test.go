@@ -222,7 +222,7 @@ func TestLargeAnnotations(t *testing.T) {
 		"just fits":          {maxAnnotations - injected, Injected, true},
 		"does not fit":       {maxAnnotations - injected + 1, TooLarge, true},
 		"the reason fits":    {maxAnnotations - reason, TooLarge, true},
-		"nor does that":      {maxAnnotations - reason + 1, TooLarge, false},
+		"reason too large":   {maxAnnotations - reason + 1, TooLarge, false},
 		"is too large alone": {maxAnnotations + 1, TooLarge, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ type Object struct {
 // String returns the object's name in the annotation of a Pod: Kind.group/name.
 func (o Object) String() string { return o.Kind.String() + "/" + o.Name }
 
-// Source is what an object contributes to Pods.
+// Source holds what an object contributes to Pods.
 type Source struct {
 	Object
 	Namespace  string

@@ -17,7 +17,7 @@ type merger struct {
 	token []byte // the mount of the Pod's token; nil if it has none
 }
 
-// rejection tells why an injection does not fit a Pod. It names no values, which may be secret,
+// rejection explains why an injection does not fit a Pod. It names no values, which may be secret,
 // and no indices, which may differ when the Pod is reviewed again.
 type rejection struct {
 	reason Reason

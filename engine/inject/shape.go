@@ -5,7 +5,7 @@ import "github.com/fescue-dev/fescue/internal/jsontext"
 // value is a part of the text of a Pod or of an injection.
 type value = jsontext.Value
 
-// shape tells how an addition is merged with what a Pod has.
+// shape defines how an addition is merged with what a Pod has.
 type shape struct {
 	// fields are those of a struct that is merged field by field; fields that are not listed
 	// are merged as a whole.

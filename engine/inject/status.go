@@ -67,8 +67,8 @@ type entry struct {
 	message    string
 }
 
-// entry does not tell Injected from Present: the annotation has to be the same when the Pod is
-// reviewed again.
+// entry does not distinguish Injected from Present: the annotation has to be the same when the
+// Pod is reviewed again.
 func (o Outcome) entry() entry {
 	if o.Done() {
 		return entry{id: o.String(), generation: o.Generation}

@@ -74,7 +74,7 @@ func sorted(requests []request) []request {
 }
 
 // withInjected adds the former requests that were injected: the labels that were injected since
-// may keep a selector from matching.
+// may prevent a selector from matching.
 func withInjected(requests, former []request, injected []string) []request {
 	for _, r := range former {
 		if slices.Contains(injected, r.id) {

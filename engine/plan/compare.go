@@ -13,7 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Verb is what a step does to a child.
+// Verb is the action of a step on a child.
 type Verb string
 
 const (
@@ -30,10 +30,10 @@ const (
 // Step is one write that brings the children closer to their plan.
 type Step struct {
 	Verb     Verb
-	Child    string // as the kind calls it
+	Child    string // the name in the kind
 	Resource schema.GroupVersionResource
 	Name     string // of the object
-	// Wanted is what to create, apply or adopt by.
+	// Wanted is the object to create, apply, or adopt for.
 	Wanted *unstructured.Unstructured
 	// Live is the object to apply to, adopt or delete, which must not be changed.
 	Live *unstructured.Unstructured
@@ -42,9 +42,9 @@ type Step struct {
 	Stray, Keeps bool
 }
 
-// Comparison is how the children of an object differ from its plan.
+// Comparison describes how the children of an object differ from its plan.
 type Comparison struct {
-	// Steps are what is to be written, those of one child in a row.
+	// Steps are the writes; those of one child follow each other.
 	Steps []Step
 	// Prunes delete what is no longer wanted, once all steps are done.
 	Prunes []Step
@@ -60,7 +60,7 @@ type Comparison struct {
 // does, the object is reconciled again.
 var ErrNotServed = errors.New("its type is not served by the cluster: install its CRD")
 
-// Compare returns what is to be written for the children of a plan.
+// Compare returns the writes for the children of a plan.
 func Compare(p *Plan, v *View) *Comparison {
 	c := &comparer{Comparison: &Comparison{}, plan: p, view: v, wanted: make(map[types.UID]bool)}
 	children := make([]wantedChild, 0, len(p.Children))

@@ -66,7 +66,7 @@ func (w *world) view() *View {
 	}
 }
 
-// compare returns what is to be written for the object.
+// compare returns the writes for the object.
 func (w *world) compare(t *testing.T) *Comparison {
 	p := Decide(w.kind, w.owner, w.view(), now)
 	require.Nil(t, p.Stalled)
@@ -104,7 +104,7 @@ func (w *world) remove(uid types.UID) {
 	w.strays = slices.DeleteFunc(w.strays, func(s *unstructured.Unstructured) bool { return s.GetUID() == uid })
 }
 
-// ready makes all Pods ready.
+// ready sets all Pods to ready.
 func (w *world) ready() {
 	for i, e := range w.objects {
 		w.objects[i].Object = withStatus(e.Object, "Running", true)
@@ -323,7 +323,7 @@ func TestCompareRejects(t *testing.T) {
 		require.Empty(t, c.Steps)
 
 		w.owner = owner("none")
-		require.Empty(t, w.compare(t).Prunes, "nor is it deleted when it is no longer wanted")
+		require.Empty(t, w.compare(t).Prunes, "it is not deleted when it is no longer wanted")
 	})
 	t.Run("no longer wanted", func(t *testing.T) {
 		t.Parallel()

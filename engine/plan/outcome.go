@@ -18,7 +18,7 @@ import (
 // shows the progress in between.
 const maxRounds = 8
 
-// Outcome is what came of a plan.
+// Outcome is the outcome of a plan.
 type Outcome struct {
 	// States are those of the children.
 	States []ChildState
@@ -33,15 +33,15 @@ type Outcome struct {
 	// that this is longer ago than the deadline.
 	NotReadySince time.Time
 	Late          bool
-	// Uptake is what Pods have of the object, if its kind injects.
+	// Uptake counts what Pods have of the object, if its kind injects.
 	Uptake Uptake
-	// Stalled is what requires user action: the plan's problem, or else one of carrying
+	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out.
 	Stalled *Problem
 }
 
 // Converge decides what an object needs and has apply carry it out, until nothing is left
-// to write. It returns the last plan, with what came of it. An error is about the object's
+// to write. It returns the last plan and its outcome. An error is about the object's
 // own status.
 func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time, apply func(*Comparison) *Changes) (*Plan, *Outcome, error) {
 	done := &Changes{}
@@ -64,7 +64,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 	}
 }
 
-// outcomeOf returns what came of a plan, given the children as they are now and the last
+// outcomeOf returns the outcome of a plan, given the children as they are now and the last
 // writes.
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{

@@ -13,14 +13,14 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Plan is what was decided for one object. Nothing changes it after Decide.
+// Plan is the decision for one object. Nothing changes it after Decide.
 type Plan struct {
-	// Kind and Object are what was decided about, At the time that counted as now.
+	// Kind and Object are those of the decision; At is the time that counted as now.
 	Kind   *kind.Kind
 	Object *unstructured.Unstructured
 	At     time.Time
 
-	// Children are to exist as they are here.
+	// Children are the objects that should exist.
 	Children []kind.Child
 	// Prune requests the deletion of children that belong to no phase and are no longer
 	// wanted; children of a phase stay when it is left.
@@ -38,7 +38,7 @@ type Plan struct {
 	Again bool
 	// Deadline is how long the object may take to become ready; 0 means any time.
 	Deadline time.Duration
-	// Stalled is why nothing could be decided.
+	// Stalled is the reason why nothing could be decided.
 	Stalled *Problem
 }
 
@@ -90,7 +90,7 @@ func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Pl
 	return &Plan{Kind: k, Object: object, At: now, Phase: kind.PhaseOf(object.Object), Entered: enteredAt(object.Object)}
 }
 
-// stalled returns a plan in the place of one that the kind's own text is to blame for.
+// stalled returns a plan that reports an error of the kind's own text.
 func stalled(p *Plan, err error) *Plan {
 	instead := unmoved(p.Kind, p.Object, p.At)
 	instead.Stalled = &Problem{reasonEvaluation, err.Error()}

@@ -119,7 +119,7 @@ func TestPlanCreatesChildrenOfAPassingPhase(t *testing.T) {
 	require.Equal(t, "False", string(succeeded(p, &Outcome{}).Status), "Z is a failure")
 }
 
-// A phase whose children could not be created is not left as if they had been.
+// A phase whose children could not be created is not left early.
 func TestPlanStaysUntilChildrenExist(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, passing)
@@ -159,7 +159,7 @@ func TestPlanOfCycleIsAnError(t *testing.T) {
 	require.Empty(t, p.Transitions)
 }
 
-// What another version of the kind has projected is replaced, and does not stall the object.
+// A projection of another version of the kind is replaced, and does not stall the object.
 func TestPlanReplacesAnInvalidProjection(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, `package k

@@ -15,8 +15,8 @@ type ChildState struct {
 	name string
 	// set reports that it has members.
 	set bool
-	// wanted is how many objects are to exist, ready how many of them are ready, and
-	// outdated how many still have an older template.
+	// wanted is the desired number of objects, ready the number of those that are ready, and
+	// outdated the number of those with an older template.
 	wanted, ready, outdated int
 }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Rendering is what a controller would do for an object now.
+// Rendering lists what a controller would do for an object now.
 type Rendering struct {
 	// Steps are what it would write for the children, in order.
 	Steps []RenderedStep `json:"steps"`
 	// Children are the objects that would exist then.
 	Children []map[string]any `json:"children"`
-	// Status is what it would report.
+	// Status is the status that it would report.
 	Status map[string]any `json:"status"`
 	// WakeAt is when it would reconcile although nothing has changed; nil means never.
 	WakeAt *metav1.MicroTime `json:"wakeAt,omitempty"`
@@ -34,7 +34,7 @@ type Rendering struct {
 type RenderedStep struct {
 	// Verb is create, apply, adopt or delete.
 	Verb string `json:"verb"`
-	// Child is how the kind calls the child.
+	// Child is the name of the child in the kind.
 	Child string `json:"child"`
 	// APIVersion, Kind and Name are those of the object.
 	APIVersion string `json:"apiVersion"`
@@ -92,7 +92,7 @@ type renderer struct {
 }
 
 // viewOf returns the view of the objects that exist. Where they would be served is guessed,
-// which makes no difference.
+// which has no effect.
 func (r *renderer) viewOf(observed []*unstructured.Unstructured) *View {
 	v := &View{Types: make(map[schema.GroupVersionKind]ChildType), Normalized: NewNormalized()}
 	for _, gvk := range r.kind.Owns {
@@ -147,8 +147,7 @@ func (r *renderer) isChild(object *unstructured.Unstructured) bool {
 	return ChildName(object) != "" && !hasOwner && !hasName && object.GetNamespace() == r.owner.GetNamespace()
 }
 
-// claim gives an object with the label that names a child whatever else the engine gives
-// children.
+// claim adds what else the engine gives children to an object with the label of a child.
 func (r *renderer) claim(object *unstructured.Unstructured) {
 	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(r.owner.GetUID())}))
 	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(r.kind, r.owner.GetName())}, object.GetAnnotations()))

@@ -15,7 +15,7 @@ import (
 )
 
 // The types of condition that the engine sets. Succeeded is for kinds with phases, Ready
-// for all others; Stalled exists only while something is wrong, and conditionInjected
+// for all others; Stalled exists only during a problem, and conditionInjected
 // while there are Pods that it is about.
 const (
 	conditionSucceeded = "Succeeded"
@@ -26,9 +26,9 @@ const (
 	conditionReconciling = "Reconciling"
 )
 
-// Report returns the status that an object is to have: the kind's projection and the
-// engine's own fields over it. A time in it changes only with what it belongs to, so that
-// the status stays the same until something happens.
+// Report returns the desired status of an object: the kind's projection and the engine's own
+// fields over it. A time in it changes only together with the fact that it dates, so that the
+// status stays the same until something happens.
 func Report(p *Plan, o *Outcome) (map[string]any, error) {
 	old, _ := p.Object.Object["status"].(map[string]any)
 	status := maps.Clone(p.Projection)

@@ -55,7 +55,7 @@ func TestReport(t *testing.T) {
 	require.Len(t, done["conditions"], 1, "it is no longer reconciling")
 }
 
-// Nothing is written when nothing changed: a report of a reported object is the same.
+// Nothing is written when nothing changed: reporting again gives the same status.
 func TestReportIsStable(t *testing.T) {
 	t.Parallel()
 	for name, observed := range map[string]map[string]any{"no pod": nil, "running": pod("Running"), "done": pod("Failed")} {

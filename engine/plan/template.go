@@ -33,8 +33,8 @@ var OwnLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase}
 
 const (
 	// annotationTemplate holds a hash of the template that a child was last created or
-	// applied by. It tells a changed template from fields that the API server or others
-	// have changed.
+	// applied by. It distinguishes a changed template from fields that the API server or
+	// others have changed.
 	annotationTemplate = "fescue.dev/template"
 	// AnnotationOwner names the object that a child was created for. It finds the children
 	// of an object that was restored from a backup with another UID, when they have lost
@@ -53,7 +53,7 @@ func StraySelector(labels []string) string {
 	return strings.Join(labels, ",") + "," + unmanagedSelector
 }
 
-// OwnerKeys returns what a child is found by: the UIDs of the objects that it is kept for
+// OwnerKeys returns the keys by which a child is found: the UIDs of the objects that it is kept for
 // and, if it has no controller, the name of the one that it was created for.
 func OwnerKeys(child *unstructured.Unstructured) []string {
 	var keys []string
@@ -81,7 +81,7 @@ func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
 	return slices.Contains(keys, string(owner.GetUID())) || slices.Contains(keys, OwnerName(k, owner.GetName()))
 }
 
-// OwnerName is how AnnotationOwner names an object.
+// OwnerName returns the name of an object in AnnotationOwner.
 func OwnerName(k *kind.Kind, name string) string {
 	return k.Name() + "/" + name
 }

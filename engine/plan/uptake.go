@@ -24,7 +24,7 @@ const (
 // that the message does not change with every Pod of a large Deployment.
 const maxPodNames = 3
 
-// Uptake is what the Pods have of one object that injects. Pods that have ended or are
+// Uptake counts what Pods have of one object that injects. Pods that have ended or are
 // being deleted do not count: no one has to do anything about them.
 type Uptake struct {
 	// Current is how many Pods have the parts of the object's present generation.
@@ -63,7 +63,7 @@ func (u Uptake) condition() metav1.Condition {
 	return c
 }
 
-// describePods returns what is with some Pods, of which it names the first.
+// describePods describes some Pods and names the first of them.
 func describePods(names []string, one, many string) string {
 	predicate, noun := many, "Pods"
 	if len(names) == 1 {

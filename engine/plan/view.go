@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// View is what one reconcile sees of the cluster besides its object. Nothing in it may be
+// View is what one reconcile knows of the cluster apart from its object. Nothing in it may be
 // changed.
 type View struct {
 	// Children are those of the object, including those that are being deleted.
@@ -20,8 +20,8 @@ type View struct {
 	Types map[schema.GroupVersionKind]ChildType
 	// Normalized knows what the API server writes differently from a template.
 	Normalized *Normalized
-	// Uptake is what Pods have of an object that injects, and InjectionErr why the kind
-	// cannot evaluate which Pods it selects.
+	// Uptake counts what Pods have of an object that injects. InjectionErr reports why the
+	// kind cannot evaluate which Pods it selects.
 	Uptake       Uptake
 	InjectionErr error
 
@@ -30,7 +30,7 @@ type View struct {
 
 // LiveChild is a child as the API server had it last.
 type LiveChild struct {
-	// Name is how the kind calls it; it is empty if the child has lost its label.
+	// Name is its name in the kind; it is empty if the child has lost its label.
 	Name     string
 	Resource schema.GroupVersionResource
 	Object   *unstructured.Unstructured
@@ -41,7 +41,7 @@ func Live(resource schema.GroupVersionResource, object *unstructured.Unstructure
 	return LiveChild{Name: ChildName(object), Resource: resource, Object: object}
 }
 
-// ChildName returns how the kind calls a child; it is empty if the child has lost its label.
+// ChildName returns the name of a child in the kind; it is empty if the child has lost its label.
 func ChildName(child *unstructured.Unstructured) string { return child.GetLabels()[labelChild] }
 
 // ChildType is where the API server serves a type of children, or why it is not used.
@@ -56,7 +56,7 @@ type Taken struct {
 	Name     string
 }
 
-// Changes are what came of steps.
+// Changes are the results of steps.
 type Changes struct {
 	// Stored are objects as the API server answered, and Deleted those that were deleted.
 	Stored  []LiveChild

@@ -101,6 +101,6 @@ func TestControlPlane(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := os.Stat(dir)
 			return os.IsNotExist(err)
-		}, time.Minute, 50*time.Millisecond, "the folder goes when all parts have ended")
+		}, time.Minute, 50*time.Millisecond, "the folder is removed when all parts have ended")
 	})
 }

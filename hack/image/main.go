@@ -1,7 +1,6 @@
 // Command image builds Fescue's container image with ko, as an OCI layout with an SBOM, and pushes
-// it if
-// -push is set. It needs no container engine, and a registry only for -base: by default the image has only
-// the program.
+// it if -push is set. It needs no container engine, and a registry only for -base: by default the
+// image has only the program.
 package main
 
 import (

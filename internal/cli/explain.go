@@ -54,7 +54,7 @@ func explainRules(w io.Writer, v *kind.Version) error {
 		if e.Evaluated {
 			by = "admission and controller, by the CUE evaluator"
 		}
-		write(e.Field, shortened(e.Says), by, e.Position)
+		write(e.Field, shortened(e.Words), by, e.Position)
 	}
 	write("", "no unknown fields", "admission and controller; the API server drops them", "")
 	_, _ = fmt.Fprintln(table)

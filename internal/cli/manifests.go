@@ -116,7 +116,7 @@ Deployment mounts.`,
 }
 
 // readSource reads the CUE files of a folder of kinds, and checks that they load where they are
-// mounted: with nothing beside them but Fescue's own libraries.
+// mounted: with nothing next to them but Fescue's own libraries.
 func readSource(dir string) (install.Source, error) {
 	source := make(install.Source)
 	files, err := filepath.Glob(filepath.Join(dir, "*.cue"))

@@ -1,4 +1,4 @@
-// Package cli is what people type: the commands of fescue with their flags, arguments and output.
+// Package cli has the commands of fescue with their flags, arguments and output.
 //
 // It knows the command line and terminals. What a command does is done by the packages below.
 package cli

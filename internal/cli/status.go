@@ -109,7 +109,7 @@ func namespaceFor(k *kind.Kind, namespace string) string {
 
 // health is the health of an object, in the order in which objects are shown. The words are those
 // of kstatus, which GitOps tools wait by, and degraded: some Pods have no sidecar or an outdated
-// one, until somebody replaces them.
+// one, until someone replaces them.
 type health int
 
 const (
@@ -189,7 +189,7 @@ type statusPrinter struct {
 	o      *statusOptions
 	now    func() time.Time
 	colour bool
-	// lines is what the table has written since it was flushed. The table remembers the widths of
+	// lines holds what the table has written since it was flushed. The table remembers the widths of
 	// its columns, so that later rows are aligned with earlier ones.
 	lines   *bytes.Buffer
 	table   *tabwriter.Writer

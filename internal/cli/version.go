@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is what `fescue version` prints; the linker sets it in builds by make.
+// version is the output of `fescue version`; the linker sets it in builds by make.
 var version = "development"
 
 // userAgent names the program to the API server.

@@ -190,7 +190,7 @@ func (r *report) print(w io.Writer, output string) error {
 type vetter struct {
 	catalog       *kind.Catalog
 	ignoreUnknown bool
-	// hint says what else can be done about an unknown kind.
+	// hint names other remedies for an unknown kind.
 	hint   string
 	report report
 }

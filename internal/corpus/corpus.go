@@ -1,5 +1,5 @@
 // Package corpus helps tests that read txtar archives and golden files. An archive holds the
-// input of a test and, as out/…, all that is expected of it. The flag -update rewrites both.
+// input of a test and, as out/…, all expected results. The flag -update rewrites both.
 //
 // It knows nothing of kinds; package kindtest does.
 package corpus

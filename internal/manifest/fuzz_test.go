@@ -12,11 +12,11 @@ import (
 )
 
 // nonSpecificTag matches the one thing that version 3 of the YAML package drops and
-// version 2 heeds: the tag ! makes a string of any scalar.
+// version 2 heeds: the tag ! turns any scalar into a string.
 var nonSpecificTag = regexp.MustCompile(`!(\s|\x{85}|\x{2028}|\x{2029}|$)`)
 
 // FuzzRead feeds any bytes as a file: nothing panics, every value is found at its path,
-// and an object that stands alone is what the API machinery reads.
+// and an object that stands alone equals that of the API machinery.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(located))
 	f.Add([]byte("apiVersion: v1\nkind: List\nitems:\n- {on: [NO, 0777, ~]}\n--- # x\na: &a [1]\n? *a\n: b\n"))

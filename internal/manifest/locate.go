@@ -71,7 +71,7 @@ func (m match) find(d *document, path string) match {
 	return best
 }
 
-// fields yields the keys and values of a mapping with those that << brings. Of two with
+// fields yields the keys and values of a mapping with those that << merges in. Of two with
 // one name, the API machinery takes the one that is yielded first. Given a sequence, it
 // yields the fields of each mapping in it.
 func fields(node *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {

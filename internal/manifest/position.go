@@ -33,7 +33,7 @@ const (
 	TooLarge ErrorType = "TooLarge"
 )
 
-// Error is why a part of a file cannot be read, or only with a loss.
+// Error explains why a part of a file cannot be read, or only with a loss.
 type Error struct {
 	Position Position
 	Type     ErrorType

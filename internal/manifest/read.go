@@ -33,7 +33,7 @@ type Object struct {
 type document struct {
 	file string
 	chunk
-	// names holds the name that the API machinery makes of each key.
+	// names holds the field name that the API machinery derives from each key.
 	names map[*yaml.Node]string
 }
 
@@ -47,7 +47,7 @@ func (d *document) position(node *yaml.Node) Position {
 }
 
 // Read reads all objects of a file, those in lists one by one, and returns all errors, sorted
-// by position. A part that cannot be read does not keep the others from being read. Empty
+// by position. A part that cannot be read does not prevent reading the others. Empty
 // documents are skipped. file is the name of the file in positions.
 func Read(file string, text []byte) ([]Object, []*Error) {
 	r := reader{file: file}
@@ -81,7 +81,7 @@ func (r *reader) read(text []byte) {
 		var rejected []int
 		chunks, rejected = splitYAML(text)
 		for _, line := range rejected {
-			r.fail(Position{r.file, line + 1, 4}, Syntax, "nothing but a comment may follow the --- between documents on its line: kubectl rejects it")
+			r.fail(Position{r.file, line + 1, 4}, Syntax, "only a comment may follow --- on its line: kubectl rejects anything else")
 		}
 	}
 	for _, c := range chunks {
@@ -105,7 +105,7 @@ func (r *reader) readDocument(d *document) {
 		return
 	}
 	if next != nil {
-		r.fail(d.position(next), Syntax, "kubectl does not read what follows the end of a document: begin the next with ---")
+		r.fail(d.position(next), Syntax, "kubectl ignores text after the end of a document: begin the next with ---")
 	}
 	if err := checkExpansion(root); err != nil {
 		r.fail(d.position(root), TooLarge, "%v", err)

@@ -50,7 +50,7 @@ var separator = []byte("---")
 
 // splitYAML cuts a text into documents by the rule of the API machinery's YAMLReader:
 // at lines that begin with three dashes. It returns as well the lines, counted from 0,
-// of separators that are followed by something else than a comment, which that reader
+// of separators that are followed by anything but a comment, which that reader
 // rejects; the document that begins on such a line is left out.
 func splitYAML(text []byte) (chunks []chunk, rejected []int) {
 	line, start := 0, 0

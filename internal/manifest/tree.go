@@ -36,7 +36,7 @@ func content(document *yaml.Node) *yaml.Node {
 var (
 	lineOfError = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
 	// parserError matches the errors for which the YAML package names a line that is one
-	// too small, unlike for those of its scanner.
+	// too small, unlike in errors of its scanner.
 	parserError = regexp.MustCompile(`^(did not find expected|found (incompatible|duplicate|undefined))`)
 )
 

@@ -23,7 +23,7 @@ func withoutComments(node *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: node.Kind, Style: node.Style, Tag: node.Tag, Value: node.Value}
 }
 
-// keyName returns the name of the field that the API machinery makes of a key: the key on is
+// keyName returns the field name that the API machinery derives from a key: the key on is
 // the field "true" for it.
 func keyName(key *yaml.Node) (string, error) {
 	if key.Kind != yaml.ScalarNode {
@@ -52,7 +52,7 @@ func keyName(key *yaml.Node) (string, error) {
 }
 
 // isString reports whether a scalar is surely a string, which saves reading it again. The
-// node's tag follows YAML 1.2; the only strings there that are none in YAML 1.1 are booleans
+// node's tag follows YAML 1.2; the only strings there that YAML 1.1 reads differently are booleans
 // such as off, of at most three letters.
 func isString(node *yaml.Node) bool {
 	return node.Tag == "!!str" && (node.Style&^yaml.TaggedStyle != 0 || len(node.Value) > 3)

@@ -152,7 +152,7 @@ func (o *webhookOptions) completeAddress() error {
 	return nil
 }
 
-// registration is what the API server is told about the webhooks.
+// registration returns how the API server reaches the webhooks.
 func (o *webhookOptions) registration(namespaces []string) admission.Webhooks {
 	w := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces}
 	if o.reference != nil {

@@ -76,7 +76,7 @@ func TestAnswersTLS(t *testing.T) {
 }
 
 // A failed check of a kind's prerequisites does not count as a missing prerequisite.
-func TestFollowTellsFailureFromAbsence(t *testing.T) {
+func TestFollowDistinguishesFailureFromAbsence(t *testing.T) {
 	t.Parallel()
 	kinds, err := kind.Shipped()
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestFollowTellsFailureFromAbsence(t *testing.T) {
 			w.follow(k, missing)
 		}
 	}
-	follow(errors.New("ask for our rights: context deadline exceeded"))
+	follow(errors.New("review the operator's rights: context deadline exceeded"))
 	require.ErrorContains(t, pods.Ready(), "are still being read")
 	follow(errors.Join(errors.New("ask for the types of children: no answer"), absent("missing rights: list watchers.watch.fescue.dev")))
 	require.NoError(t, pods.Ready())

@@ -43,8 +43,8 @@ func InCorpus(tb testing.TB, name string) []*kind.Kind {
 	return FromDir(tb, corpus.Unpack(tb, corpus.Read(tb, corpus.Path(tb, Corpus+"/"+name+".txtar"))))
 }
 
-// AllInCorpus returns all kinds of the corpus that load. TestCorpus in cue/kind says why others
-// do not.
+// AllInCorpus returns all kinds of the corpus that load. TestCorpus in cue/kind tests the
+// others.
 func AllInCorpus(tb testing.TB) []*kind.Kind {
 	tb.Helper()
 	var all []*kind.Kind

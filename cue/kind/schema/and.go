@@ -28,7 +28,7 @@ func (s *Schema) isAnything() bool {
 		s.Length == Range{} && s.Size == Range{} && s.Count == Range{} && s.Enum == nil
 }
 
-// And returns the schema of the values that satisfy both a and b, as CUE's & makes it. The
+// And returns the schema of the values that satisfy both a and b, as CUE's & does. The
 // arguments are not changed, but the result shares parts with them. A contradiction
 // gives a schema that is Impossible.
 func And(a, b *Schema) *Schema {
@@ -201,19 +201,19 @@ func andEnums(a, b *Schema, types Types) *Enum {
 	return rule
 }
 
-// allows reports whether the enum has a scalar, or nothing to say of its type.
+// allows reports whether the enum has a scalar, or does not limit its type.
 func (e *Enum) allows(value any) bool {
 	if e == nil {
 		return true
 	}
-	said := false
+	limited := false
 	for _, v := range e.Values {
 		if v == value {
 			return true
 		}
-		said = said || TypeOf(v) == TypeOf(value)
+		limited = limited || TypeOf(v) == TypeOf(value)
 	}
-	return !said
+	return !limited
 }
 
 // onlyPossibleEnum drops the values of an enum that another rule forbids, and the types
@@ -236,7 +236,7 @@ func (s *Schema) onlyPossibleEnum() *Schema {
 	}
 	s.Enum = &Enum{s.Enum.Rule, left}
 	if coversTypes(s.Enum, s.Types) {
-		s.Not = nil // what is excluded is no longer in the enum
+		s.Not = nil // excluded values are no longer in the enum
 	}
 	return s
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// celString returns a text as a CEL literal. CEL's escapes are those of Go for what regular
-// expressions and enums are made of.
+// celString returns a text as a CEL literal. CEL's escapes are those of Go for what the
+// characters of regular expressions and enums.
 func celString(text string) string { return strconv.Quote(text) }
 
-// relations carries the comparisons of the value that is being made with other fields:
-// as a rule on the innermost struct from which all of them can be seen.
+// relations adds the comparisons of the value with other fields: as a rule on the innermost
+// struct from which all of them can be seen.
 func (e *emitter) relations(s *Schema) {
 	name, structs := e.slot.name, e.structs
 	for _, r := range s.Relations {
@@ -195,7 +195,7 @@ func (c *celWriter) visible(e *Expr) bool {
 	return true
 }
 
-// write writes an expression; it is false if CEL cannot say the same.
+// write writes an expression; it returns false if CEL cannot express it.
 func (c *celWriter) write(e *Expr) (string, bool) {
 	switch e.Op {
 	case OpLiteral:

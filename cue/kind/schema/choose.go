@@ -9,7 +9,7 @@ import (
 )
 
 // reference validates a value where the schema contains itself. Below a disjunction, it
-// does so once: looking again for each alternative would double the work at each level.
+// does so once: validating it for each alternative would double the work at each level.
 func (w *walker) reference(s *Schema, value any) {
 	before := w.deep
 	w.deep = true
@@ -35,12 +35,15 @@ func (w *walker) reference(s *Schema, value any) {
 	w.report(problems...)
 }
 
+// ambiguous begins the error for a value that fits several alternatives.
+const ambiguous = "must match exactly one alternative: "
+
 // alternatives validates a value that has to satisfy one of several schemas.
 func (w *walker) alternatives(s *Schema, value any) {
 	chosen, several := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value })
 	switch {
 	case several:
-		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, "must tell which of the alternatives it is: "+describe(s.Alternatives)))
+		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, ambiguous+describe(s.Alternatives)))
 	case w.probing:
 		w.against = w.against || chosen == nil
 	case chosen == nil:
@@ -60,7 +63,7 @@ func possible(alternatives []Alternative, value any) []Alternative {
 	return slices.DeleteFunc(slices.Clone(alternatives), func(a Alternative) bool { return a.rulesOut(object) })
 }
 
-// rulesOut looks at the scalars and the names of a struct alone, which defaults do not
+// rulesOut checks only the scalars and the names of a struct, which defaults do not
 // change.
 func (s *Schema) rulesOut(object map[string]any) bool {
 	if s.Struct == nil {
@@ -87,8 +90,8 @@ type fitting struct {
 }
 
 // choose picks the alternative that a value fits: the only one that it does not
-// contradict, or the only default one among several; several tells that there is no such
-// one. with gives the value with the defaults of an alternative.
+// contradict, or the only default one among several; several reports that none was
+// picked. with gives the value with the defaults of an alternative.
 func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (chosen *fitting, several bool) {
 	if len(alternatives) > 1 {
 		w.choosing++
@@ -110,7 +113,7 @@ func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (cho
 		}
 		several = several || !chosen.isSame(fit)
 		if len(chosen.schema.Relations) > 0 && a.Default == marked {
-			chosen = fit // which needs no other field to be there
+			chosen = fit // it needs no other field
 		}
 	}
 	if several {
@@ -119,7 +122,7 @@ func (w *walker) choose(alternatives []Alternative, with func(*Schema) any) (cho
 	return chosen, false
 }
 
-// isSame reports whether two alternatives make the same of a value: for scalars they
+// isSame reports whether two alternatives treat a value in the same way: for scalars they
 // always do, but structs differ in what else they allow.
 func (f *fitting) isSame(o *fitting) bool {
 	if !hasStruct(f.value) {
@@ -172,9 +175,9 @@ func (w *walker) closest(alternatives []Alternative, value any) (closest []Probl
 	return closest, all
 }
 
-// closeness orders alternatives by how much a value contradicts them. What alternatives
-// are told apart by weighs most: the type of the value, and in a struct the names of its
-// fields and their literals. What is wrong further within comes after that.
+// closeness orders alternatives by how much a value contradicts them. What
+// distinguishes alternatives weighs most: the type of the value, and in a struct the names of
+// its fields and their literals. Problems further within come after that.
 func (w *walker) closeness(problems []Problem) int {
 	n, own := 0, w.at().String()
 	for _, p := range problems {
@@ -196,12 +199,12 @@ func (w *walker) closeness(problems []Problem) int {
 }
 
 // noneFits reports a value that contradicts all alternatives: as one problem if they
-// are scalars or told apart by a literal, else as those with the closest.
+// are scalars or distinguished by a literal, else as those with the closest.
 func (w *walker) noneFits(s *Schema, value any) []Problem {
 	alternatives := s.Alternatives
 	closest, all := w.closest(alternatives, value)
 	if len(closest) == 0 { // with its defaults, it fits several
-		return []Problem{{Error: field.Invalid(w.at(), field.OmitValueType{}, "must tell which of the alternatives it is: "+describe(alternatives)), Rule: s.TypeRule, incomplete: true}}
+		return []Problem{{Error: field.Invalid(w.at(), field.OmitValueType{}, ambiguous+describe(alternatives)), Rule: s.TypeRule, incomplete: true}}
 	}
 	if !onlyScalars(alternatives) {
 		if literal := noLiteral(all); literal != nil {
@@ -224,8 +227,8 @@ func onlyScalars(alternatives []Alternative) bool {
 	return !slices.ContainsFunc(alternatives, func(a Alternative) bool { return a.Reference != nil || a.Types&(List|Struct) != 0 })
 }
 
-// noLiteral finds the field that has none of the literals by which all alternatives are
-// told apart.
+// noLiteral finds the field that has none of the literals that distinguish all
+// alternatives.
 func noLiteral(all [][]Problem) []Problem {
 	for _, p := range all[0] {
 		if p.Type != field.ErrorTypeNotSupported {
@@ -252,7 +255,7 @@ func noLiteral(all [][]Problem) []Problem {
 	return nil
 }
 
-// try validates a value without reporting what is wrong with it.
+// try returns the problems of a value without reporting them.
 func (w *walker) try(s *Schema, value any) []Problem {
 	before := w.problems
 	w.problems = nil
@@ -262,8 +265,8 @@ func (w *walker) try(s *Schema, value any) []Problem {
 	return problems
 }
 
-// hasStruct reports whether there is a struct in a value: two alternatives that let the
-// same scalars pass are one, but two structs differ in what else they allow.
+// hasStruct reports whether there is a struct in a value: two alternatives that allow the
+// same scalars are one, but two structs differ in what else they allow.
 func hasStruct(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:

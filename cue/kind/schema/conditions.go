@@ -2,8 +2,8 @@ package schema
 
 import "strings"
 
-// conditions carries what ifs add to a struct: their fields become optional, and CEL rules
-// say when they are required and when they are forbidden.
+// conditions adds what ifs bring into a struct: their fields become optional, and CEL rules
+// state when they are required and when they are forbidden.
 func (e *emitter) conditions(s *StructSchema, p *props) {
 	added, further := make(map[string][]*props), make(map[string][]*props)
 	for _, c := range s.Conditions {
@@ -39,7 +39,7 @@ func (e *emitter) conditions(s *StructSchema, p *props) {
 }
 
 // flatConditions lists the conditions of a struct and those within them, each with all
-// that has to hold.
+// conditions that have to hold.
 func flatConditions(s *StructSchema) []Condition {
 	var flat []Condition
 	for _, c := range s.Conditions {
@@ -102,7 +102,7 @@ func widen(p, with *props) {
 	}
 }
 
-// declarations counts the conditions that speak of a field.
+// declarations counts the conditions that declare a field.
 func declarations(s *StructSchema, name string) int {
 	n := 0
 	for _, c := range s.Conditions {
@@ -121,14 +121,14 @@ func (e *emitter) conditionRules(s *StructSchema, c Condition, when string, w ce
 	for _, f := range c.Then.Fields {
 		own, ok := w.reference(0, []string{f.Name})
 		if property := e.structs[len(e.structs)-1].props.Properties[f.Name]; !ok || !isTyped(&property) {
-			continue // CEL does not see a field of which the schema does not say the type
+			continue // CEL sees no field without a type in the schema
 		}
 		there := w.presence(own)
 		_, defaulted := staticDefault(f.Schema)
 		base := s.Field(f.Name)
 		if (f.Presence == Required || f.Presence == Regular && !defaulted) && (base == nil || !base.always()) {
 			rule := negated(when) + " || " + there
-			// What is around the field has to be there for it to be missing.
+			// The field is missing only if the struct around it exists.
 			if outer := w.presence(strings.TrimSuffix(own, "."+f.Name)); outer != "" {
 				rule = negated(outer) + " || " + rule
 			}

@@ -261,7 +261,7 @@ func (d *defaulter) absentAlternative(s *Schema) (any, bool) {
 	return d.absent(chosen)
 }
 
-// same reports whether a value came back as it went in: defaults copy what they change.
+// same reports whether a value is unchanged: defaults copy what they change.
 func same(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:

@@ -16,8 +16,8 @@ func HasDeprecated(s *Schema) bool {
 }
 
 // Deprecated lists the fields of an object that the schema calls deprecated, each with what
-// to use instead, in the order of the fields. Of a disjunction, every alternative is
-// looked at.
+// to use instead, in the order of the fields. It visits every alternative of a
+// disjunction.
 func Deprecated(s *Schema, object map[string]any) []string {
 	var d deprecated
 	d.value(s, object, nil)
@@ -77,7 +77,7 @@ func (d *deprecated) fields(s *StructSchema, value map[string]any, path *field.P
 	}
 }
 
-// schema looks at all of a schema.
+// schema visits all of a schema.
 func (d *deprecated) schema(s *Schema) {
 	if s == nil || d.seen[s] {
 		return

@@ -15,9 +15,9 @@ type Enforcer int
 // strong.
 const (
 	Admission Enforcer = iota
-	// APIServer has a rule of its own, for metadata say.
+	// APIServer has a rule of its own, for metadata for example.
 	APIServer
-	// CRDPartly is a CRD's schema that carries a part of the rule.
+	// CRDPartly means that the CRD's schema has a part of the rule.
 	CRDPartly
 	CRDSchema
 	CRDRule
@@ -27,7 +27,7 @@ func (e Enforcer) String() string {
 	return [...]string{"admission and controller", "API server's own rules", "CRD schema in part", "CRD schema", "CRD CEL rule"}[e]
 }
 
-// Enforcers are who enforces the rules of a schema: Admission unless noted otherwise.
+// Enforcers map the rules of a schema to their enforcer: Admission unless noted otherwise.
 type Enforcers map[*Rule]Enforcer
 
 // set notes who enforces a rule, if there is one.
@@ -57,13 +57,13 @@ func (e Enforcers) Rejecting(p Problem) Enforcer {
 
 // Enforcement is one rule for one field, and who enforces it.
 type Enforcement struct {
-	// Field is what the rule is about; items of lists are [*] and fields that a pattern
+	// Field is the field of the rule; items of lists are [*] and fields that a pattern
 	// names are {*}.
 	Field string
 	*Rule
-	// Says is the rule in words: its text, or the default of a field that is always set.
-	Says string
-	By   Enforcer
+	// Words is the rule in words: its text, or the default of a field that is always set.
+	Words string
+	By    Enforcer
 }
 
 // Enforcements lists the rules of a schema, in the order of the fields. A line of CUE may
@@ -71,14 +71,14 @@ type Enforcement struct {
 // alternatives; it is listed once, with the weakest of its enforcers.
 func Enforcements(s *Schema, by Enforcers) []Enforcement {
 	type place struct {
-		field, says string
-		position    Position
+		field, words string
+		position     Position
 	}
 	at := make(map[place]int)
 	var all []Enforcement
-	eachRule("", s, func(field string, r *Rule, says string) {
-		e := Enforcement{Field: field, Rule: r, Says: says, By: by[r]}
-		p := place{field, says, r.Position}
+	eachRule("", s, func(field string, r *Rule, words string) {
+		e := Enforcement{Field: field, Rule: r, Words: words, By: by[r]}
+		p := place{field, words, r.Position}
 		i, known := at[p]
 		switch {
 		case !known:
@@ -98,9 +98,8 @@ func HasEvaluated(s *Schema) bool {
 	return found
 }
 
-// eachRule visits the rules of a schema, each with the field that it is about and what it says
-// of it.
-func eachRule(path string, s *Schema, visit func(field string, r *Rule, says string)) {
+// eachRule visits the rules of a schema, each with its field and the rule in words.
+func eachRule(path string, s *Schema, visit func(field string, r *Rule, words string)) {
 	for _, r := range s.rules() {
 		visit(path, r, r.Text)
 	}
@@ -115,7 +114,7 @@ func eachRule(path string, s *Schema, visit func(field string, r *Rule, says str
 	}
 }
 
-func eachRuleOfStruct(path string, s *StructSchema, visit func(field string, r *Rule, says string)) {
+func eachRuleOfStruct(path string, s *StructSchema, visit func(field string, r *Rule, words string)) {
 	for _, f := range s.Fields {
 		name := joined(path, f.Name)
 		switch value, ok := staticDefault(f.Schema); {

@@ -10,7 +10,7 @@ import (
 // Op is the operation that an expression applies to its arguments.
 type Op string
 
-// The operations that a condition or a relation may be made of; the others are named
+// The operations that a condition or a relation may use; the others are named
 // by CUE's operators.
 const (
 	OpLiteral   Op = "literal"
@@ -42,9 +42,9 @@ type outcome int
 
 const (
 	known   outcome = iota
-	missing         // a field that it reads is not there
+	missing         // a field that it reads is absent
 	invalid         // the types do not fit
-	outside         // a field that it reads is around the value that alone is looked at
+	outside         // a field that it reads is outside the value, which is evaluated alone
 )
 
 // eval computes an expression where structs are the structs around it, outermost first.
@@ -111,7 +111,7 @@ func (e *Expr) lookUp(structs []map[string]any) (any, outcome) {
 	return value, known
 }
 
-// evalLogic evaluates && and ||, which in CUE look at both sides whatever the left one is.
+// evalLogic evaluates && and ||, which in CUE evaluate both sides whatever the left one is.
 func (e *Expr) evalLogic(structs []map[string]any) (any, outcome) {
 	result := e.Op == "&&"
 	for _, arg := range e.Args {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// visit is a struct or a list that is looked at along a schema.
+// visit is a struct or a list that is visited with a schema.
 type visit struct {
 	schema  *Schema
 	address uintptr
@@ -17,7 +17,7 @@ func visitOf(s *Schema, value any) visit {
 	return visit{s, v.Pointer(), v.Len()}
 }
 
-// memo is what a walker found out of the structs and lists of one object, which do not
+// memo holds what a walker found in the structs and lists of one object, which do not
 // change meanwhile. The zero memo is ready for use.
 type memo struct {
 	against  map[visit]bool

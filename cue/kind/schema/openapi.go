@@ -36,7 +36,7 @@ type CELRule struct {
 	ID string
 }
 
-// Options are what OpenAPI has to know besides the schema. The zero Options are valid.
+// Options are inputs of OpenAPI in addition to the schema. The zero Options are valid.
 type Options struct {
 	// Without are the IDs of CEL rules to leave out: the API server rejects a rule that could
 	// cost it too much.
@@ -60,7 +60,7 @@ func OpenAPI(s *Schema, o Options) *CRD {
 	return crd
 }
 
-// emitter makes one OpenAPI schema: that of the value in slot, within structs.
+// emitter builds one OpenAPI schema: that of the value in slot, within structs.
 type emitter struct {
 	*CRD
 	without sets.Set[string]
@@ -68,7 +68,7 @@ type emitter struct {
 	slot    slot
 }
 
-// frame is a struct around the schema that is being made, where CEL rules can stand.
+// frame is a struct around the emitted schema, where CEL rules can stand.
 type frame struct {
 	slot
 	schema *StructSchema
@@ -84,7 +84,7 @@ type slot struct {
 	// name is the field of the innermost struct that the value is in. It is empty if the
 	// value is in a list, a map or a disjunction, or if CEL cannot write the name.
 	name string
-	// correlatable reports whether the API server can find the former value of it.
+	// correlatable reports whether the API server can find its former value.
 	correlatable bool
 }
 
@@ -93,7 +93,7 @@ func (e *emitter) in(s slot) *emitter {
 	return &emitter{CRD: e.CRD, without: e.without, structs: e.structs, slot: s}
 }
 
-// innermost returns the struct that fields are made for.
+// innermost returns the struct that fields are emitted for.
 func (e *emitter) innermost() frame { return e.structs[len(e.structs)-1] }
 
 // below returns the emitter for the value of a field of the innermost struct.
@@ -117,7 +117,7 @@ func (e *emitter) addRule(path *field.Path, p *props, rule, message string) bool
 	return true
 }
 
-// schema makes the OpenAPI schema of one value.
+// schema returns the OpenAPI schema of one value.
 func (e *emitter) schema(s *Schema) *props {
 	var p *props
 	switch {
@@ -137,13 +137,13 @@ func (e *emitter) schema(s *Schema) *props {
 	}
 	e.attributes(s, p)
 	if p.Format != "" && p.Type == "string" {
-		// The API server lets an empty list pass as a string that has a format.
+		// The API server accepts an empty list as a string that has a format.
 		e.Enforcers.setPartly(s.TypeRule)
 	}
 	return p
 }
 
-// typed makes the schema of a value that is not a disjunction.
+// typed returns the schema of a value that is not a disjunction.
 func (e *emitter) typed(s *Schema) *props {
 	p := &props{}
 	e.Enforcers.set(s.TypeRule, setType(s, p))
@@ -195,7 +195,7 @@ func setType(s *Schema, p *props) Enforcer {
 // only with a type.
 func isTyped(p *props) bool { return p.Type != "" || p.XIntOrString }
 
-// values carries the rules for scalars and sizes, and notes who enforces them.
+// values adds the rules for scalars and sizes, and records who enforces them.
 func (e Enforcers) values(s *Schema, p *props) {
 	if !isTyped(p) {
 		return
@@ -225,7 +225,7 @@ func (e Enforcers) values(s *Schema, p *props) {
 	}
 }
 
-// excluded carries the forbidden values.
+// excluded adds the forbidden values.
 func (e Enforcers) excluded(s *Schema, p *props) {
 	var values []any
 	for _, not := range s.Not {
@@ -247,14 +247,14 @@ func (e Enforcers) excluded(s *Schema, p *props) {
 	}
 }
 
-// coversTypes reports whether an enum speaks of all types that are allowed: OpenAPI has
+// coversTypes reports whether an enum limits all allowed types: OpenAPI has
 // no enum for one of several types.
 func coversTypes(e *Enum, types Types) bool {
-	var said Types
+	var limited Types
 	for _, v := range e.Values {
-		said |= TypeOf(v)
+		limited |= TypeOf(v)
 	}
-	return types&^(said|Null) == 0
+	return types&^(limited|Null) == 0
 }
 
 func enumOf(values []any) []jsonValue {
@@ -269,7 +269,7 @@ func enumOf(values []any) []jsonValue {
 func rawJSON(value any) jsonValue {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		panic("literal is no JSON: " + err.Error())
+		panic("literal is not valid JSON: " + err.Error())
 	}
 	return jsonValue{Raw: raw}
 }
@@ -281,7 +281,7 @@ func float(value any) float64 {
 	return value.(float64)
 }
 
-// bound carries a bound, and notes whether it is exact: OpenAPI's bound is a float64, and the
+// bound adds a bound, and records whether it is exact: OpenAPI's bound is a float64, and the
 // API server compares integers with it after cutting off its fraction.
 func (e Enforcers) bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
 	f := float(b.Value)
@@ -339,7 +339,7 @@ func also(p *props, rule props) {
 	p.AllOf = append(p.AllOf, rule)
 }
 
-// check carries a named check, as a format or a pattern.
+// check adds a named check, as a format or a pattern.
 func (e Enforcers) check(p *props, c Check) {
 	switch {
 	case c.Pattern != "":
@@ -350,12 +350,12 @@ func (e Enforcers) check(p *props, c Check) {
 		if e[c.Rule] = CRDPartly; c.Exact {
 			e[c.Rule] = CRDSchema
 		}
-	default: // the same rule may require the type, which is then all that the CRD has of it
+	default: // the rule may also require the type, which is then all that the CRD has
 		e.setPartly(c.Rule)
 	}
 }
 
-// attributes carries the arguments of @kube(…).
+// attributes adds the arguments of @kube(…).
 func (e *emitter) attributes(s *Schema, p *props) {
 	if s.Format != "" && isTyped(p) {
 		p.Format = s.Format
@@ -394,7 +394,7 @@ func (e *emitter) list(s *Schema, p *props) {
 	if s.Unique == nil {
 		return
 	}
-	e.Enforcers.setPartly(s.Unique) // it may also say that it is a list
+	e.Enforcers.setPartly(s.Unique) // it may also require a list
 	switch {
 	case s.ListType != "":
 	case items.isLeaf() && items.Types&(List|Struct|Float|Null) == 0 && items.Types != 0: // 1 and 1.0 are one for a set
@@ -407,7 +407,7 @@ func (e *emitter) list(s *Schema, p *props) {
 	}
 }
 
-// object carries the fields of a struct.
+// object adds the fields of a struct.
 func (e *emitter) object(s *Schema, p *props) {
 	fields := s.Struct
 	if fields == nil {
@@ -465,7 +465,7 @@ func (e *emitter) field(f *Field, p *props) {
 			raw := rawJSON(value)
 			property.Default = &raw
 		}
-		e.Enforcers.set(f.Rule, CRDSchema) // one that has a default is never missed
+		e.Enforcers.set(f.Rule, CRDSchema) // a field with a default is never missing
 	case Optional:
 		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.innermost().correlatable {
 			e.addRule(e.innermost().path, p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")
@@ -503,7 +503,7 @@ func staticDefault(s *Schema) (any, bool) {
 	return value, len(w.problems) == 0
 }
 
-// labels carries the rules for fields whose names match a pattern.
+// labels adds the rules for fields whose names match a pattern.
 func (e *emitter) labels(s *StructSchema, p *props) {
 	closed := len(s.Groups) > 0
 	switch {

@@ -8,7 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// alternatives carries a disjunction: what all branches share, and an anyOf of the rest.
+// alternatives adds a disjunction: what all branches share, and an anyOf of the rest.
 func (e *emitter) alternatives(s *Schema) *props {
 	merged := e.common(s.Alternatives)
 	if !isTyped(merged) || merged.XIntOrString {
@@ -39,7 +39,7 @@ func (e *emitter) alternatives(s *Schema) *props {
 	return merged
 }
 
-// isExact reports whether a branch is a scalar of which the CRD has all rules but the type.
+// isExact reports whether a branch is a scalar and the CRD has all its rules but the type.
 func (e Enforcers) isExact(s *Schema) bool {
 	untyped := *s
 	untyped.TypeRule = nil
@@ -74,7 +74,7 @@ func (e *emitter) typesOf(s *Schema) Types {
 	return s.Types
 }
 
-// withdraw notes that the rules within a branch are not enforced one by one.
+// withdraw records that the rules within a branch are not enforced one by one.
 func (e Enforcers) withdraw(s *Schema) { e.withdrawUnseen(s, make(map[*Schema]bool)) }
 
 func (e Enforcers) withdrawUnseen(s *Schema, seen map[*Schema]bool) {
@@ -140,7 +140,7 @@ func looseEnum(p *props, all []*props) {
 	p.Enum = values
 }
 
-// loosestOf combines schemas of which only OpenAPI's form is left.
+// loosestOf combines schemas that exist only in OpenAPI's form.
 func loosestOf(all []*props) *props {
 	first := all[0]
 	for _, p := range all[1:] {

@@ -9,7 +9,7 @@ import (
 
 // validations returns what a branch of a disjunction requires, in the form that structural
 // schemas have within anyOf: rules for values alone, for fields that the schema around
-// it names. It notes who would enforce the rules if no other branch let the value pass.
+// it names. It records who would enforce the rules if no other branch allowed the value.
 func (e Enforcers) validations(s *Schema, outer *props) *props {
 	p := &props{}
 	if !s.isLeaf() {
@@ -32,8 +32,8 @@ func (e Enforcers) validations(s *Schema, outer *props) *props {
 	return p
 }
 
-// fieldValidations carries which fields a branch requires, that it rejects those of the other
-// branches, and what the fields have to be.
+// fieldValidations adds that a branch requires its fields, rejects those of the other
+// branches, and what its fields have to be.
 func (e Enforcers) fieldValidations(s *StructSchema, p, outer *props) {
 	for _, f := range s.Fields {
 		property, ok := outer.Properties[f.Name]
@@ -91,7 +91,7 @@ func shareRequired(outer *props, branches []props) {
 
 func isEmpty(p props) bool { return sameProps(&p, &props{}) }
 
-// sameProps compares two schemas by what they are in JSON.
+// sameProps compares two schemas by their JSON.
 func sameProps(a, b *props) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

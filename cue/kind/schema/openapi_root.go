@@ -40,7 +40,7 @@ func (e *emitter) nameLength(metadata *Schema, emitted props, isLibrary func(Pos
 	return name
 }
 
-// leave notes that a CRD cannot carry what is said of a field. The rules at positions for which
+// leave records that a CRD cannot carry the rules of a field. The rules at positions for which
 // own is true are the API server's own.
 func (e Enforcers) leave(f *Field, own func(Position) bool) {
 	leave := func(_ string, r *Rule, _ string) {

@@ -3,8 +3,8 @@ package schema
 import "slices"
 
 // Or returns the schema of the values that satisfy one of the alternatives, as CUE's |
-// makes it, in the simplest form: an enum, a set of types, or one schema with a default
-// where those say the same, and a list of alternatives otherwise.
+// does, in the simplest form: an enum, a set of types, or one schema with a default where
+// these are equivalent, and a list of alternatives otherwise.
 func Or(at Position, alternatives []Alternative) *Schema {
 	all := flatten(alternatives)
 	possible := slices.DeleteFunc(slices.Clone(all), func(a Alternative) bool { return a.Impossible != nil })
@@ -41,8 +41,8 @@ func flatten(alternatives []Alternative) []Alternative {
 	return flat
 }
 
-// mergeTypes makes one schema of alternatives for different types: rules for strings do not
-// concern numbers.
+// mergeTypes combines alternatives for different types in one schema: rules for strings do
+// not apply to numbers.
 func mergeTypes(alternatives []Alternative) []Alternative {
 	var merged []Alternative
 	for _, a := range alternatives {
@@ -110,7 +110,7 @@ func orEnums(a, b *Enum) *Enum {
 	return &Enum{&rule, values}
 }
 
-// mergeLiterals makes one enum of all alternatives that are nothing but literals.
+// mergeLiterals combines all alternatives that are only literals in one enum.
 func mergeLiterals(alternatives []Alternative) []Alternative {
 	var merged []Alternative
 	literals := -1
@@ -131,7 +131,7 @@ func mergeLiterals(alternatives []Alternative) []Alternative {
 	return merged
 }
 
-// isLiteral reports whether a schema is an enum and nothing else.
+// isLiteral reports whether a schema is only an enum.
 func (s *Schema) isLiteral() bool {
 	if !s.isLeaf() || s.Enum == nil || s.Default != nil || len(s.Relations) > 0 {
 		return false
@@ -143,11 +143,11 @@ func (s *Schema) isLiteral() bool {
 	return types == s.Types
 }
 
-// HasDefault reports whether a value that is absent may get one.
+// HasDefault reports whether an absent value may get a default.
 func (s *Schema) HasDefault() bool { return s.Default != nil || hasDefault(s.Alternatives) }
 
-// withDefault makes one schema of alternatives of which one is a marked literal: the
-// others, with it as their default.
+// withDefault combines alternatives in one schema if one is a marked literal: the others,
+// with it as their default.
 func withDefault(alternatives []Alternative) *Schema {
 	var marked *Literal
 	var others []Alternative

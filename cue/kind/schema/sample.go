@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Sample makes an object that a schema is about. Most are valid but for one place, which
-// is any of the schema's: there, the value is at the edge of what is allowed, or beyond
-// it. A mistake at one place would hide behind another that is wrong for sure. It is what
-// checks of the compiled form against CUE's evaluator and against the CRD begin with.
+// Sample returns an object for a schema. Most are valid except at one random place, where the
+// value is at the edge of what is allowed, or beyond it: an error at one place could hide
+// that of another. The checks of the compiled form against CUE's evaluator and against the
+// CRD use it.
 func Sample(s *Schema, random *rand.Rand) map[string]any {
 	g := generator{Rand: random, extras: pick(random, []float64{0.1, 0.4, 0.8})}
 	switch random.IntN(10) {
@@ -34,14 +34,14 @@ func Sample(s *Schema, random *rand.Rand) map[string]any {
 const (
 	// maxSampleDepth ends schemas that contain themselves.
 	maxSampleDepth = 12
-	// maxTries is how often a value is made until it fits.
+	// maxTries bounds the attempts to generate a value that fits.
 	maxTries = 20
 )
 
 type generator struct {
 	*rand.Rand
 	noise  float64 // how often a value breaks a rule on purpose
-	extras float64 // how often an optional field is there
+	extras float64 // how often an optional field is set
 	// focus is the place that gets a value at the edge: a schema, a field or a struct.
 	// way holds it and all that lead to it.
 	focus   any
@@ -72,8 +72,7 @@ type places struct {
 	n      int
 }
 
-// within adds a place, and what is within it; of a value there is more to try than of
-// other places.
+// within adds a place, and what is within it; values offer more to try than other places.
 func (p *places) within(place any, weight int, walk func()) {
 	if p.seen[place] {
 		return
@@ -208,7 +207,7 @@ func (g *generator) typed(s *Schema, t Types, depth int) any {
 	return value
 }
 
-// edge returns a value of which it is not sure that it is allowed.
+// edge returns a value that may or may not be allowed.
 func (g *generator) edge(s *Schema, depth int) any {
 	if g.chance(0.4) || s.Types == 0 {
 		return g.other(s, depth)
@@ -267,14 +266,14 @@ func (g *generator) other(s *Schema, depth int) any {
 	if t == 0 {
 		return g.any(depth)
 	}
-	// What is like an allowed type is what a schema would let pass by mistake.
+	// A wrong schema most likely allows values that resemble an allowed type.
 	if near := t & (Null | s.Types<<1 | s.Types>>1); near != 0 && g.chance(0.8) {
 		t = near
 	}
 	return g.typed(Anything(s.Position), g.oneOf(t, depth), depth)
 }
 
-// any returns a value that no schema was asked about.
+// any returns a value regardless of any schema.
 func (g *generator) any(depth int) any {
 	all := []any{nil, true, false, int64(0), int64(-1), int64(3), 0.5, 1.0, "", "a", "true", int64(math.MaxInt64), []any{}, []any{"a", int64(1)}, map[string]any{}, map[string]any{"a": "b"}}
 	if depth > maxSampleDepth {
@@ -317,7 +316,7 @@ func boundsOf(s *Schema) []int64 {
 	return near
 }
 
-// texts are strings that the named checks and formats let pass, or nearly so.
+// texts are strings that the named checks and formats accept, or nearly so.
 var texts = []string{"", "a", "b", "abc", "A", "a b", "é", "0", "1Gi", "500m", "YQ==", "YQ", "2030-01-01T00:00:00Z", "2030-01-01T00:00:00.5+01:00",
 	"2030-13-01T00:00:00Z", "2030-01-01", "5m", "1.5h", "-3s", "5", "10.0.0.1", "010.0.0.1", "::1", "fe80::1%eth0", "10.0.0.0/8", "::/0", "example.com", "example.com.",
 	"http://a/b", "/a/b", "%zz", "x=1", strings.Repeat("a", 64), "true", "latest", "a-b.c"}
@@ -340,7 +339,7 @@ func (g *generator) text(s *Schema) string {
 	return text
 }
 
-// maxSampleLength bounds the texts that are made to have a length.
+// maxSampleLength bounds texts that are generated for a length.
 const maxSampleLength = 1 << 12
 
 // edgeText returns a text that is as long as it may be, or nearly so, or one that nearly
@@ -373,7 +372,7 @@ func (g *generator) edgeText(s *Schema) string {
 	return text
 }
 
-// passing looks for a text that passes all checks.
+// passing returns a text that satisfies all checks, if it finds one.
 func (g *generator) passing(checks []Check) string {
 	fit := slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 		return slices.ContainsFunc(checks, func(c Check) bool { return !c.Holds(text) })
@@ -384,7 +383,7 @@ func (g *generator) passing(checks []Check) string {
 	return pick(g, fit)
 }
 
-// resized makes a text n characters long by repeating or cutting it.
+// resized repeats or cuts a text so that it is n characters long.
 func resized(text string, n int) string {
 	if n <= 0 {
 		return ""
@@ -399,7 +398,7 @@ func resized(text string, n int) string {
 	return string(all[:n])
 }
 
-// matching makes a text that a regular expression matches, as far as it can.
+// matching generates a text that a regular expression matches, as far as it can.
 func (g *generator) matching(pattern *regexp.Regexp) string {
 	parsed, err := syntax.Parse(pattern.String(), syntax.Perl)
 	if err != nil {
@@ -442,7 +441,7 @@ func (g *generator) write(b *strings.Builder, re *syntax.Regexp) {
 	}
 }
 
-// without returns a schema that lacks one rule for strings: what satisfies it breaks no other.
+// without returns a schema without one rule for strings: a value of it breaks at most that rule.
 func (g *generator) without(s *Schema) (*Schema, bool) {
 	less := *s
 	n := len(s.Patterns) + len(s.Checks)
@@ -472,10 +471,10 @@ func (g *generator) list(s *Schema, depth int) []any {
 	return g.items(s, int(n), depth)
 }
 
-// maxSampleItems bounds the lists and maps that are made to have a size.
+// maxSampleItems bounds lists and maps that are generated for a size.
 const maxSampleItems = 40
 
-// items makes a list; where its items have to differ, it takes some tries.
+// items generates a list; if its items have to differ, it takes some tries.
 func (g *generator) items(s *Schema, n, depth int) []any {
 	items := s.Items
 	if items == nil {
@@ -577,7 +576,7 @@ func (g *generator) fields(s *StructSchema, object map[string]any, depth int) {
 	}
 }
 
-// present decides whether a field is there.
+// present decides whether a field is set.
 func (g *generator) present(f *Field, depth int) bool {
 	switch {
 	case g.focus == f:

@@ -9,7 +9,7 @@ import (
 // Types is a set of the types that JSON values have.
 type Types uint8
 
-// The types, as CUE tells them apart: 3 is an Int and 3.0 a Float.
+// The types, as CUE distinguishes them: 3 is an Int and 3.0 a Float.
 const (
 	Null Types = 1 << iota
 	Bool
@@ -75,7 +75,7 @@ func (p Position) String() string {
 
 // Rule is one thing that a schema requires.
 type Rule struct {
-	// Text says it as CUE does, like ">=1" or "strings.MaxRunes(63)".
+	// Text is the rule in CUE, like ">=1" or "strings.MaxRunes(63)".
 	Text string
 	// Position is where it stands.
 	Position Position
@@ -85,7 +85,7 @@ type Rule struct {
 	Evaluated bool
 }
 
-// Schema says which values a field may have. All of its rules have to hold; a rule for
+// Schema defines which values a field may have. All of its rules have to hold; a rule for
 // strings, for example, applies only if the value is a string. The zero Schema allows
 // nothing, because it has no Types. A prepared Schema never changes.
 type Schema struct {
@@ -106,9 +106,9 @@ type Schema struct {
 	Checks              []Check
 	Unique              *Rule
 	Relations           []Relation
-	// Items is what the items of a list have to be; nil lets any pass.
+	// Items is the schema of the items of a list; nil allows any.
 	Items *Schema
-	// Struct is what the fields of a struct have to be; nil lets any pass.
+	// Struct is the schema of the fields of a struct; nil allows any.
 	Struct *StructSchema
 
 	// Alternatives, if there are any, replace all of the above: the value has to satisfy
@@ -119,7 +119,7 @@ type Schema struct {
 
 	// Default is the value of a regular field that is absent.
 	Default *Literal
-	// Impossible, if set, says why nothing can satisfy the schema.
+	// Impossible, if set, is the reason why nothing can satisfy the schema.
 	Impossible *Rule
 
 	Attributes
@@ -128,14 +128,14 @@ type Schema struct {
 	guarded  bool // whether any value within may be immutable
 }
 
-// Attributes carry what @kube(…) says and CUE cannot.
+// Attributes hold what @kube(…) states because CUE cannot.
 type Attributes struct {
 	ListType    string
 	ListMapKeys []string
 	MapType     string
 	Format      string
 	Immutable   *Rule
-	// Deprecated says what to use instead; it is empty for a field that is not deprecated.
+	// Deprecated names what to use instead; it is empty for a field that is not deprecated.
 	Deprecated   string
 	Embedded     bool
 	PreserveAll  bool
@@ -184,15 +184,15 @@ type Pattern struct {
 type Check struct {
 	*Rule
 	Holds func(string) bool
-	// Format is the OpenAPI format that lets pass what the check does, if there is one;
-	// Exact tells that it lets nothing else pass.
+	// Format is the OpenAPI format that allows all that the check allows, if there is one;
+	// Exact reports that it allows nothing else.
 	Format string
 	Exact  bool
-	// Pattern is the regular expression that says the same, if there is one.
+	// Pattern is the equivalent regular expression, if there is one.
 	Pattern string
 }
 
-// Relation compares a value with what an expression over the object says: x op expr.
+// Relation compares a value with an expression over the object: x op expr.
 type Relation struct {
 	*Rule
 	Op   string
@@ -225,12 +225,12 @@ type Field struct {
 	Rule *Rule
 }
 
-// StructSchema says which fields a struct may have and what they have to be.
+// StructSchema defines which fields a struct may have and what they have to be.
 type StructSchema struct {
 	Fields []*Field
 	// Labels apply to all fields whose names match.
 	Labels []LabelPattern
-	// Open tells that a conjunct of the definition that is being read allows any field;
+	// Open reports that a conjunct of the definition that is being read allows any field;
 	// it matters until that definition is closed.
 	Open bool
 	// Groups are the definitions that allow no other fields than they name.
@@ -239,11 +239,11 @@ type StructSchema struct {
 	Conditions []Condition
 
 	index    map[string]int
-	required int // fields that have to be there
+	required int // the number of required fields
 	variants *variants
 }
 
-// LabelPattern is said of the fields whose names match; a nil Regexp matches all.
+// LabelPattern applies to the fields whose names match; a nil Regexp matches all.
 type LabelPattern struct {
 	Regexp  *regexp.Regexp
 	Negated bool
@@ -252,7 +252,7 @@ type LabelPattern struct {
 }
 
 // Group is a definition that is closed: it allows fields that Labels match, and those
-// that it names. ID tells definitions apart.
+// that it names. ID identifies the definition.
 type Group struct {
 	ID     int
 	Labels []LabelPattern
@@ -269,7 +269,7 @@ func (p LabelPattern) matches(name string) bool {
 	return p.Regexp == nil || p.Regexp.MatchString(name) != p.Negated
 }
 
-// allows reports whether the group lets a field pass that it does not name.
+// allows reports whether the group allows a field that it does not name.
 func (g Group) allows(name string) bool {
 	for _, label := range g.Labels {
 		if label.matches(name) {
@@ -295,7 +295,7 @@ func (s *StructSchema) Field(name string) *Field {
 	return nil
 }
 
-// allows reports whether a field may be there that the schema does not name.
+// allows reports whether the schema allows a field that it does not name.
 func (s *StructSchema) allows(name string) bool {
 	for _, group := range s.Groups {
 		if !group.allows(name) {

@@ -6,7 +6,7 @@ import (
 )
 
 // andStructSchemas combines the rules for the fields of a struct. If they contradict each
-// other, it returns a rule that says why.
+// other, it returns a rule that explains why.
 func andStructSchemas(a, b *StructSchema) (*StructSchema, *Rule) {
 	s := &StructSchema{
 		Labels:     slices.Concat(a.Labels, b.Labels),
@@ -61,10 +61,9 @@ func andFields(a, b *Field) *Field {
 	return both
 }
 
-// admits returns what becomes of a field that only the other schema names: it has to be
-// what the labels say, and cannot be there if a definition that is closed does not
-// allow it. others are the definitions of the other schema; a part of one of those may
-// add fields to it.
+// admits returns what becomes of a field that only the other schema names: it has to
+// satisfy the labels, and is forbidden if a closed definition does not allow it. others are the
+// definitions of the other schema; a part of one of those may add fields to it.
 func (s *StructSchema) admits(f *Field, others []Group) *Field {
 	schema := f.Schema
 	for _, label := range s.Labels {
@@ -86,8 +85,8 @@ func (s *StructSchema) admits(f *Field, others []Group) *Field {
 	return &Field{Name: f.Name, Presence: f.Presence, Schema: schema, Rule: f.Rule}
 }
 
-// Close makes a definition of a schema: no struct in it may have other fields than it
-// names, unless it is open. id tells the definition from all others.
+// Close turns a schema into a definition: no struct in it may have other fields than it
+// names, unless it is open. id identifies the definition.
 func Close(s *Schema, id int) *Schema {
 	if s.Impossible != nil || s.Reference != nil {
 		return s
@@ -152,12 +151,12 @@ func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
 	return &closed
 }
 
-// Prepare makes a schema ready for use. The result of a later And has to be prepared again.
+// Prepare prepares a schema for use. The result of a later And has to be prepared again.
 func Prepare(s *Schema) {
 	if s.prepared {
 		return
 	}
-	s.prepared, s.defaults, s.guarded = true, true, true // what contains itself may have either
+	s.prepared, s.defaults, s.guarded = true, true, true // a recursive schema may have either
 	defaults := s.Default != nil || s.Reference != nil
 	guarded := s.Immutable != nil || s.Reference != nil
 	for _, sub := range s.parts() {
@@ -166,7 +165,7 @@ func Prepare(s *Schema) {
 	}
 	if s.Struct != nil {
 		s.Struct.prepare()
-		// Variants share these, and are made while objects are validated.
+		// Variants share these, and are created while objects are validated.
 		for _, c := range s.Struct.Conditions {
 			Prepare(&Schema{Struct: c.Then})
 		}
@@ -216,7 +215,7 @@ func (s *StructSchema) prepare() {
 }
 
 // Check rejects a schema that cannot be compiled to a bounded validator: it returns the first
-// schema that nothing satisfies and that the author therefore cannot have meant.
+// part that nothing satisfies, because the author cannot have meant it.
 func (s *Schema) Check() error {
 	if s.Impossible != nil {
 		return &ImpossibleError{Rule: s.Impossible}

@@ -8,15 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateUpdate lists the fields that differ between two versions of an object though
-// they are immutable. Both have their defaults.
+// ValidateUpdate lists the immutable fields that differ between two versions of an object.
+// Both have their defaults.
 func ValidateUpdate(s *Schema, old, object map[string]any) []Problem {
 	w := walker{structs: make([]map[string]any, 0, 16)}
 	w.update(s, old, object)
 	return w.problems
 }
 
-// update compares two versions of a value that were there both times.
+// update compares two versions of a value that exists in both.
 func (w *walker) update(s *Schema, old, value any) {
 	if s.Immutable == nil && s.Reference != nil {
 		s = s.Reference
@@ -72,20 +72,20 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 		s, present = s.variants.with(s.Conditions, mask|held).schema, s.variants.with(s.Conditions, mask).schema
 	}
 	for _, f := range s.Fields {
-		before, was := old[f.Name]
-		now, is := object[f.Name]
+		before, existed := old[f.Name]
+		now, exists := object[f.Name]
 		w.path = append(w.path, fieldStep(f.Name))
 		switch {
-		case was && is:
+		case existed && exists:
 			w.update(f.Schema, before, now)
-		case was != is && f.Schema.Immutable != nil && present.Field(f.Name) != nil:
+		case existed != exists && f.Schema.Immutable != nil && present.Field(f.Name) != nil:
 			w.add(f.Schema.Immutable, field.Invalid(w.at(), now, "field is immutable"))
 		}
 		w.path = w.path[:len(w.path)-1]
 	}
 	for name, now := range object {
-		before, was := old[name]
-		if _, named := s.index[name]; named || !was {
+		before, existed := old[name]
+		if _, named := s.index[name]; named || !existed {
 			continue
 		}
 		w.path = append(w.path, fieldStep(name))

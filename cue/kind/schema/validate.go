@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxProblems bounds what is reported of one object: nobody reads more, and an object
+// maxProblems bounds the problems reported for one object: nobody reads more, and an object
 // of 3 MiB could have a hundred thousand.
 const maxProblems = 200
 
-// Problem is one thing that is wrong with an object.
+// Problem is one error of an object.
 type Problem struct {
 	*field.Error
 	// Rule is the rule that the object breaks; it is nil for an unknown field.
@@ -31,8 +31,8 @@ type Problem struct {
 // IsNull reports whether the problem is that a value is null.
 func (p Problem) IsNull() bool { return p.BadValue == nil && p.Type != field.ErrorTypeDuplicate }
 
-// Validate lists what is wrong with an object that has its defaults, in no order. After
-// maxProblems of them it stops looking.
+// Validate lists the problems of an object that has its defaults, in no order. It stops
+// after maxProblems.
 func Validate(s *Schema, object map[string]any) []Problem {
 	w := walker{structs: make([]map[string]any, 0, 8), path: make([]step, 0, 8)}
 	w.value(s, object)
@@ -55,7 +55,7 @@ type walker struct {
 	structs  []map[string]any // around the value, outermost first
 	problems []Problem
 	deep     bool // beyond where the schema contains itself
-	// choosing counts the disjunctions around the value: below one, a value is looked at
+	// choosing counts the disjunctions around the value: below one, a value is validated
 	// once for each alternative.
 	choosing int
 	probing  bool // only whether there is a contradiction matters
@@ -351,8 +351,8 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 	}
 }
 
-// because adds the condition to a problem caused by one: a field that is required since it
-// holds, or not allowed since it does not.
+// because adds the condition to a problem that it causes: a field that is required because
+// it holds, or not allowed because it does not.
 func (s *StructSchema) because(mask uint32, at *field.Path, p *Problem) {
 	for i, c := range s.Conditions {
 		for _, f := range c.Then.Fields {
@@ -407,7 +407,7 @@ func (w *walker) relation(r Relation, value any) {
 	}
 }
 
-// Fits reports whether a schema lets a value pass that is a default.
+// Fits reports whether a schema allows a value as a default.
 func (s *Schema) Fits(value any) bool {
 	prepared := *s
 	prepared.prepared = false
@@ -417,7 +417,7 @@ func (s *Schema) Fits(value any) bool {
 	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
 }
 
-// scalarFits reports whether the rules for scalars, the enum aside, let a value pass.
+// scalarFits reports whether the rules for scalars, except the enum, allow a value.
 func (s *Schema) scalarFits(value any) bool {
 	without := Schema{Types: s.Types, Not: s.Not, Min: s.Min, Max: s.Max, Length: s.Length, Patterns: s.Patterns, Checks: s.Checks}
 	return without.Fits(value)

@@ -9,26 +9,26 @@ const (
 	// maxConditions bounds the ifs of one struct: which of them hold is kept as the bits
 	// of one word, and people do not read more.
 	maxConditions = 16
-	// maxRounds bounds how often defaults can bring in an if further up or beside them that
+	// maxRounds bounds how often defaults can bring in an if further up or next to them that
 	// brings in defaults; kinds that people write need two or three.
 	maxRounds = 64
 	// maxVariants bounds how many variants of a struct are kept. Objects of few kinds use
-	// more than a handful, but one could be made to use all 2^16.
+	// more than a handful, but one could be written to use all 2^16.
 	maxVariants = 256
 )
 
-// variants are a struct with different of its conditions holding, made when they are
-// first needed: n conditions have 2^n of them, of which objects use few.
+// variants are the forms of a struct for its conditions that hold, created when they are
+// first needed: n conditions have 2^n of them, and objects use few.
 type variants struct {
 	base  *StructSchema
 	known sync.Map // of uint32 to *variant
 	kept  atomic.Int32
 }
 
-// variant is a struct with some of its conditions holding.
+// variant is the form of a struct where some of its conditions hold.
 type variant struct {
 	schema *StructSchema
-	// impossible is why these conditions contradict each other.
+	// impossible is the reason why these conditions contradict each other.
 	impossible *Rule
 }
 
@@ -38,32 +38,32 @@ func newVariants(s *StructSchema) *variants {
 	return &variants{base: &base}
 }
 
-// with returns the struct in which the conditions hold that are set in mask.
+// with returns the struct where the conditions that are set in mask hold.
 func (v *variants) with(conditions []Condition, mask uint32) *variant {
 	if found, ok := v.known.Load(mask); ok {
 		return found.(*variant)
 	}
-	made := &variant{schema: v.base}
+	created := &variant{schema: v.base}
 	for i, c := range conditions {
 		if mask&(1<<i) == 0 {
 			continue
 		}
-		both, impossible := andStructSchemas(made.schema, c.Then)
-		made.schema = both
-		if impossible != nil && made.impossible == nil {
-			made.impossible = impossible
+		both, impossible := andStructSchemas(created.schema, c.Then)
+		created.schema = both
+		if impossible != nil && created.impossible == nil {
+			created.impossible = impossible
 		}
 	}
-	prepared := &Schema{Types: Struct, Struct: made.schema}
+	prepared := &Schema{Types: Struct, Struct: created.schema}
 	if mask == 0 {
 		copied := *v.base
-		prepared.Struct, made.schema = &copied, &copied
+		prepared.Struct, created.schema = &copied, &copied
 	}
 	Prepare(prepared)
 	if v.kept.Add(1) > maxVariants {
-		return made
+		return created
 	}
-	found, _ := v.known.LoadOrStore(mask, made)
+	found, _ := v.known.LoadOrStore(mask, created)
 	return found.(*variant)
 }
 
@@ -74,7 +74,7 @@ func (s *StructSchema) holding(structs []map[string]any) (mask uint32, failed []
 		v, how := c.When.eval(structs)
 		holds, isBool := v.(bool)
 		switch {
-		case how == outside: // nothing can be said
+		case how == outside: // unknown
 		case how == missing:
 			failed = append(failed, failedCondition{c, missing})
 		case how == invalid || !isBool:

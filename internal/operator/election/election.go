@@ -1,8 +1,8 @@
 // Package election decides which of several processes acts on which objects. A single
 // process acts on all of them; of several, one leader does, or each acts on its share.
 //
-// It knows Leases. It does not know kinds, objects or what acting means: it tells an Engine
-// which shards to take and to give up.
+// It knows Leases. It does not know kinds, objects or what acting means: an Engine
+// learns from it which shards to take and to give up.
 package election
 
 import (
@@ -38,7 +38,7 @@ type Election interface {
 	// Check fails when this process still acts although its Lease expired long ago.
 	Check(r *http.Request) error
 	// Shards is the number of shards for the engine; 0 means that it acts on all objects
-	// at once, without being told to take any.
+	// at once, without calls of Take.
 	Shards() int
 }
 

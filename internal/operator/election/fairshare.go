@@ -11,7 +11,7 @@ import (
 // Lease, wait until it is free.
 func layoutOf(n int) string { return fmt.Sprintf("%d-shards", n) }
 
-// holders are the identities that hold the Leases, as one process sees them; "" means nobody,
+// holders are the identities that hold the Leases, as one process sees them; "" means none,
 // or that the Lease has expired.
 type holders struct {
 	layout          string

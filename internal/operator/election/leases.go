@@ -69,8 +69,8 @@ func (l *leaseSet) read(ctx context.Context) error {
 	return nil
 }
 
-// holder returns the identity that held a Lease when it was last read; "" means nobody, or that
-// the Lease has expired since. A Lease of this process, even a deleted one, stays its own until
+// holder returns the identity that held a Lease when it was last read; "" means none, or that the
+// Lease has expired since. A Lease of this process, even a deleted one, stays its own until
 // another process holds it.
 func (l *leaseSet) holder(name string) string {
 	l.mu.Lock()

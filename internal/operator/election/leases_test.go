@@ -106,7 +106,7 @@ func (e *idleEngine) Synced() error                 { return e.synced }
 func (e *idleEngine) Take(shard int)                { e.taken = append(e.taken, shard) }
 func (e *idleEngine) GiveUp(int)                    {}
 
-// twoShardings returns two processes that share objects, neither of which runs yet.
+// twoShardings returns two processes that share objects and do not run yet.
 func twoShardings(t *testing.T, shards int) (first, second *sharding) {
 	t.Helper()
 	leases := leasesOf(t)

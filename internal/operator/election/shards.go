@@ -125,7 +125,7 @@ func (s *sharding) holders() holders {
 }
 
 // hold renews the Leases that this process holds and, if mayTake, takes those it claims. The
-// shared Lease comes first: without it, nobody may act.
+// shared Lease comes first: without it, no one may act.
 func (s *sharding) hold(ctx context.Context, e Engine, mine claims, mayTake bool) error {
 	if err := s.leases.hold(ctx, s.names.Leader, layoutOf(s.options.Shards)); err != nil {
 		return err

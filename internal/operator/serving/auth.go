@@ -97,8 +97,8 @@ func (a *auth) protect(next http.Handler) http.Handler {
 	})
 }
 
-// isUnanswered tells a review that failed from one that found the token invalid, whose error is
-// the text of the API server's answer.
+// isUnanswered distinguishes a review that failed from one that found the token invalid, whose
+// error is the text of the API server's answer.
 func isUnanswered(err error) bool {
 	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok { // which errors.As does not look into
 		return slices.ContainsFunc(all.Errors(), isUnanswered)

@@ -10,7 +10,7 @@ import (
 type Options struct {
 	// MetricsAddress and HealthAddress are listened on; an empty one serves nothing.
 	MetricsAddress, HealthAddress string
-	// Profiling serves /debug/pprof beside the metrics.
+	// Profiling serves /debug/pprof next to the metrics.
 	Profiling bool
 	// Auth serves metrics over HTTPS, to authorized clients only.
 	Auth bool

@@ -23,7 +23,7 @@ import (
 // the client asks for, so the response has no limit. The value is controller-runtime's.
 const readHeaderTimeout = 32 * time.Second
 
-// Config is what is served.
+// Config configures the servers.
 type Config struct {
 	Options
 	// Ready and Live are the checks of /readyz and /livez.
