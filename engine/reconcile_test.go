@@ -136,7 +136,7 @@ func TestInvalidStatusIsReported(t *testing.T) {
 	require.Equal(t, 1, reconciles(c, resultRejected))
 }
 
-// Someone else's write in between is no failure.
+// Someone else's write in between is not a failure.
 func TestConflictIsRequeued(t *testing.T) {
 	t.Parallel()
 	api := &answers{status: apierrors.NewConflict(schema.GroupResource{Resource: "ats"}, "a", nil)}

@@ -44,7 +44,7 @@ func TestShapesAreThoseOfCoreV1(t *testing.T) {
 		}
 		for name := range s.fields {
 			if at := strings.TrimPrefix(path+"."+name, "."); !met[at] {
-				wrong = append(wrong, at+" is no field")
+				wrong = append(wrong, at+" is not a field")
 			}
 		}
 		return wrong

@@ -25,9 +25,9 @@ func (i installation) owns(namespace string) bool {
 	return len(i.worksIn) == 0 || slices.Contains(i.worksIn, namespace)
 }
 
-// installationsBeside finds the installations in other namespaces than own, by their Deployments.
+// otherInstallations finds the installations in other namespaces than own, by their Deployments.
 // Installations that are being removed do not count.
-func installationsBeside(ctx context.Context, c *operator.Clients, own string) ([]installation, error) {
+func otherInstallations(ctx context.Context, c *operator.Clients, own string) ([]installation, error) {
 	list, err := c.Typed.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: install.OperatorSelector()})
 	if err != nil {
 		return nil, fmt.Errorf("look for other installations: list deployments: %w", err)

@@ -77,7 +77,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if o.keepCRDs {
 		objects = slices.DeleteFunc(objects, isDefinition)
 	}
-	others, err := installationsBeside(ctx, clients, o.Namespace)
+	others, err := otherInstallations(ctx, clients, o.Namespace)
 	if err != nil {
 		return err
 	}
