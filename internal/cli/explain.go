@@ -37,7 +37,7 @@ func explainSize(w io.Writer, k *kind.Kind) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s: %d KiB as JSON, %d KiB without descriptions; the API server stores %d KiB\n",
+	_, err = fmt.Fprintf(w, "%s: %d KiB as JSON, %d KiB without descriptions; the limit is %d KiB\n",
 		k.Name(), full>>10, bare>>10, maxObject>>10)
 	return err
 }

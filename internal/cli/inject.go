@@ -28,8 +28,8 @@ the order of fields are lost.
 
 --watchers takes objects of any kind that injects, and checks them as 'fescue vet' does.
 An object is injected into a Pod if the Pod's annotation names it (for Watchers
-watch.fescue.dev/inject) or if its selector matches the Pod's labels. Both must be in the
-same namespace: that of the manifest, or else of --namespace.
+watch.fescue.dev/inject) or if its selector matches the Pod's labels. The object and the
+Pod must be in the same namespace: that of the manifest, or else of --namespace.
 
 -o json-patch prints one line with an RFC 6902 patch for each object that has Pods, and
 -o diff prints the changes. Standard error reports what was not injected, as

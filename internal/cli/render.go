@@ -35,11 +35,13 @@ controller's own code without a cluster, and prints the writes, the resulting ch
 the status with its conditions, and the time of the next reconcile. It assumes that every
 write succeeds, and leaves out what the API server or other controllers would add.
 
---observed adds existing objects: children as printed by 'kubectl get -o yaml', or written
-by hand with the label fescue.dev/child, which names the child in the kind.`,
+--observed adds existing objects: children as printed by 'kubectl get -o yaml', together
+with the object itself as printed, or children written by hand with the label
+fescue.dev/child, which names the child in the kind.`,
 		Example: `  fescue render -f at.yaml
   fescue render -f at.yaml --now 2030-01-01T00:00:00Z -o json
-  kubectl get pods -o yaml | fescue render -f at.yaml --observed -`,
+  kubectl get at hello -o yaml > live.yaml
+  kubectl get pods -o yaml | fescue render -f live.yaml --observed -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.standardInput, o.standardOutput = c.InOrStdin(), c.OutOrStdout()

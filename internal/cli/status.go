@@ -39,8 +39,8 @@ func newStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the health of all objects, unhealthy first",
-		Long: `Show the health of the objects of all kinds: unhealthy objects first, then those that
-are still in progress.`,
+		Long: `Show the health of the objects of the shipped kinds and of those of --kinds: unhealthy
+objects first, then those that are still in progress.`,
 		Example: "  fescue status -A\n  fescue status --watch",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return status(c.Context(), c.OutOrStdout(), &o) },

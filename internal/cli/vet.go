@@ -27,8 +27,8 @@ var errFindings = errors.New("errors were found")
 const vetHelp = `Vet checks manifests against their kinds. It needs no cluster and runs the same code as
 the operator. It reads files, folders, and - for standard input; a file may contain several
 documents and lists of objects. Without manifests, it checks the kinds of --kinds and
-prints advice on them: fields that the CUE evaluator has to check, and fields that can grow
-without limit.
+prints advice on them, which does not change the exit code: fields that the CUE evaluator
+has to check, and fields that can grow without limit.
 
 Each error is one line:
 
