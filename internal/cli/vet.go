@@ -2,17 +2,14 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -105,83 +102,6 @@ func (o vetOptions) vet(args []string) error {
 	}
 	if len(v.report.Errors) > 0 {
 		return errFindings
-	}
-	return nil
-}
-
-// Types of findings in addition to those of field.ErrorType and manifest.ErrorType.
-const (
-	unreadableType  = "Unreadable"
-	unknownKindType = "UnknownKind"
-	invalidKindType = "InvalidKind"
-	adviceType      = "Advice"
-	injectionType   = "Injection"
-)
-
-// report is the result of vet.
-type report struct {
-	Errors []finding `json:"errors"`
-	// Advice is for the author of a kind; it reports no errors.
-	Advice []finding `json:"advice,omitempty"`
-	// Objects is the number of checked objects.
-	Objects int `json:"objects"`
-}
-
-// finding is one error or advice. Fields that are unknown or do not apply are empty.
-type finding struct {
-	File   string `json:"file,omitempty"`
-	Line   int    `json:"line,omitempty"`
-	Column int    `json:"column,omitempty"`
-
-	APIVersion string `json:"apiVersion,omitempty"`
-	Kind       string `json:"kind,omitempty"`
-	Namespace  string `json:"namespace,omitempty"`
-	Name       string `json:"name,omitempty"`
-
-	Field  string `json:"field,omitempty"`
-	Type   string `json:"type"`
-	Value  any    `json:"value,omitempty"`
-	Detail string `json:"detail,omitempty"`
-	// Rule is the violated rule, and Source its position in CUE.
-	Rule   string `json:"rule,omitempty"`
-	Source string `json:"source,omitempty"`
-	// Message is the complete error in words.
-	Message string `json:"message"`
-}
-
-// at returns the finding at a position.
-func (f finding) at(p manifest.Position) finding {
-	f.File, f.Line, f.Column = p.File, p.Line, p.Column
-	return f
-}
-
-// String returns the finding as one line.
-func (f finding) String() string {
-	var parts []string
-	if f.File != "" {
-		parts = append(parts, manifest.Position{File: f.File, Line: f.Line, Column: f.Column}.String())
-	}
-	switch {
-	case f.Kind == "", f.Type == unknownKindType: // its message names the kind
-	case f.Name == "":
-		parts = append(parts, f.Kind)
-	default:
-		parts = append(parts, f.Kind+"/"+f.Name)
-	}
-	return strings.ReplaceAll(strings.Join(append(parts, f.Message), ": "), "\n", " ")
-}
-
-func (r *report) print(w io.Writer, output string) error {
-	if output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	}
-	for _, f := range slices.Concat(r.Errors, r.Advice) {
-		if _, err := fmt.Fprintln(w, f); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -318,69 +238,4 @@ func typeOf(content map[string]any) (gvk schema.GroupVersionKind, errs field.Err
 		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), apiVersion, "must be GROUP/VERSION, or VERSION for the core group"))
 	}
 	return gv.WithKind(kindName), errs
-}
-
-// problemFindings returns the problems of one object, each with the violated rule.
-func problemFindings(object manifest.Object, problems []kind.Problem) []finding {
-	var errs field.ErrorList
-	for _, p := range problems {
-		errs = append(errs, p.Error)
-	}
-	findings := fieldFindings(object, errs)
-	for i, p := range problems {
-		if p.Rule != nil {
-			findings[i].Rule, findings[i].Source = p.Rule.Text, p.Rule.Position.String()
-		}
-	}
-	return findings
-}
-
-// fieldFindings returns the errors of one object, each with its position in the file.
-func fieldFindings(object manifest.Object, errs field.ErrorList) []finding {
-	findings := make([]finding, len(errs))
-	for i, err := range errs {
-		f := about(object)
-		f.Field, f.Type, f.Detail, f.Message = err.Field, string(err.Type), err.Detail, err.Error()
-		location := object.Locate(err.Field)
-		place := location.Value
-		if err.Type == field.ErrorTypeForbidden {
-			place = location.Key
-		}
-		f = f.at(place.Position)
-		if location.Found {
-			f.Message += surprises(location.Key.Surprise, place.Surprise)
-		}
-		if hasValue(err) {
-			f.Value = err.BadValue
-		}
-		findings[i] = f
-	}
-	return findings
-}
-
-// surprises returns the end of a message: what is surprising about a field's name and value.
-func surprises(key, value string) string {
-	var b strings.Builder
-	for _, surprise := range slices.Compact([]string{key, value}) {
-		if surprise != "" {
-			b.WriteString("; " + surprise)
-		}
-	}
-	return b.String()
-}
-
-// hasValue reports whether a field error is about its value.
-func hasValue(err *field.Error) bool {
-	switch err.Type {
-	case field.ErrorTypeRequired, field.ErrorTypeForbidden:
-		return false
-	}
-	_, omitted := err.BadValue.(field.OmitValueType)
-	return !omitted
-}
-
-// about returns a finding that only names its object.
-func about(object manifest.Object) finding {
-	u := unstructured.Unstructured{Object: object.Content}
-	return finding{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: cmp.Or(u.GetName(), u.GetGenerateName())}
 }
