@@ -51,7 +51,7 @@ KUBERNETES ?= 1.34
 .PHONY: test-matrix
 test-matrix: ## run the end-to-end tests on an older control plane, $KUBERNETES
 	@go build -C hack/devcluster -o ../../$(DEVCLUSTER) .
-	$(DEVCLUSTER) -kubernetes $(KUBERNETES) -- go test -timeout 30m ./e2e
+	$(DEVCLUSTER) -kubernetes $(KUBERNETES) -- go test -timeout 30m ./e2e ./internal/operator/election
 
 # Longer than any test: go test ./cue/kind -run TestDifferential -samples 1000000 -timeout 0
 FUZZTIME ?= 30s

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+
+	caches "github.com/fescue-dev/fescue/internal/informers"
 )
 
 // fieldManager owns the fields that Fescue writes into the configurations.
@@ -135,7 +137,7 @@ func replaceConditions(wanted, live []conditions) (operations []operation) {
 // until ctx ends.
 func (r *Registrar) Run(ctx context.Context) {
 	mutating, _ := Configurations(nil, Webhooks{Name: r.webhooks.Name})
-	factory := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+	factory := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithTransform(caches.StripManagedFields), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, mutating.Name).String()
 	}))
 	handler := cache.ResourceEventHandlerFuncs{

@@ -276,7 +276,7 @@ func TestUnrelatedPodIsNotAdopted(t *testing.T) {
 	c.start()
 	c.createAt("taken", longAgo, "echo hello")
 	_, reason, message := c.awaitStalled(ats, "taken")
-	require.Equal(t, "ChildRefused", reason)
+	require.Equal(t, "ChildRejected", reason)
 	require.Equal(t, `child "pod": pods "taken-pod" exists and was not created for this object; rename or delete it`, message)
 	pod, err := c.get(pods, "taken-pod")
 	require.NoError(t, err)

@@ -341,7 +341,7 @@ import "fescue.dev/cue/contract"
 			return strings.Contains(message, want)
 		})
 		status, reason, _ := condition(object, "Ready")
-		require.Equal(t, []string{"False", "ChildRefused"}, []string{status, reason})
+		require.Equal(t, []string{"False", "ChildRejected"}, []string{status, reason})
 	}
 
 	// A ConfigMap that is too large.

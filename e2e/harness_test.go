@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,11 +79,15 @@ type process struct {
 	done chan struct{}
 }
 
-// start runs `fescue run` for the namespace and waits until it is ready.
+// start runs `fescue run` for the namespace and waits until it is ready and runs all its kinds.
 func (c *cluster) start(args ...string) *process {
 	c.t.Helper()
 	o := c.launch(args...)
 	o.awaitReady()
+	require.True(c.t, testcluster.WaitUntil(func() bool {
+		waiting := o.scrape()["fescue_kinds_waiting"].GetMetric()
+		return len(waiting) > 0 && !slices.ContainsFunc(waiting, func(m *dto.Metric) bool { return m.GetGauge().GetValue() > 0 })
+	}), "a kind is not running")
 	return o
 }
 
@@ -100,7 +105,7 @@ func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(c.t, kubeconfig, config, c.namespace)
 	o := &process{t: c.t, log: &syncedBuffer{}, done: make(chan struct{})}
-	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace, "--health-listen", "127.0.0.1:0"}, args...)...)
+	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace, "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}, args...)...)
 	o.cmd.Env = append(os.Environ(), c.env...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	require.NoError(c.t, o.cmd.Start())
@@ -125,7 +130,9 @@ func (o *process) awaitReady() {
 		if o.hasEnded() {
 			return true
 		}
-		response, err := http.Get(ready)
+		request, err := http.NewRequestWithContext(o.t.Context(), http.MethodGet, ready, nil)
+		require.NoError(o.t, err)
+		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return false
 		}

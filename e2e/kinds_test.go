@@ -145,7 +145,7 @@ import "fescue.dev/cue/contract"
 		reason, message string
 	}{
 		{wrong, "EvaluationFailed", `status.number: Invalid value: "string"`},
-		{typo, "ChildRefused", `.dta: field not declared in schema`},
+		{typo, "ChildRejected", `.dta: field not declared in schema`},
 	} {
 		_, reason, message := c.awaitStalled(tc.kind.GroupVersionResource(), "a")
 		require.Equal(t, tc.reason, reason)

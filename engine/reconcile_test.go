@@ -101,8 +101,8 @@ func TestRejectionStalls(t *testing.T) {
 	c, recorder := runningAt(t, api)
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
-	require.Equal(t, []any{"True", "ChildRefused", `child "pod": pods "a-pod" is forbidden: <nil>`}, condition(api.statuses[0], "Stalled"))
-	require.Contains(t, <-recorder.Events, `Warning ChildRefused child "pod"`)
+	require.Equal(t, []any{"True", "ChildRejected", `child "pod": pods "a-pod" is forbidden: <nil>`}, condition(api.statuses[0], "Stalled"))
+	require.Contains(t, <-recorder.Events, `Warning ChildRejected child "pod"`)
 	require.Equal(t, 1, reconciles(c, resultRejected))
 }
 

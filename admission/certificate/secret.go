@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	caches "github.com/fescue-dev/fescue/internal/informers"
 )
 
 const (
@@ -73,7 +75,7 @@ func NewSecret(config SecretConfig) (*Secret, error) {
 
 // Run loads the certificate whenever the Secret changes, until ctx ends.
 func (s *Secret) Run(ctx context.Context) {
-	factory := informers.NewSharedInformerFactoryWithOptions(s.config.Client, 0, informers.WithNamespace(s.config.Namespace),
+	factory := informers.NewSharedInformerFactoryWithOptions(s.config.Client, 0, informers.WithNamespace(s.config.Namespace), informers.WithTransform(caches.StripManagedFields),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.config.Name).String()
 		}))

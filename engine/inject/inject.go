@@ -43,9 +43,6 @@ func (i *Injector) Without(kinds ...schema.GroupKind) *Injector {
 	return &without
 }
 
-// Excluded returns the namespaces in which nothing is injected.
-func (i *Injector) Excluded() []string { return slices.Clone(i.excluded) }
-
 // Result is the decision for one Pod.
 type Result struct {
 	// Patch is an RFC 6902 patch of the Pod that only adds; nil if there is nothing to add. The

@@ -52,7 +52,7 @@ type Problem struct{ Reason, Message string }
 const (
 	reasonInvalid    = "InvalidObject"
 	reasonEvaluation = "EvaluationFailed"
-	reasonChild      = "ChildRefused"
+	reasonChild      = "ChildRejected"
 )
 
 // Decide returns the plan for an object. It changes nothing, and evaluates nothing but the

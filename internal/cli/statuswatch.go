@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
@@ -55,6 +56,9 @@ func watchStatus(ctx context.Context, c *operator.Clients, kinds []*kind.Kind, n
 			return fmt.Errorf("list %s: %w", k.Name(), err)
 		}
 		informer := dynamicinformer.NewFilteredDynamicInformer(c.Dynamic, resource, where, 0, nil, nil).Informer()
+		if err := informer.SetTransform(informers.StripManagedFields); err != nil {
+			return fmt.Errorf("watch %s: %w", k.Name(), err)
+		}
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { seen(k, object) },
 			UpdateFunc: func(_, object any) { seen(k, object) },

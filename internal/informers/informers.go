@@ -12,8 +12,8 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -89,14 +89,15 @@ func (i *Informers) newCache(selection Selection) (*Cache, error) {
 		informer := dynamicinformer.NewFilteredDynamicInformer(i.client, selection.Resource, namespace, 0,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 			func(options *metav1.ListOptions) { options.LabelSelector = selection.Labels }).Informer()
-		return informer, informer.SetTransform(stripManagedFields)
+		return informer, informer.SetTransform(StripManagedFields)
 	})
 }
 
-// stripManagedFields drops what no user reads and what is up to a third of an object.
-func stripManagedFields(object any) (any, error) {
-	if u, ok := object.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil)
+// StripManagedFields is a transform that drops metadata.managedFields, which no user reads and
+// which is up to a third of an object.
+func StripManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil { // otherwise it is a tombstone
+		accessor.SetManagedFields(nil)
 	}
 	return object, nil
 }

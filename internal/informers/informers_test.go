@@ -136,7 +136,7 @@ func TestCacheReads(t *testing.T) {
 func TestTransformStripsManagedFields(t *testing.T) {
 	t.Parallel()
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "managedFields": []any{map[string]any{}}}}}
-	stripped, err := stripManagedFields(object)
+	stripped, err := StripManagedFields(object)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"metadata": map[string]any{"name": "a"}}, stripped.(*unstructured.Unstructured).Object)
 }

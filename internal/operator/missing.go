@@ -78,6 +78,8 @@ func (c *Clients) resourceOf(gvk schema.GroupVersionKind) (schema.GroupResource,
 	}
 	return mapping.Resource.GroupResource(), nil
 }
+
+// attributesOf returns a right in a namespace, in the form of an access review.
 func attributesOf(right install.Right, namespace string) authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(right.Resource, "/")
 	return authorizationv1.ResourceAttributes{
