@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
 // clients is the number of concurrent clients.
@@ -27,7 +28,7 @@ const clients = 64
 // per second that is reached; cpu-ratio is the same in CPU time, which a busy machine disturbs
 // less.
 func BenchmarkWebhook(b *testing.B) {
-	kinds := shippedKinds(b)
+	kinds := kindtest.Shipped(b)
 	rights := NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds)
 	pods, _ := runPods(b, nil, typicalWatcher(b))
 	server := serve(b, Config{Kinds: kinds, Rights: rights, Injector: pods})
@@ -46,7 +47,7 @@ func BenchmarkWebhook(b *testing.B) {
 func benchmarkBodies(b *testing.B, kinds []*kind.Kind) map[string][]byte {
 	const managedFields = `"uid":"6b4a7bd4-1f0c-4d0c-8b0e-2f1d9c7f4b11","generation":1,"creationTimestamp":"2030-01-01T00:00:00Z","managedFields":[{"manager":"kubectl","operation":"Apply","apiVersion":"cnat.fescue.dev/v1alpha1","time":"2030-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:command":{},"f:schedule":{}}}}]`
 	at := `{"apiVersion":"cnat.fescue.dev/v1alpha1","kind":"At","metadata":{"name":"a","namespace":"default",` + managedFields + `},"spec":{"schedule":"2030-01-01T00:00:00Z","command":"echo hello","image":"busybox:1.37"}}`
-	return map[string][]byte{"At": reviewOf(b, requestFor(b, kindNamed(b, kinds, "At"), at, ""))}
+	return map[string][]byte{"At": reviewOf(b, requestFor(b, kindtest.Named(b, kinds, "At"), at, ""))}
 }
 
 // serveFloor starts a webhook that allows everything.
@@ -150,7 +151,7 @@ func (l *load) percentile(p float64) float64 {
 
 // BenchmarkHandle measures one request without the network.
 func BenchmarkHandle(b *testing.B) {
-	kinds := shippedKinds(b)
+	kinds := kindtest.Shipped(b)
 	server, err := New(Config{Kinds: kinds, Rights: NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds)})
 	require.NoError(b, err)
 	for name, body := range benchmarkBodies(b, kinds) {

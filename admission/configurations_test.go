@@ -1,10 +1,9 @@
 package admission
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -13,41 +12,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestConfigurations compares with testdata/configurations.yaml, which -update rewrites.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
-	kinds := slices.Concat(shippedKinds(t), corpusKinds(t, "versions.txtar"), corpusKinds(t, "inject.txtar"))
+	kinds := slices.Concat(kindtest.Shipped(t), kindtest.InCorpus(t, "versions"), kindtest.InCorpus(t, "inject"))
 	mutating, validating := Configurations(kinds, Webhooks{
 		Service:   &admissionregistrationv1.ServiceReference{Namespace: "fescue-system", Name: "fescue"},
 		Namespace: "fescue-system",
 		CABundle:  []byte("PEM"),
 	})
-	var text []byte
+	var text strings.Builder
 	for _, object := range []any{mutating, validating} {
-		document, err := yaml.Marshal(object)
-		require.NoError(t, err)
-		text = append(append(text, "---\n"...), document...)
+		text.WriteString("---\n")
+		text.Write(corpus.YAML(t, object))
 	}
-	golden := filepath.Join("testdata", "configurations.yaml")
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o700))
-		require.NoError(t, os.WriteFile(golden, text, 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(text))
+	corpus.Golden(t, filepath.Join("testdata", "configurations.yaml"), text.String())
 }
 
 func TestURL(t *testing.T) {
 	t.Parallel()
-	kinds := slices.DeleteFunc(shippedKinds(t), (*kind.Kind).Injects)
+	kinds := slices.DeleteFunc(kindtest.Shipped(t), (*kind.Kind).Injects)
 	mutating, validating := Configurations(kinds, Webhooks{URL: "https://192.0.2.1:9443/", Name: "other"})
 	require.Equal(t, "other", mutating.Name)
 	require.Equal(t, "https://192.0.2.1:9443/default", *mutating.Webhooks[0].ClientConfig.URL)
@@ -59,7 +49,7 @@ func TestURL(t *testing.T) {
 // With namespaces, the API server sends nothing from others.
 func TestLimitedToNamespaces(t *testing.T) {
 	t.Parallel()
-	mutating, validating := Configurations(shippedKinds(t), Webhooks{
+	mutating, validating := Configurations(kindtest.Shipped(t), Webhooks{
 		URL: "https://192.0.2.1:9443", Namespaces: []string{"b", "a", "b"},
 	})
 	selectors := make(map[string]*metav1.LabelSelector)
@@ -69,7 +59,7 @@ func TestLimitedToNamespaces(t *testing.T) {
 	for _, webhook := range validating.Webhooks {
 		selectors["validating "+webhook.Name] = webhook.NamespaceSelector
 	}
-	require.Len(t, selectors, 2*len(shippedKinds(t))+2)
+	require.Len(t, selectors, 2*len(kindtest.Shipped(t))+2)
 	for name, declared := range selectors {
 		selector, err := metav1.LabelSelectorAsSelector(declared)
 		require.NoError(t, err)

@@ -13,13 +13,14 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
 // FuzzReview sends any bytes as a review, and then as the object of one: there is always a
 // valid answer and never a panic.
 func FuzzReview(f *testing.F) {
-	kinds := append(shippedKinds(f), injectingFence(f))
-	kinds = append(kinds, corpusKinds(f, "versions.txtar")...)
+	kinds := append(kindtest.Shipped(f), injectingFence(f))
+	kinds = append(kinds, kindtest.InCorpus(f, "versions")...)
 	podSecurity, err := NewPodSecurity(func(context.Context, string) (map[string]string, error) { return nil, nil }, false)
 	require.NoError(f, err)
 	server, err := New(Config{

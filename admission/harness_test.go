@@ -6,19 +6,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,58 +21,19 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
-
-// shippedKinds are At and Watcher.
-func shippedKinds(tb testing.TB) []*kind.Kind {
-	tb.Helper()
-	kinds, err := kind.Shipped()
-	require.NoError(tb, err)
-	return kinds
-}
-
-// corpusKinds are those of an archive in testdata/kinds, with more CUE in its files.
-func corpusKinds(tb testing.TB, name string, more ...string) []*kind.Kind {
-	tb.Helper()
-	archive, err := txtar.ParseFile(filepath.Join("..", "testdata", "kinds", name))
-	require.NoError(tb, err)
-	for i, f := range archive.Files {
-		if filepath.Ext(f.Name) == ".cue" {
-			archive.Files[i].Data = append(f.Data, strings.Join(more, "")...)
-		}
-	}
-	return kindsIn(tb, archive)
-}
-
-// kindsOf loads the kinds of one file.
-func kindsOf(tb testing.TB, text string) []*kind.Kind {
-	tb.Helper()
-	return kindsIn(tb, &txtar.Archive{Files: []txtar.File{{Name: "kinds.cue", Data: []byte(text)}}})
-}
-
-func kindsIn(tb testing.TB, archive *txtar.Archive) []*kind.Kind {
-	tb.Helper()
-	dir := tb.TempDir()
-	for _, f := range archive.Files {
-		if filepath.Ext(f.Name) == ".cue" {
-			require.NoError(tb, os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600))
-		}
-	}
-	kinds, err := kind.FromDir(dir)
-	require.NoError(tb, err)
-	return kinds
-}
 
 // fence is a kind whose objects create a ConfigMap.
 func fence(tb testing.TB) *kind.Kind {
 	tb.Helper()
-	return kindsOf(tb, fenceText)[0]
+	return kindtest.From(tb, fenceText)[0]
 }
 
 // injectingFence is a fence whose objects also inject their spec.pod.
 func injectingFence(tb testing.TB) *kind.Kind {
 	tb.Helper()
-	return kindsOf(tb, fenceText+`
+	return kindtest.From(tb, fenceText+`
 #FenceController: {
 	object!: #Fence
 	inject: {
@@ -250,16 +206,4 @@ func reviewOf(tb testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Request: request})
 	require.NoError(tb, err)
 	return body
-}
-
-// kindNamed returns the kind with that name.
-func kindNamed(tb testing.TB, kinds []*kind.Kind, name string) *kind.Kind {
-	tb.Helper()
-	for _, k := range kinds {
-		if k.GroupVersionKind.Kind == name {
-			return k
-		}
-	}
-	require.FailNow(tb, fmt.Sprintf("there is no kind %s", name))
-	return nil
 }

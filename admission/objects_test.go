@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
 func TestDefaults(t *testing.T) {
@@ -173,7 +174,7 @@ func TestOtherRequestsAreAllowed(t *testing.T) {
 // Each version of a kind has its own schema.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	kinds := corpusKinds(t, "versions.txtar")
+	kinds := kindtest.InCorpus(t, "versions")
 	for version, allowed := range map[string]bool{"v1": true, "v1beta1": false} {
 		request := requestFor(t, kinds[0], `{"apiVersion":"versions.example.com/`+version+`","kind":"Flock","metadata":{"name":"a"},"spec":{"count":11}}`, "")
 		response, err := newObjects(kinds, nil, nil).validate(context.Background(), request)
@@ -197,8 +198,8 @@ func TestDeprecatedFieldsCauseWarnings(t *testing.T) {
 // fields of the object that cause them.
 func TestInjectionIsValidated(t *testing.T) {
 	t.Parallel()
-	watcher := kindNamed(t, shippedKinds(t), "Watcher")
-	agent := corpusKinds(t, "inject.txtar")[0]
+	watcher := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
+	agent := kindtest.InCorpus(t, "inject")[0]
 	const badSelector = `"selector":{"matchExpressions":[{"key":"a","operator":"In"}]}`
 	of := func(k *kind.Kind, spec string) string {
 		return `{"apiVersion":"` + k.GroupVersionKind.GroupVersion().String() + `","kind":"` + k.GroupVersionKind.Kind + `","metadata":{"name":"a"},"spec":{` + spec + `}}`

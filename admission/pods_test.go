@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -57,8 +58,8 @@ func typicalPod(tb testing.TB) *admissionv1.AdmissionRequest {
 // runPods watches the Watchers of a fake API server until the test ends.
 func runPods(tb testing.TB, skipped func(runtime.Object, string, string), objects ...runtime.Object) (*Pods, *fake.FakeDynamicClient) {
 	tb.Helper()
-	kinds := shippedKinds(tb)
-	watcher := kindNamed(tb, kinds, "Watcher")
+	kinds := kindtest.Shipped(tb)
+	watcher := kindtest.Named(tb, kinds, "Watcher")
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, objects...)
 	p, err := NewPods(PodsConfig{Informers: informers.New(tb.Context(), client, nil), Kinds: []*kind.Kind{watcher}, Skipped: skipped})
 	require.NoError(tb, err)
@@ -74,7 +75,7 @@ func TestPodsWatchObjects(t *testing.T) {
 	t.Parallel()
 	watcher := typicalWatcher(t)
 	p, client := runPods(t, nil, watcher)
-	watchers := client.Resource(kindNamed(t, shippedKinds(t), "Watcher").GroupVersionResource()).Namespace(typicalNamespace)
+	watchers := client.Resource(kindtest.Named(t, kindtest.Shipped(t), "Watcher").GroupVersionResource()).Namespace(typicalNamespace)
 	injects := func() bool {
 		patch, _, err := p.Inject(t.Context(), typicalPod(t))
 		return err == nil && len(patch) > 0
@@ -135,8 +136,8 @@ func TestPodsReportSkips(t *testing.T) {
 // A kind for which something is missing does not hold up others, and is watched once nothing is.
 func TestPodsDoNotWaitForAKindThatIsNotRunning(t *testing.T) {
 	t.Parallel()
-	watcher := kindNamed(t, shippedKinds(t), "Watcher")
-	other := corpusKinds(t, "inject.txtar")[0]
+	watcher := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
+	other := kindtest.InCorpus(t, "inject")[0]
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		watcher.GroupVersionResource(): "WatcherList", other.GroupVersionResource(): "AgentList",
 	}, typicalWatcher(t))
@@ -173,7 +174,7 @@ func TestPodsDoNotWaitForAKindThatIsNotRunning(t *testing.T) {
 // The engine watches the same objects, and both use one cache.
 func TestPodsShareTheCache(t *testing.T) {
 	t.Parallel()
-	watcher := kindNamed(t, shippedKinds(t), "Watcher")
+	watcher := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, typicalWatcher(t))
 	shared := informers.New(t.Context(), client, nil)
 	engines, err := shared.Watch(informers.Selection{Resource: watcher.GroupVersionResource()})

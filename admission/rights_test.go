@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // reviewer is an API server that allows some users some resources, or only one verb on them, and
@@ -154,13 +157,13 @@ import (
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &reviewer{allowed: map[string][]string{"ada": test.allowed}}
-			kinds := kindsOf(t, text)
+			kinds := kindtest.From(t, text)
 			if test.injects {
-				kinds = kindsOf(t, eggsInject)
+				kinds = kindtest.From(t, eggsInject)
 			}
 			objects := newObjects(kinds, NewRights(r, noTypes(), kinds), nil)
 			object := `{"apiVersion":"farm.example.com/v1","kind":"` + test.kind + `","metadata":{"name":"a"}}`
-			response, err := objects.validate(t.Context(), requestFor(t, kindNamed(t, kinds, test.kind), object, ""))
+			response, err := objects.validate(t.Context(), requestFor(t, kindtest.Named(t, kinds, test.kind), object, ""))
 			require.NoError(t, err)
 			require.Equal(t, test.message == "", response.Allowed)
 			if test.message != "" {
@@ -174,8 +177,8 @@ import (
 // A set with strays: "Delete" deletes objects with labels that the author chooses.
 func TestRightsToDeleteStrays(t *testing.T) {
 	t.Parallel()
-	shipped := shippedKinds(t)
-	cluster := kindNamed(t, shipped, "Customcluster")
+	shipped := kindtest.Shipped(t)
+	cluster := kindtest.Named(t, shipped, "Customcluster")
 	for name, test := range map[string]struct {
 		allowed []string
 		message string
@@ -198,7 +201,7 @@ func TestRightsToDeleteStrays(t *testing.T) {
 		})
 	}
 	r := &reviewer{allowed: map[string][]string{"ada": {"create configmaps", "create pods"}}}
-	watcher := kindNamed(t, shipped, "Watcher")
+	watcher := kindtest.Named(t, shipped, "Watcher")
 	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", "")), "without a set nothing is deleted")
 }
 
@@ -243,9 +246,12 @@ func TestRightsAreCachedPerUser(t *testing.T) {
 // `kubectl scale` submits only a number, but it changes the object.
 func TestRightsOfScale(t *testing.T) {
 	t.Parallel()
-	flock := corpusKinds(t, "versions.txtar", `
+	archive := corpus.Read(t, corpus.Path(t, kindtest.Corpus+"/versions.txtar"))
+	archive.Files = append(archive.Files, txtar.File{Name: "inject.cue", Data: []byte(`package versions
+
 #FlockController: inject: {annotation: "versions.example.com/inject", add: {}}
-`)[0]
+`)})
+	flock := kindtest.FromDir(t, corpus.Unpack(t, archive))[0]
 	r := &reviewer{}
 	rights := NewRights(r, noTypes(), []*kind.Kind{flock})
 	request := requestFor(t, flock, `{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":2}}`, `{}`)
@@ -275,7 +281,7 @@ func TestRightsOfScale(t *testing.T) {
 // The resource of a type whose CRD is installed later differs from the guess.
 func TestRightsToTypesThatAreInstalledLater(t *testing.T) {
 	t.Parallel()
-	kinds := kindsOf(t, `package kinds
+	kinds := kindtest.From(t, `package kinds
 
 import (
 	"fescue.dev/cue/contract"
@@ -313,7 +319,7 @@ import (
 // Metadata that a kind reads changes its children, so changing it needs the rights.
 func TestRightsOfLabels(t *testing.T) {
 	t.Parallel()
-	k := kindsOf(t, `package kinds
+	k := kindtest.From(t, `package kinds
 
 import (
 	"fescue.dev/cue/contract"

@@ -29,6 +29,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
 const validAt = `{"apiVersion":"cnat.fescue.dev/v1alpha1","kind":"At","metadata":{"name":"a"},"spec":{"schedule":"2030-01-01T00:00:00Z","command":"echo hello"}}`
@@ -42,8 +44,8 @@ func (f injectorFunc) Inject(ctx context.Context, r *admissionv1.AdmissionReques
 
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	server := serve(t, Config{Kinds: shippedKinds(t)})
-	at := kindNamed(t, shippedKinds(t), "At")
+	server := serve(t, Config{Kinds: kindtest.Shipped(t)})
+	at := kindtest.Named(t, kindtest.Shipped(t), "At")
 	request := requestFor(t, at, validAt, "")
 
 	code, response := server.post(t, DefaultPath, reviewOf(t, request))
@@ -68,8 +70,8 @@ func TestWebhooks(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	server := serve(t, Config{Kinds: shippedKinds(t)})
-	at := kindNamed(t, shippedKinds(t), "At")
+	server := serve(t, Config{Kinds: kindtest.Shipped(t)})
+	at := kindtest.Named(t, kindtest.Shipped(t), "At")
 	const uid = "6b4a7bd4-1f0c-4d0c-8b0e-2f1d9c7f4b11"
 	with := func(change func(*admissionv1.AdmissionReview)) string {
 		review := &admissionv1.AdmissionReview{TypeMeta: reviewType, Request: requestFor(t, at, validAt, "")}
@@ -115,7 +117,7 @@ func TestFailures(t *testing.T) {
 // A body without a Content-Length is limited as well.
 func TestTooLargeInChunks(t *testing.T) {
 	t.Parallel()
-	server := serve(t, Config{Kinds: shippedKinds(t)})
+	server := serve(t, Config{Kinds: kindtest.Shipped(t)})
 	body := `{"request":{"uid":"u","object":"` + strings.Repeat("x", maxBodyBytes) + `"}}`
 	answer, err := server.send(t, http.MethodPost, ValidatePath, "application/json", io.MultiReader(strings.NewReader(body)))
 	require.NoError(t, err)
@@ -125,7 +127,7 @@ func TestTooLargeInChunks(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	server := serve(t, Config{Kinds: shippedKinds(t)})
+	server := serve(t, Config{Kinds: kindtest.Shipped(t)})
 	for name, test := range map[string]struct {
 		method, path, contentType string
 		code                      int
@@ -153,7 +155,7 @@ func TestInjectorAnswers(t *testing.T) {
 	server := serve(t, Config{Metrics: metrics, Injector: injectorFunc(func(ctx context.Context, r *admissionv1.AdmissionRequest) ([]byte, []string, error) {
 		return (<-next)(ctx, r)
 	})})
-	at := kindNamed(t, shippedKinds(t), "At")
+	at := kindtest.Named(t, kindtest.Shipped(t), "At")
 	body := reviewOf(t, requestFor(t, at, validAt, ""))
 
 	next <- func(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
@@ -202,12 +204,12 @@ controller_runtime_webhook_requests_total{code="500",webhook="/validate"} 0
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	began, finish := make(chan struct{}), make(chan struct{})
-	server := serve(t, Config{MaxInFlight: 1, Kinds: shippedKinds(t), Injector: injectorFunc(func(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
+	server := serve(t, Config{MaxInFlight: 1, Kinds: kindtest.Shipped(t), Injector: injectorFunc(func(context.Context, *admissionv1.AdmissionRequest) ([]byte, []string, error) {
 		close(began)
 		<-finish
 		return nil, nil, nil
 	})})
-	body := reviewOf(t, requestFor(t, kindNamed(t, shippedKinds(t), "At"), validAt, ""))
+	body := reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, ""))
 	first := make(chan int, 1)
 	go func() {
 		response, err := server.client.Post(server.url+InjectPath, "application/json", bytes.NewReader(body))
@@ -247,8 +249,8 @@ func TestInFlight(t *testing.T) {
 // With a prefix, a path is served with it and, for a proxy that removes it, without.
 func TestPathPrefix(t *testing.T) {
 	t.Parallel()
-	server := serve(t, Config{Kinds: shippedKinds(t), PathPrefix: "/fescue/v1"})
-	body := reviewOf(t, requestFor(t, kindNamed(t, shippedKinds(t), "At"), validAt, ""))
+	server := serve(t, Config{Kinds: kindtest.Shipped(t), PathPrefix: "/fescue/v1"})
+	body := reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, ""))
 	for path, want := range map[string]int{
 		ValidatePath: http.StatusOK, "/fescue/v1" + ValidatePath: http.StatusOK, "/fescue" + ValidatePath: http.StatusNotFound,
 	} {
@@ -263,7 +265,7 @@ func TestSlowBody(t *testing.T) {
 	for name, tracing := range map[string]trace.TracerProvider{"plain": nil, "traced": noop.NewTracerProvider()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := serve(t, Config{MaxInFlight: 1, Kinds: shippedKinds(t), Tracing: tracing})
+			server := serve(t, Config{MaxInFlight: 1, Kinds: kindtest.Shipped(t), Tracing: tracing})
 			connection, err := tls.Dial("tcp", strings.TrimPrefix(server.url, "https://"), server.client.Transport.(*http.Transport).TLSClientConfig)
 			require.NoError(t, err)
 			began := time.Now()
@@ -275,7 +277,7 @@ func TestSlowBody(t *testing.T) {
 			require.Equal(t, http.StatusBadRequest, answer.StatusCode)
 			require.Less(t, time.Since(began), maxTimeout)
 			require.NoError(t, connection.Close())
-			code, _ := server.post(t, ValidatePath, reviewOf(t, requestFor(t, kindNamed(t, shippedKinds(t), "At"), validAt, "")))
+			code, _ := server.post(t, ValidatePath, reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, "")))
 			require.Equal(t, http.StatusOK, code)
 		})
 	}
@@ -285,7 +287,7 @@ func TestSlowBody(t *testing.T) {
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	certificate, trusted := newCertificate(t)
-	server, err := New(Config{Kinds: shippedKinds(t), Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }})
+	server, err := New(Config{Kinds: kindtest.Shipped(t), Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }})
 	require.NoError(t, err)
 	running := run(t, trusted, server.Serve)
 	reused := 0
@@ -295,7 +297,7 @@ func TestLeave(t *testing.T) {
 		}
 	}})
 	send := func() {
-		body := reviewOf(t, requestFor(t, kindNamed(t, shippedKinds(t), "At"), validAt, ""))
+		body := reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, ""))
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, running.url+ValidatePath, strings.NewReader(string(body)))
 		require.NoError(t, err)
 		request.Header.Set("Content-Type", "application/json")
@@ -335,7 +337,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.config.Kinds = shippedKinds(t)
+			test.config.Kinds = kindtest.Shipped(t)
 			server := serve(t, test.config)
 			if test.client != nil {
 				test.client(server.client.Transport.(*http.Transport).TLSClientConfig)

@@ -8,6 +8,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/engine/inject"
 )
 
@@ -15,8 +16,8 @@ import (
 // however many checks need the result.
 func TestOneReviewComputesEverythingOnce(t *testing.T) {
 	t.Parallel()
-	kinds := shippedKinds(t)
-	watcher := kindNamed(t, kinds, "Watcher")
+	kinds := kindtest.Shipped(t)
+	watcher := kindtest.Named(t, kinds, "Watcher")
 	rights := NewRights(&reviewer{allowed: map[string][]string{"ada": {"configmaps", "pods"}}}, noTypes(), kinds)
 	podSecurity, err := NewPodSecurity(func(context.Context, string) (map[string]string, error) {
 		return map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}, nil

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,11 +25,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -82,17 +82,11 @@ type conformanceObject struct {
 // conformanceSuites returns the suites of the shipped kinds and of the corpus.
 func conformanceSuites(t *testing.T) []*suite {
 	t.Helper()
-	suites := suitesOf(t, "shipped", shippedKinds(t), nil)
-	archives, err := filepath.Glob("../testdata/kinds/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, archives)
-	more, err := filepath.Glob("../testdata/apiserver/*.txtar")
-	require.NoError(t, err)
-	for _, file := range append(archives, more...) {
-		archive, err := txtar.ParseFile(file)
-		require.NoError(t, err)
+	suites := suitesOf(t, "shipped", kindtest.Shipped(t), nil)
+	for _, file := range append(corpus.Archives(t, kindtest.Corpus), corpus.Archives(t, "testdata/apiserver")...) {
+		archive := corpus.Read(t, file)
 		// The corpus also has kinds that fail to load, which TestCorpus in cue/kind tests.
-		kinds, _ := kindsOf(t, archive)
+		kinds, _ := kind.FromDir(corpus.Unpack(t, archive))
 		suites = append(suites, suitesOf(t, filepath.Base(file), kinds, archive)...)
 	}
 	installs := make(map[string]string)
@@ -102,21 +96,6 @@ func conformanceSuites(t *testing.T) []*suite {
 		installs[crd] = s.name
 	}
 	return suites
-}
-
-// kindsOf loads the kinds whose files are in an archive.
-func kindsOf(t *testing.T, archive *txtar.Archive) ([]*kind.Kind, error) {
-	t.Helper()
-	dir := t.TempDir()
-	for _, f := range archive.Files {
-		if filepath.Ext(f.Name) != ".cue" {
-			continue
-		}
-		file := filepath.Join(dir, f.Name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		require.NoError(t, os.WriteFile(file, f.Data, 0o600))
-	}
-	return kind.FromDir(dir)
 }
 
 // suitesOf returns a suite for each kind. An object of an archive belongs to the kind that it
@@ -147,20 +126,10 @@ func objectsIn(t *testing.T, archive *txtar.Archive) []conformanceObject {
 	var objects []conformanceObject
 	for _, f := range archive.Files {
 		if filepath.Ext(f.Name) == ".yaml" {
-			objects = append(objects, conformanceObject{f.Name, parseObject(t, f.Data)})
+			objects = append(objects, conformanceObject{f.Name, corpus.Object(t, f.Data)})
 		}
 	}
 	return objects
-}
-
-// parseObject reads an object like the API machinery, with integers as int64.
-func parseObject(t *testing.T, text []byte) map[string]any {
-	t.Helper()
-	b, err := yaml.YAMLToJSON(text)
-	require.NoError(t, err)
-	content := make(map[string]any)
-	require.NoError(t, utiljson.Unmarshal(b, &content))
-	return content
 }
 
 // installed installs the kind of a suite, and returns the suite with its objects as they are sent.
@@ -442,10 +411,8 @@ func jsonText(object map[string]any) string {
 // no rule, because the API server cannot find its former value or CEL cannot name it.
 func TestAPIServerAgreesOnUpdates(t *testing.T) {
 	t.Parallel()
-	archive, err := txtar.ParseFile("../testdata/apiserver/immutable.txtar")
-	require.NoError(t, err)
-	kinds, err := kindsOf(t, archive)
-	require.NoError(t, err)
+	archive := corpus.Read(t, corpus.Path(t, "testdata/apiserver/immutable.txtar"))
+	kinds := kindtest.FromDir(t, corpus.Unpack(t, archive))
 	require.Len(t, kinds, 1)
 	u := newUpdates(t, installed(t, suitesOf(t, "immutable", kinds, archive)[0]))
 	for _, object := range u.objects {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -320,7 +321,7 @@ func TestRejectedChildrenAreReported(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	group := "g" + strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
-	dir, _ := writeKind(t, `
+	dir := corpus.Folder(t, `
 package late
 
 import "fescue.dev/cue/contract"
@@ -387,9 +388,7 @@ import "fescue.dev/cue/contract"
 func TestChildrenFollowTheirTemplates(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	archive, err := txtar.ParseFile("../testdata/kinds/features.txtar")
-	require.NoError(t, err)
-	dir, _ := writeKind(t, string(archive.Files[0].Data))
+	dir := corpus.Unpack(t, corpus.Read(t, corpus.Path(t, kindtest.Corpus+"/features.txtar")))
 	c.start("--kinds", dir)
 	features := schema.GroupVersionResource{Group: "features.example.com", Version: "v1", Resource: "features"}
 	c.create(features, "Feature", "f", map[string]any{"spec": map[string]any{"required": "x", "optional": true}})

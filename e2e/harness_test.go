@@ -28,6 +28,8 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -273,20 +275,9 @@ func get(t *testing.T, url string) (code int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// shippedKinds loads the kinds that Fescue ships.
-func shippedKinds(t *testing.T) []*kind.Kind {
-	t.Helper()
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	return kinds
-}
-
 // writeKind writes a file of kinds to a new folder, and loads it.
 func writeKind(t *testing.T, text string) (dir string, kinds []*kind.Kind) {
 	t.Helper()
-	dir = t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kinds.cue"), []byte(text), 0o600))
-	kinds, err := kind.FromDir(dir)
-	require.NoError(t, err)
-	return dir, kinds
+	dir = corpus.Folder(t, text)
+	return dir, kindtest.FromDir(t, dir)
 }

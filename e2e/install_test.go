@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -56,11 +57,11 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 func TestManifestsMeetPodSecurity(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	_, kinds := writeKind(t, rightsKind)
+	kinds := kindtest.From(t, rightsKind)
 	source := install.Source{"kinds.cue": rightsKind}
 	o := c.installation(true)
 	o.InstallCRDs = true
-	parts, err := o.parts(append(shippedKinds(t), kinds...), []install.Source{source})
+	parts, err := o.parts(append(kindtest.Shipped(t), kinds...), []install.Source{source})
 	require.NoError(t, err)
 	var warned warnings
 	config := testcluster.Config(t)

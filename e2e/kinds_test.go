@@ -13,6 +13,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -47,7 +48,7 @@ func TestInvalidStoredObjectIsStalled(t *testing.T) {
 	resource := open.GroupVersionResource()
 	c.create(resource, "At", "bad", map[string]any{"spec": map[string]any{"schedule": "tomorrow", "command": "echo hello"}})
 
-	require.NoError(t, crds.Install(t.Context(), c.client, shippedKinds(t)))
+	require.NoError(t, crds.Install(t.Context(), c.client, kindtest.Shipped(t)))
 	c.keepCRDs = true
 	c.start("--kinds", dir)
 	object, reason, message := c.awaitStalled(resource, "bad")
@@ -72,7 +73,7 @@ func TestInstallUpgradesCRDs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	install := func(text string) *unstructured.Unstructured {
-		_, kinds := writeKind(t, text)
+		kinds := kindtest.From(t, text)
 		require.NoError(t, crds.Install(t.Context(), c.client, kinds))
 		definition, err := c.client.Resource(definitions).Get(t.Context(), "as.upgrade.example.com", metav1.GetOptions{})
 		require.NoError(t, err)
@@ -134,7 +135,7 @@ import "fescue.dev/cue/contract"
 	old.Schema = old.Schema.DeepCopy()
 	delete(old.Schema.Properties["status"].Properties, "phase")
 	require.NoError(t, crds.Install(t.Context(), c.client, []*kind.Kind{&old, wrong, typo}))
-	require.NoError(t, crds.Install(t.Context(), c.client, shippedKinds(t)))
+	require.NoError(t, crds.Install(t.Context(), c.client, kindtest.Shipped(t)))
 	c.keepCRDs = true
 	o := c.start("--kinds", dir)
 	for _, k := range kinds {
@@ -185,7 +186,7 @@ import "fescue.dev/cue/contract"
 func TestKindStartsOnceItHasItsCRDAndRights(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	shipped := shippedKinds(t)
+	shipped := kindtest.Shipped(t)
 	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
 	late := strings.NewReplacer("rights.example.com", "late.example.com").Replace(rightsKind)
 	dir, kinds := writeKind(t, late)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -67,7 +68,7 @@ func getTLS(t *testing.T, authority []byte, url, token string) (code int, body s
 func TestMetricsAuth(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	shipped := shippedKinds(t)
+	shipped := kindtest.Shipped(t)
 	require.NoError(t, crds.Install(t.Context(), c.client, shipped))
 	work, own := c.rolesOf(shipped)
 	config := c.serviceAccount("fescue", slices.Concat(work, own))

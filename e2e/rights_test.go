@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -35,7 +36,7 @@ type scenario struct {
 func newScenario(t *testing.T, removed ...install.Right) *scenario {
 	t.Helper()
 	c := newCluster(t)
-	s := &scenario{cluster: c, rights: c.installation(true).rights(t, shippedKinds(t)), use: watchRights(c.proxy)}
+	s := &scenario{cluster: c, rights: c.installation(true).rights(t, kindtest.Shipped(t)), use: watchRights(c.proxy)}
 	for i, right := range removed { // whose names have a placeholder
 		removed[i].Name = strings.ReplaceAll(right.Name, "NAMESPACE", c.namespace)
 	}
@@ -127,7 +128,7 @@ func (s *scenario) walk(broken func() bool) (at int) {
 // Without any one of them something fails, and the failure names the right.
 func TestGeneratedRightsAreExact(t *testing.T) {
 	t.Parallel()
-	newCluster(t).installCRDs(shippedKinds(t))
+	newCluster(t).installCRDs(kindtest.Shipped(t))
 	s := newScenario(t)
 	require.Equal(t, len(s.steps()), s.walk(func() bool { return false }), "step")
 	require.Empty(t, s.use.missingAny())
@@ -205,7 +206,7 @@ func TestRightsToInstallCRDs(t *testing.T) {
 			missing := crd
 			missing.Verb = removed
 			use := watchRights(c.proxy)
-			config := c.grant(without(t, wanted.rights(t, append(shippedKinds(t), added...)), missing))
+			config := c.grant(without(t, wanted.rights(t, append(kindtest.Shipped(t), added...)), missing))
 			o := c.launchAs(c.proxy.through(config), "--install-crds", "--kinds", dir)
 			if removed != "" {
 				o.awaitLog("missing=\"kind Thing: ")

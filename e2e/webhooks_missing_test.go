@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -43,7 +44,7 @@ import (
 func TestInjectingKindWithoutCRD(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	shipped := shippedKinds(t)
+	shipped := kindtest.Shipped(t)
 	c.installCRDs(shipped)
 	group := c.namespace + ".example.com"
 	dir, added := writeKind(t, strings.ReplaceAll(agentKind, "GROUP", group))
@@ -76,7 +77,7 @@ func TestInjectingKindWithoutCRD(t *testing.T) {
 func TestWebhooksWithoutRightToNamespaces(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	shipped := shippedKinds(t)
+	shipped := kindtest.Shipped(t)
 	c.installCRDs(shipped)
 	o := c.launchWebhooks(shipped, []install.Right{{Resource: "namespaces", Verb: "list"}, {Resource: "namespaces", Verb: "watch"}})
 	c.awaitRegistration()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -38,7 +39,7 @@ type serviceTest struct {
 func newServiceTest(t *testing.T) *serviceTest {
 	t.Helper()
 	c := newCluster(t)
-	kinds, _ := writeKind(t, fenceKind)
+	kinds := corpus.Folder(t, fenceKind)
 	s := &serviceTest{cluster: c, address: testcluster.FreePort(t, hostAddress(t)), host: "fescue-webhooks." + c.namespace + ".svc"}
 	s.flags = append(c.webhookFlags(s.address), "--kinds", kinds, "--webhook-service", c.namespace+"/fescue-webhooks")
 	c.prepare(s.flags)

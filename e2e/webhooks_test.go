@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/fescue-dev/fescue/admission"
+	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -46,7 +47,7 @@ type webhookTest struct {
 // not renew them in time.
 func TestWebhooks(t *testing.T) {
 	c := newCluster(t)
-	kinds, _ := writeKind(t, fenceKind)
+	kinds := corpus.Folder(t, fenceKind)
 	w := &webhookTest{cluster: c, spans: newCollector(t)}
 	c.env = w.spans.env()
 	w.flags, w.url = c.webhookURLFlags()

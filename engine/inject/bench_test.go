@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
@@ -19,7 +20,7 @@ func typical(t testing.TB) (*Injector, []byte, []*Injection) {
 	require.NoError(t, err)
 	watcher, err := os.ReadFile("testdata/typical-watcher.yaml")
 	require.NoError(t, err)
-	return NewInjector("", watcherKinds), pod, injections(t, shipped(t), watcher)
+	return NewInjector("", watcherKinds), pod, injections(t, kindtest.Shipped(t), watcher)
 }
 
 func TestTypical(t *testing.T) {

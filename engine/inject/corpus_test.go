@@ -20,10 +20,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
-var corpus = flag.String("corpus", "", "folder with manifests: every Pod and Pod template in it is injected into")
+var manifests = flag.String("corpus", "", "folder with manifests: every Pod and Pod template in it is injected into")
 
 // everywhere are Watchers for all Pods, one for each mode, with everything that they can add.
 const everywhere = `
@@ -56,14 +57,14 @@ type corpusCounts struct {
 // checks the invariants. On a control plane it also makes the API server validate each Pod
 // before and after.
 func TestInjectCorpus(t *testing.T) {
-	if *corpus == "" {
+	if *manifests == "" {
 		t.Skip("-corpus names no folder")
 	}
 	injector := NewInjector("", watcherKinds)
-	candidates := injections(t, shipped(t), []byte(everywhere))
+	candidates := injections(t, kindtest.Shipped(t), []byte(everywhere))
 	server := newJudge(t)
 	counts := corpusCounts{outcomes: make(map[Reason]int)}
-	require.NoError(t, filepath.WalkDir(*corpus, func(file string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(*manifests, func(file string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
 		if err != nil || entry.IsDir() || !strings.Contains(name, ".yaml") && !strings.Contains(name, ".yml") && !strings.Contains(name, ".json") {
 			return err
@@ -107,7 +108,7 @@ func TestInjectCorpus(t *testing.T) {
 		}
 		return nil
 	}))
-	require.Positive(t, counts.pods, "%s has no Pods", *corpus)
+	require.Positive(t, counts.pods, "%s has no Pods", *manifests)
 	t.Logf("%d files, %d with errors; %d have %d Pods and Pod templates: %v; the API server accepted %d before and after, and rejected %d",
 		counts.files, counts.unreadable, counts.withPods, counts.pods, counts.outcomes, counts.accepted, counts.rejected)
 }

@@ -1,32 +1,19 @@
 package inject
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
-	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // addSeeds adds the Pods of all cases.
 func addSeeds(f *testing.F) {
 	f.Helper()
-	archives, err := filepath.Glob("../../testdata/inject/*.txtar")
-	require.NoError(f, err)
-	for _, file := range archives {
-		archive, err := txtar.ParseFile(file)
-		require.NoError(f, err)
-		for _, file := range archive.Files {
-			switch file.Name {
-			case "pod.json":
-				f.Add(file.Data)
-			case "pod.yaml":
-				text, err := yaml.YAMLToJSON(file.Data)
-				require.NoError(f, err)
-				f.Add(text)
-			}
-		}
+	for _, pod := range corpus.Pods(f) {
+		f.Add(pod)
 	}
 	_, pod, _ := typical(f)
 	f.Add(pod)
@@ -84,7 +71,7 @@ func tracer(t testing.TB) *Injection {
 // FuzzInject injects into any text.
 func FuzzInject(f *testing.F) {
 	addSeeds(f)
-	candidates := injections(f, shipped(f), []byte(fuzzed))
+	candidates := injections(f, kindtest.Shipped(f), []byte(fuzzed))
 	candidates = append(candidates, tracer(f))
 	i := NewInjector("", watcherKinds)
 	f.Fuzz(func(t *testing.T, text []byte) {

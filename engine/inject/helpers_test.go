@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 const namespace = "team"
@@ -30,21 +30,13 @@ func injecting(gk schema.GroupKind, annotation string) []*kind.Kind {
 	return []*kind.Kind{{Version: &kind.Version{GroupVersionKind: gk.WithVersion("v1")}, InjectAnnotation: annotation}}
 }
 
-// shipped returns the kinds that Fescue ships.
-func shipped(t testing.TB) []*kind.Kind {
-	t.Helper()
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	return kinds
-}
-
 // injections prepares the objects of a YAML text, each in its own namespace or in that of the
 // tests.
 func injections(t testing.TB, kinds []*kind.Kind, text []byte) []*Injection {
 	t.Helper()
 	var ready []*Injection
 	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
-		u := unstructured.Unstructured{Object: fromYAML(t, document)}
+		u := unstructured.Unstructured{Object: corpus.Object(t, document)}
 		if u.GetNamespace() == "" {
 			u.SetNamespace(namespace)
 		}
@@ -60,13 +52,6 @@ func injections(t testing.TB, kinds []*kind.Kind, text []byte) []*Injection {
 	}
 	require.NotEmpty(t, ready)
 	return ready
-}
-
-func fromYAML(t testing.TB, text []byte) map[string]any {
-	t.Helper()
-	b, err := yaml.YAMLToJSON(text)
-	require.NoError(t, err)
-	return fromJSON(t, b)
 }
 
 func fromJSON(t testing.TB, text []byte) map[string]any {

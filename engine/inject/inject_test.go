@@ -3,9 +3,7 @@ package inject
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,61 +13,27 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestCases injects the objects of each archive into its Pod. out/outcomes, out/patch and
 // out/pod.* hold what is expected; an archive may bring kinds of its own.
 func TestCases(t *testing.T) {
 	t.Parallel()
-	archives, err := filepath.Glob("../../testdata/inject/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, archives)
-	for _, file := range archives {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			require.NoError(t, err)
-			inputs := &txtar.Archive{Comment: archive.Comment}
-			expected := make(map[string]string)
-			for _, f := range archive.Files {
-				if strings.HasPrefix(f.Name, "out/") {
-					expected[f.Name] = string(f.Data)
-					continue
-				}
-				inputs.Files = append(inputs.Files, f)
-			}
-			results := resultsOf(t, inputs)
-			if *update {
-				inputs.Files = append(inputs.Files, results...)
-				require.NoError(t, os.WriteFile(file, txtar.Format(inputs), 0o600))
-				return
-			}
-			actual := make(map[string]string)
-			for _, f := range results {
-				actual[f.Name] = string(f.Data)
-			}
-			require.Equal(t, expected, actual)
-		})
-	}
+	corpus.Run(t, "testdata/inject", resultsOf)
 }
 
 func resultsOf(t *testing.T, archive *txtar.Archive) []txtar.File {
 	t.Helper()
-	dir := t.TempDir()
-	kinds := shipped(t)
+	kinds := kindtest.Shipped(t)
 	var pod []byte
 	var asText bool
 	var candidates []*Injection
 	for _, f := range archive.Files {
 		switch {
 		case filepath.Ext(f.Name) == ".cue":
-			require.NoError(t, os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600))
-			more, err := kind.FromDir(dir)
-			require.NoError(t, err)
-			kinds = append(kinds, more...)
+			kinds = append(kinds, kindtest.From(t, string(f.Data))...)
 		case f.Name == "pod.yaml":
 			var err error
 			pod, err = yaml.YAMLToJSON(f.Data)
@@ -189,7 +153,7 @@ func TestOrder(t *testing.T) {
 		return "apiVersion: watch.fescue.dev/v1alpha1\nkind: Watcher\nmetadata: {name: " + name + "}\n" +
 			"spec: {container: {name: " + name + ", image: i}, selector: {}}"
 	}
-	candidates := injections(t, shipped(t), []byte(watcher("a")+"\n---\n"+watcher("b")+"\n---\n"+watcher("c")))
+	candidates := injections(t, kindtest.Shipped(t), []byte(watcher("a")+"\n---\n"+watcher("b")+"\n---\n"+watcher("c")))
 	i := NewInjector("", watcherKinds)
 	pod := []byte(`{"spec":{"containers":[{"name":"app"}],"initContainers":[{"name":"mesh","restartPolicy":"Always"},{"name":"setup"}]}}`)
 	want := checked(t, i, pod, candidates)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // A part that no Pod can have is an error before any Pod exists.
@@ -26,7 +28,7 @@ func TestNewRejects(t *testing.T) {
 		`{spec: {os: {name: linux}}}`:                                           `add.spec.os: Forbidden: only the Pod itself can set its operating system`,
 		`{spec: {volumes: [{name: a, emptyDir: {}, configMap: {name: b}}]}}`:    `add.spec.volumes[0].emptyDir: Forbidden: a volume must have one source, and it already has configMap`,
 	} {
-		_, err := New(Source{Add: fromYAML(t, []byte(add))})
+		_, err := New(Source{Add: corpus.Object(t, []byte(add))})
 		require.ErrorContains(t, err, want, add)
 	}
 	_, err := New(Source{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}})
@@ -37,7 +39,7 @@ func TestNewRejects(t *testing.T) {
 func TestNothingToAdd(t *testing.T) {
 	t.Parallel()
 	for _, add := range []string{`{}`, `{metadata: {labels: {}}, spec: {containers: [], volumes: null, securityContext: {}}}`, `{spec: {containers: [{name: app, env: [], image: null, securityContext: {}}]}}`} {
-		injection, err := New(Source{Object: Object{watcherKind, "a"}, Namespace: namespace, Selector: &metav1.LabelSelector{}, Add: fromYAML(t, []byte(add))})
+		injection, err := New(Source{Object: Object{watcherKind, "a"}, Namespace: namespace, Selector: &metav1.LabelSelector{}, Add: corpus.Object(t, []byte(add))})
 		require.NoError(t, err)
 		result := checked(t, NewInjector("", watcherKinds), []byte(`{"spec":{"containers":[{"name":"app"}]}}`), []*Injection{injection})
 		require.Equal(t, Present, result.Outcomes[0].Reason)

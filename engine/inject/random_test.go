@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
 
 // TestRandomPods injects the objects of the fuzz tests into Pods with parts that may conflict
 // with them.
 func TestRandomPods(t *testing.T) {
 	t.Parallel()
-	candidates := append(injections(t, shipped(t), []byte(fuzzed)), tracer(t))
+	candidates := append(injections(t, kindtest.Shipped(t), []byte(fuzzed)), tracer(t))
 	i := NewInjector("", watcherKinds)
 	reasons := make(map[Reason]int)
 	for seed := range uint64(4000) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // manifestFolders are the folders in testdata/manifests, each with the verdicts of the plain cue
 // command and of fescue vet on its files. NAME.want is the output of fescue vet for NAME.yaml.
@@ -54,7 +53,7 @@ func TestCueVetAgrees(t *testing.T) {
 				if accepts {
 					require.Empty(t, output)
 				} else {
-					requireGolden(t, strings.TrimSuffix(file, filepath.Ext(file))+".want", output)
+					corpus.Golden(t, strings.TrimSuffix(file, filepath.Ext(file))+".want", output)
 				}
 			})
 		}
@@ -90,9 +89,7 @@ func manifestsIn(t *testing.T, dir ...string) []string {
 // kinds. Some of the sources have kinds of their own.
 func shippedSamples(t *testing.T) []string {
 	t.Helper()
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	v := newVetter(kind.NewCatalog(kinds...), false)
+	v := newVetter(kind.NewCatalog(kindtest.Shipped(t)...), false)
 	files := manifestsIn(t, "config/samples")
 	require.NotEmpty(t, files)
 	sources, err := filepath.Glob(filepath.Join(repository, "testdata", "sources", "*"))
@@ -139,16 +136,4 @@ func vetVerdict(t *testing.T, command *exec.Cmd) (accepts bool, output string) {
 		require.Equal(t, 1, exit.ExitCode(), "%s", b)
 	}
 	return err == nil, string(b)
-}
-
-// requireGolden compares a text with a file, or writes the file with -update.
-func requireGolden(t *testing.T, file, actual string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(actual), 0o600))
-		return
-	}
-	expected, err := os.ReadFile(file)
-	require.NoError(t, err, "go test -update writes it")
-	require.Equal(t, string(expected), actual)
 }

@@ -10,25 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 )
-
-func shippedKind(t *testing.T, name string) *kind.Kind {
-	t.Helper()
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	for _, k := range kinds {
-		if k.GroupVersionKind.Kind == name {
-			return k
-		}
-	}
-	require.FailNow(t, "no kind "+name)
-	return nil
-}
 
 func TestHealthOfObjects(t *testing.T) {
 	t.Parallel()
-	k := shippedKind(t, "At")
+	k := kindtest.Named(t, kindtest.Shipped(t), "At")
 	condition := func(kind, status, reason, message string) any {
 		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}
 	}

@@ -125,6 +125,25 @@ func Object(tb testing.TB, text []byte) map[string]any {
 	return object
 }
 
+// Pods returns the Pods of the archives in testdata/inject, as JSON.
+func Pods(tb testing.TB) [][]byte {
+	tb.Helper()
+	var pods [][]byte
+	for _, file := range Archives(tb, "testdata/inject") {
+		for _, f := range Read(tb, file).Files {
+			switch f.Name {
+			case "pod.json":
+				pods = append(pods, f.Data)
+			case "pod.yaml":
+				pod, err := yaml.YAMLToJSON(f.Data)
+				require.NoError(tb, err)
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return pods
+}
+
 // YAML writes a value.
 func YAML(tb testing.TB, value any) []byte {
 	tb.Helper()

@@ -6,14 +6,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // FuzzParse compares what is JSON with what encoding/json accepts, and reads what a text that is
 // cut off still has.
 func FuzzParse(f *testing.F) {
-	pod, err := os.ReadFile("../../engine/inject/testdata/typical.json")
+	typical, err := os.ReadFile("../../engine/inject/testdata/typical.json")
 	require.NoError(f, err)
-	f.Add(pod)
+	for _, pod := range append(corpus.Pods(f), typical) {
+		f.Add(pod)
+	}
 	for _, text := range []string{"-", "01", "1.", "1e", "-0.1E+5", `"\u12"`, "\"\x01\"", `{"a":1,}`, "[1 2]", "nul", " [ ] ", "", `{"a":"b","c`, `{"a":{"b":[1,"c`} {
 		f.Add([]byte(text))
 	}
