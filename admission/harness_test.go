@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
 // fence is a kind whose objects create a ConfigMap.

@@ -8,8 +8,8 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
 // A review validates each of its objects once and evaluates the behaviour of the new one once,

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
-	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 

@@ -8,8 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/jsontext"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
 // typical is a Pod of a Deployment as the API server sends it to a webhook, and a Watcher

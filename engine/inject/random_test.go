@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
 // TestRandomPods injects the objects of the fuzz tests into Pods with parts that may conflict

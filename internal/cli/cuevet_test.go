@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/kind/kindtest"
 	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 

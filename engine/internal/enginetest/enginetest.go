@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/kind/kindtest"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
 // Shipped returns the shipped kind of a name.
