@@ -16,6 +16,10 @@ import (
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
+// reviewLevels is how deep a review is read: its request, the fields of that, and their group,
+// version and kind. Objects are decoded from their text.
+const reviewLevels = 3
+
 // handler answers one request. With an error, the webhook's failure policy decides.
 type handler func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 
@@ -40,7 +44,7 @@ var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.Stri
 // server writes it first, so it can mostly be read from a body that is cut off.
 func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	request := &admissionv1.AdmissionRequest{}
-	review, err := jsontext.Parse(body)
+	review, err := jsontext.ParseTo(body, reviewLevels)
 	defer review.Release()
 	given := review.Member("request")
 	if err != nil {

@@ -2,6 +2,7 @@ package jsontext
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"testing"
 
@@ -25,6 +26,12 @@ func FuzzParse(f *testing.F) {
 		v, err := Parse(text)
 		defer v.Release()
 		require.Equal(t, json.Valid(text), err == nil)
+		shallow, shallowErr := ParseTo(text, 1)
+		defer shallow.Release()
+		if !errors.Is(shallowErr, errTooMany) {
+			require.Equal(t, err, shallowErr)
+			requireSameMembers(t, v, shallow)
+		}
 		if err != nil {
 			readAll(v)
 			return
@@ -34,6 +41,21 @@ func FuzzParse(f *testing.F) {
 		require.NoError(t, json.Unmarshal(v.Raw(), &got))
 		require.Equal(t, want, got)
 	})
+}
+
+// requireSameMembers compares the members of two values by their texts.
+func requireSameMembers(t *testing.T, want, got Value) {
+	t.Helper()
+	texts := func(v Value) (all []string) {
+		for name, member := range v.Members {
+			all = append(all, string(name.Raw()))
+			if member.End() >= 0 { // otherwise the text breaks off within
+				all = append(all, string(member.Raw()))
+			}
+		}
+		return all
+	}
+	require.Equal(t, texts(want), texts(got))
 }
 
 // readAll visits every value of a text that need not be valid.

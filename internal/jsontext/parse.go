@@ -27,16 +27,22 @@ const maxDepth = 10_000
 var (
 	errSyntax   = errors.New("is not valid JSON")
 	errTooLarge = errors.New("is too large")
+	errTooMany  = errors.New("has too many values")
 )
 
 // Parse reads a text that is one JSON value and accepts the same texts as encoding/json. With an
 // error comes the value as far as it was read: the members that are complete, in objects that need
 // not be. The value shares memory with the text, which must not change. It must be released.
-func Parse(text []byte) (Value, error) {
+func Parse(text []byte) (Value, error) { return ParseTo(text, maxDepth) }
+
+// ParseTo is Parse for texts that are read no deeper than some levels below the root, where they
+// have few values. The values of the last level have a text and no parts, and it is an error if
+// there are too many above it, so that a large text takes little memory besides its own.
+func ParseTo(text []byte, levels int) (Value, error) {
 	if len(text) > math.MaxInt32 {
 		return Value{}, errTooLarge
 	}
-	p := parser{documents.Get().(*document)}
+	p := parser{documents.Get().(*document), levels}
 	p.text, p.tokens = text, p.tokens[:0]
 	end := p.value(p.space(0), 0)
 	root := Value{p.document, 0}
@@ -46,6 +52,8 @@ func Parse(text []byte) (Value, error) {
 		return Value{}, errSyntax
 	case end < 0 || p.space(end) != len(text):
 		return root, errSyntax
+	case p.isFull():
+		return root, errTooMany
 	}
 	return root, nil
 }
@@ -68,9 +76,33 @@ func (v Value) Release() {
 	documents.Put(v.doc)
 }
 
-// parser fills a document. Its methods take the place where something begins and return
-// the place after it, or -1 if the text is not valid there.
-type parser struct{ *document }
+// parser fills a document with the values down to some levels below the root. Its methods take the
+// place where something begins and return the place after it, or -1 if the text is not valid there.
+type parser struct {
+	*document
+	levels int
+}
+
+// begin adds the token of a value or a name, and returns its index; -1 means that it is
+// not kept.
+func (p parser) begin(at, depth int) int {
+	if depth > p.levels || p.isFull() {
+		return -1
+	}
+	p.tokens = append(p.tokens, token{start: int32(at)})
+	return len(p.tokens) - 1
+}
+
+// isFull reports whether no more tokens may be kept of a text that is not read to its end.
+func (p parser) isFull() bool { return p.levels < maxDepth && len(p.tokens) >= maxKeptTokens }
+
+// finish completes a token, whose parts are those that were added after it.
+func (p parser) finish(i, end int, escaped bool) {
+	if i >= 0 {
+		t := &p.tokens[i]
+		t.end, t.next, t.escaped = int32(end), int32(len(p.tokens)), escaped
+	}
+}
 
 // space skips white space.
 func (p parser) space(at int) int {
@@ -84,12 +116,12 @@ func (p parser) value(at, depth int) int {
 	if at >= len(p.text) || depth > maxDepth {
 		return -1
 	}
-	i := len(p.tokens)
-	p.tokens = append(p.tokens, token{start: int32(at)})
+	i := p.begin(at, depth)
 	var end int
+	var escaped bool
 	switch p.text[at] {
 	case '"':
-		end = p.string(at)
+		end, escaped = p.string(at)
 	case '{':
 		end = p.parts(at+1, depth+1, '}')
 	case '[':
@@ -103,7 +135,7 @@ func (p parser) value(at, depth int) int {
 	default:
 		end = p.number(at)
 	}
-	p.tokens[i].end, p.tokens[i].next = int32(end), int32(len(p.tokens))
+	p.finish(i, end, escaped)
 	return end
 }
 
@@ -115,7 +147,7 @@ func (p parser) parts(at, depth int, last byte) int {
 	}
 	for {
 		if last == '}' {
-			if at = p.name(at); at < 0 {
+			if at = p.name(at, depth); at < 0 {
 				return -1
 			}
 		}
@@ -137,17 +169,16 @@ func (p parser) parts(at, depth int, last byte) int {
 }
 
 // name reads the name of a member and the colon after it.
-func (p parser) name(at int) int {
+func (p parser) name(at, depth int) int {
 	if at >= len(p.text) || p.text[at] != '"' {
 		return -1
 	}
-	i := len(p.tokens)
-	p.tokens = append(p.tokens, token{start: int32(at), next: int32(i + 1)})
-	end := p.string(at)
+	i := p.begin(at, depth)
+	end, escaped := p.string(at)
+	p.finish(i, end, escaped)
 	if end < 0 {
 		return -1
 	}
-	p.tokens[i].end = int32(end)
 	if end = p.space(end); end >= len(p.text) || p.text[end] != ':' {
 		return -1
 	}
@@ -161,23 +192,23 @@ func (p parser) word(at int, word string) int {
 	return at + len(word)
 }
 
-// string reads a string, which is the last token.
-func (p parser) string(at int) int {
+// string reads a string, and whether its text differs from its content.
+func (p parser) string(at int) (end int, escaped bool) {
 	text := p.text
 	for at++; at < len(text); at++ {
 		switch c := text[at]; {
 		case c == '"':
-			return at + 1
+			return at + 1, escaped
 		case c == '\\':
-			p.tokens[len(p.tokens)-1].escaped = true
+			escaped = true
 			if at = p.escape(at + 1); at < 0 {
-				return -1
+				return -1, escaped
 			}
 		case c < ' ':
-			return -1
+			return -1, escaped
 		}
 	}
-	return -1
+	return -1, escaped
 }
 
 // escape reads what follows a backslash and returns the place of its last byte.

@@ -1,6 +1,7 @@
 package jsontext
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,4 +23,23 @@ func TestCutOff(t *testing.T) {
 	v, err := Parse([]byte(text + "}"))
 	require.Error(t, err)
 	require.Equal(t, "x", v.Member("a").String(), "before what should not be there")
+}
+
+// Values below the levels that are read take no memory, and too many above are an error.
+func TestParseToKeepsFewValues(t *testing.T) {
+	t.Parallel()
+	zeros := "[" + strings.Repeat("0,", 100_000) + "0]"
+	v, err := ParseTo([]byte(`{"request":{"object":{"spec":`+zeros+`},"kind":{"kind":"At"}}}`), 3)
+	require.NoError(t, err)
+	defer v.Release()
+	require.Equal(t, zeros, string(v.Member("request").Member("object").Member("spec").Raw()))
+	require.Zero(t, v.Member("request").Member("object").Member("spec").Len())
+	require.Equal(t, "At", v.Member("request").Member("kind").Member("kind").String())
+	require.LessOrEqual(t, len(v.doc.tokens), 20)
+
+	v, err = ParseTo([]byte(`{"request":{"uid":"a","object":`+zeros+`}}`), 3)
+	require.EqualError(t, err, "has too many values")
+	defer v.Release()
+	require.Equal(t, "a", v.Member("request").Member("uid").String())
+	require.LessOrEqual(t, len(v.doc.tokens), maxKeptTokens)
 }
