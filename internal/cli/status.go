@@ -63,12 +63,7 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	if err := errors.Join(loaded.BrokenError(), err); err != nil {
 		return err
 	}
-	o.UserAgent = userAgent()
-	config, namespace, err := o.Config()
-	if err != nil {
-		return err
-	}
-	clients, err := operator.Connect(config)
+	clients, namespace, err := connect(&o.ClusterOptions)
 	if err != nil {
 		return err
 	}

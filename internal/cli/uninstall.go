@@ -61,12 +61,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err != nil {
 		return err
 	}
-	o.UserAgent = userAgent()
-	config, _, err := o.Config()
-	if err != nil {
-		return err
-	}
-	clients, err := operator.Connect(config)
+	clients, _, err := connect(&o.ClusterOptions)
 	if err != nil {
 		return err
 	}
