@@ -37,7 +37,7 @@ type Config struct {
 	// server's priority and fairness does that better.
 	Client dynamic.Interface
 	// Informers caches objects, of the namespaces that the engine works in, until after
-	// Run has returned. nil means caches of Client for all namespaces.
+	// Run has returned.
 	Informers *informers.Informers
 	// Mapper knows where the API server serves the types of children.
 	Mapper meta.RESTMapper
@@ -86,9 +86,6 @@ func New(config Config) (*Engine, error) {
 	}
 	if config.Metrics == nil {
 		config.Metrics = NewMetrics()
-	}
-	if config.Informers == nil {
-		config.Informers = informers.New(context.Background(), config.Client, nil)
 	}
 	var errs []error
 	config.Kinds = slices.DeleteFunc(slices.Clone(config.Kinds), func(k *kind.Kind) bool {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // answers are those of an API server to the writes of one At that is due: nil is success.
@@ -53,7 +54,7 @@ func runningAt(t *testing.T, api *answers) (*controller, *events.FakeRecorder) {
 		return true, stored, api.status
 	})
 	recorder := events.NewFakeRecorder(10)
-	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Mapper: mapper(), Log: quiet(), Events: recorder})
+	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), client, nil), Mapper: mapper(), Log: quiet(), Events: recorder})
 	require.NoError(t, err)
 	c := newController(k, &e.config, e.shards)
 	t.Cleanup(c.queue.ShutDown)

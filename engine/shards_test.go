@@ -88,7 +88,7 @@ func uidIn(s *shards, shard int) types.UID {
 func TestTakingAndGivingUp(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Shipped(t, "At")
-	e, err := New(Config{Kinds: []*kind.Kind{k}, Mapper: mapper(), Log: quiet(), Shards: 2})
+	e, err := New(Config{Kinds: []*kind.Kind{k}, Informers: informers.New(t.Context(), nil, nil), Mapper: mapper(), Log: quiet(), Shards: 2})
 	require.NoError(t, err)
 	c := newController(k, &e.config, e.shards)
 	t.Cleanup(c.queue.ShutDown)

@@ -29,7 +29,7 @@ func TestKindsStartWhenTheyCan(t *testing.T) {
 		var mu sync.Mutex // synctest orders reads after earlier writes, but not before later ones
 		tries := make(map[*kind.Kind]int)
 		e, err := New(Config{
-			Kinds: []*kind.Kind{features, at}, Mapper: mapper(), Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Kinds: []*kind.Kind{features, at}, Informers: informers.New(t.Context(), nil, nil), Mapper: mapper(), Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Missing: func(_ context.Context, k *kind.Kind) error {
 				mu.Lock()
 				defer mu.Unlock()
@@ -78,7 +78,7 @@ func TestStartEndsWithTheProcess(t *testing.T) {
 	at := enginetest.Shipped(t, "At")
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(Config{
-			Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet(),
+			Kinds: []*kind.Kind{at}, Informers: informers.New(t.Context(), nil, nil), Mapper: mapper(), Log: quiet(),
 			Missing: func(context.Context, *kind.Kind) error { return errors.New("never") },
 		})
 		require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestAliveNoticesAReconcileThatHangs(t *testing.T) {
 	t.Parallel()
 	at := enginetest.Shipped(t, "At")
 	synctest.Test(t, func(t *testing.T) {
-		e, err := New(Config{Kinds: []*kind.Kind{at}, Mapper: mapper(), Log: quiet()})
+		e, err := New(Config{Kinds: []*kind.Kind{at}, Informers: informers.New(t.Context(), nil, nil), Mapper: mapper(), Log: quiet()})
 		require.NoError(t, err)
 		c := newController(at, &e.config, e.shards)
 		defer c.queue.ShutDown()
