@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// Approvals are cached for allowedTTL. Denials are cached for deniedTTL only, because a user
-	// who has just been granted a right does not want to wait.
+	// Approvals are cached for allowedTTL. Denials are cached for deniedTTL only, so that a right
+	// takes effect soon after it is granted.
 	allowedTTL = 10 * time.Second
 	deniedTTL  = time.Second
 	// maxRights bounds the cache to a few MB.

@@ -281,7 +281,7 @@ func constant(value cue.Value, path cue.Path) (string, error) {
 	return text, nil
 }
 
-// within returns a path below a value as it is called in the definition that the value is of.
+// within returns a path below a value, relative to the definition that the value belongs to.
 func within(value cue.Value, path cue.Path) string {
 	selectors := value.Path().Selectors()
 	return cue.MakePath(append(selectors[min(1, len(selectors)):], path.Selectors()...)...).String()

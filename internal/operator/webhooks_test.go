@@ -14,8 +14,8 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
 // Another name of the configurations implies another Secret, unless a flag names it.
@@ -78,8 +78,7 @@ func TestAnswersTLS(t *testing.T) {
 // A failed check of a kind's prerequisites does not count as a missing prerequisite.
 func TestFollowDistinguishesFailureFromAbsence(t *testing.T) {
 	t.Parallel()
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
+	kinds := kindtest.Shipped(t)
 	client, err := dynamic.NewForConfig(&rest.Config{Host: "https://127.0.0.1:1"})
 	require.NoError(t, err)
 	pods, err := admission.NewPods(admission.PodsConfig{Informers: informers.New(t.Context(), client, nil), Kinds: kinds})
