@@ -83,11 +83,11 @@ func (c *controller) readPods(object *unstructured.Unstructured, v *plan.View) e
 	// The selector is remembered before Pods are looked for, so that an event of a Pod
 	// that appears meanwhile queues the object again.
 	selector, err := c.selections.of(object, func() (labels.Selector, error) {
-		defaulted, errs := c.kind.DefaultAndValidateStored(object.Object)
-		if len(errs) > 0 {
+		checked := c.kind.Check(object.Object).Stored()
+		if len(checked.Errors) > 0 {
 			return nil, nil // the plan reports the error
 		}
-		injection, err := inject.Of(c.kind, defaulted)
+		injection, err := inject.Of(c.kind, checked.Object)
 		if err != nil {
 			return nil, err
 		}

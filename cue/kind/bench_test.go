@@ -38,7 +38,7 @@ func BenchmarkCompiled(b *testing.B) {
 		b.Run(bm.Names.Kind, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, errs := bm.DefaultAndValidate(bm.object); len(errs) > 0 {
+				if errs := bm.Check(bm.object).Errors; len(errs) > 0 {
 					b.Fatal(errs)
 				}
 			}

@@ -33,12 +33,12 @@ func TestWatcherInjection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object, errs := k.DefaultAndValidate(map[string]any{
+			checked := k.Check(map[string]any{
 				"apiVersion": "watch.fescue.dev/v1alpha1", "kind": "Watcher",
 				"metadata": map[string]any{"name": "logs"}, "spec": corpus.Object(t, []byte(tc.spec)),
 			})
-			require.Empty(t, errs)
-			injection, err := k.Injection(object)
+			require.Empty(t, checked.Errors)
+			injection, err := k.Injection(checked.Object)
 			require.NoError(t, err)
 			require.Equal(t, corpus.Object(t, []byte(tc.add)), injection.Add)
 			require.Equal(t, tc.selector != "", injection.Selector != nil)

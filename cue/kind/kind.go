@@ -105,13 +105,6 @@ func (k *Kind) Problems(object map[string]any) []Problem {
 	return problems
 }
 
-// DefaultAndValidate does both in one, which is faster. An object with errors is returned
-// unchanged.
-func (k *Kind) DefaultAndValidate(object map[string]any) (map[string]any, field.ErrorList) {
-	c := k.Check(object)
-	return c.Object, c.Errors
-}
-
 // Checked is an object with its defaults, or with its errors.
 type Checked struct {
 	// Object has the defaults if it is valid, and is as it was given otherwise.
@@ -160,12 +153,6 @@ func (v *Version) askEvaluator(object map[string]any) (map[string]any, []Problem
 	return defaulted, problems
 }
 
-// DefaultAndValidateStored is DefaultAndValidate for a stored object; see Checked.Stored.
-func (k *Kind) DefaultAndValidateStored(object map[string]any) (map[string]any, field.ErrorList) {
-	c := k.Check(object).Stored()
-	return c.Object, c.Errors
-}
-
 // Stored checks the object without the part of its status that the kind projects, if that part
 // is invalid: another version of the kind has projected it, and the engine is about to replace it.
 func (c *Checked) Stored() *Checked {
@@ -194,13 +181,6 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 		}
 	}
 	return k.Version
-}
-
-// ValidateUpdate lists all errors of an object that is to replace old, both in the same
-// version: what Validate lists and, if the object is valid, the immutable fields
-// that differ. An old object that exceeds the limits is not compared.
-func (k *Kind) ValidateUpdate(object, old map[string]any) field.ErrorList {
-	return k.Check(object).ValidateUpdate(k.Check(old))
 }
 
 // ValidateUpdate lists the errors of an object that is to replace old or, if it has none, the

@@ -42,9 +42,9 @@ func injections(t testing.TB, kinds []*kind.Kind, text []byte) []*Injection {
 		}
 		for _, k := range kinds {
 			if k.GroupVersionKind == u.GroupVersionKind() {
-				object, errs := k.DefaultAndValidate(u.Object)
-				require.Empty(t, errs)
-				injection, err := Of(k, object)
+				checked := k.Check(u.Object)
+				require.Empty(t, checked.Errors)
+				injection, err := Of(k, checked.Object)
 				require.NoError(t, err)
 				ready = append(ready, injection)
 			}

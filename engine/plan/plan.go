@@ -67,9 +67,9 @@ func decide(k *kind.Kind, object *unstructured.Unstructured, observed map[string
 	if k.Phases[p.Phase].Terminal {
 		return p
 	}
-	defaulted, errs := k.DefaultAndValidateStored(object.Object)
-	if len(errs) > 0 {
-		p.Stalled = &Problem{reasonInvalid, errs.ToAggregate().Error()}
+	checked := k.Check(object.Object).Stored()
+	if len(checked.Errors) > 0 {
+		p.Stalled = &Problem{reasonInvalid, checked.Errors.ToAggregate().Error()}
 		return p
 	}
 	if p.Phase == "" && k.Initial != "" {
@@ -79,7 +79,7 @@ func decide(k *kind.Kind, object *unstructured.Unstructured, observed map[string
 		p.Again = true
 		return p
 	}
-	if err := p.follow(defaulted, observed); err != nil {
+	if err := p.follow(checked.Object, observed); err != nil {
 		return stalled(p, err)
 	}
 	return p
