@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -51,8 +52,12 @@ var separator = []byte("---")
 // splitYAML cuts a text into documents by the rule of the API machinery's YAMLReader:
 // at lines that begin with three dashes. It returns as well the lines, counted from 0,
 // of separators that are followed by anything but a comment, which that reader
-// rejects; the document that begins on such a line is left out.
+// rejects; the document that begins on such a line is left out. Like that reader, it ends the
+// last line if the file does not: in a block scalar, the newline is part of the value.
 func splitYAML(text []byte) (chunks []chunk, rejected []int) {
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(slices.Clip(text), '\n')
+	}
 	line, start := 0, 0
 	next := chunk{}
 	skip := false
