@@ -19,11 +19,12 @@ build: ## build bin/fescue
 # root on Linux.
 NODE := kwok
 
-# A folder with kinds to run instead of the shipped ones; hack/run.sh reads it.
-export KINDS
+# A folder with kinds to run instead of the shipped ones, and the URL at which the API server of
+# $KUBECONFIG reaches the webhooks; hack/run.sh reads them.
+export KINDS WEBHOOK_URL
 
 .PHONY: run
-run: build ## run Fescue and a sample on an embedded cluster (NODE=real runs containers) or on that of $KUBECONFIG; KINDS=DIR runs your kinds instead
+run: build ## run Fescue and samples on an embedded cluster (NODE=real runs containers) or on that of $KUBECONFIG; KINDS=DIR runs your kinds instead
 	@if [ -n "$$KINDS" ]; then bin/fescue vet --kinds "$$KINDS"; fi
 	@if [ -n "$$KUBECONFIG" ]; then exec hack/run.sh; \
 	else $(MAKE) --no-print-directory devcluster && exec $(DEVCLUSTER) --node=$(NODE) -- hack/run.sh; fi

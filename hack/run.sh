@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Runs Fescue on the cluster of $KUBECONFIG, applies a sample, waits until it is DONE and
+# Runs Fescue on the cluster of $KUBECONFIG, applies samples, shows what becomes of them and
 # keeps running until interrupted. With $KINDS, a folder, it runs the kinds of that folder
-# instead of the shipped ones, without a sample. `make run` calls it.
+# instead of the shipped ones, without samples. `make run` calls it.
+#
+# Webhooks need a URL at which the API server reaches this machine: devcluster states one, and
+# for another cluster $WEBHOOK_URL does. Without it Fescue runs without webhooks.
 set -euo pipefail
 
 say() {
@@ -21,16 +24,29 @@ trap 'stop; exit 0' INT TERM
 
 flags=(--install-crds)
 if [ -n "${KINDS:-}" ]; then flags+=(--kinds "$KINDS" --shipped-kinds=false); fi
+webhooks=
+if [ -n "${WEBHOOK_URL:-}" ]; then
+  flags+=(--webhook-url "$WEBHOOK_URL")
+  webhooks=on
+elif [ -n "${DEVCLUSTER_FREE_ADDRESS:-}" ]; then
+  flags+=(--webhook-url "https://$DEVCLUSTER_FREE_ADDRESS" --webhook-listen "$DEVCLUSTER_FREE_ADDRESS")
+  webhooks=on
+fi
 shown=1 # the first line of the log that was not printed yet
 say "\$ fescue run ${flags[*]}"
 bin/fescue run "${flags[@]}" > "$log" 2>&1 &
 operator=$!
 background+=("$operator")
-sample() {
-  until grep -q 'kind is running' "$log"; do
+await() { # until the log of the operator has a line
+  until grep -q "$1" "$log"; do
     kill -0 "$operator" 2> /dev/null || { cat "$log" >&2; exit 1; }
     sleep 0.1
   done
+}
+samples() {
+  await 'kind is running.*kind=At'
+  await 'kind is running.*kind=Watcher'
+  if [ -n "$webhooks" ]; then await 'webhooks are registered'; fi
   cat "$log"
   shown=$(($(wc -l < "$log") + 1))
 
@@ -53,8 +69,19 @@ sample() {
     say '$ kubectl logs at-sample-pod'
     kubectl logs at-sample-pod
   fi
+
+  if [ -z "$webhooks" ]; then
+    say 'Fescue runs without webhooks, so no Pod gets a sidecar. For webhooks, state a URL at'
+    printf 'which the API server reaches this machine: make run WEBHOOK_URL=https://HOST:9443\n'
+    return
+  fi
+  kubectl delete --ignore-not-found -f config/samples/watcher.yaml > /dev/null
+  say '$ kubectl apply -f config/samples/watcher.yaml  # a sidecar, and a Pod that asks for it'
+  kubectl apply -f config/samples/watcher.yaml
+  say '$ kubectl get pod watched-sample -o custom-columns=...'
+  kubectl get pod watched-sample -o 'custom-columns=NAME:.metadata.name,SIDECARS:.spec.initContainers[*].name,CONTAINERS:.spec.containers[*].name'
 }
-if [ -z "${KINDS:-}" ]; then sample; fi
+if [ -z "${KINDS:-}" ]; then samples; fi
 
 say 'Fescue keeps running and its log follows. Stop it with Ctrl-C. In a second terminal:'
 printf '  export KUBECONFIG=%s\n' "$KUBECONFIG"

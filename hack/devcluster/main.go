@@ -11,7 +11,8 @@
 // containers, of busybox or of an image that --image names. COMMAND runs on the host with
 // DEVCLUSTER_NODE=real; see docs/decisions/0016-real-node.md.
 //
-// For webhooks, the API server has the client certificate webhook-client.crt in $DEVCLUSTER_DIR. It
+// For webhooks, $DEVCLUSTER_FREE_ADDRESS is an address with a free port that the API server reaches,
+// and the API server has the client certificate webhook-client.crt in $DEVCLUSTER_DIR. It
 // sends the spans of requests that a client has sampled to the socket otlp.sock there.
 //
 // COMMAND has kubectl on its PATH: the one of the machine, or else one built from the same module
@@ -23,6 +24,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -156,7 +158,12 @@ func run(ctx context.Context, o options, command []string) (err error) {
 func runCommand(ctx context.Context, o options, command []string, cluster *controlPlane) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.kubeconfig(), "DEVCLUSTER_DIR="+cluster.dir, "DEVCLUSTER_NODE="+o.node)
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.kubeconfig(), "DEVCLUSTER_DIR="+cluster.dir, "DEVCLUSTER_NODE="+o.node,
+		"DEVCLUSTER_FREE_ADDRESS="+net.JoinHostPort(cluster.address(), ports[0]))
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		cmd.Env = append(cmd.Env, "PATH="+cluster.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
