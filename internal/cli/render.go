@@ -79,7 +79,7 @@ func (o renderOptions) render() error {
 		}
 	}
 	kinds, err := o.kinds.load()
-	if err := errors.Join(kinds.BrokenError(), err); err != nil {
+	if err != nil {
 		return err
 	}
 	objects, err := o.read(o.files)
@@ -96,10 +96,10 @@ func (o renderOptions) render() error {
 	}
 	for i, object := range objects {
 		if err := o.renderObject(kinds, object, observed, now, i > 0); err != nil {
-			return err
+			return errors.Join(err, kinds.BrokenError())
 		}
 	}
-	return nil
+	return kinds.BrokenError() // the objects of other kinds are rendered
 }
 
 // read reads the objects in files. It fails if any file cannot be read.

@@ -60,7 +60,7 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 		return fmt.Errorf("--output: invalid value %q: must be table or json", o.output)
 	}
 	loaded, err := o.kinds.load()
-	if err := errors.Join(loaded.BrokenError(), err); err != nil {
+	if err != nil {
 		return err
 	}
 	clients, namespace, err := connect(&o.ClusterOptions)
@@ -75,22 +75,27 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	}
 	p := newStatusPrinter(out, o, time.Now)
 	if o.watch {
-		return watchStatus(ctx, clients, loaded.All(), namespace, p)
+		return errors.Join(watchStatus(ctx, clients, loaded.All(), namespace, p), loaded.BrokenError())
 	}
 	var rows []statusRow
+	errs := []error{loaded.BrokenError()} // neither a kind that fails to load nor one that cannot be listed hides another
 	for _, k := range loaded.All() {
 		list, err := clients.Dynamic.Resource(k.GroupVersionResource()).Namespace(namespaceFor(k, namespace)).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // its CRD is not installed, so there is no object
 		}
 		if err != nil {
-			return fmt.Errorf("list %s: %w", k.Name(), err)
+			errs = append(errs, fmt.Errorf("list %s: %w", k.Name(), err))
+			continue
 		}
 		for i := range list.Items {
 			rows = append(rows, rowOf(k, &list.Items[i]))
 		}
 	}
-	return p.print(rows)
+	if err := errors.Join(errs...); len(rows) == 0 && err != nil {
+		return err
+	}
+	return errors.Join(p.print(rows), errors.Join(errs...))
 }
 
 // namespaceFor returns the namespace in which to list objects of a kind when the user selects
