@@ -73,9 +73,10 @@ func (a *applier) all(ctx context.Context, steps []plan.Step) {
 
 // group carries out steps of one verb for one child, in batches of 1, 2, 4, … at a time, and
 // none after a batch in which one failed: a rejection, as by a quota, is met a few times and
-// not a thousand. It reports whether all were carried out.
+// not a thousand. It reports whether none failed.
 func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 	first, done := steps[0], 0
+	var written []string
 	for size := 1; done < len(steps); size = min(2*size, maxBatch) {
 		batch := steps[done:min(done+size, len(steps))]
 		errs := make([]error, len(batch))
@@ -88,10 +89,18 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 		if !a.record(first.Child, errs) {
 			return false
 		}
+		for i, err := range errs {
+			if err == nil {
+				written = append(written, batch[i].Name)
+			}
+		}
 	}
-	names := first.Name
-	if len(steps) > 1 {
-		names = fmt.Sprintf("%s and %d more", names, len(steps)-1)
+	if len(written) == 0 {
+		return true
+	}
+	names := written[0]
+	if len(written) > 1 {
+		names = fmt.Sprintf("%s and %d more", names, len(written)-1)
 	}
 	a.log.Info("children changed", "child", first.Child, "verb", first.Verb, "resource", first.Resource.Resource, "name", names)
 	return true
@@ -106,6 +115,8 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 		case err == nil:
 		case errors.Is(err, errWaiting):
 			a.done.Waiting = true
+		case errors.Is(err, errHeld):
+			a.done.Held = true
 		case !ok: // the first is reported for all of them
 		case isRejected:
 			ok = false
@@ -126,17 +137,25 @@ func (a *applier) step(ctx context.Context, s plan.Step) error {
 }
 
 func (a *applier) write(ctx context.Context, s plan.Step) error {
-	switch s.Verb {
-	case plan.Create:
+	if s.Verb == plan.Create {
 		return a.create(ctx, s)
-	case plan.Apply:
-		return a.correct(ctx, s)
-	case plan.Adopt:
-		return a.adopt(ctx, s, s.Live)
-	case plan.Delete:
-		return a.delete(ctx, s)
 	}
-	return fmt.Errorf("unknown step %q", s.Verb)
+	if a.isHeld(ctx, s) {
+		return errHeld
+	}
+	err := fmt.Errorf("unknown step %q", s.Verb)
+	switch s.Verb {
+	case plan.Apply:
+		err = a.correct(ctx, s)
+	case plan.Adopt:
+		err = a.adopt(ctx, s)
+	case plan.Delete:
+		err = a.delete(ctx, s)
+	}
+	if err == nil {
+		a.contests.wrote(a.owner, s)
+	}
+	return err
 }
 
 func (a *applier) client(s plan.Step) dynamic.ResourceInterface {
@@ -184,7 +203,8 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	case isOwn && live.GetDeletionTimestamp() == nil:
 		// The cache is behind, or the child lost the label by which it is watched.
 		if !plan.IsManaged(live, s.Wanted) {
-			return a.adopt(ctx, s, live)
+			s.Verb, s.Live = plan.Adopt, live
+			return a.write(ctx, s)
 		}
 		a.remember(s, live)
 		return nil
@@ -246,8 +266,8 @@ func isUnknownField(err error) bool {
 
 // adopt gives a child back the labels and the controller reference by which it is found, and
 // leaves the rest of it unchanged.
-func (a *applier) adopt(ctx context.Context, s plan.Step, live *unstructured.Unstructured) error {
-	references := s.Wanted.GetOwnerReferences()
+func (a *applier) adopt(ctx context.Context, s plan.Step) error {
+	live, references := s.Live, s.Wanted.GetOwnerReferences()
 	for _, other := range live.GetOwnerReferences() {
 		if other.UID != a.owner.GetUID() {
 			references = append(references, other)

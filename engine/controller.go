@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -54,6 +55,7 @@ type controller struct {
 	types      *childTypes
 	watches    []*informers.Watch // to be released
 	writes     *writes
+	contests   *contests
 	normalized *plan.Normalized
 	manager    string // of the fields that are written
 	metrics    kindMetrics
@@ -84,7 +86,7 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		types: newChildTypes(k), writes: newWrites(), normalized: plan.NewNormalized(), manager: fieldManager(k),
+		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 	}
 	if config.Tracing != nil {
@@ -259,17 +261,24 @@ func (c *controller) childHandler() cache.ResourceEventHandler {
 }
 
 // pace returns how an event of a child queues its object: after memberDelay for a member of
-// a set that is not being deleted.
+// a set that is not being deleted, and for an object with a contested child.
 func (c *controller) pace(before, after any) func(cache.ObjectName) {
+	soon := func(name cache.ObjectName) {
+		if c.contests.isContested(name) {
+			c.queue.AddAfter(name, memberDelay)
+			return
+		}
+		c.queue.Add(name)
+	}
 	old, _ := before.(*unstructured.Unstructured)
 	child, ok := after.(*unstructured.Unstructured)
 	if !ok {
-		return c.queue.Add
+		return soon
 	}
 	_, isMember := c.kind.Sets[plan.ChildName(child)]
 	isLeaving := child.GetDeletionTimestamp() != nil && (old == nil || old.GetDeletionTimestamp() == nil)
 	if !isMember || isLeaving {
-		return c.queue.Add
+		return soon
 	}
 	return func(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
 }
@@ -343,7 +352,7 @@ func (c *controller) work(ctx context.Context) bool {
 	case resultSuccess, resultRequeueAfter:
 		c.queue.Forget(name)
 	case resultRequeue:
-		log.Debug("the object changed during the reconcile; requeued", "error", err)
+		log.Debug("the reconcile is not complete; requeued", "reason", err)
 		c.queue.AddRateLimited(name)
 	case resultRejected:
 		log.Warn("a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
@@ -363,7 +372,7 @@ type result string
 const (
 	resultSuccess      result = "success"
 	resultError        result = "error"
-	resultRequeue      result = "requeue" // someone has changed the object meanwhile
+	resultRequeue      result = "requeue" // someone has changed the object meanwhile, or more is left to write
 	resultRequeueAfter result = "requeue_after"
 	resultRejected     result = "rejected" // which requires user action
 )
@@ -373,7 +382,7 @@ func resultOf(wakeAt time.Time, err error) result {
 	switch {
 	case isRejected:
 		return resultRejected
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err), errors.Is(err, errUnfinished):
 		return resultRequeue
 	case err != nil:
 		return resultError
@@ -386,6 +395,7 @@ func resultOf(wakeAt time.Time, err error) result {
 // forget drops what is remembered of an object that is gone, or that another process acts on.
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
+	c.contests.forget(name)
 	c.types.forgetOwner(name)
 	c.selections.forget(name)
 	c.queue.Forget(name)

@@ -32,6 +32,9 @@ const (
 	patience = 3
 )
 
+// errUnfinished reports that an object needs more writes than one reconcile makes.
+var errUnfinished = errors.New("more is left to write")
+
 // reconciliation is one reconcile of an object.
 type reconciliation struct {
 	*controller
@@ -84,6 +87,13 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if err != nil {
 			return time.Time{}, err
 		}
+		blocked := o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
+		if contested, next := r.contests.problem(object); contested != nil {
+			o.WakeAt = earlier(o.WakeAt, next)
+			if o.Stalled == nil {
+				o.Stalled = contested
+			}
+		}
 		if o.Failed != nil && r.queue.NumRequeues(r.name) < patience {
 			return time.Time{}, o.Failed
 		}
@@ -94,7 +104,10 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if kind.PhaseOf(object.Object) != p.Phase {
 			return time.Time{}, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
 		}
-		if !p.Again || o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting {
+		if o.Unfinished {
+			return r.nextReconcile(p, o), errUnfinished
+		}
+		if !p.Again || blocked {
 			return r.nextReconcile(p, o), errors.Join(o.Rejected, o.Failed)
 		}
 	}

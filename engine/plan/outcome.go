@@ -25,8 +25,11 @@ type Outcome struct {
 	// Rejected is an error of a write that requires user action; retrying may resolve
 	// Failed.
 	Rejected, Failed error
-	// Waiting reports that a child waits for another object to be gone.
-	Waiting bool
+	// Waiting reports that a child waits for another object to be gone, and Held that a write
+	// was left for later.
+	Waiting, Held bool
+	// Unfinished reports that there is more to write than one reconcile may.
+	Unfinished bool
 	// WakeAt is when to reconcile although nothing has changed; zero means never.
 	WakeAt time.Time
 	// NotReadySince is when an object without phases stopped being ready, and Late reports
@@ -49,10 +52,11 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 		p := Decide(k, object, v, now)
 		c := Compare(p, v)
 		inSync := len(c.Steps) == 0 && len(c.Prunes) == 0
-		if inSync || rounds == maxRounds || done.Rejected != nil || done.Failed != nil || done.Waiting {
+		blocked := done.Rejected != nil || done.Failed != nil || done.Waiting || done.Held && len(done.Stored)+len(done.Deleted) == 0
+		if inSync || blocked || rounds == maxRounds {
 			o, err := outcomeOf(p, c, done, v)
-			if err == nil && rounds == maxRounds && !inSync {
-				o.WakeAt = now
+			if err == nil {
+				o.Unfinished = !inSync && !blocked
 			}
 			return p, o, err
 		}
@@ -68,7 +72,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 // writes.
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
-		States: c.States, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting,
+		States: c.States, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
 		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled,
 	}
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {

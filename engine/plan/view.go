@@ -64,8 +64,9 @@ type Changes struct {
 	Taken   []Taken
 	// Rejected is an error that requires user action; retrying may resolve Failed.
 	Rejected, Failed error
-	// Waiting reports that a child waits for another object to be gone.
-	Waiting bool
+	// Waiting reports that a child waits for another object to be gone, and Held that a write
+	// was left for later.
+	Waiting, Held bool
 }
 
 // with returns the view after changes.

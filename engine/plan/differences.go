@@ -1,0 +1,58 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Template identifies the template that a step writes; it is empty for a deletion.
+func (s Step) Template() string {
+	if s.Wanted == nil {
+		return ""
+	}
+	return s.Wanted.GetAnnotations()[annotationTemplate]
+}
+
+// Differences returns the paths of the fields that a step corrects in an object, sorted. A list
+// is one field. A deletion corrects none.
+func (s Step) Differences(live *unstructured.Unstructured) (paths [][]string) {
+	if s.Wanted == nil {
+		return nil
+	}
+	if s.Verb == Apply {
+		template := s.Wanted.DeepCopy()
+		template.SetOwnerReferences(nil)
+		return differences(live.Object, template.Object, nil)
+	}
+	add := func(is, wanted string, path ...string) {
+		if is != wanted {
+			paths = append(paths, path)
+		}
+	}
+	add(live.GetAnnotations()[AnnotationOwner], s.Wanted.GetAnnotations()[AnnotationOwner], "metadata", "annotations", AnnotationOwner)
+	for _, name := range OwnLabels {
+		add(live.GetLabels()[name], s.Wanted.GetLabels()[name], "metadata", "labels", name)
+	}
+	if len(paths) == 0 {
+		paths = append(paths, []string{"metadata", "ownerReferences"})
+	}
+	return paths
+}
+
+// differences returns the paths of what a template has and an object does not contain.
+func differences(live, template any, path []string) (paths [][]string) {
+	fields, ok := template.(map[string]any)
+	if !ok || len(fields) == 0 {
+		if contains(live, template) {
+			return nil
+		}
+		return [][]string{path}
+	}
+	has, _ := live.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		paths = append(paths, differences(has[name], fields[name], append(slices.Clone(path), name))...)
+	}
+	return paths
+}
