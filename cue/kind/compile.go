@@ -240,9 +240,21 @@ func (s scope) listLiteral(e *ast.ListLit) (*schema.Schema, error) {
 		list.Size.Max = &schema.Limit{Rule: ruleAt(e), N: 0}
 		return list, nil
 	}
-	ellipsis, ok := e.Elts[0].(*ast.Ellipsis)
-	if !ok || len(e.Elts) != 1 {
+	ellipsis, isOpen := e.Elts[len(e.Elts)-1].(*ast.Ellipsis)
+	first := e.Elts
+	if isOpen {
+		first = e.Elts[:len(e.Elts)-1]
+	}
+	if slices.ContainsFunc(first, func(item ast.Expr) bool { return !isTop(item) }) || len(first) > 0 && isOpen && ellipsis.Type != nil {
 		return nil, errorAtNode(e, "a list of fixed items cannot be compiled: write [...T], with list.MinItems and list.MaxItems")
+	}
+	limit := &schema.Limit{Rule: ruleAt(e), N: int64(len(first))}
+	if len(first) > 0 {
+		list.Size.Min = limit
+	}
+	if !isOpen {
+		list.Size.Max = limit
+		return list, nil
 	}
 	if ellipsis.Type == nil {
 		return list, nil
@@ -251,6 +263,12 @@ func (s scope) listLiteral(e *ast.ListLit) (*schema.Schema, error) {
 	items, err := s.expression(ellipsis.Type)
 	list.Items = items
 	return list, err
+}
+
+// isTop reports whether an expression is _, which any value satisfies.
+func isTop(e ast.Expr) bool {
+	ident, ok := e.(*ast.Ident)
+	return ok && ident.Name == "_"
 }
 
 // identifier reads a predeclared type, a definition of the package, or a reference to
@@ -275,7 +293,12 @@ func (s scope) identifier(e *ast.Ident) (*schema.Schema, error) {
 			return s.reference(e, e.Name)
 		}
 		if strings.HasPrefix(e.Name, "#") || strings.HasPrefix(e.Name, "_") {
-			return s.named(e, target)
+			compiled, err := s.named(e, target)
+			if err != nil || s.embedded || !strings.HasPrefix(e.Name, "#") {
+				return compiled, err
+			}
+			s.groups++
+			return schema.Close(compiled, s.groups), nil
 		}
 		return s.sibling(e, target)
 	}

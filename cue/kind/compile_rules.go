@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"math"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -30,6 +31,12 @@ func predeclared(e *ast.Ident) *schema.Schema {
 		s.Types = schema.Number
 	case "float":
 		s.Types = schema.Float
+	case "float64": // like all numbers
+		s.Types = schema.Number
+	case "float32":
+		s.Types = schema.Number
+		s.Min = &schema.Bound{Rule: rule, Value: -math.MaxFloat32}
+		s.Max = &schema.Bound{Rule: rule, Value: math.MaxFloat32}
 	case "null":
 		s.Types = schema.Null
 	default:
@@ -85,7 +92,7 @@ var namedChecks = map[string]func(*schema.Rule) *schema.Schema{
 	"net.IPv6":      addressCheck(netip.Addr.Is6),
 	"list.UniqueItems": func(rule *schema.Rule) *schema.Schema {
 		s := typedBy(rule)
-		s.Types, s.Unique = schema.List, rule
+		s.Types, s.Unique, s.Unclosed = schema.List, rule, true
 		return s
 	},
 }
@@ -162,9 +169,9 @@ func sized(s *schema.Schema, name string, limit *schema.Limit) bool {
 	case "strings.MaxRunes":
 		s.Types, s.Length.Max = schema.String, limit
 	case "list.MinItems":
-		s.Types, s.Size.Min = schema.List, limit
+		s.Types, s.Size.Min, s.Unclosed = schema.List, limit, true
 	case "list.MaxItems":
-		s.Types, s.Size.Max = schema.List, limit
+		s.Types, s.Size.Max, s.Unclosed = schema.List, limit, true
 	case "struct.MinFields":
 		s.Types, s.Count.Min = schema.Struct, limit
 	case "struct.MaxFields":
@@ -191,8 +198,11 @@ func textCheck(name, arg string) (schema.Check, bool) {
 	return schema.Check{}, false
 }
 
-// builtin reads close(…), and(…) and or(…).
+// builtin reads close(…), and(…), or(…) and matchN(…).
 func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*schema.Schema, error) {
+	if ident.Node == nil && ident.Name == "matchN" && len(e.Args) == 2 {
+		return s.matchN(e)
+	}
 	if ident.Node != nil || len(e.Args) != 1 {
 		return nil, s.unsupported(e, sourceOf(e))
 	}
@@ -217,6 +227,59 @@ func (s scope) builtin(e *ast.CallExpr, ident *ast.Ident) (*schema.Schema, error
 		return s.expression(joined)
 	}
 	return nil, s.unsupported(e, sourceOf(e))
+}
+
+// matchN reads matchN(1, [A, B]), a bound for how many of the schemas in a list a value
+// satisfies.
+func (s scope) matchN(e *ast.CallExpr) (*schema.Schema, error) {
+	list, isList := e.Args[1].(*ast.ListLit)
+	count, isCount := s.countOf(e.Args[0])
+	if !isList || !isCount || len(list.Elts) == 0 {
+		return nil, s.unsupported(e, sourceOf(e))
+	}
+	match := schema.Match{Rule: ruleAt(e), Count: count}
+	s.embedded = false
+	for _, element := range list.Elts {
+		compiled, err := s.expression(element)
+		if err != nil {
+			return nil, err
+		}
+		if compiled.DependsOnObject() || compiled.IsRecursive() {
+			return nil, s.unsupported(element, "a reference to other fields in matchN")
+		}
+		match.Schemas = append(match.Schemas, compiled)
+	}
+	if either := match.Either(); either != nil {
+		return either, nil
+	}
+	return &schema.Schema{Position: positionOf(e), Types: schema.AnyType, Matches: []schema.Match{match}, Unclosed: true}, nil
+}
+
+// countOf reads a number like 1, or a bound like >=1.
+func (s scope) countOf(e ast.Expr) (schema.Range, bool) {
+	op, number := token.EQL, e
+	if unary, ok := e.(*ast.UnaryExpr); ok {
+		op, number = unary.Op, unary.X
+	}
+	value, err := s.literalOf(number)
+	n, ok := value.(int64)
+	if err != nil || !ok {
+		return schema.Range{}, false
+	}
+	limit := func(n int64) *schema.Limit { return &schema.Limit{Rule: ruleAt(e), N: n} }
+	switch op {
+	case token.EQL:
+		return schema.Range{Min: limit(n), Max: limit(n)}, true
+	case token.GEQ:
+		return schema.Range{Min: limit(n)}, true
+	case token.GTR:
+		return schema.Range{Min: limit(n + 1)}, true
+	case token.LEQ:
+		return schema.Range{Max: limit(n)}, true
+	case token.LSS:
+		return schema.Range{Max: limit(n - 1)}, true
+	}
+	return schema.Range{}, false
 }
 
 // unary reads bounds and negative numbers.

@@ -18,6 +18,9 @@ func (s scope) structLiteral(e *ast.StructLit) (*schema.Schema, error) {
 	inner.depth = s.depth + 1
 	inner.frames = append(slices.Clone(s.frames), frame{e, inner.depth})
 	result := &schema.Schema{Position: positionOf(e), Types: schema.Struct, TypeRule: &schema.Rule{Text: "{…}", Position: positionOf(e)}, Struct: &schema.StructSchema{}}
+	if isEmbedding(e) {
+		result = schema.Anything(positionOf(e)) // {string} is a string
+	}
 	for _, decl := range e.Elts {
 		part := &schema.Schema{Position: positionOf(e), Types: schema.AnyType, Struct: &schema.StructSchema{}}
 		var err error
@@ -26,6 +29,9 @@ func (s scope) structLiteral(e *ast.StructLit) (*schema.Schema, error) {
 			err = inner.field(part.Struct, d)
 		case *ast.EmbedDecl:
 			part, err = s.embedding(d)
+			if err == nil && part.Struct != nil && isDefinition(d.Expr) {
+				part = defined(part)
+			}
 		case *ast.Ellipsis:
 			part.Struct.Open = true
 		case *ast.Comprehension:
@@ -50,6 +56,55 @@ func (s scope) structLiteral(e *ast.StructLit) (*schema.Schema, error) {
 		}
 	}
 	return result, nil
+}
+
+// isEmbedding reports whether a struct literal only embeds other values, beside definitions
+// and hidden fields, so that its type is theirs.
+func isEmbedding(e *ast.StructLit) bool {
+	embeds := false
+	for _, decl := range e.Elts {
+		switch d := decl.(type) {
+		case *ast.EmbedDecl:
+			embeds = true
+		case *ast.Field:
+			name, _, err := ast.LabelName(d.Label)
+			if err != nil || !strings.HasPrefix(name, "#") && !strings.HasPrefix(name, "_") {
+				return false
+			}
+		case *ast.CommentGroup, *ast.LetClause, *ast.Attribute:
+		default:
+			return false
+		}
+	}
+	return embeds
+}
+
+// isDefinition reports whether an expression is a definition or close(…), or combines one with
+// something else.
+func isDefinition(expr ast.Expr) bool {
+	switch e := expr.(type) {
+	case *ast.ParenExpr:
+		return isDefinition(e.X)
+	case *ast.BinaryExpr:
+		return isDefinition(e.X) || isDefinition(e.Y)
+	case *ast.Ident:
+		return strings.HasPrefix(e.Name, "#")
+	case *ast.SelectorExpr:
+		name, _, err := ast.LabelName(e.Sel)
+		return err == nil && strings.HasPrefix(name, "#")
+	case *ast.CallExpr:
+		ident, ok := e.Fun.(*ast.Ident)
+		return ok && ident.Name == "close"
+	}
+	return false
+}
+
+// defined marks a struct as part of a definition that is embedded.
+func defined(s *schema.Schema) *schema.Schema {
+	marked, structs := *s, *s.Struct
+	structs.Defined = true
+	marked.Struct = &structs
+	return &marked
 }
 
 // embedding reads an expression embedded in a struct. The definitions that it refers to do

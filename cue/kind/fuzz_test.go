@@ -162,6 +162,13 @@ var schemaSeeds = []string{
 	`{a?: list.MaxItems(2) & list.UniqueItems() & [...uint8]}`, `{kind!: "a", x?: int} | {kind!: "b", y?: int}`, `#R, #R: {n?: [...#R]}`,
 	`{a?: struct.MinFields(1) & {[string]: bool}, ...}`, `close({a?: time.Duration}) & {a?: string}`, `{a?: {b: c: *1 | int, ...}}`,
 	`{_x: 1, let y = 3, a?: >y, b: _x}`, `{a?: int | string, c?: and([>1, <9]), d?: or(["a", "b"])}`, `{l?: int, m?: >l, if l != _|_ {n!: int}}`,
+	`{a?: strings.MaxRunes(5) & {string}, b?: {=~"^a"}, c?: {>=1}, d?: {int | string}, e?: {string, #x: 1}}`, `{a?: [_, ...] & [...string], b?: [_, _, ..._], c?: [_, _]}`,
+	`{a?: matchN(>=1, [int, string]), b?: matchN(>=1, [int, string]) & (number | =~"^a"), c?: matchN(>=1, [_, _]), d?: float32, e?: float64}`,
+	`{a?: matchN(1, [{x!: _}, {y!: _}]) & {x?: int, y?: string, z?: {q?: int}}, b?: matchN(0, ["a", "b"]) & string}`,
+	`matchN(1, [matchN(0, [matchN(>=1, [null | bool | number | string | [...] | {x!: _}, {y!: _}])]) & {}, {x!: _}, {y!: _}]) & {x?: int, y?: {z?: int}}`,
+	`{a?: matchN(2, ["a" | "b", "b" | "c"]), b?: matchN(<=1, [{x!: 1}, {x?: int, y!: _}]) & {x: *1 | int, y?: int}, c?: [...matchN(1, [{a: 1}, {a?: int, b: 2}])]}`,
+	`{*{a!: int} | {b!: string}, c?: int}`, `{a?: list.MaxItems(3) & [...{x?: int, y?: [...{z!: int}]}], b?: [...{x?: int}] & [_, ...], c?: list.UniqueItems() & [...#D], #D: {d?: {x?: int}}}`,
+	`{a?: matchN(1, [{x!: _}, {y!: _}]) & (*{x!: int} | {y!: {z?: int}}), b?: matchN(1, [{t?: "a", v?: matchN(>=1, [_, _])}, {t?: matchN(0, ["a"])}]) & {t: *"a" | string, v?: int}}`,
 	// These were mistakes once.
 	`{a!: a}`, `{a!: b, b!: a}`, `{let x = y, let y = x, a?: >x}`, `{#D: {d?: #D}, a?: #D}`, `''`, `{a: 0.0 | int8 & >100}`, `{n!: int, a: *1 | int & >=n}`, `{a: null}`, `{#d!: int}`, `{l?: _, if l != _|_ {a!: int}}`,
 	`{m!: bool, if m {a!: _}}`, `{a!: string, b?: int & >=a}`, `{a!: int, b?: <!a}`, `{n!: int, a: n}`, `{a?: 1 | 2.5, b?: strings.HasPrefix("a"), c?: number & !=2}`,

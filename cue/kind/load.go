@@ -15,6 +15,7 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/cuecontext"
 	"cuelang.org/go/cue/load"
+	"cuelang.org/go/cue/token"
 
 	fescuecue "github.com/fescue-dev/fescue/cue"
 )
@@ -192,7 +193,7 @@ func rejectFatal(instance *build.Instance) error {
 func hasBound(expr ast.Expr) bool {
 	switch e := expr.(type) {
 	case *ast.UnaryExpr:
-		return true
+		return e.Op != token.MUL || hasBound(e.X) // * marks a default
 	case *ast.ParenExpr:
 		return hasBound(e.X)
 	case *ast.BinaryExpr:

@@ -25,7 +25,7 @@ func (s *Schema) isLeaf() bool { return len(s.Alternatives) == 0 && s.Reference 
 func (s *Schema) isAnything() bool {
 	return s.isLeaf() && s.Types == AnyType && s.Struct == nil && s.Items == nil && s.Default == nil && len(s.Relations) == 0 &&
 		len(s.Not) == 0 && s.Min == nil && s.Max == nil && len(s.Patterns) == 0 && len(s.Checks) == 0 && s.Unique == nil &&
-		s.Length == Range{} && s.Size == Range{} && s.Count == Range{} && s.Enum == nil
+		s.Length == Range{} && s.Size == Range{} && s.Count == Range{} && s.Enum == nil && len(s.Matches) == 0
 }
 
 // And returns the schema of the values that satisfy both a and b, as CUE's & does. The
@@ -131,7 +131,8 @@ func andLeaves(a, b *Schema) *Schema {
 	s.Min, s.Max = tighter(a.Min, b.Min, 1), tighter(a.Max, b.Max, -1)
 	s.Length, s.Size, s.Count = a.Length.and(b.Length), a.Size.and(b.Size), a.Count.and(b.Count)
 	s.Patterns, s.Checks = slices.Concat(a.Patterns, b.Patterns), slices.Concat(a.Checks, b.Checks)
-	s.Relations = slices.Concat(a.Relations, b.Relations)
+	s.Relations, s.Matches = slices.Concat(a.Relations, b.Relations), slices.Concat(a.Matches, b.Matches)
+	s.Unclosed = a.Unclosed || b.Unclosed
 	s.Unique = cmp.Or(a.Unique, b.Unique)
 	switch {
 	case a.Items == nil || b.Items == nil:

@@ -129,7 +129,7 @@ func (f *fitting) isSame(o *fitting) bool {
 		return true
 	}
 	return f.schema.saysNothingElse(f.value) && o.schema.saysNothingElse(o.value) &&
-		(len(f.schema.Struct.Groups) == 0) == (len(o.schema.Struct.Groups) == 0) && reflect.DeepEqual(f.value, o.value)
+		f.schema.Struct.closed() == o.schema.Struct.closed() && reflect.DeepEqual(f.value, o.value)
 }
 
 // saysNothingElse reports whether a schema names only fields that a struct has, and those are

@@ -15,7 +15,7 @@ func (e *emitter) conditions(s *StructSchema, p *props) {
 		p.Properties[name] = property
 	}
 	for name, all := range added {
-		if p.Properties[name] = *loosestOf(all); s.allows(name) {
+		if p.Properties[name] = *loosestOf(all); s.expects(name) {
 			// Without the condition the field is allowed too, with any value.
 			p.Properties[name] = props{XPreserveUnknownFields: new(true), Nullable: true}
 			for _, c := range s.Conditions {

@@ -20,7 +20,9 @@ func (s *Schema) describe() string {
 		return s.Reference.describe()
 	case len(s.Alternatives) > 0:
 		return "(" + describe(s.Alternatives) + ")"
-	case s.Types == Struct && s.Struct != nil:
+	case len(s.Matches) > 0 && (s.Struct == nil || len(s.Struct.Fields) == 0):
+		return "(" + s.Matches[0].describe() + ")"
+	case s.Struct != nil && len(s.Struct.Fields) > 0 || s.Types == Struct && s.Struct != nil:
 		var names []string
 		for _, f := range s.Struct.Fields {
 			names = append(names, f.Name)

@@ -176,6 +176,9 @@ func (s *Schema) rules() []*Rule {
 	for _, r := range s.Relations {
 		add(r.Rule)
 	}
+	for _, m := range s.Matches {
+		add(m.Rule)
+	}
 	for _, r := range []*Rule{s.Unique, s.ListTypeRule, s.Immutable, s.Eval} {
 		add(r)
 	}

@@ -157,6 +157,7 @@ func (e *emitter) typed(s *Schema) *props {
 	if s.Types&Struct != 0 && p.Type == "object" {
 		e.object(s, p)
 	}
+	e.matches(s, p)
 	e.relations(s)
 	return p
 }

@@ -51,7 +51,7 @@ func (e Enforcers) fieldValidations(s *StructSchema, p, outer *props) {
 		}
 	}
 	slices.Sort(p.Required)
-	if len(s.Groups) == 0 || len(s.Labels) > 0 {
+	if !s.closed() || len(s.Labels) > 0 {
 		return
 	}
 	var others []props

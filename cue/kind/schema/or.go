@@ -58,7 +58,8 @@ func mergeTypes(alternatives []Alternative) []Alternative {
 
 func separable(a, b Alternative) bool {
 	return !a.Default && !b.Default && a.isLeaf() && b.isLeaf() && a.Types&b.Types == 0 &&
-		len(a.Relations) == 0 && len(b.Relations) == 0 &&
+		len(a.Relations) == 0 && len(b.Relations) == 0 && len(a.Matches) == 0 && len(b.Matches) == 0 &&
+		(!a.Unclosed && !b.Unclosed || (a.Types|b.Types)&(List|Struct) != List|Struct) &&
 		(a.Types&Number == 0 || b.Types&Number == 0 || !boundsNumbers(a.Schema) && !boundsNumbers(b.Schema))
 }
 
@@ -74,6 +75,7 @@ func bothTypes(a, b *Schema) *Schema {
 		s.TypeRule = &Rule{Text: a.TypeRule.Text + " | " + b.TypeRule.Text, Position: a.TypeRule.Position}
 	}
 	s.Enum = orEnums(a.Enum, b.Enum)
+	s.Unclosed = a.Unclosed || b.Unclosed
 	s.Not = slices.Concat(a.Not, b.Not)
 	s.Patterns, s.Checks = slices.Concat(a.Patterns, b.Patterns), slices.Concat(a.Checks, b.Checks)
 	for _, x := range []*Schema{a, b} {
@@ -133,7 +135,7 @@ func mergeLiterals(alternatives []Alternative) []Alternative {
 
 // isLiteral reports whether a schema is only an enum.
 func (s *Schema) isLiteral() bool {
-	if !s.isLeaf() || s.Enum == nil || s.Default != nil || len(s.Relations) > 0 {
+	if !s.isLeaf() || s.Enum == nil || s.Default != nil || len(s.Relations) > 0 || len(s.Matches) > 0 {
 		return false
 	}
 	var types Types

@@ -16,7 +16,7 @@ func (s *Schema) Reach(names []string) int {
 		return most
 	case s.Types&Struct == 0:
 		return 0
-	case s.Struct == nil || s.PreserveAll || s.Embedded || s.Eval != nil || s.Struct.allows(names[0]) && s.Struct.Field(names[0]) == nil:
+	case s.Struct == nil || s.PreserveAll || s.Embedded || s.Eval != nil || s.Struct.expects(names[0]) && s.Struct.Field(names[0]) == nil:
 		return len(names)
 	}
 	return s.Struct.reach(names)

@@ -141,7 +141,23 @@ func (g *generator) value(s *Schema, depth int) any {
 	if s.Enum != nil {
 		return pick(g, s.Enum.Values)
 	}
-	return g.typed(s, g.oneOf(s.Types, depth), depth)
+	value := g.typed(s, g.oneOf(s.Types, depth), depth)
+	for range maxTries {
+		if s.matchedBy(value) {
+			break
+		}
+		value = g.typed(s, g.oneOf(s.Types, depth), depth)
+	}
+	return value
+}
+
+// matchedBy reports whether a value has as many of several schemas as it must.
+func (s *Schema) matchedBy(value any) bool {
+	w := walker{}
+	for i := range s.Matches {
+		w.match(&s.Matches[i], value)
+	}
+	return len(w.problems) == 0
 }
 
 // related returns a value that satisfies a relation, or is off by a number.

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -106,6 +107,11 @@ type Schema struct {
 	Checks              []Check
 	Unique              *Rule
 	Relations           []Relation
+	Matches             []Match
+	// Unclosed means that a validator stands next to the value, as in
+	// list.MaxItems(3) & [...{a?: int}]: CUE v0.17.1 does not close the structs within that
+	// are written out there.
+	Unclosed bool
 	// Items is the schema of the items of a list; nil allows any.
 	Items *Schema
 	// Struct is the schema of the fields of a struct; nil allows any.
@@ -199,6 +205,14 @@ type Relation struct {
 	Expr *Expr
 }
 
+// Match bounds how many of several schemas a value satisfies, as CUE's matchN does. The
+// schemas have no defaults to give.
+type Match struct {
+	*Rule
+	Count   Range
+	Schemas []*Schema
+}
+
 // Alternative is one branch of a disjunction.
 type Alternative struct {
 	*Schema
@@ -233,6 +247,8 @@ type StructSchema struct {
 	// Open reports that a conjunct of the definition that is being read allows any field;
 	// it matters until that definition is closed.
 	Open bool
+	// Defined reports that the struct embeds a definition.
+	Defined bool
 	// Groups are the definitions that allow no other fields than they name.
 	Groups []Group
 	// Conditions are what an if adds.
@@ -256,6 +272,9 @@ type LabelPattern struct {
 type Group struct {
 	ID     int
 	Labels []LabelPattern
+	// NotInCUE means that CUE v0.17.1 does not close the struct; see Schema.Unclosed. Fescue
+	// reports unknown fields anyway, as a problem that the evaluator does not have.
+	NotInCUE bool
 }
 
 // Condition is an if in a struct: where When holds, Then is part of the struct.
@@ -295,12 +314,17 @@ func (s *StructSchema) Field(name string) *Field {
 	return nil
 }
 
-// allows reports whether the schema allows a field that it does not name.
+// allows reports whether CUE allows a field that the schema does not name.
 func (s *StructSchema) allows(name string) bool {
-	for _, group := range s.Groups {
-		if !group.allows(name) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Groups, func(g Group) bool { return !g.NotInCUE && !g.allows(name) })
+}
+
+// expects reports whether the author of the schema allows a field that it does not name.
+func (s *StructSchema) expects(name string) bool {
+	return !slices.ContainsFunc(s.Groups, func(g Group) bool { return !g.allows(name) })
+}
+
+// closed reports whether CUE rejects fields that the schema does not name.
+func (s *StructSchema) closed() bool {
+	return slices.ContainsFunc(s.Groups, func(g Group) bool { return !g.NotInCUE })
 }

@@ -11,6 +11,7 @@ func andStructSchemas(a, b *StructSchema) (*StructSchema, *Rule) {
 	s := &StructSchema{
 		Labels:     slices.Concat(a.Labels, b.Labels),
 		Open:       a.Open || b.Open,
+		Defined:    a.Defined || b.Defined,
 		Groups:     andGroups(a.Groups, b.Groups),
 		Conditions: slices.Concat(a.Conditions, b.Conditions),
 	}
@@ -49,6 +50,7 @@ func andGroups(a, b []Group) []Group {
 			continue
 		}
 		groups[i].Labels = slices.Concat(groups[i].Labels, g.Labels)
+		groups[i].NotInCUE = groups[i].NotInCUE && g.NotInCUE
 	}
 	return groups
 }
@@ -72,7 +74,7 @@ func (s *StructSchema) admits(f *Field, others []Group) *Field {
 		}
 	}
 	for _, g := range s.Groups {
-		if !g.allows(f.Name) && !slices.ContainsFunc(others, func(o Group) bool { return o.ID == g.ID }) {
+		if !g.NotInCUE && !g.allows(f.Name) && !slices.ContainsFunc(others, func(o Group) bool { return o.ID == g.ID }) {
 			if f.Presence == Optional {
 				return nil
 			}
@@ -87,24 +89,66 @@ func (s *StructSchema) admits(f *Field, others []Group) *Field {
 
 // Close turns a schema into a definition: no struct in it may have other fields than it
 // names, unless it is open. id identifies the definition.
-func Close(s *Schema, id int) *Schema {
+func Close(s *Schema, id int) *Schema { return (&closer{id: id}).schema(s) }
+
+// closer closes the structs of one definition.
+type closer struct {
+	id int
+	// notInCUE means that a validator stands next to a value around the struct.
+	notInCUE bool
+}
+
+func (c closer) schema(s *Schema) *Schema {
 	if s.Impossible != nil || s.Reference != nil {
 		return s
 	}
 	closed := *s
 	closed.prepared = false
-	if s.Items != nil {
-		if (s.Unique != nil || s.Size != Range{}) && s.Items.isUnclosed() {
-			return Impossible(s.Position, "CUE does not close the structs in a list that also has a validator like list.MaxItems: make them a definition, as in [...#Item]")
-		}
-		closed.Items = Close(s.Items, id)
+	c.notInCUE = c.notInCUE || s.Unclosed
+	if c.notInCUE && s.Struct != nil && s.Struct.Defined {
+		return Impossible(s.Position, "CUE closes a struct that embeds a definition only sometimes if a validator like list.MaxItems stands next to it: make it a definition, as in [...#Item]")
 	}
 	if s.Struct != nil {
-		closed.Struct = closeStruct(s.Struct, id, s.Struct.Open)
+		closed.Struct = c.structure(s.Struct, s.Struct.Open)
+	}
+	if s.Items != nil {
+		closed.Items = c.schema(s.Items)
 	}
 	closed.Alternatives = nil
 	for _, a := range s.Alternatives {
-		closed.Alternatives = append(closed.Alternatives, Alternative{Close(a.Schema, id), a.Default})
+		closed.Alternatives = append(closed.Alternatives, Alternative{c.schema(a.Schema), a.Default})
+	}
+	return &closed
+}
+
+func (c closer) structure(s *StructSchema, open bool) *StructSchema {
+	closed := *s
+	closed.index, closed.variants = nil, nil
+	closed.Groups = slices.Clone(s.Groups)
+	if !open {
+		closed.Groups = append(closed.Groups, Group{ID: c.id, Labels: s.Labels, NotInCUE: c.notInCUE})
+	}
+	closed.Fields = nil
+	for _, f := range s.Fields {
+		field := *f
+		field.Schema = c.schema(f.Schema)
+		for _, condition := range s.Conditions {
+			added := condition.Then.Field(f.Name)
+			if added != nil && added.Schema.Unclosed && f.Schema.isUnclosed() {
+				field.Schema = Impossible(f.Schema.Position, "CUE does not close the structs next to a validator that an if adds, like list.MaxItems: make them a definition, as in [...#Item]")
+			}
+		}
+		closed.Fields = append(closed.Fields, &field)
+	}
+	closed.Labels = nil
+	for _, l := range s.Labels {
+		l.Schema = c.schema(l.Schema)
+		closed.Labels = append(closed.Labels, l)
+	}
+	closed.Conditions = nil
+	for _, condition := range s.Conditions {
+		condition.Then = c.structure(condition.Then, open || condition.Then.Open)
+		closed.Conditions = append(closed.Conditions, condition)
 	}
 	return &closed
 }
@@ -118,39 +162,6 @@ func (s *Schema) isUnclosed() bool {
 	return s.Struct != nil && len(s.Struct.Groups) == 0 && !s.Struct.Open || slices.ContainsFunc(s.parts(), (*Schema).isUnclosed)
 }
 
-func closeStruct(s *StructSchema, id int, open bool) *StructSchema {
-	closed := *s
-	closed.index, closed.variants = nil, nil
-	closed.Groups = slices.Clone(s.Groups)
-	if !open {
-		closed.Groups = append(closed.Groups, Group{ID: id, Labels: s.Labels})
-	}
-	closed.Fields = nil
-	for _, f := range s.Fields {
-		field := *f
-		field.Schema = Close(f.Schema, id)
-		for _, c := range s.Conditions { // which may bring in a validator of a list
-			if added := c.Then.Field(f.Name); added != nil {
-				if both := And(f.Schema, added.Schema); both.Impossible == nil && Close(both, id).Impossible != nil {
-					field.Schema = Close(both, id)
-				}
-			}
-		}
-		closed.Fields = append(closed.Fields, &field)
-	}
-	closed.Labels = nil
-	for _, l := range s.Labels {
-		l.Schema = Close(l.Schema, id)
-		closed.Labels = append(closed.Labels, l)
-	}
-	closed.Conditions = nil
-	for _, c := range s.Conditions {
-		c.Then = closeStruct(c.Then, id, open || c.Then.Open)
-		closed.Conditions = append(closed.Conditions, c)
-	}
-	return &closed
-}
-
 // Prepare prepares a schema for use. The result of a later And has to be prepared again.
 func Prepare(s *Schema) {
 	if s.prepared {
@@ -162,6 +173,11 @@ func Prepare(s *Schema) {
 	for _, sub := range s.parts() {
 		Prepare(sub)
 		defaults, guarded = defaults || sub.defaults, guarded || sub.guarded
+	}
+	for _, m := range s.Matches {
+		for _, sub := range m.Schemas {
+			Prepare(sub)
+		}
 	}
 	if s.Struct != nil {
 		s.Struct.prepare()

@@ -135,6 +135,9 @@ func (w *walker) typed(s *Schema, value any) {
 	for _, r := range s.Relations {
 		w.relation(r, value)
 	}
+	for i := range s.Matches {
+		w.match(&s.Matches[i], value)
+	}
 }
 
 func (w *walker) scalar(s *Schema, value any) {
@@ -327,7 +330,14 @@ func (w *walker) unnamed(s *StructSchema, name string, value any) {
 			w.value(label.Schema, value)
 		}
 	}
+	if !s.expects(name) {
+		w.addIncomplete(notClosedInCUE, field.Forbidden(w.at(), "unknown field"))
+	}
 }
+
+// notClosedInCUE is the rule against unknown fields that CUE v0.17.1 does not have; see
+// Schema.Unclosed.
+var notClosedInCUE = &Rule{Text: "unknown field", NotInCUE: true}
 
 // conditional validates a struct together with the fields that its conditions add.
 func (w *walker) conditional(s *StructSchema, object map[string]any) {
@@ -363,7 +373,7 @@ func (s *StructSchema) because(mask uint32, at *field.Path, p *Problem) {
 			switch {
 			case p.Type == field.ErrorTypeRequired && holds && p.Rule == f.Rule && p.Detail == "":
 				p.Error = field.Required(field.NewPath(p.Field), "since "+c.Text)
-			case p.Type == field.ErrorTypeForbidden && !holds && p.Rule == nil:
+			case p.Type == field.ErrorTypeForbidden && !holds && (p.Rule == nil || p.Rule == notClosedInCUE):
 				p.Error = field.Forbidden(field.NewPath(p.Field), "is allowed only if "+c.Text)
 			}
 		}
