@@ -6,6 +6,7 @@ tool cuelang.org/go/cmd/cue
 
 require (
 	cuelang.org/go v0.17.1
+	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/fluxcd/cli-utils v1.3.0
 	github.com/google/cel-go v0.29.2
 	github.com/google/uuid v1.6.0
@@ -92,6 +93,7 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
+	github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
 	github.com/pelletier/go-toml/v2 v2.3.1 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/protocolbuffers/txtpbfmt v0.0.0-20260420112717-c39628bde8b5 // indirect

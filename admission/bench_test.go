@@ -158,13 +158,13 @@ func BenchmarkHandle(b *testing.B) {
 		b.Run(name+"/decode", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decodeReview(body); err != nil {
+				if _, _, err := decodeReview(body); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		b.Run(name+"/validate", func(b *testing.B) {
-			request, err := decodeReview(body)
+			request, _, err := decodeReview(body)
 			require.NoError(b, err)
 			b.ReportAllocs()
 			for b.Loop() {

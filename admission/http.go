@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -23,6 +23,10 @@ import (
 // (MaxRequestBodyBytes in k8s.io/apiserver), an update carries two of them, and the user's
 // groups and extra come from headers, which Go's server limits to 1 MiB.
 const maxBodyBytes = 2*(3<<20) + 1<<20
+
+// maxWait is how long a request waits for memory. The API server waits 5 s for a Pod, and may need
+// a second try.
+const maxWait = time.Second
 
 // retryAfter is the seconds after which the API server, which retries by itself, may retry.
 const retryAfter = "1"
@@ -43,7 +47,7 @@ func (s *Server) routes() http.Handler {
 		handle(InjectPath, injectWith(s.config.Injector))
 	}
 	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.reject(w, r, failuref(http.StatusNotFound, "no webhook at %s", r.URL.Path))
+		s.receive(w, r, failuref(http.StatusNotFound, "no webhook at %s", r.URL.Path), nil).write(w)
 	})
 	return router
 }
@@ -53,6 +57,15 @@ func (s *Server) routes() http.Handler {
 func (s *Server) endpoint(path string, handle handler) http.Handler {
 	m := s.metrics.of(path)
 	places := make(chan struct{}, s.config.MaxInFlight)
+	limited := func(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			return s.guarded(ctx, request, handle)
+		default:
+			return nil, failuref(http.StatusTooManyRequests, "%d requests are already being answered", cap(places))
+		}
+	}
 	return s.traced(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		m.inFlight.Inc()
@@ -60,51 +73,57 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 		if s.leaving.Load() {
 			w.Header().Set("Connection", "close")
 		}
-		code, response := s.serve(w, r, places, handle)
-		outcome := outcomeOf(response)
+		reply := s.receive(w, r, checkHeader(r), limited)
+		reply.write(w)
+		if reply.answer != nil {
+			used(r.Context())
+		}
+		outcome := outcomeOf(reply.answer)
 		traceOutcome(r.Context(), outcome)
-		m.observe(code, outcome, time.Since(began))
+		m.observe(reply.code, outcome, time.Since(began))
 	}))
 }
 
-// serve answers one HTTP request. It returns the status code and the answer of the handler, which
-// is nil if it failed.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, places chan struct{}, handle handler) (code int, answer *admissionv1.AdmissionResponse) {
+// receive receives and answers one HTTP request, or fails with unacceptable if that is not nil. The
+// memory of the request is free when it returns, so a client that does not read its answer holds
+// none of it.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, unacceptable error, handle handler) reply {
 	began := time.Now()
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(began.Add(bodyTimeout)) // a test's recorder has none
-	// The limit applies before the body is read, because bodies use most of the memory.
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-	default:
-		w.Header().Set("Retry-After", retryAfter)
-		return s.reject(w, r, failuref(http.StatusTooManyRequests, "%d requests are already being answered", cap(places)))
-	}
-	if err := checkHeader(r); err != nil {
-		return s.reject(w, r, err)
-	}
-	body := buffers.Get().(*bytes.Buffer)
-	defer release(body)
-	if err := readBody(w, r, body); err != nil {
-		cutOff, _ := decodeReview(body.Bytes())
-		return s.fail(w, cutOff.UID, err)
+	body := s.bodies.begin(func() { _ = connection.SetReadDeadline(began) })
+	defer body.release()
+	if err := readBody(w, r, body, unacceptable); err != nil {
+		cutOff, _, _ := decodeReview(body.bytes)
+		return s.failed(cutOff.UID, err)
 	}
 	_ = connection.SetReadDeadline(began.Add(maxTimeout)) // notices a client that is gone
-	request, err := decodeReview(body.Bytes())
+	request, values, err := decodeReview(body.bytes)
 	if err != nil {
-		return s.fail(w, request.UID, err)
+		return s.failed(request.UID, err)
 	}
 	traceRequest(r.Context(), request)
-	ctx, cancel := context.WithTimeout(r.Context(), maxTimeout)
-	defer cancel()
-	response, err := s.guarded(ctx, request, handle)
+	answer, err := s.answer(r.Context(), request, values, handle)
 	if err != nil {
 		traceError(r.Context(), err)
-		return s.fail(w, request.UID, err)
+		return s.failed(request.UID, err)
 	}
-	write(w, http.StatusOK, encodeReview(request.UID, response))
-	return http.StatusOK, response
+	return reply{http.StatusOK, encodeReview(request.UID, answer), answer}
+}
+
+// answer calls a handler as soon as there is memory for the values of a request, or fails.
+func (s *Server) answer(ctx context.Context, request *admissionv1.AdmissionRequest, values int, handle handler) (*admissionv1.AdmissionResponse, error) {
+	if !s.values.TryAcquire(int64(values)) {
+		waiting, cancel := context.WithTimeout(ctx, maxWait)
+		defer cancel()
+		if err := s.values.Acquire(waiting, int64(values)); err != nil {
+			return nil, failuref(http.StatusTooManyRequests, "requests with %d values are already being answered", maxValues)
+		}
+	}
+	defer s.values.Release(int64(values))
+	ctx, cancel := context.WithTimeout(ctx, maxTimeout)
+	defer cancel()
+	return handle(ctx, request)
 }
 
 // checkHeader rejects what the API server does not send. Only JSON is read: it has never sent
@@ -119,44 +138,22 @@ func checkHeader(r *http.Request) error {
 	return nil
 }
 
-// readBody reads a body, unless it is too large. With an error, body has the part that was
-// read, in which the UID may be.
-func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) error {
-	if r.ContentLength > maxBodyBytes {
-		readStart(r, body)
-		return failuref(http.StatusRequestEntityTooLarge, "request body: must have at most %d bytes", maxBodyBytes)
+// readBody reads a body unless it is too large, or only its start if the request is not acceptable:
+// the UID may be in it, which the API server writes first.
+func readBody(w http.ResponseWriter, r *http.Request, body *body, unacceptable error) error {
+	tooLarge := failuref(http.StatusRequestEntityTooLarge, "request body: must have at most %d bytes", maxBodyBytes)
+	if unacceptable != nil || r.ContentLength > maxBodyBytes {
+		_ = body.readAll(io.LimitReader(r.Body, bytes.MinRead))
+		return cmp.Or[error](unacceptable, tooLarge)
 	}
-	if r.ContentLength > 0 {
-		body.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom grows a buffer with less room
+	err := body.readAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	if err == nil || errors.Is(err, errBusy) {
+		return err
 	}
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBodyBytes))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return failuref(http.StatusRequestEntityTooLarge, "request body: must have at most %d bytes", maxBodyBytes)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge
 	}
-	if err != nil {
-		return failuref(http.StatusBadRequest, "request body: %v", err)
-	}
-	return nil
-}
-
-// readStart reads enough of a body to find the UID, which the API server writes first.
-func readStart(r *http.Request, body *bytes.Buffer) {
-	_, _ = io.CopyN(body, r.Body, bytes.MinRead)
-}
-
-// buffers hold request bodies. The raw objects of a request share memory with one, which is
-// reused when the request is answered.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// maxKeptBytes bounds what an unused buffer holds: few objects have more than 64 KiB.
-const maxKeptBytes = 64 << 10
-
-// release returns a buffer for reuse, unless it would keep the memory of a large object.
-func release(b *bytes.Buffer) {
-	if b.Cap() <= maxKeptBytes {
-		b.Reset()
-		buffers.Put(b)
-	}
+	return failuref(http.StatusBadRequest, "request body: %v", err)
 }
 
 // guarded calls a handler and turns a panic into an error.
@@ -171,18 +168,18 @@ func (s *Server) guarded(ctx context.Context, request *admissionv1.AdmissionRequ
 	return handle(ctx, request)
 }
 
-// reject fails a request whose body has not been read.
-func (s *Server) reject(w http.ResponseWriter, r *http.Request, err error) (code int, answer *admissionv1.AdmissionResponse) {
-	var start bytes.Buffer
-	readStart(r, &start)
-	cutOff, _ := decodeReview(start.Bytes())
-	return s.fail(w, cutOff.UID, err)
+// reply is the answer to an HTTP request.
+type reply struct {
+	code int
+	body []byte
+	// answer is that of the handler; nil if the request failed.
+	answer *admissionv1.AdmissionResponse
 }
 
-// fail answers with an AdmissionReview that does not allow the request and with a status code for
-// a failure: the API server then applies the webhook's failure policy. It returns what serve does.
-func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) (code int, answer *admissionv1.AdmissionResponse) {
-	code = http.StatusInternalServerError
+// failed returns an AdmissionReview that does not allow the request, with a status code for a
+// failure: the API server then applies the webhook's failure policy.
+func (s *Server) failed(uid types.UID, err error) reply {
+	code := http.StatusInternalServerError
 	if f, ok := errors.AsType[*failure](err); ok {
 		code = f.code
 	}
@@ -191,14 +188,16 @@ func (s *Server) fail(w http.ResponseWriter, uid types.UID, err error) (code int
 		level = slog.LevelError
 	}
 	s.config.Log.Log(context.Background(), level, "webhook request failed", "uid", uid, "code", code, "error", err)
-	write(w, code, encodeReview(uid, failed(code, err.Error())))
-	return code, nil
+	return reply{code: code, body: encodeReview(uid, failed(code, err.Error()))}
 }
 
-// write sends an answer with its length, so that the connection can be reused.
-func write(w http.ResponseWriter, code int, body []byte) {
+// write sends a reply with its length, so that the connection can be reused.
+func (r reply) write(w http.ResponseWriter) {
+	if r.code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", retryAfter)
+	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that does not wait gets no answer
+	w.Header().Set("Content-Length", strconv.Itoa(len(r.body)))
+	w.WriteHeader(r.code)
+	_, _ = w.Write(r.body) // a client that does not wait gets no answer
 }

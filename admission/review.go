@@ -20,6 +20,12 @@ import (
 // version and kind. Objects are decoded from their text.
 const reviewLevels = 3
 
+// maxValues is how many values a review may have: ten times what an object may have to be
+// reconciled, because an update has two objects, with managedFields. Decoded, a value takes up to
+// 350 bytes, as a map with one member does, and checking copies parts of it. So maxValues is also
+// what all requests that are answered at a time may have together.
+const maxValues = 200_000
+
 // handler answers one request. With an error, the webhook's failure policy decides.
 type handler func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 
@@ -39,33 +45,37 @@ func failuref(code int, format string, args ...any) *failure {
 // reviewType is the only type of review; Kubernetes 1.22 removed v1beta1.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// decodeReview reads the request of an AdmissionReview. The raw objects of the request share
+// decodeReview reads the request of an AdmissionReview, and counts the values in the body. The raw objects of the request share
 // memory with body. With an error comes a request with the UID, if that could be read: the API
 // server writes it first, so it can mostly be read from a body that is cut off.
-func decodeReview(body []byte) (*admissionv1.AdmissionRequest, error) {
-	request := &admissionv1.AdmissionRequest{}
+func decodeReview(body []byte) (request *admissionv1.AdmissionRequest, values int, err error) {
+	request = &admissionv1.AdmissionRequest{}
 	review, err := jsontext.ParseTo(body, reviewLevels)
 	defer review.Release()
 	given := review.Member("request")
 	if err != nil {
 		_ = decodeText(&request.UID, given.Member("uid"))
-		return request, failuref(http.StatusBadRequest, "request body: %v", err)
+		return request, 0, failuref(http.StatusBadRequest, "request body: %v", err)
+	}
+	if values = review.ValuesOfText(); values > maxValues {
+		_ = decodeText(&request.UID, given.Member("uid"))
+		return request, values, failuref(http.StatusRequestEntityTooLarge, "request body: has %d values: must have at most %d", values, maxValues)
 	}
 	err = decodeFields(given, func(name []byte, value jsontext.Value) error { return decodeField(request, name, value) })
 	if err != nil {
-		return request, failuref(http.StatusBadRequest, "request body: request%v", err)
+		return request, values, failuref(http.StatusBadRequest, "request body: request%v", err)
 	}
 	var reviewed metav1.TypeMeta
 	err = errors.Join(decodeText(&reviewed.APIVersion, review.Member("apiVersion")), decodeText(&reviewed.Kind, review.Member("kind")))
 	switch {
 	case err != nil || reviewed != reviewType:
-		return request, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", reviewed.APIVersion, reviewed.Kind, reviewType.APIVersion, reviewType.Kind)
+		return request, values, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", reviewed.APIVersion, reviewed.Kind, reviewType.APIVersion, reviewType.Kind)
 	case !given.IsSet():
-		return request, failuref(http.StatusBadRequest, "request: Required value")
+		return request, values, failuref(http.StatusBadRequest, "request: Required value")
 	case request.UID == "":
-		return request, failuref(http.StatusBadRequest, "request.uid: Required value")
+		return request, values, failuref(http.StatusBadRequest, "request.uid: Required value")
 	}
-	return request, nil
+	return request, values, nil
 }
 
 // decodeField reads one field of a request, and skips those that are not known.

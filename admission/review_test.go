@@ -43,7 +43,7 @@ func TestDecodeReview(t *testing.T) {
 	for name, body := range map[string][]byte{"compact": compact, "indented, in another order": indented} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := decodeReview(body)
+			got, _, err := decodeReview(body)
 			require.NoError(t, err)
 			require.JSONEq(t, string(want.Object.Raw), string(got.Object.Raw))
 			got.Object, got.Options = want.Object, want.Options
@@ -51,10 +51,10 @@ func TestDecodeReview(t *testing.T) {
 		})
 	}
 	for n := range compact {
-		_, err := decodeReview(compact[:n])
+		_, _, err := decodeReview(compact[:n])
 		require.Error(t, err, "cut off at %d", n)
 	}
-	_, err = decodeReview(append(compact, '}'))
+	_, _, err = decodeReview(append(compact, '}'))
 	require.Error(t, err)
 }
 
@@ -71,7 +71,7 @@ func FuzzDecodeReview(f *testing.F) {
 		}
 		again, err := json.Marshal(review) // field names in their own case, each once
 		require.NoError(t, err)
-		got, err := decodeReview(again)
+		got, _, err := decodeReview(again)
 		if review.TypeMeta != reviewType || review.Request.UID == "" {
 			require.Error(t, err)
 			return

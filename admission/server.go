@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -35,6 +36,9 @@ const (
 	// idleTimeout is above the 90 s for which client-go keeps an unused connection. So the API
 	// server closes it first, and no request is sent on a closed one.
 	idleTimeout = 2 * time.Minute
+	// maxHeaderBytes bounds a request's header, to which Go's server adds 4 KiB. That of the API
+	// server has some 500 bytes; proxies add to it.
+	maxHeaderBytes = 8 << 10
 	// stopTimeout bounds how long a stop waits for requests, below the 30 s after which, by
 	// default, a kubelet kills a container.
 	stopTimeout = 20 * time.Second
@@ -42,7 +46,10 @@ const (
 
 // DefaultMaxInFlight is what three API servers send at once if all their
 // writes go to one webhook: each handles 200 at a time (--max-mutating-requests-inflight).
-const DefaultMaxInFlight = 3 * 200
+const DefaultMaxInFlight = 3 * maxStreams
+
+// maxStreams is how many requests one API server sends at once, on one connection over HTTP/2.
+const maxStreams = 200
 
 // Config configures a server.
 type Config struct {
@@ -71,6 +78,8 @@ type Config struct {
 	// MaxInFlight is how many requests each webhook answers at a time before it answers others
 	// with 429; 0 means DefaultMaxInFlight.
 	MaxInFlight int
+	// MaxConnections is how many connections are open at a time; 0 means DefaultMaxConnections.
+	MaxConnections int
 
 	// Metrics is the registry for the server's metrics; nil means none.
 	Metrics prometheus.Registerer
@@ -94,7 +103,10 @@ type Server struct {
 	config  Config
 	objects *objects
 	metrics *metrics
-	http    *http.Server
+	bodies  *bodies
+	// values bounds the memory of decoded reviews.
+	values *semaphore.Weighted
+	http   *http.Server
 	// leaving is set when clients should connect to another replica.
 	leaving atomic.Bool
 }
@@ -107,6 +119,9 @@ func New(config Config) (*Server, error) {
 	if config.MaxInFlight == 0 {
 		config.MaxInFlight = DefaultMaxInFlight
 	}
+	if config.MaxConnections == 0 {
+		config.MaxConnections = DefaultMaxConnections
+	}
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
@@ -114,6 +129,8 @@ func New(config Config) (*Server, error) {
 		config:  config,
 		objects: newObjects(config.Kinds, config.Rights, config.PodSecurity),
 		metrics: newMetrics(),
+		bodies:  newBodies(bodyBudget),
+		values:  semaphore.NewWeighted(maxValues),
 	}
 	if config.Metrics != nil {
 		if err := s.metrics.register(config.Metrics); err != nil {
@@ -132,7 +149,14 @@ func New(config Config) (*Server, error) {
 		ReadTimeout:       maxTimeout,
 		WriteTimeout:      2 * maxTimeout, // from the header on: reading and answering
 		IdleTimeout:       idleTimeout,
-		ErrorLog:          slog.NewLogLogger(config.Log.Handler(), slog.LevelDebug), // failed handshakes, mostly scans
+		MaxHeaderBytes:    maxHeaderBytes,
+		// Frames and windows of the smallest size that the protocol allows: they are buffers.
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: 1 << 14,
+			MaxReceiveBufferPerConnection: 1 << 16, MaxReceiveBufferPerStream: 1 << 16,
+		},
+		ConnContext: withConnection,
+		ErrorLog:    slog.NewLogLogger(config.Log.Handler(), slog.LevelDebug), // failed handshakes, mostly scans
 	}
 	return s, nil
 }
@@ -154,7 +178,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		defer cancel()
 		stopped <- s.http.Shutdown(finishing)
 	})
-	err := s.http.ServeTLS(listener, "", "")
+	err := s.http.ServeTLS(&connections{Listener: listener, limit: s.config.MaxConnections}, "", "")
 	if stop() || !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("webhook server: %w", err)
 	}

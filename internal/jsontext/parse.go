@@ -11,6 +11,7 @@ import (
 type document struct {
 	text   []byte
 	tokens []token
+	values int // in the text, whether they are kept or not
 }
 
 // token is a value or the name of a member. The tokens of the parts of a list or an object follow
@@ -43,7 +44,7 @@ func ParseTo(text []byte, levels int) (Value, error) {
 		return Value{}, errTooLarge
 	}
 	p := parser{documents.Get().(*document), levels}
-	p.text, p.tokens = text, p.tokens[:0]
+	p.text, p.tokens, p.values = text, p.tokens[:0], 0
 	end := p.value(p.space(0), 0)
 	root := Value{p.document, 0}
 	switch {
@@ -116,6 +117,7 @@ func (p parser) value(at, depth int) int {
 	if at >= len(p.text) || depth > maxDepth {
 		return -1
 	}
+	p.values++
 	i := p.begin(at, depth)
 	var end int
 	var escaped bool

@@ -19,6 +19,10 @@ func (v Value) token() *token { return &v.doc.tokens[v.at] }
 // Raw returns the text of a value.
 func (v Value) Raw() []byte { t := v.token(); return v.doc.text[t.start:t.end] }
 
+// ValuesOfText returns how many values the text around the value has, at all levels. Names do not
+// count.
+func (v Value) ValuesOfText() int { return v.doc.values }
+
 // Start returns where the text of the value begins.
 func (v Value) Start() int { return int(v.token().start) }
 

@@ -48,6 +48,7 @@ type operator struct {
 
 // Run runs kinds on the cluster of completed options until ctx ends.
 func Run(ctx context.Context, options *Options, kinds []*kind.Kind, log *slog.Logger) error {
+	limitMemory(log)
 	config, namespace, err := options.Config()
 	if err != nil {
 		return err

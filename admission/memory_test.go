@@ -1,0 +1,162 @@
+package admission
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/internal/kindtest"
+)
+
+// Bodies that are announced, or sent in part, take no more memory than their budget and what was
+// received, and other requests are answered meanwhile. Not parallel: it measures the heap.
+func TestMemoryOfUnfinishedBodies(t *testing.T) {
+	for name, test := range map[string]struct {
+		http2              bool
+		requests, received int
+		growth             uint64 // in bytes, of server and clients together
+	}{
+		"announced":             {requests: 450, received: 1, growth: 64 << 20},
+		"announced over HTTP/2": {http2: true, requests: 450, received: 1, growth: 64 << 20},
+		"all but the end":       {requests: 40, received: maxBodyBytes - 1, growth: bodyBudget + 96<<20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, Config{Kinds: kindtest.Shipped(t), HTTP2: test.http2})
+			before := heap()
+			attack := startAttack(server, test.requests, test.received)
+			defer attack.stop()
+			require.NoError(t, attack.sent())
+			review := reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, ""))
+			for range 50 {
+				code, answer := server.post(t, ValidatePath, review)
+				require.Equal(t, http.StatusOK, code)
+				require.True(t, answer.Allowed)
+			}
+			after := heap()
+			require.Less(t, max(after, before)-before, test.growth)
+		})
+	}
+}
+
+// heap returns the size of all live objects in bytes.
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// attack sends the beginnings of bodies.
+type attack struct {
+	stop func()
+	// sent waits until every request has sent its beginning or was rejected.
+	sent func() error
+}
+
+// startAttack begins requests that announce a body of maxBodyBytes each and send the first bytes.
+func startAttack(to *running, requests, bytesEach int) attack {
+	ctx, cancel := context.WithCancel(context.Background())
+	transport := to.client.Transport.(*http.Transport).Clone()
+	var sending sync.WaitGroup
+	var rejected atomic.Int64
+	piece := bytes.Repeat([]byte(" "), 64<<10)
+	for range requests {
+		body, w := io.Pipe()
+		sending.Add(1)
+		go func() {
+			defer sending.Done()
+			for left := bytesEach; left > 0; {
+				n, err := w.Write(piece[:min(left, len(piece))])
+				if left -= n; err != nil {
+					rejected.Add(1)
+					return
+				}
+			}
+		}()
+		go func() {
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.url+ValidatePath, body)
+			if err == nil {
+				request.ContentLength = maxBodyBytes
+				request.Header.Set("Content-Type", "application/json")
+				var response *http.Response
+				if response, err = transport.RoundTrip(request); err == nil {
+					_ = response.Body.Close()
+				}
+			}
+			_ = body.CloseWithError(errors.New("the request has ended"))
+		}()
+	}
+	return attack{
+		stop: func() { cancel(); transport.CloseIdleConnections() },
+		sent: func() error {
+			sending.Wait()
+			if n := int(rejected.Load()); n == requests {
+				return errors.New("all were rejected")
+			}
+			return nil
+		},
+	}
+}
+
+// A client that opens connections without using them does not keep others out.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	const limit = 20
+	server := serve(t, Config{Kinds: kindtest.Shipped(t), MaxConnections: limit})
+	review := reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, ""))
+	trusted := server.client.Transport.(*http.Transport).TLSClientConfig
+	var idle []net.Conn
+	for i := range 3 * limit {
+		connection, err := tls.Dial("tcp", strings.TrimPrefix(server.url, "https://"), trusted)
+		require.NoError(t, err)
+		idle = append(idle, connection)
+		if i%5 == 0 {
+			code, _ := server.post(t, ValidatePath, review) // on one connection, which stays
+			require.Equal(t, http.StatusOK, code)
+		}
+	}
+	answered := func(connection net.Conn) bool {
+		_, _ = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", ValidatePath, len(review), review)
+		answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err == nil && answer.StatusCode == http.StatusOK
+	}
+	for i, connection := range idle {
+		switch {
+		case i < 2*limit:
+			require.False(t, answered(connection), "connection %d was opened before those that are left", i)
+		case i > 2*limit:
+			require.True(t, answered(connection), i)
+		}
+	}
+	for _, connection := range idle {
+		_ = connection.Close()
+	}
+}
+
+// A review with very many values is rejected before it is decoded, because maps of them take fifty
+// times the memory of their text.
+func TestTooManyValues(t *testing.T) {
+	t.Parallel()
+	server := serve(t, Config{Kinds: kindtest.Shipped(t)})
+	body := `{"request":{"uid":"u","object":{"spec":[` + strings.Repeat(`{"":0},`, maxValues/2) + `0]}}}`
+	code, answer := server.post(t, ValidatePath, []byte(body))
+	require.Equal(t, http.StatusRequestEntityTooLarge, code)
+	require.EqualValues(t, "u", answer.UID)
+	require.Equal(t, "request body: has 200006 values: must have at most 200000", answer.Result.Message)
+}
