@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -97,6 +98,9 @@ func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest
 		return nil, nil, err
 	}
 	result, err := injector.Inject(request.Object.Raw, request.Namespace, candidates)
+	if errors.Is(err, jsontext.ErrTooDeep) { // its annotations cannot be read
+		return nil, []string{"nothing is injected: the Pod " + err.Error()}, nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,6 +3,7 @@ package jsontext
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 )
@@ -12,6 +13,8 @@ type document struct {
 	text   []byte
 	tokens []token
 	values int // in the text, whether they are kept or not
+	// tooDeep means that the text was not read to its end.
+	tooDeep bool
 }
 
 // token is a value or the name of a member. The tokens of the parts of a list or an object follow
@@ -25,6 +28,9 @@ type token struct {
 // maxDepth is how deep values may be nested, as in encoding/json.
 const maxDepth = 10_000
 
+// ErrTooDeep is the error for a text that may be JSON and is nested deeper than maxDepth.
+var ErrTooDeep = fmt.Errorf("is nested deeper than %d levels", maxDepth)
+
 var (
 	errSyntax   = errors.New("is not valid JSON")
 	errTooLarge = errors.New("is too large")
@@ -37,20 +43,23 @@ var (
 func Parse(text []byte) (Value, error) { return ParseTo(text, maxDepth) }
 
 // ParseTo is Parse for texts that are read no deeper than some levels below the root, where they
-// have few values. The values of the last level have a text and no parts, and it is an error if
-// there are too many above it, so that a large text takes little memory besides its own.
+// have few values. The values of the last level have a text and no parts, which Parse may read: they
+// may be nested as deep as a text of their own. It is an error if there are too many values above
+// the last level, so that a large text takes little memory besides its own.
 func ParseTo(text []byte, levels int) (Value, error) {
 	if len(text) > math.MaxInt32 {
 		return Value{}, errTooLarge
 	}
 	p := parser{documents.Get().(*document), levels}
-	p.text, p.tokens, p.values = text, p.tokens[:0], 0
+	p.text, p.tokens, p.values, p.tooDeep = text, p.tokens[:0], 0, false
 	end := p.value(p.space(0), 0)
 	root := Value{p.document, 0}
 	switch {
 	case len(p.tokens) == 0, root.isCutOff():
 		root.Release()
 		return Value{}, errSyntax
+	case p.tooDeep:
+		return root, ErrTooDeep
 	case end < 0 || p.space(end) != len(text):
 		return root, errSyntax
 	case p.isFull():
@@ -94,6 +103,14 @@ func (p parser) begin(at, depth int) int {
 	return len(p.tokens) - 1
 }
 
+// deepest returns the depth below which there may be objects and lists.
+func (p parser) deepest() int {
+	if p.levels < maxDepth {
+		return p.levels + maxDepth
+	}
+	return maxDepth
+}
+
 // isFull reports whether no more tokens may be kept of a text that is not read to its end.
 func (p parser) isFull() bool { return p.levels < maxDepth && len(p.tokens) >= maxKeptTokens }
 
@@ -114,7 +131,11 @@ func (p parser) space(at int) int {
 }
 
 func (p parser) value(at, depth int) int {
-	if at >= len(p.text) || depth > maxDepth {
+	if at >= len(p.text) {
+		return -1
+	}
+	if depth >= p.deepest() && (p.text[at] == '{' || p.text[at] == '[') {
+		p.tooDeep = true
 		return -1
 	}
 	p.values++

@@ -1,6 +1,7 @@
 package jsontext
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -42,4 +43,21 @@ func TestParseToKeepsFewValues(t *testing.T) {
 	defer v.Release()
 	require.Equal(t, "a", v.Member("request").Member("uid").String())
 	require.LessOrEqual(t, len(v.doc.tokens), maxKeptTokens)
+}
+
+// The limit of the depth is that of encoding/json, for the whole text or for each value of the last
+// level that is read.
+func TestDepth(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
+	for n, want := range map[int]error{maxDepth: nil, maxDepth + 1: ErrTooDeep} {
+		v, err := Parse(nested(n))
+		require.Equal(t, want, err, n)
+		v.Release()
+		require.Equal(t, json.Valid(nested(n)), err == nil, n)
+		const levels = 3
+		v, err = ParseTo(nested(levels+n), levels)
+		require.Equal(t, want, err, n)
+		v.Release()
+	}
 }
