@@ -69,6 +69,9 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if err := checkReferences(pkg.instance, name, stored.schema); err != nil {
 		return nil, err
 	}
+	if err := checkSizes(pkg.instance, name, stored.schema); err != nil {
+		return nil, err
+	}
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
