@@ -80,7 +80,7 @@ func BenchmarkEvaluator(b *testing.B) {
 		b.Run(bm.Names.Kind, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if errs := bm.evaluator.validate(bm.object); len(errs) > 0 {
+				if _, errs, err := bm.evaluator.defaultAndValidate(bm.object); err != nil || len(errs) > 0 {
 					b.Fatal(errs)
 				}
 				if _, err := bm.evaluator.withDefaults(bm.object); err != nil {

@@ -49,7 +49,7 @@ func (p passages) contain(at token.Pos) bool {
 }
 
 // addChildren adds the children of a controller, or of one of its phases, to a decision.
-func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, phase, prefix string) error {
+func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, s *standIns, phase, prefix string) error {
 	children := owner.LookupPath(pathChildren)
 	for _, value := range []cue.Value{owner, children} {
 		if err := e.brokenCondition(value); err != nil {
@@ -57,6 +57,7 @@ func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, phase, prefix s
 		}
 	}
 	return eachField(children, func(name string, child cue.Value) error {
+		name = s.text(name)
 		path := prefix + "children." + name
 		template, err := decode(child.LookupPath(pathTemplate), path+".template")
 		if err != nil {
@@ -73,7 +74,7 @@ func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, phase, prefix s
 		if _, known := e.sets[name]; set != nil && !known {
 			return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
 		}
-		d.Children = append(d.Children, Child{Name: name, Phase: phase, Template: template, Update: UpdatePolicy(update), Set: set})
+		d.Children = append(d.Children, Child{Name: name, Phase: phase, Template: s.restore(template), Update: UpdatePolicy(update), Set: set})
 		return nil
 	})
 }

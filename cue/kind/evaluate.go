@@ -41,12 +41,13 @@ var (
 	pathAfter          = cue.ParsePath("after")
 )
 
-func (e *cueEvaluator) unified(object map[string]any) cue.Value {
-	return e.schema.Unify(e.ctx.Encode(object))
-}
-
-func (e *cueEvaluator) validate(object map[string]any) field.ErrorList {
-	return e.errorsOf(e.unified(object), object)
+// unified unifies an object with its schema.
+func (e *cueEvaluator) unified(object map[string]any) (unified cue.Value, admitted map[string]any, s *standIns, err error) {
+	admitted, s, err = e.reads.names.admit(object)
+	if err != nil {
+		return cue.Value{}, nil, nil, err
+	}
+	return e.schema.Unify(e.ctx.Encode(admitted)), admitted, s, nil
 }
 
 func (e *cueEvaluator) errorsOf(unified cue.Value, object map[string]any) field.ErrorList {
@@ -54,35 +55,73 @@ func (e *cueEvaluator) errorsOf(unified cue.Value, object map[string]any) field.
 }
 
 func (e *cueEvaluator) withDefaults(object map[string]any) (map[string]any, error) {
-	return decode(e.unified(object), "#"+e.name)
+	unified, _, s, err := e.unified(object)
+	if err != nil {
+		return nil, err
+	}
+	defaulted, err := decode(unified, "#"+e.name)
+	return s.restore(defaulted), s.error(err)
 }
 
 // defaultAndValidate is both in one evaluation; an object with errors has no defaults.
 func (e *cueEvaluator) defaultAndValidate(object map[string]any) (map[string]any, field.ErrorList, error) {
-	unified := e.unified(object)
-	if errs := e.errorsOf(unified, object); len(errs) > 0 {
-		return nil, errs, nil
+	unified, admitted, s, err := e.unified(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	if errs := e.errorsOf(unified, admitted); len(errs) > 0 {
+		return nil, s.fieldErrors(errs), nil
 	}
 	defaulted, err := decode(unified, "#"+e.name)
-	return defaulted, nil, err
+	return s.restore(defaulted), nil, s.error(err)
+}
+
+// entering returns the part of an object that the behaviour can read, or an error if it is too
+// large for the evaluator.
+func (e *cueEvaluator) entering(object map[string]any) (map[string]any, error) {
+	object = e.reads.names.within(object, e.reads.object)
+	if err := checkLimits(object, evaluatorLimits); err != nil {
+		return nil, &EvaluationError{Path: "object." + err.Field, Err: errors.New(err.Detail)}
+	}
+	return object, nil
+}
+
+// behaviour unifies the behaviour with what it gets: the object, and the children if they are
+// given. Names in what is read from the result have to be restored.
+func (e *cueEvaluator) behaviour(given map[string]any) (v cue.Value, s *standIns, err error) {
+	given, s, err = e.reads.names.admit(given)
+	if err != nil {
+		return cue.Value{}, nil, err
+	}
+	v = e.controller.Unify(e.ctx.Encode(given))
+	if err := v.LookupPath(pathObject).Err(); err != nil {
+		return cue.Value{}, nil, s.error(evaluationError("object", err))
+	}
+	return v, s, nil
 }
 
 func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error) {
-	v := e.controller.Unify(e.ctx.Encode(map[string]any{"object": object, "observed": observed}))
-	if err := v.LookupPath(pathObject).Err(); err != nil {
-		return nil, evaluationError("object", err)
+	v, s, err := e.behaviour(map[string]any{"object": object, "observed": observed})
+	if err != nil {
+		return nil, err
 	}
+	d, err := e.decision(v, s, PhaseOf(object))
+	return d, s.error(err)
+}
+
+// decision reads what the behaviour wants of an object in a phase.
+func (e *cueEvaluator) decision(v cue.Value, s *standIns, phase string) (*Decision, error) {
 	d := &Decision{}
-	if err := e.addChildren(d, v, "", ""); err != nil {
+	if err := e.addChildren(d, v, s, "", ""); err != nil {
 		return nil, evaluationError("children", err)
 	}
-	if phase := PhaseOf(object); phase != "" {
+	if phase != "" {
 		path := "phases." + phase
 		value := v.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(phase)))
 		if !value.Exists() {
 			return nil, &EvaluationError{Path: "object.status.phase", Err: errors.New("the kind has no phase " + phase)}
 		}
-		if err := e.addChildren(d, value, phase, path+"."); err != nil {
+		if err := e.addChildren(d, value, s, phase, path+"."); err != nil {
 			return nil, evaluationError(path+".children", err)
 		}
 		if err := addTransitions(d, value, path+".next"); err != nil {
@@ -95,6 +134,7 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 		return nil, evaluationError("deadline", err)
 	}
 	d.Status, err = decode(v.LookupPath(pathStatus), "status")
+	d.Status = s.restore(d.Status)
 	return d, err
 }
 

@@ -138,7 +138,7 @@ func collectVersions(k *Kind, pkg *kindsPackage) error {
 		if slices.ContainsFunc(k.Versions, func(o *Version) bool { return o.GroupVersionKind == gvk }) {
 			return errorAt(value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
 		}
-		v.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: value, name: name}
+		v.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: value, name: name, reads: pkg.reads}
 		k.Versions = append(k.Versions, v)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"errors"
 	"strings"
 
 	"cuelang.org/go/cue"
@@ -37,17 +36,19 @@ func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 	if !k.Injects() {
 		return nil, nil
 	}
-	if err := checkLimits(object, evaluatorLimits); err != nil {
-		return nil, &EvaluationError{Path: "object." + err.Field, Err: errors.New(err.Detail)}
+	object, err := k.evaluator.entering(object)
+	if err != nil {
+		return nil, err
 	}
-	return k.evaluator.injection(object)
+	v, s, err := k.evaluator.behaviour(map[string]any{"object": object})
+	if err != nil {
+		return nil, err
+	}
+	injection, err := k.evaluator.injection(v, s)
+	return injection, s.error(err)
 }
 
-func (e *cueEvaluator) injection(object map[string]any) (*Injection, error) {
-	v := e.controller.Unify(e.ctx.Encode(map[string]any{"object": object}))
-	if err := v.LookupPath(pathObject).Err(); err != nil {
-		return nil, evaluationError("object", err)
-	}
+func (e *cueEvaluator) injection(v cue.Value, s *standIns) (*Injection, error) {
 	inject := v.LookupPath(pathInject)
 	for _, owner := range []cue.Value{v, inject} {
 		if err := e.brokenCondition(owner); err != nil {
@@ -61,11 +62,12 @@ func (e *cueEvaluator) injection(object map[string]any) (*Injection, error) {
 	if err != nil {
 		return nil, err
 	}
-	injection := &Injection{Add: add}
+	injection := &Injection{Add: s.restore(add)}
 	selector, err := decode(inject.LookupPath(pathSelector), "inject.selector")
 	if err != nil || selector == nil {
 		return injection, err
 	}
+	selector = s.restore(selector)
 	injection.Selector = &metav1.LabelSelector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, injection.Selector, true); err != nil {
 		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}

@@ -101,8 +101,19 @@ func (k *Kind) Validate(object map[string]any) field.ErrorList {
 
 // Problems is Validate with the rules that the object breaks.
 func (k *Kind) Problems(object map[string]any) []Problem {
-	_, problems := k.versionOf(object).defaultAndValidate(object)
+	_, problems := k.defaultAndValidate(k.versionOf(object), object)
 	return problems
+}
+
+// defaultAndValidate also rejects an object that is too large for the behaviour.
+func (k *Kind) defaultAndValidate(v *Version, object map[string]any) (map[string]any, []Problem) {
+	defaulted, problems := v.defaultAndValidate(object)
+	if len(problems) == 0 {
+		if err := checkLimits(k.evaluator.reads.names.within(object, k.evaluator.reads.object), evaluatorLimits); err != nil {
+			return object, []Problem{{Error: err}}
+		}
+	}
+	return defaulted, problems
 }
 
 // Checked is an object with its defaults, or with its errors.
@@ -119,7 +130,7 @@ type Checked struct {
 // Check sets the defaults of an object and validates it. The object is not changed.
 func (k *Kind) Check(object map[string]any) *Checked {
 	v := k.versionOf(object)
-	defaulted, problems := v.defaultAndValidate(object)
+	defaulted, problems := k.defaultAndValidate(v, object)
 	if len(problems) > 0 {
 		defaulted = object
 	}
@@ -273,6 +284,10 @@ func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 }
 
 func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
+	object, err := k.evaluator.entering(object)
+	if err != nil {
+		return nil, err
+	}
 	observed, _ = k.evaluator.reads.observed.of(observed).(map[string]any)
 	if err := checkLimits(observed, evaluatorLimits); err != nil {
 		return nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}

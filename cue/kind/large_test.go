@@ -17,7 +17,7 @@ const (
 	nested = 30
 )
 
-// TestLarge takes objects that are as large as the API server lets them be. It has no
+// TestLarge gives the compiled form objects that are as large as the API server lets them be. It has no
 // clock: what takes time that grows faster than the object would not end, and
 // BenchmarkLarge has the figures.
 func TestLarge(t *testing.T) {
@@ -25,7 +25,7 @@ func TestLarge(t *testing.T) {
 	for name, l := range largeObjects(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			errs := l.Validate(l.object)
+			_, errs := l.Version.defaultAndValidate(l.object)
 			require.LessOrEqual(t, len(errs), 200)
 			require.Equal(t, l.valid, len(errs) == 0, "%v", errs)
 			if l.valid { // the limits are for Validate to check
@@ -43,7 +43,7 @@ func BenchmarkLarge(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if errs := l.Validate(l.object); len(errs) > 0 {
+				if _, errs := l.Version.defaultAndValidate(l.object); len(errs) > 0 {
 					continue
 				}
 				if _, err := l.Default(l.object); err != nil {

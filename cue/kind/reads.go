@@ -148,11 +148,16 @@ type packageReads struct {
 	object, observed *reads
 	// whens are the conditions of transitions.
 	whens passages
+	// names are the names of fields in the source.
+	names *names
 }
 
 // readsOf finds what is read by the CUE of a package and of those that it imports.
 func readsOf(instance *build.Instance) *packageReads {
-	c := &readCollector{packageReads: packageReads{object: &reads{}, observed: &reads{}}, seen: make(map[*build.Instance]bool)}
+	c := &readCollector{
+		packageReads: packageReads{object: &reads{}, observed: &reads{}, names: namesOf(instance)},
+		seen:         make(map[*build.Instance]bool),
+	}
 	c.instance(instance)
 	return &c.packageReads
 }
@@ -225,6 +230,14 @@ func (c *readCollector) visit(node ast.Node) {
 			if read := c.resolve(n); read != nil {
 				read.whole = true
 				return false
+			}
+			switch n := n.(type) { // it may be the object's, by another name
+			case *ast.Ident:
+				c.names.metadata.Insert(n.Name)
+			case *ast.SelectorExpr:
+				if name, _, err := ast.LabelName(n.Sel); err == nil {
+					c.names.metadata.Insert(name)
+				}
 			}
 		}
 		return true

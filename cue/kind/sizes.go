@@ -153,6 +153,9 @@ func (c *sizeChecker) comprehension(instance *build.Instance, n *ast.Comprehensi
 			c.visit(instance, clause.Source)
 			isPart := c.isPart(clause.Source)
 			size := c.extentOf(clause.Source)
+			if s, ok := clause.Source.(*ast.StructLit); ok && !slices.ContainsFunc(s.Elts, func(d ast.Decl) bool { _, isField := d.(*ast.Field); return !isField }) {
+				size = exactly(float64(len(s.Elts)), schema.Struct) // nothing can add to it
+			}
 			if !isPart {
 				outer := max(c.rounds, 1)
 				c.rounds = outer * min(max(size.high, 1), float64(evaluatorLimits.values))
