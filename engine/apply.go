@@ -49,6 +49,7 @@ type applier struct {
 // together. A failure of one child does not prevent writing the others; children
 // are pruned only if nothing failed.
 func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
+	defer r.request()()
 	a := &applier{reconciliation: r, owner: owner, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
 	a.all(ctx, todo.Steps)
 	if todo.Rejected == nil && !todo.Waiting && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/time/rate"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -35,7 +33,7 @@ const (
 	retryMax  = 5 * time.Minute
 	// rejectedRetry is the least wait after a rejection, which requires user action.
 	rejectedRetry = 2 * time.Second
-	// retryRate and retryBurst bound the retries of all objects of a kind together;
+	// retryRate and retryBurst bound the retries of a kind's objects in one namespace together;
 	// the numbers are those of Kubernetes' sample controller.
 	retryRate  = 50
 	retryBurst = 300
@@ -49,8 +47,7 @@ type controller struct {
 	config     *Config
 	shards     *shards
 	log        *slog.Logger
-	queue      workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	limiter    workqueue.TypedRateLimiter[cache.ObjectName] // of the queue
+	queue      *queues
 	objects    *informers.Watch
 	types      *childTypes
 	watches    []*informers.Watch // to be released
@@ -89,14 +86,10 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 	}
+	c.queue = newQueues(k, config.Workers, c.metrics.slow.WithLabelValues(c.metrics.name))
 	if config.Tracing != nil {
 		c.tracer = config.Tracing.Tracer(tracerName)
 	}
-	c.limiter = workqueue.NewTypedMaxOfRateLimiter(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
-		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(retryRate, retryBurst)})
-	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(c.limiter,
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: k.Name()})
 	return c
 }
 
@@ -120,7 +113,7 @@ func (c *controller) run(ctx context.Context) {
 	if c.shards.owned() == 0 {
 		c.log.Info("kind is on standby: its caches are filled, and another replica acts")
 	}
-	var workers sync.WaitGroup
+	workers := c.queue.run(ctx, func(name cache.ObjectName) time.Duration { return c.handle(context.WithoutCancel(ctx), name) })
 	workers.Go(func() {
 		select {
 		case <-c.shards.acting:
@@ -129,12 +122,6 @@ func (c *controller) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	})
-	for range c.config.Workers {
-		workers.Go(func() {
-			for ctx.Err() == nil && c.work(context.WithoutCancel(ctx)) {
-			}
-		})
-	}
 	<-ctx.Done()
 	c.queue.ShutDown()
 	workers.Wait()
@@ -310,24 +297,19 @@ func (c *controller) enqueueOwner(object any, queue func(cache.ObjectName)) {
 	}
 }
 
-// work takes one object from the queue, and reconciles it if this process may act on it. It
-// returns false when the queue is shut down.
-func (c *controller) work(ctx context.Context) bool {
-	name, shutdown := c.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer c.queue.Done(name)
+// handle reconciles an object from the queue if this process may act on it. It returns how long
+// that took without the requests.
+func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took time.Duration) {
 	object := c.objects.Get(name)
 	switch {
 	case object == nil && c.shards.owned() == 0:
 		c.forget(name)
-		return true
+		return 0
 	case object != nil:
 		end, mine := c.shards.begin(object.GetUID())
 		if !mine {
 			c.forget(name) // Take queues it again
-			return true
+			return 0
 		}
 		defer end()
 	}
@@ -342,7 +324,9 @@ func (c *controller) work(ctx context.Context) bool {
 	busy.Inc()
 	defer busy.Dec()
 	ctx, span := c.traceReconcile(ctx, name)
-	wakeAt, err := (&reconciliation{c, name, log}).reconcileSafely(ctx, object)
+	r := &reconciliation{controller: c, name: name, log: log}
+	wakeAt, err := r.reconcileSafely(ctx, object)
+	took = time.Since(began) - r.requested
 	result := resultOf(wakeAt, err)
 	endReconcile(span, c.metrics.reconciled(began, result, err), err)
 	if !wakeAt.IsZero() {
@@ -356,12 +340,12 @@ func (c *controller) work(ctx context.Context) bool {
 		c.queue.AddRateLimited(name)
 	case resultRejected:
 		log.Warn("a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
-		c.queue.AddAfter(name, max(rejectedRetry, c.limiter.When(name)))
+		c.queue.AddAfter(name, max(rejectedRetry, c.queue.limiter.When(name)))
 	case resultError:
 		log.Warn("reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddRateLimited(name)
 	}
-	return true
+	return took
 }
 
 // result is the result of a reconcile.

@@ -40,6 +40,14 @@ type reconciliation struct {
 	*controller
 	name cache.ObjectName
 	log  *slog.Logger
+	// requested is how long requests took.
+	requested time.Duration
+}
+
+// request measures a time that is spent on requests.
+func (r *reconciliation) request() (end func()) {
+	began := time.Now()
+	return func() { r.requested += time.Since(began) }
 }
 
 // reconcileSafely recovers from a panic: one object must not stop the others.
@@ -79,7 +87,11 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 			r.metrics.liveReads.WithLabelValues(r.metrics.name).Inc()
 			r.writes.readLive(r.name)
 		}
+		end := r.request()
 		v, err := r.observe(ctx, object, fromServer)
+		if fromServer {
+			end()
+		}
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -137,9 +149,11 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	wanted.Object["status"] = status
 	// The resource version in wanted makes the API server reject a write that is based
 	// on an older state of the object.
+	end := r.request()
 	writing, span := r.traceWrite(ctx, "update", schema.GroupResource{Group: r.kind.GroupVersionKind.Group, Resource: r.kind.Names.Plural + "/status"}, r.name)
 	stored, err := r.config.Client.Resource(r.kind.GroupVersionResource()).Namespace(r.name.Namespace).
 		UpdateStatus(writing, wanted, metav1.UpdateOptions{FieldManager: r.manager})
+	end()
 	endWrite(span, err)
 	if apierrors.IsInvalid(err) && p.Projection != nil {
 		// The kind projects what its schema does not allow; the status shows that instead.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -61,6 +63,11 @@ func runningAt(t *testing.T, api *answers) (*controller, *events.FakeRecorder) {
 	require.NoError(t, c.watch(t.Context()))
 	require.Equal(t, 1, c.queue.Len())
 	return c, recorder
+}
+
+// work reconciles the next object.
+func (c *controller) work(ctx context.Context) bool {
+	return c.queue.work(ctx, func(name cache.ObjectName) time.Duration { return c.handle(ctx, name) })
 }
 
 func reconciles(c *controller, result result) int {

@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// slowAfter is how long a reconcile may take. A worker that takes longer is replaced by another,
+// and an object is slow if its last reconcile took longer without the requests: one usually takes
+// some milliseconds.
+const slowAfter = time.Second
+
+// queues are those of one kind. An object enters by the embedded one. A worker that takes a slow
+// object from it moves it into the slow lane, which has one worker of its own, so that slow
+// objects never keep the others from being reconciled. Each lane is fair between namespaces.
+type queues struct {
+	workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	limiter workqueue.TypedRateLimiter[cache.ObjectName]
+	lane    workqueue.TypedInterface[cache.ObjectName]
+	// slots has one entry per worker that may take an object.
+	slots chan struct{}
+
+	mu   sync.Mutex
+	slow map[cache.ObjectName]bool
+	size prometheus.Gauge // of slow
+}
+
+func newQueues(k *kind.Kind, workers int, slow prometheus.Gauge) *queues {
+	fair := func(name string) workqueue.TypedInterface[cache.ObjectName] {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: name, Queue: newFairQueue()})
+	}
+	q := &queues{
+		limiter: workqueue.NewTypedMaxOfRateLimiter(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax), newNamespaceLimiter()),
+		lane:  fair(k.Name() + "/slow"),
+		slots: make(chan struct{}, workers),
+		slow:  make(map[cache.ObjectName]bool), size: slow,
+	}
+	q.TypedRateLimitingInterface = workqueue.NewTypedRateLimitingQueueWithConfig(q.limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
+			Name: k.Name(), Queue: fair(k.Name()),
+		}),
+	})
+	return q
+}
+
+// ShutDown shuts down both lanes.
+func (q *queues) ShutDown() {
+	q.TypedRateLimitingInterface.ShutDown()
+	q.lane.ShutDown()
+}
+
+// run starts the workers of both lanes. They end when the queues are shut down or ctx ends. There
+// are twice as many as slots, because a worker that is late gives its slot to another.
+func (q *queues) run(ctx context.Context, do func(cache.ObjectName) time.Duration) *sync.WaitGroup {
+	var workers sync.WaitGroup
+	for range 2 * cap(q.slots) {
+		workers.Go(func() {
+			for q.work(ctx, do) {
+			}
+		})
+	}
+	workers.Go(func() {
+		for ctx.Err() == nil && q.workSlowly(do) {
+		}
+	})
+	return &workers
+}
+
+// work takes an object that is not slow, waiting for one if necessary, and has it reconciled. It
+// returns false when the queue is shut down or ctx has ended. do returns how long the object took.
+func (q *queues) work(ctx context.Context, do func(cache.ObjectName) time.Duration) bool {
+	select {
+	case q.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	release := sync.OnceFunc(func() { <-q.slots })
+	defer release()
+	if ctx.Err() != nil {
+		return false
+	}
+	name, shutdown := q.Get()
+	if shutdown {
+		return false
+	}
+	defer q.Done(name)
+	if q.isSlow(name) {
+		q.lane.Add(name)
+		return true
+	}
+	late := time.AfterFunc(slowAfter, release)
+	defer late.Stop()
+	q.took(name, do(name))
+	return true
+}
+
+// workSlowly is work for the slow lane.
+func (q *queues) workSlowly(do func(cache.ObjectName) time.Duration) bool {
+	name, shutdown := q.lane.Get()
+	if shutdown {
+		return false
+	}
+	defer q.lane.Done(name)
+	if !q.isSlow(name) { // by now; another worker may be at it
+		q.Add(name)
+		return true
+	}
+	q.took(name, do(name))
+	return true
+}
+
+// took notes how long an object took, in the end of its reconcile: it may change lanes after that.
+func (q *queues) took(name cache.ObjectName, long time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if long > slowAfter {
+		q.slow[name] = true
+	} else {
+		delete(q.slow, name)
+	}
+	q.size.Set(float64(len(q.slow)))
+}
+
+func (q *queues) isSlow(name cache.ObjectName) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.slow[name]
+}
+
+// fairQueue is an order for a workqueue: namespaces take turns, and those of one namespace are
+// first in, first out. Cluster-scoped objects have one namespace.
+type fairQueue struct {
+	waiting map[string][]cache.ObjectName
+	turns   []string // the namespaces in waiting
+	len     int
+}
+
+func newFairQueue() *fairQueue { return &fairQueue{waiting: make(map[string][]cache.ObjectName)} }
+
+// Touch leaves an object that is added again where it is.
+func (*fairQueue) Touch(cache.ObjectName) {}
+
+// Push adds an object that is not in the queue.
+func (q *fairQueue) Push(name cache.ObjectName) {
+	list, ok := q.waiting[name.Namespace]
+	if !ok {
+		q.turns = append(q.turns, name.Namespace)
+	}
+	q.waiting[name.Namespace] = append(list, name)
+	q.len++
+}
+
+// Len returns how many objects are waiting.
+func (q *fairQueue) Len() int { return q.len }
+
+// Pop takes the next object; there must be one.
+func (q *fairQueue) Pop() cache.ObjectName {
+	namespace := q.turns[0]
+	q.turns[0] = "" // the array stays
+	q.turns = q.turns[1:]
+	list := q.waiting[namespace]
+	name := list[0]
+	list[0] = cache.ObjectName{}
+	if len(list) == 1 {
+		delete(q.waiting, namespace)
+	} else {
+		q.waiting[namespace] = list[1:]
+		q.turns = append(q.turns, namespace)
+	}
+	q.len--
+	return name
+}
+
+// namespaceLimiter limits the rate of the retries of each namespace, so that those of one do not
+// delay those of another.
+type namespaceLimiter struct {
+	mu          sync.Mutex
+	byNamespace map[string]*rate.Limiter
+	sweepAt     int
+}
+
+// minSweep is how many namespaces are remembered at least before idle ones are dropped.
+const minSweep = 1000
+
+func newNamespaceLimiter() *namespaceLimiter {
+	return &namespaceLimiter{byNamespace: make(map[string]*rate.Limiter), sweepAt: minSweep}
+}
+
+// When returns how long a retry has to wait.
+func (l *namespaceLimiter) When(name cache.ObjectName) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limiter := l.byNamespace[name.Namespace]
+	if limiter == nil {
+		l.sweep()
+		limiter = rate.NewLimiter(retryRate, retryBurst)
+		l.byNamespace[name.Namespace] = limiter
+	}
+	return limiter.Reserve().Delay()
+}
+
+// sweep drops the namespaces that have their full burst again, once there are many.
+func (l *namespaceLimiter) sweep() {
+	if len(l.byNamespace) < l.sweepAt {
+		return
+	}
+	for namespace, limiter := range l.byNamespace {
+		if limiter.Tokens() >= retryBurst {
+			delete(l.byNamespace, namespace)
+		}
+	}
+	l.sweepAt = max(minSweep, 2*len(l.byNamespace))
+}
+
+// Forget does nothing: the limit is not one of objects.
+func (*namespaceLimiter) Forget(cache.ObjectName) {}
+
+// NumRequeues returns 0 for the same reason.
+func (*namespaceLimiter) NumRequeues(cache.ObjectName) int { return 0 }
