@@ -46,6 +46,10 @@ test-node: image devcluster ## install and test Fescue in containers; needs root
 	go test -C hack/devcluster -run TestRealNode . -real
 	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode ./e2e
 
+.PHONY: endurance
+endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s; takes about 15 minutes
+	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestFrozenLeader -v -freezes 20 -long-freezes
+
 # hack/devcluster/release.go lists the versions.
 KUBERNETES ?= 1.34
 

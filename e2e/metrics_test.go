@@ -122,7 +122,6 @@ func TestMetricsAreDocumented(t *testing.T) {
 	require.Positive(t, sample(t, families, "controller_runtime_reconcile_time_seconds", map[string]string{"controller": controller}))
 	require.Positive(t, sample(t, families, "workqueue_adds_total", map[string]string{"name": controller}))
 	require.Positive(t, sample(t, families, "rest_client_requests_total", map[string]string{"method": "PATCH", "code": "201"}))
-	require.InDelta(t, 1, sample(t, families, "leader_election_master_status", map[string]string{"name": "fescue"}), 0)
 	require.InDelta(t, 0, sample(t, families, "fescue_kinds_waiting", map[string]string{"controller": controller}), 0)
 
 	code, _ := get(t, o.address("--metrics-listen")+"/debug/pprof/")
@@ -152,7 +151,7 @@ func TestHealth(t *testing.T) {
 func TestAlertsAndDashboardUseDocumentedMetrics(t *testing.T) {
 	t.Parallel()
 	names := slices.Concat(slices.Collect(maps.Values(documented(t)))...)
-	pattern := regexp.MustCompile(`\b(?:fescue|controller_runtime|workqueue|rest_client|leader_election)_[a-z_]+`)
+	pattern := regexp.MustCompile(`\b(?:fescue|controller_runtime|workqueue|rest_client)_[a-z_]+`)
 	for _, file := range []string{"prometheusrule-fescue.yaml", "dashboard.json"} {
 		text, err := os.ReadFile(filepath.Join("..", "config", "prometheus", file))
 		require.NoError(t, err)

@@ -39,8 +39,7 @@ func (c *cluster) shardHolders(n int) []string {
 
 // identity returns the name of a process in Leases, from its log.
 func (o *process) identity() string {
-	_, rest, _ := strings.Cut(o.log.String(), "msg=member ")
-	_, rest, _ = strings.Cut(rest, "identity=")
+	_, rest, _ := strings.Cut(o.log.String(), " identity=")
 	name, _, _ := strings.Cut(rest, "\n")
 	return name
 }

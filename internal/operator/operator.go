@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -32,6 +35,12 @@ import (
 // operator is a connected process with its parts.
 type operator struct {
 	*Clients
+	config *rest.Config
+	// acting are clients for what only one process may do, or only for its shards.
+	acting struct {
+		typed   kubernetes.Interface
+		dynamic dynamic.Interface
+	}
 	options *Options
 	kinds   []*kind.Kind
 	log     *slog.Logger
@@ -67,7 +76,7 @@ func Run(ctx context.Context, options *Options, kinds []*kind.Kind, log *slog.Lo
 		return err
 	}
 	p := &operator{
-		Clients: clients, options: options, kinds: kinds, log: log, tracer: tracer,
+		Clients: clients, config: config, options: options, kinds: kinds, log: log, tracer: tracer,
 		events: broadcaster.NewRecorder(runtime.NewScheme(), "fescue"),
 	}
 	// The caches outlive ctx, because reconciles that finish after it still read them.
@@ -92,10 +101,13 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	if p.election, err = election.New(p.options.election, names, p.Typed, namespace, p.log); err != nil {
 		return err
 	}
+	if err := p.connectActing(); err != nil {
+		return err
+	}
 	metrics := engine.NewMetrics()
 	legacyregistry.RawMustRegister(metrics, kindMetrics(p.kinds))
 	p.engine, err = engine.New(engine.Config{
-		Kinds: p.kinds, Client: p.Dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events,
+		Kinds: p.kinds, Client: p.acting.dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events,
 		Pods: p.Metadata, Missing: p.missing,
 		Workers: p.options.Workers, Shards: p.election.Shards(),
 		Log: p.log, Metrics: metrics, Tracing: p.tracer,
@@ -105,6 +117,21 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	}
 	p.webhooks, err = p.newWebhooks(ctx)
 	return err
+}
+
+// connectActing creates the clients that write only while the election allows it.
+func (p *operator) connectActing() error {
+	config, err := p.election.Guard(p.config)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	if p.acting.typed, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	if p.acting.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	return nil
 }
 
 // run serves and acts until ctx ends.

@@ -88,7 +88,7 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.registrar = admission.NewRegistrar(p.Typed, p.kinds, o.registration(p.options.Namespaces), p.log)
+	w.registrar = admission.NewRegistrar(p.acting.typed, p.kinds, o.registration(p.options.Namespaces), p.log)
 	if w.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", o.listen); err != nil {
 		return nil, fmt.Errorf("--webhook-listen: %w", err)
 	}
@@ -100,7 +100,7 @@ func (p *operator) newCertificate() (servingCertificate, error) {
 	o := &p.options.webhooks
 	if o.certDir == "" {
 		return certificate.NewSecret(certificate.SecretConfig{
-			Client: p.Typed, Namespace: o.secretNamespace, Name: o.secretName,
+			Client: p.acting.typed, Namespace: o.secretNamespace, Name: o.secretName,
 			Hosts: []string{o.host}, Validity: o.validity, Metrics: legacyregistry.Registerer(), Log: p.log,
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Engine acts on the objects of the shards that it has taken.
@@ -40,6 +41,10 @@ type Election interface {
 	// Shards is the number of shards for the engine; 0 means that it acts on all objects
 	// at once, without calls of Take.
 	Shards() int
+	// Guard returns a copy of config for the clients of everything that only one process may
+	// do: their requests change nothing once another process may act, no matter for how long
+	// this one was stopped.
+	Guard(config *rest.Config) (*rest.Config, error)
 }
 
 // Names are the names of the Leases.
@@ -72,10 +77,7 @@ func New(o Options, names Names, client kubernetes.Interface, namespace string, 
 		return nil, err
 	}
 	identity := host + "_" + uuid.NewString() // a host name may be reused after a crash
-	if o.Shards > 1 {
-		return newSharding(o, names, client.CoordinationV1().Leases(namespace), identity, log), nil
-	}
-	return newElector(o, names.Leader, client, namespace, identity, log)
+	return newSharding(o, names, client.CoordinationV1().Leases(namespace), identity, log), nil
 }
 
 // alone is the election of a process that is the only one.
@@ -92,3 +94,5 @@ func (alone) Run(ctx context.Context, e Engine) error { return e.Run(ctx) }
 func (alone) Check(*http.Request) error { return nil }
 
 func (alone) Shards() int { return 0 }
+
+func (alone) Guard(config *rest.Config) (*rest.Config, error) { return config, nil }

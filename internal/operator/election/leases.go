@@ -23,6 +23,7 @@ import (
 type leaseSet struct {
 	client   coordinationclient.LeaseInterface
 	duration time.Duration
+	only     string                           // the name of the only Lease to read; "" reads all
 	newest   map[string]*coordinationv1.Lease // by name: the API server's last answer
 	seen     map[string]sighting              // by name
 
@@ -51,22 +52,40 @@ func newLeaseSet(client coordinationclient.LeaseInterface, duration time.Duratio
 	}
 }
 
-// read reads all Leases from the API server.
+// read reads the Leases from the API server.
 func (l *leaseSet) read(ctx context.Context) error {
-	list, err := l.client.List(ctx, metav1.ListOptions{})
+	leases, err := l.fetch(ctx)
 	if err != nil {
-		return fmt.Errorf("list Leases: %w", err)
+		return err
 	}
 	now := time.Now() // after the answer: a Lease in it may have been renewed just before it
 	clear(l.newest)
-	for i := range list.Items {
-		lease := &list.Items[i]
+	for i := range leases {
+		lease := &leases[i]
 		l.newest[lease.Name] = lease
 		if l.seen[lease.Name].version != lease.ResourceVersion {
 			l.seen[lease.Name] = sighting{lease.ResourceVersion, now}
 		}
 	}
 	return nil
+}
+
+func (l *leaseSet) fetch(ctx context.Context) ([]coordinationv1.Lease, error) {
+	if l.only == "" {
+		list, err := l.client.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("list Leases: %w", err)
+		}
+		return list.Items, nil
+	}
+	lease, err := l.client.Get(ctx, l.only, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get Lease %s: %w", l.only, err)
+	}
+	return []coordinationv1.Lease{*lease}, nil
 }
 
 // holder returns the identity that held a Lease when it was last read; "" means none, or that the
@@ -199,9 +218,23 @@ func (l *leaseSet) oldest() (age time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range l.held {
-		age = max(age, time.Since(h.sent))
+		age = max(age, since(h.sent))
 	}
 	return age
+}
+
+// holdsAny reports whether this process holds a Lease.
+func (l *leaseSet) holdsAny() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held) > 0
+}
+
+// since returns the time that has passed since then, by the clock that shows more of it: the
+// monotonic clock stops while a machine is suspended, and the wall clock can be set back.
+func since(then time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
 // lost returns ErrLeaseLost if another process was found to hold a Lease of this one.

@@ -157,17 +157,49 @@ func TestJoinsWhenCachesAreFilled(t *testing.T) {
 // A process that gets the shared Lease but no member Lease holds nothing, and has nothing to renew.
 func TestNoMemberLeaseHoldsNothing(t *testing.T) {
 	t.Parallel()
-	first, second := twoShardings(t, 1)
+	first, second := twoShardings(t, 2)
 	require.NoError(t, second.leases.read(t.Context()))
-	require.NoError(t, second.leases.hold(t.Context(), names.Leader, layoutOf(1)))
+	require.NoError(t, second.leases.hold(t.Context(), names.Leader, layoutOf(2)))
 	require.Positive(t, second.leases.oldest())
-
-	_, err := first.round(t.Context(), &idleEngine{}, true)
-	require.NoError(t, err)
-	require.True(t, first.isMember)
-	_, err = second.round(t.Context(), &idleEngine{}, true)
+	for i := range 2 {
+		require.NoError(t, first.leases.hold(t.Context(), names.Member(i), fmt.Sprint("other", i)))
+	}
+	_, err := second.round(t.Context(), &idleEngine{}, true)
 	require.NoError(t, err)
 	require.False(t, second.isMember)
 	require.Zero(t, second.leases.oldest())
 	require.NoError(t, second.leases.lost())
+}
+
+// With one shard, one process leads and all others are standbys. Only one Lease is read, because
+// the rights of an installation are limited to it.
+func TestOneShardHasALeader(t *testing.T) {
+	t.Parallel()
+	first, second := twoShardings(t, 1)
+	a, b := &idleEngine{}, &idleEngine{}
+	round := func(s *sharding, e *idleEngine, mayTake bool) {
+		t.Helper()
+		more, err := s.round(t.Context(), e, mayTake)
+		require.NoError(t, err)
+		require.False(t, more)
+	}
+	round(first, a, false)
+	require.Empty(t, a.taken, "it is stopping")
+	round(first, a, true)
+	require.Equal(t, []int{0}, a.taken)
+	<-first.Elected()
+	round(second, b, true)
+	round(first, a, false)
+	require.Empty(t, b.taken)
+	require.Equal(t, "first", second.leases.holder(names.Leader))
+	require.Len(t, second.leases.newest, 1)
+	first.leave()
+	round(second, b, true)
+	require.Equal(t, []int{0}, b.taken)
+	<-second.Elected()
+	require.NoError(t, first.leases.read(t.Context()))
+	require.Len(t, first.leases.newest, 1)
+	stored, err := first.leases.client.List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, stored.Items, 1)
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/tools/leaderelection"
 )
 
 // Options are the flags of the election. Their names and defaults are those of Kubernetes' own
@@ -22,6 +21,10 @@ type Options struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
+// retryJitter is the factor by which a wait may be longer than RetryPeriod, so that processes do not
+// retry in step. It is that of client-go's leaderelection.
+const retryJitter = 1.2
+
 // AddFlags adds the flags of the election.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Elect, "leader-elect", false, "act only while leading, so that several replicas can run; the others are standbys with filled caches")
@@ -37,16 +40,15 @@ func (o *Options) Complete(maxShards int) error {
 	if o.Shards < 1 || o.Shards > maxShards {
 		return fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, maxShards)
 	}
-	if o.Shards == 1 {
-		return nil // client-go checks the rest
+	o.Elect = o.Elect || o.Shards > 1
+	if !o.Elect {
+		return nil
 	}
-	o.Elect = true
-	const jitter = leaderelection.JitterFactor
 	if o.LeaseDuration <= o.RenewDeadline {
 		return fmt.Errorf("--leader-elect-lease-duration: invalid value %s: must be greater than --leader-elect-renew-deadline, %s", o.LeaseDuration, o.RenewDeadline)
 	}
-	if o.RetryPeriod <= 0 || o.RenewDeadline <= time.Duration(jitter*float64(o.RetryPeriod)) {
-		return fmt.Errorf("--leader-elect-retry-period: invalid value %s: must be greater than 0, and %g times it less than --leader-elect-renew-deadline, %s", o.RetryPeriod, jitter, o.RenewDeadline)
+	if o.RetryPeriod <= 0 || o.RenewDeadline <= time.Duration(retryJitter*float64(o.RetryPeriod)) {
+		return fmt.Errorf("--leader-elect-retry-period: invalid value %s: must be greater than 0, and %g times it less than --leader-elect-renew-deadline, %s", o.RetryPeriod, retryJitter, o.RenewDeadline)
 	}
 	return nil
 }

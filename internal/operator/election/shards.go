@@ -11,13 +11,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/rest"
 )
 
 // sharding divides the objects between several processes, the members. There are three sorts
 // of Leases: one that all members share, which records the number of shards; one per member;
 // and one per shard. A process acts on a shard while it holds the shared Lease and that of the
 // shard. docs/decisions/0017-shards.md explains why.
+//
+// With one shard, there is only the first Lease. It is not shared: the process that holds it leads,
+// and all others are standbys.
 type sharding struct {
 	leases  *leaseSet
 	names   Names
@@ -29,28 +32,59 @@ type sharding struct {
 	giving   map[int]bool  // the shards that the engine is giving up
 	givenUp  chan int      // the shards that it has given up
 	isMember bool
+	lost     context.Context // done when another process may act; its cause is ErrLeaseLost
+	lose     context.CancelCauseFunc
 }
 
 // newSharding wires an election for completed options.
 func newSharding(o Options, names Names, leases coordinationclient.LeaseInterface, identity string, log *slog.Logger) *sharding {
-	return &sharding{
+	s := &sharding{
 		leases: newLeaseSet(leases, o.LeaseDuration), names: names, options: o, me: identity, log: log,
 		chosen: make(chan struct{}), giving: make(map[int]bool), givenUp: make(chan int, o.Shards),
 	}
+	if o.Shards == 1 {
+		s.leases.only = names.Leader
+	}
+	s.lost, s.lose = context.WithCancelCause(context.Background())
+	return s
 }
 
 func (s *sharding) Elected() <-chan struct{} { return s.chosen }
 
 func (s *sharding) Shards() int { return s.options.Shards }
 
-// Run takes part while e runs. It releases its Leases only when e has stopped writing.
+// Guard returns a copy of config for clients that change nothing unless this process holds its
+// Leases.
+func (s *sharding) Guard(config *rest.Config) (*rest.Config, error) {
+	return guarded(config, func() time.Duration {
+		if !s.leases.holdsAny() {
+			return 0
+		}
+		return s.left()
+	}, s.lost)
+}
+
+// left returns the time until the held Leases must have been renewed. It ends before they expire,
+// so that requests under way have the rest of the Leases' duration to arrive.
+func (s *sharding) left() time.Duration { return s.options.RenewDeadline - s.leases.oldest() }
+
+// Run takes part while e runs. It releases its Leases only when e has stopped writing. Lost Leases
+// end it at once.
 func (s *sharding) Run(ctx context.Context, e Engine) error {
+	err := s.run(ctx, e)
+	if errors.Is(err, ErrLeaseLost) {
+		s.lose(ErrLeaseLost)
+	}
+	return err
+}
+
+func (s *sharding) run(ctx context.Context, e Engine) error {
 	electing := context.WithoutCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	for {
 		more, err := s.round(electing, e, ctx.Err() == nil)
-		left := s.options.RenewDeadline - s.leases.oldest()
+		left := s.left()
 		switch {
 		case errors.Is(err, ErrLeaseLost):
 			return err
@@ -59,7 +93,7 @@ func (s *sharding) Run(ctx context.Context, e Engine) error {
 		case err != nil:
 			s.log.Warn("renewing Leases failed; retrying", "error", err)
 		}
-		pause := min(left, s.leases.nextExpiry(), wait.Jitter(s.options.RetryPeriod, leaderelection.JitterFactor-1))
+		pause := min(left, s.leases.nextExpiry(), wait.Jitter(s.options.RetryPeriod, retryJitter-1))
 		if more {
 			pause = 0
 		}
@@ -90,6 +124,9 @@ func (s *sharding) round(ctx context.Context, e Engine, mayChange bool) (more bo
 	if err := s.leases.lost(); err != nil {
 		return false, err
 	}
+	if s.options.Shards == 1 {
+		return s.lead(ctx, e, mayChange)
+	}
 	seen := s.holders()
 	mine := seen.claims(s.me, layoutOf(s.options.Shards))
 	// A process whose caches are not filled takes nothing from members that already act.
@@ -110,9 +147,30 @@ func (s *sharding) round(ctx context.Context, e Engine, mayChange bool) (more bo
 	return false, err
 }
 
+// lead renews the only Lease or, if mayTake and no other process holds it, takes it and with it all
+// objects. more reports whether another process was faster.
+func (s *sharding) lead(ctx context.Context, e Engine, mayTake bool) (more bool, err error) {
+	lease := s.names.Leader
+	isHeld := s.leases.holds(lease)
+	if holder := s.leases.holder(lease); !isHeld && (!mayTake || holder != "" && holder != s.me) {
+		return false, nil
+	}
+	err = s.leases.hold(ctx, lease, s.me)
+	if isOvertaken(err) {
+		return true, nil
+	}
+	if err != nil || isHeld {
+		return false, err
+	}
+	s.log.Info("leading", "lease", lease, "identity", s.me)
+	e.Take(0)
+	close(s.chosen)
+	return false, nil
+}
+
 // bounded returns a context for requests, which ends when the held Leases have to be renewed.
 func (s *sharding) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.options.RenewDeadline-s.leases.oldest())
+	return context.WithTimeout(ctx, s.left())
 }
 
 func (s *sharding) holders() holders {

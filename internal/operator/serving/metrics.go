@@ -11,15 +11,14 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	// These add workqueue_*, rest_client_* and leader_election_* to the registry.
-	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection"
+	// These add workqueue_* and rest_client_* to the registry.
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 )
 
 // served are the prefixes of the metrics that are served. The libraries of the API server put
 // their own metrics into the same registry.
-var served = []string{"certwatcher_", "controller_runtime_", "fescue_", "go_", "leader_election_", "process_", "rest_client_", "workqueue_"}
+var served = []string{"certwatcher_", "controller_runtime_", "fescue_", "go_", "process_", "rest_client_", "workqueue_"}
 
 // gather collects the metrics that are served.
 func gather() ([]*dto.MetricFamily, error) {

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+var (
+	freezes     = flag.Int("freezes", 2, "how often TestFrozenLeader freezes the process that acts")
+	longFreezes = flag.Bool("long-freezes", false, "TestFrozenLeader freezes for 5 to 60 s, with the default durations of the Leases")
+)
+
+// frozenCount is the number of Pods of the Customcluster of TestFrozenLeader.
+const frozenCount = 40
+
+// podCounter follows the Pods of a set that are not being deleted.
+type podCounter struct {
+	mu   sync.Mutex
+	live map[types.UID]bool
+	most int
+}
+
+// countPods counts the Pods of the namespace until the test ends.
+func (c *cluster) countPods() *podCounter {
+	c.t.Helper()
+	counter := &podCounter{live: make(map[types.UID]bool)}
+	ctx, cancel := context.WithCancel(context.Background())
+	events, err := c.objects(pods).Watch(ctx, metav1.ListOptions{})
+	require.NoError(c.t, err)
+	ended := make(chan struct{})
+	c.t.Cleanup(func() { cancel(); <-ended })
+	go func() {
+		defer close(ended)
+		for event := range events.ResultChan() {
+			pod, ok := event.Object.(*unstructured.Unstructured)
+			if !ok {
+				continue
+			}
+			counter.mu.Lock()
+			if event.Type == watch.Deleted || pod.GetDeletionTimestamp() != nil {
+				delete(counter.live, pod.GetUID())
+			} else {
+				counter.live[pod.GetUID()] = true
+			}
+			counter.most = max(counter.most, len(counter.live))
+			counter.mu.Unlock()
+		}
+	}()
+	return counter
+}
+
+// highest returns the largest number of Pods at one time.
+func (p *podCounter) highest() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most
+}
+
+// actor returns the process that acts on a Customcluster; it is nil if none does at present.
+func (c *cluster) actor(shards int, object *unstructured.Unstructured, running []*process) *process {
+	holder := c.leaseHolder()
+	if shards > 1 {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(object.GetUID()))
+		holder = c.shardHolders(shards)[h.Sum32()%uint32(shards)]
+	}
+	for _, o := range running {
+		if holder != "" && o.identity() == holder {
+			return o
+		}
+	}
+	return nil
+}
+
+// A process that is frozen while it acts, by SIGSTOP, writes nothing when it continues after its
+// Lease has expired: a Customcluster never has more Pods than its count, although the test deletes
+// some all the time and another process replaces them.
+func TestFrozenLeader(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 2} {
+		election := []string{"--leader-elect", fmt.Sprintf("--shards=%d", shards)}
+		if !*longFreezes {
+			// After it has continued, a process would need the renew deadline to notice on its own.
+			election = append(election, "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=200ms")
+		}
+		t.Run(fmt.Sprint(shards), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			running := []*process{c.launch(election...), c.launch(election...)}
+			for _, o := range running {
+				o.awaitReady()
+			}
+			counter := c.countPods()
+			object := c.createCustomcluster("c", frozenCount, "m")
+			deleteSome := func() {
+				list := c.list(pods, "")
+				for _, i := range rand.Perm(len(list))[:min(5, len(list))] {
+					_ = c.objects(pods).Delete(t.Context(), list[i].GetName(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+				}
+			}
+			deleteUntil := func(holds func() bool) {
+				t.Helper()
+				require.True(t, testcluster.WaitUntil(func() bool { deleteSome(); return holds() }))
+			}
+			for range *freezes {
+				c.awaitReady(customclusters, "c")
+				var frozen *process
+				deleteUntil(func() bool { frozen = c.actor(shards, object, running); return frozen != nil })
+				require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGSTOP))
+				began, least := time.Now(), 5*time.Second+rand.N(55*time.Second)
+				deleteUntil(func() bool {
+					if *longFreezes {
+						return time.Since(began) > least
+					}
+					now := c.actor(shards, object, running)
+					return now != nil && now != frozen
+				})
+				require.NoError(t, frozen.cmd.Process.Signal(syscall.SIGCONT))
+				continued := time.Now()
+				deleteUntil(func() bool { return frozen.hasEnded() || time.Since(continued) > 8*time.Second })
+				if frozen.hasEnded() {
+					running[slices.Index(running, frozen)] = c.launch(election...)
+				} else {
+					require.Less(t, least, 15*time.Second, "it continues without its Lease")
+				}
+				for _, o := range running {
+					o.awaitReady()
+				}
+			}
+			c.awaitReady(customclusters, "c")
+			most := counter.highest()
+			require.LessOrEqual(t, most, frozenCount, "more Pods than the count")
+		})
+	}
+}
