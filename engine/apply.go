@@ -83,7 +83,10 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 		errs := make([]error, len(batch))
 		var running sync.WaitGroup
 		for i, s := range batch {
-			running.Go(func() { errs[i] = a.step(ctx, s) })
+			running.Go(func() {
+				defer a.recoverTo(&errs[i])
+				errs[i] = a.step(ctx, s)
+			})
 		}
 		running.Wait()
 		done += len(batch)
@@ -198,8 +201,8 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 		return err
 	}
 	holder := metav1.GetControllerOf(live)
-	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID())
 	_, ofSet := a.kind.Sets[s.Child]
+	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID()) && !(ofSet && plan.IsCopy(live))
 	switch {
 	case isOwn && live.GetDeletionTimestamp() == nil:
 		// The cache is behind, or the child lost the label by which it is watched.
@@ -265,7 +268,7 @@ func isUnknownField(err error) bool {
 		strings.Contains(status.Status().Message, "failed to create typed patch object")
 }
 
-// adopt gives a child back the labels and the controller reference by which it is found, and
+// adopt gives a child back the labels, the annotations and the controller reference by which it is found, and
 // leaves the rest of it unchanged.
 func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 	live, references := s.Live, s.Wanted.GetOwnerReferences()
@@ -281,10 +284,13 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 			labels[name] = value
 		}
 	}
+	annotations := make(map[string]any)
+	for _, name := range plan.OwnAnnotations {
+		annotations[name] = s.Wanted.GetAnnotations()[name]
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
-		"labels": labels, "ownerReferences": references,
-		"annotations": map[string]any{plan.AnnotationOwner: s.Wanted.GetAnnotations()[plan.AnnotationOwner]},
+		"labels": labels, "ownerReferences": references, "annotations": annotations,
 	}})
 	if err != nil {
 		return err

@@ -76,6 +76,15 @@ type childTypes struct {
 	// owners are the objects whose sets have strays of these labels; keys is the reverse.
 	owners map[strayKey]map[cache.ObjectName]bool
 	keys   map[cache.ObjectName]map[strayKey]bool
+	// lost are the children that left the caches, or never entered them, and may still exist
+	// without the label by which they are watched.
+	lost map[cache.ObjectName]map[types.UID]lostChild
+}
+
+// lostChild locates a child of an object.
+type lostChild struct {
+	resource schema.GroupVersionResource
+	name     string
 }
 
 // strayKey names the objects that could be strays of one set.
@@ -90,6 +99,7 @@ func newChildTypes(k *kind.Kind) *childTypes {
 		bySet:    make(map[string]*informers.Watch),
 		owners:   make(map[strayKey]map[cache.ObjectName]bool),
 		keys:     make(map[cache.ObjectName]map[strayKey]bool),
+		lost:     make(map[cache.ObjectName]map[types.UID]lostChild),
 	}
 	for _, gvk := range k.Owns {
 		t.set(gvk, plan.ChildType{Err: plan.ErrNotServed}, true)
@@ -209,17 +219,20 @@ func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 	return found, errors.Join(errs...)
 }
 
-// watchChildren watches a type of children, and returns when the caches are filled.
+// watchChildren watches a type of children, and returns when the caches are filled. What a try
+// that failed has filled is kept for the next one.
 func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
-	w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.ManagedSelector}, c.childHandler())
-	if err != nil {
-		return err
+	if !c.types.isWatched(resource) {
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.ManagedSelector}, c.childHandler(resource))
+		if err != nil {
+			return err
+		}
+		c.types.mu.Lock()
+		c.types.children[resource] = w
+		c.types.mu.Unlock()
 	}
-	c.types.mu.Lock()
-	c.types.children[resource] = w
-	c.types.mu.Unlock()
 	for set, facts := range c.kind.Sets {
-		if facts.Type != gvk || len(facts.StrayLabels) == 0 {
+		if facts.Type != gvk || len(facts.StrayLabels) == 0 || c.types.watchesStrays(set) {
 			continue
 		}
 		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.StraySelector(facts.StrayLabels)}, c.strayHandler(set, facts.StrayLabels))
@@ -230,7 +243,19 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		c.types.bySet[set] = w
 		c.types.mu.Unlock()
 	}
-	return nil
+	return c.findDamaged(ctx, resource)
+}
+
+func (t *childTypes) isWatched(resource schema.GroupVersionResource) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.children[resource] != nil
+}
+
+func (t *childTypes) watchesStrays(set string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bySet[set] != nil
 }
 
 // awaitTypes queries discovery for the types of children that are not served until all are, and
@@ -325,7 +350,7 @@ func (c *controller) enqueueStray(set string, names []string, object any) {
 	}
 }
 
-// forgetOwner drops the strays of an object that is gone.
+// forgetOwner drops the strays of an object that is gone or that another process acts on.
 func (t *childTypes) forgetOwner(name cache.ObjectName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

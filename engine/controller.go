@@ -59,6 +59,7 @@ type controller struct {
 	tracer     trace.Tracer // nil if nothing is traced
 	synced     atomic.Bool
 	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
+	told       sync.Map // types.UID → bool: the foreign objects that were reported
 	// pods are those that the objects inject into; it is nil for a kind that does not.
 	pods       *podWatch
 	selections selections
@@ -226,8 +227,8 @@ func needsReconcile(a, b *unstructured.Unstructured) bool {
 // Kubernetes' Job controller.
 const memberDelay = time.Second
 
-// childHandler queues the object that a child is kept for.
-func (c *controller) childHandler() cache.ResourceEventHandler {
+// childHandler queues the object that a child of a resource is kept for.
+func (c *controller) childHandler(resource schema.GroupVersionResource) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { c.enqueueOwner(object, c.pace(nil, object)) },
 		UpdateFunc: func(before, after any) {
@@ -239,10 +240,12 @@ func (c *controller) childHandler() cache.ResourceEventHandler {
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = tombstone.Obj
 			}
-			c.enqueueOwner(object, c.queue.Add)
 			if child, ok := object.(*unstructured.Unstructured); ok {
 				c.normalized.Forget(child.GetUID())
+				c.told.Delete(child.GetUID())
+				c.mayBeLost(resource, child)
 			}
+			c.enqueueOwner(object, c.queue.Add)
 		},
 	}
 }
@@ -287,14 +290,22 @@ func (c *controller) enqueueOwner(object any, queue func(cache.ObjectName)) {
 	if found {
 		queue(cache.ObjectName{Namespace: child.GetNamespace(), Name: createdFor})
 	}
-	owner := metav1.GetControllerOfNoCopy(child)
-	if owner == nil || owner.Name == createdFor {
-		return
-	}
-	gv, err := schema.ParseGroupVersion(owner.APIVersion)
-	if err == nil && gv.Group == c.kind.GroupVersionKind.Group && owner.Kind == c.kind.GroupVersionKind.Kind {
+	if owner := c.controllerOf(child); owner != nil && owner.Name != createdFor {
 		queue(cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
 	}
+}
+
+// controllerOf returns the controller reference of an object if it names an object of the kind.
+func (c *controller) controllerOf(object *unstructured.Unstructured) *metav1.OwnerReference {
+	holder := metav1.GetControllerOfNoCopy(object)
+	if holder == nil || holder.Kind != c.kind.GroupVersionKind.Kind {
+		return nil
+	}
+	gv, err := schema.ParseGroupVersion(holder.APIVersion)
+	if err != nil || gv.Group != c.kind.GroupVersionKind.Group {
+		return nil
+	}
+	return holder
 }
 
 // handle reconciles an object from the queue if this process may act on it. It returns how long
@@ -304,6 +315,7 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 	switch {
 	case object == nil && c.shards.owned() == 0:
 		c.forget(name)
+		c.types.forgetLost(name)
 		return 0
 	case object != nil:
 		end, mine := c.shards.begin(object.GetUID())

@@ -52,14 +52,17 @@ func (r *reconciliation) request() (end func()) {
 
 // reconcileSafely recovers from a panic: one object must not stop the others.
 func (r *reconciliation) reconcileSafely(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-			r.metrics.panics.WithLabelValues(r.metrics.name).Inc()
-			r.log.Error("reconcile panicked; this is a bug in Fescue", "panic", p, "stack", string(debug.Stack()))
-		}
-	}()
+	defer r.recoverTo(&err)
 	return r.reconcile(ctx, cached)
+}
+
+// recoverTo turns a panic of the function that defers it into an error. Each goroutine needs its own.
+func (r *reconciliation) recoverTo(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v", p)
+		r.metrics.panics.WithLabelValues(r.metrics.name).Inc()
+		r.log.Error("reconcile panicked; this is a bug in Fescue", "panic", p, "stack", string(debug.Stack()))
+	}
 }
 
 // reconcile decides from the caches what an object needs, writes it, and reports it. The object
@@ -68,6 +71,7 @@ func (r *reconciliation) reconcileSafely(ctx context.Context, cached *unstructur
 func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	if cached == nil {
 		r.forget(r.name)
+		r.types.forgetLost(r.name)
 		return time.Time{}, nil
 	}
 	if cached.GetDeletionTimestamp() != nil {
@@ -99,6 +103,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if err != nil {
 			return time.Time{}, err
 		}
+		r.tellForeign(object, o)
 		blocked := o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
 		if contested, next := r.contests.problem(object); contested != nil {
 			o.WakeAt = earlier(o.WakeAt, next)
@@ -187,6 +192,18 @@ func (r *reconciliation) recordEvents(p *plan.Plan, o *plan.Outcome) {
 	if o.Stalled != nil && !o.Stalled.IsReportedBy(p.Object.Object) {
 		r.log.Warn("object is stalled", "reason", o.Stalled.Reason, "message", o.Stalled.Message)
 		r.config.Events.Eventf(p.Object, nil, corev1.EventTypeWarning, o.Stalled.Reason, "Reconcile", "%s", truncate(o.Stalled.Message, maxNote))
+	}
+}
+
+// tellForeign reports each foreign object once.
+func (r *reconciliation) tellForeign(object *unstructured.Unstructured, o *plan.Outcome) {
+	for _, foreign := range o.Foreign {
+		if _, told := r.told.LoadOrStore(foreign.Object.GetUID(), true); told {
+			continue
+		}
+		note := fmt.Sprintf("%s %q looks like a child but was not created as one: it is neither changed nor deleted", foreign.Resource.Resource, foreign.Object.GetName())
+		r.log.Warn("found a foreign object", "resource", foreign.Resource.Resource, "name", foreign.Object.GetName())
+		r.config.Events.Eventf(object, foreign.Object, corev1.EventTypeWarning, "ForeignObject", "Reconcile", "%s", truncate(note, maxNote))
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 // answers are those of an API server to the writes of one At that is due: nil is success.
 type answers struct {
 	create, status error
+	panics         bool
 	statuses       []map[string]any // that were written
 }
 
@@ -39,6 +40,9 @@ func runningAt(t *testing.T, api *answers) (*controller, *events.FakeRecorder) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "AtList"}, object)
 	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if api.panics {
+			panic("a bug")
+		}
 		stored := &unstructured.Unstructured{}
 		if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &stored.Object); err != nil || api.create != nil {
 			return true, nil, api.create
@@ -130,6 +134,21 @@ func TestFailureIsReportedWhenItLasts(t *testing.T) {
 	require.Equal(t, []any{"Unknown", "RUNNING", `child "pod": Internal error occurred: http: Server closed`}, condition(api.statuses[0], "Succeeded"))
 	require.Nil(t, condition(api.statuses[0], "Stalled"))
 	require.Equal(t, patience+1, reconciles(c, resultError))
+}
+
+// A panic while a child is written ends neither the process nor the worker.
+func TestPanicOfAWriteIsContained(t *testing.T) {
+	t.Parallel()
+	api := &answers{}
+	c, _ := runningAt(t, api)
+	api.panics = true
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, 1, reconciles(c, resultError))
+	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.panics.WithLabelValues(c.metrics.name)), 0)
+	api.panics = false
+	c.enqueue(c.objects.InNamespace("default")[0])
+	require.True(t, c.work(t.Context()))
+	require.Len(t, api.statuses, 1)
 }
 
 // A status that the API server rejects is replaced by one that shows that.

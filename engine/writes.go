@@ -92,6 +92,18 @@ func (w *writes) rememberDelete(name cache.ObjectName, owner types.UID, resource
 	w.unseen(name, owner).deleted[child.GetUID()] = deletedChild{resource, cache.MetaObjectToName(child)}
 }
 
+// isDeleting reports whether the deletion of a child was requested and its cache may not know it yet.
+func (w *writes) isDeleting(name cache.ObjectName, child types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.byObject[name]
+	if known == nil {
+		return false
+	}
+	_, found := known.deleted[child]
+	return found
+}
+
 // cacheState is how far the caches of children are.
 type cacheState interface {
 	// hasSeen reports whether a cache is at least as new as a resource version.

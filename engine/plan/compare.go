@@ -50,6 +50,8 @@ type Comparison struct {
 	Prunes []Step
 	// States are those of the children now.
 	States []ChildState
+	// Foreign are the objects that look like children and were not created for the object.
+	Foreign []LiveChild
 	// Rejected are the children for which nothing is done until someone changes something.
 	Rejected error
 	// Waiting reports that a child waits for another object to be gone.
@@ -83,7 +85,7 @@ func Compare(p *Plan, v *View) *Comparison {
 			c.single(child)
 		}
 	}
-	c.adoptOthers()
+	c.restoreOthers()
 	if p.Prune {
 		c.prune()
 	}
@@ -204,32 +206,42 @@ func NotCreatedFor(resource schema.GroupVersionResource, name string) error {
 	return fmt.Errorf("%s %q exists and was not created for this object; rename or delete it", resource.Resource, name)
 }
 
-// adoptOthers adopts what was created for the object and is not part of its plan now, such
-// as what an earlier phase created: without a controller reference it would outlive the
-// object.
-func (c *comparer) adoptOthers() {
+// restoreOthers adopts and restores what was created for the object and is not part of its plan
+// now, such as what an earlier phase created: without a controller reference it would outlive the
+// object, and without labels it would not be found.
+func (c *comparer) restoreOthers() {
 	k, owner := c.plan.Kind, c.plan.Object
 	for _, e := range c.view.Children {
-		ofSet := slices.ContainsFunc(c.plan.Children, func(child kind.Child) bool { return child.Set != nil && child.Name == e.Name })
-		if c.wanted[e.Object.GetUID()] || ofSet || e.Object.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(e.Object) != nil {
+		created, isOriginal := originOf(e.Object)
+		holder := metav1.GetControllerOfNoCopy(e.Object)
+		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID()
+		if c.wanted[e.Object.GetUID()] || isForeign || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
 		wanted := e.Object.DeepCopy()
-		wanted.SetLabels(merged(wanted.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
-		wanted.SetAnnotations(merged(wanted.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
-		wanted.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
-		c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Wanted: wanted, Live: e.Object})
+		for _, name := range OwnLabels {
+			unstructured.RemoveNestedField(wanted.Object, "metadata", "labels", name)
+		}
+		created.mark(k, owner, wanted)
+		if !IsManaged(e.Object, wanted) {
+			c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Wanted: wanted, Live: e.Object})
+		}
 	}
 }
 
-// prune deletes the children that belong to no phase and are not wanted.
+// prune deletes the children that belong to no phase and are not wanted, and finds what only looks
+// like them.
 func (c *comparer) prune() {
 	for _, e := range c.view.Children {
-		_, ofPhase := e.Object.GetLabels()[labelPhase]
-		if c.wanted[e.Object.GetUID()] || ofPhase || e.Name == "" ||
-			e.Object.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(e.Object, c.plan.Object) {
+		if c.wanted[e.Object.GetUID()] || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
+		switch holder := metav1.GetControllerOfNoCopy(e.Object); {
+		case holder != nil && holder.UID != c.plan.Object.GetUID():
+		case !e.isOriginal():
+			c.Foreign = append(c.Foreign, e)
+		case holder != nil && !e.isOfPhase():
+			c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
+		}
 	}
 }

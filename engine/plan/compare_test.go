@@ -389,22 +389,6 @@ func TestMetadataHasToBeStrings(t *testing.T) {
 	require.Empty(t, c.strays(wantedChild{Child: kind.Child{Set: &kind.Set{DeleteStrays: true}, Template: map[string]any{}}}))
 }
 
-// Children that someone has copied or adopted are not the object's.
-func TestObservedAreTheControlled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(2, "m"))
-	w.converge(t, func(*Comparison) {})
-	require.Len(t, observed(w.kind, w.owner, w.view().Children)["pods"], 2)
-	for _, references := range [][]metav1.OwnerReference{nil, {{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}} {
-		copied := w.objects[0].Object.DeepCopy()
-		copied.SetName("copy")
-		copied.SetUID("copy")
-		copied.SetOwnerReferences(references)
-		w.objects = append(w.objects[:2:2], Live(pods, copied))
-		require.Len(t, observed(w.kind, w.owner, w.view().Children)["pods"], 2)
-	}
-}
-
 const configs10 = `
 package ten
 

@@ -31,7 +31,9 @@ func (s Step) Differences(live *unstructured.Unstructured) (paths [][]string) {
 			paths = append(paths, path)
 		}
 	}
-	add(live.GetAnnotations()[AnnotationOwner], s.Wanted.GetAnnotations()[AnnotationOwner], "metadata", "annotations", AnnotationOwner)
+	for _, name := range OwnAnnotations {
+		add(live.GetAnnotations()[name], s.Wanted.GetAnnotations()[name], "metadata", "annotations", name)
+	}
 	for _, name := range OwnLabels {
 		add(live.GetLabels()[name], s.Wanted.GetLabels()[name], "metadata", "labels", name)
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// IsManaged reports whether a child has the labels, the annotation and the controller
+// IsManaged reports whether a child has the labels, the annotations and the controller
 // reference by which it is found.
 func IsManaged(live, wanted *unstructured.Unstructured) bool {
 	for _, name := range OwnLabels {
@@ -17,9 +17,13 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 			return false
 		}
 	}
+	for _, name := range OwnAnnotations {
+		if live.GetAnnotations()[name] != wanted.GetAnnotations()[name] {
+			return false
+		}
+	}
 	holder := metav1.GetControllerOfNoCopy(live)
-	return holder != nil && holder.UID == wanted.GetOwnerReferences()[0].UID &&
-		live.GetAnnotations()[AnnotationOwner] == wanted.GetAnnotations()[AnnotationOwner]
+	return holder != nil && holder.UID == wanted.GetOwnerReferences()[0].UID
 }
 
 func sameTemplate(live, wanted *unstructured.Unstructured) bool {

@@ -22,6 +22,8 @@ const maxRounds = 8
 type Outcome struct {
 	// States are those of the children.
 	States []ChildState
+	// Foreign are the objects that look like children and were not created for the object.
+	Foreign []LiveChild
 	// Rejected is an error of a write that requires user action; retrying may resolve
 	// Failed.
 	Rejected, Failed error
@@ -72,7 +74,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 // writes.
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
-		States: c.States, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
+		States: c.States, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
 		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled,
 	}
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {

@@ -1,13 +1,12 @@
 package plan
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -58,11 +57,6 @@ const (
 // Decide returns the plan for an object. It changes nothing, and evaluates nothing but the
 // kind.
 func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
-	return decide(k, object, observed(k, object, v.Children), now)
-}
-
-// decide gets the observed children by the names that the kind gives them.
-func decide(k *kind.Kind, object *unstructured.Unstructured, observed map[string]any, now time.Time) *Plan {
 	p := unmoved(k, object, now)
 	if k.Phases[p.Phase].Terminal {
 		return p
@@ -79,7 +73,7 @@ func decide(k *kind.Kind, object *unstructured.Unstructured, observed map[string
 		p.Again = true
 		return p
 	}
-	if err := p.follow(checked.Object, observed); err != nil {
+	if err := p.follow(checked.Object, v.Children); err != nil {
 		return stalled(p, err)
 	}
 	return p
@@ -97,41 +91,11 @@ func stalled(p *Plan, err error) *Plan {
 	return instead
 }
 
-// observed returns what a kind sees of the children: those that its object controls and
-// that are not being deleted, by the names that it gives them, and of a set a list by
-// number. Children that someone has copied or adopted are not the object's.
-func observed(k *kind.Kind, owner *unstructured.Unstructured, children []LiveChild) map[string]any {
-	observed := make(map[string]any, len(children))
-	sets := make(map[string][]*unstructured.Unstructured)
-	for _, child := range children {
-		_, isSet := k.Sets[child.Name]
-		switch {
-		case child.Object.GetDeletionTimestamp() != nil, !metav1.IsControlledBy(child.Object, owner):
-		case isSet:
-			sets[child.Name] = append(sets[child.Name], child.Object)
-		default:
-			observed[child.Name] = child.Object.Object
-		}
-	}
-	for name := range k.Sets {
-		members := sets[name]
-		slices.SortFunc(members, func(a, b *unstructured.Unstructured) int {
-			return cmp.Or(cmp.Compare(len(a.GetName()), len(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
-		})
-		list := make([]any, len(members))
-		for i, m := range members {
-			list[i] = m.Object
-		}
-		observed[name] = list
-	}
-	return observed
-}
-
 // follow takes every transition that holds, until none does.
-func (p *Plan) follow(object, observed map[string]any) error {
+func (p *Plan) follow(object map[string]any, children []LiveChild) error {
 	visited := []string{p.Phase}
 	for {
-		decision, err := p.Kind.Decide(withPhase(object, p.Phase), observed)
+		decision, seen, err := p.evaluate(withPhase(object, p.Phase), children)
 		if err != nil {
 			return err
 		}
@@ -145,7 +109,7 @@ func (p *Plan) follow(object, observed map[string]any) error {
 		next, timed, wakeAt := choose(decision.Next, p.Entered, p.At)
 		// A phase is not passed through before its children exist; one whose children
 		// cannot be created is left only when its time is over.
-		incomplete := next != "" && !allExist(decision.Children, observed) && (len(p.Transitions) > 0 || !timed)
+		incomplete := next != "" && !seen.allExist(decision.Children) && (len(p.Transitions) > 0 || !timed)
 		if next == "" || len(p.Transitions) > 0 || incomplete {
 			p.ensure(decision.Children)
 		}
@@ -164,6 +128,27 @@ func (p *Plan) follow(object, observed map[string]any) error {
 		visited = append(visited, next)
 		p.enter(next)
 	}
+}
+
+// maxObservations is how often a decision may change which objects are its children, by names that
+// depend on them.
+const maxObservations = 3
+
+// evaluate asks the kind for a decision about the children that the decision itself names.
+func (p *Plan) evaluate(object map[string]any, children []LiveChild) (*kind.Decision, observation, error) {
+	seen := observe(p.Kind, p.Object, children)
+	for range maxObservations {
+		decision, err := p.Kind.Decide(object, seen.values(p.Kind))
+		if err != nil {
+			return nil, seen, err
+		}
+		exact, same := seen.of(decision, p.Object, children)
+		if same {
+			return decision, seen, nil
+		}
+		seen = exact
+	}
+	return nil, seen, errors.New("the names of the children depend on the children in a circle")
 }
 
 // ensure adds children of a phase, or replaces what an earlier phase of this plan wanted
@@ -202,16 +187,6 @@ func choose(next []kind.Transition, entered, now time.Time) (to string, timed bo
 		}
 	}
 	return "", false, wakeAt
-}
-
-func allExist(children []kind.Child, observed map[string]any) bool {
-	return !slices.ContainsFunc(children, func(c kind.Child) bool {
-		if c.Set != nil {
-			members, _ := observed[c.Name].([]any)
-			return len(members) < c.Set.Replicas
-		}
-		return observed[c.Name] == nil
-	})
 }
 
 // withPhase returns a shallow copy of an object whose status has the phase.

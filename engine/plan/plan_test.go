@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -13,9 +14,24 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// planOf decides about an object whose children are observed by their names.
+// planOf decides about an object that has these Pods, by the names of its children.
 func planOf(k *kind.Kind, object, observed map[string]any, now time.Time) *Plan {
-	return decide(k, &unstructured.Unstructured{Object: object}, observed, now)
+	return Decide(k, &unstructured.Unstructured{Object: object}, &View{Children: children(k, object, observed)}, now)
+}
+
+// children returns Pods as the engine creates them for children with these names.
+func children(k *kind.Kind, object, observed map[string]any) []LiveChild {
+	owner := &unstructured.Unstructured{Object: object}
+	var live []LiveChild
+	for name, fields := range observed {
+		child := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+			"name": owner.GetName() + "-" + name, "namespace": owner.GetNamespace(), "uid": "uid-of-" + name,
+		}}}
+		maps.Copy(child.Object, fields.(map[string]any))
+		origin{child: name, phase: "RUNNING"}.mark(k, owner, child)
+		live = append(live, Live(pods, child))
+	}
+	return live
 }
 
 func pod(phase string) map[string]any {
@@ -193,16 +209,20 @@ import "fescue.dev/cue/contract"
 // Decide changes nothing that it is given: objects come from a cache.
 func TestPlanLeavesItsInputsAlone(t *testing.T) {
 	t.Parallel()
-	object, observed := enginetest.At("2020-01-01T00:00:00Z", "PENDING"), pod("Succeeded")
-	planOf(enginetest.Shipped(t, "At"), object, observed, now)
+	k := enginetest.Shipped(t, "At")
+	object := enginetest.At("2020-01-01T00:00:00Z", "PENDING")
+	live := children(k, object, pod("Succeeded"))
+	before := live[0].Object.DeepCopy()
+	Decide(k, &unstructured.Unstructured{Object: object}, &View{Children: live}, now)
 	require.Equal(t, enginetest.At("2020-01-01T00:00:00Z", "PENDING"), object)
-	require.Equal(t, pod("Succeeded"), observed)
+	require.Equal(t, before, live[0].Object)
 }
 
 func BenchmarkPlan(b *testing.B) {
 	k := enginetest.Shipped(b, "At")
-	object, observed := enginetest.At("2020-01-01T00:00:00Z", "RUNNING"), pod("Running")
+	object := enginetest.At("2020-01-01T00:00:00Z", "RUNNING")
+	v := &View{Children: children(k, object, pod("Running"))}
 	for b.Loop() {
-		require.Nil(b, planOf(k, object, observed, now).Stalled)
+		require.Nil(b, Decide(k, &unstructured.Unstructured{Object: object}, v, now).Stalled)
 	}
 }

@@ -151,6 +151,9 @@ func (r *renderer) isChild(object *unstructured.Unstructured) bool {
 func (r *renderer) claim(object *unstructured.Unstructured) {
 	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(r.owner.GetUID())}))
 	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(r.kind, r.owner.GetName())}, object.GetAnnotations()))
+	if !IsCopy(object) {
+		origin{ChildName(object), object.GetLabels()[labelPhase]}.record(object)
+	}
 	if metav1.GetControllerOfNoCopy(object) == nil {
 		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerReference(r.kind, r.owner)))
 	}
@@ -213,7 +216,10 @@ func rewritten(s Step) *unstructured.Unstructured {
 	object.SetOwnerReferences(s.Wanted.GetOwnerReferences())
 	annotations := s.Wanted.GetAnnotations()
 	if s.Verb == Adopt {
-		annotations = map[string]string{AnnotationOwner: annotations[AnnotationOwner]}
+		annotations = make(map[string]string)
+		for _, name := range OwnAnnotations {
+			annotations[name] = s.Wanted.GetAnnotations()[name]
+		}
 	} else {
 		for field, value := range s.Wanted.DeepCopy().Object {
 			if field != "metadata" {

@@ -104,11 +104,8 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 		}
 		used[e.Object.GetName()] = true
 		number, isNamed := memberNumber(prefix, e.Object.GetName())
-		if e.Name != child.Name && !isNamed {
-			continue
-		}
-		holder := metav1.GetControllerOfNoCopy(e.Object)
-		if holder == nil && !isNamed || holder != nil && holder.UID != c.plan.Object.GetUID() {
+		isOrphan := metav1.GetControllerOfNoCopy(e.Object) == nil && isNamed && !IsCopy(e.Object)
+		if !isOrphan && !e.isMember(c.plan.Object, child.Name, prefix) {
 			continue // someone has copied or adopted a member
 		}
 		c.wanted[e.Object.GetUID()] = true
@@ -174,15 +171,26 @@ func replaceable(members []*member, set *kind.Set) []*member {
 	return leaving
 }
 
+// isMember reports whether a child is a controlled member of a set: one that was created for it,
+// or one that has a member's name and no other record.
+func (c LiveChild) isMember(owner *unstructured.Unstructured, set, prefix string) bool {
+	if !metav1.IsControlledBy(c.Object, owner) {
+		return false
+	}
+	_, isNamed := memberNumber(prefix, c.Object.GetName())
+	return c.isOriginal() && c.Name == set || isNamed && !IsCopy(c.Object)
+}
+
 // strays returns the unmanaged objects that have all labels of the template and that no one
-// controls.
+// controls, and the copies of members.
 func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	if !child.Set.DeleteStrays {
 		return nil
 	}
 	var strays []*unstructured.Unstructured
 	add := func(object *unstructured.Unstructured) {
-		if metav1.GetControllerOfNoCopy(object) == nil && object.GetDeletionTimestamp() == nil && !c.wanted[object.GetUID()] {
+		isCopy := metav1.IsControlledBy(object, c.plan.Object) && IsCopy(object)
+		if (metav1.GetControllerOfNoCopy(object) == nil || isCopy) && object.GetDeletionTimestamp() == nil && !c.wanted[object.GetUID()] {
 			c.wanted[object.GetUID()] = true // so that nothing else is done about it
 			strays = append(strays, object)
 		}
@@ -202,12 +210,17 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	return strays
 }
 
-// named returns a copy of an object that has another name and shares everything else with it.
+// named returns the member of a set that has a name. It shares everything else with the object
+// that is given.
 func named(object *unstructured.Unstructured, name string) *unstructured.Unstructured {
-	result := maps.Clone(object.Object)
-	metadata, _ := result["metadata"].(map[string]any)
+	content := maps.Clone(object.Object)
+	metadata, _ := content["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
 	metadata["name"] = name
-	result["metadata"] = metadata
-	return &unstructured.Unstructured{Object: result}
+	content["metadata"] = metadata
+	result := &unstructured.Unstructured{Object: content}
+	if o, ok := originOf(object); ok {
+		o.record(result) // with annotations of its own
+	}
+	return result
 }

@@ -13,13 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// The labels of every child. The first selects the children to watch, the second finds
-// those of an object. The last is for children of a phase, which stay when it is left.
+// The labels of every child. The second selects the children to watch: unlike the first, no
+// other tool sets it. The last is for children of a phase, which stay when it is left.
 const (
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "fescue"
@@ -40,12 +41,21 @@ const (
 	// of an object that was restored from a backup with another UID, when they have lost
 	// their owner references (velero#4707).
 	AnnotationOwner = "fescue.dev/owner"
+	// annotationCreatedAs records as what a child was created; see origin. It distinguishes a
+	// child from copies of it, which carry all its metadata.
+	annotationCreatedAs = "fescue.dev/created-as"
 )
 
-// ManagedSelector selects the children of all kinds, and unmanagedSelector everything else.
+// OwnAnnotations are the annotations of every child by which it is recognized.
+var OwnAnnotations = []string{AnnotationOwner, annotationCreatedAs}
+
 const (
-	ManagedSelector   = labelManagedBy + "=" + managedBy
-	unmanagedSelector = labelManagedBy + "!=" + managedBy
+	// ManagedSelector selects the children of all kinds, and unmanagedSelector everything else.
+	ManagedSelector   = labelOwnerUID
+	unmanagedSelector = "!" + labelOwnerUID
+	// DamagedSelector selects what ManagedSelector does not and what only the label
+	// managed-by shows to be a child.
+	DamagedSelector = labelManagedBy + "=" + managedBy + "," + unmanagedSelector
 )
 
 // StraySelector selects the unmanaged objects that have all of a set's labels.
@@ -64,11 +74,17 @@ func OwnerKeys(child *unstructured.Unstructured) []string {
 	}
 	if holder := metav1.GetControllerOfNoCopy(child); holder != nil {
 		add(string(holder.UID))
-	} else if child.GetLabels()[labelManagedBy] == managedBy {
+	} else if hasOwnLabel(child) {
 		add(child.GetAnnotations()[AnnotationOwner])
 	}
 	add(child.GetLabels()[labelOwnerUID])
 	return keys
+}
+
+// hasOwnLabel reports whether an object has one of the labels by which children are found.
+func hasOwnLabel(object *unstructured.Unstructured) bool {
+	_, found := object.GetLabels()[labelOwnerUID]
+	return found || object.GetLabels()[labelManagedBy] == managedBy
 }
 
 // IsChildOf reports whether an object was created for an owner: it has its controller
@@ -102,27 +118,34 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: must be the namespace of its object, %q", namespace, owner.GetNamespace())
 	}
 	object.SetNamespace(owner.GetNamespace())
+	object.SetName(nameOf(owner, child))
+	hash := sha256.Sum256(template)
+	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{
+		annotationTemplate: hex.EncodeToString(hash[:8]),
+	}))
+	origin{child.Name, child.Phase}.mark(k, owner, object)
+	return object, nil
+}
+
+// typeOf returns the type of a child.
+func typeOf(child kind.Child) schema.GroupVersionKind {
+	return (&unstructured.Unstructured{Object: child.Template}).GroupVersionKind()
+}
+
+// nameOf returns the name of a child or, of a set, the prefix of its members' names.
+func nameOf(owner *unstructured.Unstructured, child kind.Child) string {
+	name, _, err := unstructured.NestedString(child.Template, "metadata", "name")
 	limit := maxName
 	if child.Set != nil {
 		limit -= maxSuffix
 	}
-	if object.GetName() == "" {
-		object.SetName(shortened(owner.GetName()+"-"+child.Name, limit))
-	} else if child.Set != nil {
-		object.SetName(shortened(object.GetName(), limit))
+	switch {
+	case err != nil || name == "": // checkMetadata rejects what is not a string
+		return shortened(owner.GetName()+"-"+child.Name, limit)
+	case child.Set != nil:
+		return shortened(name, limit)
 	}
-	hash := sha256.Sum256(template)
-	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{
-		annotationTemplate: hex.EncodeToString(hash[:8]),
-		AnnotationOwner:    OwnerName(k, owner.GetName()),
-	}))
-	labels := map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID()), labelChild: child.Name}
-	if child.Phase != "" {
-		labels[labelPhase] = child.Phase
-	}
-	object.SetLabels(merged(object.GetLabels(), labels))
-	object.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
-	return object, nil
+	return name
 }
 
 // checkMetadata rejects what the accessors of unstructured objects would treat as absent. A

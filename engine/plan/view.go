@@ -30,19 +30,24 @@ type View struct {
 
 // LiveChild is a child as the API server had it last.
 type LiveChild struct {
-	// Name is its name in the kind; it is empty if the child has lost its label.
+	// Name is its name in the kind; it is empty for an object without a record and a label.
 	Name     string
 	Resource schema.GroupVersionResource
 	Object   *unstructured.Unstructured
 }
 
-// Live returns an object as the child that its label names.
+// Live returns an object as the child that it was created as.
 func Live(resource schema.GroupVersionResource, object *unstructured.Unstructured) LiveChild {
 	return LiveChild{Name: ChildName(object), Resource: resource, Object: object}
 }
 
-// ChildName returns the name of a child in the kind; it is empty if the child has lost its label.
-func ChildName(child *unstructured.Unstructured) string { return child.GetLabels()[labelChild] }
+// ChildName returns the name of a child in the kind: the recorded one, or else that of its label.
+func ChildName(child *unstructured.Unstructured) string {
+	if o, ok := originOf(child); ok {
+		return o.child
+	}
+	return child.GetLabels()[labelChild]
+}
 
 // ChildType is where the API server serves a type of children, or why it is not used.
 type ChildType struct {

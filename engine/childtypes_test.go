@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/internal/informers"
+)
+
+// A watch of strays that fails leaves the watch of the children as it is: the next try registers
+// no second handler.
+func TestStrayWatchIsRetriedAlone(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Shipped(t, "Customcluster")
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "CustomclusterList"})
+	var allowed atomic.Bool
+	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		selector := action.(clienttesting.ListAction).GetListRestrictions().Labels.String()
+		if strings.Contains(selector, "controller") && !allowed.Load() {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
+		}
+		return false, nil, nil
+	})
+	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), client, nil), Mapper: mapper(), Log: quiet()})
+	require.NoError(t, err)
+	c := newController(k, &e.config, e.shards)
+	t.Cleanup(c.queue.ShutDown)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := c.watchServed(ctx)
+		cancel()
+		require.ErrorContains(t, err, "stopped before the cache was filled")
+		require.Len(t, c.watches, 1, "that of the children")
+	}
+	allowed.Store(true)
+	found, err := c.watchServed(t.Context())
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Len(t, c.watches, 2)
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/engine/plan"
+)
+
+// mayBeLost notes a child that has left the cache: it was deleted, or it lost the label by which it
+// is watched. The event is the same, so the next reconcile reads the child. Nothing is read for a
+// child whose deletion had begun or was requested by this process.
+func (c *controller) mayBeLost(resource schema.GroupVersionResource, child *unstructured.Unstructured) {
+	holder := c.controllerOf(child)
+	if holder == nil || child.GetDeletionTimestamp() != nil || !c.shards.owns(holder.UID) {
+		return
+	}
+	owner := cache.ObjectName{Namespace: child.GetNamespace(), Name: holder.Name}
+	if object := c.objects.Get(owner); object == nil || object.GetUID() != holder.UID || c.writes.isDeleting(owner, child.GetUID()) {
+		return
+	}
+	c.types.addLost(owner, child.GetUID(), lostChild{resource, child.GetName()})
+}
+
+// findDamaged finds the children that lost the label by which they are watched while no process of
+// Fescue was running. Only the API server can select them, so one small list for each type does.
+func (c *controller) findDamaged(ctx context.Context, resource schema.GroupVersionResource) error {
+	for _, namespace := range c.config.Informers.Namespaces() {
+		list, err := c.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: plan.DamagedSelector})
+		if err != nil {
+			return fmt.Errorf("find damaged children: %w", err)
+		}
+		for i := range list.Items {
+			child := &list.Items[i]
+			if holder := c.controllerOf(child); holder != nil {
+				owner := cache.ObjectName{Namespace: child.GetNamespace(), Name: holder.Name}
+				c.types.addLost(owner, child.GetUID(), lostChild{resource, child.GetName()})
+				c.queue.Add(owner)
+			}
+		}
+	}
+	return nil
+}
+
+// readLost adds the children to a view that are not in the caches and exist nevertheless.
+func (c *controller) readLost(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
+	owner := cache.MetaObjectToName(object)
+	for uid, lost := range c.types.lostOf(owner) {
+		if slices.ContainsFunc(v.Children, func(child plan.LiveChild) bool { return child.Object.GetUID() == uid }) {
+			c.types.removeLost(owner, uid)
+			continue
+		}
+		live, err := c.config.Client.Resource(lost.resource).Namespace(object.GetNamespace()).Get(ctx, lost.name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !metav1.IsControlledBy(live, object)):
+			c.types.removeLost(owner, uid)
+		case err != nil:
+			return fmt.Errorf("read %s %q: %w", lost.resource.Resource, lost.name, err)
+		default:
+			live.SetManagedFields(nil)
+			v.Children = append(v.Children, plan.Live(lost.resource, live))
+		}
+	}
+	return nil
+}
+
+func (t *childTypes) addLost(owner cache.ObjectName, child types.UID, where lostChild) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost[owner] == nil {
+		t.lost[owner] = make(map[types.UID]lostChild)
+	}
+	t.lost[owner][child] = where
+}
+
+func (t *childTypes) lostOf(owner cache.ObjectName) map[types.UID]lostChild {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.lost[owner])
+}
+
+func (t *childTypes) removeLost(owner cache.ObjectName, child types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if delete(t.lost[owner], child); len(t.lost[owner]) == 0 {
+		delete(t.lost, owner)
+	}
+}
+
+// forgetLost drops the lost children of an object that is gone.
+func (t *childTypes) forgetLost(owner cache.ObjectName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.lost, owner)
+}

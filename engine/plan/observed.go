@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// observation is what a kind sees of the children, by the names that it gives them: those that its
+// object controls and that are not being deleted. Copies and children that someone has adopted are
+// not the object's.
+type observation struct {
+	singles map[string]*unstructured.Unstructured
+	sets    map[string][]*unstructured.Unstructured
+}
+
+// observe returns the children by what they were created as.
+func observe(k *kind.Kind, owner *unstructured.Unstructured, children []LiveChild) observation {
+	o := observation{make(map[string]*unstructured.Unstructured), make(map[string][]*unstructured.Unstructured)}
+	for _, child := range children {
+		if !metav1.IsControlledBy(child.Object, owner) || child.Object.GetDeletionTimestamp() != nil || !child.isOriginal() {
+			continue
+		}
+		if _, isSet := k.Sets[child.Name]; isSet {
+			o.sets[child.Name] = append(o.sets[child.Name], child.Object)
+		} else if other := o.singles[child.Name]; other == nil || isNewer(child.Object, other) {
+			o.singles[child.Name] = child.Object
+		}
+	}
+	return o
+}
+
+// isNewer reports whether a was created after b. It orders any two objects, so that every
+// reconcile observes the same one.
+func isNewer(a, b *unstructured.Unstructured) bool {
+	return cmp.Or(
+		a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
+		cmp.Compare(a.GetName(), b.GetName()),
+		cmp.Compare(a.GetUID(), b.GetUID()),
+	) > 0
+}
+
+// of returns the observation for a decision, and whether it is the same: a child that the decision
+// wants is the object of the name and type that it would create, and no other.
+func (o observation) of(decision *kind.Decision, owner *unstructured.Unstructured, children []LiveChild) (exact observation, same bool) {
+	exact, same = observation{maps.Clone(o.singles), maps.Clone(o.sets)}, true
+	for _, wanted := range decision.Children {
+		name, gvk := nameOf(owner, wanted), typeOf(wanted)
+		if wanted.Set != nil {
+			var members []*unstructured.Unstructured
+			for _, child := range children {
+				if child.Object.GetDeletionTimestamp() == nil && child.Object.GroupVersionKind() == gvk && child.isMember(owner, wanted.Name, name) {
+					members = append(members, child.Object)
+				}
+			}
+			same = same && slices.Equal(members, o.sets[wanted.Name])
+			exact.sets[wanted.Name] = members
+			continue
+		}
+		delete(exact.singles, wanted.Name)
+		i := slices.IndexFunc(children, func(child LiveChild) bool {
+			return child.Object.GetName() == name && child.Object.GroupVersionKind() == gvk &&
+				metav1.IsControlledBy(child.Object, owner) && child.Object.GetDeletionTimestamp() == nil
+		})
+		if i >= 0 {
+			exact.singles[wanted.Name] = children[i].Object
+		}
+		same = same && exact.singles[wanted.Name] == o.singles[wanted.Name]
+	}
+	return exact, same
+}
+
+// values returns what the evaluator gets: an object for each child, and for a set a list in the
+// order of the numbers.
+func (o observation) values(k *kind.Kind) map[string]any {
+	values := make(map[string]any, len(o.singles)+len(k.Sets))
+	for name, child := range o.singles {
+		values[name] = child.Object
+	}
+	for name := range k.Sets {
+		members := slices.SortedFunc(slices.Values(o.sets[name]), func(a, b *unstructured.Unstructured) int {
+			return cmp.Or(cmp.Compare(len(a.GetName()), len(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
+		})
+		list := make([]any, len(members))
+		for i, m := range members {
+			list[i] = m.Object
+		}
+		values[name] = list
+	}
+	return values
+}
+
+// allExist reports whether all children of a decision exist.
+func (o observation) allExist(children []kind.Child) bool {
+	return !slices.ContainsFunc(children, func(c kind.Child) bool {
+		if c.Set != nil {
+			return len(o.sets[c.Name]) < c.Set.Replicas
+		}
+		return o.singles[c.Name] == nil
+	})
+}

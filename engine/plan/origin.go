@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// origin is what a child was created as: the child of a kind and, of a child that belongs to a
+// phase, the phase. It is recorded in annotationCreatedAs together with the type and the name of
+// the object, as in ConfigMap/w-config/config or Pod/a-pod/pod/RUNNING. So a child keeps its role
+// when it loses its labels, and a copy under another name has none.
+type origin struct{ child, phase string }
+
+// recordOf returns how annotationCreatedAs of an object begins if the object is no copy.
+func recordOf(object *unstructured.Unstructured) string {
+	return object.GroupVersionKind().GroupKind().String() + "/" + object.GetName() + "/"
+}
+
+// originOf returns what an object was created as. It reports false for an object that the engine
+// did not create under its name.
+func originOf(object *unstructured.Unstructured) (o origin, ok bool) {
+	rest, ok := strings.CutPrefix(object.GetAnnotations()[annotationCreatedAs], recordOf(object))
+	if !ok {
+		return origin{}, false
+	}
+	o.child, o.phase, _ = strings.Cut(rest, "/")
+	return o, true
+}
+
+// IsCopy reports whether an object has the record of a child that was created under another name
+// or with another type.
+func IsCopy(object *unstructured.Unstructured) bool {
+	_, isRecorded := object.GetAnnotations()[annotationCreatedAs]
+	_, isOriginal := originOf(object)
+	return isRecorded && !isOriginal
+}
+
+// record sets annotationCreatedAs for the name that an object has.
+func (o origin) record(object *unstructured.Unstructured) {
+	text := recordOf(object) + o.child
+	if o.phase != "" {
+		text += "/" + o.phase
+	}
+	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{annotationCreatedAs: text}))
+}
+
+// mark gives a child everything by which it is found and recognized as that of its owner.
+func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
+	labels := map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID()), labelChild: o.child}
+	if o.phase != "" {
+		labels[labelPhase] = o.phase
+	}
+	object.SetLabels(merged(object.GetLabels(), labels))
+	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
+	o.record(object)
+	object.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
+}
+
+// isOriginal reports whether the engine created a child under the name that it has.
+func (c LiveChild) isOriginal() bool {
+	_, ok := originOf(c.Object)
+	return ok
+}
+
+// isOfPhase reports whether a child belongs to a phase.
+func (c LiveChild) isOfPhase() bool {
+	if o, ok := originOf(c.Object); ok {
+		return o.phase != ""
+	}
+	_, ok := c.Object.GetLabels()[labelPhase]
+	return ok
+}
