@@ -27,6 +27,8 @@ const (
 	// staleLimit is how long a cache may take to see what was written before the API
 	// server itself is read. A watch that broke is restarted within seconds.
 	staleLimit = 15 * time.Second
+	// maxPhases is how many phases one reconcile may store.
+	maxPhases = 8
 	// patience is how many reconciles may fail before the status shows why: most failures
 	// are over with the next try.
 	patience = 3
@@ -85,7 +87,8 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		return time.Now().Add(staleRecheck), nil
 	}
 	object := r.writes.newest(r.name, cached)
-	for {
+	var passed []string
+	for stored := 0; ; stored++ {
 		if fromServer {
 			r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
 			r.metrics.liveReads.WithLabelValues(r.metrics.name).Inc()
@@ -99,6 +102,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if err != nil {
 			return time.Time{}, err
 		}
+		v.Passed = passed
 		p, o, err := plan.Converge(r.kind, object, v, time.Now(), func(todo *plan.Comparison) *plan.Changes { return r.apply(ctx, object, todo) })
 		if err != nil {
 			return time.Time{}, err
@@ -121,7 +125,8 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if kind.PhaseOf(object.Object) != p.Phase {
 			return time.Time{}, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
 		}
-		if o.Unfinished {
+		passed = o.Passed
+		if o.Unfinished || p.Again && stored == maxPhases {
 			return r.nextReconcile(p, o), errUnfinished
 		}
 		if !p.Again || blocked {

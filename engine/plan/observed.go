@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -93,6 +94,23 @@ func (o observation) values(k *kind.Kind) map[string]any {
 		values[name] = list
 	}
 	return values
+}
+
+// drops reports whether a child that belongs to no phase exists that a decision does not want.
+func (o observation) drops(wanted []kind.Child, owner *unstructured.Unstructured, children []LiveChild) bool {
+	kept := make(map[types.UID]bool)
+	for _, child := range wanted {
+		if single := o.singles[child.Name]; single != nil {
+			kept[single.GetUID()] = true
+		}
+		for _, member := range o.sets[child.Name] {
+			kept[member.GetUID()] = true
+		}
+	}
+	return slices.ContainsFunc(children, func(child LiveChild) bool {
+		return child.isOriginal() && !child.isOfPhase() && metav1.IsControlledBy(child.Object, owner) &&
+			child.Object.GetDeletionTimestamp() == nil && !kept[child.Object.GetUID()]
+	})
 }
 
 // allExist reports whether all children of a decision exist.

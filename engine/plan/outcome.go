@@ -30,6 +30,8 @@ type Outcome struct {
 	// Waiting reports that a child waits for another object to be gone, and Held that a write
 	// was left for later.
 	Waiting, Held bool
+	// Passed are the phases that were left since anything but the phase has changed.
+	Passed []string
 	// Unfinished reports that there is more to write than one reconcile may.
 	Unfinished bool
 	// WakeAt is when to reconcile although nothing has changed; zero means never.
@@ -76,6 +78,12 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	o := &Outcome{
 		States: c.States, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
 		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled,
+	}
+	if len(p.Transitions) > 0 {
+		o.Passed = slices.Clone(v.Passed)
+		for _, t := range p.Transitions {
+			o.Passed = append(o.Passed, t.From)
+		}
 	}
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {
 		o.Stalled = &Problem{reasonChild, err.Error()}

@@ -33,7 +33,8 @@ type Plan struct {
 	Transitions []Transition
 	// WakeAt is when to reconcile although nothing has changed; zero means never.
 	WakeAt time.Time
-	// Again requests another plan as soon as the status is written.
+	// Again requests another plan as soon as the status is written: there is something to do in
+	// the phase.
 	Again bool
 	// Deadline is how long the object may take to become ready; 0 means any time.
 	Deadline time.Duration
@@ -66,14 +67,7 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 		p.Stalled = &Problem{reasonInvalid, checked.Errors.ToAggregate().Error()}
 		return p
 	}
-	if p.Phase == "" && k.Initial != "" {
-		// The first phase is written before anything is done in it, so that everyone
-		// sees it and delays count from a time that outlives this process.
-		p.enter(k.Initial)
-		p.Again = true
-		return p
-	}
-	if err := p.follow(checked.Object, v.Children); err != nil {
+	if err := p.follow(checked.Object, v); err != nil {
 		return stalled(p, err)
 	}
 	return p
@@ -91,11 +85,17 @@ func stalled(p *Plan, err error) *Plan {
 	return instead
 }
 
-// follow takes every transition that holds, until none does.
-func (p *Plan) follow(object map[string]any, children []LiveChild) error {
-	visited := []string{p.Phase}
+// follow takes the transitions that hold. It ends in the stored phase, or in the first phase after it
+// that has something to do: such a phase is stored before anything is done in it, so that what is
+// done belongs to a phase, and to a time, that outlive this process.
+func (p *Plan) follow(object map[string]any, v *View) error {
+	visited := append(slices.Clone(v.Passed), p.Phase)
+	if p.Phase == "" && p.Kind.Initial != "" {
+		visited[len(visited)-1] = p.Kind.Initial
+		p.enter(p.Kind.Initial)
+	}
 	for {
-		decision, seen, err := p.evaluate(withPhase(object, p.Phase), children)
+		decision, seen, err := p.evaluate(withPhase(object, p.Phase, p.Entered), v.Children)
 		if err != nil {
 			return err
 		}
@@ -107,22 +107,18 @@ func (p *Plan) follow(object map[string]any, children []LiveChild) error {
 			return nil
 		}
 		next, timed, wakeAt := choose(decision.Next, p.Entered, p.At)
-		// A phase is not passed through before its children exist; one whose children
-		// cannot be created is left only when its time is over.
-		incomplete := next != "" && !seen.allExist(decision.Children) && (len(p.Transitions) > 0 || !timed)
-		if next == "" || len(p.Transitions) > 0 || incomplete {
-			p.ensure(decision.Children)
-		}
-		if next == "" {
-			p.WakeAt = wakeAt
-			p.Prune = true
+		isStored, isIdle := len(p.Transitions) == 0, len(decision.Children) == 0 && !seen.drops(nil, p.Object, v.Children)
+		// A phase is left only when its children exist and those that it drops do not. If they
+		// cannot be written, it is left when its time is over.
+		isComplete := timed || seen.allExist(decision.Children) && !seen.drops(decision.Children, p.Object, v.Children)
+		switch {
+		case !isStored && (next == "" || !isIdle):
+			p.WakeAt, p.Again = wakeAt, !isIdle
 			return nil
-		}
-		if incomplete {
-			p.Again = true
+		case next == "" || !isComplete:
+			p.Children, p.Prune, p.WakeAt, p.Again = decision.Children, true, wakeAt, next != ""
 			return nil
-		}
-		if slices.Contains(visited, next) {
+		case slices.Contains(visited, next):
 			return fmt.Errorf("phases %v lead back to %s without anything changing", visited, next)
 		}
 		visited = append(visited, next)
@@ -151,18 +147,6 @@ func (p *Plan) evaluate(object map[string]any, children []LiveChild) (*kind.Deci
 	return nil, seen, errors.New("the names of the children depend on the children in a circle")
 }
 
-// ensure adds children of a phase, or replaces what an earlier phase of this plan wanted
-// of them.
-func (p *Plan) ensure(children []kind.Child) {
-	for _, child := range children {
-		if i := slices.IndexFunc(p.Children, func(c kind.Child) bool { return c.Name == child.Name }); i >= 0 {
-			p.Children[i] = child
-			continue
-		}
-		p.Children = append(p.Children, child)
-	}
-}
-
 func (p *Plan) enter(phase string) {
 	p.Transitions = append(p.Transitions, Transition{p.Phase, phase})
 	p.Phase, p.Entered = phase, p.At
@@ -189,8 +173,8 @@ func choose(next []kind.Transition, entered, now time.Time) (to string, timed bo
 	return "", false, wakeAt
 }
 
-// withPhase returns a shallow copy of an object whose status has the phase.
-func withPhase(object map[string]any, phase string) map[string]any {
+// withPhase returns a shallow copy of an object whose status has a phase that it has just entered.
+func withPhase(object map[string]any, phase string, entered time.Time) map[string]any {
 	if phase == "" || kind.PhaseOf(object) == phase {
 		return object
 	}
@@ -200,6 +184,7 @@ func withPhase(object map[string]any, phase string) map[string]any {
 		status = make(map[string]any)
 	}
 	status["phase"] = phase
+	status["lastPhaseTransitionTime"] = entered.UTC().Format(timeFormat)
 	result := maps.Clone(object)
 	result["status"] = status
 	return result

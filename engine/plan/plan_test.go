@@ -2,11 +2,13 @@ package plan
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
@@ -51,11 +53,12 @@ func TestPlanOfAt(t *testing.T) {
 		again            bool
 		stalled          string
 	}{
-		"new":               {object: enginetest.At(past, ""), phase: "PENDING", transitions: []Transition{{"", "PENDING"}}, again: true},
+		"new":               {object: enginetest.At(future, ""), phase: "PENDING", transitions: []Transition{{"", "PENDING"}}, wakeAt: now.Add(time.Second)},
+		"new and due":       {object: enginetest.At(past, ""), phase: "RUNNING", transitions: []Transition{{"", "PENDING"}, {"PENDING", "RUNNING"}}, again: true},
 		"not yet":           {object: enginetest.At(future, "PENDING"), phase: "PENDING", wakeAt: now.Add(time.Second)},
-		"due to the second": {object: enginetest.At(past, "PENDING"), phase: "RUNNING", transitions: []Transition{{"PENDING", "RUNNING"}}, children: 1},
-		"due and already ended": {object: enginetest.At(past, "PENDING"), observed: pod("Succeeded"), phase: "DONE",
-			transitions: []Transition{{"PENDING", "RUNNING"}, {"RUNNING", "DONE"}}, children: 1},
+		"due to the second": {object: enginetest.At(past, "PENDING"), phase: "RUNNING", transitions: []Transition{{"PENDING", "RUNNING"}}, again: true},
+		"due and already ended": {object: enginetest.At(past, "PENDING"), observed: pod("Succeeded"), phase: "RUNNING",
+			transitions: []Transition{{"PENDING", "RUNNING"}}, again: true},
 		"running without pod": {object: enginetest.At(past, "RUNNING"), phase: "RUNNING", children: 1},
 		"running":             {object: enginetest.At(past, "RUNNING"), observed: pod("Running"), phase: "RUNNING", children: 1},
 		"ended":               {object: enginetest.At(past, "RUNNING"), observed: pod("Failed"), phase: "DONE", transitions: []Transition{{"RUNNING", "DONE"}}},
@@ -119,19 +122,24 @@ import "fescue.dev/cue/contract"
 }
 `
 
-// A phase is passed through only when its children exist.
-func TestPlanCreatesChildrenOfAPassingPhase(t *testing.T) {
+// A phase with children is stored before they are created, and left when they exist.
+func TestPlanStoresAPhaseBeforeItActs(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, passing)
 	object := map[string]any{"apiVersion": "passing.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "status": map[string]any{"phase": "X"}}
 	p := planOf(k, object, nil, now)
 	require.Equal(t, "Y", p.Phase)
-	require.Len(t, p.Children, 1)
+	require.Empty(t, p.Children)
 	require.True(t, p.Again)
+
+	object["status"] = map[string]any{"phase": "Y"}
+	p = planOf(k, object, nil, now)
+	require.Equal(t, "Y", p.Phase)
+	require.Len(t, p.Children, 1)
 
 	p = planOf(k, object, map[string]any{"y": map[string]any{}}, now)
 	require.Equal(t, "Z", p.Phase)
-	require.Len(t, p.Children, 1)
+	require.Empty(t, p.Children)
 	require.Equal(t, "False", string(succeeded(p, &Outcome{}).Status), "Z is a failure")
 }
 
@@ -173,6 +181,62 @@ func TestPlanOfCycleIsAnError(t *testing.T) {
 	require.Equal(t, &Problem{reasonEvaluation, "phases [X Y] lead back to X without anything changing"}, p.Stalled)
 	require.Equal(t, "X", p.Phase, "the object stays where it is")
 	require.Empty(t, p.Transitions)
+}
+
+// Two phases that lead to each other are an error also if each of them is stored.
+func TestCycleOfStoredPhasesIsAnError(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, strings.ReplaceAll(strings.Replace(loop, "initial:", `children: c: template: {apiVersion: "v1", kind: "Pod"}
+	initial:`, 1), "loop", "stored"))
+	object := map[string]any{"apiVersion": "stored.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a", "uid": "1"}, "status": map[string]any{"phase": "X"}}
+	live := children(k, object, map[string]any{"c": map[string]any{}})
+	origin{child: "c"}.record(live[0].Object)
+	v := &View{Children: live, Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods}}, Normalized: NewNormalized()}
+	var phases []string
+	for range 3 {
+		p := Decide(k, &unstructured.Unstructured{Object: object}, v, now)
+		if p.Stalled != nil {
+			require.Equal(t, &Problem{reasonEvaluation, "phases [X Y] lead back to X without anything changing"}, p.Stalled)
+			break
+		}
+		require.True(t, p.Again)
+		o, err := outcomeOf(p, &Comparison{}, &Changes{}, v)
+		require.NoError(t, err)
+		phases, v.Passed = append(phases, p.Phase), o.Passed
+		object["status"] = map[string]any{"phase": p.Phase}
+	}
+	require.Equal(t, []string{"Y"}, phases)
+}
+
+const timedName = `
+package timed
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "timed.example.com/v1", kind!: "A", metadata!: {...}, status?: {contract.#Status, phase?: "X" | "Y"}}
+#AController: contract.#Controller & {
+	object!: #A
+	names: plural: "as"
+	initial: "X"
+	phases: {
+		X: next: [{to: "Y", after: "1s"}]
+		Y: children: y: template: {apiVersion: "v1", kind: "Pod", metadata: name: "y\(object.status.lastPhaseTransitionTime)"}
+	}
+}
+`
+
+// What reads the time of a phase gets that of the phase that is evaluated: one child is created,
+// and its name has the time at which its phase was entered.
+func TestPlanHasTheTimeOfThePhase(t *testing.T) {
+	t.Parallel()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "timed.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a", "uid": "1"},
+		"status": map[string]any{"phase": "X", "lastPhaseTransitionTime": "2026-01-02T03:04:03.000Z"},
+	}}
+	r, err := Render(enginetest.Kind(t, timedName), object, nil, now)
+	require.NoError(t, err)
+	require.Len(t, r.Steps, 1)
+	require.Equal(t, "y2026-01-02T03:04:05.000Z", r.Steps[0].Name)
 }
 
 // A projection of another version of the kind is replaced, and does not stall the object.

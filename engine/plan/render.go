@@ -57,7 +57,9 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 	}
 	r := &renderer{kind: k, owner: object, Rendering: &Rendering{Steps: []RenderedStep{}, Children: []map[string]any{}}}
 	r.view = r.viewOf(observed)
+	var passed []string
 	for range maxRounds {
+		r.view.Passed = passed
 		p, o, err := Converge(k, object, r.view, now, func(c *Comparison) *Changes { return r.apply(c, now) })
 		if err != nil {
 			return nil, err
@@ -65,7 +67,7 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		if r.Status, err = Report(p, o); err != nil {
 			return nil, fmt.Errorf("status: %w", err)
 		}
-		object.Object["status"] = r.Status
+		object.Object["status"], passed = r.Status, o.Passed
 		r.Waiting = o.Waiting
 		if !o.WakeAt.IsZero() {
 			r.WakeAt = new(metav1.NewMicroTime(o.WakeAt))

@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 		"phase": "PENDING", "observedGeneration": int64(1), "lastPhaseTransitionTime": "2026-01-02T03:04:05.000Z",
 		"conditions": []any{
 			map[string]any{
-				"type": "Succeeded", "status": "Unknown", "reason": "PENDING", "message": "",
+				"type": "Succeeded", "status": "Unknown", "reason": "PENDING", "message": "waiting until 2026-01-02T03:04:06Z",
 				"observedGeneration": int64(1), "lastTransitionTime": "2026-01-02T03:04:05Z",
 			},
 			map[string]any{
@@ -46,6 +46,7 @@ func TestReport(t *testing.T) {
 	object := enginetest.At("2026-01-02T03:04:06Z", "")
 	object["status"] = first
 	later := now.Add(time.Hour)
+	object["status"] = statusOf(t, object, pod("Succeeded"), later) // RUNNING is stored first
 	done := statusOf(t, object, pod("Succeeded"), later)
 	require.Equal(t, "DONE", done["phase"])
 	require.Equal(t, map[string]any{

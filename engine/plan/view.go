@@ -25,6 +25,9 @@ type View struct {
 	Uptake       Uptake
 	InjectionErr error
 
+	// Passed are the phases that were left since anything but the phase has changed.
+	Passed []string
+
 	taken map[Taken]bool
 }
 
@@ -77,7 +80,7 @@ type Changes struct {
 // with returns the view after changes.
 func (v *View) with(done *Changes, now time.Time) *View {
 	next := *v
-	next.Children = nil
+	next.Children, next.Passed = nil, nil
 	newer := make(map[types.UID]LiveChild, len(done.Stored))
 	for _, child := range done.Stored {
 		newer[child.Object.GetUID()] = child
