@@ -27,6 +27,9 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 			Scope: k.Scope,
 		},
 	}
+	if k.Approval != "" {
+		definition.Annotations = map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: k.Approval}
+	}
 	for _, v := range k.Versions {
 		definition.Spec.Versions = append(definition.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
 			Name:                     v.GroupVersionKind.Version,

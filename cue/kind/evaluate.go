@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,8 @@ import (
 	cueerrors "cuelang.org/go/cue/errors"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 // cueEvaluator evaluates CUE. Objects enter as Go values: CUE text would be compiled, and the
@@ -22,10 +25,12 @@ type cueEvaluator struct {
 	schema, controller cue.Value
 	sets               map[string]SetFacts
 	reads              *packageReads
+	status             *schema.Completed
 	asked              counters
 }
 
 var (
+	pathApproval       = cue.ParsePath("approval")
 	pathObject         = cue.ParsePath("object")
 	pathChildren       = cue.ParsePath("children")
 	pathDeadline       = cue.ParsePath("deadline")
@@ -41,8 +46,12 @@ var (
 	pathAfter          = cue.ParsePath("after")
 )
 
-// unified unifies an object with its schema.
+// unified unifies an object with its schema, without a status that the engine's fields complete.
 func (e *cueEvaluator) unified(object map[string]any) (unified cue.Value, admitted map[string]any, s *standIns, err error) {
+	if e.status.Differs() {
+		object = maps.Clone(object)
+		delete(object, "status")
+	}
 	admitted, s, err = e.reads.names.admit(object)
 	if err != nil {
 		return cue.Value{}, nil, nil, err
@@ -60,7 +69,15 @@ func (e *cueEvaluator) withDefaults(object map[string]any) (map[string]any, erro
 		return nil, err
 	}
 	defaulted, err := decode(unified, "#"+e.name)
-	return s.restore(defaulted), s.error(err)
+	return e.withStatus(s.restore(defaulted), object), s.error(err)
+}
+
+// withStatus gives an object with defaults the status that was not unified.
+func (e *cueEvaluator) withStatus(defaulted, object map[string]any) map[string]any {
+	if status, ok := object["status"]; ok && defaulted != nil && e.status.Differs() {
+		defaulted["status"] = status
+	}
+	return defaulted
 }
 
 // defaultAndValidate is both in one evaluation; an object with errors has no defaults.
@@ -73,7 +90,7 @@ func (e *cueEvaluator) defaultAndValidate(object map[string]any) (map[string]any
 		return nil, s.fieldErrors(errs), nil
 	}
 	defaulted, err := decode(unified, "#"+e.name)
-	return s.restore(defaulted), nil, s.error(err)
+	return e.withStatus(s.restore(defaulted), object), nil, s.error(err)
 }
 
 // entering returns the part of an object that the behaviour can read, or an error if it is too
@@ -86,9 +103,12 @@ func (e *cueEvaluator) entering(object map[string]any) (map[string]any, error) {
 	return object, nil
 }
 
-// behaviour unifies the behaviour with what it gets: the object, and the children if they are
-// given. Names in what is read from the result have to be restored.
+// behaviour unifies the behaviour with what it gets: the object, as far as #X describes it, and
+// the children if they are given. Names in what is read from the result have to be restored.
 func (e *cueEvaluator) behaviour(given map[string]any) (v cue.Value, s *standIns, err error) {
+	if object, ok := given["object"].(map[string]any); ok {
+		given["object"] = e.status.WithoutAdded(object)
+	}
 	given, s, err = e.reads.names.admit(given)
 	if err != nil {
 		return cue.Value{}, nil, err

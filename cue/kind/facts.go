@@ -9,6 +9,7 @@ import (
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -22,6 +23,7 @@ type schemaProps = apiextensionsv1.JSONSchemaProps
 type contractRules struct {
 	controller                 cue.Value // of the contract
 	podTemplate, labelSelector cue.Value // of the library: what may be injected, and where
+	contract                   *build.Instance
 }
 
 // kindsPackage is a CUE package with kinds, which share all of this.
@@ -75,6 +77,9 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
+	if group := stored.GroupVersionKind.Group; k.Approval == "" && apihelpers.IsProtectedCommunityGroup(group) {
+		return nil, errorAt(controller, "approval", "is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
+	}
 	stored.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: pkg.reads}
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
@@ -82,6 +87,9 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, err
 	}
 	for _, v := range k.Versions {
+		if err := k.completeStatus(v, pkg.rules.contract); err != nil {
+			return nil, err
+		}
 		if err := k.collectOpenAPI(v); err != nil {
 			return nil, fmt.Errorf("the API server would reject the CRD: %w", err)
 		}
@@ -182,6 +190,11 @@ func collectNames(k *Kind, controller cue.Value) error {
 	}
 	k.Scope = apiextensionsv1.ResourceScope(scope)
 
+	if controller.LookupPath(pathApproval).Exists() {
+		if k.Approval, err = constant(controller, pathApproval); err != nil {
+			return err
+		}
+	}
 	if err := collectPaths(k, controller); err != nil {
 		return err
 	}

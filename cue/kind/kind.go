@@ -27,6 +27,9 @@ type Kind struct {
 	Names apiextensionsv1.CustomResourceDefinitionNames
 	// Scope is whether objects of the kind are namespaced.
 	Scope apiextensionsv1.ResourceScope
+	// Approval is the value of the CRD's annotation api-approved.kubernetes.io; it is empty if
+	// the kind has none.
+	Approval string
 	// Columns are what kubectl prints after the name.
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
 	// Scale locates the numbers for kubectl scale; nil means that the kind has no scale
@@ -55,6 +58,7 @@ type Version struct {
 	Schema *apiextensionsv1.JSONSchemaProps
 
 	schema    *schema.Schema
+	status    *schema.Completed // what became of the status for that
 	enforcers schema.Enforcers
 	evaluator *cueEvaluator
 	evaluated bool // whether fields are marked for the CUE evaluator

@@ -140,6 +140,7 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 		controller:    values[1].LookupPath(cue.MakePath(cue.Def("#Controller"))),
 		podTemplate:   values[2].LookupPath(cue.MakePath(cue.Def("#PodTemplateSpec"))),
 		labelSelector: values[2].LookupPath(cue.MakePath(cue.Def("#LabelSelector"))),
+		contract:      instances[1],
 	}
 	for _, value := range []cue.Value{rules.controller, rules.podTemplate, rules.labelSelector} {
 		if err := value.Err(); err != nil {

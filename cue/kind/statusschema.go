@@ -6,8 +6,40 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue"
-	"k8s.io/apimachinery/pkg/util/json"
+	"cuelang.org/go/cue/build"
+
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
+
+// completeStatus gives a version the fields of the status that the engine writes and that #X
+// does not have, so that authors need not write them, and tools that generate #X need not
+// know of them.
+func (k *Kind) completeStatus(v *Version, contract *build.Instance) error {
+	common, err := compileSchema("Status", contract)
+	if err != nil {
+		return err
+	}
+	v.status = schema.CompleteStatus(v.schema, schema.EngineStatus(common, slices.Sorted(maps.Keys(k.Phases))), writtenStatus)
+	v.schema, v.evaluator.status = v.status.Schema, v.status
+	return nil
+}
+
+// writtenStatus are values that the engine may write to its fields of the status. The phases
+// are no part of it: a phase that #X does not allow is a mistake of the author.
+var writtenStatus = map[string][]any{
+	"observedGeneration":      {int64(1)},
+	"lastPhaseTransitionTime": {"2000-01-01T00:00:00Z"},
+	"conditions": {[]any{
+		writtenCondition("Succeeded"), writtenCondition("Ready"), writtenCondition("Stalled"), writtenCondition("Reconciling"), writtenCondition("Injected"),
+	}},
+}
+
+func writtenCondition(name string) map[string]any {
+	return map[string]any{
+		"type": name, "status": "True", "observedGeneration": int64(1), "lastTransitionTime": "2000-01-01T00:00:00Z",
+		"reason": "Reconciled", "message": "",
+	}
+}
 
 // checkStatusSchema checks that the schema allows the status fields that the controller
 // writes: the API server silently drops others.
@@ -24,16 +56,12 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 	}); err != nil {
 		return err
 	}
-	if len(status.Required) > 0 {
-		return errorAt(controller, "status", "%s of #%s.status must be optional, as in %s?: an object has no status at first",
-			strings.Join(status.Required, ", "), k.GroupVersionKind.Kind, status.Required[0])
-	}
 	for _, name := range engineStatus {
 		if len(k.Phases) == 0 && name != "conditions" && name != "observedGeneration" {
 			continue
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
-			return errorAt(controller, "status", "#%s.status must have contract.#Status: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind)
+			return errorAt(controller, "status", "#%s.status must be a struct that has %s: write status?: {contract.#Status, …}", k.GroupVersionKind.Kind, name)
 		}
 	}
 	if k.Injects() {
@@ -41,18 +69,15 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 			return errorAt(controller, "status", "%q of #%s.status must be that of contract.#InjectionStatus", InjectedPods, k.GroupVersionKind.Kind)
 		}
 	}
-	var phases []string
-	for _, value := range status.Properties["phase"].Enum {
-		var text string
-		if err := json.Unmarshal(value.Raw, &text); err != nil {
-			return err
-		}
-		phases = append(phases, text)
-	}
+	phase := v.schema.Struct.Field("status").Schema.Struct.Field("phase")
 	for name := range k.Phases {
-		if !slices.Contains(phases, name) {
+		if phase != nil && !phase.Schema.Accepts(name) {
+			var allowed []string
+			for _, value := range status.Properties["phase"].Enum {
+				allowed = append(allowed, strings.Trim(string(value.Raw), `"`))
+			}
 			return errorAt(controller.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(name))),
-				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(phases, ", "))
+				"phases", "%q must be one of the values of #%s.status.phase: %s", name, k.GroupVersionKind.Kind, strings.Join(allowed, ", "))
 		}
 	}
 	return nil
