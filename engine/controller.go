@@ -53,6 +53,7 @@ type controller struct {
 	watches    []*informers.Watch // to be released
 	writes     *writes
 	contests   *contests
+	warnings   *warnings
 	normalized *plan.Normalized
 	manager    string // of the fields that are written
 	metrics    kindMetrics
@@ -84,7 +85,8 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), normalized: plan.NewNormalized(), manager: fieldManager(k),
+		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), warnings: newWarnings(clock.RealClock{}),
+		normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 	}
 	c.queue = newQueues(k, config.Workers, c.metrics.slow.WithLabelValues(c.metrics.name))
@@ -347,14 +349,15 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 	switch result {
 	case resultSuccess, resultRequeueAfter:
 		c.queue.Forget(name)
+		c.warnings.forget(name)
 	case resultRequeue:
 		log.Debug("the reconcile is not complete; requeued", "reason", err)
 		c.queue.AddRateLimited(name)
 	case resultRejected:
-		log.Warn("a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		log.Log(ctx, c.warnings.level(name, err.Error()), "a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddAfter(name, max(rejectedRetry, c.queue.limiter.When(name)))
 	case resultError:
-		log.Warn("reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		log.Log(ctx, c.warnings.level(name, err.Error()), "reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddRateLimited(name)
 	}
 	return took
@@ -392,6 +395,7 @@ func resultOf(wakeAt time.Time, err error) result {
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
 	c.contests.forget(name)
+	c.warnings.forget(name)
 	c.types.forgetOwner(name)
 	c.selections.forget(name)
 	c.queue.Forget(name)

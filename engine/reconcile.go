@@ -196,8 +196,16 @@ func (r *reconciliation) recordEvents(p *plan.Plan, o *plan.Outcome) {
 	}
 	if o.Stalled != nil && !o.Stalled.IsReportedBy(p.Object.Object) {
 		r.log.Warn("object is stalled", "reason", o.Stalled.Reason, "message", o.Stalled.Message)
-		r.config.Events.Eventf(p.Object, nil, corev1.EventTypeWarning, o.Stalled.Reason, "Reconcile", "%s", truncate(o.Stalled.Message, maxNote))
+		r.warn(p.Object, o.Stalled)
 	}
+	if late := plan.JustLate(p, o); late != nil {
+		r.log.Warn("object is not ready in time", "message", late.Message)
+		r.warn(p.Object, late)
+	}
+}
+
+func (r *reconciliation) warn(object *unstructured.Unstructured, problem *plan.Problem) {
+	r.config.Events.Eventf(object, nil, corev1.EventTypeWarning, problem.Reason, "Reconcile", "%s", truncate(problem.Message, maxNote))
 }
 
 // tellForeign reports each foreign object once.

@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,9 +21,11 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -116,6 +122,49 @@ func TestRejectionStalls(t *testing.T) {
 	require.Equal(t, []any{"True", "ChildRejected", `child "pod": pods "a-pod" is forbidden: <nil>`}, condition(api.statuses[0], "Stalled"))
 	require.Contains(t, <-recorder.Events, `Warning ChildRejected child "pod"`)
 	require.Equal(t, 1, reconciles(c, resultRejected))
+}
+
+// An object that exceeds its deadline gets one Event.
+func TestDeadlineIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	c, recorder := runningAt(t, &answers{})
+	r := &reconciliation{controller: c, log: quiet()}
+	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "c"}}}
+	p := &plan.Plan{Kind: enginetest.Shipped(t, "Customcluster"), Object: object, Deadline: 5 * time.Minute, At: time.Now()}
+	o := &plan.Outcome{Late: true, Failed: errors.New("no node")}
+	r.recordEvents(p, o)
+	require.Equal(t, "Warning ProgressDeadlineExceeded no node", <-recorder.Events)
+	status, err := plan.Report(p, o)
+	require.NoError(t, err)
+	object.Object["status"] = status
+	o.Failed = errors.New("another reason")
+	r.recordEvents(p, o)
+	o.Failed, o.Late = nil, false
+	r.recordEvents(p, o)
+	require.Empty(t, recorder.Events)
+}
+
+// A rejection that stays the same is logged once a minute, and a new one at once.
+func TestRepeatedRejectionIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	api := &answers{create: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a-pod", nil)}
+	c, _ := runningAt(t, api)
+	var log bytes.Buffer
+	c.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	c.warnings.clock = clock
+	warnings := func() int {
+		for range 3 {
+			c.enqueue(c.objects.InNamespace("default")[0])
+			require.True(t, c.work(t.Context()))
+		}
+		return strings.Count(log.String(), "was rejected; retrying")
+	}
+	require.Equal(t, 1, warnings())
+	clock.SetTime(clock.Now().Add(time.Minute))
+	require.Equal(t, 2, warnings())
+	api.create = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a-pod", errors.New("another reason"))
+	require.Equal(t, 3, warnings())
 }
 
 // Most failures are over with the next try, so only one that lasts is reported.

@@ -105,13 +105,33 @@ func ready(p *Plan, o *Outcome) metav1.Condition {
 	case o.isReady():
 		c.Status, c.Reason = metav1.ConditionTrue, "Reconciled"
 	case o.Late:
-		c.Reason = "ProgressDeadlineExceeded"
+		c.Reason = reasonDeadline
 		c.Message = fmt.Sprintf("not ready within %s: %s", p.Deadline, c.Message)
 	}
 	if o.Failed != nil {
 		c.Message = o.Failed.Error()
 	}
 	return c
+}
+
+// reasonDeadline is the reason of the condition Ready, and of an Event, for an object that was not
+// ready in time.
+const reasonDeadline = "ProgressDeadlineExceeded"
+
+// JustLate returns the problem of an object that has exceeded its deadline and does not show that
+// yet; it is nil for others.
+func JustLate(p *Plan, o *Outcome) *Problem {
+	if len(p.Kind.Phases) > 0 {
+		return nil
+	}
+	status, _ := p.Object.Object["status"].(map[string]any)
+	conditions, err := conditionsOf(status)
+	before := meta.FindStatusCondition(conditions, conditionReady)
+	c := ready(p, o)
+	if err != nil || c.Reason != reasonDeadline || before != nil && before.Reason == reasonDeadline && before.ObservedGeneration == p.Object.GetGeneration() {
+		return nil
+	}
+	return &Problem{c.Reason, c.Message}
 }
 
 // succeeded returns the condition Succeeded of an object with phases.
