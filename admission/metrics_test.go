@@ -84,12 +84,15 @@ func TestInjectionsAreCountedByReason(t *testing.T) {
 # TYPE fescue_injection_skips_total counter
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Conflict"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="ExcludedNamespace"} 2
+fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Forbidden"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Incomplete"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="MirrorPod"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="NotFound"} 2
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="PodSecurity"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Present"} 0
+fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Stalled"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="TooLarge"} 0
+fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="TooMany"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Unavailable"} 0
 # HELP fescue_injections_total Injections of one object into one Pod.
 # TYPE fescue_injections_total counter

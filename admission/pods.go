@@ -97,7 +97,7 @@ func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest
 	if err != nil {
 		return nil, nil, err
 	}
-	result, err := injector.Inject(request.Object.Raw, request.Namespace, candidates)
+	result, err := injector.Inject(ctx, inject.Target{Text: request.Object.Raw, Namespace: request.Namespace}, candidates)
 	if errors.Is(err, jsontext.ErrTooDeep) { // its annotations cannot be read
 		return nil, []string{"nothing is injected: the Pod " + err.Error()}, nil
 	}

@@ -19,6 +19,10 @@ type Injection struct {
 	Add map[string]any
 }
 
+// ConditionStalled is the type of the condition that is true while a problem of an object requires
+// user action.
+const ConditionStalled = "Stalled"
+
 var (
 	pathInject     = cue.ParsePath("inject")
 	pathAnnotation = cue.ParsePath("inject.annotation")

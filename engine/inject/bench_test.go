@@ -40,7 +40,7 @@ func BenchmarkInject(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := i.Inject(text, namespace, candidates); err != nil {
+				if _, err := i.Inject(b.Context(), Target{Text: text, Namespace: namespace}, candidates); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -50,7 +50,7 @@ func BenchmarkInject(b *testing.B) {
 	b.Run("not-asked-for", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := other.Inject(pod, namespace, candidates); err != nil {
+			if _, err := other.Inject(b.Context(), Target{Text: pod, Namespace: namespace}, candidates); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -59,7 +59,7 @@ func BenchmarkInject(b *testing.B) {
 
 func injectedOnce(t testing.TB, i *Injector, pod []byte, candidates []*Injection) []byte {
 	t.Helper()
-	result, err := i.Inject(pod, namespace, candidates)
+	result, err := i.Inject(t.Context(), Target{Text: pod, Namespace: namespace}, candidates)
 	require.NoError(t, err)
 	return result.Pod()
 }

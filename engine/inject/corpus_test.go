@@ -98,7 +98,7 @@ func TestInjectCorpus(t *testing.T) {
 				// As the API server sends it to a webhook that it calls again.
 				text, err := json.Marshal(stored)
 				require.NoError(t, err)
-				again, err := injector.Inject(text, namespace, candidates)
+				again, err := injector.Inject(t.Context(), Target{Text: text, Namespace: namespace}, candidates)
 				require.NoError(t, err)
 				require.Nil(t, again.Patch, "%s", again.Patch)
 			})

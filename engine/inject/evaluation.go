@@ -3,6 +3,7 @@ package inject
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -47,7 +48,25 @@ func (e *Evaluation) Injection() (*Injection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inject: %w", err)
 	}
+	if why := stalled(e.object); why != "" {
+		injection.forbidden = &rejection{reason: Stalled, detail: why}
+	}
 	return injection, nil
+}
+
+// stalled returns why an object must not be injected as long as its condition Stalled is true; ""
+// means that it may be. Its children may be missing then, or belong to others that have their
+// names, and what it injects may refer to them.
+func stalled(object map[string]any) string {
+	found, _, _ := unstructured.NestedFieldNoCopy(object, "status", "conditions")
+	conditions, _ := found.([]any)
+	for _, condition := range conditions {
+		c, _ := condition.(map[string]any)
+		if c["type"] == kind.ConditionStalled && c["status"] == string(metav1.ConditionTrue) {
+			return fmt.Sprintf("the object is stalled with the reason %v, see its status: what it refers to may be missing or not its own", c["reason"])
+		}
+	}
+	return ""
 }
 
 // Of is Evaluate and Injection in one.

@@ -75,7 +75,7 @@ func FuzzInject(f *testing.F) {
 	candidates = append(candidates, tracer(f))
 	i := NewInjector("", watcherKinds)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		result, err := i.Inject(text, namespace, candidates)
+		result, err := i.Inject(t.Context(), Target{Text: text, Namespace: namespace}, candidates)
 		if err != nil || result.Patch == nil {
 			return
 		}

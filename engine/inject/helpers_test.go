@@ -67,7 +67,7 @@ func fromJSON(t testing.TB, text []byte) map[string]any {
 func checked(t testing.TB, i *Injector, pod []byte, candidates []*Injection) *Result {
 	t.Helper()
 	before := bytes.Clone(pod)
-	result, err := i.Inject(pod, namespace, candidates)
+	result, err := i.Inject(t.Context(), Target{Text: pod, Namespace: namespace}, candidates)
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(pod), "the input is not changed")
 	after := result.Pod()
@@ -85,7 +85,7 @@ func checked(t testing.TB, i *Injector, pod []byte, candidates []*Injection) *Re
 	}
 	requireLeaves(t, fromJSON(t, pod), fromJSON(t, after), "")
 
-	again, err := i.Inject(after, namespace, candidates)
+	again, err := i.Inject(t.Context(), Target{Text: after, Namespace: namespace}, candidates)
 	require.NoError(t, err)
 	require.Nil(t, again.Patch, "a second call adds %s to %s", again.Patch, after)
 	for _, o := range again.Outcomes {

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -78,21 +79,29 @@ func (r *Result) Pod() []byte {
 // mirrorAnnotation marks the Pods that kubelets create for static ones.
 const mirrorAnnotation = corev1.MirrorPodAnnotationKey
 
-// Inject merges into a Pod what it asks for. The text is that of the Pod, or of a Pod
-// template; it is not changed and must not change while the result is used. namespace is
-// that of the request: Pods that a controller creates have none of their own. Candidates of
-// other namespaces are ignored. Inject fails if the text is not a Pod.
-func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection) (*Result, error) {
-	s := &state{result: Result{text: text}}
+// Target is a Pod, or a Pod template.
+type Target struct {
+	// Text is not changed and must not change while the result is used.
+	Text []byte
+	// Namespace is that of the request: Pods that a controller creates have none of their own.
+	Namespace string
+	// Claims are the names of the volumes that a StatefulSet adds to the Pods of its template.
+	Claims []string
+}
+
+// Inject merges into a Pod what it asks for. Candidates of other namespaces are ignored. Inject
+// fails if the text is not a Pod, or if ctx ends.
+func (i *Injector) Inject(ctx context.Context, target Target, candidates []*Injection) (*Result, error) {
+	s := &state{result: Result{text: target.Text}, claims: target.Claims}
 	if err := s.read(); err != nil {
 		return nil, err
 	}
 	defer func() { s.pod.Release() }() // the last one that was parsed
-	requests := i.wanted(s.pod.Member("metadata"), namespace, candidates)
+	requests := i.wanted(s.pod.Member("metadata"), target.Namespace, candidates)
 	if len(requests) == 0 {
 		return &s.result, nil
 	}
-	if reason, why := i.skips(s.pod, namespace); reason != "" {
+	if reason, why := i.skips(s.pod, target.Namespace); reason != "" {
 		for _, r := range requests {
 			s.result.Outcomes = append(s.result.Outcomes, Outcome{Object: r.object, Reason: reason, Message: why})
 		}
@@ -100,20 +109,29 @@ func (i *Injector) Inject(text []byte, namespace string, candidates []*Injection
 	}
 	status := s.pod.Member("metadata").Member("annotations").Member(StatusAnnotation)
 	s.former = readStatus(status.String())
+	requests, excess := s.limited(requests)
 	s.prepare(requests)
-	for s.injectAll(requests) {
+	for {
+		again, err := s.injectAll(ctx, requests)
+		if err != nil {
+			return nil, err
+		}
+		if !again {
+			break
+		}
 		// What did not fit may fit now, and labels may have been added that a selector
 		// matches. A second call would find that, so this one has to.
 		if err := s.refresh(); err != nil {
 			return nil, err
 		}
-		requests = withInjected(i.wanted(s.pod.Member("metadata"), namespace, candidates), requests, s.injected)
+		requests, excess = s.limited(withInjected(i.wanted(s.pod.Member("metadata"), target.Namespace, candidates), requests, s.injected))
 	}
+	s.skipAll(excess)
 	if err := s.writeStatus(); err != nil {
 		return nil, err
 	}
 	if !s.annotationsFit() {
-		if err := s.retract(text); err != nil {
+		if err := s.retract(target.Text); err != nil {
 			return nil, err
 		}
 	}
@@ -139,6 +157,7 @@ func (i *Injector) skips(pod value, namespace string) (Reason, string) {
 type state struct {
 	merger
 	result   Result
+	claims   []string
 	pod      value   // of result.text, without the edits
 	former   []entry // of the annotation that the Pod had before
 	injected []string
@@ -179,19 +198,26 @@ func (s *state) refresh() error {
 }
 
 // injectAll injects all requested objects that fit, and reports whether it must be repeated.
-func (s *state) injectAll(requests []request) (again bool) {
+func (s *state) injectAll(ctx context.Context, requests []request) (again bool, err error) {
 	s.result.Outcomes = make([]Outcome, 0, len(requests))
 	var skipped, injected, metadata bool
 	for _, r := range requests {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if slices.Contains(s.injected, r.id) { // in an earlier round
+			s.result.Outcomes = append(s.result.Outcomes, Outcome{Object: r.object, Reason: Injected, Generation: r.injection.generation})
+			continue
+		}
 		o := s.inject(r)
 		s.result.Outcomes = append(s.result.Outcomes, o)
 		skipped = skipped || !o.Done()
-		if o.Reason == Injected && !slices.Contains(s.injected, r.id) {
+		if o.Reason == Injected {
 			s.injected = append(s.injected, r.id)
 			injected, metadata = true, metadata || r.injection.metadata
 		}
 	}
-	return injected && (skipped || metadata)
+	return injected && (skipped || metadata), nil
 }
 
 // inject injects one object completely, or not at all.
@@ -217,13 +243,10 @@ func (s *state) inject(r request) Outcome {
 	}
 	if rejected == nil && len(s.edits) > edits {
 		spec := s.pod.Member("spec")
-		if rejected = r.injection.needs.check(spec); rejected == nil && (r.injection.needs.resources || spec.Member("resources").IsSet()) {
+		if rejected = r.injection.needs.check(spec, s.claims); rejected == nil && (r.injection.needs.resources || spec.Member("resources").IsSet()) {
 			rejected = checkResources(apply(s.result.text, s.edits))
 		}
 		o.Reason = Injected
-	}
-	if slices.Contains(s.injected, r.id) {
-		o.Reason = Injected // in an earlier round
 	}
 	if rejected == nil {
 		o.Generation = r.injection.generation
@@ -231,7 +254,7 @@ func (s *state) inject(r request) Outcome {
 	}
 	// Add nothing: half a sidecar would be worse than none.
 	s.path, s.patch, s.edits = s.path[:0], s.patch[:operations], s.edits[:edits]
-	if i := slices.IndexFunc(s.former, func(e entry) bool { return e.id == r.id && e.reason == "" }); i >= 0 && rejected.reason == Conflict {
+	if i := s.wasInjected(r.id); i >= 0 && rejected.reason == Conflict {
 		// It conflicts with what an earlier call injected: from an older generation, or
 		// changed by others since.
 		o.Reason, o.Generation = Present, s.former[i].generation
@@ -253,7 +276,13 @@ func (s *state) writeStatus() error {
 		metadata = s.pod.Member("metadata")
 	}
 	entries := make([]entry, 0, len(s.result.Outcomes)+len(s.former))
+	excess := 0
 	for _, o := range s.result.Outcomes {
+		if o.Reason == TooMany {
+			if excess++; excess > maxObjects {
+				continue // they could fill the annotation
+			}
+		}
 		entries = append(entries, o.entry())
 	}
 	want := statusText(withFormer(entries, s.former))

@@ -96,7 +96,7 @@ func TestSkipped(t *testing.T) {
 		"kube-system": ExcludedNamespace, "kube-node-lease": ExcludedNamespace, "fescue-system": ExcludedNamespace,
 		"other": NotFound, namespace: Injected,
 	} {
-		result, err := i.Inject(pod, name, candidates)
+		result, err := i.Inject(t.Context(), Target{Text: pod, Namespace: name}, candidates)
 		require.NoError(t, err)
 		require.Len(t, result.Outcomes, 1)
 		require.Equal(t, want, result.Outcomes[0].Reason, name)
@@ -114,7 +114,7 @@ func TestNotAPod(t *testing.T) {
 	t.Parallel()
 	i, _, candidates := typical(t)
 	for _, text := range []string{"", "null", "[]", `{}`, `{"spec":null}`, `{"spec":[]}`, `{"spec":{}`, `{"spec":{}}x`} {
-		_, err := i.Inject([]byte(text), namespace, candidates)
+		_, err := i.Inject(t.Context(), Target{Text: []byte(text), Namespace: namespace}, candidates)
 		require.Error(t, err, text)
 	}
 }

@@ -11,8 +11,8 @@ import (
 type needs struct {
 	// names are names that no container of the other lists may have.
 	names []containerName
-	// volumes are mounted by containers and not part of the injection.
-	volumes []string
+	// volumes are mounted by containers and not part of the injection; own are part of it.
+	volumes, own []string
 	// ports are those of app containers: two may not use the same host port.
 	ports []containerPort
 	// claims are the resource claims of containers that are not part of the injection.
@@ -63,6 +63,9 @@ func needsOf(spec value) needs {
 			}
 		}
 	}
+	for _, volume := range spec.Member("volumes").Items {
+		n.own = append(n.own, volume.Member("name").String())
+	}
 	slices.Sort(n.volumes)
 	n.volumes = slices.Compact(n.volumes)
 	slices.Sort(n.claims)
@@ -70,8 +73,14 @@ func needsOf(spec value) needs {
 	return n
 }
 
-// check rejects an injection that would make a Pod invalid.
-func (n needs) check(spec value) *rejection {
+// check rejects an injection that would make a Pod invalid, or reach more than it may. claims are
+// volumes that the Pod will have besides those of its spec.
+func (n needs) check(spec value, claims []string) *rejection {
+	for _, volume := range n.own {
+		if slices.Contains(claims, volume) {
+			return conflict("already exists with other content").in("[" + volume + "]").in("volumes").in("spec")
+		}
+	}
 	for _, c := range n.names {
 		if c.list == "containers" && spec.Member("containers").Len() == 0 {
 			// The API server would reject the Pod, but not with the injected container.
@@ -83,9 +92,16 @@ func (n needs) check(spec value) *rejection {
 			}
 		}
 	}
-	for _, volume := range n.volumes {
-		if !hasNamed(spec.Member("volumes"), volume) {
-			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which an injected container mounts", volume)}).in("volumes").in("spec")
+	for _, name := range n.volumes {
+		if slices.Contains(claims, name) {
+			continue
+		}
+		volume := named(spec.Member("volumes"), name)
+		if !volume.Exists() {
+			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which an injected container mounts", name)}).in("volumes").in("spec")
+		}
+		if source := unshared(volume); source != "" {
+			return (&rejection{reason: Forbidden, detail: fmt.Sprintf("an injected container cannot mount a volume of the type %s that the Pod brings", source)}).in("[" + name + "]").in("volumes").in("spec")
 		}
 	}
 	for _, claim := range n.claims {
@@ -110,14 +126,33 @@ func (n needs) check(spec value) *rejection {
 	return nil
 }
 
-// hasNamed reports whether a list has an item with that name.
-func hasNamed(list value, name string) bool {
-	for _, item := range list.Items {
-		if item.Member("name").Equals(name) {
-			return true
+// sharedVolumes are the types of the Pod's own volumes that an injected container may mount: those
+// that the restricted level of the Pod Security Standards allows. Anyone who may create Pods may
+// bring them, and so may the author of an object that injects. The others, such as hostPath, may
+// have been granted to the author of the Pod alone.
+var sharedVolumes = []string{"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret"}
+
+// unshared returns the type of a volume that an injected container may not mount, and "" for others.
+func unshared(volume value) string {
+	for name, source := range volume.Members {
+		if source.IsSet() && !name.Equals("name") && !slices.Contains(sharedVolumes, name.String()) {
+			return name.String()
 		}
 	}
-	return false
+	return ""
+}
+
+// hasNamed reports whether a list has an item with that name.
+func hasNamed(list value, name string) bool { return named(list, name).Exists() }
+
+// named returns the item of a list with that name, or none.
+func named(list value, name string) value {
+	for _, item := range list.Items {
+		if item.Member("name").Equals(name) {
+			return item
+		}
+	}
+	return value{}
 }
 
 // hostPort returns the host port that a port uses, with protocol and IP address, which

@@ -34,6 +34,12 @@ const (
 	// PodSecurity means that the Pod Security level of the namespace forbids it: the API server
 	// would reject the Pod.
 	PodSecurity Reason = "PodSecurity"
+	// Forbidden means that the object would reach what only the Pod's author was granted.
+	Forbidden Reason = "Forbidden"
+	// Stalled means that the object has a problem, so that what it refers to may not be its own.
+	Stalled Reason = "Stalled"
+	// TooMany means that other objects are as many as may be injected into one Pod.
+	TooMany Reason = "TooMany"
 	// TooLarge means that the annotations of the Pod would exceed their limit.
 	TooLarge Reason = "TooLarge"
 	// MirrorPod means that the Pod mirrors a static one, which a kubelet runs from its own files.
@@ -43,7 +49,7 @@ const (
 )
 
 // SkipReasons are the reasons for which nothing is added to a Pod.
-var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, PodSecurity, TooLarge, MirrorPod, ExcludedNamespace}
+var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, PodSecurity, Forbidden, Stalled, TooMany, TooLarge, MirrorPod, ExcludedNamespace}
 
 // Outcome is the result of one injection.
 type Outcome struct {

@@ -3,6 +3,7 @@ package inject
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -30,4 +31,19 @@ func TemplateOf(gvk schema.GroupVersionKind) (path []string, found bool) {
 	}
 	path, found = podTemplates[gvk.Kind]
 	return path, found
+}
+
+// ClaimsOf returns the names of the volumes that a StatefulSet adds to the Pods of its template, in
+// place of those that the template has by these names; other objects have none.
+func ClaimsOf(object map[string]any) (names []string) {
+	found, _, _ := unstructured.NestedFieldNoCopy(object, "spec", "volumeClaimTemplates")
+	templates, _ := found.([]any)
+	for _, template := range templates {
+		if template, ok := template.(map[string]any); ok {
+			if name, found, err := unstructured.NestedString(template, "metadata", "name"); found && err == nil {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }

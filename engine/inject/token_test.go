@@ -31,7 +31,7 @@ func TestTokenIsMounted(t *testing.T) {
 			pod := `{"metadata":{"annotations":{"watch.fescue.dev/inject":"w"}},"spec":{"containers":[{"name":"a","image":"a","volumeMounts":[` + tc.pod + `]}],"volumes":[{"name":"kube-api-access-x","emptyDir":{}},{"name":"v","emptyDir":{}}]}}`
 			watcher := `{"apiVersion":"watch.fescue.dev/v1alpha1","kind":"Watcher","metadata":{"name":"w"},"spec":{"container":{"name":"w","image":"w","volumeMounts":[` + tc.sidecar + `]}}}`
 			i := NewInjector("", watcherKinds)
-			result, err := i.Inject([]byte(pod), namespace, injections(t, kindtest.Shipped(t), []byte(watcher)))
+			result, err := i.Inject(t.Context(), Target{Text: []byte(pod), Namespace: namespace}, injections(t, kindtest.Shipped(t), []byte(watcher)))
 			require.NoError(t, err)
 			require.Equal(t, Injected, result.Outcomes[0].Reason, result.Outcomes)
 			var typed corev1.Pod
@@ -41,7 +41,7 @@ func TestTokenIsMounted(t *testing.T) {
 				mounts = append(mounts, mount.Name)
 			}
 			require.Equal(t, tc.want, mounts)
-			again, err := i.Inject(result.Pod(), namespace, injections(t, kindtest.Shipped(t), []byte(watcher)))
+			again, err := i.Inject(t.Context(), Target{Text: result.Pod(), Namespace: namespace}, injections(t, kindtest.Shipped(t), []byte(watcher)))
 			require.NoError(t, err)
 			require.Empty(t, again.Patch)
 		})

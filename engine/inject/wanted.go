@@ -2,6 +2,7 @@ package inject
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -10,6 +11,10 @@ import (
 // maxNames is how many names one annotation may list; the others are ignored. More would only
 // fill StatusAnnotation.
 const maxNames = 64
+
+// maxObjects is how many objects are injected into one Pod. Each may fit only after another one, so
+// the time grows with the square of their number.
+const maxObjects = maxNames
 
 // maxName is the length of the longest name of an object, by IsDNS1123Subdomain.
 const maxName = 253
@@ -21,6 +26,7 @@ type request struct {
 	id          string
 	injection   *Injection
 	unavailable bool
+	selected    bool // by labels; the Pod does not name the object
 }
 
 // wanted returns the objects that a Pod asks for by annotations or that select it by its labels,
@@ -43,7 +49,7 @@ func (i *Injector) wanted(metadata value, namespace string, candidates []*Inject
 	podLabels := labelsOf{metadata.Member("labels")}
 	for _, c := range candidates {
 		if c.namespace == namespace && c.selector != nil && c.selector.Matches(podLabels) {
-			requests = append(requests, request{object: c.object, id: c.id, injection: c})
+			requests = append(requests, request{object: c.object, id: c.id, injection: c, selected: true})
 		}
 	}
 	return sorted(requests)
@@ -69,8 +75,43 @@ func sorted(requests []request) []request {
 	if len(requests) < 2 {
 		return requests
 	}
-	slices.SortFunc(requests, func(a, b request) int { return strings.Compare(a.id, b.id) })
+	slices.SortStableFunc(requests, byID) // of two, the one that the Pod names comes first
 	return slices.CompactFunc(requests, func(a, b request) bool { return a.id == b.id })
+}
+
+func byID(a, b request) int { return strings.Compare(a.id, b.id) }
+
+// limited returns the requests that are considered, and those that are too many: of the objects that
+// only select the Pod and were not injected before, the last ones.
+func (s *state) limited(requests []request) (considered, excess []request) {
+	if len(requests) <= maxObjects {
+		return requests, nil
+	}
+	less := func(r request) int {
+		if !r.selected || slices.Contains(s.injected, r.id) || s.wasInjected(r.id) >= 0 {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(requests, func(a, b request) int { return cmp.Compare(less(a), less(b)) })
+	considered, excess = slices.Clone(requests[:maxObjects]), requests[maxObjects:]
+	return sorted(considered), sorted(excess)
+}
+
+// wasInjected returns the index in s.former of an object that was injected; -1 is none.
+func (s *state) wasInjected(id string) int {
+	return slices.IndexFunc(s.former, func(e entry) bool { return e.id == id && e.reason == "" })
+}
+
+// skipAll adds the outcomes of requests that are too many.
+func (s *state) skipAll(excess []request) {
+	for _, r := range excess {
+		s.result.Outcomes = append(s.result.Outcomes, Outcome{
+			Object: r.object, Reason: TooMany,
+			Message: fmt.Sprintf("at most %d objects are injected into one Pod, those that it names first", maxObjects),
+		})
+	}
+	slices.SortStableFunc(s.result.Outcomes, func(a, b Outcome) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // withInjected adds the former requests that were injected: the labels that were injected since

@@ -20,7 +20,7 @@ import (
 const (
 	conditionSucceeded = "Succeeded"
 	conditionReady     = "Ready"
-	conditionStalled   = "Stalled"
+	conditionStalled   = kind.ConditionStalled
 	// conditionReconciling exists until an object reaches its last phase: kstatus, by
 	// which GitOps tools wait, does not know Succeeded.
 	conditionReconciling = "Reconciling"

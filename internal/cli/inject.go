@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -190,7 +191,8 @@ func (o injectOptions) injectObject(v *vetter, object manifest.Object, injector 
 	if err != nil {
 		return fail(err)
 	}
-	injected, err := injector.Inject(text, cmp.Or(u.GetNamespace(), o.namespace), candidates)
+	target := inject.Target{Text: text, Namespace: cmp.Or(u.GetNamespace(), o.namespace), Claims: inject.ClaimsOf(object.Content)}
+	injected, err := injector.Inject(context.Background(), target, candidates)
 	if err != nil {
 		return fail(err)
 	}
