@@ -50,6 +50,10 @@ test-node: image devcluster ## install and test Fescue in containers; needs root
 endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s; takes about 15 minutes
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestFrozenLeader -v -freezes 20 -long-freezes
 
+.PHONY: test-pods
+test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid
+	$(DEVCLUSTER) -- go test -timeout 60m -v -run TestAcceptedWatchersKeepPodsValid ./admission -watchers 0
+
 # hack/devcluster/release.go lists the versions.
 KUBERNETES ?= 1.34
 

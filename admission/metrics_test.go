@@ -86,6 +86,7 @@ fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Conf
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="ExcludedNamespace"} 2
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Forbidden"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Incomplete"} 0
+fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Invalid"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="MirrorPod"} 0
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="NotFound"} 2
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="PodSecurity"} 0

@@ -35,12 +35,21 @@ func TestTypical(t *testing.T) {
 
 func BenchmarkInject(b *testing.B) {
 	i, pod, candidates := typical(b)
-	for name, text := range map[string][]byte{"typical": pod, "again": injectedOnce(b, i, pod, candidates)} {
+	validated := *candidates[0] // as if its validity depended on the Pod
+	validated.rules.always = true
+	for name, with := range map[string]struct {
+		text       []byte
+		candidates []*Injection
+	}{
+		"typical":   {pod, candidates},
+		"again":     {injectedOnce(b, i, pod, candidates), candidates},
+		"validated": {pod, []*Injection{&validated}},
+	} {
 		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
+			b.SetBytes(int64(len(with.text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := i.Inject(b.Context(), Target{Text: text, Namespace: namespace}, candidates); err != nil {
+				if _, err := i.Inject(b.Context(), Target{Text: with.text, Namespace: namespace}, with.candidates); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -81,20 +81,13 @@ func (e *Evaluation) atSource(err *field.Error) *field.Error {
 	at.Field = ""
 	var part any = e.result.Add
 	for _, step := range pathStep.FindAllStringSubmatchIndex(err.Field, -1) {
-		name := err.Field[max(step[2], step[4]):max(step[3], step[5])]
-		switch p := part.(type) {
-		case map[string]any:
-			part = p[name]
-		case []any:
-			i, convErr := strconv.Atoi(name)
-			if convErr != nil || i >= len(p) {
-				return e.atSpec(err)
-			}
-			part = p[i]
-		default:
-			part = nil
-		}
+		part = child(part, err.Field[max(step[2], step[4]):max(step[3], step[5])])
 		if path := fieldWith(e.object, part); path != nil {
+			at.Field = path.String() + err.Field[step[1]:]
+			continue
+		}
+		path, source := containerLike(e.object, part)
+		if path != nil && reflect.DeepEqual(valueAt(source, err.Field[step[1]:]), valueAt(part, err.Field[step[1]:])) {
 			at.Field = path.String() + err.Field[step[1]:]
 		}
 	}
@@ -104,35 +97,76 @@ func (e *Evaluation) atSource(err *field.Error) *field.Error {
 	return &at
 }
 
+// child returns the member or the item of a value, or nil.
+func child(v any, name string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return v[name]
+	case []any:
+		if i, err := strconv.Atoi(name); err == nil && i < len(v) {
+			return v[i]
+		}
+	}
+	return nil
+}
+
+// valueAt returns what is at a path below a value, or nil.
+func valueAt(v any, path string) any {
+	for _, step := range pathStep.FindAllStringSubmatchIndex(path, -1) {
+		v = child(v, path[max(step[2], step[4]):max(step[3], step[5])])
+	}
+	return v
+}
+
+// containerLike returns the only field of an object's spec with a container of the same name and
+// image: a kind may add a container with more fields than the object gives it.
+func containerLike(object map[string]any, part any) (*field.Path, any) {
+	container, _ := part.(map[string]any)
+	if container["name"] == nil || container["image"] == nil {
+		return nil, nil
+	}
+	return fieldWhere(object, func(v any) bool {
+		m, _ := v.(map[string]any)
+		return m["name"] == container["name"] && m["image"] == container["image"]
+	})
+}
+
 // fieldWith returns the only field of an object's spec with a certain object or list as its
 // value, or nil if there are none or several.
-func fieldWith(object map[string]any, wanted any) (found *field.Path) {
+func fieldWith(object map[string]any, wanted any) *field.Path {
 	switch wanted.(type) {
 	case map[string]any, []any:
 	default:
 		return nil
 	}
+	path, _ := fieldWhere(object, func(v any) bool { return reflect.DeepEqual(v, wanted) })
+	return path
+}
+
+// fieldWhere returns the only field of an object's spec whose value is wanted, and the value. The
+// path is nil if there are none or several.
+func fieldWhere(object map[string]any, wanted func(v any) bool) (path *field.Path, value any) {
 	n := 0
-	var search func(v any, path *field.Path)
-	search = func(v any, path *field.Path) {
-		if reflect.DeepEqual(v, wanted) {
-			found, n = path, n+1
+	var search func(v any, at *field.Path)
+	search = func(v any, at *field.Path) {
+		if wanted(v) {
+			path, value, n = at, v, n+1
 			return
 		}
 		switch v := v.(type) {
 		case map[string]any:
 			for name, member := range v {
-				search(member, path.Child(name))
+				search(member, at.Child(name))
 			}
 		case []any:
 			for i, item := range v {
-				search(item, path.Index(i))
+				search(item, at.Index(i))
 			}
 		}
 	}
 	search(object["spec"], field.NewPath("spec"))
 	if n != 1 {
-		return nil
+		return nil, nil
 	}
-	return found
+	return path, value
 }

@@ -246,6 +246,9 @@ func (s *state) inject(r request) Outcome {
 		if rejected = r.injection.needs.check(spec, s.claims); rejected == nil && (r.injection.needs.resources || spec.Member("resources").IsSet()) {
 			rejected = checkResources(apply(s.result.text, s.edits))
 		}
+		if rejected == nil && r.injection.rules.decides(s.pod) {
+			rejected = checkRules(s.result.text, apply(s.result.text, s.edits), s.claims)
+		}
 		o.Reason = Injected
 	}
 	if rejected == nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/fescue-dev/fescue/engine/inject/podrules"
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
@@ -47,6 +48,7 @@ type Injection struct {
 	metadata   bool // whether labels or annotations are added, which selectors may match
 
 	needs     needs
+	rules     rules
 	forbidden *rejection // nil if it may be injected
 }
 
@@ -74,11 +76,19 @@ func New(source Source) (*Injection, error) {
 		return nil, fmt.Errorf("add: %w", err)
 	}
 	root := field.NewPath("add")
-	if errs := append(checkLists(i.add, pod, root), checkVolumes(i.add.Member("spec").Member("volumes"), root.Child("spec", "volumes"))...); len(errs) > 0 {
+	if errs := checkLists(i.add, pod, root); len(errs) > 0 {
+		return nil, partError(errs)
+	}
+	part, err := i.Part()
+	if err != nil {
+		return nil, err
+	}
+	if errs := podrules.ValidatePart(part, root); len(errs) > 0 {
 		return nil, partError(errs)
 	}
 	i.metadata = i.add.Member("metadata").IsSet()
 	i.needs = needsOf(i.add.Member("spec"))
+	i.rules = rulesOf(part)
 	return i, nil
 }
 
@@ -133,22 +143,6 @@ func checkPart(add map[string]any) (errs field.ErrorList) {
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(add, &corev1.Pod{}); err != nil {
 		errs = append(errs, field.Invalid(root, field.OmitValueType{}, err.Error()))
-	}
-	return errs
-}
-
-// checkVolumes checks that no volume has two sources: the API server would reject the Pod.
-func checkVolumes(volumes value, path *field.Path) (errs field.ErrorList) {
-	for i, volume := range volumes.Items {
-		var sources []string
-		for name, source := range volume.Members {
-			if source.IsSet() && !name.Equals("name") {
-				sources = append(sources, name.String())
-			}
-		}
-		if len(sources) > 1 {
-			errs = append(errs, field.Forbidden(path.Index(i).Child(sources[1]), fmt.Sprintf("a volume must have one source, and it already has %s", sources[0])))
-		}
 	}
 	return errs
 }

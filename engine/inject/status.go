@@ -31,6 +31,8 @@ const (
 	Conflict Reason = "Conflict"
 	// Incomplete means that the Pod does not have something that the injection needs.
 	Incomplete Reason = "Incomplete"
+	// Invalid means that the Pod would be invalid for another reason.
+	Invalid Reason = "Invalid"
 	// PodSecurity means that the Pod Security level of the namespace forbids it: the API server
 	// would reject the Pod.
 	PodSecurity Reason = "PodSecurity"
@@ -49,7 +51,7 @@ const (
 )
 
 // SkipReasons are the reasons for which nothing is added to a Pod.
-var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, PodSecurity, Forbidden, Stalled, TooMany, TooLarge, MirrorPod, ExcludedNamespace}
+var SkipReasons = []Reason{Present, NotFound, Unavailable, Conflict, Incomplete, Invalid, PodSecurity, Forbidden, Stalled, TooMany, TooLarge, MirrorPod, ExcludedNamespace}
 
 // Outcome is the result of one injection.
 type Outcome struct {
