@@ -2,6 +2,7 @@ package kind
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
@@ -9,26 +10,46 @@ import (
 
 // Advice is something that the author of a kind should know, but not an error.
 type Advice struct {
-	// Field is the field in question, and Position its place in CUE.
+	// Field is the field in question, the first if there are several, and Position its place in
+	// CUE.
 	Field    string
 	Position schema.Position
-	Text     string
+	// Text is a sentence.
+	Text string
 }
 
-// Advice lists the fields that the CUE evaluator has to check, and those that can grow
-// without limit, except those of the library.
+// Advice lists the fields that the CUE evaluator has to check.
 func (v *Version) Advice() []Advice {
 	var all []Advice
 	for _, e := range v.Enforcement() {
 		if e.Evaluated {
 			all = append(all, Advice{e.Field, e.Position, fmt.Sprintf(
-				"is checked by the CUE evaluator, so objects of the kind can have at most %d values", evaluatorLimits.values)})
-		}
-	}
-	for _, u := range schema.Unboundeds(v.schema) {
-		if !isLibrary(u.Position.File) && !strings.HasPrefix(u.Field, "metadata") {
-			all = append(all, Advice{u.Field, u.Position, "has no " + u.Missing + ": it can grow until the object is too large, and the API server accepts few CEL rules for it"})
+				"%s is checked by the CUE evaluator, so objects of the kind can have at most %d values", e.Field, evaluatorLimits.values)})
 		}
 	}
 	return all
+}
+
+// maxUnbounded is how many fields UnboundedAdvice names.
+const maxUnbounded = 8
+
+// UnboundedAdvice is one advice on all fields that can grow without limit; it is nil if there
+// are none. The status is left out, which users do not write, and so is the library.
+func (v *Version) UnboundedAdvice() *Advice {
+	found := slices.DeleteFunc(schema.Unboundeds(v.schema), func(u schema.Unbounded) bool {
+		root, _, _ := strings.Cut(u.Field, ".")
+		return isLibrary(u.Position.File) || root == "metadata" || root == "status"
+	})
+	if len(found) == 0 {
+		return nil
+	}
+	var fields []string
+	for _, u := range found[:min(len(found), maxUnbounded)] {
+		fields = append(fields, u.Field+" ("+u.Missing+")")
+	}
+	list := strings.Join(fields, ", ")
+	if more := len(found) - len(fields); more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return &Advice{found[0].Field, found[0].Position, "no upper limit for " + list + ": objects can grow until they are too large, and the API server accepts few CEL rules"}
 }

@@ -131,7 +131,8 @@ type Checked struct {
 	version *Version
 }
 
-// Check sets the defaults of an object and validates it. The object is not changed.
+// Check sets the defaults of an object and validates it; null is dropped where the API server
+// drops it. The object is not changed.
 func (k *Kind) Check(object map[string]any) *Checked {
 	v := k.versionOf(object)
 	defaulted, problems := k.defaultAndValidate(v, object)
@@ -145,6 +146,7 @@ func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []P
 	if err := checkLimits(object, v.limits()); err != nil {
 		return object, []Problem{{Error: err}}
 	}
+	object = v.withoutNulls(object)
 	defaulted := schema.Default(v.schema, object)
 	problems := schema.Validate(v.schema, defaulted)
 	if len(problems) == 0 && v.evaluated {
@@ -247,6 +249,7 @@ func (v *Version) limits() limits {
 // The object is not changed; the result shares unchanged parts with it.
 func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 	v := k.versionOf(object)
+	object = v.withoutNulls(object)
 	if v.evaluated {
 		v.evaluator.asked.fallbacks.Add(1)
 		return v.evaluator.withDefaults(object)

@@ -70,7 +70,8 @@ func (o *crdOracle) admitInPlace(object map[string]any) field.ErrorList {
 // object; nil if they agree.
 func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 	problems := k.Problems(object)
-	if err := k.disagrees(problems, object, k.evaluate(object)); err != nil {
+	read := k.withoutNulls(object) // the evaluator and the compiled form get what the API server reads
+	if err := k.disagrees(problems, read, k.evaluate(read)); err != nil {
 		return err
 	}
 	return crdDisagrees(k, crd, problems, object)

@@ -134,16 +134,25 @@ func newVetter(catalog *kind.Catalog, ignoreUnknown bool) *vetter {
 
 // advise collects advice for the authors of kinds.
 func (v *vetter) advise(kinds []*kind.Kind) {
+	var last []finding // limits matter least
 	for _, k := range kinds {
 		for _, version := range k.Versions {
 			for _, a := range version.Advice() {
-				v.report.Advice = append(v.report.Advice, finding{
-					File: a.Position.File, Line: a.Position.Line,
-					APIVersion: version.GroupVersionKind.GroupVersion().String(), Kind: version.GroupVersionKind.Kind,
-					Field: a.Field, Type: adviceType, Message: "advice: " + a.Field + " " + a.Text,
-				})
+				v.report.Advice = append(v.report.Advice, adviceFinding(version, a))
+			}
+			if a := version.UnboundedAdvice(); a != nil {
+				last = append(last, adviceFinding(version, *a))
 			}
 		}
+	}
+	v.report.Advice = append(v.report.Advice, last...)
+}
+
+func adviceFinding(version *kind.Version, a kind.Advice) finding {
+	return finding{
+		File: a.Position.File, Line: a.Position.Line,
+		APIVersion: version.GroupVersionKind.GroupVersion().String(), Kind: version.GroupVersionKind.Kind,
+		Field: a.Field, Type: adviceType, Message: "advice: " + a.Text,
 	}
 }
 

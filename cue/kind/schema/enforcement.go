@@ -47,7 +47,7 @@ func (e Enforcers) setPartly(r *Rule) {
 // Rejecting returns who rejects an object for a problem.
 func (e Enforcers) Rejecting(p Problem) Enforcer {
 	if p.Rule == nil || p.deep || p.IsNull() {
-		return Admission // the API server drops unknown fields, and null where it is not allowed
+		return Admission // the API server drops unknown fields
 	}
 	if f, ok := p.BadValue.(float64); ok && p.Type == field.ErrorTypeTypeInvalid && f == math.Trunc(f) {
 		return Admission // the API server takes 1.0 for an integer
