@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,9 @@ const fieldManager = "fescue/webhooks"
 // other writer.
 const correctionDelay = time.Second
 
+// maxCorrectionDelay bounds the delay, which doubles with each failure.
+const maxCorrectionDelay = time.Minute
+
 // Registrar applies the webhook configurations and corrects drift. Only the leader needs one.
 type Registrar struct {
 	client   kubernetes.Interface
@@ -56,17 +60,50 @@ func (r *Registrar) Publish(ctx context.Context, bundle []byte) error {
 	return r.apply(ctx)
 }
 
+// InUse returns an error if the webhooks are called by a URL, and one of the configurations calls a
+// Service: an installation with the same name, which would stop working. The API server would
+// reject the configuration too, because it would have both. What cannot be read is not in use.
+func (r *Registrar) InUse(ctx context.Context) error {
+	if r.webhooks.URL == "" {
+		return nil
+	}
+	mutating, _ := Configurations(nil, r.webhooks)
+	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, mutating.Name).String()}
+	api := r.client.AdmissionregistrationV1()
+	var clients []admissionregistrationv1.WebhookClientConfig
+	if list, err := api.MutatingWebhookConfigurations().List(ctx, byName); err == nil {
+		for _, configuration := range list.Items {
+			for _, webhook := range configuration.Webhooks {
+				clients = append(clients, webhook.ClientConfig)
+			}
+		}
+	}
+	if list, err := api.ValidatingWebhookConfigurations().List(ctx, byName); err == nil {
+		for _, configuration := range list.Items {
+			for _, webhook := range configuration.Webhooks {
+				clients = append(clients, webhook.ClientConfig)
+			}
+		}
+	}
+	for _, client := range clients {
+		if s := client.Service; s != nil {
+			return fmt.Errorf("the webhook configurations %q belong to an installation: they call the Service %s/%s", mutating.Name, s.Namespace, s.Name)
+		}
+	}
+	return nil
+}
+
 // apply writes both configurations. r.mu is held.
 func (r *Registrar) apply(ctx context.Context) error {
 	mutating, validating := Configurations(r.kinds, r.webhooks)
 	api := r.client.AdmissionregistrationV1()
 	appliedMutating, err := applied(ctx, mutating, api.MutatingWebhookConfigurations().Patch, mutatingConditions)
 	if err != nil {
-		return fmt.Errorf("apply the mutating webhook configuration: %w", err)
+		return cmp.Or(r.InUse(ctx), fmt.Errorf("apply the mutating webhook configuration: %w", err))
 	}
 	appliedValidating, err := applied(ctx, validating, api.ValidatingWebhookConfigurations().Patch, validatingConditions)
 	if err != nil {
-		return fmt.Errorf("apply the validating webhook configuration: %w", err)
+		return cmp.Or(r.InUse(ctx), fmt.Errorf("apply the validating webhook configuration: %w", err))
 	}
 	r.applied = map[types.UID]int64{
 		appliedMutating.UID: appliedMutating.Generation, appliedValidating.UID: appliedValidating.Generation,
@@ -153,6 +190,7 @@ func (r *Registrar) Run(ctx context.Context) {
 	}
 	factory.StartWithContext(ctx)
 	defer factory.Shutdown()
+	delay := correctionDelay
 	for {
 		select {
 		case <-ctx.Done():
@@ -162,13 +200,16 @@ func (r *Registrar) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(correctionDelay):
+		case <-time.After(delay):
 		}
 		r.mu.Lock()
 		err := r.apply(ctx)
 		r.mu.Unlock()
-		if err != nil && ctx.Err() == nil {
-			r.log.Error("correcting the webhook configurations failed; retrying", "error", err)
+		if err == nil {
+			delay = correctionDelay
+		} else if ctx.Err() == nil {
+			delay = min(2*delay, maxCorrectionDelay)
+			r.log.Error("correcting the webhook configurations failed; retrying", "after", delay, "error", err)
 			r.signal()
 		}
 	}

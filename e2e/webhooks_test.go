@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -478,4 +480,26 @@ func (w *webhookTest) operatorStops(t *testing.T) {
 	<-w.operator.done
 	_, err := w.createBy(w.client, fences, "Fence", "late", map[string]any{}, dryRun)
 	require.ErrorContains(t, err, "connection refused")
+}
+
+// An operator whose webhooks are called by a URL does not start where the configurations belong to an
+// installation.
+func TestWebhookURLBesideInstallation(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	shipped := kindtest.Shipped(t)
+	c.installCRDs(shipped)
+	flags, _ := c.webhookURLFlags() // deletes the configurations after the test
+	mutating, validating := admission.Configurations(shipped, admission.Webhooks{
+		Name: c.webhookName(), Service: &admissionregistrationv1.ServiceReference{Namespace: c.namespace, Name: "webhooks"}, Namespaces: []string{c.namespace},
+	})
+	api := c.typed.AdmissionregistrationV1()
+	_, err := api.MutatingWebhookConfigurations().Create(t.Context(), mutating, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = api.ValidatingWebhookConfigurations().Create(t.Context(), validating, metav1.CreateOptions{})
+	require.NoError(t, err)
+	o := c.launch(flags...)
+	require.True(t, testcluster.WaitUntil(o.hasEnded))
+	require.Contains(t, o.log.String(), fmt.Sprintf(
+		"--webhook-url: the webhook configurations %q belong to an installation: they call the Service %s/webhooks; set --webhook-configuration to another name", c.webhookName(), c.namespace))
 }

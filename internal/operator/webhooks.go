@@ -89,6 +89,9 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 		return nil, err
 	}
 	w.registrar = admission.NewRegistrar(p.acting.typed, p.kinds, o.registration(p.options.Namespaces), p.log)
+	if err := w.registrar.InUse(ctx); err != nil {
+		return nil, fmt.Errorf("--webhook-url: %w; set --webhook-configuration to another name", err)
+	}
 	if w.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", o.listen); err != nil {
 		return nil, fmt.Errorf("--webhook-listen: %w", err)
 	}
