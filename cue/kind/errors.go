@@ -61,6 +61,9 @@ func newLoadError(kind string, err error) *LoadError {
 		first, path = inner, "" // it names the import and the cause; the path is the module
 	}
 	result := &LoadError{Kind: kind, Reason: messageOf(first)}
+	if _, cause, ok := strings.Cut(result.Reason, ": cannot expand module graph: "); ok {
+		result.Reason, path = "the dependencies in cue.mod/module.cue cannot be fetched: "+cause, "" // no import is wrong
+	}
 	if path != "" && !strings.HasPrefix(result.Reason, path) {
 		result.Reason = path + ": " + result.Reason
 	}

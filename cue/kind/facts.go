@@ -279,6 +279,11 @@ func collectPhases(k *Kind, controller cue.Value) error {
 			if _, ok := k.Phases[to]; !ok {
 				return errorAt(value, within(transition, pathTo), "%q must be one of the phases: %s", to, known)
 			}
+			if text, err := transition.LookupPath(pathAfter).String(); err == nil { // otherwise it follows from the object
+				if _, err := ParseTrigger(text); err != nil {
+					return errorAt(transition.LookupPath(pathAfter), within(transition, pathAfter), "%v", err)
+				}
+			}
 			return nil
 		})
 	})

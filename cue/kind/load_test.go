@@ -9,7 +9,10 @@ import (
 
 	"cuelang.org/go/mod/modfile"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
 // The program's name and language version of its module are those of cue.mod.
@@ -131,4 +134,19 @@ func TestParseTrigger(t *testing.T) {
 		require.Error(t, err, text)
 		require.Contains(t, err.Error(), text)
 	}
+}
+
+// TestDependenciesCannotBeFetched uses a registry to which no connection is possible.
+func TestDependenciesCannotBeFetched(t *testing.T) {
+	t.Setenv("CUE_REGISTRY", "127.0.0.1:1+insecure")
+	dir := corpus.Unpack(t, &txtar.Archive{Files: []txtar.File{
+		{Name: "cue.mod/module.cue", Data: []byte(`module: "example.com/my@v0", language: version: "v0.17.0", deps: "example.com/other@v0": v: "v0.1.0"`)},
+		{Name: "kind.cue", Data: []byte(`package k
+import "fescue.dev/cue/contract"
+#G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}}
+#GController: contract.#Controller & {object!: #G, names: plural: "gs"}
+`)},
+	}})
+	_, err := FromDir(dir)
+	require.ErrorContains(t, err, "kind.cue:2: the dependencies in cue.mod/module.cue cannot be fetched: example.com/other@v0.1.0: ")
 }
