@@ -88,31 +88,145 @@ func TestPodOfDeletedAtIsDeleted(t *testing.T) {
 	c.awaitGone(pods, "gone-pod")
 }
 
-func TestDeletedPodIsRecreatedUntilDone(t *testing.T) {
+// A command runs once: a Pod that is deleted while its At is RUNNING is not created again.
+func TestDeletedPodStallsItsAt(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	o := c.start()
+	c.createAt("drifts", longAgo, forLong)
+	pod := c.await(pods, "drifts-pod", "running", isRunning)
+	require.Empty(t, c.await(pods, "drifts-pod", "released", isReleased).GetFinalizers())
+	at := c.await(ats, "drifts", "recorded", func(o *unstructured.Unstructured) bool { return createdPod(o) != "" })
+	require.Equal(t, string(pod.GetUID()), createdPod(at))
+	c.deletePod("drifts-pod")
+	object, reason, message := c.awaitStalled(ats, "drifts")
+	require.Equal(t, "ChildGone", reason)
+	require.Equal(t, `child "pod": pods "drifts-pod" was created in phase RUNNING and is gone; it is created only once: to start over, recreate the object`, message)
+	require.Equal(t, "RUNNING", phaseOf(object))
+
+	// Neither a new process nor a change of the At creates it.
+	o.kill()
+	c.start()
+	c.patch(ats, "drifts", `{"metadata":{"annotations":{"touched":"yes"}}}`)
+	c.createAt("later", longAgo, "true")
+	c.awaitPhase("later", "DONE")
+	_, err := c.get(pods, "drifts-pod")
+	require.True(t, apierrors.IsNotFound(err))
+}
+
+func isReleased(o *unstructured.Unstructured) bool { return len(o.GetFinalizers()) == 0 }
+
+// createdPod returns the UID of the Pod that an At records.
+func createdPod(at *unstructured.Unstructured) string {
+	uid, _, _ := unstructured.NestedString(at.Object, "status", "childInventory", "created", "pod")
+	return uid
+}
+
+func TestDoneStaysDone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
-	c.createAt("drifts", longAgo, forLong)
-	first := c.await(pods, "drifts-pod", "running", isRunning)
-	c.deletePod("drifts-pod")
-	second := c.await(pods, "drifts-pod", "recreated", func(o *unstructured.Unstructured) bool {
-		return o.GetUID() != first.GetUID() && isRunning(o)
-	})
-
-	c.patch(pods, "drifts-pod", `{"metadata":{"annotations":{"devcluster.fescue.dev/fail":"true"}}}`)
-	done := c.awaitPhase("drifts", "DONE")
-	c.proxy.requests.reset()
-	c.deletePod("drifts-pod")
-	c.awaitGone(pods, "drifts-pod")
+	c.createAt("ends", longAgo, "true")
+	done := c.awaitPhase("ends", "DONE")
+	c.deletePod("ends-pod")
+	c.awaitGone(pods, "ends-pod")
 
 	// Once a later object in the same queue is done, the deletion has been reconciled.
 	c.createAt("later", longAgo, "true")
 	c.awaitPhase("later", "DONE")
-	_, err := c.get(pods, "drifts-pod")
-	require.True(t, apierrors.IsNotFound(err), "DONE stays DONE: the Pod %s is not recreated again", second.GetUID())
-	after, err := c.get(ats, "drifts")
+	_, err := c.get(pods, "ends-pod")
+	require.True(t, apierrors.IsNotFound(err), "the Pod is not created again")
+	after, err := c.get(ats, "ends")
 	require.NoError(t, err)
 	require.Equal(t, done.GetResourceVersion(), after.GetResourceVersion())
+}
+
+// The operator is killed between the writes of an At's Pod, and things happen to the Pod before the
+// next one starts: the command runs exactly once, and nothing hangs.
+func TestCommandRunsOnce(t *testing.T) {
+	t.Parallel()
+	podCreated := func(c *cluster) bool { _, err := c.get(pods, "a-pod"); return err == nil }
+	for name, tc := range map[string]struct {
+		command string
+		killAt  func(c *cluster) bool
+		// down happens while no operator runs.
+		down  func(c *cluster)
+		check func(c *cluster)
+		// pods is how many Pods existed in all.
+		pods int
+	}{
+		"the Pod ends and is deleted": {command: "true", killAt: podCreated,
+			down: func(c *cluster) {
+				c.await(pods, "a-pod", "ended", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "Succeeded" })
+				c.deletePod("a-pod")
+			},
+			check: func(c *cluster) {
+				c.awaitPhase("a", "DONE")
+				c.awaitGone(pods, "a-pod")
+			}, pods: 1},
+		"the Pod is deleted while it runs": {command: forLong, killAt: podCreated,
+			down: func(c *cluster) {
+				c.await(pods, "a-pod", "running", isRunning)
+				c.delete(pods, "a-pod")
+			},
+			check: func(c *cluster) {
+				c.awaitGone(pods, "a-pod")
+				require.True(c.t, testcluster.WaitUntil(func() bool {
+					object, err := c.get(ats, "a")
+					_, reason, _ := condition(object, "Stalled")
+					return err == nil && (phaseOf(object) == "DONE" || reason == "ChildGone")
+				}))
+			}, pods: 1},
+		"the phase is stored and the Pod is not created": {command: "true",
+			killAt: func(c *cluster) bool {
+				at, err := c.get(ats, "a")
+				return err == nil && phaseOf(at) == "RUNNING"
+			},
+			down: func(c *cluster) {
+				_, err := c.get(pods, "a-pod")
+				require.True(c.t, apierrors.IsNotFound(err))
+			},
+			check: func(c *cluster) {
+				c.awaitPhase("a", "DONE")
+			}, pods: 1},
+		"the At is deleted": {command: forLong, killAt: podCreated,
+			down: func(c *cluster) {
+				c.delete(ats, "a")
+				c.await(pods, "a-pod", "being deleted", func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil })
+			},
+			check: func(c *cluster) {
+				c.awaitGone(pods, "a-pod")
+			}, pods: 1},
+		"the At is recreated": {command: "true", killAt: podCreated,
+			down: func(c *cluster) {
+				c.delete(ats, "a")
+				c.await(pods, "a-pod", "being deleted", func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil })
+				c.createAt("a", longAgo, "true")
+			},
+			check: func(c *cluster) {
+				c.awaitPhase("a", "DONE")
+			}, pods: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			census := c.takeCensus("")
+			o := c.start()
+			hook := func(int64) {
+				if tc.killAt(c) {
+					_ = o.cmd.Process.Kill()
+				}
+			}
+			c.proxy.afterWrite.Store(&hook)
+			c.createAt("a", longAgo, tc.command)
+			<-o.done
+			c.proxy.afterWrite.Store(nil)
+			tc.down(c)
+			c.start()
+			tc.check(c)
+			require.Equal(t, tc.pods, census.created())
+		})
+	}
 }
 
 // The operator is killed once after each write of an At's life: when the API server has carried out
@@ -142,7 +256,7 @@ func TestKilledAfterAnyWrite(t *testing.T) {
 		require.Equal(t, name+"-pod", list[0].GetName())
 		o.kill()
 		if !wasKilled {
-			require.Greater(t, n, int64(3), "a life takes a write of the Pod and two of phases")
+			require.Greater(t, n, int64(5), "a life takes two writes of the Pod and three of the status")
 			return
 		}
 	}
@@ -157,7 +271,7 @@ func (c *cluster) awaitKillOrDone(o *process, name string) (killed bool) {
 			return true
 		}
 		object, err := c.get(ats, name)
-		return err == nil && phaseOf(object) == "DONE" && c.proxy.writes.Load() >= 6
+		return err == nil && phaseOf(object) == "DONE" && c.proxy.writes.Load() >= 8
 	}), "neither killed nor DONE")
 	return killed
 }
@@ -231,7 +345,7 @@ func TestRequestsOfOneAt(t *testing.T) {
 	}
 	text, err := json.Marshal(counts)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"status writes":2,"child writes":1,"events":3}`, string(text))
+	require.JSONEq(t, `{"status writes":3,"child writes":2,"events":3}`, string(text))
 }
 
 // A stop lets the running reconcile finish: the operator is stopped when the API server has created

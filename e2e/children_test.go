@@ -35,6 +35,7 @@ var (
 type census struct {
 	mu    sync.Mutex
 	alive map[types.UID]*unstructured.Unstructured
+	all   map[types.UID]bool
 	// most is the highest number of Pods at any time. fewest is the lowest number of ready Pods
 	// since countFrom.
 	most, fewest int
@@ -42,7 +43,7 @@ type census struct {
 
 func (c *cluster) takeCensus(selector string) *census {
 	c.t.Helper()
-	s := &census{alive: make(map[types.UID]*unstructured.Unstructured)}
+	s := &census{alive: make(map[types.UID]*unstructured.Unstructured), all: make(map[types.UID]bool)}
 	list, err := c.objects(pods).List(c.t.Context(), metav1.ListOptions{LabelSelector: selector})
 	require.NoError(c.t, err)
 	for i := range list.Items {
@@ -72,6 +73,7 @@ func (s *census) count(event watch.Event) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.all[pod.GetUID()] = true
 	if event.Type == watch.Deleted || pod.GetDeletionTimestamp() != nil {
 		delete(s.alive, pod.GetUID())
 	} else {
@@ -88,6 +90,13 @@ func (s *census) ready() int {
 		}
 	}
 	return n
+}
+
+// created returns how many Pods were created since the census began.
+func (s *census) created() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
 }
 
 // countFrom starts the count of the fewest ready Pods.

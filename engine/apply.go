@@ -204,6 +204,9 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	_, ofSet := a.kind.Sets[s.Child]
 	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID()) && !(ofSet && plan.IsCopy(live))
 	switch {
+	case isOwn && live.GetDeletionTimestamp() != nil && plan.IsHeld(live):
+		a.remember(s, live) // it is not created again
+		return nil
 	case isOwn && live.GetDeletionTimestamp() == nil:
 		// The cache is behind, or the child lost the label by which it is watched.
 		if !plan.IsManaged(live, s.Wanted) {

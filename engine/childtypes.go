@@ -41,7 +41,35 @@ func indexByOwner(object any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("cache holds a %T", object)
 	}
-	return plan.OwnerKeys(u), nil
+	keys := plan.OwnerKeys(u)
+	if holder := metav1.GetControllerOfNoCopy(u); holder != nil && plan.IsHeld(u) {
+		if gv, err := schema.ParseGroupVersion(holder.APIVersion); err == nil {
+			keys = append(keys, heldKey(schema.GroupKind{Group: gv.Group, Kind: holder.Kind}, holder.Name))
+		}
+	}
+	return keys, nil
+}
+
+// heldKey is the key of the children that have the finalizer and that an object of this name
+// controls, whatever its UID.
+func heldKey(gk schema.GroupKind, owner string) string { return "held:" + gk.String() + "/" + owner }
+
+// held returns the cached children that have the finalizer and that an object of this name
+// controls.
+func (t *childTypes) held(owner cache.ObjectName) (children []plan.LiveChild, err error) {
+	_, watches := t.known()
+	for resource, w := range watches {
+		found, err := w.ByIndex(owner.Namespace, ownerIndex, heldKey(t.kind.GroupVersionKind.GroupKind(), owner.Name))
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range found {
+			if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.Namespace {
+				children = append(children, plan.Live(resource, u))
+			}
+		}
+	}
+	return children, nil
 }
 
 // ownedBy returns the cached children of an object, which must not be changed, sorted by

@@ -28,6 +28,9 @@ func (c *controller) observe(ctx context.Context, object *unstructured.Unstructu
 	if err := c.readLost(ctx, object, v); err != nil {
 		return nil, err
 	}
+	if err := c.readFormer(ctx, object, v); err != nil {
+		return nil, err
+	}
 	v.Normalized = c.normalized
 	if c.pods != nil {
 		if err := c.readPods(object, v); err != nil {

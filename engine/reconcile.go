@@ -74,10 +74,13 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	if cached == nil {
 		r.forget(r.name)
 		r.types.forgetLost(r.name)
-		return time.Time{}, nil
+		return time.Time{}, r.releaseFormer(ctx, nil)
 	}
 	if cached.GetDeletionTimestamp() != nil {
-		return time.Time{}, nil // the garbage collector deletes the children
+		return time.Time{}, r.releaseFormer(ctx, cached) // the garbage collector deletes the children
+	}
+	if err := r.releaseFormer(ctx, cached); err != nil {
+		return time.Time{}, err
 	}
 	seen, since := r.writes.seen(r.name, r.types)
 	fromServer := !seen && time.Since(since) > staleLimit
@@ -125,12 +128,21 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if kind.PhaseOf(object.Object) != p.Phase {
 			return time.Time{}, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
 		}
+		if !o.IsRecorded(object) {
+			return time.Time{}, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
+		}
+		if err := r.releaseAll(ctx, o.Tracked); err != nil {
+			return time.Time{}, err
+		}
 		passed = o.Passed
 		if o.Unfinished || p.Again && stored == maxPhases {
 			return r.nextReconcile(p, o), errUnfinished
 		}
 		if !p.Again || blocked {
 			return r.nextReconcile(p, o), errors.Join(o.Rejected, o.Failed)
+		}
+		if seen, _ := r.writes.seen(r.name, r.types); !seen {
+			return time.Now().Add(staleRecheck), nil // as for any reconcile
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -33,6 +34,7 @@ import (
 type answers struct {
 	create, status error
 	panics         bool
+	released       int              // how often a finalizer was removed
 	statuses       []map[string]any // that were written
 }
 
@@ -48,6 +50,10 @@ func runningAt(t *testing.T, api *answers) (*controller, *events.FakeRecorder) {
 	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if api.panics {
 			panic("a bug")
+		}
+		if action.(clienttesting.PatchAction).GetPatchType() == types.JSONPatchType {
+			api.released++
+			return true, &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a-pod", "uid": "pod", "resourceVersion": "11"}}}, nil
 		}
 		stored := &unstructured.Unstructured{}
 		if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &stored.Object); err != nil || api.create != nil {
@@ -104,6 +110,11 @@ func TestReconcileCreatesAndReports(t *testing.T) {
 	require.Len(t, api.statuses, 1)
 	require.Equal(t, []any{"Unknown", "RUNNING", ""}, condition(api.statuses[0], "Succeeded"))
 	require.Nil(t, condition(api.statuses[0], "Stalled"))
+	require.Equal(t, map[string]any{
+		"types":   []any{map[string]any{"apiVersion": "v1", "kind": "Pod"}},
+		"created": map[string]any{"pod": "pod"},
+	}, api.statuses[0]["childInventory"])
+	require.Equal(t, 1, api.released, "once it is recorded")
 	require.Equal(t, 1, reconciles(c, resultRequeueAfter), "the caches have to see the Pod")
 
 	c.enqueue(c.objects.InNamespace("default")[0])

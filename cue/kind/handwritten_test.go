@@ -126,8 +126,71 @@ func validateStatus(status map[string]any) field.ErrorList {
 			errs = append(errs, validateText(statusPath, name, value, isTime)...)
 		case "conditions":
 			errs = append(errs, validateConditions(value)...)
+		case "childInventory":
+			errs = append(errs, validateInventory(value)...)
 		default:
 			errs = append(errs, field.Forbidden(statusPath.Child(name), "unknown field"))
+		}
+	}
+	return errs
+}
+
+func validateInventory(value any) field.ErrorList {
+	path := statusPath.Child("childInventory")
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return field.ErrorList{field.TypeInvalid(path, value, "must be an object")}
+	}
+	var errs field.ErrorList
+	for name, value := range fields {
+		switch name {
+		case "types":
+			errs = append(errs, validateTypes(path.Child(name), value)...)
+		case "created":
+			errs = append(errs, validateStrings(path.Child(name), value)...)
+		default:
+			errs = append(errs, field.Forbidden(path.Child(name), "unknown field"))
+		}
+	}
+	return errs
+}
+
+func validateTypes(path *field.Path, value any) field.ErrorList {
+	list, ok := value.([]any)
+	if !ok {
+		return field.ErrorList{field.TypeInvalid(path, value, "must be a list")}
+	}
+	var errs field.ErrorList
+	for i, item := range list {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			errs = append(errs, field.TypeInvalid(path.Index(i), item, "must be an object"))
+			continue
+		}
+		for _, name := range []string{"apiVersion", "kind"} {
+			if _, ok := fields[name]; !ok {
+				errs = append(errs, field.Required(path.Index(i).Child(name), ""))
+			}
+		}
+		errs = append(errs, validateStrings(path.Index(i), item)...)
+		for name := range fields {
+			if name != "apiVersion" && name != "kind" {
+				errs = append(errs, field.Forbidden(path.Index(i).Child(name), "unknown field"))
+			}
+		}
+	}
+	return errs
+}
+
+func validateStrings(path *field.Path, value any) field.ErrorList {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return field.ErrorList{field.TypeInvalid(path, value, "must be an object")}
+	}
+	var errs field.ErrorList
+	for name, value := range fields {
+		if _, ok := value.(string); !ok {
+			errs = append(errs, field.TypeInvalid(path.Child(name), value, "must be a string"))
 		}
 	}
 	return errs

@@ -179,7 +179,7 @@ func (c *Checked) Stored() *Checked {
 		return c
 	}
 	engines := make(map[string]any)
-	for _, name := range []string{"phase", "lastPhaseTransitionTime", "observedGeneration", "conditions"} {
+	for _, name := range engineStatus {
 		if value, ok := status[name]; ok {
 			engines[name] = value
 		}

@@ -30,7 +30,11 @@ var writtenStatus = map[string][]any{
 	"observedGeneration":      {int64(1)},
 	"lastPhaseTransitionTime": {"2000-01-01T00:00:00Z"},
 	"conditions": {[]any{
-		writtenCondition("Succeeded"), writtenCondition("Ready"), writtenCondition("Stalled"), writtenCondition("Reconciling"), writtenCondition("Injected"),
+		writtenCondition("Succeeded"), writtenCondition("Ready"), writtenCondition("Stalled"), writtenCondition("Reconciling"), writtenCondition("Injected"), writtenCondition("Pruned"),
+	}},
+	ChildInventory: {map[string]any{
+		"types":   []any{map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}},
+		"created": map[string]any{"pod": "00000000-0000-0000-0000-000000000000"},
 	}},
 }
 
@@ -83,9 +87,20 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 	return nil
 }
 
-// engineStatus are the fields of the status that the engine writes; the last two are
-// for kinds with phases.
-var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", "phase"}
+// engineStatus are the fields of the status that the engine writes. Kinds without phases need only
+// the first two.
+var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", "phase", ChildInventory}
+
+// ChildInventory is the status field in which the engine records what it has created; see
+// contract.#Status.
+const ChildInventory = "childInventory"
+
+// RecordsChildren reports whether the status of the kind has room for ChildInventory.
+func (k *Kind) RecordsChildren() bool {
+	status := k.Schema.Properties["status"]
+	_, ok := status.Properties[ChildInventory]
+	return ok || status.XPreserveUnknownFields != nil
+}
 
 // InjectedPods is the status field in which the engine counts injected Pods; see
 // contract.#InjectionStatus.

@@ -52,8 +52,9 @@ type Comparison struct {
 	States []ChildState
 	// Foreign are the objects that look like children and were not created for the object.
 	Foreign []LiveChild
-	// Rejected are the children for which nothing is done until someone changes something.
-	Rejected error
+	// Rejected are the children for which nothing is done until someone changes something, and
+	// Gone those that are not created again.
+	Rejected, Gone error
 	// Waiting reports that a child waits for another object to be gone.
 	Waiting bool
 }
@@ -174,12 +175,13 @@ func (c *comparer) single(child wantedChild) {
 		return e.Resource == child.resource && e.Object.GetName() == child.object.GetName()
 	})
 	if i < 0 {
-		c.add(Create, child, child.object, nil)
+		c.create(child)
 		return
 	}
 	live := c.view.Children[i].Object
 	c.wanted[live.GetUID()] = true
 	switch other := metav1.GetControllerOfNoCopy(live); {
+	case live.GetDeletionTimestamp() != nil && isOnce(child.Child) && metav1.IsControlledBy(live, c.plan.Object):
 	case live.GetDeletionTimestamp() != nil:
 		c.Waiting = true
 	case other != nil && other.UID != c.plan.Object.GetUID():
@@ -192,6 +194,22 @@ func (c *comparer) single(child wantedChild) {
 		c.add(Delete, child, nil, live)
 	case isReady(live):
 		state.ready = 1
+	}
+}
+
+// create creates a single object, unless it was created in this phase and may not be created twice.
+func (c *comparer) create(child wantedChild) {
+	uid := c.plan.created[child.Name]
+	switch {
+	case !isOnce(child.Child):
+		c.add(Create, child, child.object, nil)
+	case uid == "":
+		c.add(Create, child, held(child.object), nil)
+	case slices.ContainsFunc(c.view.Children, func(e LiveChild) bool { return e.Object.GetUID() == uid }):
+		// Its name has changed since.
+	default:
+		c.Gone = errors.Join(c.Gone, fmt.Errorf("child %q: %s %q was created in phase %s and is gone; it is created only once: to start over, recreate the object",
+			child.Name, child.resource.Resource, child.object.GetName(), c.plan.Phase))
 	}
 }
 
@@ -240,7 +258,7 @@ func (c *comparer) prune() {
 		case holder != nil && holder.UID != c.plan.Object.GetUID():
 		case !e.isOriginal():
 			c.Foreign = append(c.Foreign, e)
-		case holder != nil && !e.isOfPhase():
+		case e.isPrunable(c.plan.Object):
 			c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
 		}
 	}

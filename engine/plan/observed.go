@@ -64,12 +64,9 @@ func (o observation) of(decision *kind.Decision, owner *unstructured.Unstructure
 			continue
 		}
 		delete(exact.singles, wanted.Name)
-		i := slices.IndexFunc(children, func(child LiveChild) bool {
-			return child.Object.GetName() == name && child.Object.GroupVersionKind() == gvk &&
-				metav1.IsControlledBy(child.Object, owner) && child.Object.GetDeletionTimestamp() == nil
-		})
-		if i >= 0 {
-			exact.singles[wanted.Name] = children[i].Object
+		// How a child ended that is created once can be read until it is gone.
+		if live := find(children, owner, wanted); live != nil && (live.GetDeletionTimestamp() == nil || isOnce(wanted)) {
+			exact.singles[wanted.Name] = live
 		}
 		same = same && exact.singles[wanted.Name] == o.singles[wanted.Name]
 	}
@@ -108,17 +105,16 @@ func (o observation) drops(wanted []kind.Child, owner *unstructured.Unstructured
 		}
 	}
 	return slices.ContainsFunc(children, func(child LiveChild) bool {
-		return child.isOriginal() && !child.isOfPhase() && metav1.IsControlledBy(child.Object, owner) &&
-			child.Object.GetDeletionTimestamp() == nil && !kept[child.Object.GetUID()]
+		return child.isPrunable(owner) && !kept[child.Object.GetUID()]
 	})
 }
 
-// allExist reports whether all children of a decision exist.
-func (o observation) allExist(children []kind.Child) bool {
+// allExist reports whether all children of a decision exist or were created once.
+func (o observation) allExist(children []kind.Child, created map[string]types.UID) bool {
 	return !slices.ContainsFunc(children, func(c kind.Child) bool {
 		if c.Set != nil {
 			return len(o.sets[c.Name]) < c.Set.Replicas
 		}
-		return o.singles[c.Name] == nil
+		return o.singles[c.Name] == nil && (!isOnce(c) || created[c.Name] == "")
 	})
 }

@@ -3,12 +3,14 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -18,12 +20,18 @@ import (
 // shows the progress in between.
 const maxRounds = 8
 
+// formerRetry is when to read children again for which rights are missing: often enough for someone
+// who has just granted them.
+const formerRetry = 5 * time.Minute
+
 // Outcome is the outcome of a plan.
 type Outcome struct {
 	// States are those of the children.
 	States []ChildState
 	// Foreign are the objects that look like children and were not created for the object.
 	Foreign []LiveChild
+	// Tracked are the children that have the finalizer.
+	Tracked []LiveChild
 	// Rejected is an error of a write that requires user action; retrying may resolve
 	// Failed.
 	Rejected, Failed error
@@ -45,6 +53,9 @@ type Outcome struct {
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out.
 	Stalled *Problem
+
+	inventory inventory
+	former    map[schema.GroupVersionKind]error
 }
 
 // Converge decides what an object needs and has apply carry it out, until nothing is left
@@ -84,6 +95,20 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 		for _, t := range p.Transitions {
 			o.Passed = append(o.Passed, t.From)
 		}
+	}
+	o.inventory, o.former = takeInventory(p, v), v.Former
+	for _, child := range v.Children {
+		if IsHeld(child.Object) && metav1.IsControlledBy(child.Object, p.Object) {
+			o.Tracked = append(o.Tracked, child)
+		}
+	}
+	if o.unreadable() != "" {
+		if retry := p.At.Add(formerRetry); o.WakeAt.IsZero() || retry.Before(o.WakeAt) {
+			o.WakeAt = retry
+		}
+	}
+	if c.Gone != nil && o.Stalled == nil {
+		o.Stalled = &Problem{reasonGone, c.Gone.Error()}
 	}
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {
 		o.Stalled = &Problem{reasonChild, err.Error()}
@@ -130,9 +155,15 @@ func (o *Outcome) allReady() bool {
 // isReady reports whether all children of an object are as they should be.
 func (o *Outcome) isReady() bool { return o.Stalled == nil && o.Failed == nil && o.allReady() }
 
+// IsRecorded reports whether the stored status of an object names the children that were created
+// once, so that they may be released.
+func (o *Outcome) IsRecorded(stored *unstructured.Unstructured) bool {
+	return maps.Equal(inventoryOf(stored).created, o.inventory.created)
+}
+
 // Unreportable returns what to report instead when the status of a plan is not valid: the
 // kind projects what its schema does not allow.
 func Unreportable(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
 	instead := stalled(p, err)
-	return instead, &Outcome{NotReadySince: o.NotReadySince, Uptake: o.Uptake, Stalled: instead.Stalled}
+	return instead, &Outcome{NotReadySince: o.NotReadySince, Uptake: o.Uptake, Stalled: instead.Stalled, inventory: inventoryOf(p.Object)}
 }

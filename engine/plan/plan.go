@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -40,6 +41,8 @@ type Plan struct {
 	Deadline time.Duration
 	// Stalled is the reason why nothing could be decided.
 	Stalled *Problem
+
+	created map[string]types.UID // in Phase, of children that are created once
 }
 
 // Transition is a change of phase; From is empty for the first phase.
@@ -53,6 +56,7 @@ const (
 	reasonInvalid    = "InvalidObject"
 	reasonEvaluation = "EvaluationFailed"
 	reasonChild      = "ChildRejected"
+	reasonGone       = "ChildGone"
 )
 
 // Decide returns the plan for an object. It changes nothing, and evaluates nothing but the
@@ -75,7 +79,10 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 
 // unmoved returns a plan that leaves an object and its children as they are.
 func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Plan {
-	return &Plan{Kind: k, Object: object, At: now, Phase: kind.PhaseOf(object.Object), Entered: enteredAt(object.Object)}
+	return &Plan{
+		Kind: k, Object: object, At: now,
+		Phase: kind.PhaseOf(object.Object), Entered: enteredAt(object.Object), created: inventoryOf(object).created,
+	}
 }
 
 // stalled returns a plan that reports an error of the kind's own text.
@@ -110,7 +117,7 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 		isStored, isIdle := len(p.Transitions) == 0, len(decision.Children) == 0 && !seen.drops(nil, p.Object, v.Children)
 		// A phase is left only when its children exist and those that it drops do not. If they
 		// cannot be written, it is left when its time is over.
-		isComplete := timed || seen.allExist(decision.Children) && !seen.drops(decision.Children, p.Object, v.Children)
+		isComplete := timed || seen.allExist(decision.Children, p.created) && !seen.drops(decision.Children, p.Object, v.Children)
 		switch {
 		case !isStored && (next == "" || !isIdle):
 			p.WakeAt, p.Again = wakeAt, !isIdle
@@ -149,7 +156,7 @@ func (p *Plan) evaluate(object map[string]any, children []LiveChild) (*kind.Deci
 
 func (p *Plan) enter(phase string) {
 	p.Transitions = append(p.Transitions, Transition{p.Phase, phase})
-	p.Phase, p.Entered = phase, p.At
+	p.Phase, p.Entered, p.created = phase, p.At, make(map[string]types.UID)
 }
 
 // choose returns the first transition that holds, and whether it waited for a time. If none

@@ -200,6 +200,11 @@ func (r *renderer) step(s Step, done *Changes) error {
 			return NotCreatedFor(s.Resource, s.Name)
 		}
 		stored.SetUID(types.UID("rendered-" + s.Resource.Resource + "-" + s.Name))
+		if left := slices.DeleteFunc(stored.GetFinalizers(), func(name string) bool { return name == Finalizer }); len(left) > 0 {
+			stored.SetFinalizers(left)
+		} else {
+			stored.SetFinalizers(nil) // it is removed as soon as the status is written
+		}
 	case Delete:
 		done.Deleted[s.Live.GetUID()] = true
 		return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,9 @@ const (
 	// conditionReconciling exists until an object reaches its last phase: kstatus, by
 	// which GitOps tools wait, does not know Succeeded.
 	conditionReconciling = "Reconciling"
+	// conditionPruned exists only while children of a type that the kind no longer owns cannot
+	// be deleted.
+	conditionPruned = "Pruned"
 )
 
 // Report returns the desired status of an object: the kind's projection and the engine's own
@@ -45,6 +49,10 @@ func Report(p *Plan, o *Outcome) (map[string]any, error) {
 		}
 	}
 	status["observedGeneration"] = p.Object.GetGeneration()
+	delete(status, kind.ChildInventory)
+	if stored := o.inventory.status(); stored != nil && p.Kind.RecordsChildren() {
+		status[kind.ChildInventory] = stored
+	}
 	if p.Kind.CountsPods() {
 		delete(status, kind.InjectedPods)
 		if !o.Uptake.isEmpty() {
@@ -88,12 +96,30 @@ func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Conditi
 	} else {
 		meta.RemoveStatusCondition(&conditions, conditionReconciling)
 	}
+	if former := o.unreadable(); former != "" {
+		set(metav1.Condition{Type: conditionPruned, Status: metav1.ConditionFalse, Reason: "Forbidden", Message: former})
+	} else {
+		meta.RemoveStatusCondition(&conditions, conditionPruned)
+	}
 	if o.Uptake.isEmpty() {
 		meta.RemoveStatusCondition(&conditions, conditionInjected)
 	} else {
 		set(o.Uptake.condition())
 	}
 	return conditions
+}
+
+// unreadable describes the types that the kind no longer owns and whose objects cannot be read; it
+// is empty if there are none.
+func (o *Outcome) unreadable() string {
+	var texts []string
+	for gvk, err := range o.former {
+		if err != nil {
+			texts = append(texts, fmt.Sprintf("children of type %s may be left from an earlier version of the kind: %s", gvk.GroupKind(), err))
+		}
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, "; ")
 }
 
 // ready returns the condition Ready of an object without phases.

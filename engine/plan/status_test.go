@@ -30,6 +30,7 @@ func TestReport(t *testing.T) {
 	first := statusOf(t, enginetest.At("2026-01-02T03:04:06Z", ""), nil, now)
 	require.Equal(t, map[string]any{
 		"phase": "PENDING", "observedGeneration": int64(1), "lastPhaseTransitionTime": "2026-01-02T03:04:05.000Z",
+		"childInventory": map[string]any{"types": []any{map[string]any{"apiVersion": "v1", "kind": "Pod"}}},
 		"conditions": []any{
 			map[string]any{
 				"type": "Succeeded", "status": "Unknown", "reason": "PENDING", "message": "waiting until 2026-01-02T03:04:06Z",
@@ -91,6 +92,7 @@ func TestReportWithoutPhases(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{
 		"seen": int64(3), "observedGeneration": int64(3),
+		"childInventory": map[string]any{"types": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, map[string]any{"apiVersion": "v1", "kind": "Secret"}}},
 		"conditions": []any{map[string]any{
 			"type": "Ready", "status": "True", "reason": "Reconciled", "message": "",
 			"observedGeneration": int64(3), "lastTransitionTime": "2026-01-02T03:04:05Z",

@@ -58,6 +58,11 @@ const (
 	DamagedSelector = labelManagedBy + "=" + managedBy + "," + unmanagedSelector
 )
 
+// OwnerSelector selects the children of an object.
+func OwnerSelector(owner *unstructured.Unstructured) string {
+	return labelOwnerUID + "=" + string(owner.GetUID())
+}
+
 // StraySelector selects the unmanaged objects that have all of a set's labels.
 func StraySelector(labels []string) string {
 	return strings.Join(labels, ",") + "," + unmanagedSelector

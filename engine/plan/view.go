@@ -25,6 +25,9 @@ type View struct {
 	Uptake       Uptake
 	InjectionErr error
 
+	// Former are the types of which the object may have children though its kind no longer owns
+	// them, and why they cannot be read. The children are among Children.
+	Former map[schema.GroupVersionKind]error
 	// Passed are the phases that were left since anything but the phase has changed.
 	Passed []string
 

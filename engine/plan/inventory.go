@@ -1,0 +1,146 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Finalizer keeps a child that is created once in a phase until its UID is recorded in the status
+// of its object: so it cannot be deleted unseen, whenever the process ends.
+const Finalizer = "fescue.dev/recorded"
+
+// IsHeld reports whether an object has the finalizer.
+func IsHeld(object *unstructured.Unstructured) bool {
+	return slices.Contains(object.GetFinalizers(), Finalizer)
+}
+
+// isOnce reports whether a child is created once in a phase.
+func isOnce(child kind.Child) bool {
+	return child.Update == kind.Never && child.Phase != "" && child.Set == nil
+}
+
+// held returns a child with the finalizer.
+func held(object *unstructured.Unstructured) *unstructured.Unstructured {
+	result := object.DeepCopy()
+	result.SetFinalizers(append(result.GetFinalizers(), Finalizer))
+	return result
+}
+
+// inventory is what status.childInventory records.
+type inventory struct {
+	// types are those of the children that an object has or had.
+	types []schema.GroupVersionKind
+	// created are the UIDs of the children that were created once in the present phase.
+	created map[string]types.UID
+}
+
+// inventoryOf reads the inventory of an object.
+func inventoryOf(object *unstructured.Unstructured) inventory {
+	i := inventory{created: make(map[string]types.UID)}
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", kind.ChildInventory, "types")
+	for _, item := range list {
+		fields, _ := item.(map[string]any)
+		apiVersion, _ := fields["apiVersion"].(string)
+		name, _ := fields["kind"].(string)
+		i.types = append(i.types, schema.FromAPIVersionAndKind(apiVersion, name))
+	}
+	created, _, _ := unstructured.NestedStringMap(object.Object, "status", kind.ChildInventory, "created")
+	for child, uid := range created {
+		i.created[child] = types.UID(uid)
+	}
+	return i
+}
+
+// status returns the inventory as it is stored; nil if it is empty.
+func (i inventory) status() map[string]any {
+	stored := make(map[string]any)
+	if len(i.types) > 0 {
+		list := make([]any, len(i.types))
+		for n, gvk := range i.types {
+			list[n] = map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind}
+		}
+		stored["types"] = list
+	}
+	if len(i.created) > 0 {
+		created := make(map[string]any, len(i.created))
+		for child, uid := range i.created {
+			created[child] = string(uid)
+		}
+		stored["created"] = created
+	}
+	if len(stored) == 0 {
+		return nil
+	}
+	return stored
+}
+
+// FormerTypes returns the types of which an object may have children though its kind no longer
+// owns them. An object in a terminal phase keeps what it has.
+func FormerTypes(k *kind.Kind, object *unstructured.Unstructured) []schema.GroupVersionKind {
+	if k.Phases[kind.PhaseOf(object.Object)].Terminal {
+		return nil
+	}
+	return slices.DeleteFunc(inventoryOf(object).types, func(gvk schema.GroupVersionKind) bool {
+		return slices.ContainsFunc(k.Owns, func(owned schema.GroupVersionKind) bool { return owned.GroupKind() == gvk.GroupKind() })
+	})
+}
+
+// takeInventory returns the inventory after a plan was carried out.
+func takeInventory(p *Plan, v *View) inventory {
+	i := inventory{types: slices.Clone(p.Kind.Owns), created: maps.Clone(p.created)}
+	if p.Kind.Phases[p.Phase].Terminal && len(p.Transitions) == 0 {
+		if stored := inventoryOf(p.Object).types; len(stored) > 0 {
+			i.types = stored
+		}
+		return i
+	}
+	for gvk, err := range v.Former {
+		if err != nil || slices.ContainsFunc(v.Children, func(child LiveChild) bool {
+			return child.Object.GroupVersionKind().GroupKind() == gvk.GroupKind() && child.isPrunable(p.Object)
+		}) {
+			i.types = append(i.types, gvk)
+		}
+	}
+	slices.SortFunc(i.types, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	if len(p.Transitions) > 0 {
+		return i // nothing was created in the new phase yet
+	}
+	for _, child := range v.Children {
+		if o, ok := originOf(child.Object); ok && o.phase == p.Phase && IsHeld(child.Object) && metav1.IsControlledBy(child.Object, p.Object) {
+			i.created[o.child] = child.Object.GetUID()
+		}
+	}
+	for _, wanted := range p.Children {
+		if !isOnce(wanted) {
+			continue
+		}
+		if live := find(v.Children, p.Object, wanted); live != nil {
+			i.created[wanted.Name] = live.GetUID()
+		}
+	}
+	return i
+}
+
+// find returns the object of a wanted child, which may be being deleted; nil if there is none.
+func find(children []LiveChild, owner *unstructured.Unstructured, wanted kind.Child) *unstructured.Unstructured {
+	name, gvk := nameOf(owner, wanted), typeOf(wanted)
+	for _, child := range children {
+		if child.Object.GetName() == name && child.Object.GroupVersionKind() == gvk && metav1.IsControlledBy(child.Object, owner) {
+			return child.Object
+		}
+	}
+	return nil
+}
+
+// isPrunable reports whether a child is one that is deleted when nothing wants it.
+func (c LiveChild) isPrunable(owner *unstructured.Unstructured) bool {
+	return metav1.IsControlledBy(c.Object, owner) && c.isOriginal() && !c.isOfPhase() && c.Object.GetDeletionTimestamp() == nil
+}
