@@ -295,7 +295,7 @@ func fieldText(path []string) string {
 func managersOf(object *unstructured.Unstructured, path []string) (managers []string) {
 	for _, entry := range object.GetManagedFields() {
 		var fields map[string]any
-		if entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.Raw, &fields) == nil && hasField(fields, path) {
+		if entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && hasField(fields, path) {
 			managers = append(managers, entry.Manager)
 		}
 	}
