@@ -307,6 +307,9 @@ func builtin(n *ast.CallExpr) string {
 // call bounds what a builtin returns. These are all builtins of CUE v0.17.1 whose result can be
 // much larger than their arguments.
 func (c *sizeChecker) call(n *ast.CallExpr) {
+	if len(n.Args) == 0 {
+		return
+	}
 	args := make([]extent, 5) // none of them has more
 	for i, arg := range n.Args[:min(len(n.Args), len(args))] {
 		args[i] = c.extentOf(arg)
@@ -551,6 +554,9 @@ func (c *sizeChecker) extentOfBinary(e *ast.BinaryExpr) extent {
 }
 
 func (c *sizeChecker) extentOfCall(e *ast.CallExpr) extent {
+	if len(e.Args) == 0 {
+		return unknown(e)
+	}
 	name := builtin(e)
 	arg := func(i int) extent {
 		if i < len(e.Args) {
@@ -575,23 +581,9 @@ func (c *sizeChecker) extentOfCall(e *ast.CallExpr) extent {
 	case "list.Repeat", "strings.Repeat":
 		return times(arg(0), arg(1))
 	case "list.Min", "list.Max":
-		list, ok := e.Args[0].(*ast.ListLit)
-		if !ok || len(list.Elts) == 0 {
-			break
+		if list, ok := e.Args[0].(*ast.ListLit); ok && len(list.Elts) > 0 {
+			return c.extentOfExtreme(list, name == "list.Min")
 		}
-		result := c.extentOf(list.Elts[0])
-		for _, element := range list.Elts[1:] {
-			x := c.extentOf(element)
-			low, high := max(result.low, x.low), max(result.high, x.high)
-			if name == "list.Min" {
-				low, high = min(result.low, x.low), min(result.high, x.high)
-				result = both(result, x)
-			} else {
-				result = either(result, x)
-			}
-			result.low, result.high = low, high
-		}
-		return result
 	case "math.Abs":
 		x := arg(0)
 		return either(x, negated(x))
@@ -604,7 +596,7 @@ func (c *sizeChecker) extentOfCall(e *ast.CallExpr) extent {
 		}
 		sum := exactly(0, schema.List)
 		for _, element := range list.Elts {
-			sum = plus(sum, c.extentOf(element.(ast.Expr)))
+			sum = plus(sum, c.extentOf(element))
 		}
 		return sum
 	case "list.Slice", "list.Take", "list.Drop", "list.Reverse", "list.Sort", "list.SortStrings", "list.SortStable",
@@ -617,6 +609,23 @@ func (c *sizeChecker) extentOfCall(e *ast.CallExpr) extent {
 		return x
 	}
 	return unknown(e)
+}
+
+// extentOfExtreme is the extent of the least or the greatest item of a list.
+func (c *sizeChecker) extentOfExtreme(list *ast.ListLit, least bool) extent {
+	result := c.extentOf(list.Elts[0])
+	for _, element := range list.Elts[1:] {
+		x := c.extentOf(element)
+		low, high := max(result.low, x.low), max(result.high, x.high)
+		if least {
+			low, high = min(result.low, x.low), min(result.high, x.high)
+			result = both(result, x)
+		} else {
+			result = either(result, x)
+		}
+		result.low, result.high = low, high
+	}
+	return result
 }
 
 func (c *sizeChecker) extentOfIdent(e *ast.Ident) extent {
