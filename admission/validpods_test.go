@@ -56,27 +56,8 @@ spec:
 // TestAcceptedWatchersKeepPodsValid generates Watchers with one or two odd fields each. Each is
 // either rejected, or the API server accepts all sorts of Pods with what it injects.
 func TestAcceptedWatchersKeepPodsValid(t *testing.T) {
-	dir := os.Getenv("DEVCLUSTER_DIR")
-	if dir == "" {
-		t.Skip("no control plane is running: make test starts one")
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
-	require.NoError(t, err)
-	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{}
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	watcher := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
-	security, err := NewPodSecurity(func(context.Context, string) (map[string]string, error) { return nil, nil }, true)
-	require.NoError(t, err)
-	j := &podJudge{client: client, watcher: watcher, injector: inject.NewInjector("", []*kind.Kind{watcher}), security: security, pods: make(map[string]map[string]any)}
-	j.namespaces(t)
-	for name, text := range podsToKeep {
-		j.pods[name] = corpus.Object(t, []byte(text))
-		require.NoError(t, j.create(t.Context(), name, j.pods[name]), name)
-	}
-
-	generated := oddWatchers(t, watcher)
+	j := newPodJudge(t)
+	generated := oddWatchers(t, j.watcher)
 	require.Greater(t, len(generated), 5000)
 	tried := generated
 	if *watchersToTry > 0 {
@@ -109,6 +90,31 @@ type podJudge struct {
 
 	mu     sync.Mutex
 	counts map[string]int
+}
+
+// newPodJudge returns a judge with valid Pods.
+func newPodJudge(t *testing.T) *podJudge {
+	t.Helper()
+	dir := os.Getenv("DEVCLUSTER_DIR")
+	if dir == "" {
+		t.Skip("no control plane is running: make test starts one")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
+	require.NoError(t, err)
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	watcher := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
+	security, err := NewPodSecurity(func(context.Context, string) (map[string]string, error) { return nil, nil }, true)
+	require.NoError(t, err)
+	j := &podJudge{client: client, watcher: watcher, injector: inject.NewInjector("", []*kind.Kind{watcher}), security: security, pods: make(map[string]map[string]any)}
+	j.namespaces(t)
+	for name, text := range podsToKeep {
+		j.pods[name] = corpus.Object(t, []byte(text))
+		require.NoError(t, j.create(t.Context(), name, j.pods[name]), name)
+	}
+	return j
 }
 
 func (j *podJudge) count(what string) {
@@ -253,4 +259,50 @@ func (j *podJudge) strictness(t *testing.T, watcher, defaulted map[string]any, r
 	if err := j.create(t.Context(), "ordinary", map[string]any{"spec": spec}); err == nil {
 		t.Errorf("rejected, but the API server accepts it: %v\n%s", rejection, oddText(watcher))
 	}
+}
+
+// TestAcceptedSettingsKeepPodsValid is the same for what other kinds can add to Pods, with the
+// ordinary Pod and the one on the host's network.
+func TestAcceptedSettingsKeepPodsValid(t *testing.T) {
+	j := newPodJudge(t)
+	for _, add := range []string{
+		`metadata: {labels: {a: b}}`, `metadata: {labels: {a b: b}}`, `metadata: {labels: {a: b c}}`, `metadata: {annotations: {a b: c}}`, `metadata: {annotations: {A/b: c}}`,
+		`spec: {hostname: a.b}`, `spec: {subdomain: A}`, `spec: {nodeSelector: {a: b c}}`, `spec: {nodeSelector: {a/b/c: b}}`, `spec: {nodeName: a_b}`,
+		`spec: {priorityClassName: A}`, `spec: {runtimeClassName: A}`, `spec: {serviceAccountName: A}`, `spec: {activeDeadlineSeconds: 0}`, `spec: {dnsPolicy: Odd}`,
+		`spec: {restartPolicy: Odd}`, `spec: {preemptionPolicy: Odd}`, `spec: {hostAliases: [{ip: a}]}`, `spec: {hostAliases: [{ip: 01.2.3.4}]}`, `spec: {hostAliases: [{ip: 1.2.3.4, hostnames: [a_b]}]}`,
+		`spec: {readinessGates: [{conditionType: a b}]}`, `spec: {schedulingGates: [{name: a b}]}`, `spec: {schedulingGates: [{name: a}], nodeName: a}`,
+		`spec: {tolerations: [{}]}`, `spec: {tolerations: [{operator: Exists}]}`, `spec: {tolerations: [{key: a b}]}`, `spec: {tolerations: [{key: a, operator: Exists, value: b}]}`,
+		`spec: {tolerations: [{key: a, operator: Odd}]}`, `spec: {tolerations: [{key: a, effect: Odd}]}`, `spec: {tolerations: [{key: a, tolerationSeconds: 1}]}`, `spec: {tolerations: [{key: a, value: b c}]}`,
+		`spec: {securityContext: {runAsUser: -1}}`, `spec: {securityContext: {fsGroup: 4294967296}}`, `spec: {securityContext: {supplementalGroups: [-1]}}`,
+		`spec: {securityContext: {sysctls: [{name: A, value: b}]}}`, `spec: {securityContext: {sysctls: [{name: net.a, value: b}]}}`, `spec: {securityContext: {sysctls: [{name: net/a, value: b}]}}`,
+		`spec: {securityContext: {sysctls: [{name: kernel.sem, value: b}]}, hostIPC: true}`, `spec: {securityContext: {fsGroupChangePolicy: Odd}}`, `spec: {securityContext: {seccompProfile: {type: Localhost}}}`,
+		`spec: {securityContext: {appArmorProfile: {type: Localhost}}}`, `spec: {securityContext: {windowsOptions: {runAsUserName: "a:b"}}}`, `spec: {securityContext: {supplementalGroupsPolicy: Odd}}`,
+		`spec: {hostUsers: false}`, `spec: {hostUsers: false, hostPID: true}`, `spec: {shareProcessNamespace: true, hostPID: true}`, `spec: {hostnameOverride: a}`, `spec: {hostnameOverride: A}`,
+		`spec: {terminationGracePeriodSeconds: -1}`, `spec: {hostNetwork: true}`, `spec: {containers: [{name: app, lifecycle: {preStop: {sleep: {seconds: 60}}}}]}`,
+	} {
+		source := inject.Source{Object: inject.Object{Name: "a"}, Namespace: "odd", Selector: &metav1.LabelSelector{}, Add: corpus.Object(t, []byte(add))}
+		injection, err := inject.New(source)
+		if err != nil {
+			j.count("rejected")
+			with := map[string]any{"metadata": source.Add["metadata"], "spec": maps.Clone(j.pods["ordinary"]["spec"].(map[string]any))}
+			if spec, ok := source.Add["spec"].(map[string]any); ok {
+				maps.Copy(with["spec"].(map[string]any), spec)
+			}
+			require.Error(t, j.create(t.Context(), "ordinary", with), "%s is rejected: %v", add, err)
+			continue
+		}
+		for _, name := range []string{"ordinary", "hostNetwork"} {
+			text, err := json.Marshal(j.pods[name])
+			require.NoError(t, err)
+			result, err := j.injector.Inject(t.Context(), inject.Target{Text: text, Namespace: "odd"}, []*inject.Injection{injection})
+			require.NoError(t, err)
+			j.count(string(result.Outcomes[0].Reason))
+			var pod map[string]any
+			require.NoError(t, json.Unmarshal(result.Pod(), &pod))
+			if err := j.create(t.Context(), name, pod); err != nil && !apierrors.IsForbidden(err) { // no such service account
+				t.Errorf("%s with %s, %v: %v", name, add, result.Outcomes, err)
+			}
+		}
+	}
+	t.Log(j.counts)
 }

@@ -1,5 +1,6 @@
-// Package podrules has the rules for what can be added to a Pod: containers, volumes, and what
-// belongs to them. They are those that the API server has in Go code only, by
+// Package podrules has the rules for what can be added to a Pod: containers and volumes with all
+// that belongs to them, labels and annotations, and most settings of the Pod as a whole; not its
+// affinity, topologySpreadConstraints, dnsConfig, overhead and resourceClaims. They are those that the API server has in Go code only, by
 // pkg/apis/core/validation of k8s.io/kubernetes 1.36 with the feature gates that are on by default,
 // after the defaults of pkg/apis/core/v1. The functions here name those that they follow.
 //
@@ -21,14 +22,16 @@ import (
 // valid in some Pods is not an error.
 func ValidatePart(part *corev1.Pod, path *field.Path) field.ErrorList {
 	v := &validator{spec: &part.Spec}
+	v.metadata(part, path.Child("metadata"))
 	v.pod(path.Child("spec"))
 	return v.errs
 }
 
-// ValidatePod returns what is wrong with the containers and volumes of a Pod. Paths name
-// containers and volumes instead of counting them.
+// ValidatePod returns what is wrong with a Pod. Paths name containers and volumes instead of
+// counting them.
 func ValidatePod(pod *corev1.Pod) field.ErrorList {
 	v := &validator{spec: &pod.Spec, whole: true, name: pod.Name}
+	v.metadata(pod, field.NewPath("metadata"))
 	v.pod(field.NewPath("spec"))
 	v.annotations(pod)
 	return v.errs
@@ -65,7 +68,8 @@ func (v *validator) pod(path *field.Path) {
 		v.hostPorts(c, at.Child("ports"), make(map[hostPort]bool)) // they do not run at the same time
 	}
 	v.hostProcesses(path)
-	v.hostUsers(path)
+	v.hostNamespaces(path)
+	v.settings(path)
 }
 
 // containerScope is what the rules for a container depend on.

@@ -178,14 +178,97 @@ func (v *validator) hostProcesses(path *field.Path) {
 	}
 }
 
-// hostUsers follows validateHostUsers for containers.
-func (v *validator) hostUsers(path *field.Path) {
+// hostNamespaces follows validateHostUsers and the rules for shareProcessNamespace and
+// hostnameOverride.
+func (v *validator) hostNamespaces(path *field.Path) {
+	s := v.spec
+	if s.HostPID && s.ShareProcessNamespace != nil && *s.ShareProcessNamespace {
+		v.add(field.Forbidden(path.Child("shareProcessNamespace"), "when `hostPID` is true"))
+	}
+	if name := s.HostnameOverride; name != nil {
+		path := path.Child("hostnameOverride")
+		if len(*name) > 64 {
+			v.add(field.TooLong(path, "", 64))
+		}
+		v.invalid(path, *name, validation.IsDNS1123Subdomain(*name)...)
+		if s.HostNetwork || s.SetHostnameAsFQDN != nil && *s.SetHostnameAsFQDN {
+			v.add(field.Forbidden(path, "when `hostNetwork` or `setHostnameAsFQDN` is true"))
+		}
+	}
+	if s.NodeName != "" && len(s.SchedulingGates) > 0 {
+		v.add(field.Forbidden(path.Child("nodeName"), "cannot be set until all schedulingGates have been cleared"))
+	}
 	if v.spec.HostUsers == nil || *v.spec.HostUsers {
 		return
+	}
+	for _, host := range []struct {
+		name  string
+		given bool
+	}{{"hostNetwork", s.HostNetwork}, {"hostPID", s.HostPID}, {"hostIPC", s.HostIPC}} {
+		if host.given {
+			v.add(field.Forbidden(path.Child(host.name), "when `hostUsers` is false"))
+		}
 	}
 	for c, path := range v.containers(path) {
 		if len(c.VolumeDevices) > 0 {
 			v.add(field.Forbidden(path.Child("volumeDevices"), "when `hostUsers` is false"))
 		}
+	}
+}
+
+// sysctlName is sysctlContainSlashRegexp; a name has at most SysctlMaxLength bytes.
+var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
+
+// podSecurityContext follows validatePodSpecSecurityContext.
+func (v *validator) podSecurityContext(path *field.Path) {
+	s := v.spec.SecurityContext
+	if s == nil {
+		return
+	}
+	for _, given := range []struct {
+		name string
+		id   *int64
+	}{{"fsGroup", s.FSGroup}, {"runAsGroup", s.RunAsGroup}, {"runAsUser", s.RunAsUser}} {
+		if given.id != nil {
+			v.invalid(path.Child(given.name), *given.id, validation.IsValidUserID(*given.id)...)
+		}
+	}
+	for i, id := range s.SupplementalGroups {
+		v.invalid(path.Child("supplementalGroups").Index(i), id, validation.IsValidGroupID(id)...)
+	}
+	for i, sysctl := range s.Sysctls {
+		path := path.Child("sysctls").Index(i).Child("name")
+		if len(sysctl.Name) > validation.DNS1123SubdomainMaxLength || !sysctlName.MatchString(sysctl.Name) {
+			v.invalid(path, sysctl.Name, "must be the name of a sysctl")
+		}
+		if slices.ContainsFunc(s.Sysctls[:i], func(former corev1.Sysctl) bool { return former.Name == sysctl.Name }) {
+			v.add(field.Duplicate(path, sysctl.Name))
+		}
+		name := strings.ReplaceAll(sysctl.Name, "/", ".")
+		if v.spec.HostNetwork && strings.HasPrefix(name, "net.") {
+			v.invalid(path, sysctl.Name, "may not be specified when 'hostNetwork' is true")
+		}
+		ipc := strings.HasPrefix(name, "kernel.shm") || strings.HasPrefix(name, "kernel.msg") || name == "kernel.sem" || strings.HasPrefix(name, "fs.mqueue.")
+		if v.spec.HostIPC && ipc {
+			v.invalid(path, sysctl.Name, "may not be specified when 'hostIPC' is true")
+		}
+	}
+	if s.FSGroupChangePolicy != nil {
+		oneOf(v, path.Child("fsGroupChangePolicy"), *s.FSGroupChangePolicy, corev1.FSGroupChangeOnRootMismatch, corev1.FSGroupChangeAlways)
+	}
+	if s.SupplementalGroupsPolicy != nil {
+		oneOf(v, path.Child("supplementalGroupsPolicy"), *s.SupplementalGroupsPolicy, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
+	}
+	if s.SELinuxChangePolicy != nil {
+		oneOf(v, path.Child("seLinuxChangePolicy"), *s.SELinuxChangePolicy, corev1.SELinuxChangePolicyRecursive, corev1.SELinuxChangePolicyMountOption)
+	}
+	if s.SeccompProfile != nil {
+		v.seccompProfile(s.SeccompProfile, path.Child("seccompProfile"))
+	}
+	if s.AppArmorProfile != nil {
+		v.appArmorProfile(s.AppArmorProfile, path.Child("appArmorProfile"))
+	}
+	if s.WindowsOptions != nil {
+		v.windowsOptions(s.WindowsOptions, path.Child("windowsOptions"))
 	}
 }
