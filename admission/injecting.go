@@ -3,9 +3,12 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
@@ -64,13 +67,33 @@ func (p *Pods) Run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-k.start:
-				if err := p.watch(ctx, k); err != nil {
-					p.log.Error("objects that inject are not watched", "kind", k.kind.GroupVersionKind.Kind, "error", err)
-				}
+				p.keepWatching(ctx, k)
 			}
 		})
 	}
 	running.Wait()
+}
+
+// watchRetry is the wait before a watch that could not be wired is wired again. A watch that is
+// wired recovers by itself.
+const watchRetry = 5 * time.Second
+
+// keepWatching watches the objects of a kind until ctx ends.
+func (p *Pods) keepWatching(ctx context.Context, k *injectingKind) {
+	for {
+		err := p.watch(ctx, k)
+		if err == nil {
+			return
+		}
+		p.log.Error("objects that inject are not watched; retrying", "kind", k.kind.GroupVersionKind.Kind, "error", err)
+		timer := time.NewTimer(watchRetry)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
 }
 
 // watch watches the objects of a kind until ctx ends. The engine does so with the same selection,
@@ -120,11 +143,22 @@ func (p *Pods) changed(k *kind.Kind, object any) {
 	if !ok {
 		return
 	}
-	injection, err := injectionOf(k, u)
+	injection, err := safely(func() (*inject.Injection, error) { return injectionOf(k, u) })
 	if err != nil {
 		p.log.Warn("object is not injected", "kind", k.GroupVersionKind.Kind, "object", cache.MetaObjectToName(u).String(), "error", err)
 	}
 	p.set(k, u, injection)
+}
+
+// safely recovers from a panic: in the handler of an informer, it would end the process, and again
+// after each start, because the object is still there.
+func safely(of func() (*inject.Injection, error)) (injection *inject.Injection, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			injection, err = nil, fmt.Errorf("panic, which is a bug in Fescue: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return of()
 }
 
 // injectionOf returns what an object adds; nil is nothing.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -258,4 +259,22 @@ func TestPodsFollowPodSecurity(t *testing.T) {
 	err = errors.New("not known")
 	_, _, failed := p.Inject(t.Context(), typicalPod(t))
 	require.ErrorIs(t, failed, err)
+}
+
+// An object that makes a kind panic adds nothing, and stops neither the process nor other objects.
+func TestPodsRecoverFromAPanic(t *testing.T) {
+	t.Parallel()
+	shipped := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
+	var log bytes.Buffer
+	p, err := NewPods(PodsConfig{Kinds: []*kind.Kind{shipped}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	broken := *shipped
+	broken.Version = &kind.Version{GroupVersionKind: shipped.GroupVersionKind}
+	bad, good := typicalWatcher(t), typicalWatcher(t)
+	bad.SetName("bad")
+	p.handler(&broken).OnAdd(bad, true)
+	p.handler(shipped).OnAdd(good, true)
+	require.Len(t, p.byNamespace[typicalNamespace], 1)
+	require.Equal(t, good.GetName(), p.byNamespace[typicalNamespace][0].injection.Object().Name)
+	require.Contains(t, log.String(), `msg="object is not injected" kind=Watcher object=shop/bad error="panic, which is a bug in Fescue: `)
 }

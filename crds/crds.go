@@ -14,6 +14,10 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
+// HashAnnotation is on a CRD and has the hash of the kind that it was created from. Processes whose
+// kind has another hash do not run it, so that two versions of a kind do not undo each other's work.
+const HashAnnotation = "fescue.dev/kind-hash"
+
 // YAML prints the CRDs of kinds as one stream of documents; bare ones have no
 // descriptions.
 func YAML(bare bool, kinds ...*kind.Kind) ([]byte, error) {
@@ -54,10 +58,12 @@ func Object(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("CRD of %s: %w", k.GroupVersionKind, err)
 	}
 	delete(object, "status")
+	crd := &unstructured.Unstructured{Object: object}
+	crd.SetAnnotations(map[string]string{HashAnnotation: k.Hash})
 	if bare {
 		dropDescriptions(object)
 	}
-	return &unstructured.Unstructured{Object: object}, nil
+	return crd, nil
 }
 
 // dropDescriptions removes the descriptions within a part of a CRD. A field that is

@@ -8,8 +8,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -22,38 +26,86 @@ const (
 	establishTimeout = 30 * time.Second
 )
 
-// Install creates or upgrades the CRDs of kinds by server-side apply and returns when
-// the API server serves them all.
+// Apply creates or upgrades the CRD of a kind by server-side apply. The API server may serve it
+// later, or never: see Accepted.
+func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind) error {
+	object, err := Object(k, false)
+	if err != nil {
+		return err
+	}
+	if _, err := definitions(client).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+		return fmt.Errorf("install CRD %s: %w", object.GetName(), err)
+	}
+	return nil
+}
+
+// Install applies the CRDs of kinds and returns when the API server serves them all.
 func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind) error {
-	resource := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
 	for _, k := range kinds {
-		object, err := Object(k, false)
-		if err != nil {
+		if err := Apply(ctx, client, k); err != nil {
 			return err
 		}
-		if _, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
-			return fmt.Errorf("install CRD %s: %w", object.GetName(), err)
-		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
+	defer cancel()
 	for _, k := range kinds {
-		name := k.Name()
-		if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
-			object, err := resource.Get(ctx, name, metav1.GetOptions{})
-			return err == nil && isEstablished(object), err
-		}); err != nil {
-			return fmt.Errorf("wait until CRD %s is established: %w", name, err)
+		if err := awaitAccepted(ctx, client, k.Name()); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func isEstablished(object *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+func awaitAccepted(ctx context.Context, client dynamic.Interface, name string) error {
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	var problem error
+	_, err := watchtools.UntilWithSync(ctx, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = selector
+			return definitions(client).List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = selector
+			return definitions(client).Watch(ctx, options)
+		},
+	}, &unstructured.Unstructured{}, nil, func(event watch.Event) (bool, error) {
+		object, ok := event.Object.(*unstructured.Unstructured)
+		if ok {
+			problem = Accepted(object)
+		}
+		return ok && problem == nil, nil
+	})
+	if err != nil && problem != nil {
+		return problem
+	}
+	return err
+}
+
+func definitions(client dynamic.Interface) dynamic.NamespaceableResourceInterface {
+	return client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+}
+
+// Accepted returns nil if the API server serves a CRD, or else why it does not, in its own words.
+func Accepted(crd *unstructured.Unstructured) error {
+	if crd.GetDeletionTimestamp() != nil {
+		return fmt.Errorf("the CRD %s is being deleted", crd.GetName())
+	}
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	established := false
 	for _, c := range conditions {
 		condition, _ := c.(map[string]any)
-		if condition["type"] == string(apiextensionsv1.Established) && condition["status"] == string(apiextensionsv1.ConditionTrue) {
-			return true
+		isTrue := condition["status"] == string(apiextensionsv1.ConditionTrue)
+		switch condition["type"] {
+		case string(apiextensionsv1.NamesAccepted):
+			if condition["status"] == string(apiextensionsv1.ConditionFalse) {
+				return fmt.Errorf("the API server does not accept the CRD %s: %v: %v", crd.GetName(), condition["reason"], condition["message"])
+			}
+		case string(apiextensionsv1.Established):
+			established = isTrue
 		}
 	}
-	return false
+	if !established {
+		return fmt.Errorf("the API server does not serve the CRD %s yet", crd.GetName())
+	}
+	return nil
 }

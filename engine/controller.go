@@ -63,6 +63,7 @@ type controller struct {
 	told       sync.Map // types.UID → bool: the foreign objects that were reported
 	// pods are those that the objects inject into; it is nil for a kind that does not.
 	pods       *podWatch
+	podEvents  *informers.Registration
 	selections selections
 }
 
@@ -97,20 +98,17 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 }
 
 // run fills the caches and works until ctx ends and the running reconciles have finished.
-// Those still read the caches, which are released after them.
-func (c *controller) run(ctx context.Context) {
+// Those still read the caches, which are released after them. An error is one of the start.
+func (c *controller) run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	defer func() {
 		for _, w := range c.watches {
 			w.Release()
 		}
+		c.podEvents.Remove()
 	}()
 	if err := c.watch(ctx); err != nil {
-		if ctx.Err() != nil {
-			return // stopped before the caches were filled
-		}
-		c.log.Error("kind cannot run", "error", err)
-		return
+		return err
 	}
 	c.synced.Store(true)
 	if c.shards.owned() == 0 {
@@ -128,6 +126,7 @@ func (c *controller) run(ctx context.Context) {
 	<-ctx.Done()
 	c.queue.ShutDown()
 	workers.Wait()
+	return nil
 }
 
 // fill watches a selection until the controller ends, and returns when handler has seen all
@@ -171,7 +170,11 @@ func (c *controller) watch(ctx context.Context) error {
 		return err
 	}
 	if c.pods != nil {
-		if err := handle(ctx, c.pods.Handle, c.podHandler()); err != nil {
+		register := func(handler cache.ResourceEventHandler) (_ *informers.Registration, err error) {
+			c.podEvents, err = c.pods.Handle(handler)
+			return c.podEvents, err
+		}
+		if err := handle(ctx, register, c.podHandler()); err != nil {
 			return fmt.Errorf("watch %s: %w", c.pods.Resource(), err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -49,8 +48,8 @@ type Config struct {
 	// Pods have what they add.
 	Pods metadata.Interface
 	// Missing returns what the engine cannot know and a kind needs to run: rights or the CRD
-	// that are missing. It is called until it returns nil. A nil Missing means that
-	// nothing is missing.
+	// that are missing. It is called until it returns nil, and after Recheck: a kind that runs
+	// stops if it returns an Absent. A nil Missing means that nothing is missing.
 	Missing func(context.Context, *kind.Kind) error
 	// Shards is the number of parts into which the objects of all kinds are divided by UID; it
 	// must be the same in all processes. Until Take is called for a part, nothing is
@@ -66,13 +65,12 @@ type Config struct {
 
 // Engine runs kinds.
 type Engine struct {
-	config  Config
-	shards  *shards
-	pods    *podWatch   // nil if no kind injects
-	decided atomic.Bool // whether each kind has been tried once
+	config Config
+	shards *shards
+	pods   *podWatch // nil if no kind injects
 
-	mu          sync.Mutex
-	controllers []*controller
+	mu    sync.Mutex // of the states
+	kinds map[*kind.Kind]*kindState
 }
 
 // New wires an engine and does no I/O. A kind that can never be run is logged and left
@@ -101,7 +99,10 @@ func New(config Config) (*Engine, error) {
 	for _, err := range errs {
 		config.Log.Error("kind cannot run", "error", err)
 	}
-	e := &Engine{config: config, shards: newShards(config.Shards)}
+	e := &Engine{config: config, shards: newShards(config.Shards), kinds: make(map[*kind.Kind]*kindState)}
+	for _, k := range config.Kinds {
+		e.kinds[k] = &kindState{recheck: make(chan struct{}, 1)}
+	}
 	e.shards.report(config.Metrics.shards)
 	var err error
 	e.pods, err = newPodWatch(config.Pods, config.Kinds, config.Informers)
@@ -112,15 +113,9 @@ func New(config Config) (*Engine, error) {
 // returns nil, or an error if they did not in time.
 func (e *Engine) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	running.Go(func() {
-		e.startKinds(ctx, func(c *controller) {
-			e.mu.Lock()
-			e.controllers = append(slices.Clone(e.controllers), c)
-			e.mu.Unlock()
-			c.pods.start()
-			running.Go(func() { c.run(ctx) })
-		})
-	})
+	for _, k := range e.config.Kinds {
+		running.Go(func() { e.runKind(ctx, k) })
+	}
 	<-ctx.Done()
 	e.config.Log.Info("stopping: waiting for running reconciles to finish")
 	finished := make(chan struct{})
@@ -129,6 +124,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	case <-finished:
 		return nil
 	case <-time.After(stopTimeout):
-		return fmt.Errorf("stopped before all running reconciles had finished: %s", e.unfinished(time.Now()))
+		return errors.New("stopped before all running reconciles had finished")
 	}
 }

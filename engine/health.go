@@ -3,8 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -15,13 +13,15 @@ const stuckAfter = 3 * reconcileTimeout
 // Synced returns nil when the caches of every kind that can be run are filled, or else an
 // error that names the others.
 func (e *Engine) Synced() error {
-	if !e.decided.Load() {
-		return errors.New("no kind has started yet")
-	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var errs []error
-	for _, c := range e.running() {
-		if !c.synced.Load() {
-			errs = append(errs, fmt.Errorf("the caches of %s are not filled yet", c.kind.Name()))
+	for _, k := range e.config.Kinds {
+		switch state := e.kinds[k]; {
+		case !state.tried:
+			errs = append(errs, fmt.Errorf("%s has not started yet", k.Name()))
+		case state.running != nil && !state.running.synced.Load():
+			errs = append(errs, fmt.Errorf("the caches of %s are not filled yet", k.Name()))
 		}
 	}
 	return errors.Join(errs...)
@@ -38,12 +38,6 @@ func (e *Engine) Alive() error {
 	return errors.Join(errs...)
 }
 
-func (e *Engine) running() []*controller {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.controllers
-}
-
 // longestReconcile returns how long the oldest of the running reconciles has been running.
 func (c *controller) longestReconcile(now time.Time) time.Duration {
 	var longest time.Duration
@@ -54,19 +48,4 @@ func (c *controller) longestReconcile(now time.Time) time.Duration {
 		return true
 	})
 	return longest
-}
-
-// unfinished lists the running reconciles, and how long each has been running.
-func (e *Engine) unfinished(now time.Time) string {
-	var all []string
-	for _, c := range e.running() {
-		c.running.Range(func(name, began any) bool {
-			if began, ok := began.(time.Time); ok {
-				all = append(all, fmt.Sprintf("%s %s for %s", c.kind.GroupVersionKind.Kind, name, now.Sub(began).Round(time.Second)))
-			}
-			return true
-		})
-	}
-	slices.Sort(all)
-	return strings.Join(all, ", ")
 }

@@ -82,6 +82,7 @@ type kindMetrics struct {
 // are 0 and not absent.
 func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	of := kindMetrics{m, k.Name()}
+	m.objects.DeletePartialMatch(prometheus.Labels{"controller": of.name}) // of a controller that has stopped
 	for _, result := range []result{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
 		m.reconciles.WithLabelValues(of.name, result.label())
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,8 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -54,9 +56,17 @@ func newPodWatch(client metadata.Interface, kinds []*kind.Kind, shared *informer
 	}
 	resource := corev1.SchemeGroupVersion.WithResource("pods")
 	cached, err := informers.NewCache(resource, shared.Namespaces(), func(namespace string) (cache.SharedIndexInformer, error) {
-		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, namespace, 0,
-			cache.Indexers{injectionIndex: p.indexByInjection, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			func(options *metav1.ListOptions) { options.FieldSelector = unended }).Informer()
+		informer := shared.NewInformer(resource, informers.Source{
+			List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				options.FieldSelector = unended
+				return client.Resource(resource).Namespace(namespace).List(ctx, options)
+			},
+			Watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				options.FieldSelector = unended
+				return client.Resource(resource).Namespace(namespace).Watch(ctx, options)
+			},
+			Client: client,
+		}, &metav1.PartialObjectMetadata{}, cache.Indexers{injectionIndex: p.indexByInjection, cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		return informer, informer.SetTransform(p.strip)
 	})
 	if err != nil {

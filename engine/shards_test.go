@@ -103,7 +103,7 @@ func TestTakingAndGivingUp(t *testing.T) {
 		object.SetUID(uidIn(e.shards, shard))
 		require.NoError(t, informer.GetStore().Add(object))
 	}
-	e.controllers = []*controller{c}
+	e.kinds[k].running = c
 	owned := func() float64 { return testutil.ToFloat64(e.config.Metrics.shards) }
 	require.Zero(t, owned())
 	e.Take(1)

@@ -2,10 +2,9 @@ package engine
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,68 +14,152 @@ import (
 )
 
 // A kind for which something is missing is retried after startRetryBase, then after
-// twice as long, up to startRetryMax: soon enough for someone who has just installed a CRD,
-// and a few requests a minute otherwise.
+// twice as long, up to startRetryMax: soon enough for someone who has just granted a right, and a
+// few requests a minute otherwise. Recheck retries at once.
 const (
 	startRetryBase = 2 * time.Second
 	startRetryMax  = time.Minute
 )
 
-// startKinds starts each kind as soon as nothing is missing for it, and returns when all are
-// started or ctx ends. What is missing is logged as one list, whenever it changes.
-func (e *Engine) startKinds(ctx context.Context, start func(*controller)) {
-	waiting := slices.Clone(e.config.Kinds)
-	var reported string
+// Absent names what a kind needs and the cluster does not have. Config.Missing returns it when that
+// is certain; other errors mean that it could not be determined.
+type Absent string
+
+func (a Absent) Error() string { return string(a) }
+
+// kindState is whether a kind runs.
+type kindState struct {
+	// recheck receives when Config.Missing may return something else than before.
+	recheck chan struct{}
+	// tried is set once it was tried to start the kind; waits is why it does not run, if so.
+	tried bool
+	waits error
+	// running is the controller; it is nil if the kind does not run.
+	running *controller
+}
+
+// runKind runs a kind whenever nothing is missing for it, until ctx ends. No kind waits for another.
+func (e *Engine) runKind(ctx context.Context, k *kind.Kind) {
 	newBackoff := func() wait.Backoff {
 		return wait.Backoff{Duration: startRetryBase, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: startRetryMax}
 	}
 	backoff := newBackoff()
 	for {
-		var missing []string
-		left := slices.DeleteFunc(slices.Clone(waiting), func(k *kind.Kind) bool {
-			c, err := e.prepare(ctx, k)
-			if err != nil {
-				missing = append(missing, fmt.Sprintf("kind %s: %s", k.GroupVersionKind.Kind, err))
-				e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(1)
-				return false
+		err := e.missing(ctx, k)
+		if err == nil {
+			var synced bool
+			if synced, err = e.runController(ctx, k); synced {
+				backoff = newBackoff()
 			}
-			e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(0)
-			start(c)
-			return true
-		})
-		if len(left) < len(waiting) {
-			backoff = newBackoff()
 		}
-		waiting = left
-		e.decided.Store(true)
-		if len(waiting) == 0 || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
-		if text := strings.Join(missing, "; "); text != reported {
-			e.config.Log.Warn("kinds wait for what they need", "kinds", len(waiting), "missing", text)
-			reported = text
-		}
+		e.wait(k, err)
 		timer := time.NewTimer(backoff.Step())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
+		case <-e.kinds[k].recheck:
+			timer.Stop()
 		case <-timer.C:
 		}
 		meta.MaybeResetRESTMapper(e.config.Mapper) // what it did not find may be served now
 	}
 }
 
-// prepare returns the controller of a kind, or what is missing for it.
-func (e *Engine) prepare(ctx context.Context, k *kind.Kind) (*controller, error) {
-	if e.config.Missing != nil {
-		if err := e.config.Missing(ctx, k); err != nil {
-			return nil, err
-		}
+// missing returns what the engine cannot know and a kind needs.
+func (e *Engine) missing(ctx context.Context, k *kind.Kind) error {
+	if e.config.Missing == nil {
+		return nil
 	}
+	return e.config.Missing(ctx, k)
+}
+
+// wait records why a kind does not run, and logs it when it changes.
+func (e *Engine) wait(k *kind.Kind, err error) {
+	e.mu.Lock()
+	state := e.kinds[k]
+	isNew := state.waits == nil || state.waits.Error() != err.Error()
+	state.tried, state.waits = true, err
+	e.mu.Unlock()
+	e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(1)
+	if isNew {
+		e.config.Log.Warn("kind waits for what it needs", "kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group, "missing", err.Error())
+	}
+}
+
+// runController runs a kind until ctx ends, something is missing for it, or its start fails, and
+// returns why. synced reports whether it got as far as filled caches.
+func (e *Engine) runController(ctx context.Context, k *kind.Kind) (synced bool, err error) {
 	c := newController(k, &e.config, e.shards)
 	if k.Injects() {
 		c.pods = e.pods
 	}
-	return c, nil
+	state := e.kinds[k]
+	e.mu.Lock()
+	state.tried, state.waits, state.running = true, nil, c
+	e.mu.Unlock()
+	e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(0)
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		state.running = nil
+	}()
+	c.pods.start()
+
+	ctx, stop := context.WithCancelCause(ctx)
+	var rechecking sync.WaitGroup
+	defer rechecking.Wait()
+	defer stop(nil)
+	rechecking.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-state.recheck:
+			}
+			if err := e.missing(ctx, k); isAbsent(err) {
+				stop(err)
+				return
+			}
+		}
+	})
+	err = c.run(ctx)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return c.synced.Load(), err
+}
+
+func isAbsent(err error) bool {
+	_, ok := errors.AsType[Absent](err)
+	return ok
+}
+
+// Recheck asks Config.Missing again about the kind with that name, which starts or stops it.
+func (e *Engine) Recheck(name string) {
+	for k, state := range e.kinds {
+		if k.Name() != name {
+			continue
+		}
+		select {
+		case state.recheck <- struct{}{}:
+		default: // it is about to be asked
+		}
+	}
+}
+
+// running returns the controllers of the kinds that run, in a fixed order.
+func (e *Engine) running() []*controller {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var running []*controller
+	for _, k := range e.config.Kinds {
+		if c := e.kinds[k].running; c != nil {
+			running = append(running, c)
+		}
+	}
+	return running
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,82 +13,132 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// A kind for which something is missing does not stop the others, and starts once nothing is;
-// what is missing is logged once, not with each retry.
-func TestKindsStartWhenTheyCan(t *testing.T) {
+// startEngine runs a kind on a fake API server until the test ends.
+func startEngine(t *testing.T, log *slog.Logger, mapper meta.RESTMapper, missing func() error) (*Engine, *kind.Kind) {
+	t.Helper()
+	at := enginetest.Shipped(t, "At")
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		at.GroupVersionResource(): "AtList", {Version: "v1", Resource: "pods"}: "PodList",
+	})
+	e, err := New(Config{
+		Kinds: []*kind.Kind{at}, Client: client, Informers: informers.New(t.Context(), client, nil), Mapper: mapper, Log: log,
+		Missing: func(context.Context, *kind.Kind) error { return missing() },
+	})
+	require.NoError(t, err)
+	require.EqualError(t, e.Synced(), "ats.cnat.fescue.dev has not started yet")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- e.Run(ctx) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended) })
+	return e, at
+}
+
+func (e *Engine) waits(k *kind.Kind) bool {
+	return testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(k.Name())) > 0
+}
+
+// A kind for which something is missing starts once nothing is; what is missing is logged once, not
+// with each retry.
+func TestKindStartsWhenItCan(t *testing.T) {
 	t.Parallel()
-	at, features := enginetest.Shipped(t, "At"), enginetest.Corpus(t, "features")
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		var mu sync.Mutex // synctest orders reads after earlier writes, but not before later ones
-		tries := make(map[*kind.Kind]int)
-		e, err := New(Config{
-			Kinds: []*kind.Kind{features, at}, Informers: informers.New(t.Context(), nil, nil), Mapper: mapper(), Log: slog.New(slog.NewTextHandler(&log, nil)),
-			Missing: func(_ context.Context, k *kind.Kind) error {
-				mu.Lock()
-				defer mu.Unlock()
-				tries[k]++
-				if k == features && tries[k] < 6 {
-					return errors.New("no rights")
-				}
-				return nil
-			},
-		})
-		require.NoError(t, err)
-		require.EqualError(t, e.Synced(), "no kind has started yet")
-
-		var started []*kind.Kind
-		go e.startKinds(t.Context(), func(c *controller) {
-			mu.Lock()
-			defer mu.Unlock()
-			started = append(started, c.kind)
-			c.queue.ShutDown()
+		var tries atomic.Int32
+		e, at := startEngine(t, slog.New(slog.NewTextHandler(&log, nil)), mapper(), func() error {
+			if tries.Add(1) < 6 {
+				return errors.New("no rights")
+			}
+			return nil
 		})
 		synctest.Wait()
-		mu.Lock()
-		require.Equal(t, []*kind.Kind{at}, started)
-		mu.Unlock()
-		require.InDelta(t, 1, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())), 0)
-		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(at.Name())))
+		require.True(t, e.waits(at))
 		require.NoError(t, e.Synced(), "a kind that waits does not keep the process from being ready")
-
 		time.Sleep(startRetryBase * 5) // two retries
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
-		require.Contains(t, log.String(), `kind Feature: no rights`)
-
+		require.Contains(t, log.String(), `msg="kind waits for what it needs" kind=At group=cnat.fescue.dev missing="no rights"`)
 		time.Sleep(10 * startRetryMax)
 		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		require.Equal(t, []*kind.Kind{at, features}, started, log.String())
-		require.Equal(t, map[*kind.Kind]int{at: 1, features: 6}, tries, "nothing is retried once all run")
-		require.Zero(t, testutil.ToFloat64(e.config.Metrics.waiting.WithLabelValues(features.Name())))
+		require.EqualValues(t, 6, tries.Load(), "nothing is retried once it runs")
+		require.False(t, e.waits(at))
+		require.NoError(t, e.Synced())
+		require.Len(t, e.running(), 1)
 	})
 }
 
-func TestStartEndsWithTheProcess(t *testing.T) {
+// A kind that runs stops when something is certainly missing for it, and starts again when it is
+// not. It continues if that cannot be determined.
+func TestRecheck(t *testing.T) {
 	t.Parallel()
-	at := enginetest.Shipped(t, "At")
 	synctest.Test(t, func(t *testing.T) {
-		e, err := New(Config{
-			Kinds: []*kind.Kind{at}, Informers: informers.New(t.Context(), nil, nil), Mapper: mapper(), Log: quiet(),
-			Missing: func(context.Context, *kind.Kind) error { return errors.New("never") },
+		var missing atomic.Pointer[error]
+		e, at := startEngine(t, quiet(), mapper(), func() error {
+			if err := missing.Load(); err != nil {
+				return *err
+			}
+			return nil
 		})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { e.startKinds(ctx, nil); close(ended) }()
 		synctest.Wait()
-		cancel()
-		<-ended
+		first := e.running()
+		require.Len(t, first, 1)
+		recheck := func(err error) {
+			missing.Store(&err)
+			e.Recheck("ats.cnat.fescue.dev")
+			synctest.Wait()
+		}
+		recheck(errors.New("no answer"))
+		require.Equal(t, first, e.running())
+		recheck(Absent("no CRD"))
+		require.Empty(t, e.running())
+		require.True(t, e.waits(at))
+		require.NoError(t, e.Synced())
+		missing.Store(nil)
+		e.Recheck("ats.cnat.fescue.dev")
+		synctest.Wait()
+		require.Len(t, e.running(), 1)
+		require.NotEqual(t, first, e.running())
+		require.False(t, e.waits(at))
 	})
+}
+
+// A kind whose start fails is started again.
+func TestFailedStartIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failing := &failingMapper{RESTMapper: mapper()}
+		failing.left.Store(3)
+		e, at := startEngine(t, quiet(), failing, func() error { return nil })
+		synctest.Wait()
+		require.True(t, e.waits(at))
+		require.NoError(t, e.Synced())
+		time.Sleep(startRetryMax)
+		synctest.Wait()
+		require.Len(t, e.running(), 1)
+		require.NoError(t, e.Synced())
+	})
+}
+
+// failingMapper fails a few times.
+type failingMapper struct {
+	meta.RESTMapper
+	left atomic.Int32
+}
+
+func (m *failingMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if m.left.Add(-1) >= 0 {
+		return nil, errors.New("discovery failed")
+	}
+	return m.RESTMapper.RESTMapping(gk, versions...)
 }
 
 // A kind that can never run is an error at once.
@@ -114,9 +164,7 @@ func TestAliveNoticesAReconcileThatHangs(t *testing.T) {
 		require.NoError(t, err)
 		c := newController(at, &e.config, e.shards)
 		defer c.queue.ShutDown()
-		e.controllers = []*controller{c}
-		require.EqualError(t, e.Synced(), "no kind has started yet")
-		e.decided.Store(true)
+		e.kinds[at].tried, e.kinds[at].running = true, c
 		require.EqualError(t, e.Synced(), "the caches of ats.cnat.fescue.dev are not filled yet")
 
 		c.running.Store("test/a", time.Now())

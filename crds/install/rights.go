@@ -97,12 +97,24 @@ func compareRights(a, b Right) int {
 	return strings.Compare(a.Group+"\x00"+a.Resource+"\x00"+a.Name+"\x00"+a.Verb, b.Group+"\x00"+b.Resource+"\x00"+b.Name+"\x00"+b.Verb)
 }
 
+// toWatchCRDs returns the rights by which the operator notices that a CRD is installed, changed or
+// removed.
+func toWatchCRDs(kinds []*kind.Kind) []Right {
+	var rights []Right
+	for _, k := range kinds {
+		for _, verb := range []string{"list", "watch"} {
+			rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", verb, k.Name()})
+		}
+	}
+	return rights
+}
+
 // forCRDs returns the rights for `fescue run --install-crds`. Server-side apply names the
 // object that it creates, so even create is limited to these names.
 func forCRDs(kinds []*kind.Kind) []Right {
 	var rights []Right
 	for _, k := range kinds {
-		for _, verb := range []string{"create", "get", "patch"} {
+		for _, verb := range []string{"create", "patch"} {
 			rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", verb, k.Name()})
 		}
 	}

@@ -21,7 +21,7 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	var everywhere []Right
+	everywhere := toWatchCRDs(kinds)
 	if o.InstallCRDs {
 		everywhere = append(everywhere, forCRDs(kinds)...)
 	}

@@ -45,6 +45,9 @@ type Kind struct {
 	Owns []apischema.GroupVersionKind
 	// Sets are the children that are sets, by name.
 	Sets map[string]SetFacts
+	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
+	// have different hashes may behave differently.
+	Hash string
 	// InjectAnnotation is the annotation by which Pods ask for injection; it is empty if the
 	// kind does not inject.
 	InjectAnnotation string
@@ -113,7 +116,7 @@ func (k *Kind) Problems(object map[string]any) []Problem {
 func (k *Kind) defaultAndValidate(v *Version, object map[string]any) (map[string]any, []Problem) {
 	defaulted, problems := v.defaultAndValidate(object)
 	if len(problems) == 0 {
-		if _, err := k.evaluator.entering(object); err != nil {
+		if err := checkLimits(k.evaluator.reads.names.within(object, k.evaluator.reads.object), evaluatorLimits); err != nil {
 			return object, []Problem{{Error: err}}
 		}
 	}
@@ -291,7 +294,7 @@ func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 }
 
 func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
-	object, err := k.evaluator.admitted(object)
+	object, err := k.evaluator.entering(object)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +45,7 @@ fescue.dev/child, which names the child in the kind.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.standardInput, o.standardOutput = c.InOrStdin(), c.OutOrStdout()
-			return o.render(c.Context())
+			return o.render()
 		},
 	}
 	o.kinds.addFlags(c)
@@ -68,7 +67,7 @@ type rendered struct {
 	*plan.Rendering
 }
 
-func (o renderOptions) render(ctx context.Context) error {
+func (o renderOptions) render() error {
 	if o.output != "yaml" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be yaml or json", o.output)
 	}
@@ -79,7 +78,7 @@ func (o renderOptions) render(ctx context.Context) error {
 			return fmt.Errorf("--now: invalid value %q: must be a time in RFC 3339, like 2006-01-02T15:04:05Z", o.now)
 		}
 	}
-	kinds, err := o.kinds.load(ctx)
+	kinds, err := o.kinds.load()
 	if err != nil {
 		return err
 	}

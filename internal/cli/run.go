@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/fescue-dev/fescue/internal/operator"
+	"github.com/fescue-dev/fescue/internal/quiet"
 )
 
 func newRunCommand() *cobra.Command {
@@ -34,7 +35,7 @@ The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
 			if err != nil {
 				return err
 			}
-			kinds, err := selected.load(c.Context())
+			kinds, err := selected.load()
 			if err != nil {
 				return err
 			}
@@ -62,15 +63,16 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 		return nil, fmt.Errorf("--log-level: invalid value %q: must be debug, info, warn or error", level)
 	}
 	options.Level = minimum
-	var logger *slog.Logger
+	var handler slog.Handler
 	switch format {
 	case "text":
-		logger = slog.New(slog.NewTextHandler(w, &options))
+		handler = slog.NewTextHandler(w, &options)
 	case "json":
-		logger = slog.New(slog.NewJSONHandler(w, &options))
+		handler = slog.NewJSONHandler(w, &options)
 	default:
 		return nil, fmt.Errorf("--log-format: invalid value %q: must be text or json", format)
 	}
+	logger := slog.New(quiet.NewHandler(handler))
 	klog.SetSlogLogger(logger)
 	return logger, nil
 }

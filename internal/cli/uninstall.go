@@ -57,7 +57,7 @@ this installation.`,
 }
 
 func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
-	parts, err := o.parts(ctx)
+	parts, err := o.parts()
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (c *Cache) Handle(handler cache.ResourceEventHandler) (*Registration, error
 	for _, informer := range c.informers {
 		registration, err := informer.AddEventHandler(handler)
 		if err != nil {
-			r.remove()
+			r.Remove()
 			return nil, err
 		}
 		r.parts = append(r.parts, registeredHandler{informer, registration})
@@ -104,7 +104,11 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-func (r *Registration) remove() {
+// Remove ends the events of the handler. A nil registration has none.
+func (r *Registration) Remove() {
+	if r == nil {
+		return
+	}
 	for _, part := range r.parts {
 		_ = part.informer.RemoveEventHandler(part.registration) // fails only for one of another informer
 	}

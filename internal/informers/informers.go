@@ -14,9 +14,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -32,6 +34,9 @@ type Informers struct {
 	ctx        context.Context // ends all caches; a struct that owns goroutines owns it
 	client     dynamic.Interface
 	namespaces []string
+	// Failed is called with each failure to list or watch a resource; nil means that no one reads
+	// them. It is set before the first cache is started.
+	Failed func(schema.GroupResource, error)
 
 	mu     sync.Mutex
 	caches map[Selection]*sharedCache
@@ -86,11 +91,26 @@ func (i *Informers) Start(c *Cache) { c.start(i.ctx) }
 
 func (i *Informers) newCache(selection Selection) (*Cache, error) {
 	return NewCache(selection.Resource, i.namespaces, func(namespace string) (cache.SharedIndexInformer, error) {
-		informer := dynamicinformer.NewFilteredDynamicInformer(i.client, selection.Resource, namespace, 0,
-			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			func(options *metav1.ListOptions) { options.LabelSelector = selection.Labels }).Informer()
+		informer := i.NewInformer(selection.Resource,
+			DynamicSource(i.client, selection.Resource, namespace, func(options *metav1.ListOptions) { options.LabelSelector = selection.Labels }),
+			&unstructured.Unstructured{}, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		return informer, informer.SetTransform(StripManagedFields)
 	})
+}
+
+// DynamicSource lists and watches with a dynamic client; narrow selects the objects.
+func DynamicSource(client dynamic.Interface, resource schema.GroupVersionResource, namespace string, narrow func(*metav1.ListOptions)) Source {
+	return Source{
+		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			narrow(&options)
+			return client.Resource(resource).Namespace(namespace).List(ctx, options)
+		},
+		Watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			narrow(&options)
+			return client.Resource(resource).Namespace(namespace).Watch(ctx, options)
+		},
+		Client: client,
+	}
 }
 
 // StripManagedFields is a transform that drops metadata.managedFields, which no user reads and
@@ -133,7 +153,7 @@ func (w *Watch) Release() {
 	}
 	w.released = true
 	for _, r := range w.registrations {
-		r.remove()
+		r.Remove()
 	}
 	w.informers.release(w.selection)
 }

@@ -2,54 +2,48 @@ package operator
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"sync"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine"
 )
 
-// crdInstaller installs the CRDs of kinds. A CRD that cannot be installed holds up no other
-// kind: only its own kind waits, and each check for what is missing retries.
+// crdInstaller installs the CRD of each kind once, when the kind starts for the first time. A nil
+// installer does nothing.
 type crdInstaller struct {
 	client dynamic.Interface
-	failed map[*kind.Kind]bool
+
+	mu        sync.Mutex
+	installed map[*kind.Kind]bool
 }
 
-// installCRDs returns when every CRD was tried and discovery serves those that were installed.
-func (p *operator) installCRDs(ctx context.Context) *crdInstaller {
-	errs := make([]error, len(p.kinds))
-	var installing sync.WaitGroup
-	for i, k := range p.kinds {
-		installing.Go(func() { errs[i] = crds.Install(ctx, p.Dynamic, []*kind.Kind{k}) })
-	}
-	installing.Wait()
-	installer := &crdInstaller{p.Dynamic, make(map[*kind.Kind]bool)}
-	for i, k := range p.kinds {
-		if errs[i] != nil {
-			installer.failed[k] = true
-			continue
-		}
-		// Discovery lags behind.
-		_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, connectTimeout, true, func(context.Context) (bool, error) {
-			return p.checkInstalled(k) == nil, nil
-		})
-	}
-	return installer
-}
-
-// missing returns an error if the CRD of a kind still cannot be installed. A nil installer does
-// nothing.
-func (i *crdInstaller) missing(ctx context.Context, k *kind.Kind) error {
-	if i == nil || !i.failed[k] {
+// install applies the CRD of a kind unless it has done so. The error is an engine.Absent if the API
+// server has rejected the CRD.
+func (i *crdInstaller) install(ctx context.Context, k *kind.Kind) error {
+	if i == nil {
 		return nil
 	}
-	if err := crds.Install(ctx, i.client, []*kind.Kind{k}); err != nil {
+	i.mu.Lock()
+	isInstalled := i.installed[k]
+	i.mu.Unlock()
+	if isInstalled {
+		return nil
+	}
+	if err := crds.Apply(ctx, i.client, k); err != nil {
+		var answer apierrors.APIStatus
+		if errors.As(err, &answer) && answer.Status().Code < http.StatusInternalServerError && answer.Status().Code != http.StatusTooManyRequests {
+			return engine.Absent(err.Error())
+		}
 		return err
 	}
-	delete(i.failed, k)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.installed[k] = true
 	return nil
 }

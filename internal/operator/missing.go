@@ -14,16 +14,16 @@ import (
 
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine"
 )
 
-// absent names what a kind needs and the cluster does not have. Other errors mean that this
-// could not be determined.
-type absent string
+// notServed is the error for a kind that the API server does not serve.
+func notServed(k *kind.Kind) error {
+	return engine.Absent(fmt.Sprintf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply -f -' or start with --install-crds", k.Name()))
+}
 
-func (a absent) Error() string { return string(a) }
-
-// checkInstalled returns an error if the API server does not serve a kind.
-func (c *Clients) checkInstalled(k *kind.Kind) error {
+// discover returns an error if the API server does not serve a kind.
+func (c *Clients) discover(k *kind.Kind) error {
 	version := k.GroupVersionKind.GroupVersion()
 	served, err := c.Typed.Discovery().ServerResourcesForGroupVersion(version.String())
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -32,7 +32,7 @@ func (c *Clients) checkInstalled(k *kind.Kind) error {
 	if served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Names.Plural }) {
 		return nil
 	}
-	return absent(fmt.Sprintf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply -f -' or start with --install-crds", k.Name()))
+	return notServed(k)
 }
 
 // checkRights returns an error that lists the rights that a kind needs and the operator does not
@@ -61,7 +61,7 @@ func (p *operator) checkRights(ctx context.Context, k *kind.Kind) error {
 		}
 	}
 	if len(denied) > 0 {
-		return absent(fmt.Sprintf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(denied, ", ")))
+		return engine.Absent(fmt.Sprintf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(denied, ", ")))
 	}
 	return nil
 }

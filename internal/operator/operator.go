@@ -49,10 +49,13 @@ type operator struct {
 
 	// informers are the caches that the engine and admission share.
 	informers *informers.Informers
-	installer *crdInstaller // nil without --install-crds
-	election  election.Election
-	engine    *engine.Engine
-	webhooks  *webhooks // nil if they are off
+	caching   context.Context // ends the caches
+	installer *crdInstaller   // nil without --install-crds
+	// definitions are the CRDs of the kinds.
+	definitions definitions
+	election    election.Election
+	engine      *engine.Engine
+	webhooks    *webhooks // nil if they are off
 }
 
 // Run runs kinds on the cluster of completed options until ctx ends.
@@ -82,7 +85,8 @@ func Run(ctx context.Context, options *Options, kinds []*kind.Kind, log *slog.Lo
 	// The caches outlive ctx, because reconciles that finish after it still read them.
 	caching, stopCaching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCaching()
-	p.informers = informers.New(caching, p.Dynamic, options.Namespaces)
+	p.caching, p.informers = caching, informers.New(caching, p.Dynamic, options.Namespaces)
+	p.informers.Failed = countWatchFailures(log)
 	if err = p.wire(ctx, namespace); err == nil {
 		err = p.run(ctx)
 	}
@@ -95,7 +99,7 @@ func Run(ctx context.Context, options *Options, kinds []*kind.Kind, log *slog.Lo
 // wire creates the parts. namespace is the default one of the cluster configuration.
 func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	if p.options.InstallCRDs {
-		p.installer = p.installCRDs(ctx)
+		p.installer = &crdInstaller{client: p.Dynamic, installed: make(map[*kind.Kind]bool)}
 	}
 	names := election.Names{Leader: install.LeaseName, Member: install.MemberLease, Shard: install.ShardLease}
 	if p.election, err = election.New(p.options.election, names, p.Typed, namespace, p.log); err != nil {
@@ -115,7 +119,10 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	if err != nil {
 		return err
 	}
-	p.webhooks, err = p.newWebhooks(ctx)
+	if p.webhooks, err = p.newWebhooks(ctx); err != nil {
+		return err
+	}
+	p.definitions, err = p.watchDefinitions(p.engine.Recheck)
 	return err
 }
 
@@ -181,9 +188,9 @@ func (p *operator) serve(ctx context.Context) (stop func(), err error) {
 
 // missing returns an error for a kind that cannot be run yet: its CRD or rights are missing.
 func (p *operator) missing(ctx context.Context, k *kind.Kind) error {
-	err := p.installer.missing(ctx, k)
+	err := p.installer.install(ctx, k)
 	if err == nil {
-		err = errors.Join(p.checkInstalled(k), p.checkRights(ctx, k))
+		err = errors.Join(p.definitions.missing(ctx, k, p.discover), p.checkRights(ctx, k))
 	}
 	p.webhooks.follow(k, err)
 	return err

@@ -22,6 +22,7 @@ import (
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/internal/operator/election"
 )
 
@@ -141,7 +142,7 @@ func (p *operator) newInjector(w *webhooks, podSecurity *admission.PodSecurity) 
 // follow receives what a kind needs and the cluster does not have, or nil once the kind can run.
 // It ignores errors that leave this open.
 func (w *webhooks) follow(k *kind.Kind, missing error) {
-	_, isAbsent := errors.AsType[absent](missing)
+	_, isAbsent := errors.AsType[engine.Absent](missing)
 	if w != nil && w.pods != nil && (missing == nil || isAbsent) {
 		w.pods.Follow(k, missing)
 	}

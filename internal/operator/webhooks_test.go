@@ -14,6 +14,7 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/kindtest"
 )
@@ -91,6 +92,6 @@ func TestFollowDistinguishesFailureFromAbsence(t *testing.T) {
 	}
 	follow(errors.New("review the operator's rights: context deadline exceeded"))
 	require.ErrorContains(t, pods.Ready(), "are still being read")
-	follow(errors.Join(errors.New("ask for the types of children: no answer"), absent("missing rights: list watchers.watch.fescue.dev")))
+	follow(errors.Join(errors.New("ask for the types of children: no answer"), engine.Absent("missing rights: list watchers.watch.fescue.dev")))
 	require.NoError(t, pods.Ready())
 }

@@ -1,0 +1,55 @@
+package kind
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/format"
+	"cuelang.org/go/cue/parser"
+)
+
+// hashLength is the number of hexadecimal digits of a hash: enough to tell versions apart, and short
+// enough to be read.
+const hashLength = 16
+
+// hashOf identifies the source of a package and of what it imports, without comments and formatting.
+// Packages of Fescue itself do not count: its own version stands for them.
+func hashOf(instance *build.Instance) (string, error) {
+	hash := sha256.New()
+	seen := make(map[*build.Instance]bool)
+	var add func(*build.Instance) error
+	add = func(of *build.Instance) error {
+		if seen[of] || of != instance && strings.HasPrefix(of.ImportPath, modulePath+"/") {
+			return nil
+		}
+		seen[of] = true
+		for _, file := range of.Files {
+			text, err := format.Node(file)
+			if err != nil {
+				return err
+			}
+			bare, err := parser.ParseFile(file.Filename, text) // leaves out comments
+			if err != nil {
+				return err
+			}
+			if text, err = format.Node(bare, format.Simplify()); err != nil {
+				return err
+			}
+			hash.Write(text)
+		}
+		imports := slices.SortedFunc(slices.Values(of.Imports), func(a, b *build.Instance) int { return strings.Compare(a.ImportPath, b.ImportPath) })
+		for _, imported := range imports {
+			if err := add(imported); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := add(instance); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:hashLength], nil
+}

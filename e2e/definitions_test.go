@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+// installer returns a configuration with the rights of an operator that installs the CRDs of kinds.
+func (c *cluster) installer(kinds []*kind.Kind) *rest.Config {
+	c.t.Helper()
+	o := c.installation(false)
+	o.InstallCRDs = true
+	return c.proxy.through(c.grant(o.rights(c.t, kinds)))
+}
+
+// A CRD that the API server does not accept delays no other kind and causes no polling; the log has
+// the API server's reason. Its kind starts as soon as the names are free.
+func TestCRDThatIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	group := c.namespace + ".example.com"
+	dir, added := writeKind(t, strings.ReplaceAll(rightsKind, "rights.example.com", group))
+	things := added[0].GroupVersionResource()
+	// Another CRD of the group has the kind's list.
+	conflicting, err := crds.Object(added[0], false)
+	require.NoError(t, err)
+	conflicting.SetName("others." + group)
+	require.NoError(t, unstructured.SetNestedStringMap(conflicting.Object,
+		map[string]string{"plural": "others", "singular": "other", "kind": "Other", "listKind": "ThingList"}, "spec", "names"))
+	c.deleteCRDs("others."+group, "things."+group)
+	_, err = c.client.Resource(definitions).Create(t.Context(), conflicting, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	o := c.launchAs(c.installer(append(kindtest.Shipped(t), added...)), "--install-crds", "--kinds", dir)
+	began := time.Now()
+	c.createAtWhenServed("a")
+	c.awaitPhase("a", "DONE")
+	require.Less(t, time.Since(began), 20*time.Second, "the other kinds wait")
+	o.awaitReady()
+	o.awaitLog(`\"ThingList\" is already in use`)
+	require.Contains(t, o.log.String(), `msg="kind waits for what it needs" kind=Thing`)
+	for _, request := range c.requestPaths() {
+		require.NotContains(t, request, "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions/", "it polls")
+	}
+
+	require.NoError(t, c.client.Resource(definitions).Delete(t.Context(), "others."+group, metav1.DeleteOptions{}))
+	require.True(t, testcluster.WaitUntil(func() bool {
+		return c.tryCreate(things, "Thing", "t", map[string]any{})
+	}))
+	c.awaitReady(things, "t")
+
+	// Without its CRD, the kind stops; with it, it starts again.
+	require.NoError(t, c.client.Resource(definitions).Delete(t.Context(), "things."+group, metav1.DeleteOptions{}))
+	require.True(t, testcluster.WaitUntil(func() bool {
+		_, err := c.client.Resource(definitions).Get(t.Context(), "things."+group, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}))
+	o.awaitReady()
+	require.NoError(t, crds.Install(t.Context(), c.client, added))
+	require.True(t, testcluster.WaitUntil(func() bool {
+		return c.tryCreate(things, "Thing", "u", map[string]any{})
+	}))
+	c.awaitReady(things, "u")
+	require.Zero(t, o.stop())
+}
+
+// createAtWhenServed creates an At as soon as the API server serves Ats.
+func (c *cluster) createAtWhenServed(name string) {
+	c.t.Helper()
+	require.True(c.t, testcluster.WaitUntil(func() bool {
+		return c.tryCreate(ats, "At", name, map[string]any{"schedule": longAgo, "command": "echo"})
+	}))
+}
+
+// Two operators with different versions of a kind do not fight: the one whose kind is not that of
+// the CRD stands back, also when the CRD is upgraded while it runs, and acts again when the CRD is
+// its own again. Idle, neither writes.
+func TestOlderKindStandsBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	group := c.namespace + ".example.com"
+	text := strings.ReplaceAll(rightsKind, "rights.example.com", group)
+	oldDir, old := writeKind(t, text)
+	newDir, newer := writeKind(t, strings.ReplaceAll(text, "data: text: object.spec.text", `data: text: "new " + object.spec.text`))
+	require.NotEqual(t, old[0].Hash, newer[0].Hash)
+	things := old[0].GroupVersionResource()
+	c.deleteCRDs(old[0].Name())
+	config := c.installer(append(kindtest.Shipped(t), old...))
+	only := []string{"--install-crds", "--shipped-kinds=false"}
+
+	first := c.launchAs(config, append(only, "--kinds", oldDir)...)
+	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(things, "Thing", "t", map[string]any{"text": "x"}) }))
+	textOf := func() string {
+		object, err := c.get(configMaps, "t-applied")
+		if err != nil {
+			return ""
+		}
+		text, _, _ := unstructured.NestedString(object.Object, "data", "text")
+		return text
+	}
+	require.True(t, testcluster.WaitUntil(func() bool { return textOf() == "x" }))
+
+	second := c.launchAs(config, append(only, "--kinds", newDir)...)
+	first.awaitLog("its annotation fescue.dev/kind-hash is " + newer[0].Hash + ", and the kind of this process has " + old[0].Hash)
+	require.True(t, testcluster.WaitUntil(func() bool { return textOf() == "new x" }))
+	first.awaitReady()
+	require.InDelta(t, 1, first.scrape()["fescue_kinds_waiting"].GetMetric()[0].GetGauge().GetValue(), 0)
+	c.awaitReady(things, "t")
+	writes := c.proxy.writes.Load()
+	require.Never(t, func() bool { return c.proxy.writes.Load() > writes }, 3*time.Second, testcluster.Poll, "they fight")
+
+	// The older version is installed again.
+	require.NoError(t, crds.Install(t.Context(), c.client, old))
+	second.awaitLog("its annotation fescue.dev/kind-hash is " + old[0].Hash)
+	require.True(t, testcluster.WaitUntil(func() bool { return textOf() == "x" }))
+	require.Zero(t, first.stop())
+	require.Zero(t, second.stop())
+}

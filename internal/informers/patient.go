@@ -1,0 +1,94 @@
+package informers
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// retryBase and retryMax bound the wait before a list or a watch that failed is sent again. It
+// doubles, and is up to half as long again, so that caches do not retry in step. A reflector of
+// client-go v0.37 waits up to a minute, and an informer cannot change that: after a restart of the
+// API server, objects would wait for events of their children that long.
+const (
+	retryBase = 250 * time.Millisecond
+	retryMax  = 5 * time.Second
+)
+
+// Source lists and watches the objects of a resource in one namespace.
+type Source struct {
+	List  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	Watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// Client is the client that does so, which knows whether lists can be streamed.
+	Client any
+}
+
+// NewInformer returns an informer of a source. Its lists and watches are retried within retryMax,
+// and each failure is reported, also to the functions in also.
+func (i *Informers) NewInformer(resource schema.GroupVersionResource, source Source, example runtime.Object, indexers cache.Indexers, also ...func(error)) cache.SharedIndexInformer {
+	failed := func(err error) {
+		if i.Failed != nil {
+			i.Failed(resource.GroupResource(), err)
+		}
+		for _, tell := range also {
+			tell(err)
+		}
+	}
+	patient := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return retry(ctx, failed, func() (runtime.Object, error) { return source.List(ctx, options) })
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return retry(ctx, failed, func() (watch.Interface, error) { return source.Watch(ctx, options) })
+		},
+	}
+	return cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, source.Client), example,
+		cache.SharedIndexInformerOptions{Indexers: indexers, ObjectDescription: resource.String()})
+}
+
+// retry sends a request until it does not fail for a reason that may pass, or ctx ends.
+func retry[T any](ctx context.Context, failed func(error), send func() (T, error)) (T, error) {
+	backoff := wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: retryMax}
+	for {
+		answer, err := send()
+		if err == nil || ctx.Err() != nil {
+			return answer, err
+		}
+		failed(err)
+		if !mayPass(err) {
+			return answer, err
+		}
+		timer := time.NewTimer(backoff.Step())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return answer, err
+		case <-timer.C:
+		}
+	}
+}
+
+// mayPass reports whether the same request may succeed later. A reflector reacts to all other
+// errors with another request: to an expired resource version, for example, with a list.
+func mayPass(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return true // there is no answer
+	}
+	switch answer.Status().Code {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable:
+		return true
+	}
+	return false
+}

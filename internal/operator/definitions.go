@@ -1,0 +1,132 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine"
+	"github.com/fescue-dev/fescue/internal/informers"
+)
+
+// definitions follows the CRDs of the kinds, one watch for each, because the right to list and
+// watch CRDs can be limited to names.
+type definitions map[*kind.Kind]*definition
+
+// definition follows one CRD.
+type definition struct {
+	cache *informers.Cache
+	// known is closed when the CRD was read, or may not be.
+	known  chan struct{}
+	once   sync.Once
+	synced func() bool
+}
+
+// knownTimeout bounds how long a kind waits until its CRD was read.
+const knownTimeout = 10 * time.Second
+
+var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+
+// watchDefinitions wires the watches. changed is called with the name of a kind when its CRD
+// changes in a way that matters.
+func (p *operator) watchDefinitions(changed func(name string)) (definitions, error) {
+	all := make(definitions)
+	for _, k := range p.kinds {
+		d := &definition{known: make(chan struct{})}
+		var err error
+		d.cache, err = informers.NewCache(definitionsResource, []string{metav1.NamespaceAll}, func(string) (cache.SharedIndexInformer, error) {
+			source := informers.DynamicSource(p.Dynamic, definitionsResource, metav1.NamespaceAll, func(options *metav1.ListOptions) {
+				options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String()
+			})
+			informer := p.informers.NewInformer(definitionsResource, source, &unstructured.Unstructured{}, nil, d.failed)
+			return informer, informer.SetTransform(stripDefinition)
+		})
+		if err != nil {
+			return nil, err
+		}
+		registration, err := d.cache.Handle(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { changed(k.Name()) },
+			UpdateFunc: func(before, after any) {
+				a, okA := before.(*unstructured.Unstructured)
+				b, okB := after.(*unstructured.Unstructured)
+				if okA && okB && fmt.Sprint(problemOf(k, a)) != fmt.Sprint(problemOf(k, b)) {
+					changed(k.Name())
+				}
+			},
+			DeleteFunc: func(any) { changed(k.Name()) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		d.synced = registration.HasSynced
+		all[k] = d
+		p.informers.Start(d.cache)
+		go func() {
+			if registration.WaitForSync(p.caching) == nil {
+				d.once.Do(func() { close(d.known) })
+			}
+		}()
+	}
+	return all, nil
+}
+
+// failed notes that the operator has no right to read a CRD. Discovery has to do then.
+func (d *definition) failed(err error) {
+	if apierrors.IsForbidden(err) {
+		d.once.Do(func() { close(d.known) })
+	}
+}
+
+// stripDefinition keeps what is read of a CRD; its schemas are up to a megabyte.
+func stripDefinition(object any) (any, error) {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		u.SetManagedFields(nil)
+		delete(u.Object, "spec")
+	}
+	return object, nil
+}
+
+// missing returns what is missing of the CRD of a kind. It is an engine.Absent unless that could not
+// be determined.
+func (d definitions) missing(ctx context.Context, k *kind.Kind, discover func(*kind.Kind) error) error {
+	of := d[k]
+	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
+	select {
+	case <-of.known:
+	case <-ctx.Done():
+		return errors.New("its CRD was not read yet")
+	}
+	if !of.synced() {
+		return discover(k)
+	}
+	return problemOf(k, of.cache.Get(cache.ObjectName{Name: k.Name()}))
+}
+
+// problemOf returns why a kind cannot run with its CRD, which is nil if there is none.
+func problemOf(k *kind.Kind, crd *unstructured.Unstructured) error {
+	name := k.Name()
+	if crd == nil {
+		return notServed(k)
+	}
+	if err := crds.Accepted(crd); err != nil {
+		return engine.Absent(err.Error())
+	}
+	if installed := crd.GetAnnotations()[crds.HashAnnotation]; installed != "" && installed != k.Hash {
+		return engine.Absent(fmt.Sprintf("the CRD %s belongs to another version of the kind: its annotation %s is %s, and the kind of this process has %s; "+
+			"if this process has the newer one, apply its CRD with 'fescue crd | kubectl apply -f -' or start with --install-crds, or else upgrade this process",
+			name, crds.HashAnnotation, installed, k.Hash))
+	}
+	return nil
+}
