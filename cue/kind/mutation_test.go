@@ -118,7 +118,7 @@ func judgedSamples(k *Kind, n int) []judged {
 	for seed := range uint64(n) {
 		object := sample(k, seed)
 		j := judged{object, compiled.evaluate(object), compiled.Problems(object)}
-		if compiled.disagrees(j.problems, object, j.evaluator) == nil {
+		if compiled.disagrees(ofSchema(compiled, object), object, j.evaluator) == nil {
 			all = append(all, j)
 		}
 	}
@@ -129,7 +129,7 @@ func judgedSamples(k *Kind, n int) []judged {
 // CUE's evaluator.
 func validatorShows(mutant *Kind, objects []judged) bool {
 	for _, j := range objects {
-		if mutant.disagrees(mutant.Problems(j.object), j.object, j.evaluator) != nil {
+		if mutant.disagrees(ofSchema(mutant, j.object), j.object, j.evaluator) != nil {
 			return true
 		}
 	}

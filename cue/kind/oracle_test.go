@@ -69,12 +69,25 @@ func (o *crdOracle) admitInPlace(object map[string]any) field.ErrorList {
 // disagreement returns how the compiled form, CUE's evaluator and the CRD differ about an
 // object; nil if they agree.
 func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
-	problems := k.Problems(object)
-	read := k.withoutNulls(object) // the evaluator and the compiled form get what the API server reads
-	if err := k.disagrees(problems, read, k.evaluate(read)); err != nil {
-		return err
+	for _, form := range []map[string]any{object, k.withoutNulls(object)} {
+		if err := k.disagrees(ofSchema(k, form), form, k.evaluate(form)); err != nil {
+			return err
+		}
 	}
-	return crdDisagrees(k, crd, problems, object)
+	return crdDisagrees(k, crd, k.Problems(object), object)
+}
+
+// ofSchema returns what the compiled form finds in an object as it is, with the nulls that the API
+// server would drop.
+func ofSchema(k *Kind, object map[string]any) []Problem {
+	if err := checkLimits(object, k.limits()); err != nil {
+		return []Problem{{Error: err}}
+	}
+	problems := schema.Validate(k.schema, schema.Default(k.schema, object))
+	if len(problems) == 0 && k.evaluated {
+		_, problems = k.askEvaluator(object)
+	}
+	return problems
 }
 
 // crdDisagrees returns how the compiled form, which found the problems, and the CRD differ
