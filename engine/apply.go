@@ -202,7 +202,8 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	}
 	holder := metav1.GetControllerOf(live)
 	_, ofSet := a.kind.Sets[s.Child]
-	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID()) && !(ofSet && plan.IsCopy(live))
+	isCopy := ofSet && plan.IsCopy(live)
+	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy
 	switch {
 	case isOwn && live.GetDeletionTimestamp() != nil && plan.IsHeld(live):
 		a.remember(s, live) // it is not created again

@@ -121,17 +121,8 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if o.Failed != nil && r.queue.NumRequeues(r.name) < patience {
 			return time.Time{}, o.Failed
 		}
-		object, err = r.writeStatus(ctx, p, o)
+		object, err = r.store(ctx, p, o)
 		if err != nil {
-			return time.Time{}, errors.Join(o.Failed, err)
-		}
-		if kind.PhaseOf(object.Object) != p.Phase {
-			return time.Time{}, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
-		}
-		if !o.IsRecorded(object) {
-			return time.Time{}, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
-		}
-		if err := r.releaseAll(ctx, o.Tracked); err != nil {
 			return time.Time{}, err
 		}
 		passed = o.Passed
@@ -145,6 +136,21 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 			return time.Now().Add(staleRecheck), nil // as for any reconcile
 		}
 	}
+}
+
+// store writes the status and releases the children that it records. It returns the object as it is
+// then.
+func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstructured.Unstructured, error) {
+	object, err := r.writeStatus(ctx, p, o)
+	switch {
+	case err != nil:
+		return nil, errors.Join(o.Failed, err)
+	case kind.PhaseOf(object.Object) != p.Phase:
+		return nil, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
+	case !o.IsRecorded(object):
+		return nil, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
+	}
+	return object, r.releaseAll(ctx, o.Tracked)
 }
 
 // nextReconcile returns when to reconcile again: when the outcome requests it, or soon if the
