@@ -31,12 +31,12 @@ func hashOf(instance *build.Instance) (string, error) {
 			if err != nil {
 				return err
 			}
-			bare, err := parser.ParseFile(file.Filename, text) // leaves out comments
-			if err != nil {
-				return err
-			}
-			if text, err = format.Node(bare, format.Simplify()); err != nil {
-				return err
+			// Parsing leaves out comments. What CUE v0.17.1 writes it does not always parse:
+			// imports on one line, for example, or < before a negative number.
+			if bare, err := parser.ParseFile(file.Filename, text); err == nil {
+				if text, err = format.Node(bare, format.Simplify()); err != nil {
+					return err
+				}
 			}
 			hash.Write(text)
 		}
