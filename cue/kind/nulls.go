@@ -1,6 +1,9 @@
 package kind
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // withoutNulls returns an object as the API server reads it. In a request, null stands for a
 // field that is not set: the API server drops it where the CRD does not allow null, before it
@@ -31,11 +34,7 @@ func hasNull(value any) bool {
 			}
 		}
 	case []any:
-		for _, v := range value {
-			if hasNull(v) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(value, hasNull)
 	}
 	return false
 }
