@@ -75,9 +75,7 @@ func startAttack(to *running, requests, bytesEach int) attack {
 	piece := bytes.Repeat([]byte(" "), 64<<10)
 	for range requests {
 		body, w := io.Pipe()
-		sending.Add(1)
-		go func() {
-			defer sending.Done()
+		sending.Go(func() {
 			for left := bytesEach; left > 0; {
 				n, err := w.Write(piece[:min(left, len(piece))])
 				if left -= n; err != nil {
@@ -85,7 +83,7 @@ func startAttack(to *running, requests, bytesEach int) attack {
 					return
 				}
 			}
-		}()
+		})
 		go func() {
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.url+ValidatePath, body)
 			if err == nil {

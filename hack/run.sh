@@ -91,6 +91,8 @@ case $kubectl in
 esac
 if [ -z "${KINDS:-}" ]; then printf '  kubectl get ats --watch\n'; fi
 printf '\n'
-tail -n "+$shown" -f "$log" &
+follow=(-f)
+if tail --version > /dev/null 2>&1; then follow+=(--pid=$$); fi # GNU's ends even if this script is killed
+tail -n "+$shown" "${follow[@]}" "$log" &
 background+=("$!")
 wait "$operator" || { sleep 0.5; exit 1; } # until tail has printed the reason

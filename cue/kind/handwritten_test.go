@@ -65,7 +65,7 @@ func validateMetadata(metadata map[string]any) field.ErrorList {
 	for name, value := range metadata {
 		switch name {
 		case "name":
-			errs = append(errs, validateText(metadataPath, name, value, validation.IsDNS1123Subdomain)...)
+			errs = append(errs, validateText(metadataPath, name, value, isAtName)...)
 		case "namespace":
 			errs = append(errs, validateText(metadataPath, name, value, validation.IsDNS1123Label)...)
 		case "generateName":
@@ -340,10 +340,18 @@ func isCommand(text string) []string {
 }
 
 func isImage(text string) []string {
-	if n := utf8.RuneCountInString(text); n < 1 || n > 1024 {
+	switch n := utf8.RuneCountInString(text); {
+	case n < 1 || n > 1024:
 		return []string{"must have 1 to 1024 characters"}
+	case strings.ContainsAny(text, " \t\n\f\r"):
+		return []string{"must not contain spaces"}
 	}
 	return nil
+}
+
+// isAtName is for names that are also the value of a label.
+func isAtName(text string) []string {
+	return append(validation.IsDNS1123Subdomain(text), validation.IsValidLabelValue(text)...)
 }
 
 // The code written by hand checks what the kind checks; otherwise it would not be comparable.
@@ -353,6 +361,9 @@ func TestHandWrittenIsTheSame(t *testing.T) {
 	valid := 0
 	for seed := range uint64(2000) {
 		object := k.Sample(rand.New(rand.NewPCG(seed, 2)))
+		if hasNull(object) {
+			continue // the API server drops them before any code written by hand sees the object
+		}
 		ours, theirs := k.Validate(object), validateAt(object)
 		message := fmt.Sprintf("seed %d: %s\ncompiled: %v\nby hand: %v", seed, text(object), ours, theirs)
 		require.Equal(t, len(ours) == 0, len(theirs) == 0, message)

@@ -28,7 +28,7 @@ type guard struct {
 
 // guarded returns a configuration for clients that send requests which change something only while
 // left is positive and lost is not done. All other requests are sent as with config.
-func guarded(config *rest.Config, left func() time.Duration, lost context.Context) (*rest.Config, error) {
+func guarded(lost context.Context, config *rest.Config, left func() time.Duration) (*rest.Config, error) {
 	g := guard{left: left, lost: lost}
 	writing := rest.CopyConfig(config)
 	dial := config.Dial

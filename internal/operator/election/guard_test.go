@@ -41,7 +41,7 @@ func newGuardedServer(t *testing.T, http2 bool) *guardedServer {
 	s.url, s.lose = server.URL, lose
 	s.left.Store(int64(time.Hour))
 	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	guardedConfig, err := guarded(config, func() time.Duration { return time.Duration(s.left.Load()) }, lost)
+	guardedConfig, err := guarded(lost, config, func() time.Duration { return time.Duration(s.left.Load()) })
 	require.NoError(t, err)
 	s.client, err = rest.HTTPClientFor(guardedConfig)
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestGuardStopsWhatHasBegun(t *testing.T) {
 		hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 		t.Cleanup(hanging.Close)
 		lost, lose := context.WithCancelCause(t.Context())
-		config, err := guarded(&rest.Config{Host: hanging.URL}, func() time.Duration { return time.Hour }, lost)
+		config, err := guarded(lost, &rest.Config{Host: hanging.URL}, func() time.Duration { return time.Hour })
 		require.NoError(t, err)
 		client, err := rest.HTTPClientFor(config)
 		require.NoError(t, err)

@@ -56,12 +56,12 @@ func (s *sharding) Shards() int { return s.options.Shards }
 // Guard returns a copy of config for clients that change nothing unless this process holds its
 // Leases.
 func (s *sharding) Guard(config *rest.Config) (*rest.Config, error) {
-	return guarded(config, func() time.Duration {
+	return guarded(s.lost, config, func() time.Duration {
 		if !s.leases.holdsAny() {
 			return 0
 		}
 		return s.left()
-	}, s.lost)
+	})
 }
 
 // left returns the time until the held Leases must have been renewed. It ends before they expire,
