@@ -31,6 +31,24 @@ func NewCatalog(kinds ...*Kind) *Catalog {
 // Kinds that fail to load are left out: Broken lists them. An error is about a whole
 // folder, or about two kinds with one name; the catalog holds what could be loaded.
 func Load(shipped bool, dirs ...string) (*Catalog, error) {
+	folders := make([]Folder, len(dirs))
+	for i, dir := range dirs {
+		folders[i] = Folder{Dir: dir}
+	}
+	return LoadFolders(shipped, folders...)
+}
+
+// Folder is a folder with a CUE package of kinds.
+type Folder struct {
+	Dir string
+	// Only names the kinds to load; if it is nil, all are, and the package is evaluated whole.
+	Only []string
+	// Broken are the errors of kinds that must not be loaded here.
+	Broken []*LoadError
+}
+
+// LoadFolders is Load for folders of which some kinds must not be loaded.
+func LoadFolders(shipped bool, folders ...Folder) (*Catalog, error) {
 	c := NewCatalog()
 	var errs []error
 	if shipped {
@@ -40,8 +58,13 @@ func Load(shipped bool, dirs ...string) (*Catalog, error) {
 		}
 		errs = append(errs, c.takeBroken(err))
 	}
-	for _, dir := range dirs {
-		kinds, err := FromDir(dir)
+	for _, folder := range folders {
+		dir := folder.Dir
+		c.broken = append(c.broken, folder.Broken...)
+		if folder.Only != nil && len(folder.Only) == 0 {
+			continue
+		}
+		kinds, err := FromDir(dir, folder.Only...)
 		errs = append(errs, c.takeBroken(err))
 		for _, k := range kinds {
 			if other := c.byName[k.Name()]; other != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cuelang.org/go/cue"
@@ -39,26 +40,66 @@ func Shipped() ([]*Kind, error) {
 	overlay := make(map[string]load.Source)
 	addModule(overlay, shippedRoot, modulePath)
 	addLibrary(overlay, filepath.Join(shippedRoot, "cue"))
-	return loadPackage(filepath.Join(shippedRoot, "cue"), overlay)
+	return loadPackage(filepath.Join(shippedRoot, "cue"), overlay, nil)
 }
 
 // FromDir loads the kinds of the CUE package in dir. Every definition #XController with a
 // definition #X is a kind. The package may import the contract and the shipped kinds as
 // fescue.dev/cue/… without having them on disk. It may be part of a CUE module.
 //
+// If names of kinds are given, only those are loaded, and nothing of the package is evaluated
+// that they do not refer to.
+//
 // Kinds that fail to load are left out and reported as joined *LoadErrors; the others are
 // still returned.
-func FromDir(dir string) ([]*Kind, error) {
+func FromDir(dir string, only ...string) ([]*Kind, error) {
+	abs, overlay, err := openFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	return loadPackage(abs, overlay, only)
+}
+
+// Listed is a kind that a folder defines, whether or not it can be loaded.
+type Listed struct {
+	// Name is the name of the kind, as in #Kind.
+	Name string
+	// File and Line are the place of its behaviour.
+	File string
+	Line int
+}
+
+// List lists the kinds that the CUE package in dir defines, by its syntax: nothing is evaluated.
+func List(dir string) ([]Listed, error) {
+	abs, overlay, err := openFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	instance := load.Instances([]string{"."}, &load.Config{Dir: abs, Overlay: overlay})[0]
+	if instance.Err != nil {
+		return nil, newLoadError("", instance.Err)
+	}
+	definitions := newCompiler().fieldsOf(instance)
+	var listed []Listed
+	for _, name := range kindNames(definitions) {
+		at := positionOf(definitions["#"+name+controllerSuffix][0])
+		listed = append(listed, Listed{name, at.File, at.Line})
+	}
+	return listed, nil
+}
+
+// openFolder returns the absolute path of a folder of kinds, and the files that are added to it.
+func openFolder(dir string) (string, map[string]load.Source, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("kinds folder %s: %w", dir, err)
+		return "", nil, fmt.Errorf("kinds folder %s: %w", dir, err)
 	}
 	files, err := os.ReadDir(abs)
 	if err != nil {
-		return nil, fmt.Errorf("kinds folder %s cannot be read: %w", dir, err)
+		return "", nil, fmt.Errorf("kinds folder %s cannot be read: %w", dir, err)
 	}
 	if !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return filepath.Ext(f.Name()) == ".cue" }) {
-		return nil, fmt.Errorf("kinds folder %s has no file whose name ends in .cue", dir)
+		return "", nil, fmt.Errorf("kinds folder %s has no file whose name ends in .cue", dir)
 	}
 	overlay := make(map[string]load.Source)
 	root, inModule := moduleRoot(abs)
@@ -73,7 +114,7 @@ func FromDir(dir string) ([]*Kind, error) {
 	if errOwn != nil && errCopy != nil {
 		addLibrary(overlay, library)
 	}
-	return loadPackage(abs, overlay)
+	return abs, overlay, nil
 }
 
 // moduleRoot finds the nearest folder at or above dir that is a CUE module.
@@ -111,9 +152,10 @@ func addLibrary(overlay map[string]load.Source, dir string) {
 	}
 }
 
-// loadPackage builds the package in dir and returns a Kind for each kind in it. All of
-// them share one CUE context, which is never used for anything else.
-func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, err error) {
+// loadPackage builds the package in dir and returns a Kind for each kind in it, or for those
+// that are named if any are. All of them share one CUE context, which is never used for anything
+// else.
+func loadPackage(dir string, overlay map[string]load.Source, only []string) (loaded []*Kind, err error) {
 	defer func() {
 		if r := recover(); r != nil { // CUE v0.17.1 panics for a call of something that is not a function, for example
 			loaded, err = nil, &LoadError{Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}
@@ -127,6 +169,9 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 		if err := rejectFatal(instance); err != nil {
 			return nil, err
 		}
+	}
+	if len(only) > 0 {
+		keepOnly(instances[0], only)
 	}
 	ctx := cuecontext.New()
 	values := make([]cue.Value, len(instances))
@@ -157,6 +202,9 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 	var kinds []*Kind
 	var errs []error
 	for _, name := range kindNames(definitions) {
+		if len(only) > 0 && !slices.Contains(only, name) {
+			continue // another kind refers to it
+		}
 		k, err := newKind(name, pkg)
 		if err != nil {
 			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix][0]))
@@ -172,6 +220,96 @@ func loadPackage(dir string, overlay map[string]load.Source) (loaded []*Kind, er
 		return nil, fmt.Errorf("kinds folder %s has no kind: a kind consists of two definitions, #X and #X%s", dir, controllerSuffix)
 	}
 	return kinds, errors.Join(errs...)
+}
+
+// keepOnly removes everything from a package that some kinds do not refer to.
+func keepOnly(instance *build.Instance, kinds []string) {
+	named := make(map[string][]ast.Decl) // what is at the top of a file, by each of its names
+	for _, file := range instance.Files {
+		for _, decl := range file.Decls {
+			for _, name := range namesOfDecl(decl) {
+				named[name] = append(named[name], decl)
+			}
+		}
+	}
+	kept := make(map[ast.Node]bool)
+	var keep func(name string)
+	keep = func(name string) {
+		for _, decl := range named[name] {
+			if kept[decl] {
+				continue
+			}
+			kept[decl] = true
+			ast.Walk(decl, func(n ast.Node) bool {
+				if ident, ok := n.(*ast.Ident); ok {
+					keep(ident.Name)
+				}
+				return true
+			}, nil)
+		}
+	}
+	for _, name := range kinds {
+		keep("#" + name)
+		keep("#" + name + controllerSuffix)
+		for definition, decls := range named { // its other versions
+			if slices.ContainsFunc(decls, func(d ast.Decl) bool { return statesKind(d, name) }) {
+				keep(definition)
+			}
+		}
+	}
+	for _, file := range instance.Files {
+		file.Decls = slices.DeleteFunc(file.Decls, func(decl ast.Decl) bool {
+			switch decl.(type) {
+			case *ast.Package, *ast.ImportDecl, *ast.CommentGroup, *ast.Attribute:
+				return false
+			}
+			return !kept[decl]
+		})
+	}
+}
+
+// namesOfDecl returns the names by which the rest of a package can refer to a declaration.
+func namesOfDecl(decl ast.Decl) (names []string) {
+	switch decl := decl.(type) {
+	case *ast.Field:
+		label := decl.Label
+		if alias, ok := label.(*ast.Alias); ok {
+			names = append(names, alias.Ident.Name)
+			label, _ = alias.Expr.(ast.Label)
+		}
+		if name, _, err := ast.LabelName(label); err == nil {
+			names = append(names, name)
+		}
+	case *ast.LetClause:
+		names = append(names, decl.Ident.Name)
+	}
+	return names
+}
+
+// statesKind reports whether a declaration is a definition of objects of a kind.
+func statesKind(decl ast.Decl, kind string) bool {
+	f, ok := decl.(*ast.Field)
+	if !ok {
+		return false
+	}
+	for _, part := range conjuncts(f.Value) {
+		s, ok := part.(*ast.StructLit)
+		if !ok {
+			continue
+		}
+		for _, elt := range s.Elts {
+			field, ok := elt.(*ast.Field)
+			if !ok {
+				continue
+			}
+			name, _, err := ast.LabelName(field.Label)
+			text, isLiteral := field.Value.(*ast.BasicLit)
+			if err == nil && name == "kind" && isLiteral && text.Value == strconv.Quote(kind) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // rejectFatal returns an error for a construct that crashes CUE v0.17.1: a struct with fields

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 
@@ -87,4 +88,25 @@ func sameJSON(what string, a, b map[string]any) error {
 		return err
 	}
 	return fmt.Errorf("%s: %s and %s", what, x, y)
+}
+
+// Try evaluates the behaviour for some valid sample objects without children, in each phase. The
+// results do not matter: it is for finding out, in a process that can be stopped, whether the
+// evaluator is able to.
+func (k *Kind) Try() {
+	tried := 0
+	for seed := uint64(0); seed < 20*selfCheckSamples && tried < selfCheckSamples; seed++ {
+		checked := k.Check(k.Sample(rand.New(rand.NewPCG(seed, 0))))
+		if len(checked.Errors) > 0 {
+			continue
+		}
+		tried++
+		_, _ = k.Injection(checked.Object)
+		_, _ = k.Decide(checked.Object, nil)
+		for phase := range k.Phases {
+			object := maps.Clone(checked.Object)
+			object["status"] = map[string]any{"phase": phase}
+			_, _ = k.Decide(object, nil)
+		}
+	}
 }

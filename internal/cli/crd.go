@@ -26,7 +26,7 @@ and whenever it reconciles the object.`,
 		Example: "  fescue crd | kubectl apply -f -\n  fescue crd --kinds ./my-kinds --explain",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			kinds, err := selected.load()
+			kinds, err := selected.load(c.Context())
 			err = errors.Join(kinds.BrokenError(), err)
 			switch {
 			case explained:

@@ -59,7 +59,7 @@ func newInjectCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.standardInput, o.standardOutput, o.standardError = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
-			return o.inject()
+			return o.inject(c.Context())
 		},
 	}
 	c.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with Pods or Pod templates, or - for standard input (repeatable)")
@@ -76,7 +76,7 @@ var injectWriters = map[string]func(io.Writer, injectedObject) error{
 	"yaml": writeInjectedYAML, "json-patch": writeInjectedPatch, "diff": writeInjectedDiff,
 }
 
-func (o injectOptions) inject() error {
+func (o injectOptions) inject(ctx context.Context) error {
 	write := injectWriters[o.output]
 	switch {
 	case write == nil:
@@ -86,7 +86,7 @@ func (o injectOptions) inject() error {
 	case slices.Contains(o.files, "-") && slices.Contains(o.sources, "-"):
 		return errors.New("-f and --watchers cannot both read standard input")
 	}
-	kinds, err := o.kinds.load()
+	kinds, err := o.kinds.load(ctx)
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,11 +45,11 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 }
 
 // parts returns the objects of an installation.
-func (o *installOptions) parts() ([]install.Part, error) {
+func (o *installOptions) parts(ctx context.Context) ([]install.Part, error) {
 	if o.Shards < 1 {
 		return nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
 	}
-	loaded, err := o.kinds.load()
+	loaded, err := o.kinds.load(ctx)
 	if err := errors.Join(loaded.BrokenError(), err); err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ Deployment mounts.`,
   fescue manifests --kinds ./my-kinds --namespaced team-a,team-b`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			parts, err := o.parts()
+			parts, err := o.parts(c.Context())
 			if err != nil {
 				return err
 			}

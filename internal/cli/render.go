@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ fescue.dev/child, which names the child in the kind.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.standardInput, o.standardOutput = c.InOrStdin(), c.OutOrStdout()
-			return o.render()
+			return o.render(c.Context())
 		},
 	}
 	o.kinds.addFlags(c)
@@ -67,7 +68,7 @@ type rendered struct {
 	*plan.Rendering
 }
 
-func (o renderOptions) render() error {
+func (o renderOptions) render(ctx context.Context) error {
 	if o.output != "yaml" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be yaml or json", o.output)
 	}
@@ -78,7 +79,7 @@ func (o renderOptions) render() error {
 			return fmt.Errorf("--now: invalid value %q: must be a time in RFC 3339, like 2006-01-02T15:04:05Z", o.now)
 		}
 	}
-	kinds, err := o.kinds.load()
+	kinds, err := o.kinds.load(ctx)
 	if err != nil {
 		return err
 	}

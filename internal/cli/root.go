@@ -69,6 +69,6 @@ their objects look like and how they behave.`,
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newRenderCommand(), newInjectCommand(),
-		newManifestsCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand())
+		newManifestsCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand(), newLoadKindsCommand())
 	return root
 }

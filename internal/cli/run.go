@@ -35,7 +35,7 @@ The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
 			if err != nil {
 				return err
 			}
-			kinds, err := selected.load()
+			kinds, err := selected.load(c.Context())
 			if err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	if o.output != "table" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be table or json", o.output)
 	}
-	loaded, err := o.kinds.load()
+	loaded, err := o.kinds.load(ctx)
 	if err != nil {
 		return err
 	}

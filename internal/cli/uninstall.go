@@ -57,7 +57,7 @@ this installation.`,
 }
 
 func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
-	parts, err := o.parts()
+	parts, err := o.parts(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -67,7 +68,7 @@ func newVetCommand() *cobra.Command {
   fescue vet --kinds ./my-kinds`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.standardInput, o.standardOutput = c.InOrStdin(), c.OutOrStdout()
-			return o.vet(args)
+			return o.vet(c.Context(), args)
 		},
 	}
 	o.kinds.addFlags(c)
@@ -78,14 +79,14 @@ func newVetCommand() *cobra.Command {
 }
 
 // vet checks the manifests that args name, and prints its findings.
-func (o vetOptions) vet(args []string) error {
+func (o vetOptions) vet(ctx context.Context, args []string) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be text or json", o.output)
 	}
 	if len(args) == 0 && len(o.kinds.dirs) == 0 {
 		return errors.New("nothing to vet: name files or folders with manifests, - for standard input, or --kinds DIR to check kinds; see 'fescue vet --help'")
 	}
-	kinds, err := o.kinds.load()
+	kinds, err := o.kinds.load(ctx)
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}

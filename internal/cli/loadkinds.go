@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// The CUE evaluator can be neither stopped nor bounded, and a few lines of CUE take hours or all
+// memory. So a folder of kinds is first loaded in a process of its own, which ends when it
+// exceeds a limit, and only what was loaded there within the limits is loaded here.
+
+const (
+	// defaultLoadTimeout is the CPU time that a kind may take. Large kinds take half a second.
+	defaultLoadTimeout = 5 * time.Second
+	// loadMemory is the memory that a process may take that loads a kind, in bytes: half of
+	// that of an installation. Large kinds take a third of it.
+	loadMemory = 256 << 20
+	// quickly is the part of the time in which a whole folder is tried. Almost all succeed;
+	// the kinds of others are tried one by one.
+	quickly = 5
+	// wallFactor bounds the time for a process that does not get the CPU, or waits.
+	wallFactor = 6
+	// watchInterval is how often a process checks its limits.
+	watchInterval = 5 * time.Millisecond
+	// loadKindsCommand is the name of the command that the process runs.
+	loadKindsCommand = "load-kinds"
+	// maxAnswer bounds what is kept of the output of the process, in bytes.
+	maxAnswer = 1 << 20
+)
+
+// loadAnswer is what the process prints.
+type loadAnswer struct {
+	// Kinds lists the kinds of the folder, if that was asked for.
+	Kinds []kind.Listed `json:"kinds,omitempty"`
+	// Exceeded is the limit that was exceeded.
+	Exceeded string `json:"exceeded,omitempty"`
+}
+
+func newLoadKindsCommand() *cobra.Command {
+	var only []string
+	var list bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:    loadKindsCommand + " DIR",
+		Short:  "Load the kinds of a folder, within limits (for Fescue itself)",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			answer := json.NewEncoder(c.OutOrStdout())
+			limitCPUTime(cpuTime() + timeout)
+			go exitBeyond(timeout, loadMemory, func(limit string) { _ = answer.Encode(loadAnswer{Exceeded: limit}) })
+			if list {
+				// Errors are found, and reported, when the folder is loaded.
+				kinds, _ := kind.List(args[0])
+				return answer.Encode(loadAnswer{Kinds: kinds})
+			}
+			kinds, _ := kind.FromDir(args[0], only...)
+			for _, k := range kinds {
+				k.Try()
+			}
+			return answer.Encode(loadAnswer{})
+		},
+	}
+	c.Flags().StringSliceVar(&only, "only", nil, "the kinds to load")
+	c.Flags().BoolVar(&list, "list", false, "list the kinds")
+	c.Flags().DurationVar(&timeout, "timeout", defaultLoadTimeout, "the CPU time to take")
+	return c
+}
+
+// exitBeyond ends the process when it has taken more CPU time or memory than it may. report gets
+// the limit.
+func exitBeyond(timeout time.Duration, memory uint64, report func(limit string)) {
+	debug.SetGCPercent(50)              // garbage counts as well
+	debug.SetMemoryLimit(int64(memory)) // no more of it near the limit
+	began := cpuTime()
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	for range time.Tick(watchInterval) {
+		limit := ""
+		if cpuTime()-began > timeout {
+			limit = longerThan(timeout)
+		}
+		if metrics.Read(samples); samples[0].Value.Uint64()-samples[1].Value.Uint64() > memory {
+			limit = fmt.Sprintf("more than %d MiB of memory", memory>>20)
+		}
+		if limit != "" {
+			report(limit)
+			os.Exit(1)
+		}
+	}
+}
+
+func longerThan(timeout time.Duration) string {
+	return fmt.Sprintf("longer than %s of CPU time (--load-timeout)", timeout)
+}
+
+// loader loads folders in processes of their own.
+type loader struct {
+	executable string
+	timeout    time.Duration
+}
+
+// try loads the kinds of a folder, or one of them, or lists them. It returns the limit that was
+// exceeded, or what ended the process otherwise; an error means that it could not be run.
+func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, flags ...string) (answer loadAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, wallFactor*timeout)
+	defer cancel()
+	child := exec.CommandContext(ctx, l.executable, append([]string{loadKindsCommand, "--timeout", timeout.String()}, append(flags, "--", dir)...)...)
+	child.Args[0] = os.Args[0] // the tests are one program with several names
+	var out, problem limitedBuffer
+	child.Stdout, child.Stderr = &out, &problem
+	child.WaitDelay = time.Second
+	err = child.Start()
+	if err != nil {
+		return answer, fmt.Errorf("start %s to load %s: %w", l.executable, dir, err)
+	}
+	// If memory runs out meanwhile, that process is to end and not this one. (Linux only.)
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", child.Process.Pid), []byte("1000"), 0)
+	failed := child.Wait()
+	switch err := json.Unmarshal(out.Bytes(), &answer); {
+	case err == nil:
+	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return answer, ctx.Err()
+	case ctx.Err() != nil:
+		answer.Exceeded = fmt.Sprintf("longer than %s", wallFactor*timeout)
+	case child.ProcessState.UserTime()+child.ProcessState.SystemTime() > timeout:
+		answer.Exceeded = longerThan(timeout)
+	default: // a stack overflow, for example, or no memory in the container
+		reason, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
+		answer.Exceeded = "more than the process survives: " + cmp.Or(reason, fmt.Sprint(failed))
+	}
+	return answer, nil
+}
+
+// probe finds out which kinds of a folder can be loaded within the limits.
+func (l *loader) probe(ctx context.Context, dir string) (kind.Folder, error) {
+	folder := kind.Folder{Dir: dir}
+	whole, err := l.try(ctx, dir, l.timeout/quickly)
+	if err != nil || whole.Exceeded == "" {
+		return folder, err
+	}
+	listed, err := l.try(ctx, dir, l.timeout, "--list")
+	if err != nil {
+		return folder, err
+	}
+	folder.Only = []string{}
+	if len(listed.Kinds) == 0 {
+		folder.Broken = []*kind.LoadError{{File: dir, Reason: "reading the package takes " + cmp.Or(listed.Exceeded, whole.Exceeded)}}
+		return folder, nil
+	}
+	exceeded := make([]string, len(listed.Kinds))
+	var trying errgroup.Group
+	trying.SetLimit(runtime.GOMAXPROCS(0))
+	for i, k := range listed.Kinds {
+		trying.Go(func() error {
+			answer, err := l.try(ctx, dir, l.timeout, "--only", k.Name)
+			exceeded[i] = answer.Exceeded
+			return err
+		})
+	}
+	err = trying.Wait()
+	for i, k := range listed.Kinds {
+		if exceeded[i] == "" {
+			folder.Only = append(folder.Only, k.Name)
+			continue
+		}
+		folder.Broken = append(folder.Broken, &kind.LoadError{Kind: k.Name, File: k.File, Line: k.Line,
+			Reason: "loading takes " + exceeded[i] + ": make its schema and its behaviour smaller"})
+	}
+	return folder, err
+}
+
+// probeAll probes folders at the same time.
+func (l *loader) probeAll(ctx context.Context, dirs []string) ([]kind.Folder, error) {
+	folders := make([]kind.Folder, len(dirs))
+	var probing errgroup.Group
+	for i, dir := range dirs {
+		probing.Go(func() (err error) {
+			folders[i], err = l.probe(ctx, dir)
+			return err
+		})
+	}
+	return folders, probing.Wait()
+}
+
+// limitedBuffer keeps the beginning of what is written to it.
+type limitedBuffer struct{ bytes.Buffer }
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	b.Buffer.Write(p[:min(len(p), max(0, maxAnswer-b.Len()))])
+	return len(p), nil
+}
+
+var _ io.Writer = (*limitedBuffer)(nil)

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// forty is a list with forty items.
+var forty = "[" + strings.Repeat("0,", 40) + "]"
+
+// bombs are kinds that take the CUE evaluator minutes or gigabytes, by a schema, a behaviour and
+// what else is in the package.
+var bombs = map[string]struct{ schema, behaviour, rest string }{
+	"a disjunction of a list":          {schema: `re?: or(list.Range(0, 100000, 1))`},
+	"loops in the schema":              {schema: `x?: len([for a in _l for b in _l for c in _l for d in _l for e in _l {e}])`, rest: "_l: " + forty},
+	"loops in the behaviour":           {behaviour: `status: x: len([for a in _l for b in _l for c in _l for d in _l for e in _l {e}])`, rest: "_l: " + forty},
+	"a long list":                      {behaviour: `status: x: len(list.Range(0, 1e7, 1))`},
+	"a long list in the schema":        {schema: `x: *len(list.Range(0, 1e7, 1)) | int`},
+	"definitions that double":          {schema: `x?: #D24`, rest: doubling(24)},
+	"a behaviour that doubles":         {behaviour: `status: x: #D24`, rest: doubling(24)},
+	"a product of disjunctions":        {schema: "x?: " + product(14)},
+	"a product in the behaviour":       {behaviour: "status: x: " + product(14)},
+	"loops within each other, @kube":   {schema: `x?: {for a in _l {"a\(a)": {for b in _l {"b\(b)": {for c in _l {"c\(c)": {for d in _l {"d\(d)": int}}}}}}}} @kube(eval)`, rest: "_l: list.Range(0, 40, 1)"},
+	"a list of lists":                  {behaviour: `status: x: len(list.FlattenN(list.Repeat([list.Repeat([0], 10000)], 10000), -1))`},
+	"a text that is repeated":          {behaviour: `status: x: len(strings.Repeat(strings.Repeat("x", 1000000), 100000))`},
+	"a text in a text":                 {behaviour: `status: x: len(_t30)`, rest: texts(30)},
+	"a shift":                          {behaviour: `status: x: len("\(bits.Lsh(1, 10000000000))")`},
+	"a template":                       {behaviour: `status: x: len(template.Execute("{{range .}}{{range $}}{{range $}}{{range $}}{{range $}}x{{end}}{{end}}{{end}}{{end}}{{end}}", ` + forty + `))`},
+	"a sort":                           {behaviour: `status: x: len(list.Sort(list.Range(0, 300000, 1), {x: _, y: _, less: x > y}))`},
+	"a pattern with many alternatives": {schema: `x?: {for i in list.Range(0, 3000, 1) {"a\(i)": {for j in list.Range(0, 3000, 1) {"b\(j)"?: string}}}}`},
+	"a unification of long lists":      {behaviour: `status: x: [for i in list.Range(0, 200000, 1) {a: i}] & [for i in list.Range(0, 200000, 1) {a: i}]`},
+}
+
+// doubling writes definitions that each hold the former twice.
+func doubling(n int) string {
+	var b strings.Builder
+	b.WriteString("#D0: a: int\n")
+	for i := range n {
+		fmt.Fprintf(&b, "#D%d: {a: #D%d, b: #D%d}\n", i+1, i, i)
+	}
+	return b.String()
+}
+
+// product writes the unification of three-way disjunctions.
+func product(n int) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf("({a%d: 1} | {b%d: 1} | {c%d: 1})", i, i, i)
+	}
+	return strings.Join(parts, " & ")
+}
+
+// texts writes texts that each hold the former twice.
+func texts(n int) string {
+	var b strings.Builder
+	b.WriteString("_t0: \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"\n")
+	for i := range n {
+		fmt.Fprintf(&b, "_t%d: \"\\(_t%d)\\(_t%d)\"\n", i+1, i, i)
+	}
+	return b.String()
+}
+
+// kindsFolder writes a folder with a kind that loads, and one more.
+func kindsFolder(t *testing.T, schema, behaviour, rest string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text := strings.NewReplacer("SCHEMA", schema, "BEHAVIOUR", behaviour, "REST", rest).Replace(`package k
+
+import (
+	"list"
+	"math"
+	"math/bits"
+	"strings"
+	"text/template"
+	"fescue.dev/cue/contract"
+)
+
+#Good: {apiVersion!: "bounds.example.com/v1", kind!: "Good", metadata!: {...}, spec!: {}, status?: contract.#Status}
+#GoodController: contract.#Controller & {object!: #Good, names: plural: "goods"}
+
+#Bad: {
+	apiVersion!: "bounds.example.com/v1"
+	kind!:       "Bad"
+	metadata!: {...}
+	spec!: {SCHEMA}
+	status?: {contract.#Status, x?: _}
+}
+#BadController: contract.#Controller & {
+	object!: #Bad
+	names: plural: "bads"
+	BEHAVIOUR
+}
+_used: [list.MaxItems, math.Pi, bits.Len, strings.MinRunes, template.Execute]
+REST
+`)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kinds.cue"), []byte(text), 0o600))
+	return dir
+}
+
+// Whatever a kind contains, the program ends soon, says which kind it is, and loads the others.
+func TestKindsThatCannotBeLoaded(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("each takes seconds of CPU time, and the race detector slows them down")
+	}
+	t.Parallel()
+	for name, bomb := range bombs {
+		t.Run(name, func(t *testing.T) {
+			dir := kindsFolder(t, bomb.schema, bomb.behaviour, bomb.rest)
+			out := fescue(t, "crd", "--shipped-kinds=false", "--kinds", dir, "--load-timeout", "1s")
+			require.Contains(t, out, "name: goods.bounds.example.com")
+			require.NotContains(t, out, "name: bads.bounds.example.com")
+			require.Regexp(t, `error: .*kinds\.cue:\d+: kind Bad: loading takes (longer than 1s of CPU time|longer than 6s|more than 256 MiB of memory|more than the process survives)`, out)
+		})
+	}
+}
+
+// fescue runs the program and returns its output.
+func fescue(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	path, err := exec.LookPath("fescue")
+	require.NoError(t, err)
+	out, _ := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	require.NoError(t, ctx.Err(), "the program does not end")
+	return string(out)
+}
