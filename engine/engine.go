@@ -124,6 +124,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	case <-finished:
 		return nil
 	case <-time.After(stopTimeout):
-		return errors.New("stopped before all running reconciles had finished")
+		return fmt.Errorf("stopped before all running reconciles had finished: %s", e.unfinished(time.Now()))
 	}
 }
