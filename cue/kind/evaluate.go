@@ -25,6 +25,7 @@ type cueEvaluator struct {
 	schema, controller cue.Value
 	sets               map[string]SetFacts
 	reads              *packageReads
+	split              [][]string // of checkSizes
 	status             *schema.Completed
 	asked              counters
 }
@@ -95,9 +96,18 @@ func (e *cueEvaluator) defaultAndValidate(object map[string]any) (map[string]any
 
 // entering returns the part of an object that the behaviour can read, or an error if it is too
 // large for the evaluator.
-func (e *cueEvaluator) entering(object map[string]any) (map[string]any, error) {
+func (e *cueEvaluator) entering(object map[string]any) (map[string]any, *field.Error) {
 	object = e.reads.names.within(object, e.reads.object)
 	if err := checkLimits(object, evaluatorLimits); err != nil {
+		return nil, err
+	}
+	return object, checkSplit(object, e.split)
+}
+
+// admitted is entering for an evaluation.
+func (e *cueEvaluator) admitted(object map[string]any) (map[string]any, error) {
+	object, err := e.entering(object)
+	if err != nil {
 		return nil, &EvaluationError{Path: "object." + err.Field, Err: errors.New(err.Detail)}
 	}
 	return object, nil

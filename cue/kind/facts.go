@@ -71,7 +71,8 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if err := checkReferences(pkg.instance, name, stored.schema); err != nil {
 		return nil, err
 	}
-	if err := checkSizes(pkg.instance, name, stored.schema); err != nil {
+	split, err := checkSizes(pkg.instance, name, stored.schema)
+	if err != nil {
 		return nil, err
 	}
 	if stored.GroupVersionKind.Kind != name {
@@ -80,7 +81,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if group := stored.GroupVersionKind.Group; k.Approval == "" && apihelpers.IsProtectedCommunityGroup(group) {
 		return nil, errorAt(controller, "approval", "is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
 	}
-	stored.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: pkg.reads}
+	stored.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: pkg.reads, split: split}
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
 	if err := collectVersions(k, pkg); err != nil {

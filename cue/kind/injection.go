@@ -40,7 +40,7 @@ func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 	if !k.Injects() {
 		return nil, nil
 	}
-	object, err := k.evaluator.entering(object)
+	object, err := k.evaluator.admitted(object)
 	if err != nil {
 		return nil, err
 	}

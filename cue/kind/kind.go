@@ -116,7 +116,7 @@ func (k *Kind) Problems(object map[string]any) []Problem {
 func (k *Kind) defaultAndValidate(v *Version, object map[string]any) (map[string]any, []Problem) {
 	defaulted, problems := v.defaultAndValidate(object)
 	if len(problems) == 0 {
-		if err := checkLimits(k.evaluator.reads.names.within(object, k.evaluator.reads.object), evaluatorLimits); err != nil {
+		if _, err := k.evaluator.entering(object); err != nil {
 			return object, []Problem{{Error: err}}
 		}
 	}
@@ -294,7 +294,7 @@ func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 }
 
 func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
-	object, err := k.evaluator.entering(object)
+	object, err := k.evaluator.admitted(object)
 	if err != nil {
 		return nil, err
 	}

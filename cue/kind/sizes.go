@@ -11,6 +11,7 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/token"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
@@ -32,15 +33,57 @@ const (
 )
 
 // checkSizes returns an error if the behaviour of a kind computes something whose size depends on
-// a part of the object that has no upper bound in the schema.
-func checkSizes(instance *build.Instance, name string, schema *schema.Schema) error {
+// a part of the object that has no upper bound in the schema. It also returns the paths of texts
+// without a bound that the behaviour splits: checkSplit has to check them in each object.
+func checkSizes(instance *build.Instance, name string, schema *schema.Schema) (split [][]string, err error) {
 	c := &sizeChecker{schema: schema, packages: newCompiler(), seen: make(map[ast.Node]bool)}
 	for _, definition := range []string{"#" + name, "#" + name + controllerSuffix} {
 		for _, f := range c.packages.fieldsOf(instance)[definition] {
 			c.visit(instance, f.Value)
 		}
 	}
-	return c.found
+	return c.split, c.found
+}
+
+// checkSplit returns an error if a text in an object is too long to be split.
+func checkSplit(object map[string]any, split [][]string) *field.Error {
+	for _, names := range split {
+		if err := checkText(object, names, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkText checks the texts at a path, of which "[]" is each item or field.
+func checkText(value any, names []string, path *field.Path) *field.Error {
+	if len(names) == 0 {
+		if text, ok := value.(string); ok && len(text) > maxParts {
+			return field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("must not be longer than %d bytes, because the behaviour splits it", maxParts))
+		}
+		return nil
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		if v, ok := value[names[0]]; ok {
+			return checkText(v, names[1:], path.Child(names[0]))
+		}
+		if names[0] != "[]" {
+			return nil
+		}
+		for name, v := range value {
+			if err := checkText(v, names[1:], path.Key(name)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, v := range value {
+			if err := checkText(v, names[1:], path.Index(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // sizeChecker visits the CUE that a behaviour is made of.
@@ -49,6 +92,7 @@ type sizeChecker struct {
 	packages *compiler      // finds the fields of packages
 	seen     map[ast.Node]bool
 	found    error // the first one
+	split    [][]string
 	// rounds are those of the loops around, and loops their variables.
 	rounds float64
 	loops  []loopVariable
@@ -72,6 +116,9 @@ type extent struct {
 	unbounded, advice string
 	// types are those that the value may have; 0 is unknown.
 	types schema.Types
+	// text is the path of a field of the object that is a text without a bound, if that is
+	// where the value comes from.
+	text []string
 }
 
 func exactly(n float64, types schema.Types) extent { return extent{low: n, high: n, types: types} }
@@ -297,7 +344,10 @@ func (c *sizeChecker) call(n *ast.CallExpr) {
 	case "strconv.FormatFloat":
 		c.product(n, name, maxComputedItems, "10000 digits", args[2])
 	case "strings.Runes", "strings.Split", "strings.SplitN", "strings.SplitAfter", "strings.SplitAfterN", "strings.Fields":
-		if args[0].unbounded != "" {
+		switch {
+		case args[0].text != nil:
+			c.split = append(c.split, args[0].text)
+		case args[0].unbounded != "":
 			c.product(n, name, maxParts, "100000 items", args[0])
 		}
 	case "text/template.Execute":
@@ -655,17 +705,18 @@ func pathFrom(rootName string, e ast.Expr) []string {
 // extentOfField returns what the schema says of the size of a field of the object.
 func (c *sizeChecker) extentOfField(names []string) extent {
 	limits := c.schema.LimitsAt(names)
-	field := strings.ReplaceAll(strings.Join(names, "."), ".[]", "[]")
+	name := strings.ReplaceAll(strings.Join(names, "."), ".[]", "[]")
 	e := extent{low: limits.Low, high: limits.High, types: limits.Types}
 	switch {
 	case limits.Types&schema.Number != 0 && limits.High > maxComputedItems:
-		e.unbounded, e.advice = field, fmt.Sprintf("write int & <=%d in the schema", maxComputedItems)
+		e.unbounded, e.advice = name, fmt.Sprintf("write int & <=%d in the schema", maxComputedItems)
 	case limits.Types&schema.Number != 0 && math.IsInf(limits.Low, -1):
-		e.unbounded, e.advice = field, fmt.Sprintf("write int & <=%d in the schema", maxComputedItems)
+		e.unbounded, e.advice = name, fmt.Sprintf("write int & <=%d in the schema", maxComputedItems)
 	case limits.Types&schema.String != 0 && math.IsInf(limits.High, 1):
-		e.high, e.unbounded, e.advice = maxObjectText, field, "write strings.MaxRunes(1000) in the schema"
+		e.high, e.unbounded, e.advice = maxObjectText, name, "write strings.MaxRunes(1000) in the schema"
+		e.text = names
 	case limits.Types&(schema.List|schema.Struct) != 0 && math.IsInf(limits.High, 1):
-		e.high, e.unbounded, e.advice = float64(evaluatorLimits.values), field, "write list.MaxItems(100) in the schema"
+		e.high, e.unbounded, e.advice = float64(evaluatorLimits.values), name, "write list.MaxItems(100) in the schema"
 		if limits.Types&schema.List == 0 {
 			e.advice = "write struct.MaxFields(100) in the schema"
 		}

@@ -42,7 +42,7 @@ var bombs = map[string]struct{ schema, behaviour, rest string }{
 // doubling writes definitions that each hold the former twice.
 func doubling(n int) string {
 	var b strings.Builder
-	b.WriteString("#D0: a: int\n")
+	b.WriteString("#D0: a: 1\n")
 	for i := range n {
 		fmt.Fprintf(&b, "#D%d: {a: #D%d, b: #D%d}\n", i+1, i, i)
 	}
