@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/cli"
@@ -37,7 +38,18 @@ func TestScripts(t *testing.T) {
 
 // TestInstallScripts is not parallel: it installs and removes objects that exist only once in a
 // cluster, such as the CRDs of the other tests.
-func TestInstallScripts(t *testing.T) { runScripts(t, "install") }
+func TestInstallScripts(t *testing.T) {
+	t.Cleanup(func() { // what a failed script leaves would reject the objects of all other tests
+		if !t.Failed() {
+			return
+		}
+		registrations := newClients(t, "").typed.AdmissionregistrationV1()
+		ctx := context.Background()
+		_ = registrations.MutatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		_ = registrations.ValidatingWebhookConfigurations().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	})
+	runScripts(t, "install")
+}
 
 func runScripts(t *testing.T, folder string) {
 	root, err := filepath.Abs("..")

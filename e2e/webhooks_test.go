@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/internal/corpus"
@@ -465,7 +466,7 @@ func (w *webhookTest) operatorStops(t *testing.T) {
 	holder := func() string {
 		lease, err := w.typed.CoordinationV1().Leases(w.namespace).Get(t.Context(), "fescue", metav1.GetOptions{})
 		require.NoError(t, err)
-		return *lease.Spec.HolderIdentity
+		return ptr.Deref(lease.Spec.HolderIdentity, "")
 	}
 	require.NotEmpty(t, holder())
 	signal := func() { require.NoError(t, w.operator.cmd.Process.Signal(syscall.SIGTERM)) }

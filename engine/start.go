@@ -19,6 +19,9 @@ import (
 const (
 	startRetryBase = 2 * time.Second
 	startRetryMax  = time.Minute
+	// announceAfter is when a kind that waits is logged: CRDs and rights that are being installed
+	// together with the operator are there before.
+	announceAfter = time.Second
 )
 
 // Absent names what a kind needs and the cluster does not have. Config.Missing returns it when that
@@ -34,6 +37,8 @@ type kindState struct {
 	// tried is set once it was tried to start the kind; waits is why it does not run, if so.
 	tried bool
 	waits error
+	// announced is the reason that was logged last since the kind ran.
+	announced string
 	// running is the controller; it is nil if the kind does not run.
 	running *controller
 }
@@ -56,14 +61,8 @@ func (e *Engine) runKind(ctx context.Context, k *kind.Kind) {
 			return
 		}
 		e.wait(k, err)
-		timer := time.NewTimer(backoff.Step())
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !e.pause(ctx, k, backoff.Step()) {
 			return
-		case <-e.kinds[k].recheck:
-			timer.Stop()
-		case <-timer.C:
 		}
 		meta.MaybeResetRESTMapper(e.config.Mapper) // what it did not find may be served now
 	}
@@ -77,14 +76,42 @@ func (e *Engine) missing(ctx context.Context, k *kind.Kind) error {
 	return e.config.Missing(ctx, k)
 }
 
-// wait records why a kind does not run, and logs it when it changes.
+// wait records why a kind does not run.
 func (e *Engine) wait(k *kind.Kind, err error) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	state := e.kinds[k]
-	isNew := state.waits == nil || state.waits.Error() != err.Error()
 	state.tried, state.waits = true, err
-	e.mu.Unlock()
 	e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(1)
+}
+
+// pause waits until it may be worth trying to start a kind again, and logs meanwhile why it does
+// not run. It returns false if ctx has ended.
+func (e *Engine) pause(ctx context.Context, k *kind.Kind, retry time.Duration) bool {
+	announce, again := time.NewTimer(announceAfter), time.NewTimer(retry)
+	defer announce.Stop()
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-announce.C:
+			e.announce(k)
+		case <-e.kinds[k].recheck:
+			return true
+		case <-again.C:
+			return true
+		}
+	}
+}
+
+// announce logs why a kind does not run, unless that was logged before.
+func (e *Engine) announce(k *kind.Kind) {
+	e.mu.Lock()
+	state := e.kinds[k]
+	err, isNew := state.waits, state.waits.Error() != state.announced
+	state.announced = state.waits.Error()
+	e.mu.Unlock()
 	if isNew {
 		e.config.Log.Warn("kind waits for what it needs", "kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group, "missing", err.Error())
 	}
@@ -99,7 +126,7 @@ func (e *Engine) runController(ctx context.Context, k *kind.Kind) (synced bool, 
 	}
 	state := e.kinds[k]
 	e.mu.Lock()
-	state.tried, state.waits, state.running = true, nil, c
+	state.tried, state.waits, state.announced, state.running = true, nil, "", c
 	e.mu.Unlock()
 	e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(0)
 	defer func() {

@@ -51,11 +51,12 @@ samples() {
   shown=$(($(wc -l < "$log") + 1))
 
   kubectl delete --ignore-not-found -f config/samples/at.yaml > /dev/null
-  say '$ kubectl get ats --watch & kubectl apply -f config/samples/at.yaml'
+  due=$(date -u -d '+4 seconds' +%FT%TZ 2> /dev/null || date -u -v+4S +%FT%TZ) # GNU's date, or BSD's
+  say '$ kubectl get ats --watch & kubectl apply -f config/samples/at.yaml  # due in 4 seconds'
   kubectl get ats --watch &
   background+=("$!")
   sleep 1 # until the watch is established
-  kubectl apply -f config/samples/at.yaml
+  sed "s/schedule: .*/schedule: \"$due\"/" config/samples/at.yaml | kubectl apply -f -
   kubectl wait --for=jsonpath='{.status.phase}'=DONE at/at-sample --timeout=5m > /dev/null
   sleep 0.5 # until the watch has printed it
   kill "${background[-1]}"

@@ -44,25 +44,26 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a child type that is not built into Kubernetes (repeatable)")
 }
 
-// parts returns the objects of an installation.
-func (o *installOptions) parts(ctx context.Context) ([]install.Part, error) {
+// parts returns the objects of an installation, and the kinds that it is for.
+func (o *installOptions) parts(ctx context.Context) ([]install.Part, []*kind.Kind, error) {
 	if o.Shards < 1 {
-		return nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
+		return nil, nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
 	}
 	loaded, err := o.kinds.load(ctx)
 	if err := errors.Join(loaded.BrokenError(), err); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o.OwnKindsOnly = !o.kinds.shipped
 	var sources []install.Source
 	for _, dir := range o.kinds.dirs {
 		source, err := readSource(dir)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		sources = append(sources, source)
 	}
-	return o.partsFor(loaded.All(), sources)
+	parts, err := o.partsFor(loaded.All(), sources)
+	return parts, loaded.All(), err
 }
 
 // partsFor returns the objects of an installation of kinds, some of which are mounted.
@@ -96,7 +97,7 @@ Deployment mounts.`,
   fescue manifests --kinds ./my-kinds --namespaced team-a,team-b`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			parts, err := o.parts(c.Context())
+			parts, _, err := o.parts(c.Context())
 			if err != nil {
 				return err
 			}

@@ -18,8 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
@@ -57,7 +60,7 @@ this installation.`,
 }
 
 func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
-	parts, err := o.parts(ctx)
+	parts, kinds, err := o.parts(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,7 +98,16 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 		}
 	}
 	r.removed = nil
-	if err := r.removeAll(ctx, found); err != nil {
+	for _, object := range found {
+		if err := r.remove(ctx, object); err != nil {
+			return err
+		}
+	}
+	ofThis := func(namespace string) bool { return len(others) == 0 || ownedBy(o, others, namespace) }
+	if err := r.releaseChildren(ctx, kinds, ofThis); err != nil {
+		return err
+	}
+	if err := r.awaitGone(ctx); err != nil {
 		return err
 	}
 	rest := slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool {
@@ -105,6 +117,10 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 		return err
 	}
 	if err := r.removeAll(ctx, webhookConfigurations(objects)); err != nil {
+		return err
+	}
+	// The operator may have created more before it was gone.
+	if err := r.releaseChildren(ctx, kinds, ofThis); err != nil {
 		return err
 	}
 	if o.keepNamespace {
@@ -153,7 +169,6 @@ func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Un
 	if len(others) > 0 && !o.deleteObjects {
 		return nil, nil
 	}
-	this := installation{o.Namespace, o.Namespaces}
 	var errs []error
 	var all []*unstructured.Unstructured
 	for _, definition := range objects {
@@ -168,14 +183,66 @@ func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Un
 			errs = append(errs, fmt.Errorf("%d objects of %s exist, such as %s/%s: delete them, or set --delete-objects or --keep-crds", len(found), definition.GetName(), found[0].GetNamespace(), found[0].GetName()))
 		}
 		for i := range found {
-			namespace := found[i].GetNamespace()
-			isOthers := slices.ContainsFunc(others, func(other installation) bool { return other.owns(namespace) })
-			if len(others) == 0 || this.owns(namespace) && !isOthers {
+			if len(others) == 0 || ownedBy(o, others, found[i].GetNamespace()) {
 				all = append(all, &found[i])
 			}
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// ownedBy reports whether a namespace belongs to the installation of o and to no other.
+func ownedBy(o *uninstallOptions, others []installation, namespace string) bool {
+	return installation{o.Namespace, o.Namespaces}.owns(namespace) &&
+		!slices.ContainsFunc(others, func(other installation) bool { return other.owns(namespace) })
+}
+
+// releaseChildren removes the finalizer of children, which only a running operator would do, in the
+// namespaces that belong to the installation.
+func (r *remover) releaseChildren(ctx context.Context, kinds []*kind.Kind, isOwn func(namespace string) bool) error {
+	for _, k := range kinds {
+		for _, gvk := range k.Owns {
+			mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+			if meta.IsNoMatchError(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			client := r.Dynamic.Resource(mapping.Resource)
+			children, err := client.List(ctx, metav1.ListOptions{LabelSelector: plan.ManagedSelector})
+			if err != nil {
+				return fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
+			}
+			for i := range children.Items {
+				child := &children.Items[i]
+				if !isOwn(child.GetNamespace()) || !slices.Contains(child.GetFinalizers(), plan.Finalizer) {
+					continue
+				}
+				if err := release(ctx, client.Namespace(child.GetNamespace()), child); err != nil {
+					return fmt.Errorf("remove the finalizer of %s %s/%s: %w", mapping.Resource.GroupResource(), child.GetNamespace(), child.GetName(), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// release removes the finalizer from an object, unless the object is gone by then.
+func release(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
+		if err != nil || live.GetUID() != object.GetUID() {
+			return err
+		}
+		live.SetFinalizers(slices.DeleteFunc(live.GetFinalizers(), func(f string) bool { return f == plan.Finalizer }))
+		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // printKept prints what is kept for other installations.
