@@ -59,7 +59,12 @@ func Object(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
 	}
 	delete(object, "status")
 	crd := &unstructured.Unstructured{Object: object}
-	crd.SetAnnotations(map[string]string{HashAnnotation: k.Hash})
+	annotations := crd.GetAnnotations()
+	if annotations == nil {
+		annotations = make(map[string]string)
+	}
+	annotations[HashAnnotation] = k.Hash
+	crd.SetAnnotations(annotations)
 	if bare {
 		dropDescriptions(object)
 	}

@@ -165,7 +165,9 @@ func TestTracesOfReconciles(t *testing.T) {
 	written := traces.await(t, "the write of its status", func(s *span) bool {
 		return s.GetName() == "update ats/status.cnat.fescue.dev" && s.parent == reconcile.id
 	})
-	require.Equal(t, []string{created.header()}, requests.of("PATCH /api/v1/namespaces/"+c.namespace+"/pods/a-pod"))
+	released := traces.await(t, "the removal of its finalizer", func(s *span) bool { return s.GetName() == "release pods" })
+	require.Equal(t, created.trace, released.trace)
+	require.Equal(t, []string{created.header(), released.header()}, requests.of("PATCH /api/v1/namespaces/"+c.namespace+"/pods/a-pod"))
 	require.Contains(t, requests.of("PUT /apis/cnat.fescue.dev/v1alpha1/namespaces/"+c.namespace+"/ats/a/status"), written.header())
 	require.NotContains(t, strings.Join(requests.of("GET /apis/cnat.fescue.dev/v1alpha1/namespaces/"+c.namespace+"/ats"), ""), "-", "a watch belongs to no reconcile")
 	require.Equal(t, "fescue", traces.resource("service.name"))

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/plan"
 )
@@ -61,7 +62,13 @@ func (r *reconciliation) release(ctx context.Context, child plan.LiveChild) erro
 // releaseAll releases children that are recorded in the status of their object.
 func (r *reconciliation) releaseAll(ctx context.Context, children []plan.LiveChild) error {
 	for _, child := range children {
-		if err := r.release(ctx, child); err != nil {
+		if !plan.IsHeld(child.Object) {
+			continue
+		}
+		writing, span := r.traceWrite(ctx, "release", child.Resource.GroupResource(), cache.MetaObjectToName(child.Object))
+		err := r.release(writing, child)
+		endWrite(span, err)
+		if err != nil {
 			return err
 		}
 	}
