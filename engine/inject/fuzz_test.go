@@ -51,7 +51,7 @@ func tracer(t testing.TB) *Injection {
 	trace, err := New(Source{
 		Object: Object{watcherKind, "trace"}, Namespace: namespace,
 		Add: map[string]any{
-			"metadata": map[string]any{"labels": map[string]any{"traced": "yes"}, "annotations": map[string]any{`a"b/~`: "1"}},
+			"metadata": map[string]any{"labels": map[string]any{"traced": "yes"}, "annotations": map[string]any{"example.com/a_b": "1"}},
 			"spec": map[string]any{
 				"containers": []any{map[string]any{
 					"name":            "app",
