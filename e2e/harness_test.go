@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -30,6 +29,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/logtest"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -77,7 +77,7 @@ func newClients(t *testing.T, namespace string) *cluster {
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	log  *syncedBuffer
+	log  *logtest.Buffer
 	done chan struct{}
 }
 
@@ -106,7 +106,7 @@ func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	c.t.Helper()
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(c.t, kubeconfig, config, c.namespace)
-	o := &process{t: c.t, log: &syncedBuffer{}, done: make(chan struct{})}
+	o := &process{t: c.t, log: &logtest.Buffer{}, done: make(chan struct{})}
 	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace, "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}, args...)...)
 	o.cmd.Env = append(os.Environ(), c.env...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
@@ -174,23 +174,6 @@ func (o *process) stop() int {
 	require.NoError(o.t, o.cmd.Process.Signal(syscall.SIGTERM))
 	<-o.done
 	return o.cmd.ProcessState.ExitCode()
-}
-
-type syncedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *syncedBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncedBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // prepare installs what an operator with these flags needs: the CRDs, and the rights that

@@ -21,6 +21,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/logtest"
 )
 
 // startEngine runs a kind on a fake API server until the test ends.
@@ -52,7 +53,7 @@ func (e *Engine) waits(k *kind.Kind) bool {
 func TestKindStartsWhenItCan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
+		var log logtest.Buffer
 		var tries atomic.Int32
 		e, at := startEngine(t, slog.New(slog.NewTextHandler(&log, nil)), mapper(), func() error {
 			if tries.Add(1) < 6 {

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/internal/logtest"
 )
 
 // refused is the error of a request to a server that does not run.
@@ -33,12 +35,11 @@ func forbidden(name string) error {
 func TestOneLinePerCauseAndMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
+		var out logtest.Buffer
 		log := slog.New(NewHandler(slog.NewTextHandler(&out, nil)))
 		lines := func() []string {
 			synctest.Wait()
-			defer out.Reset()
-			return strings.Split(strings.TrimSpace(out.String()), "\n")
+			return strings.Split(strings.TrimSpace(out.Take()), "\n")
 		}
 		for i := range 300 {
 			path := fmt.Sprint("pod-", i)
@@ -77,14 +78,19 @@ func TestManyProblems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHandler(slog.DiscardHandler)
-		h.next = slog.NewTextHandler(&strings.Builder{}, nil)
+		h.next = slog.NewTextHandler(&logtest.Buffer{}, nil)
 		log := slog.New(h)
 		for i := range 2 * maxProblems {
 			log.Warn("failed", "error", fmt.Errorf("%d", i))
 		}
-		require.Len(t, h.seen.problems, maxProblems)
+		remembered := func() int {
+			h.seen.mu.Lock()
+			defer h.seen.mu.Unlock()
+			return len(h.seen.problems)
+		}
+		require.Equal(t, maxProblems, remembered())
 		time.Sleep(window)
 		synctest.Wait()
-		require.Empty(t, h.seen.problems)
+		require.Zero(t, remembered())
 	})
 }
