@@ -102,7 +102,7 @@ func (n *names) addFile(file *ast.File) {
 			n.read = n.read || looksAtNames(node.Label)
 		case *ast.IndexExpr:
 			_, isLiteral := node.Index.(*ast.BasicLit)
-			n.read = n.read || !isLiteral
+			n.read = n.read || !isLiteral && !isNamedDefinition(node.X)
 		case *ast.CallExpr:
 			n.read = n.read || readsNames(builtin(node))
 		case *ast.Comprehension:
@@ -110,6 +110,13 @@ func (n *names) addFile(file *ast.File) {
 		}
 		return true
 	}, nil)
+}
+
+// isNamedDefinition reports whether an expression is a definition by its name, like the registry of a
+// package. Its fields are in the source, and an object adds none.
+func isNamedDefinition(x ast.Expr) bool {
+	ident, ok := x.(*ast.Ident)
+	return ok && strings.HasPrefix(ident.Name, "#")
 }
 
 // readsNames reports whether a builtin turns structs into text, or text into structs.

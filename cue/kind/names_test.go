@@ -81,6 +81,12 @@ import "fescue.dev/cue/contract"
 	require.Less(t, int64(heap())-int64(before), int64(rounds*10_000), "bytes")
 }
 
+// The shipped kinds look at no names, so that any number of different ones may come.
+func TestShippedKindsReadNoNames(t *testing.T) {
+	t.Parallel()
+	require.False(t, shippedKind(t, "Watcher").evaluator.reads.names.read) // the kinds are one package
+}
+
 // A behaviour that looks at names gets the real ones.
 func TestNamesThatAreRead(t *testing.T) {
 	t.Parallel()
@@ -103,6 +109,7 @@ func TestNamesThatAreRead(t *testing.T) {
 		`object.spec.data & {right: string, ...}`:                      `{"left":"1","right":"2"}`,
 		`*object.spec.data.up | object.spec.data`:                      `{"left":"1","right":"2"}`,
 		`list.Contains([{"left": "1", right: "2"}], object.spec.data)`: `true`,
+		`#prices[object.spec.name]`:                                    `3`,
 		`base64.Encode(null, object.spec.data.left)`:                   `"MQ=="`,
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -130,6 +137,7 @@ import (
 }
 _used: [list.MaxItems, base64.Encode]
 _json: json.Valid
+#prices: {right: 3}
 `, "TEXT", text))
 			require.NoError(t, err)
 			decision, err := kinds[0].Decide(map[string]any{
