@@ -84,6 +84,11 @@ func (p *PodSecurity) enforced(ctx context.Context, namespace string) (api.Level
 // "". It changes the part.
 func (p *PodSecurity) violation(level api.LevelVersion, part *corev1.Pod) string {
 	inheritFromPod(&part.Spec)
+	for i, volume := range part.Spec.Volumes {
+		if volume.VolumeSource == (corev1.VolumeSource{}) { // as the API server defaults it
+			part.Spec.Volumes[i].EmptyDir = &corev1.EmptyDirVolumeSource{}
+		}
+	}
 	result := policy.AggregateCheckResults(p.evaluator.EvaluatePod(level, &part.ObjectMeta, &part.Spec))
 	if result.Allowed {
 		return ""

@@ -21,15 +21,16 @@ func TestPodSecurity(t *testing.T) {
 		allowPrivileged bool
 		message         string
 	}{
-		"a container":         {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`},
-		"in baseline":         {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`, level: "baseline"},
-		"too much for it":     {pod: `{"spec":{"initContainers":[{"name":"a","image":"b","securityContext":{"capabilities":{"add":["NET_ADMIN"]}}}]}}`, level: "baseline", message: `what it injects violates PodSecurity "baseline:latest": non-default capabilities`},
-		"in restricted":       {pod: `{"spec":{"containers":[{"name":"a","image":"b",` + restricted + `}]}}`, level: "restricted"},
-		"too little for it":   {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`, level: "restricted", message: `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`},
-		"root for it":         {pod: `{"spec":{"containers":[{"name":"a","image":"b","securityContext":{"runAsNonRoot":false,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`, level: "restricted", message: `runAsNonRoot != true`},
-		"no such level":       {pod: `{"spec":{}}`, level: "strict", message: `the namespace "default" has no valid Pod Security level`},
-		"privileged":          {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, message: `spec: Forbidden: must not inject the privileged container "a"; Fescue's flag --allow-privileged-injection allows it`},
-		"privileged, allowed": {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, allowPrivileged: true},
+		"a container":               {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`},
+		"in baseline":               {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`, level: "baseline"},
+		"too much for it":           {pod: `{"spec":{"initContainers":[{"name":"a","image":"b","securityContext":{"capabilities":{"add":["NET_ADMIN"]}}}]}}`, level: "baseline", message: `what it injects violates PodSecurity "baseline:latest": non-default capabilities`},
+		"in restricted":             {pod: `{"spec":{"containers":[{"name":"a","image":"b",` + restricted + `}]}}`, level: "restricted"},
+		"a volume without a source": {pod: `{"spec":{"volumes":[{"name":"a"}]}}`, level: "restricted"}, // the API server makes it an emptyDir
+		"too little for it":         {pod: `{"spec":{"containers":[{"name":"a","image":"b"}]}}`, level: "restricted", message: `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`},
+		"root for it":               {pod: `{"spec":{"containers":[{"name":"a","image":"b","securityContext":{"runAsNonRoot":false,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`, level: "restricted", message: `runAsNonRoot != true`},
+		"no such level":             {pod: `{"spec":{}}`, level: "strict", message: `the namespace "default" has no valid Pod Security level`},
+		"privileged":                {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, message: `spec: Forbidden: must not inject the privileged container "a"; Fescue's flag --allow-privileged-injection allows it`},
+		"privileged, allowed":       {pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, allowPrivileged: true},
 		"allowed, but not by the namespace": {
 			pod: `{"spec":{"containers":[{"name":"a","securityContext":{"privileged":true}}]}}`, allowPrivileged: true, level: "baseline", message: `violates PodSecurity "baseline:latest": privileged`,
 		},
