@@ -137,7 +137,8 @@ func (p *Pods) handler(k *kind.Kind) cache.ResourceEventHandler {
 	}
 }
 
-// changed prepares what an object adds. An invalid object adds nothing.
+// changed prepares what an object adds. An invalid object adds nothing, and Pods that name it are
+// told why.
 func (p *Pods) changed(k *kind.Kind, object any) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -146,6 +147,8 @@ func (p *Pods) changed(k *kind.Kind, object any) {
 	injection, err := safely(func() (*inject.Injection, error) { return injectionOf(k, u) })
 	if err != nil {
 		p.log.Warn("object is not injected", "kind", k.GroupVersionKind.Kind, "object", cache.MetaObjectToName(u).String(), "error", err)
+		object := inject.Object{Kind: k.GroupVersionKind.GroupKind(), Name: u.GetName()}
+		injection = inject.Broken(object, u.GetNamespace(), err)
 	}
 	p.set(k, u, injection)
 }

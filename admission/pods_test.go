@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/kindtest"
 )
@@ -99,6 +100,9 @@ func TestPodsWatchObjects(t *testing.T) {
 		return err == nil && bytes.Contains(patch, []byte("initContainers"))
 	}
 	require.Eventually(t, func() bool { return !sidecar() }, time.Minute, time.Millisecond, "an invalid Watcher is not injected")
+	_, warnings, err = p.Inject(t.Context(), typicalPod(t))
+	require.NoError(t, err)
+	require.Equal(t, []string{`Watcher.watch.fescue.dev "` + watcher.GetName() + `" is not injected: spec.container: Required value`}, warnings)
 	_, err = watchers.Update(t.Context(), watcher, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, sidecar, time.Minute, time.Millisecond)
@@ -274,7 +278,11 @@ func TestPodsRecoverFromAPanic(t *testing.T) {
 	bad.SetName("bad")
 	p.handler(&broken).OnAdd(bad, true)
 	p.handler(shipped).OnAdd(good, true)
-	require.Len(t, p.byNamespace[typicalNamespace], 1)
-	require.Equal(t, good.GetName(), p.byNamespace[typicalNamespace][0].injection.Object().Name)
+	require.Len(t, p.byNamespace[typicalNamespace], 2)
+	result, err := p.injector.Inject(t.Context(), inject.Target{Text: typicalPod(t).Object.Raw, Namespace: typicalNamespace}, []*inject.Injection{
+		p.byNamespace[typicalNamespace][0].injection, p.byNamespace[typicalNamespace][1].injection,
+	})
+	require.NoError(t, err)
+	require.Empty(t, result.Warnings(), "the good one is injected")
 	require.Contains(t, log.String(), `msg="object is not injected" kind=Watcher object=shop/bad error="panic, which is a bug in Fescue: `)
 }

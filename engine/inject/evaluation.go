@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/jsontext"
 )
 
 // Evaluation is what an object adds to Pods, as its kind evaluates it.
@@ -53,6 +54,14 @@ func (e *Evaluation) Injection() (*Injection, error) {
 	}
 	return injection, nil
 }
+
+// Broken returns the injection of an object that cannot be injected for a reason of its own: it adds
+// nothing to any Pod, and Pods that name it are told why.
+func Broken(object Object, namespace string, why error) *Injection {
+	return &Injection{object: object, id: object.String(), namespace: namespace, add: nothing, broken: why.Error()}
+}
+
+var nothing, _ = jsontext.Parse([]byte("{}"))
 
 // stalled returns why an object must not be injected as long as its condition Stalled is true; ""
 // means that it may be. Its children may be missing then, or belong to others that have their

@@ -224,6 +224,9 @@ func (s *state) injectAll(ctx context.Context, requests []request) (again bool, 
 func (s *state) inject(r request) Outcome {
 	o := Outcome{Object: r.object, Reason: Present}
 	switch {
+	case r.injection != nil && r.injection.broken != "":
+		o.Reason, o.Message = Stalled, r.injection.broken
+		return o
 	case r.injection != nil:
 	case r.unavailable:
 		o.Reason, o.Message = Unavailable, "the kind is not running: its CRD or a right that Fescue needs is missing"

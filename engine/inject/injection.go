@@ -50,6 +50,7 @@ type Injection struct {
 	needs     needs
 	rules     rules
 	forbidden *rejection // nil if it may be injected
+	broken    string     // why nothing can be injected; empty if something can
 }
 
 // Object returns the object that injects.

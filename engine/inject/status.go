@@ -38,7 +38,8 @@ const (
 	PodSecurity Reason = "PodSecurity"
 	// Forbidden means that the object would reach what only the Pod's author was granted.
 	Forbidden Reason = "Forbidden"
-	// Stalled means that the object has a problem, so that what it refers to may not be its own.
+	// Stalled means that the object has a problem: it is not valid, or what it refers to may not be
+	// its own.
 	Stalled Reason = "Stalled"
 	// TooMany means that other objects are as many as may be injected into one Pod.
 	TooMany Reason = "TooMany"
