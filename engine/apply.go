@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -330,7 +329,7 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 	case isAnswer && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err): // a conflict: another object has the name by now
 		return err
 	case err == nil && s.Stray:
-		a.recordStray(s)
+		a.emit(a.owner, plan.StrayEvent(s)) // for those who created it
 	}
 	// Without an answer it may have happened.
 	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live)
@@ -349,10 +348,4 @@ func (a *applier) remember(s plan.Step, stored *unstructured.Unstructured) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.done.Stored = append(a.done.Stored, plan.LiveChild{Name: s.Child, Resource: s.Resource, Object: stored})
-}
-
-// recordStray reports the deletion of an unmanaged object to those who created it.
-func (a *applier) recordStray(s plan.Step) {
-	a.config.Events.Eventf(a.owner, s.Live, corev1.EventTypeNormal, "StrayDeleted", "Delete", "%s",
-		truncate(fmt.Sprintf("deleted %s %q: it had the labels of %q and was not created for it", s.Resource.Resource, s.Live.GetName(), s.Child), maxNote))
 }

@@ -87,10 +87,3 @@ func TestIndexByOwnerOfAnotherType(t *testing.T) {
 	_, err := indexByOwner("not an object")
 	require.EqualError(t, err, "cache holds a string")
 }
-
-func TestTruncate(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "short", truncate("short", 5))
-	require.Equal(t, "ab…", truncate("abcdef", 5))
-	require.Equal(t, "é…", truncate("éééé", 6))
-}

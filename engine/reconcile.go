@@ -8,11 +8,11 @@ import (
 	"runtime/debug"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
@@ -202,28 +202,28 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	return stored, nil
 }
 
-// recordEvents reports transitions, and a problem that is new.
+// recordEvents logs and records what happened with the status that was written.
 func (r *reconciliation) recordEvents(p *plan.Plan, o *plan.Outcome) {
 	for _, t := range p.Transitions {
 		r.log.Info("phase changed", "from", t.From, "to", t.To)
-		note := "entered phase " + t.To
-		if t.From != "" {
-			note = fmt.Sprintf("phase changed from %s to %s", t.From, t.To)
-		}
-		r.config.Events.Eventf(p.Object, nil, corev1.EventTypeNormal, t.To, "ChangePhase", "%s", note)
 	}
-	if o.Stalled != nil && !o.Stalled.IsReportedBy(p.Object.Object) {
-		r.log.Warn("object is stalled", "reason", o.Stalled.Reason, "message", o.Stalled.Message)
-		r.warn(p.Object, o.Stalled)
+	if stalled := plan.JustStalled(p, o); stalled != nil {
+		r.log.Warn("object is stalled", "reason", stalled.Reason, "message", stalled.Message)
 	}
 	if late := plan.JustLate(p, o); late != nil {
 		r.log.Warn("object is not ready in time", "message", late.Message)
-		r.warn(p.Object, late)
+	}
+	for _, event := range plan.EventsOf(p, o) {
+		r.emit(p.Object, event)
 	}
 }
 
-func (r *reconciliation) warn(object *unstructured.Unstructured, problem *plan.Problem) {
-	r.config.Events.Eventf(object, nil, corev1.EventTypeWarning, problem.Reason, "Reconcile", "%s", truncate(problem.Message, maxNote))
+func (r *reconciliation) emit(object *unstructured.Unstructured, e plan.Event) {
+	var related runtime.Object // a nil pointer would be one
+	if e.Related != nil {
+		related = e.Related
+	}
+	r.config.Events.Eventf(object, related, e.Type, e.Reason, e.Action, "%s", e.Note)
 }
 
 // tellForeign reports each foreign object once.
@@ -232,27 +232,7 @@ func (r *reconciliation) tellForeign(object *unstructured.Unstructured, o *plan.
 		if _, told := r.told.LoadOrStore(foreign.Object.GetUID(), true); told {
 			continue
 		}
-		note := fmt.Sprintf("%s %q looks like a child but was not created as one: it is neither changed nor deleted", foreign.Resource.Resource, foreign.Object.GetName())
 		r.log.Warn("found a foreign object", "resource", foreign.Resource.Resource, "name", foreign.Object.GetName())
-		r.config.Events.Eventf(object, foreign.Object, corev1.EventTypeWarning, "ForeignObject", "Reconcile", "%s", truncate(note, maxNote))
+		r.emit(object, plan.ForeignEvent(foreign))
 	}
-}
-
-// maxNote is the limit of events.k8s.io/v1 for the note of an Event, in bytes.
-const maxNote = 1024
-
-// truncate shortens a text to at most limit bytes without cutting a character.
-func truncate(text string, limit int) string {
-	const ellipsis = "…"
-	if len(text) <= limit {
-		return text
-	}
-	end := 0
-	for i := range text {
-		if i > limit-len(ellipsis) {
-			break
-		}
-		end = i
-	}
-	return text[:end] + ellipsis
 }

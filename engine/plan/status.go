@@ -188,8 +188,17 @@ func conditionsOf(status map[string]any) ([]metav1.Condition, error) {
 	return typed.Conditions, err
 }
 
-// IsReportedBy reports whether the status of an object already shows exactly this problem.
-func (p *Problem) IsReportedBy(object map[string]any) bool {
+// JustStalled returns the problem of an outcome that the status of its object does not show yet; it
+// is nil if there is none.
+func JustStalled(p *Plan, o *Outcome) *Problem {
+	if o.Stalled == nil || o.Stalled.isReportedBy(p.Object.Object) {
+		return nil
+	}
+	return o.Stalled
+}
+
+// isReportedBy reports whether the status of an object already shows exactly this problem.
+func (p *Problem) isReportedBy(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	conditions, err := conditionsOf(status)
 	return err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool {

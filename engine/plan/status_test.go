@@ -74,7 +74,7 @@ func TestReportOfInvalidObject(t *testing.T) {
 	t.Parallel()
 	object := enginetest.At("tomorrow", "PENDING")
 	object["status"] = statusOf(t, object, nil, now)
-	require.True(t, (&Problem{reasonInvalid, planOf(enginetest.Shipped(t, "At"), object, nil, now).Stalled.Message}).IsReportedBy(object))
+	require.True(t, (&Problem{reasonInvalid, planOf(enginetest.Shipped(t, "At"), object, nil, now).Stalled.Message}).isReportedBy(object))
 	require.Len(t, object["status"].(map[string]any)["conditions"], 2)
 
 	object["spec"].(map[string]any)["schedule"] = "2999-01-01T00:00:00Z"
