@@ -7,6 +7,7 @@ tool cuelang.org/go/cmd/cue
 require (
 	cuelang.org/go v0.17.1
 	github.com/KimMachineGun/automemlimit v1.0.1
+	github.com/cockroachdb/apd/v3 v3.2.3
 	github.com/fluxcd/cli-utils v1.3.0
 	github.com/google/cel-go v0.29.2
 	github.com/google/uuid v1.6.0
@@ -57,7 +58,6 @@ require (
 	github.com/blang/semver/v4 v4.0.0 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/cockroachdb/apd/v3 v3.2.3 // indirect
 	github.com/coder/websocket v1.8.14 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect

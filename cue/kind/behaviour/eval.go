@@ -1,0 +1,798 @@
+package behaviour
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cuelang.org/go/cue/token"
+	"github.com/cockroachdb/apd/v3"
+)
+
+func sortedKeys(m map[string]any) []string {
+	if len(m) == 1 {
+		for name := range m {
+			return []string{name}
+		}
+	}
+	return slices.Sorted(maps.Keys(m))
+}
+
+// resolve finds what a reference refers to: a node, or a value.
+func (r *run) resolve(x Expr, e *env) (any, *Problem) {
+	r.step()
+	switch x := x.(type) {
+	case *Reference:
+		e = e.at(x.Up)
+		if field := r.arc(e.node, x.Name); field != nil {
+			return field, nil
+		}
+		return nil, r.absent(e.node, x.Name, x, x.Text)
+	case *PackageReference:
+		top := r.top(x.Package)
+		if field := r.arc(top, x.Name); field != nil {
+			return field, nil
+		}
+		return nil, r.absent(top, x.Name, x, x.Text)
+	case *Variable:
+		e = e.at(x.Up)
+		if x.IsKey {
+			return e.key, nil
+		}
+		return e.value, nil
+	case *Self:
+		return e.at(x.Up).node, nil
+	case *Selector:
+		base, problem := r.base(x.X, e, x.Text)
+		if problem != nil {
+			return nil, problem
+		}
+		return r.selected(base, x.Name, x, x.Text)
+	case *Index:
+		return r.index(x, e)
+	}
+	return r.eval(x, e)
+}
+
+func (e *env) at(up int) *env {
+	for range up {
+		e = e.up
+	}
+	return e
+}
+
+// top returns the struct of a package.
+func (r *run) top(p *Package) *node {
+	if known := r.packages[p]; known != nil {
+		return known
+	}
+	n := &node{state: expanded, kinds: Struct}
+	n.lits = []lit{{StructLit: p.top, env: &env{node: n}}}
+	if r.packages == nil {
+		r.packages = make(map[*Package]*node)
+	}
+	r.packages[p] = n
+	return n
+}
+
+func (r *run) absent(n *node, name string, x Expr, text string) *Problem {
+	if n != nil {
+		if problem := n.problemOf(name); problem != nil {
+			return problem
+		}
+	}
+	return incomplete(x, text, "%s does not exist", text)
+}
+
+// base evaluates what a selection is from: a node, a struct or a list of data.
+func (r *run) base(x Expr, e *env, text string) (any, *Problem) {
+	value, problem := r.resolve(x, e)
+	if problem != nil {
+		return nil, problem
+	}
+	n, ok := value.(*node)
+	if !ok {
+		return value, nil
+	}
+	value, problem = r.target(n)
+	if problem != nil {
+		return nil, problem
+	}
+	n, ok = value.(*node)
+	if !ok {
+		return value, nil
+	}
+	if n.state == expanding {
+		return n, nil
+	}
+	if n.problem != nil {
+		return nil, n.problem
+	}
+	if n.isScalar {
+		return n.scalar, nil
+	}
+	if len(n.lits)+len(n.data)+len(n.lists) == 0 {
+		if n.kinds&(Struct|List) != 0 {
+			return nil, incomplete(x, text, "%s does not exist", text)
+		}
+		return nil, wrong(x, "cannot select from a value of type %s", n.kinds)
+	}
+	return n, nil
+}
+
+// selected returns a field of a struct.
+func (r *run) selected(base any, name string, x Expr, text string) (any, *Problem) {
+	switch b := base.(type) {
+	case map[string]any:
+		if value, ok := fieldOf(b, name); ok {
+			return value, nil
+		}
+		return nil, incomplete(x, text, "%s does not exist", text)
+	case *node:
+		if len(b.lists) == 0 {
+			if field := r.arc(b, name); field != nil {
+				return field, nil
+			}
+			return nil, r.absent(b, name, x, text)
+		}
+	}
+	return nil, wrong(x, "invalid operand in %s: found %s, want a struct", text, kindOf(scalarOf(base)))
+}
+
+func (r *run) index(x *Index, e *env) (any, *Problem) {
+	base, problem := r.base(x.X, e, x.Text)
+	if problem != nil {
+		return nil, problem
+	}
+	index, problem := r.eval(x.Index, e)
+	if problem != nil {
+		return nil, problem
+	}
+	switch i := index.(type) {
+	case string:
+		if kind := kindOf(scalarOf(base)); kind != Struct {
+			return nil, wrong(x, "invalid index %s in %s: found %s, want a struct", textOf(i), x.Text, kind)
+		}
+		return r.selected(base, dataLabel(i), x, x.Text)
+	case int64:
+		if kind := kindOf(scalarOf(base)); kind != List {
+			return nil, wrong(x, "invalid index %d in %s: found %s, want a list", i, x.Text, kind)
+		}
+		length, problem := r.length(base)
+		if problem != nil {
+			return nil, problem
+		}
+		if i < 0 {
+			return nil, wrong(x, "invalid index %d in %s: it must not be negative", i, x.Text)
+		}
+		if i >= int64(length) {
+			return nil, wrong(x, "index out of range [%d] with length %d in %s", i, length, x.Text)
+		}
+		return r.element(base, int(i)), nil
+	}
+	return nil, wrong(x, "invalid index %s in %s (type %s)", textOf(index), x.Text, kindOf(index))
+}
+
+// eval computes an expression to a scalar, a struct or a list.
+func (r *run) eval(x Expr, e *env) (any, *Problem) {
+	r.step()
+	switch x := x.(type) {
+	case *Literal:
+		return x.Value, nil
+	case *Reference, *PackageReference, *Variable, *Self, *Selector, *Index:
+		value, problem := r.resolve(x, e)
+		if problem != nil {
+			return nil, problem
+		}
+		return r.valueOf(value)
+	case *Interpolation:
+		return r.interpolate(x, e)
+	case *Binary:
+		if x.Op != token.AND {
+			return r.operate(x, e)
+		}
+	case *Unary:
+		if !isBound(x.Op) {
+			return r.unary(x, e)
+		}
+		return nil, incomplete(x, "", "non-concrete value %s", x.Text)
+	case *Slice:
+		return r.slice(x, e)
+	case *Call:
+		if !x.Function.isNode && !x.isValidator() {
+			return r.call(x, e)
+		}
+	case *Unsupported:
+		return nil, wrong(x, "%s", x.Reason)
+	case *ListLit:
+		if x.Rest == nil && len(x.Elements) == 0 {
+			return []any{}, nil
+		}
+	}
+	return r.value(&node{conjs: []conj{{x: x, env: e}}})
+}
+
+// valueOf computes what a reference refers to.
+func (r *run) valueOf(value any) (any, *Problem) {
+	if n, ok := value.(*node); ok {
+		return r.value(n)
+	}
+	return scalarOf(value), nil
+}
+
+func (r *run) interpolate(x *Interpolation, e *env) (any, *Problem) {
+	var b []byte
+	var worst *Problem
+	for _, part := range x.Parts {
+		value, problem := r.eval(part, e)
+		if problem != nil {
+			worst = worse(worst, problem)
+			continue
+		}
+		switch v := value.(type) {
+		case string:
+			b = append(b, v...)
+		case []byte:
+			b = append(b, v...)
+		case bool:
+			b = strconv.AppendBool(b, v)
+		case int64:
+			b = strconv.AppendInt(b, v, 10)
+		case *Decimal:
+			b = append(b, v.String()...)
+		default:
+			worst = worse(worst, wrong(part, "invalid interpolation: cannot use a value of type %s, only string, bytes, number and bool", kindOf(value)))
+		}
+	}
+	if worst != nil {
+		return nil, worst
+	}
+	r.spend(len(b) / bytesPerStep)
+	if x.IsBytes {
+		return b, nil
+	}
+	return string(b), nil
+}
+
+func isBound(op token.Token) bool {
+	switch op {
+	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.NEQ, token.EQL, token.MAT, token.NMAT:
+		return true
+	}
+	return false
+}
+
+func (r *run) unary(x *Unary, e *env) (any, *Problem) {
+	value, problem := r.eval(x.X, e)
+	if problem != nil {
+		return nil, problem
+	}
+	switch kind := kindOf(value); {
+	case x.Op == token.NOT && kind == Bool:
+		return !value.(bool), nil
+	case x.Op == token.SUB && kind&Number != 0:
+		return negated(value), nil
+	case x.Op == token.ADD && kind&Number != 0:
+		return value, nil
+	}
+	return nil, wrong(x, "invalid operation %s (%s %s)", x.Text, x.Op, kindOf(value))
+}
+
+// isBottom reports whether an expression is _|_.
+func isBottom(x Expr) bool {
+	_, ok := x.(*Bottom)
+	return ok
+}
+
+// operate computes a binary operation except &.
+func (r *run) operate(x *Binary, e *env) (any, *Problem) {
+	if x.Op == token.EQL || x.Op == token.NEQ {
+		if isBottom(x.X) {
+			return r.exists(x.Y, e, x.Op)
+		}
+		if isBottom(x.Y) {
+			return r.exists(x.X, e, x.Op)
+		}
+	}
+	left, problem := r.eval(x.X, e)
+	right, problem2 := r.eval(x.Y, e)
+	if problem = worse(problem, problem2); problem != nil {
+		return nil, problem
+	}
+	switch x.Op {
+	case token.EQL, token.NEQ:
+		equal, problem := r.equal(left, right)
+		return equal == (x.Op == token.EQL), problem
+	case token.LAND, token.LOR:
+		a, ok1 := left.(bool)
+		b, ok2 := right.(bool)
+		if ok1 && ok2 {
+			return x.Op == token.LAND && a && b || x.Op == token.LOR && (a || b), nil
+		}
+	case token.LSS, token.LEQ, token.GTR, token.GEQ:
+		if order, ok := compare(left, right); ok {
+			return ordered(x.Op, order), nil
+		}
+	case token.MAT, token.NMAT:
+		text, ok1 := left.(string)
+		pattern, ok2 := right.(string)
+		if ok1 && ok2 {
+			re, problem := r.regexp(pattern, x)
+			if problem != nil {
+				return nil, problem
+			}
+			return re.MatchString(text) == (x.Op == token.MAT), nil
+		}
+	default:
+		return r.arithmetic(x, left, right)
+	}
+	return nil, r.invalidOperands(x, left, right)
+}
+
+func (r *run) invalidOperands(x *Binary, left, right any) *Problem {
+	return wrong(x, "invalid operands %s and %s to '%s' (type %s and %s) in %s", textOf(left), textOf(right), x.Op, kindOf(left), kindOf(right), x.Text)
+}
+
+func ordered(op token.Token, order int) bool {
+	switch op {
+	case token.LSS:
+		return order < 0
+	case token.LEQ:
+		return order <= 0
+	case token.GTR:
+		return order > 0
+	case token.GEQ:
+		return order >= 0
+	}
+	return false
+}
+
+// compare orders two strings, bytes or numbers.
+func compare(left, right any) (order int, ok bool) {
+	a, b := kindOf(left), kindOf(right)
+	switch {
+	case a&Number != 0 && b&Number != 0:
+		return compareNumbers(left, right), true
+	case a == String && b == String:
+		return strings.Compare(left.(string), right.(string)), true
+	case a == Bytes && b == Bytes:
+		return bytes.Compare(left.([]byte), right.([]byte)), true
+	}
+	return 0, false
+}
+
+// exists reports whether an expression is not an error, for !=, or is one, for ==.
+func (r *run) exists(x Expr, e *env, op token.Token) (any, *Problem) {
+	value, problem := r.resolve(x, e)
+	if n, ok := value.(*node); ok && problem == nil {
+		value, problem = r.value(n)
+		if problem != nil && problem.IsIncomplete && !r.isAbsent(n) {
+			problem = nil // a type
+		}
+	} else if problem != nil && problem.IsIncomplete && problem.Absent == "" {
+		problem = nil
+	}
+	if n, ok := value.(*node); ok && problem == nil {
+		problem = r.broken(n)
+	}
+	return (problem == nil) == (op == token.NEQ), nil
+}
+
+// isAbsent reports whether a node has no value because something that it refers to has none;
+// otherwise it is a type.
+func (r *run) isAbsent(n *node) bool {
+	t, problem := r.target(n)
+	if problem != nil {
+		return true
+	}
+	n, ok := t.(*node)
+	return ok && n.problem != nil
+}
+
+// equal compares two values.
+func (r *run) equal(a, b any) (bool, *Problem) {
+	r.step()
+	x, y := kindOf(a), kindOf(b)
+	switch {
+	case x&Number != 0 && y&Number != 0:
+		return compareNumbers(a, b) == 0, nil
+	case x != y:
+		return false, nil
+	case x == List:
+		n, problem := r.length(a)
+		m, problem2 := r.length(b)
+		if problem = worse(problem, problem2); problem != nil || n != m {
+			return false, problem
+		}
+		for i := range n {
+			equal, problem := r.equalFields(r.element(a, i), r.element(b, i))
+			if problem != nil || !equal {
+				return false, problem
+			}
+		}
+		return true, nil
+	case x == Struct:
+		names, problem := r.names(a)
+		others, problem2 := r.names(b)
+		if problem = worse(problem, problem2); problem != nil || len(names) != len(others) {
+			return false, problem
+		}
+		for _, name := range names {
+			if !slices.Contains(others, name) {
+				return false, nil
+			}
+			equal, problem := r.equalFields(r.fieldIn(a, name), r.fieldIn(b, name))
+			if problem != nil || !equal {
+				return false, problem
+			}
+		}
+		return true, nil
+	case x == Bytes:
+		return bytes.Equal(a.([]byte), b.([]byte)), nil
+	}
+	return a == b, nil
+}
+
+func (r *run) equalFields(a, b any) (bool, *Problem) {
+	x, problem := r.valueOf(a)
+	if problem != nil {
+		return false, problem
+	}
+	y, problem := r.valueOf(b)
+	if problem != nil {
+		return false, problem
+	}
+	return r.equal(x, y)
+}
+
+// names lists the fields of a struct.
+func (r *run) names(s any) ([]string, *Problem) {
+	if data, ok := s.(map[string]any); ok {
+		names := sortedKeys(data)
+		for i := range names {
+			names[i] = dataLabel(names[i])
+		}
+		return names, nil
+	}
+	return r.fields(s.(*node))
+}
+
+func (r *run) fieldIn(s any, name string) any {
+	if data, ok := s.(map[string]any); ok {
+		value, _ := fieldOf(data, name)
+		return value
+	}
+	return r.field(s.(*node), name)
+}
+
+// regexp compiles a pattern. Matching takes time in proportion to the text.
+func (r *run) regexp(pattern string, x Expr) (*regexp.Regexp, *Problem) {
+	re, err := compileRegexp(pattern)
+	if err != nil {
+		return nil, wrong(x, "invalid regular expression %s: %v", textOf(pattern), err)
+	}
+	return re, nil
+}
+
+func (r *run) arithmetic(x *Binary, left, right any) (any, *Problem) {
+	a, b := kindOf(left), kindOf(right)
+	if a&Number != 0 && b&Number != 0 {
+		return r.calculate(x, left, right)
+	}
+	switch {
+	case x.Op == token.ADD && a == String && b == String:
+		sum := left.(string) + right.(string)
+		r.spend(len(sum) / bytesPerStep)
+		return sum, nil
+	case x.Op == token.ADD && a == Bytes && b == Bytes:
+		return slices.Concat(left.([]byte), right.([]byte)), nil
+	case x.Op == token.ADD && a == List && b == List:
+		return nil, wrong(x, "lists cannot be added: use list.Concat")
+	case x.Op == token.MUL && a == Int && b&(String|Bytes) != 0:
+		return r.repeat(x, right, left)
+	case x.Op == token.MUL && b == Int && a&(String|Bytes) != 0:
+		return r.repeat(x, left, right)
+	case x.Op == token.MUL && (a == List && b == Int || a == Int && b == List):
+		return nil, wrong(x, "a list cannot be multiplied: use list.Repeat")
+	}
+	return nil, r.invalidOperands(x, left, right)
+}
+
+func (r *run) repeat(x Expr, value, count any) (any, *Problem) {
+	n, ok := count.(int64)
+	if !ok || n < 0 || n > maxRepeat {
+		return nil, wrong(x, "cannot repeat %s times: the number must be from 0 to %d", textOf(count), maxRepeat)
+	}
+	if text, ok := value.(string); ok {
+		r.spend(len(text) * int(n) / bytesPerStep)
+		return strings.Repeat(text, int(n)), nil
+	}
+	r.spend(len(value.([]byte)) * int(n) / bytesPerStep)
+	return bytes.Repeat(value.([]byte), int(n)), nil
+}
+
+// calculate computes with numbers.
+func (r *run) calculate(x *Binary, left, right any) (any, *Problem) {
+	a, ok1 := left.(int64)
+	b, ok2 := right.(int64)
+	if ok1 && ok2 && within32(a) && within32(b) {
+		switch x.Op {
+		case token.ADD:
+			return a + b, nil
+		case token.SUB:
+			return a - b, nil
+		case token.MUL:
+			return a * b, nil
+		}
+	}
+	p, _ := toDecimal(left)
+	q, _ := toDecimal(right)
+	result := &Decimal{IsFloat: p.IsFloat || q.IsFloat || x.Op == token.QUO}
+	var condition apd.Condition
+	var err error
+	switch x.Op {
+	case token.ADD:
+		condition, err = arithmetic.Add(&result.Decimal, &p.Decimal, &q.Decimal)
+	case token.SUB:
+		condition, err = arithmetic.Sub(&result.Decimal, &p.Decimal, &q.Decimal)
+	case token.MUL:
+		condition, err = arithmetic.Mul(&result.Decimal, &p.Decimal, &q.Decimal)
+	case token.QUO:
+		condition, err = arithmetic.Quo(&result.Decimal, &p.Decimal, &q.Decimal)
+	default:
+		return nil, r.invalidOperands(x, left, right)
+	}
+	if condition.DivisionByZero() {
+		return nil, wrong(x, "division by zero in %s", x.Text)
+	}
+	if err != nil {
+		return nil, wrong(x, "failed arithmetic in %s: %v", x.Text, err)
+	}
+	return result.reduced(), nil
+}
+
+func within32(n int64) bool { return n >= math.MinInt32 && n <= math.MaxInt32 }
+
+// divide divides integers.
+func divide(x Expr, by func(result, a, b *big.Int) *big.Int, left, right any) (any, *Problem) {
+	if kindOf(left) != Int || kindOf(right) != Int {
+		return nil, wrong(x, "cannot divide %s by %s: both must be integers", textOf(left), textOf(right))
+	}
+	a, b := bigInt(left), bigInt(right)
+	if b.Sign() == 0 {
+		return nil, wrong(x, "division by zero")
+	}
+	return fromBig(by(new(big.Int), a, b)), nil
+}
+
+func bigInt(value any) *big.Int {
+	if n, ok := value.(int64); ok {
+		return big.NewInt(n)
+	}
+	d, _ := toDecimal(value)
+	result := new(big.Int)
+	result.SetString(fmt.Sprintf("%f", &d.Decimal), 10)
+	return result
+}
+
+func fromBig(n *big.Int) any {
+	if n.IsInt64() {
+		return n.Int64()
+	}
+	return parseDecimal(n.String())
+}
+
+func (r *run) slice(x *Slice, e *env) (any, *Problem) {
+	base, problem := r.eval(x.X, e)
+	if problem != nil {
+		return nil, problem
+	}
+	var length int
+	switch kindOf(base) {
+	case List:
+		if length, problem = r.length(base); problem != nil {
+			return nil, problem
+		}
+	case Bytes:
+		length = len(base.([]byte))
+	default:
+		return nil, wrong(x, "cannot slice %s (type %s)", textOf(base), kindOf(base))
+	}
+	bounds := [2]int{0, length}
+	for i, bound := range []Expr{x.Low, x.High} {
+		if bound == nil {
+			continue
+		}
+		value, problem := r.eval(bound, e)
+		if problem != nil {
+			return nil, problem
+		}
+		n, ok := value.(int64)
+		if !ok || n < 0 || n > int64(length) && i == 1 {
+			return nil, wrong(bound, "index %s out of range with length %d", textOf(value), length)
+		}
+		bounds[i] = int(min(n, math.MaxInt32))
+	}
+	low, high := bounds[0], bounds[1]
+	if low > high {
+		return nil, wrong(x, "invalid slice index: %d > %d", low, high)
+	}
+	if b, ok := base.([]byte); ok {
+		return b[low:high], nil
+	}
+	part := make([]any, high-low)
+	r.spend(len(part))
+	for i := range part {
+		part[i] = r.element(base, low+i)
+	}
+	return part, nil
+}
+
+// within tests the limits of a sized integer.
+func within(t *Type) func(any) *Problem {
+	return func(value any) *Problem {
+		if kindOf(value)&Number == 0 {
+			return nil
+		}
+		if compareNumbers(value, t.Min) < 0 || t.Max != nil && compareNumbers(value, t.Max) > 0 {
+			return wrong(t, "invalid value %s (out of bound %s)", textOf(value), t.Name)
+		}
+		return nil
+	}
+}
+
+// addBound unifies a node with a bound like >=5.
+func (r *run) addBound(n *node, x *Unary, limit any) {
+	kind := kindOf(limit)
+	switch {
+	case x.Op == token.NEQ || x.Op == token.EQL:
+		if kind == Bool {
+			n.fail(wrong(x, "invalid value %s (type bool) for bound %s", textOf(limit), x.Op))
+			return
+		}
+	case x.Op == token.MAT || x.Op == token.NMAT:
+		if kind != String {
+			n.fail(wrong(x, "invalid value %s (type %s) for bound %s: it must be a regular expression", textOf(limit), kind, x.Op))
+			return
+		}
+		n.limit(String, x)
+	case kind&Number != 0:
+		n.limit(Number, x)
+	case kind&(String|Bytes) != 0:
+		n.limit(kind, x)
+	default:
+		n.fail(wrong(x, "cannot use %s for bound %s", kind, x.Op))
+		return
+	}
+	if x.Op == token.NEQ && kind == Null {
+		n.kinds &^= Null
+		return
+	}
+	if x.Op == token.NEQ && kind&Number != 0 {
+		n.limit(Number, x)
+	} else if x.Op == token.NEQ || x.Op == token.EQL {
+		n.limit(kind, x)
+	}
+	n.checks = append(n.checks, check{x, func(value any) *Problem {
+		holds := false
+		switch x.Op {
+		case token.NEQ, token.EQL:
+			equal, problem := r.equal(value, limit)
+			if problem != nil {
+				return problem
+			}
+			holds = equal == (x.Op == token.EQL)
+		case token.MAT, token.NMAT:
+			re, problem := r.regexp(limit.(string), x)
+			if problem != nil {
+				return problem
+			}
+			text, ok := value.(string)
+			holds = ok && re.MatchString(text) == (x.Op == token.MAT)
+		default:
+			order, ok := compare(value, limit)
+			holds = ok && ordered(x.Op, order)
+		}
+		if !holds {
+			return wrong(x, "invalid value %s (out of bound %s)", textOf(value), x.Text)
+		}
+		return nil
+	}})
+}
+
+// length returns the number of elements of a list.
+func (r *run) length(list any) (int, *Problem) {
+	if data, ok := list.([]any); ok {
+		return len(data), nil
+	}
+	n := list.(*node)
+	if problem := r.enumerate(n); problem != nil {
+		return 0, problem
+	}
+	return len(n.arcs), nil
+}
+
+// element returns an element of a list, as a value or a node.
+func (r *run) element(list any, i int) any {
+	if data, ok := list.([]any); ok {
+		return data[i]
+	}
+	return list.(*node).arcs[i].node
+}
+
+// enumerate finds the elements of a list.
+func (r *run) enumerate(n *node) *Problem {
+	if n.entries != nil {
+		return n.problem
+	}
+	n.entries = []conj{}
+	type part struct {
+		conjs []conj
+		rest  *conj
+	}
+	parts := make([]part, 0, len(n.lists))
+	length, isClosed := 0, -1
+	for _, l := range n.lists {
+		p := part{}
+		if l.list == nil {
+			r.spend(len(l.data))
+			p.conjs = make([]conj, len(l.data))
+			for i, value := range l.data {
+				p.conjs[i] = conj{value: value}
+			}
+		} else {
+			p.conjs = make([]conj, 0, len(l.list.Elements))
+			for _, element := range l.list.Elements {
+				c, ok := element.(*Comprehension)
+				if !ok {
+					p.conjs = append(p.conjs, conj{x: element, env: l.env})
+					continue
+				}
+				if problem := r.comprehend(c.Clauses, l.env, func(e *env) { p.conjs = append(p.conjs, conj{x: c.Body, env: e}) }); problem != nil {
+					n.fail(problem)
+				}
+			}
+			if l.list.Rest != nil {
+				p.rest = &conj{x: l.list.Rest, env: l.env}
+			}
+		}
+		if p.rest == nil {
+			if isClosed >= 0 && isClosed != len(p.conjs) {
+				n.fail(&Problem{At: n.pos(), Message: fmt.Sprintf("incompatible list lengths (%d and %d)", isClosed, len(p.conjs))})
+			}
+			isClosed = len(p.conjs)
+		}
+		length = max(length, len(p.conjs))
+		parts = append(parts, p)
+	}
+	if isClosed >= 0 && isClosed < length {
+		n.fail(&Problem{At: n.pos(), Message: fmt.Sprintf("incompatible list lengths (%d and %d)", isClosed, length)})
+		length = isClosed
+	}
+	if n.problem != nil {
+		return n.problem
+	}
+	r.spend(length)
+	n.arcs = make([]*arc, length)
+	arcs, nodes := make([]arc, length), make([]node, length)
+	for i := range length {
+		nodes[i] = node{up: n, label: strconv.Itoa(i)}
+		for _, p := range parts {
+			switch {
+			case i < len(p.conjs):
+				nodes[i].conjs = append(nodes[i].conjs, p.conjs[i])
+			case p.rest != nil:
+				nodes[i].conjs = append(nodes[i].conjs, *p.rest)
+			}
+		}
+		arcs[i] = arc{node: &nodes[i]}
+		n.arcs[i] = &arcs[i]
+	}
+	return nil
+}

@@ -1,0 +1,564 @@
+package behaviour
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/cuecontext"
+	cuenet "cuelang.org/go/pkg/net"
+	cueregexp "cuelang.org/go/pkg/regexp"
+	cuestrconv "cuelang.org/go/pkg/strconv"
+	"github.com/cockroachdb/apd/v3"
+
+	"cuelang.org/go/pkg/crypto/hmac"
+	"cuelang.org/go/pkg/crypto/md5"
+	"cuelang.org/go/pkg/crypto/sha1"
+	"cuelang.org/go/pkg/crypto/sha256"
+	"cuelang.org/go/pkg/crypto/sha512"
+	"cuelang.org/go/pkg/encoding/hex"
+	"cuelang.org/go/pkg/encoding/json"
+	"cuelang.org/go/pkg/encoding/yaml"
+	"cuelang.org/go/pkg/list"
+	"cuelang.org/go/pkg/math"
+	"cuelang.org/go/pkg/math/bits"
+	"cuelang.org/go/pkg/path"
+	cuestrings "cuelang.org/go/pkg/strings"
+	"cuelang.org/go/pkg/text/template"
+	"cuelang.org/go/pkg/time"
+	"cuelang.org/go/pkg/uuid"
+)
+
+// Function is a builtin of CUE.
+type Function struct {
+	// Name is as in strings.Fields.
+	Name   string
+	params int
+	// optional is how many of the last arguments may be left out.
+	optional int
+	// isValidator means that it can be a constraint: its first argument is then the value.
+	isValidator bool
+	// isNode means that its result is unified from its arguments.
+	isNode bool
+	call   func(r *run, x Expr, args []any) (any, *Problem)
+}
+
+// isValidator reports whether a call is a constraint for a value that it does not name.
+func (c *Call) isValidator() bool {
+	return c.Function.isValidator && len(c.Args) == c.Function.params-1 && c.Function.optional == 0
+}
+
+// takes reports whether the function can be called with n arguments.
+func (f *Function) takes(n int) bool {
+	return n <= f.params && n >= f.params-f.optional || f.isValidator && n == f.params-1
+}
+
+// natives are the functions of CUE's packages that are plain Go.
+var natives = map[string]any{
+	"strings.ByteAt": cuestrings.ByteAt, "strings.ByteSlice": cuestrings.ByteSlice, "strings.Compare": cuestrings.Compare,
+	"strings.Contains": cuestrings.Contains, "strings.ContainsAny": cuestrings.ContainsAny, "strings.Count": cuestrings.Count,
+	"strings.Fields": cuestrings.Fields, "strings.HasPrefix": cuestrings.HasPrefix, "strings.HasSuffix": cuestrings.HasSuffix,
+	"strings.Index": cuestrings.Index, "strings.IndexAny": cuestrings.IndexAny, "strings.Join": cuestrings.Join,
+	"strings.LastIndex": cuestrings.LastIndex, "strings.LastIndexAny": cuestrings.LastIndexAny, "strings.MaxRunes": cuestrings.MaxRunes,
+	"strings.MinRunes": cuestrings.MinRunes, "strings.Replace": cuestrings.Replace, "strings.Runes": cuestrings.Runes,
+	"strings.SliceRunes": cuestrings.SliceRunes, "strings.Split": cuestrings.Split, "strings.SplitAfter": cuestrings.SplitAfter,
+	"strings.SplitAfterN": cuestrings.SplitAfterN, "strings.SplitN": cuestrings.SplitN, "strings.ToCamel": cuestrings.ToCamel,
+	"strings.ToLower": cuestrings.ToLower, "strings.ToTitle": cuestrings.ToTitle, "strings.ToUpper": cuestrings.ToUpper,
+	"strings.Trim": cuestrings.Trim, "strings.TrimLeft": cuestrings.TrimLeft, "strings.TrimPrefix": cuestrings.TrimPrefix,
+	"strings.TrimRight": cuestrings.TrimRight, "strings.TrimSpace": cuestrings.TrimSpace, "strings.TrimSuffix": cuestrings.TrimSuffix,
+
+	"list.Avg": list.Avg, "list.Max": list.Max, "list.Min": list.Min, "list.Product": list.Product, "list.Sum": list.Sum,
+	"list.IsSortedStrings": list.IsSortedStrings, "list.SortStrings": list.SortStrings,
+
+	"math.Abs": math.Abs, "math.Acos": math.Acos, "math.Acosh": math.Acosh, "math.Asin": math.Asin, "math.Asinh": math.Asinh,
+	"math.Atan": math.Atan, "math.Atan2": math.Atan2, "math.Atanh": math.Atanh, "math.Cbrt": math.Cbrt, "math.Ceil": math.Ceil,
+	"math.Copysign": math.Copysign, "math.Cos": math.Cos, "math.Cosh": math.Cosh, "math.Dim": math.Dim, "math.Erf": math.Erf,
+	"math.Exp": math.Exp, "math.Exp2": math.Exp2, "math.Floor": math.Floor, "math.Gamma": math.Gamma, "math.Hypot": math.Hypot,
+	"math.Log": math.Log, "math.Log10": math.Log10, "math.Log2": math.Log2, "math.Mod": math.Mod, "math.MultipleOf": math.MultipleOf,
+	"math.Pow": math.Pow, "math.Remainder": math.Remainder, "math.Round": math.Round, "math.RoundToEven": math.RoundToEven,
+	"math.Signbit": math.Signbit, "math.Sin": math.Sin, "math.Sinh": math.Sinh, "math.Sqrt": math.Sqrt, "math.Tan": math.Tan,
+	"math.Tanh": math.Tanh, "math.Trunc": math.Trunc,
+	"math/bits.And": bits.And, "math/bits.Or": bits.Or, "math/bits.Xor": bits.Xor, "math/bits.Clear": bits.Clear,
+	"math/bits.At": bits.At, "math/bits.Len": bits.Len, "math/bits.OnesCount": bits.OnesCount, "math/bits.Rsh": bits.Rsh,
+
+	"time.Duration": time.Duration, "time.Format": time.Format, "time.FormatDuration": time.FormatDuration,
+	"time.FormatString": time.FormatString, "time.Parse": time.Parse, "time.ParseDuration": time.ParseDuration, "time.Time": time.Time,
+	"time.ToUnix": time.ToUnix, "time.ToUnixNano": time.ToUnixNano, "time.Unix": time.Unix, "time.Split": time.Split,
+
+	"strconv.Atoi": cuestrconv.Atoi, "strconv.FormatBool": cuestrconv.FormatBool, "strconv.FormatFloat": cuestrconv.FormatFloat,
+	"strconv.FormatInt": cuestrconv.FormatInt, "strconv.FormatUint": cuestrconv.FormatUint, "strconv.ParseBool": cuestrconv.ParseBool,
+	"strconv.ParseFloat": cuestrconv.ParseFloat, "strconv.ParseInt": cuestrconv.ParseInt, "strconv.ParseNumber": cuestrconv.ParseNumber,
+	"strconv.ParseUint": cuestrconv.ParseUint, "strconv.Quote": cuestrconv.Quote, "strconv.QuoteToASCII": cuestrconv.QuoteToASCII,
+	"strconv.QuoteToGraphic": cuestrconv.QuoteToGraphic, "strconv.Unquote": cuestrconv.Unquote,
+
+	"regexp.Find": cueregexp.Find, "regexp.FindAll": cueregexp.FindAll, "regexp.FindAllNamedSubmatch": cueregexp.FindAllNamedSubmatch,
+	"regexp.FindAllSubmatch": cueregexp.FindAllSubmatch, "regexp.FindNamedSubmatch": cueregexp.FindNamedSubmatch,
+	"regexp.FindSubmatch": cueregexp.FindSubmatch, "regexp.Match": cueregexp.Match, "regexp.QuoteMeta": cueregexp.QuoteMeta,
+	"regexp.ReplaceAll": cueregexp.ReplaceAll, "regexp.ReplaceAllLiteral": cueregexp.ReplaceAllLiteral, "regexp.Valid": cueregexp.Valid,
+
+	"net.AbsURL": cuenet.AbsURL, "net.URL": cuenet.URL, "net.FQDN": cuenet.FQDN, "net.GlobalUnicastIP": cuenet.GlobalUnicastIP,
+	"net.IP": cuenet.IP, "net.IPCIDR": cuenet.IPCIDR, "net.IPString": cuenet.IPString, "net.IPv4": cuenet.IPv4, "net.IPv6": cuenet.IPv6,
+	"net.InCIDR": cuenet.InCIDR, "net.InterfaceLocalMulticastIP": cuenet.InterfaceLocalMulticastIP, "net.JoinHostPort": cuenet.JoinHostPort,
+	"net.LinkLocalMulticastIP": cuenet.LinkLocalMulticastIP, "net.LinkLocalUnicastIP": cuenet.LinkLocalUnicastIP,
+	"net.LoopbackIP": cuenet.LoopbackIP, "net.MulticastIP": cuenet.MulticastIP, "net.ParseIP": cuenet.ParseIP,
+	"net.PathEscape": cuenet.PathEscape, "net.PathUnescape": cuenet.PathUnescape, "net.QueryEscape": cuenet.QueryEscape,
+	"net.QueryUnescape": cuenet.QueryUnescape, "net.SplitHostPort": cuenet.SplitHostPort, "net.ToIP16": cuenet.ToIP16,
+	"net.ToIP4": cuenet.ToIP4, "net.UnspecifiedIP": cuenet.UnspecifiedIP, "net.AddIP": cuenet.AddIP, "net.AddIPCIDR": cuenet.AddIPCIDR,
+	"net.CompareIP": cuenet.CompareIP,
+
+	"path.Base": path.Base, "path.Clean": path.Clean, "path.Dir": path.Dir, "path.Ext": path.Ext, "path.IsAbs": path.IsAbs,
+	"path.Join": path.Join, "path.Match": path.Match, "path.Rel": path.Rel, "path.Resolve": path.Resolve, "path.Split": path.Split,
+
+	"text/template.HTMLEscape": template.HTMLEscape, "text/template.JSEscape": template.JSEscape,
+	"encoding/json.Compact": json.Compact, "encoding/json.HTMLEscape": json.HTMLEscape, "encoding/json.Indent": json.Indent,
+	"encoding/json.Unmarshal": json.Unmarshal, "encoding/json.UnmarshalStream": json.UnmarshalStream, "encoding/json.Valid": json.Valid,
+	"encoding/yaml.Unmarshal": yaml.Unmarshal, "encoding/yaml.UnmarshalStream": yaml.UnmarshalStream,
+	"encoding/hex.Decode": hex.Decode, "encoding/hex.DecodedLen": hex.DecodedLen, "encoding/hex.Dump": hex.Dump,
+	"encoding/hex.Encode": hex.Encode, "encoding/hex.EncodedLen": hex.EncodedLen,
+
+	"crypto/md5.Sum": md5.Sum, "crypto/sha1.Sum": sha1.Sum, "crypto/sha256.Sum224": sha256.Sum224, "crypto/sha256.Sum256": sha256.Sum256,
+	"crypto/sha512.Sum384": sha512.Sum384, "crypto/sha512.Sum512": sha512.Sum512, "crypto/sha512.Sum512_224": sha512.Sum512_224,
+	"crypto/sha512.Sum512_256": sha512.Sum512_256, "crypto/hmac.Sign": hmac.Sign,
+
+	"uuid.FromInt": uuid.FromInt, "uuid.MD5": uuid.MD5, "uuid.Parse": uuid.Parse, "uuid.SHA1": uuid.SHA1, "uuid.ToInt": uuid.ToInt,
+	"uuid.URN": uuid.URN, "uuid.Valid": uuid.Valid, "uuid.Variant": uuid.Variant, "uuid.Version": uuid.Version,
+}
+
+// functions are all builtins by name; those of packages by import path and name.
+var functions map[string]*Function
+
+func init() {
+	functions = make(map[string]*Function, len(natives)+len(own))
+	for name, f := range natives {
+		functions[name] = native(name, f)
+	}
+	for _, f := range own {
+		functions[f.Name] = f
+	}
+}
+
+var (
+	typeError   = reflect.TypeFor[error]()
+	typeDecimal = reflect.TypeFor[*apd.Decimal]()
+	typeBig     = reflect.TypeFor[*big.Int]()
+	typeValue   = reflect.TypeFor[cue.Value]()
+	typeOS      = reflect.TypeFor[path.OS]()
+)
+
+// native makes a builtin of a Go function.
+func native(name string, f any) *Function {
+	value := reflect.ValueOf(f)
+	t := value.Type()
+	result := &Function{Name: name, params: t.NumIn()}
+	result.isValidator = t.NumIn() >= 1 && (t.Out(0).Kind() == reflect.Bool || t.Out(0) == typeError)
+	if last := t.NumIn() - 1; t.In(last) == typeOS && name != "path.Join" {
+		result.optional = 1
+	}
+	result.call = func(r *run, x Expr, args []any) (result any, problem *Problem) {
+		if result, done := quick(f, args); done {
+			return result, nil
+		}
+		in := make([]reflect.Value, t.NumIn())
+		for i := range in {
+			if i >= len(args) {
+				in[i] = reflect.ValueOf(path.Unix)
+				continue
+			}
+			if in[i], problem = r.argument(x, name, i, args[i], t.In(i)); problem != nil {
+				return nil, problem
+			}
+		}
+		defer func() { // as CUE does it
+			if p := recover(); p != nil {
+				if e, ok := p.(exhausted); ok {
+					panic(e)
+				}
+				result, problem = nil, wrong(x, "error in call to %s: %v", name, p)
+			}
+		}()
+		return r.results(x, name, value.Call(in))
+	}
+	return result
+}
+
+// quick calls the most frequent kinds of functions without reflection.
+func quick(f any, args []any) (any, bool) {
+	if len(args) == 0 {
+		return nil, false
+	}
+	text, ok := args[0].(string)
+	if !ok {
+		return nil, false
+	}
+	switch f := f.(type) {
+	case func(string) string:
+		return f(text), true
+	case func(string) []string:
+		return toList(f(text)), true
+	case func(string, string) bool:
+		if other, ok := args[1].(string); ok {
+			return f(text, other), true
+		}
+	case func(string, string) string:
+		if other, ok := args[1].(string); ok {
+			return f(text, other), true
+		}
+	}
+	return nil, false
+}
+
+func toList[T any](values []T) []any {
+	result := make([]any, len(values))
+	for i, v := range values {
+		result[i] = v
+	}
+	return result
+}
+
+// argument converts a value to the type of a parameter.
+func (r *run) argument(x Expr, name string, i int, value any, t reflect.Type) (reflect.Value, *Problem) {
+	mismatch := func(want string) (reflect.Value, *Problem) {
+		return reflect.Value{}, wrong(x, "cannot use %s (type %s) as %s in argument %d to %s", textOf(value), kindOf(value), want, i+1, name)
+	}
+	kind := kindOf(value)
+	switch t {
+	case typeDecimal:
+		if d, ok := toDecimal(value); ok {
+			return reflect.ValueOf(&d.Decimal), nil
+		}
+		return mismatch("number")
+	case typeBig:
+		if kind != Int {
+			return mismatch("int")
+		}
+		return reflect.ValueOf(bigInt(value)), nil
+	case typeValue:
+		data, problem := r.export(value)
+		if problem != nil {
+			return reflect.Value{}, problem
+		}
+		return reflect.ValueOf(encoded(data)), nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		if kind != String {
+			return mismatch("string")
+		}
+		return reflect.ValueOf(value).Convert(t), nil
+	case reflect.Bool:
+		if kind != Bool {
+			return mismatch("bool")
+		}
+		return reflect.ValueOf(value), nil
+	case reflect.Float64:
+		d, ok := toDecimal(value)
+		if !ok {
+			return mismatch("number")
+		}
+		f, err := d.Float64()
+		if err != nil {
+			return mismatch("float64")
+		}
+		return reflect.ValueOf(f), nil
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint:
+		n, ok := value.(int64)
+		if !ok || t.Kind() == reflect.Uint && n < 0 || reflect.Zero(t).CanInt() && reflect.Zero(t).OverflowInt(n) {
+			return mismatch("int")
+		}
+		return reflect.ValueOf(n).Convert(t), nil
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			switch v := value.(type) {
+			case string:
+				return reflect.ValueOf([]byte(v)), nil
+			case []byte:
+				return reflect.ValueOf(slices.Clone(v)), nil
+			}
+			return mismatch("string|bytes")
+		}
+		return r.listArgument(x, name, i, value, t)
+	}
+	return mismatch(t.String())
+}
+
+func (r *run) listArgument(x Expr, name string, i int, value any, t reflect.Type) (reflect.Value, *Problem) {
+	if kindOf(value) != List {
+		return reflect.Value{}, wrong(x, "cannot use %s (type %s) as list in argument %d to %s", textOf(value), kindOf(value), i+1, name)
+	}
+	elements, problem := r.elements(value)
+	if problem != nil {
+		return reflect.Value{}, problem
+	}
+	result := reflect.MakeSlice(t, len(elements), len(elements))
+	for j, element := range elements {
+		element, problem := r.valueOf(element)
+		if problem != nil {
+			return reflect.Value{}, problem
+		}
+		converted, problem := r.argument(x, name, i, element, t.Elem())
+		if problem != nil {
+			return reflect.Value{}, problem
+		}
+		result.Index(j).Set(converted)
+	}
+	return result, nil
+}
+
+// elements lists the elements of a list.
+func (r *run) elements(list any) ([]any, *Problem) {
+	if data, ok := list.([]any); ok {
+		return data, nil
+	}
+	length, problem := r.length(list)
+	if problem != nil {
+		return nil, problem
+	}
+	r.spend(length)
+	result := make([]any, length)
+	for i := range result {
+		result[i] = r.element(list, i)
+	}
+	return result, nil
+}
+
+// results converts what a Go function returns.
+func (r *run) results(x Expr, name string, out []reflect.Value) (any, *Problem) {
+	last := out[len(out)-1]
+	if last.Type() == typeError {
+		if err, ok := reflect.TypeAssert[error](last); ok && err != nil {
+			return nil, wrong(x, "error in call to %s: %v", name, reasonOf(err))
+		}
+		if len(out) == 1 {
+			return true, nil
+		}
+	}
+	return r.fromGo(x, out[0])
+}
+
+// reasonOf returns the message of an error of CUE's packages.
+func reasonOf(err error) string {
+	if b, ok := errors.AsType[interface {
+		error
+		Msg() (string, []any)
+	}](err); ok {
+		format, args := b.Msg()
+		return strings.TrimSpace(fmt.Sprintf(format, args...))
+	}
+	return err.Error()
+}
+
+func (r *run) fromGo(x Expr, v reflect.Value) (any, *Problem) {
+	switch value := v.Interface().(type) {
+	case ast.Expr:
+		p := place{compiler: newCompiler()}
+		compiled := p.expr(value)
+		if len(p.errors) > 0 {
+			return nil, wrong(x, "%s", p.errors[0].Message)
+		}
+		return r.eval(compiled, nil)
+	case *apd.Decimal:
+		return integral(value), nil
+	case *big.Int:
+		return fromBig(value), nil
+	case []byte:
+		return value, nil
+	case string, bool:
+		return value, nil
+	case *time.Parts:
+		return map[string]any{
+			"year": int64(value.Year), "month": int64(value.Month), "day": int64(value.Day), "hour": int64(value.Hour),
+			"minute": int64(value.Minute), "second": int64(value.Second), "nanosecond": int64(value.Nanosecond),
+		}, nil
+	}
+	switch {
+	case v.CanInt():
+		return v.Int(), nil
+	case v.CanUint():
+		return fromBig(new(big.Int).SetUint64(v.Uint())), nil
+	case v.CanFloat():
+		return scalarOf(v.Float()), nil
+	}
+	switch v.Kind() {
+	case reflect.Slice:
+		result := make([]any, v.Len())
+		r.spend(len(result))
+		for i := range result {
+			element, problem := r.fromGo(x, v.Index(i))
+			if problem != nil {
+				return nil, problem
+			}
+			result[i] = element
+		}
+		return result, nil
+	case reflect.Map:
+		result := make(map[string]any, v.Len())
+		for _, key := range v.MapKeys() {
+			element, problem := r.fromGo(x, v.MapIndex(key))
+			if problem != nil {
+				return nil, problem
+			}
+			result[key.String()] = element
+		}
+		return result, nil
+	}
+	return nil, wrong(x, "its result cannot be used")
+}
+
+// integral returns a decimal of CUE's packages, which is an integer if it has no fraction.
+func integral(d *apd.Decimal) any {
+	var whole apd.Decimal
+	result := &Decimal{}
+	result.Set(d)
+	if condition, _ := arithmetic.RoundToIntegralExact(&whole, d); condition.Inexact() {
+		result.IsFloat = true
+		return result
+	}
+	result.Set(&whole)
+	return result.reduced()
+}
+
+var (
+	encoders    sync.Mutex
+	encoderOfGo = sync.OnceValue(func() *cue.Context { return cuecontext.New() })
+)
+
+// encoded returns plain data as functions of CUE's packages take it.
+func encoded(data any) cue.Value {
+	encoders.Lock()
+	defer encoders.Unlock()
+	return encoderOfGo().Encode(data)
+}
+
+// addValidator unifies a node with a builtin as a constraint.
+func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
+	if !f.isValidator {
+		n.fail(wrong(x, "%s is a function: it must be called", f.Name))
+		return
+	}
+	values := make([]any, 1, len(args)+1)
+	for _, arg := range args {
+		value, problem := r.eval(arg, e)
+		if problem != nil {
+			n.fail(problem)
+			return
+		}
+		values = append(values, value)
+	}
+	n.checks = append(n.checks, check{x, func(value any) *Problem {
+		values[0] = value
+		holds, problem := f.call(r, x, values)
+		if problem != nil {
+			return problem
+		}
+		if holds != true {
+			text := f.Name
+			if call, ok := x.(*Call); ok {
+				text = call.Text
+			}
+			return wrong(x, "invalid value %s (does not satisfy %s)", textOf(value), text)
+		}
+		return nil
+	}})
+}
+
+// addCall unifies a node with the result of a call, or with a validator.
+func (r *run) addCall(n *node, x *Call, e *env) {
+	f := x.Function
+	switch {
+	case f.Name == "close" && len(x.Args) == 1:
+		r.add(n, conj{x: x.Args[0], env: e})
+	case f.isNode && len(x.Args) == 1:
+		list, problem := r.eval(x.Args[0], e)
+		if problem == nil && kindOf(list) != List {
+			problem = wrong(x, "cannot use %s (type %s) as list in argument 1 to %s", textOf(list), kindOf(list), f.Name)
+		}
+		var elements []any
+		if problem == nil {
+			elements, problem = r.elements(list)
+		}
+		if problem != nil {
+			n.fail(problem)
+			return
+		}
+		if f.Name == "and" {
+			for _, element := range elements {
+				r.include(n, element, x)
+			}
+			return
+		}
+		if len(elements) == 0 {
+			n.fail(incomplete(x, "", "empty list in call to or"))
+			return
+		}
+		d := &Disjunction{at: x.at}
+		for i := range elements {
+			d.Alternatives = append(d.Alternatives, Alternative{X: &Variable{at: x.at, Up: i}})
+		}
+		scope := (*env)(nil)
+		for _, element := range slices.Backward(elements) {
+			scope = &env{up: scope, value: element}
+		}
+		r.add(n, conj{x: d, env: scope})
+	case x.isValidator():
+		r.addValidator(n, x, f, x.Args, e)
+	default:
+		r.addResult(n, x, e)
+	}
+}
+
+// call computes a builtin.
+func (r *run) call(x *Call, e *env) (any, *Problem) {
+	args := make([]any, len(x.Args))
+	var worst *Problem
+	for i, arg := range x.Args {
+		value, problem := r.eval(arg, e)
+		worst = worse(worst, problem)
+		args[i] = value
+	}
+	if worst != nil {
+		return nil, worst
+	}
+	result, problem := x.Function.call(r, x, args)
+	switch v := result.(type) {
+	case string:
+		r.spend(len(v) / bytesPerStep)
+	case []any:
+		r.spend(len(v))
+	}
+	return result, problem
+}
+
+var regexps sync.Map // of compiled patterns; those of data are few, or it is emptied
+
+var regexpsKnown struct {
+	sync.Mutex
+	n int
+}
+
+// maxRegexps bounds the memory for compiled patterns.
+const maxRegexps = 1000
+
+func compileRegexp(pattern string) (*regexp.Regexp, error) {
+	if re, ok := regexps.Load(pattern); ok {
+		return re.(*regexp.Regexp), nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	regexpsKnown.Lock()
+	defer regexpsKnown.Unlock()
+	if regexpsKnown.n++; regexpsKnown.n > maxRegexps {
+		regexps.Clear()
+		regexpsKnown.n = 0
+	}
+	regexps.Store(pattern, re)
+	return re, nil
+}

@@ -1,0 +1,999 @@
+package behaviour
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cuelang.org/go/cue/token"
+)
+
+// Problem is why an expression has no value.
+type Problem struct {
+	// IsIncomplete means that something is absent so far; otherwise something is wrong.
+	IsIncomplete bool
+	// Path is the field of the behaviour that has no value.
+	Path string
+	// At is the place of the expression.
+	At token.Pos
+	// Absent is what is absent, as in observed.db.status.address; it may be empty.
+	Absent string
+	// Message is what is wrong.
+	Message string
+}
+
+func (p *Problem) Error() string {
+	if p.Path == "" {
+		return p.Message
+	}
+	return p.Path + ": " + p.Message
+}
+
+func wrong(x Expr, format string, args ...any) *Problem {
+	return &Problem{At: x.Pos(), Message: fmt.Sprintf(format, args...)}
+}
+
+func incomplete(x Expr, absent, format string, args ...any) *Problem {
+	return &Problem{IsIncomplete: true, At: x.Pos(), Absent: absent, Message: fmt.Sprintf(format, args...)}
+}
+
+// worse returns the problem that counts of two: what is wrong stays wrong.
+func worse(a, b *Problem) *Problem {
+	if a == nil || b != nil && a.IsIncomplete && !b.IsIncomplete {
+		return b
+	}
+	return a
+}
+
+// run is one evaluation.
+type run struct {
+	packages map[*Package]*node
+	steps    int // left
+	depth    int
+}
+
+// exhausted is what a run that exceeds its budget panics with.
+type exhausted struct{ reason string }
+
+func (r *run) step() {
+	if r.steps--; r.steps < 0 {
+		panic(exhausted{fmt.Sprintf("takes more than %d steps", maxSteps)})
+	}
+}
+
+// spend counts n steps at once.
+func (r *run) spend(n int) {
+	if n < 0 || n > r.steps {
+		r.steps = 0
+	} else {
+		r.steps -= n
+	}
+	r.step()
+}
+
+// env is what the names in an expression mean: a struct, or the variables of a clause.
+type env struct {
+	up         *env
+	node       *node
+	key, value any
+}
+
+// conj is one of the expressions, or values, that are unified to a field.
+type conj struct {
+	x     Expr // nil for a value
+	env   *env
+	value any
+}
+
+// node is a field, or another value, that is computed as far as something asks for it.
+type node struct {
+	up    *node
+	label string
+	conjs []conj
+	// choices are the alternatives taken of the first disjunctions.
+	choices []int
+
+	state    state
+	kinds    Kinds
+	isScalar bool
+	scalar   any
+	lits     []lit
+	data     []map[string]any
+	comps    []pending
+	lists    []elements
+	checks   []check
+	open     []choice // disjunctions without an alternative
+	seen     []*node
+	met      int // disjunctions
+	problem  *Problem
+
+	arcs    []*arc
+	entries []conj // of a list
+	chosen  *node
+	checked bool
+}
+
+type state int8
+
+const (
+	raw state = iota
+	expanding
+	expanded
+)
+
+type lit struct {
+	*StructLit
+	env *env
+	// dynamic are the names of the dynamic fields; nil is not computed.
+	dynamic []string
+	state   state
+}
+
+type elements struct {
+	list *ListLit
+	env  *env
+	data []any
+}
+
+type pending struct {
+	*Comprehension
+	env     *env
+	state   state
+	problem *Problem
+}
+
+type choice struct {
+	*Disjunction
+	env *env
+}
+
+type check struct {
+	x    Expr
+	test func(value any) *Problem
+}
+
+type arc struct {
+	label string
+	node  *node // nil if there is no such field
+}
+
+// path returns where a node is.
+func (n *node) path() string {
+	var names []string
+	for ; n != nil && n.up != nil; n = n.up {
+		names = append(names, shown(n.label))
+	}
+	var b strings.Builder
+	for _, name := range slices.Backward(names) {
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(name)
+	}
+	return b.String()
+}
+
+// expand collects what a node is unified from.
+func (r *run) expand(n *node) {
+	if n.state != raw {
+		return
+	}
+	r.depth++
+	if r.depth > maxDepth {
+		panic(exhausted{fmt.Sprintf("is nested deeper than %d levels, or contains itself", maxDepth)})
+	}
+	n.state, n.kinds = expanding, Any
+	for _, c := range n.conjs {
+		r.add(n, c)
+	}
+	n.state = expanded
+	r.depth--
+}
+
+func (n *node) fail(p *Problem) {
+	if p != nil && p.Path == "" {
+		copied := *p
+		copied.Path = n.path()
+		p = &copied
+	}
+	n.problem = worse(n.problem, p)
+}
+
+// add unifies a node with one more expression or value.
+func (r *run) add(n *node, c conj) {
+	r.step()
+	switch x := c.x.(type) {
+	case nil:
+		r.addValue(n, c.value, c.x)
+	case *StructLit:
+		r.addStruct(n, x, c.env)
+	case *ListLit:
+		n.limit(List, x)
+		n.lists = append(n.lists, elements{list: x, env: c.env})
+	case *Reference, *PackageReference, *Selector, *Index, *Variable, *Self:
+		value, problem := r.resolve(x, c.env)
+		if problem != nil {
+			n.fail(problem)
+			return
+		}
+		r.include(n, value, x)
+	case *Disjunction:
+		if n.met < len(n.choices) {
+			chosen := x.Alternatives[n.choices[n.met]]
+			n.met++
+			r.add(n, conj{x: chosen.X, env: c.env})
+			return
+		}
+		n.met++
+		n.open = append(n.open, choice{x, c.env})
+	case *Binary:
+		if x.Op == token.AND {
+			r.add(n, conj{x: x.X, env: c.env})
+			r.add(n, conj{x: x.Y, env: c.env})
+			return
+		}
+		r.addResult(n, x, c.env)
+	case *Type:
+		n.limit(x.Kinds, x)
+		if x.Min != nil {
+			n.checks = append(n.checks, check{x, within(x)})
+		}
+	case *Unary:
+		if !isBound(x.Op) {
+			r.addResult(n, x, c.env)
+			return
+		}
+		limit, problem := r.eval(x.X, c.env)
+		if problem != nil {
+			n.fail(problem)
+			return
+		}
+		r.addBound(n, x, limit)
+	case *Builtin:
+		r.addValidator(n, x, x.Function, nil, c.env)
+	case *Call:
+		r.addCall(n, x, c.env)
+	case *Bottom:
+		n.fail(wrong(x, "explicit error (_|_ literal) in source"))
+	default:
+		r.addResult(n, x, c.env)
+	}
+}
+
+// addResult unifies a node with the result of an operation.
+func (r *run) addResult(n *node, x Expr, e *env) {
+	value, problem := r.eval(x, e)
+	if problem != nil {
+		n.fail(problem)
+		return
+	}
+	r.include(n, value, x)
+}
+
+// include unifies a node with a value, which may be another node.
+func (r *run) include(n *node, value any, x Expr) {
+	target, ok := value.(*node)
+	if !ok {
+		r.addValue(n, value, x)
+		return
+	}
+	if target == n {
+		return
+	}
+	if slices.Contains(n.seen, target) {
+		return
+	}
+	n.seen = append(n.seen, target)
+	for _, c := range target.conjs {
+		r.add(n, c)
+	}
+}
+
+func (r *run) addStruct(n *node, x *StructLit, up *env) {
+	if !x.scalar || len(x.Fields)+len(x.Dynamic) > 0 {
+		isData := !x.scalar
+		for _, f := range x.Fields {
+			isData = isData || f.Mode != Optional && !isHidden(f.Name)
+		}
+		if isData {
+			n.limit(Struct, x)
+		}
+	}
+	inner := &env{up: up, node: n}
+	n.lits = append(n.lits, lit{StructLit: x, env: inner})
+	for _, c := range x.Comprehensions {
+		n.comps = append(n.comps, pending{Comprehension: c, env: inner})
+	}
+	for _, embedded := range x.Embeds {
+		r.add(n, conj{x: embedded, env: inner})
+	}
+}
+
+func (r *run) addValue(n *node, value any, x Expr) {
+	switch v := value.(type) {
+	case *node:
+		r.include(n, v, x)
+		return
+	case map[string]any:
+		n.limit(Struct, x)
+		n.data = append(n.data, v)
+		return
+	case []any:
+		n.limit(List, x)
+		n.lists = append(n.lists, elements{data: v})
+		return
+	}
+	value = scalarOf(value)
+	if n.isScalar {
+		if !sameScalar(n.scalar, value) {
+			n.fail(&Problem{At: posOf(x), Message: fmt.Sprintf("conflicting values %s and %s", textOf(n.scalar), textOf(value))})
+		}
+		return
+	}
+	n.limit(kindOf(value), x)
+	n.isScalar, n.scalar = true, value
+}
+
+func posOf(x Expr) token.Pos {
+	if x == nil {
+		return token.NoPos
+	}
+	return x.Pos()
+}
+
+// limit allows a node only some kinds of values.
+func (n *node) limit(kinds Kinds, x Expr) {
+	if n.kinds&kinds == 0 && n.problem == nil {
+		n.fail(&Problem{At: posOf(x), Message: fmt.Sprintf("conflicting values (mismatched types %s and %s)", n.kinds, kinds)})
+	}
+	n.kinds &= kinds
+}
+
+func (k Kinds) String() string {
+	if k == Any {
+		return "_"
+	}
+	var names []string
+	for _, kind := range []struct {
+		kinds Kinds
+		name  string
+	}{{Null, "null"}, {Bool, "bool"}, {Int, "int"}, {Float, "float"}, {String, "string"}, {Bytes, "bytes"}, {List, "list"}, {Struct, "struct"}} {
+		if k&kind.kinds != 0 {
+			names = append(names, kind.name)
+		}
+	}
+	return strings.Join(names, "|")
+}
+
+func kindOf(value any) Kinds {
+	switch v := value.(type) {
+	case nil:
+		return Null
+	case bool:
+		return Bool
+	case int64:
+		return Int
+	case *Decimal:
+		if v.IsFloat {
+			return Float
+		}
+		return Int
+	case string:
+		return String
+	case []byte:
+		return Bytes
+	case []any:
+		return List
+	case map[string]any:
+		return Struct
+	case *node:
+		if v.kinds&List != 0 && len(v.lists) > 0 {
+			return List
+		}
+		return Struct
+	}
+	return 0
+}
+
+func sameScalar(a, b any) bool {
+	x, y := kindOf(a), kindOf(b)
+	if x != y {
+		return false
+	}
+	if x&Number != 0 {
+		return compareNumbers(a, b) == 0
+	}
+	if x == Bytes {
+		return string(a.([]byte)) == string(b.([]byte))
+	}
+	return a == b
+}
+
+// textOf is a value in a message.
+func textOf(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "null"
+	case string:
+		if len(v) > 64 {
+			v = v[:64] + "…"
+		}
+		return strconv.Quote(v)
+	case []byte:
+		return "bytes"
+	case int64, *Decimal:
+		return numberText(v)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return kindOf(value).String()
+}
+
+// reference returns the expression of a node that only refers to another value.
+func (n *node) reference() (conj, bool) {
+	if len(n.conjs) != 1 || n.state == expanding {
+		return conj{}, false
+	}
+	c := n.conjs[0]
+	switch c.x.(type) {
+	case *Reference, *PackageReference, *Selector, *Index, *Variable, *Self:
+		return c, true
+	}
+	return conj{}, false
+}
+
+// target follows references and disjunctions to the node, or the value, that counts.
+func (r *run) target(n *node) (any, *Problem) {
+	first := n
+	for range maxDepth {
+		if n.chosen != nil {
+			return n.chosen, nil
+		}
+		if c, ok := n.reference(); ok && len(n.choices) == 0 {
+			n.state = expanding // a reference to itself finds it
+			value, problem := r.resolve(c.x, c.env)
+			n.state = raw
+			if problem != nil {
+				n.fail(problem)
+				return nil, n.problem
+			}
+			next, isNode := value.(*node)
+			if !isNode {
+				return value, nil
+			}
+			if next == n || next == first {
+				return nil, incomplete(c.x, "", "refers to itself")
+			}
+			n = next
+			continue
+		}
+		if n.state == expanding {
+			return n, nil
+		}
+		r.expand(n)
+		if len(n.open) == 0 {
+			return n, nil
+		}
+		chosen, problem := r.choose(n)
+		if problem != nil {
+			return nil, problem
+		}
+		n.chosen = chosen
+		return chosen, nil
+	}
+	return nil, &Problem{Path: first.path(), Message: "refers to itself"}
+}
+
+// leaf is an alternative that fits.
+type leaf struct {
+	node  *node
+	isDef bool
+}
+
+// choose takes the alternative that is the only one that fits, or the default.
+func (r *run) choose(n *node) (*node, *Problem) {
+	leaves, _, problem := r.leaves(n)
+	if len(leaves) == 0 {
+		n.fail(problem)
+		return nil, n.problem
+	}
+	var defaults []leaf
+	for _, l := range leaves {
+		if l.isDef {
+			defaults = append(defaults, l)
+		}
+	}
+	if len(defaults) == 0 {
+		defaults = leaves
+	}
+	chosen := defaults[0]
+	for _, other := range defaults[1:] {
+		if !r.same(chosen.node, other.node) {
+			return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), Message: "unresolved disjunction: more than one alternative fits"}
+		}
+	}
+	return chosen.node, nil
+}
+
+// same reports whether two alternatives are one value.
+func (r *run) same(a, b *node) bool {
+	x, p := r.value(a)
+	y, q := r.value(b)
+	if p != nil || q != nil {
+		return false
+	}
+	equal, problem := r.equal(x, y)
+	return problem == nil && equal
+}
+
+// leaves returns the alternatives of a node that fit, and whether some are marked as defaults.
+func (r *run) leaves(n *node) (found []leaf, explicit bool, problem *Problem) {
+	r.expand(n)
+	if len(n.open) == 0 {
+		if problem := r.dead(n); problem != nil {
+			return nil, false, problem
+		}
+		return []leaf{{node: n, isDef: true}}, false, nil
+	}
+	if n.problem != nil {
+		return nil, false, n.problem
+	}
+	disjunction := n.open[0].Disjunction
+	type branch struct {
+		leaves   []leaf
+		explicit bool
+	}
+	branches := make([]branch, 0, len(disjunction.Alternatives))
+	for i, alternative := range disjunction.Alternatives {
+		candidate := &node{up: n.up, label: n.label, conjs: n.conjs, choices: append(slices.Clip(n.choices), i)}
+		leaves, marked, why := r.leaves(candidate)
+		problem = worse(problem, why)
+		if why != nil && why.IsIncomplete {
+			problem = why
+		}
+		if disjunction.HasDefault {
+			for j := range leaves {
+				leaves[j].isDef = leaves[j].isDef && alternative.Default
+			}
+		}
+		branches = append(branches, branch{leaves, marked})
+		explicit = explicit || marked && len(leaves) > 0
+	}
+	for _, b := range branches {
+		for _, l := range b.leaves {
+			if !disjunction.HasDefault && explicit && !b.explicit {
+				l.isDef = false
+			}
+			found = append(found, l)
+		}
+	}
+	return found, explicit || disjunction.HasDefault, problem
+}
+
+// dead returns why an alternative does not fit.
+func (r *run) dead(n *node) *Problem {
+	value, problem := r.value(n)
+	if problem != nil {
+		if problem.IsIncomplete && n.problem == nil {
+			return nil // it is a type so far
+		}
+		return problem
+	}
+	if s, ok := value.(*node); ok {
+		return r.broken(s)
+	}
+	return nil
+}
+
+// broken returns what is wrong within a struct or a list.
+func (r *run) broken(n *node) *Problem {
+	fields, problem := r.fields(n)
+	if problem != nil && !problem.IsIncomplete {
+		return problem
+	}
+	if kindOf(n) == List {
+		length, problem := r.length(n)
+		if problem != nil {
+			return nil
+		}
+		for i := range length {
+			if problem := r.brokenValue(r.element(n, i)); problem != nil {
+				return problem
+			}
+		}
+		return nil
+	}
+	for _, name := range fields {
+		if problem := r.brokenValue(r.field(n, name)); problem != nil {
+			return problem
+		}
+	}
+	return nil
+}
+
+func (r *run) brokenValue(value any) *Problem {
+	n, ok := value.(*node)
+	if !ok || n == nil {
+		return nil
+	}
+	value, problem := r.value(n)
+	if problem != nil {
+		if problem.IsIncomplete {
+			return nil
+		}
+		return problem
+	}
+	if s, ok := value.(*node); ok {
+		return r.broken(s)
+	}
+	return nil
+}
+
+// value computes a node: a scalar, a struct or a list.
+func (r *run) value(n *node) (any, *Problem) {
+	t, problem := r.target(n)
+	if problem != nil {
+		return nil, problem
+	}
+	n, ok := t.(*node)
+	if !ok {
+		return scalarOf(t), nil
+	}
+	if n.kinds&^Struct != 0 && !n.isScalar && len(n.lists) == 0 {
+		for i := 0; i < len(n.comps); i++ {
+			if n.comps[i].scalar {
+				r.yield(n, i)
+				n.fail(n.comps[i].problem)
+			}
+		}
+		if len(n.lits) > 0 && !n.isScalar && len(n.lists) == 0 {
+			n.kinds &= Struct
+		}
+	}
+	if n.problem != nil {
+		return nil, n.problem
+	}
+	var value any
+	switch {
+	case n.isScalar:
+		value = n.scalar
+	case len(n.lists) > 0:
+		value = n
+	case len(n.lits) > 0:
+		value = n
+	case len(n.data) == 1:
+		value = n.data[0]
+	case len(n.data) > 1:
+		value = n
+	default:
+		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), Message: fmt.Sprintf("incomplete value %s", n.kinds)}
+	}
+	if !n.checked {
+		n.checked = true
+		for _, c := range n.checks {
+			if problem := c.test(value); problem != nil {
+				if problem.At == token.NoPos {
+					problem.At = c.x.Pos()
+				}
+				n.fail(problem)
+			}
+		}
+	}
+	if n.problem != nil {
+		return nil, n.problem
+	}
+	return value, nil
+}
+
+func (n *node) pos() token.Pos {
+	for _, c := range n.conjs {
+		if c.x != nil {
+			return c.x.Pos()
+		}
+	}
+	return token.NoPos
+}
+
+// yield runs one of the comprehensions of a struct.
+func (r *run) yield(n *node, i int) {
+	if n.comps[i].state != raw {
+		return
+	}
+	n.comps[i].state = expanding
+	c := n.comps[i]
+	problem := r.comprehend(c.Clauses, c.env, func(e *env) { r.add(n, conj{x: c.Body, env: e}) })
+	if problem != nil && problem.Path == "" {
+		copied := *problem
+		copied.Path = n.path()
+		problem = &copied
+	}
+	n.comps[i].problem = problem
+	n.comps[i].state = expanded
+}
+
+// comprehend calls a function for each time that clauses yield.
+func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
+	r.step()
+	if len(clauses) == 0 {
+		yield(e)
+		return nil
+	}
+	clause, rest := clauses[0], clauses[1:]
+	switch clause.Kind {
+	case token.IF:
+		holds, problem := r.eval(clause.X, e)
+		if problem != nil {
+			return problem
+		}
+		b, ok := holds.(bool)
+		if !ok {
+			return wrong(clause.X, "cannot use %s (type %s) as type bool", textOf(holds), kindOf(holds))
+		}
+		if b {
+			return r.comprehend(rest, e, yield)
+		}
+		return nil
+	case token.LET:
+		value := &node{label: clause.Value, conjs: []conj{{x: clause.X, env: e}}}
+		return r.comprehend(rest, &env{up: e, value: value}, yield)
+	}
+	source, problem := r.eval(clause.X, e)
+	if problem != nil {
+		return problem
+	}
+	return r.each(source, clause.X, func(key, value any) *Problem {
+		return r.comprehend(rest, &env{up: e, key: key, value: value}, yield)
+	})
+}
+
+// each calls a function for the fields of a struct or the elements of a list.
+func (r *run) each(source any, x Expr, visit func(key, value any) *Problem) *Problem {
+	switch s := source.(type) {
+	case []any:
+		for i, value := range s {
+			if problem := visit(int64(i), value); problem != nil {
+				return problem
+			}
+		}
+		return nil
+	case map[string]any:
+		for _, name := range sortedKeys(s) {
+			if problem := visit(name, s[name]); problem != nil {
+				return problem
+			}
+		}
+		return nil
+	case *node:
+		if kindOf(s) == List {
+			length, problem := r.length(s)
+			if problem != nil {
+				return problem
+			}
+			for i := range length {
+				if problem := visit(int64(i), r.element(s, i)); problem != nil {
+					return problem
+				}
+			}
+			return nil
+		}
+		names, problem := r.fields(s)
+		if problem != nil {
+			return problem
+		}
+		for _, name := range names {
+			if problem := visit(shown(name), r.field(s, name)); problem != nil {
+				return problem
+			}
+		}
+		return nil
+	}
+	return wrong(x, "cannot range over %s (type %s): it must be a struct or a list", textOf(source), kindOf(source))
+}
+
+// field returns a field of a struct that exists: a value or a node; nil if it does not exist.
+func (r *run) field(n *node, name string) any {
+	if a := r.arc(n, name); a != nil {
+		return a
+	}
+	return nil
+}
+
+// arc returns the node of a field, or nil if it does not exist.
+func (r *run) arc(n *node, name string) *node {
+	for _, a := range n.arcs {
+		if a.label == name {
+			return a.node
+		}
+	}
+	r.step()
+	r.expand(n)
+	for i := 0; i < len(n.comps); i++ {
+		if c := n.comps[i]; c.all || c.names[name] {
+			r.yield(n, i)
+		}
+	}
+	field := &node{up: n, label: name}
+	exists := false
+	for i := range n.lits {
+		l := &n.lits[i]
+		for _, f := range l.byName[name] {
+			field.conjs = append(field.conjs, conj{x: f.Value, env: l.env})
+			exists = exists || f.Mode == Regular
+		}
+		if len(l.Dynamic) > 0 {
+			r.nameDynamic(n, i)
+			for j, computed := range n.lits[i].dynamic {
+				if computed == name {
+					d := n.lits[i].Dynamic[j]
+					field.conjs = append(field.conjs, conj{x: d.Value, env: n.lits[i].env})
+					exists = exists || d.Mode == Regular
+				}
+			}
+		}
+	}
+	for _, data := range n.data {
+		if value, ok := fieldOf(data, name); ok {
+			field.conjs = append(field.conjs, conj{value: value})
+			exists = true
+		}
+	}
+	if !exists {
+		field = nil
+	} else if !isHidden(name) {
+		r.addPatterns(n, field, name)
+	}
+	for _, c := range n.comps {
+		if c.state == expanding && (c.all || c.names[name]) {
+			return field // there may be more of it
+		}
+	}
+	n.arcs = append(n.arcs, &arc{name, field})
+	return field
+}
+
+// addPatterns adds what patterns say of a field.
+func (r *run) addPatterns(n, field *node, name string) {
+	for i := range n.lits {
+		l := &n.lits[i]
+		for _, pattern := range l.Patterns {
+			matches, problem := r.matches(pattern.Name, l.env, shown(name))
+			if problem != nil {
+				field.fail(problem)
+			}
+			if !matches {
+				continue
+			}
+			e := l.env
+			if pattern.HasAlias {
+				e = &env{up: e, key: shown(name)}
+			}
+			field.conjs = append(field.conjs, conj{x: pattern.Value, env: e})
+		}
+	}
+}
+
+// matches reports whether a pattern is for a name.
+func (r *run) matches(pattern Expr, e *env, name string) (bool, *Problem) {
+	if t, ok := pattern.(*Type); ok && t.Min == nil {
+		return t.Kinds&String != 0, nil
+	}
+	n := &node{conjs: []conj{{x: pattern, env: e}, {value: name}}}
+	_, problem := r.value(n)
+	if problem != nil && problem.IsIncomplete {
+		return false, problem
+	}
+	return problem == nil, nil
+}
+
+// nameDynamic computes the names of dynamic fields.
+func (r *run) nameDynamic(n *node, i int) {
+	if n.lits[i].state != raw {
+		return
+	}
+	n.lits[i].state = expanding
+	names := make([]string, len(n.lits[i].Dynamic))
+	for j, d := range n.lits[i].Dynamic {
+		name, problem := r.eval(d.Name, n.lits[i].env)
+		text, ok := name.(string)
+		if problem == nil && !ok {
+			problem = wrong(d.Name, "cannot use %s (type %s) as the name of a field", textOf(name), kindOf(name))
+		}
+		if problem != nil {
+			names[j] = "\x00" // no field
+			n.comps = append(n.comps, pending{Comprehension: &Comprehension{at: d.at, all: true}, state: expanded, problem: problem})
+			continue
+		}
+		names[j] = dataLabel(text)
+	}
+	n.lits[i].dynamic = names
+	n.lits[i].state = expanded
+}
+
+// fieldOf returns a field of a struct of data.
+func fieldOf(data map[string]any, label string) (any, bool) {
+	if strings.HasPrefix(label, "\x01") {
+		label = label[1:]
+	} else if isHidden(label) {
+		return nil, false
+	}
+	value, ok := data[label]
+	return value, ok
+}
+
+// fields lists the names of the fields of a struct, without definitions and hidden ones, and
+// returns why there may be others.
+func (r *run) fields(n *node) (names []string, problem *Problem) {
+	r.expand(n)
+	for i := 0; i < len(n.comps); i++ { // a comprehension may add others
+		r.yield(n, i)
+	}
+	for i := range n.lits {
+		r.nameDynamic(n, i)
+	}
+	known := make(map[string]bool)
+	note := func(name string) {
+		if !known[name] && !isHidden(name) {
+			known[name] = true
+			names = append(names, name)
+		}
+	}
+	// CUE's order: names that are written come first, also those in comprehensions.
+	var static func(order []Expr, all bool)
+	static = func(order []Expr, all bool) {
+		for _, decl := range order {
+			switch decl := decl.(type) {
+			case *Field:
+				if decl.Mode == Regular && (all || r.arc(n, decl.Name) != nil) {
+					note(decl.Name)
+				}
+			case *Comprehension:
+				if body, ok := decl.Body.(*StructLit); ok {
+					static(body.order, false)
+				}
+			}
+		}
+	}
+	for _, l := range n.lits {
+		static(l.order, true)
+	}
+	for _, l := range n.lits {
+		for j, d := range l.Dynamic {
+			if d.Mode == Regular && l.dynamic[j] != "\x00" {
+				note(l.dynamic[j])
+			}
+		}
+	}
+	for _, data := range n.data {
+		for _, name := range sortedKeys(data) {
+			note(dataLabel(name))
+		}
+	}
+	for _, c := range n.comps {
+		problem = worse(problem, c.problem)
+	}
+	return names, problem
+}
+
+// missing returns the required fields that a struct does not have.
+func (r *run) missing(n *node) *Problem {
+	for _, l := range n.lits {
+		for _, f := range l.Fields {
+			if f.Mode == Required && r.arc(n, f.Name) == nil {
+				return &Problem{IsIncomplete: true, Path: strings.TrimPrefix(n.path()+"."+shown(f.Name), "."), At: f.Pos(), Message: "field is required but not present"}
+			}
+		}
+	}
+	return nil
+}
+
+// problemOf returns why a field that does not exist may exist.
+func (n *node) problemOf(name string) *Problem {
+	var problem *Problem
+	for _, c := range n.comps {
+		if c.all || c.names[name] {
+			problem = worse(problem, c.problem)
+		}
+	}
+	return problem
+}

@@ -1,0 +1,121 @@
+package behaviour
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/cockroachdb/apd/v3"
+)
+
+// Decimal is a number that no int64 holds: a large integer, or one with a fraction.
+type Decimal struct {
+	apd.Decimal
+	// IsFloat means that its kind is float, as that of 1.0 is.
+	IsFloat bool
+}
+
+// arithmetic has CUE's precision.
+var arithmetic = apd.BaseContext.WithPrecision(34)
+
+// reduced returns the number as an int64 if it is a small integer.
+func (d *Decimal) reduced() any {
+	if d.IsFloat {
+		return d
+	}
+	if n, err := d.Int64(); err == nil {
+		return n
+	}
+	return d
+}
+
+func parseDecimal(text string) *Decimal {
+	d := &Decimal{}
+	if _, _, err := d.SetString(text); err != nil {
+		return nil
+	}
+	return d
+}
+
+// scalarOf returns a value of an unstructured object as one that expressions work with. JSON's
+// numbers with a fraction or an exponent are floats.
+func scalarOf(value any) any {
+	switch v := value.(type) {
+	case int:
+		return int64(v)
+	case int32:
+		return int64(v)
+	case float64:
+		d := &Decimal{IsFloat: true}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil
+		}
+		if _, _, err := d.SetString(strconv.FormatFloat(v, 'g', -1, 64)); err != nil {
+			return nil
+		}
+		return d
+	}
+	return value
+}
+
+// toDecimal returns a number as a decimal.
+func toDecimal(value any) (*Decimal, bool) {
+	switch v := value.(type) {
+	case int64:
+		d := &Decimal{}
+		d.SetInt64(v)
+		return d, true
+	case *Decimal:
+		return v, true
+	}
+	return nil, false
+}
+
+// plain returns a number as unstructured objects hold it: integers of more than 64 bits are floats,
+// as they are to the API machinery.
+func plain(value any) (any, string) {
+	d, ok := value.(*Decimal)
+	if !ok {
+		return value, ""
+	}
+	f, err := d.Float64()
+	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		return nil, "is a number that 64 bits cannot hold"
+	}
+	return f, ""
+}
+
+func negated(value any) any {
+	if n, ok := value.(int64); ok && n != math.MinInt64 {
+		return -n
+	}
+	d, _ := toDecimal(value)
+	result := &Decimal{IsFloat: d.IsFloat}
+	result.Neg(&d.Decimal)
+	return result.reduced()
+}
+
+func compareNumbers(a, b any) int {
+	x, ok1 := a.(int64)
+	y, ok2 := b.(int64)
+	if ok1 && ok2 {
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	}
+	dx, _ := toDecimal(a)
+	dy, _ := toDecimal(b)
+	return dx.Cmp(&dy.Decimal)
+}
+
+// numberText is a number in an interpolation.
+func numberText(value any) string {
+	if n, ok := value.(int64); ok {
+		return strconv.FormatInt(n, 10)
+	}
+	d, _ := toDecimal(value)
+	return d.String()
+}
