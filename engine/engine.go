@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +29,7 @@ const stopTimeout = 25 * time.Second
 
 // Config configures an engine.
 type Config struct {
-	// Kinds are run, each with a queue of its own.
+	// Kinds are run from the start, each with a queue of its own; Add adds others.
 	Kinds []*kind.Kind
 	// Client reads and writes objects. It should not limit its own rate: the API
 	// server's priority and fairness does that better.
@@ -67,14 +66,14 @@ type Config struct {
 type Engine struct {
 	config Config
 	shards *shards
-	pods   *podWatch // nil if no kind injects
 
-	mu    sync.Mutex // of the states
+	mu    sync.Mutex // of what follows, and of the states
 	kinds map[*kind.Kind]*kindState
+	order []*kind.Kind     // the kinds, in the order in which they were added
+	start func(*kind.Kind) // runs a kind; nil while Run does not run
 }
 
-// New wires an engine and does no I/O. A kind that can never be run is logged and left
-// out; if none is left, that is an error.
+// New wires an engine and does no I/O. A kind that can never be run is an error.
 func New(config Config) (*Engine, error) {
 	if config.Workers == 0 {
 		config.Workers = DefaultWorkers
@@ -85,38 +84,70 @@ func New(config Config) (*Engine, error) {
 	if config.Metrics == nil {
 		config.Metrics = NewMetrics()
 	}
+	e := &Engine{config: config, shards: newShards(config.Shards), kinds: make(map[*kind.Kind]*kindState)}
+	e.shards.report(config.Metrics.shards)
+	return e, e.Add(config.Kinds...)
+}
+
+// Add adds kinds, also while the engine runs. Those that can never be run are left out, and the
+// error joins the reasons. The kinds of one call share a cache of Pods.
+func (e *Engine) Add(kinds ...*kind.Kind) error {
 	var errs []error
-	config.Kinds = slices.DeleteFunc(slices.Clone(config.Kinds), func(k *kind.Kind) bool {
-		err := checkKind(k, config.Informers)
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(k *kind.Kind) bool {
+		err := checkKind(k, e.config.Informers)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("kind %s: %w", k.GroupVersionKind.Kind, err))
 		}
 		return err != nil
 	})
-	if len(config.Kinds) == 0 {
-		return nil, cmp.Or(errors.Join(errs...), errors.New("there are no kinds to run"))
+	pods, err := newPodWatch(e.config.Pods, kinds, e.config.Informers)
+	if err != nil {
+		return err
 	}
-	for _, err := range errs {
-		config.Log.Error("kind cannot run", "error", err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, k := range kinds {
+		state := &kindState{recheck: make(chan struct{}, 1)}
+		if k.Injects() {
+			state.pods = pods
+		}
+		e.kinds[k] = state
+		e.order = append(e.order, k)
+		if e.start != nil {
+			e.start(k)
+		}
 	}
-	e := &Engine{config: config, shards: newShards(config.Shards), kinds: make(map[*kind.Kind]*kindState)}
-	for _, k := range config.Kinds {
-		e.kinds[k] = &kindState{recheck: make(chan struct{}, 1)}
-	}
-	e.shards.report(config.Metrics.shards)
-	var err error
-	e.pods, err = newPodWatch(config.Pods, config.Kinds, config.Informers)
-	return e, err
+	return errors.Join(errs...)
+}
+
+// Kinds returns the kinds that were added and can be run.
+func (e *Engine) Kinds() []*kind.Kind {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.order)
+}
+
+// state returns the state of a kind that was added.
+func (e *Engine) state(k *kind.Kind) *kindState {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.kinds[k]
 }
 
 // Run watches and reconciles until ctx ends. It then lets running reconciles finish and
 // returns nil, or an error if they did not in time.
 func (e *Engine) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	for _, k := range e.config.Kinds {
-		running.Go(func() { e.runKind(ctx, k) })
+	e.mu.Lock()
+	e.start = func(k *kind.Kind) { running.Go(func() { e.runKind(ctx, k) }) }
+	for _, k := range e.order {
+		e.start(k)
 	}
+	e.mu.Unlock()
 	<-ctx.Done()
+	e.mu.Lock()
+	e.start = nil
+	e.mu.Unlock()
 	e.config.Log.Info("stopping: waiting for running reconciles to finish")
 	finished := make(chan struct{})
 	go func() { running.Wait(); close(finished) }()

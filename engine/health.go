@@ -17,8 +17,11 @@ const stuckAfter = 3 * reconcileTimeout
 func (e *Engine) Synced() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if len(e.order) == 0 {
+		return errors.New("no kind was added yet")
+	}
 	var errs []error
-	for _, k := range e.config.Kinds {
+	for _, k := range e.order {
 		switch state := e.kinds[k]; {
 		case !state.tried:
 			errs = append(errs, fmt.Errorf("%s has not started yet", k.Name()))

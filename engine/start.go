@@ -41,6 +41,8 @@ type kindState struct {
 	announced string
 	// running is the controller; it is nil if the kind does not run.
 	running *controller
+	// pods is nil if the kind does not inject.
+	pods *podWatch
 }
 
 // runKind runs a kind whenever nothing is missing for it, until ctx ends. No kind waits for another.
@@ -88,6 +90,7 @@ func (e *Engine) wait(k *kind.Kind, err error) {
 // pause waits until it may be worth trying to start a kind again, and logs meanwhile why it does
 // not run. It returns false if ctx has ended.
 func (e *Engine) pause(ctx context.Context, k *kind.Kind, retry time.Duration) bool {
+	recheck := e.state(k).recheck
 	announce, again := time.NewTimer(announceAfter), time.NewTimer(retry)
 	defer announce.Stop()
 	defer again.Stop()
@@ -97,7 +100,7 @@ func (e *Engine) pause(ctx context.Context, k *kind.Kind, retry time.Duration) b
 			return false
 		case <-announce.C:
 			e.announce(k)
-		case <-e.kinds[k].recheck:
+		case <-recheck:
 			return true
 		case <-again.C:
 			return true
@@ -121,10 +124,8 @@ func (e *Engine) announce(k *kind.Kind) {
 // returns why. synced reports whether it got as far as filled caches.
 func (e *Engine) runController(ctx context.Context, k *kind.Kind) (synced bool, err error) {
 	c := newController(k, &e.config, e.shards)
-	if k.Injects() {
-		c.pods = e.pods
-	}
-	state := e.kinds[k]
+	state := e.state(k)
+	c.pods = state.pods
 	e.mu.Lock()
 	state.tried, state.waits, state.announced, state.running = true, nil, "", c
 	e.mu.Unlock()
@@ -167,6 +168,8 @@ func isAbsent(err error) bool {
 
 // Recheck asks Config.Missing again about the kind with that name, which starts or stops it.
 func (e *Engine) Recheck(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for k, state := range e.kinds {
 		if k.Name() != name {
 			continue
@@ -183,7 +186,7 @@ func (e *Engine) running() []*controller {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var running []*controller
-	for _, k := range e.config.Kinds {
+	for _, k := range e.order {
 		if c := e.kinds[k].running; c != nil {
 			running = append(running, c)
 		}

@@ -149,12 +149,40 @@ func TestKindsThatCannotRun(t *testing.T) {
 	clustered.Scope = apiextensionsv1.ClusterScoped
 	_, err := New(Config{Kinds: []*kind.Kind{&clustered}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.EqualError(t, err, "kind At: it is cluster-scoped, so it cannot be limited to namespaces")
-	_, err = New(Config{Informers: informers.New(t.Context(), nil, nil), Log: quiet()})
-	require.EqualError(t, err, "there are no kinds to run")
 
-	e, err := New(Config{Kinds: []*kind.Kind{&clustered, enginetest.Shipped(t, "At")}, Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
+	e, err := New(Config{Informers: informers.New(t.Context(), nil, []string{"a"}), Log: quiet()})
 	require.NoError(t, err)
-	require.Len(t, e.config.Kinds, 1)
+	at := enginetest.Shipped(t, "At")
+	require.EqualError(t, e.Add(&clustered, at), "kind At: it is cluster-scoped, so it cannot be limited to namespaces")
+	require.Equal(t, []*kind.Kind{at}, e.Kinds(), "the others are added")
+}
+
+// A kind that is added while the engine runs is run like the others, until the engine stops.
+func TestKindsAreAddedLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+			enginetest.Shipped(t, "At").GroupVersionResource(): "AtList", {Version: "v1", Resource: "pods"}: "PodList",
+		})
+		e, err := New(Config{Client: client, Informers: informers.New(t.Context(), client, nil), Mapper: mapper(), Log: quiet()})
+		require.NoError(t, err)
+		require.EqualError(t, e.Synced(), "no kind was added yet")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- e.Run(ctx) }()
+		synctest.Wait()
+		require.NoError(t, e.Add(enginetest.Shipped(t, "At")))
+		time.Sleep(time.Second) // the caches are polled
+		synctest.Wait()
+		require.Len(t, e.running(), 1)
+		require.NoError(t, e.Synced())
+		stop()
+		require.NoError(t, <-ended)
+		require.Empty(t, e.running())
+		require.NoError(t, e.Add(enginetest.Shipped(t, "At")), "too late")
+		synctest.Wait()
+		require.Empty(t, e.running())
+	})
 }
 
 func TestAliveNoticesAReconcileThatHangs(t *testing.T) {

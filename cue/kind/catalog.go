@@ -10,7 +10,7 @@ import (
 )
 
 // Catalog holds the kinds that a program works with and finds them by each of their names.
-// It never changes, and may be used by many goroutines at once.
+// Once all folders are loaded, it never changes and may be used by many goroutines at once.
 type Catalog struct {
 	all, added []*Kind
 	byGVK      map[apischema.GroupVersionKind]*Kind
@@ -59,24 +59,31 @@ func LoadFolders(shipped bool, folders ...Folder) (*Catalog, error) {
 		errs = append(errs, c.takeBroken(err))
 	}
 	for _, folder := range folders {
-		dir := folder.Dir
-		c.broken = append(c.broken, folder.Broken...)
-		if folder.Only != nil && len(folder.Only) == 0 {
-			continue
-		}
-		kinds, err := FromDir(dir, folder.Only...)
-		errs = append(errs, c.takeBroken(err))
-		for _, k := range kinds {
-			if other := c.byName[k.Name()]; other != nil {
-				errs = append(errs, fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
-					dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name()))
-				continue
-			}
-			c.add(k)
-			c.added = append(c.added, k)
-		}
+		_, err := c.LoadFolder(folder)
+		errs = append(errs, err)
 	}
 	return c, errors.Join(errs...)
+}
+
+// LoadFolder adds the kinds of a folder to the catalog, and returns those that it has added.
+func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
+	c.broken = append(c.broken, folder.Broken...)
+	if folder.Only != nil && len(folder.Only) == 0 {
+		return nil, nil
+	}
+	kinds, err := FromDir(folder.Dir, folder.Only...)
+	errs := []error{c.takeBroken(err)}
+	first := len(c.added)
+	for _, k := range kinds {
+		if other := c.byName[k.Name()]; other != nil {
+			errs = append(errs, fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
+				folder.Dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name()))
+			continue
+		}
+		c.add(k)
+		c.added = append(c.added, k)
+	}
+	return c.added[first:], errors.Join(errs...)
 }
 
 func (c *Catalog) add(k *Kind) {

@@ -88,6 +88,12 @@ func List(dir string) ([]Listed, error) {
 	return listed, nil
 }
 
+// CheckFolder returns an error if dir cannot be a folder of kinds: it does not exist, or has no CUE.
+func CheckFolder(dir string) error {
+	_, _, err := openFolder(dir)
+	return err
+}
+
 // openFolder returns the absolute path of a folder of kinds, and the files that are added to it.
 func openFolder(dir string) (string, map[string]load.Source, error) {
 	abs, err := filepath.Abs(dir)

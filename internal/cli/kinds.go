@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -29,24 +29,82 @@ func (o *kindOptions) addFlags(c *cobra.Command) {
 	}
 }
 
-// load loads the kinds. Kinds that fail to load are in the catalog; the error is about whole folders.
-func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
+// check returns an error if the flags are wrong, or a folder cannot be one of kinds.
+func (o kindOptions) check() error {
 	if !o.shipped && len(o.dirs) == 0 {
-		return kind.NewCatalog(), errors.New("--shipped-kinds=false leaves no kinds: add a folder with --kinds")
+		return errors.New("--shipped-kinds=false leaves no kinds: add a folder with --kinds")
 	}
 	if o.timeout <= 0 {
-		return kind.NewCatalog(), fmt.Errorf("--load-timeout: invalid value %q: must be above 0", o.timeout)
+		return fmt.Errorf("--load-timeout: invalid value %q: must be above 0", o.timeout)
+	}
+	for _, dir := range o.dirs {
+		if err := kind.CheckFolder(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load loads the kinds. Kinds that fail to load are in the catalog; the error is about whole folders.
+func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
+	if err := o.check(); err != nil {
+		return kind.NewCatalog(), err
 	}
 	if len(o.dirs) == 0 {
 		return kind.Load(o.shipped)
 	}
-	executable, err := os.Executable()
+	l, err := newLoader(o.timeout)
 	if err != nil {
 		return kind.NewCatalog(), err
 	}
-	folders, err := (&loader{executable, o.timeout}).probeAll(ctx, o.dirs)
-	if err != nil {
+	folders := make([]kind.Folder, len(o.dirs))
+	var probing errgroup.Group
+	for i, dir := range o.dirs {
+		folders[i].Dir = dir
+		probing.Go(func() error {
+			return l.probe(ctx, dir, func(part kind.Folder) {
+				folders[i].Only = append(folders[i].Only, part.Only...)
+				folders[i].Broken = append(folders[i].Broken, part.Broken...)
+			})
+		})
+	}
+	if err := probing.Wait(); err != nil {
 		return kind.NewCatalog(), err
 	}
 	return kind.LoadFolders(o.shipped, folders...)
+}
+
+// loadEach is load for a program that runs kinds: loaded receives the kinds that are loaded while
+// others are still being tried, the shipped ones first.
+func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*kind.Catalog, error) {
+	l, err := newLoader(o.timeout)
+	if err != nil {
+		return kind.NewCatalog(), err
+	}
+	tried := make(chan kind.Folder)
+	probing, ctx := errgroup.WithContext(ctx)
+	for _, dir := range o.dirs {
+		probing.Go(func() error {
+			return l.probe(ctx, dir, func(part kind.Folder) {
+				select {
+				case tried <- part:
+				case <-ctx.Done():
+				}
+			})
+		})
+	}
+	var failed error
+	go func() {
+		failed = probing.Wait()
+		close(tried)
+	}()
+	kinds, err := kind.Load(o.shipped)
+	loaded(kinds.All())
+	errs := []error{err}
+	for folder := range tried {
+		added, err := kinds.LoadFolder(folder)
+		loaded(added)
+		errs = append(errs, err)
+	}
+	return kinds, errors.Join(append(errs, failed)...)
 }

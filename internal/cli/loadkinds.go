@@ -113,7 +113,14 @@ func longerThan(timeout time.Duration) string {
 // loader loads folders in processes of their own.
 type loader struct {
 	executable string
+	name       string // of the program: the tests are one program with several names
 	timeout    time.Duration
+}
+
+// newLoader returns a loader with a CPU time for each kind.
+func newLoader(timeout time.Duration) (*loader, error) {
+	executable, err := os.Executable()
+	return &loader{executable, os.Args[0], timeout}, err
 }
 
 // try loads the kinds of a folder, or one of them, or lists them. It returns the limit that was
@@ -122,7 +129,7 @@ func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, fla
 	ctx, cancel := context.WithTimeout(ctx, wallFactor*timeout)
 	defer cancel()
 	child := exec.CommandContext(ctx, l.executable, append([]string{loadKindsCommand, "--timeout", timeout.String()}, append(flags, "--", dir)...)...)
-	child.Args[0] = os.Args[0] // the tests are one program with several names
+	child.Args[0] = l.name
 	var out, problem limitedBuffer
 	child.Stdout, child.Stderr = &out, &problem
 	child.WaitDelay = time.Second
@@ -148,55 +155,75 @@ func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, fla
 	return answer, nil
 }
 
-// probe finds out which kinds of a folder can be loaded within the limits.
-func (l *loader) probe(ctx context.Context, dir string) (kind.Folder, error) {
-	folder := kind.Folder{Dir: dir}
+// probe finds out which kinds of a folder can be loaded within the limits. tried receives them, in up
+// to two parts: first the kinds that take a short time, then the others.
+func (l *loader) probe(ctx context.Context, dir string, tried func(kind.Folder)) error {
 	whole, err := l.try(ctx, dir, l.timeout/quickly)
-	if err != nil || whole.Exceeded == "" {
-		return folder, err
+	if err != nil {
+		return err
+	}
+	if whole.Exceeded == "" {
+		tried(kind.Folder{Dir: dir})
+		return nil
 	}
 	listed, err := l.try(ctx, dir, l.timeout, "--list")
 	if err != nil {
-		return folder, err
+		return err
 	}
-	folder.Only = []string{}
 	if len(listed.Kinds) == 0 {
-		folder.Broken = []*kind.LoadError{{File: dir, Reason: "reading the package takes " + cmp.Or(listed.Exceeded, whole.Exceeded)}}
-		return folder, nil
+		tried(kind.Folder{Dir: dir, Only: []string{}, Broken: []*kind.LoadError{
+			{File: dir, Reason: "reading the package takes " + cmp.Or(listed.Exceeded, whole.Exceeded)},
+		}})
+		return nil
 	}
-	exceeded := make([]string, len(listed.Kinds))
+	quick, slow, err := l.tryEach(ctx, dir, l.timeout/quickly, listed.Kinds)
+	if err != nil {
+		return err
+	}
+	tried(kind.Folder{Dir: dir, Only: quick})
+	left := make([]kind.Listed, len(slow))
+	for i, s := range slow {
+		left[i] = s.Listed
+	}
+	last := kind.Folder{Dir: dir}
+	last.Only, slow, err = l.tryEach(ctx, dir, l.timeout, left)
+	for _, s := range slow {
+		last.Broken = append(last.Broken, &kind.LoadError{Kind: s.Name, File: s.File, Line: s.Line,
+			Reason: "loading takes " + s.exceeded + ": make its schema and its behaviour smaller"})
+	}
+	tried(last)
+	return err
+}
+
+// exceeding is a kind with the limit that it exceeds.
+type exceeding struct {
+	kind.Listed
+	exceeded string
+}
+
+// tryEach tries kinds of a folder one by one. It returns the names of those that can be loaded
+// within the limits, which is not nil, and the others.
+func (l *loader) tryEach(ctx context.Context, dir string, timeout time.Duration, kinds []kind.Listed) (within []string, beyond []exceeding, err error) {
+	exceeded := make([]string, len(kinds))
 	var trying errgroup.Group
 	trying.SetLimit(runtime.GOMAXPROCS(0))
-	for i, k := range listed.Kinds {
+	for i, k := range kinds {
 		trying.Go(func() error {
-			answer, err := l.try(ctx, dir, l.timeout, "--only", k.Name)
+			answer, err := l.try(ctx, dir, timeout, "--only", k.Name)
 			exceeded[i] = answer.Exceeded
 			return err
 		})
 	}
 	err = trying.Wait()
-	for i, k := range listed.Kinds {
+	within = []string{}
+	for i, k := range kinds {
 		if exceeded[i] == "" {
-			folder.Only = append(folder.Only, k.Name)
-			continue
+			within = append(within, k.Name)
+		} else {
+			beyond = append(beyond, exceeding{k, exceeded[i]})
 		}
-		folder.Broken = append(folder.Broken, &kind.LoadError{Kind: k.Name, File: k.File, Line: k.Line,
-			Reason: "loading takes " + exceeded[i] + ": make its schema and its behaviour smaller"})
 	}
-	return folder, err
-}
-
-// probeAll probes folders at the same time.
-func (l *loader) probeAll(ctx context.Context, dirs []string) ([]kind.Folder, error) {
-	folders := make([]kind.Folder, len(dirs))
-	var probing errgroup.Group
-	for i, dir := range dirs {
-		probing.Go(func() (err error) {
-			folders[i], err = l.probe(ctx, dir)
-			return err
-		})
-	}
-	return folders, probing.Wait()
+	return within, beyond, err
 }
 
 // limitedBuffer keeps the beginning of what is written to it.

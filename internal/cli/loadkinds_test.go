@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // forty is a list with forty items.
@@ -120,6 +122,30 @@ func TestKindsThatCannotBeLoaded(t *testing.T) {
 			require.Regexp(t, `error: .*kinds\.cue:\d+: kind Bad: loading takes (longer than 1s of CPU time|longer than 6s|more than 256 MiB of memory|more than the process survives)`, out)
 		})
 	}
+}
+
+// The kinds of a folder that take a short time do not wait for the others, nor does one folder for
+// another.
+func TestKindsLoadedBeforeOthers(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("it takes seconds of CPU time, and the race detector slows it down")
+	}
+	t.Parallel()
+	bomb := bombs["loops in the behaviour"]
+	dir := kindsFolder(t, bomb.schema, bomb.behaviour, bomb.rest)
+	path, err := exec.LookPath("fescue")
+	require.NoError(t, err)
+	var parts []kind.Folder
+	require.NoError(t, (&loader{path, path, 2 * time.Second}).probe(t.Context(), dir, func(part kind.Folder) {
+		if len(parts) == 0 {
+			require.Empty(t, part.Broken, "the first part comes before the slow kind is given up")
+		}
+		parts = append(parts, part)
+	}))
+	require.Len(t, parts, 2)
+	require.Equal(t, []string{"Good"}, parts[0].Only)
+	require.Equal(t, []string{}, parts[1].Only)
+	require.Len(t, parts[1].Broken, 1)
 }
 
 // fescue runs the program and returns its output.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/quiet"
 )
@@ -35,17 +37,23 @@ The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
 			if err != nil {
 				return err
 			}
-			kinds, err := selected.load(c.Context())
-			if err != nil {
+			if err := selected.check(); err != nil {
 				return err
 			}
-			if broken := kinds.BrokenError(); broken != nil { // the other kinds run
-				printErrors(c.ErrOrStderr(), broken)
+			load := func(ctx context.Context, loaded func([]*kind.Kind)) error {
+				kinds, err := selected.loadEach(ctx, loaded)
+				if err != nil {
+					return err
+				}
+				if broken := kinds.BrokenError(); broken != nil { // the other kinds run
+					printErrors(c.ErrOrStderr(), broken)
+				}
+				if len(kinds.All()) == 0 {
+					return errors.New("no kind could be loaded")
+				}
+				return nil
 			}
-			if len(kinds.All()) == 0 {
-				return errors.New("no kind could be loaded")
-			}
-			return operator.Run(c.Context(), &o, kinds.All(), log)
+			return operator.Run(c.Context(), &o, load, log)
 		},
 	}
 	selected.addFlags(c)

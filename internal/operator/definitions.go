@@ -22,7 +22,7 @@ import (
 
 // definitions follows the CRDs of the kinds, one watch for each, because the right to list and
 // watch CRDs can be limited to names.
-type definitions map[*kind.Kind]*definition
+type definitions struct{ of sync.Map } // from *kind.Kind to *definition
 
 // definition follows one CRD.
 type definition struct {
@@ -38,47 +38,51 @@ const knownTimeout = 10 * time.Second
 
 var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
-// watchDefinitions wires the watches. changed is called with the name of a kind when its CRD
-// changes in a way that matters.
-func (p *operator) watchDefinitions(changed func(name string)) (definitions, error) {
-	all := make(definitions)
-	for _, k := range p.kinds {
-		d := &definition{known: make(chan struct{})}
-		var err error
-		d.cache, err = informers.NewCache(definitionsResource, []string{metav1.NamespaceAll}, func(string) (cache.SharedIndexInformer, error) {
-			source := informers.DynamicSource(p.Dynamic, definitionsResource, metav1.NamespaceAll, func(options *metav1.ListOptions) {
-				options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String()
-			})
-			informer := p.informers.NewInformer(definitionsResource, source, &unstructured.Unstructured{}, nil, d.failed)
-			return informer, informer.SetTransform(stripDefinition)
+// watchDefinition starts the watch of the CRD of a kind. The engine is told when the CRD changes in a
+// way that matters.
+func (p *operator) watchDefinition(k *kind.Kind) error {
+	d := &definition{known: make(chan struct{})}
+	var err error
+	d.cache, err = informers.NewCache(definitionsResource, []string{metav1.NamespaceAll}, func(string) (cache.SharedIndexInformer, error) {
+		source := informers.DynamicSource(p.Dynamic, definitionsResource, metav1.NamespaceAll, func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String()
 		})
-		if err != nil {
-			return nil, err
-		}
-		registration, err := d.cache.Handle(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { changed(k.Name()) },
-			UpdateFunc: func(before, after any) {
-				a, okA := before.(*unstructured.Unstructured)
-				b, okB := after.(*unstructured.Unstructured)
-				if okA && okB && fmt.Sprint(problemOf(k, a)) != fmt.Sprint(problemOf(k, b)) {
-					changed(k.Name())
-				}
-			},
-			DeleteFunc: func(any) { changed(k.Name()) },
-		})
-		if err != nil {
-			return nil, err
-		}
-		d.synced = registration.HasSynced
-		all[k] = d
-		p.informers.Start(d.cache)
-		go func() {
-			if registration.WaitForSync(p.caching) == nil {
-				d.once.Do(func() { close(d.known) })
-			}
-		}()
+		informer := p.informers.NewInformer(definitionsResource, source, &unstructured.Unstructured{}, nil, d.failed)
+		return informer, informer.SetTransform(stripDefinition)
+	})
+	if err != nil {
+		return err
 	}
-	return all, nil
+	changed := func() { p.engine.Recheck(k.Name()) }
+	registration, err := d.cache.Handle(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() },
+		UpdateFunc: func(before, after any) {
+			a, okA := before.(*unstructured.Unstructured)
+			b, okB := after.(*unstructured.Unstructured)
+			if okA && okB && fmt.Sprint(problemOf(k, a)) != fmt.Sprint(problemOf(k, b)) {
+				changed()
+			}
+		},
+		DeleteFunc: func(any) { changed() },
+	})
+	if err != nil {
+		return err
+	}
+	d.synced = registration.HasSynced
+	p.definitions.of.Store(k, d)
+	p.informers.Start(d.cache)
+	go func() {
+		if registration.WaitForSync(p.caching) == nil {
+			d.once.Do(func() { close(d.known) })
+		}
+	}()
+	return nil
+}
+
+// get returns the CRD of a kind that is watched.
+func (d *definitions) get(k *kind.Kind) *definition {
+	of, _ := d.of.Load(k)
+	return of.(*definition)
 }
 
 // failed notes that the operator has no right to read a CRD. Discovery has to do then.
@@ -99,8 +103,8 @@ func stripDefinition(object any) (any, error) {
 
 // missing returns what is missing of the CRD of a kind. It is an engine.Absent unless that could not
 // be determined.
-func (d definitions) missing(ctx context.Context, k *kind.Kind, discover func(*kind.Kind) error) error {
-	of := d[k]
+func (d *definitions) missing(ctx context.Context, k *kind.Kind, discover func(*kind.Kind) error) error {
+	of := d.get(k)
 	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
 	defer cancel()
 	select {

@@ -11,8 +11,9 @@ var (
 	fallbacksDesc = prometheus.NewDesc("fescue_evaluator_fallbacks_total", "Objects that the CUE evaluator checked because the compiled schema does not cover them.", []string{"controller"}, nil)
 )
 
-// kindMetrics counts evaluations of kinds, by the engine and the webhooks together.
-type kindMetrics []*kind.Kind
+// kindMetrics returns the kinds whose evaluations are counted, by the engine and the webhooks
+// together.
+type kindMetrics func() []*kind.Kind
 
 // Describe implements prometheus.Collector.
 func (m kindMetrics) Describe(to chan<- *prometheus.Desc) {
@@ -22,7 +23,7 @@ func (m kindMetrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m kindMetrics) Collect(to chan<- prometheus.Metric) {
-	for _, k := range m {
+	for _, k := range m() {
 		counts, name := k.Counts(), k.Name()
 		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Decisions), name, "made")
 		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Failures), name, "failed")

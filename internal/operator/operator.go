@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
@@ -42,7 +43,7 @@ type operator struct {
 		dynamic dynamic.Interface
 	}
 	options *Options
-	kinds   []*kind.Kind
+	load    Load
 	log     *slog.Logger
 	tracer  trace.TracerProvider // nil if tracing is off
 	events  events.EventRecorder
@@ -56,10 +57,16 @@ type operator struct {
 	election    election.Election
 	engine      *engine.Engine
 	webhooks    *webhooks // nil if they are off
+	// loaded is set when all kinds are loaded.
+	loaded atomic.Bool
 }
 
+// Load loads the kinds to run. It calls loaded with those that are loaded while others are still
+// being loaded, and returns when there are no others, or an error that must end the process.
+type Load func(ctx context.Context, loaded func([]*kind.Kind)) error
+
 // Run runs kinds on the cluster of completed options until ctx ends.
-func Run(ctx context.Context, options *Options, kinds []*kind.Kind, log *slog.Logger) error {
+func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) error {
 	limitMemory(log)
 	config, namespace, err := options.Config()
 	if err != nil {
@@ -79,7 +86,7 @@ func Run(ctx context.Context, options *Options, kinds []*kind.Kind, log *slog.Lo
 		return err
 	}
 	p := &operator{
-		Clients: clients, config: config, options: options, kinds: kinds, log: log, tracer: tracer,
+		Clients: clients, config: config, options: options, load: load, log: log, tracer: tracer,
 		events: broadcaster.NewRecorder(runtime.NewScheme(), "fescue"),
 	}
 	// The caches outlive ctx, because reconciles that finish after it still read them.
@@ -109,9 +116,9 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 		return err
 	}
 	metrics := engine.NewMetrics()
-	legacyregistry.RawMustRegister(metrics, kindMetrics(p.kinds))
+	legacyregistry.RawMustRegister(metrics, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
 	p.engine, err = engine.New(engine.Config{
-		Kinds: p.kinds, Client: p.acting.dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events,
+		Client: p.acting.dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events,
 		Pods: p.Metadata, Missing: p.missing,
 		Workers: p.options.Workers, Shards: p.election.Shards(),
 		Log: p.log, Metrics: metrics, Tracing: p.tracer,
@@ -119,10 +126,7 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.webhooks, err = p.newWebhooks(ctx); err != nil {
-		return err
-	}
-	p.definitions, err = p.watchDefinitions(p.engine.Recheck)
+	p.webhooks, err = p.newWebhooks(ctx)
 	return err
 }
 
@@ -148,12 +152,17 @@ func (p *operator) run(ctx context.Context) error {
 		return err
 	}
 	defer stopServing()
-	p.log.Info("running", "version", p.options.Version, "server", p.host, "kinds", len(p.kinds))
+	p.log.Info("running", "version", p.options.Version, "server", p.host)
 	running, ctx := errgroup.WithContext(ctx)
-	running.Go(func() error { return p.webhooks.run(ctx, p.election.Elected()) })
+	running.Go(func() error {
+		if err := p.loadKinds(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		return p.webhooks.run(ctx, p.election.Elected())
+	})
 	ended := make(chan error, 2)
 	running.Go(func() error {
-		err := p.election.Run(ctx, p.engine)
+		err := p.election.Run(ctx, candidate{p.engine, p})
 		if errors.Is(err, election.ErrLeaseLost) {
 			ended <- err // at once, without waiting for the webhooks: another process may act by now
 		}
@@ -162,6 +171,56 @@ func (p *operator) run(ctx context.Context) error {
 	go func() { ended <- running.Wait() }()
 	return <-ended
 }
+
+// loadKinds loads the kinds and starts each as soon as it is loaded. The webhooks are wired when all
+// are: one that did not know a kind would reject its objects.
+func (p *operator) loadKinds(ctx context.Context) error {
+	var all []*kind.Kind
+	var unable, failed error
+	err := p.load(ctx, func(kinds []*kind.Kind) {
+		all = append(all, kinds...)
+		for _, k := range kinds {
+			failed = errors.Join(failed, p.watchDefinition(k))
+		}
+		if err := p.engine.Add(kinds...); err != nil {
+			unable = errors.Join(unable, err)
+			p.log.Error("kind cannot run", "error", err)
+		}
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err = errors.Join(err, failed); err == nil && len(p.engine.Kinds()) == 0 {
+		err = unable
+	}
+	if err == nil {
+		err = p.webhooks.wire(ctx, p, all)
+	}
+	if err != nil {
+		return err
+	}
+	p.loaded.Store(true)
+	p.log.Info("all kinds are loaded", "kinds", len(all))
+	return nil
+}
+
+// allLoaded returns an error while kinds are still being loaded.
+func (p *operator) allLoaded() error {
+	if !p.loaded.Load() {
+		return errors.New("kinds are still being loaded")
+	}
+	return nil
+}
+
+// candidate is the engine for the election: it takes nothing from other members before all kinds are
+// loaded and their caches filled.
+type candidate struct {
+	*engine.Engine
+	operator *operator
+}
+
+// Synced implements election.Engine.
+func (c candidate) Synced() error { return errors.Join(c.operator.allLoaded(), c.Engine.Synced()) }
 
 // serve serves metrics and health until the returned function is called.
 func (p *operator) serve(ctx context.Context) (stop func(), err error) {
@@ -177,6 +236,7 @@ func (p *operator) serve(ctx context.Context) (stop func(), err error) {
 	return serving.Start(serving.Config{
 		Options: p.options.serving,
 		Ready: append(p.webhooks.checks(),
+			healthz.NamedCheck("kinds", func(*http.Request) error { return p.allLoaded() }),
 			healthz.NamedCheck("caches", func(*http.Request) error { return p.engine.Synced() })),
 		Live: []healthz.HealthChecker{
 			healthz.NamedCheck("workers", func(*http.Request) error { return p.engine.Alive() }),

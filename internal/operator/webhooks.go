@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -29,16 +30,26 @@ import (
 // webhooks are the admission server with its certificate, its registration at the API server,
 // and the objects that it injects. A nil one does nothing.
 type webhooks struct {
-	server      *admission.Server
+	user        string // the operator's own name
 	listener    net.Listener
 	certificate servingCertificate
-	registrar   *admission.Registrar
 	namespaces  *admission.Namespaces
-	pods        *admission.Pods // nil if no kind injects
+	podSecurity *admission.PodSecurity
 	stopDelay   time.Duration
 	// leftover is the command that removes what a process outside the cluster leaves behind.
 	leftover string
 	log      *slog.Logger
+
+	// wire sets these, and wired at last.
+	server    *admission.Server
+	registrar *admission.Registrar
+	wired     atomic.Bool
+
+	mu sync.Mutex
+	// pods is nil if no kind injects, or until wire has set it; missing is what follow has received
+	// until then.
+	pods    *admission.Pods
+	missing map[*kind.Kind]error
 }
 
 // servingCertificate is a certificate from files or from a Secret.
@@ -52,7 +63,7 @@ type servingCertificate interface {
 	Lead(ctx context.Context, publish func(context.Context, []byte) error)
 }
 
-// newWebhooks wires the webhooks and listens. It returns nil if they are off.
+// newWebhooks returns webhooks that listen, and that wire completes. It returns nil if they are off.
 func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	o := &p.options.webhooks
 	if !o.enabled() {
@@ -62,41 +73,53 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("determine the operator's user name: %w", err)
 	}
-	w := &webhooks{log: p.log, stopDelay: o.stopDelay, namespaces: admission.NewNamespaces(p.Typed)}
+	w := &webhooks{
+		user: self.Status.UserInfo.Username, log: p.log, stopDelay: o.stopDelay,
+		namespaces: admission.NewNamespaces(p.Typed), missing: make(map[*kind.Kind]error),
+	}
 	if o.url != "" {
 		w.leftover = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + o.name
 	}
-	podSecurity, err := admission.NewPodSecurity(w.namespaces.Labels, o.allowPrivileged)
-	if err != nil {
+	if w.podSecurity, err = admission.NewPodSecurity(w.namespaces.Labels, o.allowPrivileged); err != nil {
 		return nil, err
 	}
 	if w.certificate, err = p.newCertificate(); err != nil {
 		return nil, err
 	}
-	injector, err := p.newInjector(w, podSecurity)
-	if err != nil {
-		return nil, err
-	}
-	w.server, err = admission.New(admission.Config{
-		Kinds:       p.kinds,
-		Injector:    injector,
-		PathPrefix:  o.path,
-		Rights:      admission.NewRights(p.Typed.AuthorizationV1().SubjectAccessReviews(), p.Mapper, p.kinds, self.Status.UserInfo.Username),
-		PodSecurity: podSecurity,
-		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
-		Metrics: legacyregistry.Registerer(), Tracing: p.tracer, Log: p.log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	w.registrar = admission.NewRegistrar(p.acting.typed, p.kinds, o.registration(p.options.Namespaces), p.log)
-	if err := w.registrar.InUse(ctx); err != nil {
-		return nil, fmt.Errorf("--webhook-url: %w; set --webhook-configuration to another name", err)
-	}
 	if w.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", o.listen); err != nil {
 		return nil, fmt.Errorf("--webhook-listen: %w", err)
 	}
 	return w, nil
+}
+
+// wire completes the webhooks for the kinds that the operator has loaded.
+func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) error {
+	if w == nil {
+		return nil
+	}
+	o := &p.options.webhooks
+	injector, err := w.newInjector(p, kinds)
+	if err != nil {
+		return err
+	}
+	w.server, err = admission.New(admission.Config{
+		Kinds:       kinds,
+		Injector:    injector,
+		PathPrefix:  o.path,
+		Rights:      admission.NewRights(p.Typed.AuthorizationV1().SubjectAccessReviews(), p.Mapper, kinds, w.user),
+		PodSecurity: w.podSecurity,
+		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
+		Metrics: legacyregistry.Registerer(), Tracing: p.tracer, Log: p.log,
+	})
+	if err != nil {
+		return err
+	}
+	w.registrar = admission.NewRegistrar(p.acting.typed, kinds, o.registration(p.options.Namespaces), p.log)
+	if err := w.registrar.InUse(ctx); err != nil {
+		return fmt.Errorf("--webhook-url: %w; set --webhook-configuration to another name", err)
+	}
+	w.wired.Store(true)
+	return nil
 }
 
 // newCertificate loads the certificate from files, or else keeps one in a Secret.
@@ -120,32 +143,54 @@ func (p *operator) newCertificate() (servingCertificate, error) {
 }
 
 // newInjector injects into Pods; it is nil if no kind injects.
-func (p *operator) newInjector(w *webhooks, podSecurity *admission.PodSecurity) (admission.Injector, error) {
-	if !slices.ContainsFunc(p.kinds, (*kind.Kind).Injects) {
+func (w *webhooks) newInjector(p *operator, kinds []*kind.Kind) (admission.Injector, error) {
+	if !slices.ContainsFunc(kinds, (*kind.Kind).Injects) {
 		return nil, nil
 	}
 	own := ""
 	if service := p.options.webhooks.reference; service != nil {
 		own = service.Namespace
 	}
-	var err error
-	w.pods, err = admission.NewPods(admission.PodsConfig{
-		Informers: p.informers, Kinds: p.kinds, OwnNamespace: own, Security: podSecurity,
+	pods, err := admission.NewPods(admission.PodsConfig{
+		Informers: p.informers, Kinds: kinds, OwnNamespace: own, Security: w.podSecurity,
 		Metrics: legacyregistry.Registerer(), Log: p.log,
 		Skipped: func(object runtime.Object, pod, why string) {
 			p.events.Eventf(object, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "Pod %s: %s", pod, why)
 		},
 	})
-	return w.pods, err
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pods = pods
+	for k, missing := range w.missing {
+		pods.Follow(k, missing)
+	}
+	return pods, nil
 }
 
 // follow receives what a kind needs and the cluster does not have, or nil once the kind can run.
 // It ignores errors that leave this open.
 func (w *webhooks) follow(k *kind.Kind, missing error) {
 	_, isAbsent := errors.AsType[engine.Absent](missing)
-	if w != nil && w.pods != nil && (missing == nil || isAbsent) {
-		w.pods.Follow(k, missing)
+	if w == nil || missing != nil && !isAbsent {
+		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pods != nil {
+		w.pods.Follow(k, missing)
+	} else {
+		w.missing[k] = missing
+	}
+}
+
+// injecting returns what injects into Pods; it is nil if no kind does, or until wire.
+func (w *webhooks) injecting() *admission.Pods {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods
 }
 
 // checks are the conditions for readiness: a valid certificate, a listener that answers, and the
@@ -154,16 +199,25 @@ func (w *webhooks) checks() []healthz.HealthChecker {
 	if w == nil {
 		return nil
 	}
-	checks := []healthz.HealthChecker{
+	ifInjecting := func(ready func(*admission.Pods) error) func(*http.Request) error {
+		return func(*http.Request) error {
+			if pods := w.injecting(); pods != nil {
+				return ready(pods)
+			}
+			return nil
+		}
+	}
+	return []healthz.HealthChecker{
 		healthz.NamedCheck("certificate", func(*http.Request) error { return w.certificate.Ready() }),
-		healthz.NamedCheck("tls-listener", func(r *http.Request) error { return answersTLS(r.Context(), w.listener.Addr()) }),
+		healthz.NamedCheck("tls-listener", func(r *http.Request) error {
+			if !w.wired.Load() {
+				return errors.New("kinds are still being loaded")
+			}
+			return answersTLS(r.Context(), w.listener.Addr())
+		}),
+		healthz.NamedCheck("injection", ifInjecting((*admission.Pods).Ready)),
+		healthz.NamedCheck("namespaces", ifInjecting(func(*admission.Pods) error { return w.namespaces.Ready() })),
 	}
-	if w.pods != nil {
-		checks = append(checks,
-			healthz.NamedCheck("injection", func(*http.Request) error { return w.pods.Ready() }),
-			healthz.NamedCheck("namespaces", func(*http.Request) error { return w.namespaces.Ready() }))
-	}
-	return checks
 }
 
 // answersTLS returns an error if a TLS handshake with an address of this process fails.
@@ -189,9 +243,9 @@ func (w *webhooks) run(ctx context.Context, elected <-chan struct{}) error {
 	leading, stopLeading := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { w.certificate.Run(serving) })
-	if w.pods != nil { // nothing else needs the labels of namespaces
+	if pods := w.injecting(); pods != nil { // nothing else needs the labels of namespaces
 		running.Go(func() { w.namespaces.Run(serving) })
-		running.Go(func() { w.pods.Run(serving) })
+		running.Go(func() { pods.Run(serving) })
 	}
 	running.Go(func() {
 		select {
