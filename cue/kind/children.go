@@ -1,109 +1,14 @@
 package kind
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"cuelang.org/go/cue"
-	cueerrors "cuelang.org/go/cue/errors"
-	"cuelang.org/go/cue/token"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
-
-// brokenCondition returns an error if a struct has an if that cannot be evaluated. CUE leaves
-// out what such an if guards, and a child that is left out would be deleted. An if that reads
-// an optional field that the object does not have is false.
-func (e *cueEvaluator) brokenCondition(owner cue.Value) error {
-	err, ok := errors.AsType[cueerrors.Error](owner.Err())
-	if !ok {
-		return nil
-	}
-	// Errors within the struct have longer paths and are found where the value is read,
-	// except those of a loop within it.
-	depth := len(owner.Path().Selectors())
-	for _, broken := range cueerrors.Errors(err) {
-		isLoop := isUndefined(broken) && e.reads.whens.contain(broken.Position())
-		if len(broken.Path()) <= depth && !isLoop && !strings.HasPrefix(messageOf(broken), "cannot reference optional field: ") {
-			return evaluationError("if", broken)
-		}
-	}
-	return nil
-}
-
-// passages are parts of CUE files.
-type passages []passage
-
-type passage struct {
-	file     string
-	from, to int // offsets in bytes
-}
-
-func (p passages) contain(at token.Pos) bool {
-	return slices.ContainsFunc(p, func(p passage) bool {
-		return at.Filename() == p.file && p.from <= at.Offset() && at.Offset() <= p.to
-	})
-}
-
-// addChildren adds the children of a controller, or of one of its phases, to a decision.
-func (e *cueEvaluator) addChildren(d *Decision, owner cue.Value, s *standIns, phase, prefix string) error {
-	children := owner.LookupPath(pathChildren)
-	for _, value := range []cue.Value{owner, children} {
-		if err := e.brokenCondition(value); err != nil {
-			return err
-		}
-	}
-	return eachField(children, func(name string, child cue.Value) error {
-		name = s.text(name)
-		path := prefix + "children." + name
-		template, err := decode(child.LookupPath(pathTemplate), path+".template")
-		if err != nil {
-			return err
-		}
-		update, err := child.LookupPath(pathUpdate).String()
-		if err != nil {
-			return evaluationError(path+".update", err)
-		}
-		set, err := setOf(child, path)
-		if err != nil {
-			return err
-		}
-		if _, known := e.sets[name]; set != nil && !known {
-			return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
-		}
-		d.Children = append(d.Children, Child{Name: name, Phase: phase, Template: s.restore(template), Update: UpdatePolicy(update), Set: set})
-		return nil
-	})
-}
-
-// setOf reads the fields that make a child a set; it returns nil for a child that is a single
-// object.
-func setOf(child cue.Value, path string) (*Set, error) {
-	value := child.LookupPath(pathReplicas)
-	if !value.Exists() {
-		return nil, nil
-	}
-	replicas, err := value.Int64()
-	if err != nil {
-		return nil, evaluationError(path+".replicas", err)
-	}
-	var share intstr.IntOrString
-	if err := child.LookupPath(pathMaxUnavailable).Decode(&share); err != nil {
-		return nil, evaluationError(path+".maxUnavailable", err)
-	}
-	away, err := intstr.GetScaledValueFromIntOrPercent(&share, int(replicas), false)
-	if err != nil {
-		return nil, evaluationError(path+".maxUnavailable", err)
-	}
-	strays, err := child.LookupPath(pathStrays).String()
-	if err != nil {
-		return nil, evaluationError(path+".strays", err)
-	}
-	return &Set{Replicas: int(replicas), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete"}, nil
-}
 
 // collectOwned finds the types of the children, and which of them are sets. The types are
 // those of templates that do not depend on the object, and those that the kind declares in

@@ -42,7 +42,7 @@ func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
 	for _, f := range inputs.Files {
 		name, isObject := strings.CutSuffix(f.Name, ".yaml")
 		if isObject {
-			result := resultOf(t, k, corpus.Object(t, f.Data), corpus.Object(t, data[name+".observed"]))
+			result := strings.ReplaceAll(resultOf(t, k, corpus.Object(t, f.Data), corpus.Object(t, data[name+".observed"])), dir, "DIR")
 			results = append(results, txtar.File{Name: "out/" + name, Data: []byte(result)})
 		}
 	}
@@ -68,15 +68,20 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 	}
 	var next []string
 	for _, transition := range decision.Next {
-		if transition.After == nil {
-			next = append(next, fmt.Sprintf("%s when %t", transition.To, transition.When))
-			continue
+		text := fmt.Sprintf("%s when %t", transition.To, transition.When)
+		if transition.After != nil {
+			entered := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+			text += fmt.Sprintf(" at %s if entered at %s", transition.After.Due(entered).Format(time.RFC3339), entered.Format(time.RFC3339))
 		}
-		entered := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-		next = append(next, fmt.Sprintf("%s at %s if entered at %s", transition.To,
-			transition.After.Due(entered).Format(time.RFC3339), entered.Format(time.RFC3339)))
+		next = append(next, text)
 	}
 	result := map[string]any{"spec": defaulted["spec"], "children": decision.Children, "next": next, "status": decision.Status}
+	if len(decision.Undecided) > 0 {
+		result["undecided"] = decision.Undecided
+	}
+	if len(decision.Conditions) > 0 {
+		result["conditions"] = decision.Conditions
+	}
 	if k.Injects() {
 		injection, err := k.Injection(defaulted)
 		if err != nil {

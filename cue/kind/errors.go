@@ -60,7 +60,7 @@ func newLoadError(kind string, err error) *LoadError {
 	if inner, ok := errors.AsType[cueerrors.Error](errors.Unwrap(first)); ok && messageOf(first) == "import failed" {
 		first, path = inner, "" // it names the import and the cause; the path is the module
 	}
-	result := &LoadError{Kind: kind, Reason: messageOf(first)}
+	result := &LoadError{Kind: kind, Reason: reasonOf(first)}
 	if _, cause, ok := strings.Cut(result.Reason, ": cannot expand module graph: "); ok {
 		result.Reason, path = "the dependencies in cue.mod/module.cue cannot be fetched: "+cause, "" // no import is wrong
 	}
@@ -151,6 +151,22 @@ func errorAtPosition(at schema.Position, format string, args ...any) error {
 	return &LoadError{Reason: fmt.Sprintf(format, args...), File: at.File, Line: at.Line}
 }
 
+// positionOfValue returns the place of a value in the author's files, if it has one there.
+func positionOfValue(value cue.Value) schema.Position {
+	at := value.Pos()
+	if _, parts := value.Expr(); isLibrary(at.Filename()) {
+		for _, part := range parts {
+			if pos := part.Pos(); pos.IsValid() && !isLibrary(pos.Filename()) {
+				at = pos
+			}
+		}
+	}
+	if !at.IsValid() {
+		return schema.Position{}
+	}
+	return schema.Position{File: relative(at.Filename()), Line: at.Line()}
+}
+
 // positionOf returns the place of a piece of syntax.
 func positionOf(node ast.Node) schema.Position {
 	if pos := node.Pos(); pos.IsValid() {
@@ -167,18 +183,3 @@ func messageOf(err cueerrors.Error) string {
 	format, args := err.Msg()
 	return strings.TrimSuffix(fmt.Sprintf(format, args...), ":")
 }
-
-// EvaluationError means that a kind's controller cannot be evaluated for an object. Either
-// the kind is wrong, or its schema should have rejected the object.
-type EvaluationError struct {
-	// Path is where in the #XController the failure is.
-	Path string
-	// Err is the failure.
-	Err error
-	// Value is the wrong value, if there is one.
-	Value any
-}
-
-func (e *EvaluationError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
-
-func (e *EvaluationError) Unwrap() error { return e.Err }

@@ -5,26 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"cuelang.org/go/cue"
-	cueerrors "cuelang.org/go/cue/errors"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// cueEvaluator evaluates CUE. Objects enter as Go values: CUE text would be compiled, and the
-// context keeps everything compiled indefinitely.
+// cueEvaluator evaluates CUE. Objects enter as Go values or as syntax, never as text: the context
+// keeps text indefinitely.
 type cueEvaluator struct {
 	name               string // of the kind
 	ctx                *cue.Context
 	schema, controller cue.Value
 	sets               map[string]SetFacts
+	phases             map[string]PhaseFacts
 	reads              *packageReads
+	expressions        *expressions
 	split              [][]string // of checkSizes
 	status             *schema.Completed
 	asked              counters
@@ -33,6 +32,9 @@ type cueEvaluator struct {
 var (
 	pathApproval       = cue.ParsePath("approval")
 	pathObject         = cue.ParsePath("object")
+	pathObserved       = cue.ParsePath("observed")
+	pathConditions     = cue.ParsePath("conditions")
+	pathReady          = cue.ParsePath("ready")
 	pathChildren       = cue.ParsePath("children")
 	pathDeadline       = cue.ParsePath("deadline")
 	pathNext           = cue.ParsePath("next")
@@ -123,7 +125,7 @@ func (e *cueEvaluator) behaviour(given map[string]any) (v cue.Value, s *standIns
 	if err != nil {
 		return cue.Value{}, nil, err
 	}
-	v = e.controller.Unify(e.ctx.Encode(given))
+	v = e.controller.Unify(e.ctx.BuildExpr(openData(given)))
 	if err := v.LookupPath(pathObject).Err(); err != nil {
 		return cue.Value{}, nil, s.error(evaluationError("object", err))
 	}
@@ -135,70 +137,11 @@ func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error
 	if err != nil {
 		return nil, err
 	}
-	d, err := e.decision(v, s, PhaseOf(object))
-	return d, s.error(err)
-}
-
-// decision reads what the behaviour wants of an object in a phase.
-func (e *cueEvaluator) decision(v cue.Value, s *standIns, phase string) (*Decision, error) {
-	d := &Decision{}
-	if err := e.addChildren(d, v, s, "", ""); err != nil {
-		return nil, evaluationError("children", err)
+	r := &decisionReader{cueEvaluator: e, standIns: s}
+	if err := r.read(v, PhaseOf(object)); err != nil {
+		return nil, s.error(err)
 	}
-	if phase != "" {
-		path := "phases." + phase
-		value := v.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(phase)))
-		if !value.Exists() {
-			return nil, &EvaluationError{Path: "object.status.phase", Err: errors.New("the kind has no phase " + phase)}
-		}
-		if err := e.addChildren(d, value, s, phase, path+"."); err != nil {
-			return nil, evaluationError(path+".children", err)
-		}
-		if err := addTransitions(d, value, path+".next"); err != nil {
-			return nil, evaluationError(path+".next", err)
-		}
-	}
-	slices.SortStableFunc(d.Children, func(a, b Child) int { return strings.Compare(a.Name, b.Name) })
-	var err error
-	if d.Deadline, err = deadlineOf(v); err != nil {
-		return nil, evaluationError("deadline", err)
-	}
-	d.Status, err = decode(v.LookupPath(pathStatus), "status")
-	d.Status = s.restore(d.Status)
-	return d, err
-}
-
-func addTransitions(d *Decision, phase cue.Value, path string) error {
-	next := phase.LookupPath(pathNext)
-	// A condition that reads something absent may be an error of the whole list.
-	for _, err := range cueerrors.Errors(next.Err()) {
-		if !isUndefined(err) {
-			return evaluationError(path, err)
-		}
-	}
-	for i := 0; ; i++ {
-		value := next.LookupPath(cue.MakePath(cue.Index(i)))
-		if !value.Exists() {
-			return nil
-		}
-		to, err := value.LookupPath(pathTo).String()
-		if err != nil {
-			return evaluationError(path+".to", err)
-		}
-		t := Transition{To: to}
-		if after := value.LookupPath(pathAfter); after.Exists() {
-			text, err := after.String()
-			if err != nil {
-				return evaluationError(path+".after", err)
-			}
-			if t.After, err = ParseTrigger(text); err != nil {
-				return evaluationError(path+".after", err)
-			}
-		} else if t.When, err = condition(value.LookupPath(pathWhen)); err != nil {
-			return evaluationError(path+".when", err)
-		}
-		d.Next = append(d.Next, t)
-	}
+	return &r.decision, nil
 }
 
 // deadlineOf reads how long an object may take to become ready; 0 means any time.
@@ -218,51 +161,24 @@ func deadlineOf(controller cue.Value) (time.Duration, error) {
 	return deadline, nil
 }
 
-// condition reads a condition. A condition that reads something absent does not hold.
-func condition(value cue.Value) (bool, error) {
-	holds, err := value.Bool()
-	if err != nil && (cue.IsIncomplete(err) || isUndefined(err)) {
-		return false, nil
-	}
-	return holds, err
-}
-
-// isUndefined reports whether an error is a reference to an absent field. CUE counts it as
-// incomplete only in open structs, and what is filled into a definition is closed. References
-// into the object's own schema are checked when the kind loads.
-func isUndefined(err error) bool {
-	e, ok := errors.AsType[cueerrors.Error](err)
-	return ok && strings.HasPrefix(messageOf(cueerrors.Errors(e)[0]), "undefined field: ")
-}
-
 // decode turns a concrete struct into plain Go values, with the integers as int64
 // that unstructured objects have.
 func decode(value cue.Value, path string) (map[string]any, error) {
 	if !value.Exists() {
 		return nil, nil
 	}
-	b, err := value.MarshalJSON()
-	if err != nil {
-		return nil, evaluationError(path, err)
-	}
 	var result map[string]any
-	if err := json.Unmarshal(bytes.TrimSpace(b), &result); err != nil {
-		return nil, evaluationError(path, err)
-	}
-	return result, nil
+	return result, decodeInto(value, path, &result)
 }
 
-// evaluationError names the place that CUE names, or path if it names none.
-func evaluationError(path string, err error) error {
-	if already, ok := errors.AsType[*EvaluationError](err); ok {
-		return already
+// decodeInto is decode for any value.
+func decodeInto(value cue.Value, path string, result any) error {
+	b, err := value.MarshalJSON()
+	if err != nil {
+		return evaluationError(path, err)
 	}
-	if list, ok := errors.AsType[cueerrors.Error](err); ok {
-		first := cueerrors.Errors(list)[0]
-		if elements := first.Path(); len(elements) > 1 {
-			path = strings.Join(elements[1:], ".")
-		}
-		err = errors.New(messageOf(first))
+	if err := json.Unmarshal(bytes.TrimSpace(b), result); err != nil {
+		return evaluationError(path, err)
 	}
-	return &EvaluationError{Path: path, Err: err}
+	return nil
 }

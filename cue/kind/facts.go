@@ -33,6 +33,7 @@ type kindsPackage struct {
 	value       cue.Value
 	definitions map[string][]*ast.Field // at the top of its files
 	reads       *packageReads
+	expressions *expressions
 	rules       contractRules
 }
 
@@ -81,7 +82,10 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if group := stored.GroupVersionKind.Group; k.Approval == "" && apihelpers.IsProtectedCommunityGroup(group) {
 		return nil, errorAt(controller, "approval", "is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
 	}
-	stored.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: pkg.reads, split: split}
+	stored.evaluator = &cueEvaluator{
+		ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: pkg.reads, split: split,
+		phases: k.Phases, expressions: pkg.expressions,
+	}
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
 	if err := collectVersions(k, pkg); err != nil {
@@ -271,8 +275,24 @@ func collectPhases(k *Kind, controller cue.Value) error {
 		return errorAt(initial, "initial", "%q must be one of the phases: %s", k.Initial, known)
 	}
 	return eachField(phases, func(name string, phase cue.Value) error {
-		return eachElement(phase.LookupPath(cue.ParsePath("next")), func(transition cue.Value) error {
+		next := phase.LookupPath(pathNext)
+		if cue.IsIncomplete(next.Err()) {
+			return nil // a loop over parts of the object makes it
+		}
+		return eachElement(next, func(transition cue.Value) error {
+			if cue.IsIncomplete(transition.Err()) {
+				return nil // an if
+			}
 			value := transition.LookupPath(pathTo)
+			states := transition.LookupPath(pathWhen).Exists() || transition.LookupPath(pathAfter).Exists()
+			switch {
+			case !value.Exists() && !states:
+				return nil // dropped by an if
+			case !value.Exists():
+				return errorAt(transition, within(transition, pathTo), "is missing")
+			case !states:
+				return errorAt(transition, within(transition, cue.Path{}), neverTaken)
+			}
 			to, err := value.String()
 			if err != nil {
 				return fmt.Errorf("phases.%s.next: to: %w", name, err)

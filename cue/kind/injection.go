@@ -1,6 +1,8 @@
 package kind
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	"cuelang.org/go/cue"
@@ -18,10 +20,6 @@ type Injection struct {
 	// Add is the part of a Pod to merge in, with integers as int64. It may be empty.
 	Add map[string]any
 }
-
-// ConditionStalled is the type of the condition that is true while a problem of an object requires
-// user action.
-const ConditionStalled = "Stalled"
 
 var (
 	pathInject     = cue.ParsePath("inject")
@@ -54,20 +52,21 @@ func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 
 func (e *cueEvaluator) injection(v cue.Value, s *standIns) (*Injection, error) {
 	inject := v.LookupPath(pathInject)
-	for _, owner := range []cue.Value{v, inject} {
-		if err := e.brokenCondition(owner); err != nil {
-			return nil, err
-		}
+	if _, err := e.expressions.guards(v, e.name); err != nil {
+		return nil, err
+	}
+	if absent, err := e.expressions.guards(inject, "inject"); err != nil || len(absent) > 0 {
+		return nil, cmp.Or(err, absentError("inject", absent))
 	}
 	if !inject.Exists() {
 		return nil, nil
 	}
-	add, err := decode(inject.LookupPath(pathAdd), "inject.add")
+	add, err := e.required(inject.LookupPath(pathAdd), "inject.add")
 	if err != nil {
 		return nil, err
 	}
 	injection := &Injection{Add: s.restore(add)}
-	selector, err := decode(inject.LookupPath(pathSelector), "inject.selector")
+	selector, err := e.required(inject.LookupPath(pathSelector), "inject.selector")
 	if err != nil || selector == nil {
 		return injection, err
 	}
@@ -80,6 +79,24 @@ func (e *cueEvaluator) injection(v cue.Value, s *standIns) (*Injection, error) {
 		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
 	}
 	return injection, nil
+}
+
+// required is decode for a struct that cannot wait for something absent.
+func (e *cueEvaluator) required(value cue.Value, path string) (map[string]any, error) {
+	decoded, err := decode(value, path)
+	absent, err := e.expressions.absent(value, path, err)
+	if err == nil {
+		err = absentError(path, absent)
+	}
+	return decoded, err
+}
+
+// absentError is the error of what reads something absent and cannot wait; nil if nothing is.
+func absentError(path string, absent []Absence) error {
+	if len(absent) == 0 {
+		return nil
+	}
+	return &EvaluationError{Path: path, Err: fmt.Errorf("reads %s, which the object does not have: test it with %[1]s != _|_", absent[0].Path), Position: absent[0].Position}
 }
 
 // collectInjection checks what is known of an injection without looking at any object:

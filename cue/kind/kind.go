@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -284,9 +283,9 @@ func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
 }
 
 // Decide returns what the kind wants for a valid, defaulted object in the phase
-// object.status.phase. observed holds its children by the names that the kind gives them. A
-// condition that reads an absent part of observed does not hold; any other failure is an
-// *EvaluationError.
+// object.status.phase. observed holds its children by the names that the kind gives them. What
+// reads something absent, in observed or of the object's optional fields, waits or does not hold;
+// any other failure is an *EvaluationError.
 func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 	decision, err := k.decide(object, observed)
 	k.evaluator.asked.decided(err)
@@ -311,52 +310,3 @@ func PhaseOf(object map[string]any) string {
 	phase, _ := status["phase"].(string)
 	return phase
 }
-
-// Decision states what a kind wants for one object in its present phase.
-type Decision struct {
-	// Children are the objects to keep in place, sorted by name.
-	Children []Child
-	// Next are the transitions out of the phase; the first that holds is to be taken.
-	Next []Transition
-	// Status is the kind's own part of the status.
-	Status map[string]any
-	// Deadline is how long the object may take to become ready; 0 means any time.
-	Deadline time.Duration
-}
-
-// Child is an object, or a set of objects, that the controller keeps in place.
-type Child struct {
-	// Name is the name in the kind, not that of the object.
-	Name string
-	// Phase is the phase that the child belongs to; it is empty for a child of all phases.
-	Phase string
-	// Template is the object as far as the kind specifies it.
-	Template map[string]any
-	// Update is the action for a child that differs from its template.
-	Update UpdatePolicy
-	// Set is nil for a single object.
-	Set *Set `json:",omitempty"`
-}
-
-// Set states what a kind wants of the members of a set.
-type Set struct {
-	// Replicas is the desired number of members.
-	Replicas int
-	// MaxUnavailable is how many members may be unavailable while they are replaced, 1 or
-	// more.
-	MaxUnavailable int
-	// DeleteStrays asks for the deletion of unmanaged objects with the template's labels.
-	DeleteStrays bool
-}
-
-// UpdatePolicy is the action for a child that differs from its template.
-type UpdatePolicy string
-
-const (
-	// Apply corrects the child by server-side apply.
-	Apply UpdatePolicy = "Apply"
-	// Recreate deletes the child, and creates it again once it is gone.
-	Recreate UpdatePolicy = "Recreate"
-	// Never leaves the child unchanged.
-	Never UpdatePolicy = "Never"
-)

@@ -179,6 +179,7 @@ func loadPackage(dir string, overlay map[string]load.Source, only []string) (loa
 	if len(only) > 0 {
 		keepOnly(instances[0], only)
 	}
+	separateTransitions(instances[0])
 	ctx := cuecontext.New()
 	values := make([]cue.Value, len(instances))
 	for i, instance := range instances {
@@ -204,7 +205,7 @@ func loadPackage(dir string, overlay map[string]load.Source, only []string) (loa
 		return nil, newLoadError("", err)
 	}
 	definitions := newCompiler().fieldsOf(instances[0])
-	pkg := &kindsPackage{ctx, instances[0], values[0], definitions, readsOf(instances[0]), rules}
+	pkg := &kindsPackage{ctx, instances[0], values[0], definitions, readsOf(instances[0]), expressionsOf(instances[0]), rules}
 	var kinds []*Kind
 	var errs []error
 	for _, name := range kindNames(definitions) {

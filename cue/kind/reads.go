@@ -146,8 +146,6 @@ type packageReads struct {
 	// object and observed are the reads of the object and of its children. Anything that is
 	// not plainly the name of a field counts as reading all.
 	object, observed *reads
-	// whens are the conditions of transitions.
-	whens passages
 	// names are the names of fields in the source.
 	names *names
 }
@@ -259,12 +257,8 @@ func (c *readCollector) visitField(f *ast.Field) {
 	if root := c.root(name); root != nil && err == nil {
 		root.whole = root.whole || isAliased // it may be read by the alias
 	}
-	switch {
-	case err != nil:
-	case name == observedName:
+	if err == nil && name == observedName {
 		c.declare(f.Value, c.observed)
-	case name == "when":
-		c.whens = append(c.whens, passage{f.Pos().Filename(), f.Pos().Offset(), f.End().Offset()})
 	}
 	c.visit(f.Value)
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Transition is a way out of a phase. It holds when its condition does or, for one
-// that has a trigger, from the trigger's time on.
+// Transition is a way out of a phase. It holds when its condition does, from the time of its
+// trigger on.
 type Transition struct {
 	// To is the phase that the transition leads to.
 	To string
-	// When is the condition; it is false for a transition with a trigger.
+	// When is the condition; it is true for a transition without one.
 	When bool
-	// After is the trigger; it is nil for a transition with a condition.
+	// After is the trigger; it is nil for a transition without one.
 	After *Trigger
 }
 

@@ -68,6 +68,10 @@ func Compare(p *Plan, v *View) *Comparison {
 	c := &comparer{Comparison: &Comparison{}, plan: p, view: v, wanted: make(map[types.UID]bool)}
 	children := make([]wantedChild, 0, len(p.Children))
 	for _, child := range p.Children {
+		if child.Template == nil {
+			c.leave(child)
+			continue
+		}
 		w, err := c.complete(child)
 		if err != nil {
 			c.skip(child, err)
@@ -156,6 +160,16 @@ func (c *comparer) skip(child kind.Child, err error) {
 	c.States = append(c.States, state)
 }
 
+// leave leaves a child as it is, whose template reads something absent.
+func (c *comparer) leave(child kind.Child) {
+	for _, e := range c.view.Children {
+		if e.Name == child.Name && e.isOriginal() && metav1.IsControlledBy(e.Object, c.plan.Object) {
+			c.wanted[e.Object.GetUID()] = true
+		}
+	}
+	c.States = append(c.States, ChildState{name: child.Name, wanted: 1, waiting: kind.WaitingFor(child.Absent)})
+}
+
 func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.Unstructured) {
 	object := live
 	if live == nil {
@@ -174,7 +188,11 @@ func (c *comparer) single(child wantedChild) {
 	i := slices.IndexFunc(c.view.Children, func(e LiveChild) bool {
 		return e.Resource == child.resource && e.Object.GetName() == child.object.GetName()
 	})
-	if i < 0 {
+	switch {
+	case i < 0 && child.Delayed:
+		state.waiting = delayed(child.Child)
+		return
+	case i < 0:
 		c.create(child)
 		return
 	}
@@ -192,9 +210,17 @@ func (c *comparer) single(child wantedChild) {
 		c.add(Apply, child, child.object, live)
 	case child.Update == kind.Recreate && !sameTemplate(live, child.object):
 		c.add(Delete, child, nil, live)
-	case isReady(live):
+	case child.isReady(live):
 		state.ready = 1
 	}
+}
+
+// isReady reports whether an object of a child is ready, by the kind or else by kstatus.
+func (w wantedChild) isReady(live *unstructured.Unstructured) bool {
+	if w.Ready != nil {
+		return *w.Ready
+	}
+	return isReady(live)
 }
 
 // create creates a single object, unless it was created in this phase and may not be created twice.

@@ -164,25 +164,25 @@ func TestCompareOfSet(t *testing.T) {
 		want  string
 		state ChildState
 	}{
-		"as wanted":     {3, func(*world) {}, "", ChildState{"pods", true, 3, 3, 0}},
-		"more wanted":   {5, func(*world) {}, "create c-3, create c-4", ChildState{"pods", true, 5, 3, 0}},
-		"fewer wanted":  {1, func(*world) {}, "delete c-2, delete c-1", ChildState{"pods", true, 1, 1, 0}},
-		"none wanted":   {0, func(*world) {}, "delete c-2, delete c-1, delete c-0", ChildState{"pods", true, 0, 0, 0}},
-		"one is gone":   {3, func(w *world) { w.objects = w.objects[1:] }, "create c-0", ChildState{"pods", true, 3, 2, 0}},
-		"one not ready": {2, func(w *world) { w.objects[0].Object = withStatus(w.objects[0].Object, "Pending", false) }, "delete c-0", ChildState{"pods", true, 2, 2, 0}},
+		"as wanted":     {3, func(*world) {}, "", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
+		"more wanted":   {5, func(*world) {}, "create c-3, create c-4", ChildState{name: "pods", set: true, wanted: 5, ready: 3, outdated: 0}},
+		"fewer wanted":  {1, func(*world) {}, "delete c-2, delete c-1", ChildState{name: "pods", set: true, wanted: 1, ready: 1, outdated: 0}},
+		"none wanted":   {0, func(*world) {}, "delete c-2, delete c-1, delete c-0", ChildState{name: "pods", set: true, wanted: 0, ready: 0, outdated: 0}},
+		"one is gone":   {3, func(w *world) { w.objects = w.objects[1:] }, "create c-0", ChildState{name: "pods", set: true, wanted: 3, ready: 2, outdated: 0}},
+		"one not ready": {2, func(w *world) { w.objects[0].Object = withStatus(w.objects[0].Object, "Pending", false) }, "delete c-0", ChildState{name: "pods", set: true, wanted: 2, ready: 2, outdated: 0}},
 		"one is being deleted": {3, func(w *world) {
 			w.objects[0].Object = w.objects[0].Object.DeepCopy()
 			w.objects[0].Object.SetDeletionTimestamp(new(metav1.NewTime(now)))
-		}, "create c-3", ChildState{"pods", true, 3, 2, 0}},
-		"one has failed": {3, func(w *world) { w.objects[1].Object = withStatus(w.objects[1].Object, "Failed", false) }, "delete c-1, create c-3", ChildState{"pods", true, 3, 2, 0}},
+		}, "create c-3", ChildState{name: "pods", set: true, wanted: 3, ready: 2, outdated: 0}},
+		"one has failed": {3, func(w *world) { w.objects[1].Object = withStatus(w.objects[1].Object, "Failed", false) }, "delete c-1, create c-3", ChildState{name: "pods", set: true, wanted: 3, ready: 2, outdated: 0}},
 		"one lost its reference": {3, func(w *world) {
 			w.objects[0].Object = w.objects[0].Object.DeepCopy()
 			w.objects[0].Object.SetOwnerReferences(nil)
-		}, "adopt c-0", ChildState{"pods", true, 3, 3, 0}},
+		}, "adopt c-0", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
 		"one was adopted": {3, func(w *world) {
 			w.objects[0].Object = w.objects[0].Object.DeepCopy()
 			w.objects[0].Object.SetOwnerReferences(other)
-		}, "create c-3", ChildState{"pods", true, 3, 2, 0}},
+		}, "create c-3", ChildState{name: "pods", set: true, wanted: 3, ready: 2, outdated: 0}},
 		"strays": {3, func(w *world) {
 			for name, labels := range map[string]map[string]string{"mine": {"controller": "c"}, "yours": {"controller": "d"}, "owned": {"controller": "c"}} {
 				stray := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "uid": name, "namespace": "default"}}}
@@ -192,21 +192,21 @@ func TestCompareOfSet(t *testing.T) {
 				}
 				w.strays = append(w.strays, stray)
 			}
-		}, "delete mine", ChildState{"pods", true, 3, 3, 0}},
+		}, "delete mine", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
 		"copied with its labels": {3, func(w *world) {
 			copied := w.objects[0].Object.DeepCopy()
 			copied.SetName("copy")
 			copied.SetUID("copy")
 			copied.SetOwnerReferences(nil)
 			w.objects = append(w.objects, Live(pods, copied))
-		}, "delete copy", ChildState{"pods", true, 3, 3, 0}},
+		}, "delete copy", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
 		"copied with its reference": {3, func(w *world) {
 			copied := w.objects[0].Object.DeepCopy()
 			copied.SetName("copy")
 			copied.SetUID("copy")
 			copied.SetCreationTimestamp(metav1.NewTime(now.Add(time.Hour)))
 			w.objects = append(w.objects, Live(pods, copied))
-		}, "delete copy", ChildState{"pods", true, 3, 3, 0}},
+		}, "delete copy", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

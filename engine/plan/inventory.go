@@ -119,7 +119,7 @@ func takeInventory(p *Plan, v *View) inventory {
 		}
 	}
 	for _, wanted := range p.Children {
-		if !isOnce(wanted) {
+		if !isOnce(wanted) || wanted.Template == nil {
 			continue
 		}
 		if live := find(v.Children, p.Object, wanted); live != nil {

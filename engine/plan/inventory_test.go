@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
@@ -114,7 +115,7 @@ func TestFormerTypes(t *testing.T) {
 			require.NoError(t, err)
 			status, err := Report(p, o)
 			require.NoError(t, err)
-			_, _, message := conditionIn(status, conditionPruned)
+			_, _, message := conditionIn(status, kind.ConditionPruned)
 			require.Equal(t, tc.pruned, message)
 			stored := &unstructured.Unstructured{Object: map[string]any{"status": status}}
 			require.Equal(t, tc.keeps, len(inventoryOf(stored).types) == 3, inventoryOf(stored).types)

@@ -51,6 +51,9 @@ func isNewer(a, b *unstructured.Unstructured) bool {
 func (o observation) of(decision *kind.Decision, owner *unstructured.Unstructured, children []LiveChild) (exact observation, same bool) {
 	exact, same = observation{maps.Clone(o.singles), maps.Clone(o.sets)}, true
 	for _, wanted := range decision.Children {
+		if wanted.Template == nil {
+			continue // it is what it was created as
+		}
 		name, gvk := nameOf(owner, wanted), typeOf(wanted)
 		if wanted.Set != nil {
 			var members []*unstructured.Unstructured

@@ -54,6 +54,7 @@ type Outcome struct {
 	// it out.
 	Stalled *Problem
 
+	undecided []kind.Absence
 	inventory inventory
 	former    map[schema.GroupVersionKind]error
 }
@@ -88,7 +89,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
 		States: c.States, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled,
+		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided,
 	}
 	if len(p.Transitions) > 0 {
 		o.Passed = slices.Clone(v.Passed)
@@ -134,7 +135,7 @@ func (o *Outcome) judge(p *Plan) error {
 		return fmt.Errorf("status.conditions: %w", err)
 	}
 	o.NotReadySince = p.At
-	before := meta.FindStatusCondition(conditions, conditionReady)
+	before := meta.FindStatusCondition(conditions, kind.ConditionReady)
 	if before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == p.Object.GetGeneration() {
 		// A new spec begins a new attempt to become ready.
 		o.NotReadySince = before.LastTransitionTime.Time
@@ -149,7 +150,25 @@ func (o *Outcome) judge(p *Plan) error {
 }
 
 func (o *Outcome) allReady() bool {
-	return !slices.ContainsFunc(o.States, func(s ChildState) bool { return !s.isReady() })
+	return len(o.undecided) == 0 && !slices.ContainsFunc(o.States, func(s ChildState) bool { return !s.isReady() })
+}
+
+// isWaiting reports whether a child is not created, or not known to be wanted, because of what is
+// absent or because of its when.
+func (o *Outcome) isWaiting() bool {
+	return len(o.undecided) > 0 || slices.ContainsFunc(o.States, func(s ChildState) bool { return s.waiting != "" })
+}
+
+// waiting describes the states of the children, and what the ifs around them wait for.
+func (o *Outcome) waiting() string {
+	text := describeStates(o.States)
+	if len(o.undecided) == 0 {
+		return text
+	}
+	if text != "" {
+		text += "; "
+	}
+	return text + "an if around children: " + kind.WaitingFor(o.undecided)
 }
 
 // isReady reports whether all children of an object are as they should be.

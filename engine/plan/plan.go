@@ -22,11 +22,15 @@ type Plan struct {
 
 	// Children are the objects that should exist.
 	Children []kind.Child
+	// Undecided is what the ifs around children read that is absent.
+	Undecided []kind.Absence
 	// Prune requests the deletion of children that belong to no phase and are no longer
 	// wanted; children of a phase stay when it is left.
 	Prune bool
 	// Projection is the kind's own part of the status; nil keeps the present one.
 	Projection map[string]any
+	// Conditions are the kind's own, as far as Projection is not nil.
+	Conditions []kind.Condition
 	// Phase is the one that the object is in after Transitions, and Entered the time when
 	// it entered it.
 	Phase       string
@@ -106,7 +110,7 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 		if err != nil {
 			return err
 		}
-		p.Projection, p.Deadline = decision.Status, decision.Deadline
+		p.Projection, p.Conditions, p.Deadline = decision.Status, decision.Conditions, decision.Deadline
 		if p.Projection == nil {
 			p.Projection = map[string]any{}
 		}
@@ -114,16 +118,17 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 			return nil
 		}
 		next, timed, wakeAt := choose(decision.Next, p.Entered, p.At)
-		isStored, isIdle := len(p.Transitions) == 0, len(decision.Children) == 0 && !seen.drops(nil, p.Object, v.Children)
+		isStored := len(p.Transitions) == 0
+		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(nil, p.Object, v.Children)
 		// A phase is left only when its children exist and those that it drops do not. If they
 		// cannot be written, it is left when its time is over.
-		isComplete := timed || seen.allExist(decision.Children, p.created) && !seen.drops(decision.Children, p.Object, v.Children)
+		isComplete := timed || len(decision.Undecided) == 0 && seen.allExist(decision.Children, p.created) && !seen.drops(decision.Children, p.Object, v.Children)
 		switch {
 		case !isStored && (next == "" || !isIdle):
 			p.WakeAt, p.Again = wakeAt, !isIdle
 			return nil
 		case next == "" || !isComplete:
-			p.Children, p.Prune, p.WakeAt, p.Again = decision.Children, true, wakeAt, next != ""
+			p.Children, p.Undecided, p.Prune, p.WakeAt, p.Again = decision.Children, decision.Undecided, len(decision.Undecided) == 0, wakeAt, next != ""
 			return nil
 		case slices.Contains(visited, next):
 			return fmt.Errorf("phases %v lead back to %s without anything changing", visited, next)
@@ -163,11 +168,11 @@ func (p *Plan) enter(phase string) {
 // holds, it returns the earliest time at which one will.
 func choose(next []kind.Transition, entered, now time.Time) (to string, timed bool, wakeAt time.Time) {
 	for _, t := range next {
-		if t.After == nil {
-			if t.When {
-				return t.To, false, time.Time{}
-			}
+		switch {
+		case !t.When:
 			continue
+		case t.After == nil:
+			return t.To, false, time.Time{}
 		}
 		due := t.After.Due(entered)
 		if !due.After(now) {

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // ChildState counts the objects of a child: a single object is a set of one.
@@ -18,12 +20,19 @@ type ChildState struct {
 	// wanted is the desired number of objects, ready the number of those that are ready, and
 	// outdated the number of those with an older template.
 	wanted, ready, outdated int
+	// waiting describes what the child waits for; it is empty if it waits for nothing.
+	waiting string
 }
 
-func (s ChildState) isReady() bool { return s.ready == s.wanted && s.outdated == 0 }
+func (s ChildState) isReady() bool {
+	return s.waiting == "" && s.ready == s.wanted && s.outdated == 0
+}
 
 // String returns the state as conditions show it.
 func (s ChildState) String() string {
+	if s.waiting != "" {
+		return s.name + ": " + s.waiting
+	}
 	if !s.set {
 		if s.isReady() {
 			return s.name + ": ready"
@@ -35,6 +44,14 @@ func (s ChildState) String() string {
 		text += fmt.Sprintf(", %d of an older template", s.outdated)
 	}
 	return text
+}
+
+// delayed describes what a child waits for that is not created yet.
+func delayed(child kind.Child) string {
+	if len(child.Absent) > 0 {
+		return kind.WaitingFor(child.Absent)
+	}
+	return "waiting until its when holds"
 }
 
 func describeStates(states []ChildState) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
@@ -41,7 +42,7 @@ func TestRenderTakesLabelledChildren(t *testing.T) {
 	unlabelled.SetLabels(nil)
 	r, err = Render(k, object, []*unstructured.Unstructured{unlabelled}, now)
 	require.NoError(t, err)
-	_, reason, message := conditionIn(r.Status, conditionStalled)
+	_, reason, message := conditionIn(r.Status, kind.ConditionStalled)
 	require.Equal(t, reasonChild, reason)
 	require.Equal(t, `child "pod": pods "a-pod" exists and was not created for this object; rename or delete it`, message)
 }

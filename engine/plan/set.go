@@ -51,9 +51,13 @@ func (c *comparer) set(child wantedChild) {
 		c.member(child, m)
 		state.count(m, child.Update)
 	}
+	missing := child.Set.Replicas - len(members)
+	if child.Delayed && missing > 0 {
+		state.waiting = delayed(child.Child)
+		missing = 0
+	}
 	c.States = append(c.States, state)
-
-	for number, missing := 0, child.Set.Replicas-len(members); missing > 0; number++ {
+	for number := 0; missing > 0; number++ {
 		name := memberName(prefix, number)
 		if used[name] || c.view.taken[Taken{child.resource, name}] {
 			continue
@@ -115,7 +119,7 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 		wanted := named(child.object, e.Object.GetName())
 		members = append(members, &member{
 			object: e.Object, number: number,
-			ready:    isReady(e.Object),
+			ready:    child.isReady(e.Object),
 			outdated: !sameTemplate(e.Object, wanted),
 			damaged:  !IsManaged(e.Object, wanted),
 			finished: isFinished(e.Object),

@@ -15,21 +15,6 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// The types of condition that the engine sets. Succeeded is for kinds with phases, Ready
-// for all others; Stalled exists only during a problem, and conditionInjected
-// while there are Pods that it is about.
-const (
-	conditionSucceeded = "Succeeded"
-	conditionReady     = "Ready"
-	conditionStalled   = kind.ConditionStalled
-	// conditionReconciling exists until an object reaches its last phase: kstatus, by
-	// which GitOps tools wait, does not know Succeeded.
-	conditionReconciling = "Reconciling"
-	// conditionPruned exists only while children of a type that the kind no longer owns cannot
-	// be deleted.
-	conditionPruned = "Pruned"
-)
-
 // Report returns the desired status of an object: the kind's projection and the engine's own
 // fields over it. A time in it changes only together with the fact that it dates, so that the
 // status stays the same until something happens.
@@ -63,7 +48,7 @@ func Report(p *Plan, o *Outcome) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	conditions = report(p, o, conditions)
+	conditions = report(p, o, p.ownConditions(conditions))
 	list := make([]any, len(conditions))
 	for i := range conditions {
 		if list[i], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&conditions[i]); err != nil {
@@ -72,6 +57,24 @@ func Report(p *Plan, o *Outcome) (map[string]any, error) {
 	}
 	status["conditions"] = list
 	return status, nil
+}
+
+// ownConditions sets the kind's own conditions among those of the present status, and removes those
+// that the kind no longer has. A plan that is stalled keeps the present ones.
+func (p *Plan) ownConditions(conditions []metav1.Condition) []metav1.Condition {
+	if p.Projection == nil {
+		return conditions
+	}
+	conditions = slices.DeleteFunc(conditions, func(c metav1.Condition) bool {
+		return !kind.IsEngineCondition(c.Type) && !slices.ContainsFunc(p.Conditions, func(own kind.Condition) bool { return own.Type == c.Type })
+	})
+	for _, own := range p.Conditions {
+		meta.SetStatusCondition(&conditions, metav1.Condition{
+			Type: own.Type, Status: own.Status, Reason: own.Reason, Message: own.Message,
+			ObservedGeneration: p.Object.GetGeneration(), LastTransitionTime: metav1.NewTime(p.At),
+		})
+	}
+	return conditions
 }
 
 // report sets and removes the engine's conditions among those of the present status.
@@ -84,25 +87,25 @@ func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Conditi
 	if len(p.Kind.Phases) > 0 {
 		set(succeeded(p, o))
 	} else if set(ready(p, o)); !o.isReady() {
-		meta.FindStatusCondition(conditions, conditionReady).LastTransitionTime = metav1.NewTime(o.NotReadySince)
+		meta.FindStatusCondition(conditions, kind.ConditionReady).LastTransitionTime = metav1.NewTime(o.NotReadySince)
 	}
 	if o.Stalled != nil {
-		set(metav1.Condition{Type: conditionStalled, Status: metav1.ConditionTrue, Reason: o.Stalled.Reason, Message: o.Stalled.Message})
+		set(metav1.Condition{Type: kind.ConditionStalled, Status: metav1.ConditionTrue, Reason: o.Stalled.Reason, Message: o.Stalled.Message})
 	} else {
-		meta.RemoveStatusCondition(&conditions, conditionStalled)
+		meta.RemoveStatusCondition(&conditions, kind.ConditionStalled)
 	}
 	if facts := p.Kind.Phases[p.Phase]; len(p.Kind.Phases) > 0 && !facts.Terminal && o.Stalled == nil {
-		set(metav1.Condition{Type: conditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.Phase, "NotStarted")})
+		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.Phase, "NotStarted")})
 	} else {
-		meta.RemoveStatusCondition(&conditions, conditionReconciling)
+		meta.RemoveStatusCondition(&conditions, kind.ConditionReconciling)
 	}
 	if former := o.unreadable(); former != "" {
-		set(metav1.Condition{Type: conditionPruned, Status: metav1.ConditionFalse, Reason: "Forbidden", Message: former})
+		set(metav1.Condition{Type: kind.ConditionPruned, Status: metav1.ConditionFalse, Reason: "Forbidden", Message: former})
 	} else {
-		meta.RemoveStatusCondition(&conditions, conditionPruned)
+		meta.RemoveStatusCondition(&conditions, kind.ConditionPruned)
 	}
 	if o.Uptake.isEmpty() {
-		meta.RemoveStatusCondition(&conditions, conditionInjected)
+		meta.RemoveStatusCondition(&conditions, kind.ConditionInjected)
 	} else {
 		set(o.Uptake.condition())
 	}
@@ -124,12 +127,17 @@ func (o *Outcome) unreadable() string {
 
 // ready returns the condition Ready of an object without phases.
 func ready(p *Plan, o *Outcome) metav1.Condition {
-	c := metav1.Condition{Type: conditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(o.States)}
+	c := metav1.Condition{Type: kind.ConditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(o.States)}
 	switch {
 	case o.Stalled != nil:
 		c.Reason, c.Message = o.Stalled.Reason, o.Stalled.Message
 	case o.isReady():
 		c.Status, c.Reason = metav1.ConditionTrue, "Reconciled"
+	case o.Late && o.isWaiting():
+		c.Reason = reasonDeadline
+		c.Message = fmt.Sprintf("not ready within %s: %s", p.Deadline, o.waiting())
+	case o.isWaiting():
+		c.Reason, c.Message = kind.ReasonWaiting, o.waiting()
 	case o.Late:
 		c.Reason = reasonDeadline
 		c.Message = fmt.Sprintf("not ready within %s: %s", p.Deadline, c.Message)
@@ -152,7 +160,7 @@ func JustLate(p *Plan, o *Outcome) *Problem {
 	}
 	status, _ := p.Object.Object["status"].(map[string]any)
 	conditions, err := conditionsOf(status)
-	before := meta.FindStatusCondition(conditions, conditionReady)
+	before := meta.FindStatusCondition(conditions, kind.ConditionReady)
 	c := ready(p, o)
 	if err != nil || c.Reason != reasonDeadline || before != nil && before.Reason == reasonDeadline && before.ObservedGeneration == p.Object.GetGeneration() {
 		return nil
@@ -163,7 +171,7 @@ func JustLate(p *Plan, o *Outcome) *Problem {
 // succeeded returns the condition Succeeded of an object with phases.
 func succeeded(p *Plan, o *Outcome) metav1.Condition {
 	facts, hasPhase := p.Kind.Phases[p.Phase]
-	c := metav1.Condition{Type: conditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.Phase}
+	c := metav1.Condition{Type: kind.ConditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.Phase}
 	switch {
 	case facts.Terminal && facts.Failed:
 		c.Status = metav1.ConditionFalse
@@ -173,6 +181,8 @@ func succeeded(p *Plan, o *Outcome) metav1.Condition {
 		c.Reason = "NotStarted"
 	case o.Failed != nil:
 		c.Message = o.Failed.Error()
+	case o.isWaiting():
+		c.Message = o.waiting()
 	case !o.WakeAt.IsZero():
 		c.Message = "waiting until " + o.WakeAt.UTC().Format(time.RFC3339)
 	}
@@ -202,6 +212,6 @@ func (p *Problem) isReportedBy(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	conditions, err := conditionsOf(status)
 	return err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
-		return c.Type == conditionStalled && c.Reason == p.Reason && c.Message == p.Message
+		return c.Type == kind.ConditionStalled && c.Reason == p.Reason && c.Message == p.Message
 	})
 }

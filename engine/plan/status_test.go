@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
@@ -79,7 +80,7 @@ func TestReportOfInvalidObject(t *testing.T) {
 
 	object["spec"].(map[string]any)["schedule"] = "2999-01-01T00:00:00Z"
 	mended := statusOf(t, object, nil, now)
-	_, reason, _ := conditionIn(mended, conditionStalled)
+	_, reason, _ := conditionIn(mended, kind.ConditionStalled)
 	require.Empty(t, reason, "Stalled exists only while something is wrong")
 }
 
@@ -131,7 +132,7 @@ func TestDeadline(t *testing.T) {
 		status, err := Report(p, o)
 		require.NoError(t, err)
 		w.owner.Object["status"] = status
-		ready, reason, _ = conditionIn(status, conditionReady)
+		ready, reason, _ = conditionIn(status, kind.ConditionReady)
 		return ready, reason, o.WakeAt
 	}
 	requireReport := func(at time.Time, ready, reason string, wakeAt time.Time) {

@@ -5,12 +5,9 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// conditionInjected exists only while Pods have what an object adds to them, or request
-// it. Ready does not depend on it: Ready is about children, and other people's Pods must
-// not keep an object from being ready.
-const conditionInjected = "Injected"
+	"github.com/fescue-dev/fescue/cue/kind"
+)
 
 // The reasons of the condition Injected. Missed Pods come first where there are both:
 // they have nothing of the object, as happens while the operator is down.
@@ -43,7 +40,7 @@ func (u Uptake) status() map[string]any {
 
 // condition returns the condition Injected; u must not be empty.
 func (u Uptake) condition() metav1.Condition {
-	c := metav1.Condition{Type: conditionInjected, Status: metav1.ConditionFalse}
+	c := metav1.Condition{Type: kind.ConditionInjected, Status: metav1.ConditionFalse}
 	var problems []string
 	if len(u.Missing) > 0 {
 		c.Reason = reasonMissedPods
