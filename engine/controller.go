@@ -26,13 +26,6 @@ import (
 )
 
 const (
-	// retryBase and retryMax bound the wait before a retry: the base is client-go's
-	// default, the maximum is short enough for a raised quota to be noticed within a
-	// coffee break.
-	retryBase = 5 * time.Millisecond
-	retryMax  = 5 * time.Minute
-	// rejectedRetry is the least wait after a rejection, which requires user action.
-	rejectedRetry = 2 * time.Second
 	// retryRate and retryBurst bound the retries of a kind's objects in one namespace together;
 	// the numbers are those of Kubernetes' sample controller.
 	retryRate  = 50
@@ -358,7 +351,7 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 		c.queue.AddRateLimited(name)
 	case resultRejected:
 		log.Log(ctx, c.warnings.level(name, err.Error()), "a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
-		c.queue.AddAfter(name, max(rejectedRetry, c.queue.limiter.When(name)))
+		c.queue.AddAfter(name, max(plan.RejectedRetry, c.queue.limiter.When(name)))
 	case resultError:
 		log.Log(ctx, c.warnings.level(name, err.Error()), "reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddRateLimited(name)

@@ -100,11 +100,7 @@ func (c *controller) readPods(object *unstructured.Unstructured, v *plan.View) e
 		return injection.Selector(), nil
 	})
 	v.InjectionErr = err
-	o := injecting{
-		Object:     inject.Object{Kind: c.kind.GroupVersionKind.GroupKind(), Name: object.GetName()},
-		generation: object.GetGeneration(),
-		annotation: c.kind.InjectAnnotation, selector: selector,
-	}
+	o := inject.OfferOf(c.kind, object, selector)
 	pods, err := c.pods.podsOf(object.GetNamespace(), o)
 	if err != nil {
 		return err

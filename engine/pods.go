@@ -131,9 +131,9 @@ func (p *podWatch) concerned(pod *metav1.PartialObjectMetadata) []inject.Object 
 
 // podsOf returns the cached Pods that an object could concern, each once; they must not be
 // changed.
-func (p *podWatch) podsOf(namespace string, object injecting) ([]*metav1.PartialObjectMetadata, error) {
+func (p *podWatch) podsOf(namespace string, object inject.Offer) ([]*metav1.PartialObjectMetadata, error) {
 	index, value := injectionIndex, injectionKey(namespace, object.Object)
-	if object.selector != nil {
+	if object.Selector != nil {
 		index, value = cache.NamespaceIndex, namespace // any of them may match
 	}
 	found, err := p.ByIndex(namespace, index, value)
@@ -149,52 +149,10 @@ func (p *podWatch) podsOf(namespace string, object injecting) ([]*metav1.Partial
 	return pods, nil
 }
 
-// injecting is an object that injects, as far as its uptake depends on it.
-type injecting struct {
-	inject.Object
-	generation int64
-	// annotation is where Pods name the object; selector is for those that do not, and nil
-	// if it selects none.
-	annotation string
-	selector   labels.Selector
-}
-
-// uptakeOf counts Pods of the object's namespace. A generation that is not the present one
-// is an older one, even if its number is higher: then it is that of an object that was
-// deleted, and this one has its name.
-func uptakeOf(object injecting, pods []*metav1.PartialObjectMetadata) plan.Uptake {
-	var u plan.Uptake
-	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil {
-			continue
-		}
-		generation, injected := inject.InjectedInto(pod.Annotations)[object.Object]
-		switch {
-		case injected && generation == object.generation:
-			u.Current++
-		case injected:
-			u.Outdated = append(u.Outdated, pod.Name)
-		case object.isRequestedBy(pod):
-			u.Missing = append(u.Missing, pod.Name)
-		}
-	}
-	slices.Sort(u.Outdated)
-	slices.Sort(u.Missing)
+// uptakeOf counts Pods of the object's namespace.
+func uptakeOf(object inject.Offer, pods []*metav1.PartialObjectMetadata) (u plan.Uptake) {
+	u.Current, u.Outdated, u.Missing = object.Count(pods)
 	return u
-}
-
-// isRequestedBy reports whether a Pod names the object or is selected by it. Mirror Pods
-// request nothing: they stand for static ones, which a kubelet runs from its own files.
-func (o injecting) isRequestedBy(pod *metav1.PartialObjectMetadata) bool {
-	if _, isMirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; isMirror {
-		return false
-	}
-	for name := range inject.Names(pod.Annotations[o.annotation]) {
-		if name == o.Name {
-			return true
-		}
-	}
-	return o.selector != nil && o.selector.Matches(labels.Set(pod.Labels))
 }
 
 // podHandler queues the objects that a Pod concerns, a while after it changed: the rollout

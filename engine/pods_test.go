@@ -93,7 +93,7 @@ func TestUptakeOfPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := injecting{inject.Object{Kind: agentKind, Name: "a"}, 3, requestAnnotation, tc.selector}
+			object := inject.Offer{Object: inject.Object{Kind: agentKind, Name: "a"}, Generation: 3, Annotation: requestAnnotation, Selector: tc.selector}
 			require.Equal(t, tc.want, uptakeOf(object, tc.pods))
 		})
 	}

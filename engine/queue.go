@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 )
 
 // slowAfter is how long a reconcile may take. A worker that takes longer is replaced by another,
@@ -39,7 +40,7 @@ func newQueues(k *kind.Kind, workers int, slow prometheus.Gauge) *queues {
 	}
 	q := &queues{
 		limiter: workqueue.NewTypedMaxOfRateLimiter(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax), newNamespaceLimiter()),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](plan.RetryBase, plan.RetryMax), newNamespaceLimiter()),
 		lane:  fair(k.Name() + "/slow"),
 		slots: make(chan struct{}, workers),
 		slow:  make(map[cache.ObjectName]bool), size: slow,

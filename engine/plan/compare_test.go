@@ -99,6 +99,29 @@ func (w *world) do(steps []Step) {
 	}
 }
 
+// rewritten returns an object after a step: with the labels and the reference that are
+// wanted and, if the template was applied, with all its fields.
+func rewritten(s Step) *unstructured.Unstructured {
+	object := s.Live.DeepCopy()
+	object.SetLabels(merged(object.GetLabels(), s.Wanted.GetLabels()))
+	object.SetOwnerReferences(s.Wanted.GetOwnerReferences())
+	annotations := s.Wanted.GetAnnotations()
+	if s.Verb == Adopt {
+		annotations = make(map[string]string)
+		for _, name := range OwnAnnotations {
+			annotations[name] = s.Wanted.GetAnnotations()[name]
+		}
+	} else {
+		for field, value := range s.Wanted.DeepCopy().Object {
+			if field != "metadata" {
+				object.Object[field] = value
+			}
+		}
+	}
+	object.SetAnnotations(merged(object.GetAnnotations(), annotations))
+	return object
+}
+
 func (w *world) remove(uid types.UID) {
 	w.objects = slices.DeleteFunc(w.objects, func(e LiveChild) bool { return e.Object.GetUID() == uid })
 	w.strays = slices.DeleteFunc(w.strays, func(s *unstructured.Unstructured) bool { return s.GetUID() == uid })

@@ -208,37 +208,6 @@ func TestCycleOfStoredPhasesIsAnError(t *testing.T) {
 	require.Equal(t, []string{"Y"}, phases)
 }
 
-const timedName = `
-package timed
-
-import "fescue.dev/cue/contract"
-
-#A: {apiVersion!: "timed.example.com/v1", kind!: "A", metadata!: {...}, status?: {contract.#Status, phase?: "X" | "Y"}}
-#AController: contract.#Controller & {
-	object!: #A
-	names: plural: "as"
-	initial: "X"
-	phases: {
-		X: next: [{to: "Y", after: "1s"}]
-		Y: children: y: template: {apiVersion: "v1", kind: "Pod", metadata: name: "y\(object.status.lastPhaseTransitionTime)"}
-	}
-}
-`
-
-// What reads the time of a phase gets that of the phase that is evaluated: one child is created,
-// and its name has the time at which its phase was entered.
-func TestPlanHasTheTimeOfThePhase(t *testing.T) {
-	t.Parallel()
-	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "timed.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a", "uid": "1"},
-		"status": map[string]any{"phase": "X", "lastPhaseTransitionTime": "2026-01-02T03:04:03.000Z"},
-	}}
-	r, err := Render(enginetest.Kind(t, timedName), object, nil, now)
-	require.NoError(t, err)
-	require.Len(t, r.Steps, 1)
-	require.Equal(t, "y2026-01-02T03:04:05.000Z", r.Steps[0].Name)
-}
-
 // A projection of another version of the kind is replaced, and does not stall the object.
 func TestPlanReplacesAnInvalidProjection(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -122,4 +123,16 @@ func (v *View) with(done *Changes, now time.Time) *View {
 		next.taken[name] = true
 	}
 	return &next
+}
+
+// WithLabels returns those of the objects that have all these labels.
+func WithLabels(objects []*unstructured.Unstructured, wanted map[string]string) []*unstructured.Unstructured {
+	selector := labels.SelectorFromSet(wanted)
+	var found []*unstructured.Unstructured
+	for _, object := range objects {
+		if selector.Matches(labels.Set(object.GetLabels())) {
+			found = append(found, object)
+		}
+	}
+	return found
 }

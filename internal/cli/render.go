@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
@@ -65,7 +65,7 @@ type rendered struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	*plan.Rendering
+	*simulate.Rendering
 }
 
 func (o renderOptions) render(ctx context.Context) error {
@@ -134,7 +134,7 @@ func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object,
 		return errors.New(v.unknownKind(object, gvk).String())
 	}
 	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}
-	rendering, err := plan.Render(k, u, observed, now)
+	rendering, err := simulate.Render(k, u, observed, now)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), err)
 	}

@@ -68,7 +68,7 @@ their objects look like and how they behave.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newRenderCommand(), newInjectCommand(),
+	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newRenderCommand(), newTestCommand(), newInjectCommand(),
 		newManifestsCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand(), newLoadKindsCommand())
 	return root
 }

@@ -1,0 +1,29 @@
+package plan
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Claim reports whether an object is a child of an owner: one that was created for it, or one
+// written by hand that has only the label of the engine that names the child. It adds to such an
+// object what else the engine gives children.
+func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
+	_, hasOwner := object.GetLabels()[labelOwnerUID]
+	_, hasName := object.GetAnnotations()[AnnotationOwner]
+	isByHand := ChildName(object) != "" && !hasOwner && !hasName && object.GetNamespace() == owner.GetNamespace()
+	if !isByHand && !IsChildOf(object, owner, k) {
+		return false
+	}
+	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
+	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}, object.GetAnnotations()))
+	if !IsCopy(object) {
+		origin{ChildName(object), object.GetLabels()[labelPhase]}.record(object)
+	}
+	if metav1.GetControllerOfNoCopy(object) == nil {
+		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerReference(k, owner)))
+	}
+	return true
+}

@@ -1,0 +1,449 @@
+package simulate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
+)
+
+const (
+	// maxReconciles is how many reconciles one Wait may take: those of an object that reconciles once
+	// a minute for a month.
+	maxReconciles = 50_000
+	// maxAtOnce is how often the same may be written without time passing, and maxAtOnceInAll how
+	// many reconciles there may be: those of a rollout of 10,000 members, a quarter at a time, and
+	// that of a thousand, one at a time.
+	maxAtOnce      = 10
+	maxAtOnceInAll = 5_000
+)
+
+// Cluster holds objects, and the controllers of those of some kinds. It is not safe for concurrent
+// use.
+type Cluster struct {
+	kinds []*kind.Kind
+	now   time.Time
+	// objects are those that exist, in the order of their creation. They are replaced, never
+	// changed.
+	objects []*unstructured.Unstructured
+	// applied are the templates that were applied last, and the manifests.
+	applied map[types.UID]map[string]any
+	// claimed are the objects whose status was set by someone, so that the cluster leaves it.
+	claimed     map[types.UID]bool
+	held        []Selection
+	rejections  []rejection
+	controllers map[types.UID]*controller
+	normalized  *plan.Normalized
+	created     int // objects, for their UIDs
+	// atOnce counts the writes since time has passed.
+	atOnce map[string]int
+	// inert means that no object gets a status, and that created ones get no metadata.
+	inert bool
+	log   []Record
+}
+
+// Record is something that happened to an object of a kind: an Event, or a write to a child.
+type Record struct {
+	At     time.Time
+	Object types.UID
+	Event  *plan.Event
+	Step   *plan.Step
+}
+
+// String returns a write as "create Pod/a", and an Event as "Normal Reason note".
+func (r Record) String() string {
+	if r.Event != nil {
+		return r.Event.Type + " " + r.Event.Reason + " " + r.Event.Note
+	}
+	return string(r.Step.Verb) + " " + NameOf(target(*r.Step))
+}
+
+// target returns the object that a step writes.
+func target(s plan.Step) *unstructured.Unstructured {
+	if s.Wanted != nil {
+		return s.Wanted
+	}
+	return s.Live
+}
+
+// NameOf returns the name of an object for people: Kind/name.
+func NameOf(object *unstructured.Unstructured) string {
+	return object.GetKind() + "/" + object.GetName()
+}
+
+// rejection is what the API server answers to some requests.
+type rejection struct {
+	verbs   []string
+	objects Selection
+	message string
+}
+
+// New returns a cluster without objects, at a time.
+func New(kinds []*kind.Kind, now time.Time) *Cluster {
+	return &Cluster{
+		kinds: kinds, now: now.UTC(),
+		applied: make(map[types.UID]map[string]any), claimed: make(map[types.UID]bool),
+		controllers: make(map[types.UID]*controller), normalized: plan.NewNormalized(), atOnce: make(map[string]int),
+	}
+}
+
+// Now returns the time in the cluster.
+func (c *Cluster) Now() time.Time { return c.now }
+
+// Objects returns the objects that exist, in the order of their creation. They must not be changed.
+func (c *Cluster) Objects() []*unstructured.Unstructured { return c.objects }
+
+// Take returns what has happened since the last call.
+func (c *Cluster) Take() []Record {
+	log := c.log
+	c.log = nil
+	return log
+}
+
+// KindOf returns the kind of an object; nil if it is of no kind that the cluster runs.
+func (c *Cluster) KindOf(object *unstructured.Unstructured) *kind.Kind {
+	for _, k := range c.kinds {
+		if k.GroupVersionKind == object.GroupVersionKind() {
+			return k
+		}
+	}
+	return nil
+}
+
+// ResourceOf returns where a type is served. That of a type that is not one of the kinds' is
+// guessed.
+func (c *Cluster) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+	for _, k := range c.kinds {
+		if k.GroupVersionKind == gvk {
+			return k.GroupVersionResource()
+		}
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	return plural
+}
+
+// Apply creates an object or updates it, as `kubectl apply` does: an object of a kind is checked,
+// and gets its defaults.
+func (c *Cluster) Apply(manifest *unstructured.Unstructured) error {
+	object := manifest.DeepCopy()
+	k := c.KindOf(object)
+	if object.GetNamespace() == "" && (k == nil || k.Scope == "Namespaced") {
+		object.SetNamespace(metav1.NamespaceDefault)
+	}
+	if object.GetName() == "" {
+		return errors.New("metadata.name: Required value: the object needs a name")
+	}
+	live := c.find(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
+	if live == nil {
+		if k == nil {
+			return c.create(object, object.Object)
+		}
+		unstructured.RemoveNestedField(object.Object, "status") // it is a subresource
+		checked := k.Check(object.Object)
+		if len(checked.Errors) > 0 {
+			return checked.Errors.ToAggregate()
+		}
+		return c.create(&unstructured.Unstructured{Object: checked.Object}, object.Object)
+	}
+	changed, err := c.merged(live, object)
+	if err != nil {
+		return err
+	}
+	if err := c.update(live, changed); err != nil {
+		return err
+	}
+	c.applied[live.GetUID()] = object.Object
+	return nil
+}
+
+// Patch changes an object by a JSON merge patch, its status as well. From then on the cluster
+// leaves a status that it contains as it is.
+func (c *Cluster) Patch(live *unstructured.Unstructured, patch map[string]any) error {
+	changed, err := patched(live, patch)
+	if err != nil {
+		return err
+	}
+	if _, ofStatus := patch["status"]; ofStatus {
+		c.claimed[live.GetUID()] = true
+	}
+	return c.update(live, changed)
+}
+
+// Delete deletes an object, and what it controls. One with finalizers stays until they are gone.
+func (c *Cluster) Delete(live *unstructured.Unstructured) { c.remove(live) }
+
+// Hold has the cluster leave the status of selected objects as it is from now on. It does not change
+// what is there.
+func (c *Cluster) Hold(s Selection) { c.held = append(c.held, s) }
+
+// Release ends Hold for the same selection.
+func (c *Cluster) Release(s Selection) {
+	c.held = slices.DeleteFunc(c.held, func(held Selection) bool { return held == s })
+}
+
+// Reject has the API server reject writes of the controllers to selected objects. The verbs are
+// those of rights: create, patch and delete.
+func (c *Cluster) Reject(verbs []string, s Selection, message string) {
+	c.rejections = append(c.rejections, rejection{verbs, s, message})
+}
+
+// Allow ends what Reject began for the same objects.
+func (c *Cluster) Allow(verbs []string, s Selection) {
+	c.rejections = slices.DeleteFunc(c.rejections, func(r rejection) bool {
+		return r.objects == s && !slices.ContainsFunc(r.verbs, func(verb string) bool { return !slices.Contains(verbs, verb) })
+	})
+}
+
+// Restart is that of the operator, which then remembers nothing and reconciles all objects.
+func (c *Cluster) Restart() {
+	c.controllers, c.normalized = make(map[types.UID]*controller), plan.NewNormalized()
+}
+
+// Settle lets everything happen that takes no time.
+func (c *Cluster) Settle() error { return c.Wait(0) }
+
+// Wait lets time pass, and everything happen in it.
+func (c *Cluster) Wait(d time.Duration) error {
+	until, atOnce := c.now.Add(d), 0
+	clear(c.atOnce)
+	for range maxReconciles {
+		reconciled, err := c.reconcileDue()
+		if err != nil {
+			return err
+		}
+		if reconciled || c.react() {
+			if atOnce++; atOnce > maxAtOnceInAll || slices.Max(append(slices.Collect(maps.Values(c.atOnce)), 0)) > maxAtOnce {
+				return fmt.Errorf("at %s, the same is written again and again: %s", c.now.Format(time.RFC3339), c.lastWrites())
+			}
+			continue
+		}
+		next := c.nextWake()
+		if next.IsZero() || next.After(until) {
+			c.now = until
+			return nil
+		}
+		c.now, atOnce = next, 0
+		clear(c.atOnce)
+	}
+	return fmt.Errorf("%d reconciles were not enough; it is %s now", maxReconciles, c.now.Format(time.RFC3339))
+}
+
+// lastWrites describes what keeps objects from coming to an end.
+func (c *Cluster) lastWrites() string {
+	var texts []string
+	for _, r := range slices.Backward(c.log) {
+		if text := r.String(); !slices.Contains(texts, text) && len(texts) < 5 {
+			texts = append(texts, text)
+		}
+	}
+	slices.Reverse(texts)
+	return strings.Join(texts, ", ")
+}
+
+// find returns an object; nil if it does not exist.
+func (c *Cluster) find(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+	for _, object := range c.objects {
+		if object.GetName() == name && object.GetNamespace() == namespace && object.GroupVersionKind() == gvk {
+			return object
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) byUID(uid types.UID) *unstructured.Unstructured {
+	for _, object := range c.objects {
+		if object.GetUID() == uid {
+			return object
+		}
+	}
+	return nil
+}
+
+// create adds an object that was created from a manifest.
+func (c *Cluster) create(object *unstructured.Unstructured, manifest map[string]any) error {
+	if object.GroupVersionKind() == podKind && !c.inert {
+		injected, err := c.inject(object)
+		if err != nil {
+			return err
+		}
+		object = injected
+	}
+	c.created++
+	manifest = runtime.DeepCopyJSON(manifest)
+	object.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.created)))
+	c.applied[object.GetUID()] = manifest
+	if !c.inert {
+		object.SetCreationTimestamp(metav1.NewTime(c.now))
+		object.SetGeneration(1)
+		object.SetResourceVersion("1")
+	}
+	if object.GroupVersionKind() == serviceKind && !c.inert {
+		giveAddress(object)
+	}
+	c.objects = append(c.objects, object)
+	c.touch("")
+	return nil
+}
+
+// update replaces an object, if the API server would accept that.
+func (c *Cluster) update(live, changed *unstructured.Unstructured) error {
+	if changed.GetName() != live.GetName() || changed.GetNamespace() != live.GetNamespace() || changed.GetUID() != live.GetUID() || changed.GroupVersionKind() != live.GroupVersionKind() {
+		return errors.New("apiVersion, kind, name, namespace and uid cannot be changed")
+	}
+	if k := c.KindOf(live); k != nil {
+		checked := k.Check(changed.Object)
+		if errs := checked.ValidateUpdate(k.Check(live.Object)); len(errs) > 0 {
+			return errs.ToAggregate()
+		}
+		changed = &unstructured.Unstructured{Object: checked.Object}
+	}
+	c.replace(live, changed, "")
+	return nil
+}
+
+// replace stores an object in the place of an older state, and queues the controllers, except that
+// of the object by.
+func (c *Cluster) replace(live, changed *unstructured.Unstructured, by types.UID) {
+	if reflect.DeepEqual(live.Object, changed.Object) {
+		return
+	}
+	if !c.inert {
+		changed = changed.DeepCopy()
+		version, _ := strconv.Atoi(live.GetResourceVersion())
+		changed.SetResourceVersion(strconv.Itoa(version + 1))
+		changed.SetGeneration(live.GetGeneration())
+		if !reflect.DeepEqual(desired(live), desired(changed)) {
+			changed.SetGeneration(live.GetGeneration() + 1)
+		}
+	}
+	at := slices.IndexFunc(c.objects, func(o *unstructured.Unstructured) bool { return o.GetUID() == live.GetUID() })
+	c.objects = slices.Clone(c.objects)
+	c.objects[at] = changed
+	if changed.GetDeletionTimestamp() != nil && len(changed.GetFinalizers()) == 0 {
+		c.drop(changed)
+	}
+	c.touch(by)
+}
+
+// desired returns what the generation of an object counts: everything but metadata and status.
+func desired(object *unstructured.Unstructured) map[string]any {
+	fields := make(map[string]any, len(object.Object))
+	for name, value := range object.Object {
+		if name != "metadata" && name != "status" {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// remove deletes an object or, if it has finalizers, marks it as being deleted.
+func (c *Cluster) remove(live *unstructured.Unstructured) {
+	if len(live.GetFinalizers()) > 0 {
+		if live.GetDeletionTimestamp() == nil {
+			changed := live.DeepCopy()
+			changed.SetDeletionTimestamp(new(metav1.NewTime(c.now)))
+			c.replace(live, changed, "")
+		}
+		return
+	}
+	c.drop(live)
+}
+
+// drop takes an object away, and those that only it owns.
+func (c *Cluster) drop(gone *unstructured.Unstructured) {
+	c.objects = slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool { return o.GetUID() == gone.GetUID() })
+	c.normalized.Forget(gone.GetUID())
+	delete(c.controllers, gone.GetUID())
+	c.touch("")
+	for _, object := range c.objects {
+		owners := object.GetOwnerReferences()
+		owned := slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return r.UID == gone.GetUID() })
+		kept := slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return c.byUID(r.UID) != nil })
+		if current := c.byUID(object.GetUID()); owned && !kept && current != nil {
+			c.remove(c.released(current))
+		}
+	}
+}
+
+// released removes the engine's finalizer from a child, and returns the child.
+func (c *Cluster) released(live *unstructured.Unstructured) *unstructured.Unstructured {
+	if !plan.IsHeld(live) {
+		return live
+	}
+	changed := live.DeepCopy()
+	left := slices.DeleteFunc(changed.GetFinalizers(), func(name string) bool { return name == plan.Finalizer })
+	if len(left) == 0 {
+		left = nil // SetFinalizers drops the field
+	}
+	changed.SetFinalizers(left)
+	c.replace(live, changed, "")
+	return changed
+}
+
+// touch queues all objects, except one. The engine queues only those that a change concerns; others
+// find nothing to do.
+func (c *Cluster) touch(except types.UID) {
+	for uid, controller := range c.controllers {
+		controller.due = controller.due || uid != except
+	}
+}
+
+// merged returns an object after a template or a manifest was applied to it: with its fields, and
+// without those that only the last one that was applied had.
+func (c *Cluster) merged(live, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	var texts [3][]byte
+	for i, value := range []map[string]any{c.applied[live.GetUID()], wanted.Object, live.Object} {
+		var err error
+		if texts[i], err = json.Marshal(value); err != nil {
+			return nil, err
+		}
+	}
+	if c.applied[live.GetUID()] == nil {
+		texts[0] = []byte("{}")
+	}
+	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(texts[0], texts[1], texts[2])
+	if err != nil {
+		return nil, err
+	}
+	return mergePatched(texts[2], patch)
+}
+
+// patched returns an object with a JSON merge patch.
+func patched(live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
+	before, err := json.Marshal(live.Object)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return nil, err
+	}
+	return mergePatched(before, text)
+}
+
+func mergePatched(object, patch []byte) (*unstructured.Unstructured, error) {
+	text, err := jsonpatch.MergePatch(object, patch)
+	if err != nil {
+		return nil, err
+	}
+	changed := &unstructured.Unstructured{}
+	return changed, utiljson.Unmarshal(text, &changed.Object) // whole numbers are int64
+}

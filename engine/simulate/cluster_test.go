@@ -1,0 +1,161 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+)
+
+// object reads an object.
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &o.Object))
+	return o
+}
+
+// get returns the only object that is selected.
+func get(t *testing.T, c *Cluster, typ, name string) *unstructured.Unstructured {
+	t.Helper()
+	found := c.Select(Selection{typ, name})
+	require.Len(t, found, 1, "%s/%s", typ, name)
+	return found[0]
+}
+
+// Objects of the types that a cluster's own controllers run become Current, and again after a change.
+func TestHealthyObjectsBecomeCurrent(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"Pod":                   `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}`,
+		"Deployment":            `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}`,
+		"ReplicaSet":            `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: a}, spec: {replicas: 3}}`,
+		"StatefulSet":           `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 3}}`,
+		"DaemonSet":             `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}, spec: {}}`,
+		"Job":                   `{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {completions: 2}}`,
+		"PersistentVolumeClaim": `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {}}`,
+		"Service":               `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: LoadBalancer}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := New(nil, now)
+			require.NoError(t, c.Apply(object(t, text)))
+			if name != "Service" { // it has an address from the beginning
+				require.Equal(t, "InProgress", conditionOf(get(t, c, name, "a")), "before the cluster has acted")
+			}
+			require.NoError(t, c.Settle())
+			require.Contains(t, conditionOf(get(t, c, name, "a")), "Current")
+			require.NoError(t, c.Patch(get(t, c, name, "a"), map[string]any{"spec": map[string]any{"replicas": int64(5)}}))
+			require.NoError(t, c.Settle())
+			require.Contains(t, conditionOf(get(t, c, name, "a")), "Current")
+		})
+	}
+}
+
+func TestJobsEndWhenTold(t *testing.T) {
+	t.Parallel()
+	for _, succeeded := range []bool{true, false} {
+		c := New(nil, now)
+		require.NoError(t, c.Apply(object(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {completions: 2}}`)))
+		require.NoError(t, c.Settle())
+		job := get(t, c, "job", "a")
+		require.NoError(t, c.Patch(job, c.End(job, succeeded)))
+		require.NoError(t, c.Settle())
+		want := map[bool]string{true: "Current", false: "Failed"}
+		require.Equal(t, want[succeeded], conditionOf(get(t, c, "job", "a")))
+	}
+	require.Nil(t, New(nil, now).End(object(t, `{apiVersion: v1, kind: ConfigMap}`), true))
+}
+
+// Applying removes what only the last manifest had, and keeps what others have added.
+func TestApplyMerges(t *testing.T) {
+	t.Parallel()
+	c := New(nil, now)
+	require.NoError(t, c.Apply(object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {mine: "1", old: "1"}}`)))
+	require.NoError(t, c.Patch(get(t, c, "configmaps", "a"), map[string]any{"data": map[string]any{"theirs": "1"}}))
+	require.NoError(t, c.Apply(object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {mine: "2"}}`)))
+	require.Equal(t, map[string]any{"mine": "2", "theirs": "1"}, get(t, c, "configmaps", "a").Object["data"])
+	require.EqualError(t, c.Patch(get(t, c, "configmaps", "a"), map[string]any{"kind": "Secret"}), "apiVersion, kind, name, namespace and uid cannot be changed")
+}
+
+// What an object controls is deleted with it; an object with a finalizer stays until that is gone.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	c := New([]*kind.Kind{enginetest.Shipped(t, "Customcluster")}, now)
+	require.NoError(t, c.Apply(customcluster(2)))
+	require.NoError(t, c.Settle())
+	require.NoError(t, c.Patch(get(t, c, "pod", "c-1"), map[string]any{"metadata": map[string]any{"finalizers": []any{"example.com/hold"}}}))
+	c.Delete(get(t, c, "cpod", "c"))
+	require.NoError(t, c.Settle())
+	require.Len(t, c.Objects(), 1)
+	held := get(t, c, "pod", "c-1")
+	require.NotNil(t, held.GetDeletionTimestamp())
+	require.NoError(t, c.Patch(held, map[string]any{"metadata": map[string]any{"finalizers": nil}}))
+	require.Empty(t, c.Objects())
+}
+
+// A year with one reconcile a day costs no time.
+func TestTimePasses(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `package k
+
+import "fescue.dev/cue/contract"
+
+#Clock: {apiVersion!: "clocks.example.com/v1", kind!: "Clock", metadata!: {name!: string, ...}, status?: {contract.#Status, phase?: "TICK" | "TOCK"}}
+#ClockController: contract.#Controller & {
+	object!: #Clock
+	names: plural: "clocks"
+	initial: "TICK"
+	phases: {
+		TICK: next: [{to: "TOCK", after: "24h"}]
+		TOCK: next: [{to: "TICK", after: "24h"}]
+	}
+}`)
+	c := New([]*kind.Kind{k}, now)
+	require.NoError(t, c.Apply(object(t, `{apiVersion: clocks.example.com/v1, kind: Clock, metadata: {name: a}}`)))
+	require.NoError(t, c.Wait(365*24*time.Hour))
+	require.Len(t, c.Take(), 1+365)
+	clock := get(t, c, "clock", "a")
+	require.Equal(t, now.Add(366*24*time.Hour), c.WakeAt(clock))
+	require.Equal(t, "TOCK", StateOf(clock, nil).Status["phase"])
+}
+
+// Objects that are written again and again are an error, and not an endless loop.
+func TestEndlessWritesAreAnError(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `package k
+
+import "fescue.dev/cue/contract"
+
+#Blinker: {apiVersion!: "blinkers.example.com/v1", kind!: "Blinker", metadata!: {name!: string, ...}, status?: contract.#Status}
+#BlinkerController: contract.#Controller & {
+	object!: #Blinker
+	observed: light?: {...}
+	names: plural: "blinkers"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}]
+	children: {if observed.light == _|_ {light: template: {apiVersion: "v1", kind: "ConfigMap"}}}
+}`)
+	c := New([]*kind.Kind{k}, now)
+	require.NoError(t, c.Apply(object(t, `{apiVersion: blinkers.example.com/v1, kind: Blinker, metadata: {name: a}}`)))
+	require.EqualError(t, c.Settle(), "at 2030-01-01T00:00:00Z, the same is written again and again: create ConfigMap/a-light, delete ConfigMap/a-light")
+}
+
+func TestKindsOfSelections(t *testing.T) {
+	t.Parallel()
+	c := New([]*kind.Kind{enginetest.Shipped(t, "Customcluster")}, now)
+	for name, known := range map[string]bool{
+		"Customcluster": true, "customclusters": true, "cpod": true, "customclusters.samplecontroller.fescue.dev": true,
+		"pod": true, "PODS": true, "configmap": false, "": false,
+	} {
+		require.Equal(t, known, c.Known(Selection{Type: name}), name)
+	}
+	require.NoError(t, c.Apply(object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`)))
+	require.True(t, c.Known(Selection{Type: "configmap"}))
+	require.Equal(t, metav1.NamespaceDefault, get(t, c, "configmap", "a").GetNamespace())
+}

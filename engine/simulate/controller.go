@@ -1,0 +1,306 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
+)
+
+// maxPhases is how many phases one reconcile may store, as in the engine.
+const maxPhases = 8
+
+// controller is what the engine remembers for one object.
+type controller struct {
+	due      bool
+	wakeAt   time.Time // zero means never
+	failures int       // in a row
+	told     map[types.UID]bool
+}
+
+// controllerOf returns the controller of an object. A new one reconciles it first.
+func (c *Cluster) controllerOf(object *unstructured.Unstructured) *controller {
+	known := c.controllers[object.GetUID()]
+	if known == nil {
+		known = &controller{due: true, told: make(map[types.UID]bool)}
+		c.controllers[object.GetUID()] = known
+	}
+	return known
+}
+
+// WakeAt returns when an object will be reconciled although nothing has changed; zero means never.
+func (c *Cluster) WakeAt(object *unstructured.Unstructured) time.Time {
+	if known := c.controllers[object.GetUID()]; known != nil {
+		return known.wakeAt
+	}
+	return time.Time{}
+}
+
+// nextWake returns the first time at which an object is due.
+func (c *Cluster) nextWake() (next time.Time) {
+	for _, controller := range c.controllers {
+		next = earlier(next, controller.wakeAt)
+	}
+	return next
+}
+
+// earlier returns the earlier of two times, where zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// reconcileDue reconciles the objects that are due, and reports whether there were any.
+func (c *Cluster) reconcileDue() (any bool, err error) {
+	for _, object := range c.objects {
+		k := c.KindOf(object)
+		if k == nil || c.byUID(object.GetUID()) == nil {
+			continue
+		}
+		known := c.controllerOf(object)
+		if !known.due && (known.wakeAt.IsZero() || known.wakeAt.After(c.now)) {
+			continue
+		}
+		any = true
+		known.due, known.wakeAt = false, time.Time{}
+		if _, err := c.reconcile(k, object.GetUID(), known); err != nil {
+			return any, fmt.Errorf("%s: %w", NameOf(object), err)
+		}
+	}
+	return any, nil
+}
+
+// reconcile is one reconcile of an object, as in the engine. It returns the outcome of its last plan,
+// or nil for an object that is being deleted. An error is a fault of the kind.
+func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*plan.Outcome, error) {
+	var passed []string
+	for stored := 0; ; stored++ {
+		object := c.byUID(uid)
+		if object.GetDeletionTimestamp() != nil {
+			return nil, nil
+		}
+		v := c.view(k, object)
+		v.Passed = passed
+		p, o, err := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, todo) })
+		if err != nil {
+			return nil, err
+		}
+		for _, foreign := range o.Foreign {
+			if !known.told[foreign.Object.GetUID()] {
+				known.told[foreign.Object.GetUID()] = true
+				c.tell(object, plan.ForeignEvent(foreign))
+			}
+		}
+		if err := c.store(p, o); err != nil {
+			return nil, err
+		}
+		passed = o.Passed
+		blocked := o.Stalled != nil || o.Rejected != nil || o.Waiting
+		if p.Again && !blocked && !o.Unfinished && stored < maxPhases {
+			continue
+		}
+		known.due = known.due || o.Unfinished || p.Again && !blocked
+		known.wakeAt = o.WakeAt
+		if o.Rejected == nil {
+			known.failures = 0
+			return o, nil
+		}
+		retry := max(plan.RejectedRetry, min(plan.RetryBase<<min(known.failures, 32), plan.RetryMax))
+		known.failures++
+		known.wakeAt = earlier(known.wakeAt, c.now.Add(retry))
+		return o, nil
+	}
+}
+
+// store writes the status of an object, if it has changed, and releases the children that it
+// records.
+func (c *Cluster) store(p *plan.Plan, o *plan.Outcome) error {
+	status, err := plan.Report(p, o)
+	if err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
+	live := c.byUID(p.Object.GetUID())
+	if !reflect.DeepEqual(live.Object["status"], any(status)) {
+		wanted := live.DeepCopy()
+		wanted.Object["status"] = status
+		if errs := statusErrors(p.Kind.Check(wanted.Object).Errors); len(errs) > 0 && p.Projection != nil {
+			// The kind projects what its schema does not allow; the status shows that instead.
+			return c.store(plan.Unreportable(p, o, fmt.Errorf("status: %w", errs.ToAggregate())))
+		}
+		for _, event := range plan.EventsOf(p, o) {
+			c.tell(live, event)
+		}
+		c.replace(live, wanted, live.GetUID())
+	}
+	for _, child := range o.Tracked {
+		if held := c.byUID(child.Object.GetUID()); held != nil {
+			c.released(held)
+		}
+	}
+	return nil
+}
+
+// statusErrors returns the errors that are about the status.
+func statusErrors(errs field.ErrorList) field.ErrorList {
+	return slices.DeleteFunc(slices.Clone(errs), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, "status") })
+}
+
+func (c *Cluster) tell(object *unstructured.Unstructured, event plan.Event) {
+	c.log = append(c.log, Record{At: c.now, Object: object.GetUID(), Event: &event})
+}
+
+// view returns what a reconcile sees of the cluster.
+func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.View {
+	v := &plan.View{Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized}
+	for _, gvk := range k.Owns {
+		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk)}
+	}
+	for _, object := range c.objects {
+		if slices.Contains(k.Owns, object.GroupVersionKind()) && plan.IsChildOf(object, owner, k) {
+			v.Children = append(v.Children, plan.Live(c.ResourceOf(object.GroupVersionKind()), object))
+		}
+	}
+	slices.SortStableFunc(v.Children, func(a, b plan.LiveChild) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
+	v.Strays = func(set string, template map[string]string) []*unstructured.Unstructured {
+		return c.strays(k.Sets[set], owner, template)
+	}
+	if k.Injects() && !c.inert {
+		v.Uptake, v.InjectionErr = c.uptake(k, owner)
+	}
+	return v
+}
+
+// strays returns the unmanaged objects that have the labels of a set's template.
+func (c *Cluster) strays(set kind.SetFacts, owner *unstructured.Unstructured, template map[string]string) []*unstructured.Unstructured {
+	unmanaged, err := labels.Parse(plan.StraySelector(set.StrayLabels))
+	if err != nil || len(set.StrayLabels) == 0 {
+		return nil
+	}
+	return plan.WithLabels(slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool {
+		return o.GroupVersionKind() != set.Type || o.GetNamespace() != owner.GetNamespace() || !unmanaged.Matches(labels.Set(o.GetLabels()))
+	}), template)
+}
+
+// carryOut carries out all steps of a comparison. After a rejection, nothing more is done for the
+// same child, and nothing is pruned.
+func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
+	done := &plan.Changes{Deleted: make(map[types.UID]bool)}
+	rejected := make(map[string]bool)
+	do := func(steps []plan.Step) {
+		for _, s := range steps {
+			if rejected[s.Child] {
+				continue
+			}
+			if err := c.step(k, owner, s, done); err != nil {
+				rejected[s.Child] = true
+				done.Rejected = errors.Join(done.Rejected, fmt.Errorf("child %q: %w", s.Child, err))
+			}
+		}
+	}
+	do(todo.Steps)
+	if todo.Rejected == nil && !todo.Waiting && done.Rejected == nil && !done.Waiting {
+		do(todo.Prunes)
+	}
+	return done
+}
+
+// verbs are those of the requests by which steps are carried out.
+var verbs = map[plan.Verb]string{plan.Create: "create", plan.Apply: "patch", plan.Adopt: "patch", plan.Delete: "delete"}
+
+// step carries out one step. An error is an answer of the API server, or a rule of the engine.
+func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.Step, done *plan.Changes) error {
+	for _, r := range c.rejections {
+		if slices.Contains(r.verbs, verbs[s.Verb]) && r.objects.matches(c, target(s)) {
+			return errors.New(r.message)
+		}
+	}
+	switch s.Verb {
+	case plan.Create:
+		if other := c.find(s.Wanted.GroupVersionKind(), s.Wanted.GetNamespace(), s.Name); other != nil {
+			return c.meet(k, owner, s, other, done)
+		}
+		if err := c.create(s.Wanted.DeepCopy(), s.Wanted.Object); err != nil {
+			return err
+		}
+		done.Stored = append(done.Stored, plan.Live(s.Resource, c.objects[len(c.objects)-1]))
+	case plan.Delete:
+		done.Deleted[s.Live.GetUID()] = true
+		c.remove(c.byUID(s.Live.GetUID()))
+		if s.Stray {
+			c.tell(owner, plan.StrayEvent(s))
+		}
+	case plan.Apply, plan.Adopt:
+		stored, err := c.rewritten(s)
+		if err != nil {
+			return err
+		}
+		live := c.byUID(s.Live.GetUID())
+		c.replace(live, stored, "")
+		stored = c.byUID(s.Live.GetUID())
+		if s.Verb == plan.Apply {
+			c.applied[stored.GetUID()] = s.Wanted.Object
+			c.normalized.Remember(stored, s.Wanted)
+		}
+		done.Stored = append(done.Stored, plan.Live(s.Resource, stored))
+	}
+	c.log = append(c.log, Record{At: c.now, Object: owner.GetUID(), Step: &s})
+	c.atOnce[string(s.Verb)+NameOf(target(s))]++
+	return nil
+}
+
+// meet decides about an object that has the name of a child to create.
+func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.Step, other *unstructured.Unstructured, done *plan.Changes) error {
+	holder := metav1.GetControllerOfNoCopy(other)
+	_, ofSet := k.Sets[s.Child]
+	switch {
+	case ofSet:
+		done.Taken = append(done.Taken, plan.Taken{Resource: s.Resource, Name: s.Name})
+	case other.GetDeletionTimestamp() != nil, holder != nil && holder.Kind == owner.GetKind() && holder.Name == owner.GetName():
+		done.Waiting = true
+	case holder == nil:
+		return plan.NotCreatedFor(s.Resource, s.Name)
+	default:
+		return plan.ControlledBy(s.Resource, other, holder)
+	}
+	return nil
+}
+
+// rewritten returns an object after a step: with the labels, the annotations and the reference by
+// which it is found and, if the template was applied, with all its fields.
+func (c *Cluster) rewritten(s plan.Step) (*unstructured.Unstructured, error) {
+	live := c.byUID(s.Live.GetUID())
+	if s.Verb == plan.Apply {
+		return c.merged(live, s.Wanted)
+	}
+	adopted := live.DeepCopy()
+	take := func(has, wanted map[string]string, names []string) map[string]string {
+		taken := make(map[string]string)
+		maps.Copy(taken, has)
+		for _, name := range names {
+			delete(taken, name)
+			if value, ok := wanted[name]; ok {
+				taken[name] = value
+			}
+		}
+		return taken
+	}
+	adopted.SetLabels(take(live.GetLabels(), s.Wanted.GetLabels(), plan.OwnLabels))
+	adopted.SetAnnotations(take(live.GetAnnotations(), s.Wanted.GetAnnotations(), plan.OwnAnnotations))
+	adopted.SetOwnerReferences(s.Wanted.GetOwnerReferences())
+	return adopted, nil
+}

@@ -1,0 +1,58 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Selection selects objects by their type as people write it for kubectl, and by name. An empty name
+// selects all of the type.
+type Selection struct{ Type, Name string }
+
+// String returns the selection as TYPE or TYPE/NAME.
+func (s Selection) String() string {
+	if s.Name == "" {
+		return s.Type
+	}
+	return s.Type + "/" + s.Name
+}
+
+func (s Selection) matches(c *Cluster, object *unstructured.Unstructured) bool {
+	return (s.Name == "" || s.Name == object.GetName()) && s.isType(c, object.GroupVersionKind())
+}
+
+// isType reports whether the type of a selection is the name of a type.
+func (s Selection) isType(c *Cluster, gvk schema.GroupVersionKind) bool {
+	resource := c.ResourceOf(gvk)
+	names := []string{gvk.Kind, resource.Resource, resource.GroupResource().String()}
+	for _, k := range c.kinds {
+		if k.GroupVersionKind == gvk {
+			names = append(append(names, k.Names.Singular), k.Names.ShortNames...)
+		}
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return name != "" && strings.EqualFold(name, s.Type) })
+}
+
+// Known reports whether a type is one of the kinds, one of their children, or of an object that
+// exists.
+func (c *Cluster) Known(s Selection) bool {
+	for _, k := range c.kinds {
+		if s.isType(c, k.GroupVersionKind) || slices.ContainsFunc(k.Owns, func(gvk schema.GroupVersionKind) bool { return s.isType(c, gvk) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.objects, func(o *unstructured.Unstructured) bool { return s.isType(c, o.GroupVersionKind()) })
+}
+
+// Select returns the objects that are selected.
+func (c *Cluster) Select(s Selection) (found []*unstructured.Unstructured) {
+	for _, object := range c.objects {
+		if s.matches(c, object) {
+			found = append(found, object)
+		}
+	}
+	return found
+}
