@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -19,6 +20,8 @@ type objects struct {
 	kinds       *kind.Catalog
 	rights      *Rights
 	podSecurity *PodSecurity
+	// isOtherVersion is that of Config.
+	isOtherVersion func(*kind.Kind) bool
 
 	// check and evaluate call a kind for an object. Tests count the calls.
 	check    func(*kind.Kind, map[string]any) *kind.Checked
@@ -61,6 +64,25 @@ func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRe
 	if s == nil || err != nil {
 		return allowed(nil), err
 	}
+	response, err := o.validateSubmission(ctx, s)
+	if err == nil {
+		response.Warnings = append(response.Warnings, otherVersionWarnings(o.isOtherVersion, s.kind)...)
+	}
+	return response, err
+}
+
+// otherVersionWarnings returns a warning if the CRD of a kind belongs to another version of it. The
+// answer is still that of the kind of this process, as if the request had come before the upgrade:
+// otherwise an upgrade would be an outage. docs/decisions/0022-versions-of-a-kind.md explains it.
+func otherVersionWarnings(isOtherVersion func(*kind.Kind) bool, k *kind.Kind) []string {
+	if isOtherVersion == nil || !isOtherVersion(k) {
+		return nil
+	}
+	return []string{fmt.Sprintf("the CRD %s belongs to another version of the kind than the Fescue that answers, which may be about to be upgraded", k.Name())}
+}
+
+func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admissionv1.AdmissionResponse, error) {
+	request := s.request
 	if errs := s.errors(); len(errs) > 0 {
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))
 	}

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -238,4 +239,27 @@ func TestInjectionIsValidated(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where the CRD belongs to another version of the kind, the webhooks answer as before, and warn the
+// author, also of a rejection.
+func TestOtherVersionIsAWarning(t *testing.T) {
+	t.Parallel()
+	k := fence(t)
+	o := newObjects([]*kind.Kind{k}, nil, nil)
+	const object = `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{"colour":"%s"}}`
+	validate := func(colour string) *admissionv1.AdmissionResponse {
+		response, err := o.validate(t.Context(), requestFor(t, k, fmt.Sprintf(object, colour), ""))
+		require.NoError(t, err)
+		return response
+	}
+	require.Empty(t, validate("white").Warnings)
+	o.isOtherVersion = func(of *kind.Kind) bool { return of == k }
+	warnings := []string{"the CRD fences.fences.example.com belongs to another version of the kind than the Fescue that answers, which may be about to be upgraded"}
+	response := validate("white")
+	require.True(t, response.Allowed)
+	require.Equal(t, warnings, response.Warnings)
+	response = validate("red")
+	require.False(t, response.Allowed)
+	require.Equal(t, warnings, response.Warnings)
 }

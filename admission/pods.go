@@ -31,6 +31,8 @@ type Pods struct {
 	metrics   *injectionMetrics
 	log       *slog.Logger
 	kinds     []*injectingKind
+	// isOtherVersion is that of PodsConfig.
+	isOtherVersion func(*kind.Kind) bool
 
 	mu          sync.RWMutex
 	byNamespace map[string][]injectable
@@ -50,6 +52,9 @@ type PodsConfig struct {
 	Skipped func(object runtime.Object, pod, why string)
 	// Security limits what may be injected into the Pods of a namespace; nil means no limit.
 	Security *PodSecurity
+	// IsOtherVersion reports whether the CRD of a kind belongs to another version of it, of which
+	// answers warn; nil means never.
+	IsOtherVersion func(*kind.Kind) bool
 	// Metrics is the registry for the metrics; nil means none.
 	Metrics prometheus.Registerer
 	// Log receives objects that cannot be injected; nil means slog.Default.
@@ -61,7 +66,7 @@ type PodsConfig struct {
 func NewPods(config PodsConfig) (*Pods, error) {
 	p := &Pods{
 		injector:  inject.NewInjector(config.OwnNamespace, config.Kinds),
-		informers: config.Informers, skipped: config.Skipped, security: config.Security, log: config.Log,
+		informers: config.Informers, skipped: config.Skipped, security: config.Security, isOtherVersion: config.IsOtherVersion, log: config.Log,
 		metrics: newInjectionMetrics(config.Kinds), byNamespace: make(map[string][]injectable),
 	}
 	if config.Metrics != nil {
@@ -108,7 +113,13 @@ func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest
 		p.metrics.count(result.Outcomes)
 		p.report(request, result, known)
 	}
-	return result.Patch, result.Warnings(), nil
+	warnings = result.Warnings()
+	for _, k := range p.kinds {
+		if slices.ContainsFunc(result.Outcomes, func(o inject.Outcome) bool { return o.Object.Kind == k.kind.GroupVersionKind.GroupKind() }) {
+			warnings = append(warnings, otherVersionWarnings(p.isOtherVersion, k.kind)...)
+		}
+	}
+	return result.Patch, warnings, nil
 }
 
 // ready returns an injector for the kinds whose objects are known. It fails while a kind that can

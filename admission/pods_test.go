@@ -286,3 +286,19 @@ func TestPodsRecoverFromAPanic(t *testing.T) {
 	require.Empty(t, result.Warnings(), "the good one is injected")
 	require.Contains(t, log.String(), `msg="object is not injected" kind=Watcher object=shop/bad error="panic, which is a bug in Fescue: `)
 }
+
+// Where the CRD belongs to another version of the kind, Pods are injected as before, with a warning.
+func TestInjectionByAnotherVersionIsAWarning(t *testing.T) {
+	t.Parallel()
+	p, _ := runPods(t, nil, typicalWatcher(t))
+	isOther := false
+	p.isOtherVersion = func(*kind.Kind) bool { return isOther }
+	_, warnings, err := p.Inject(t.Context(), typicalPod(t))
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	isOther = true
+	patch, warnings, err := p.Inject(t.Context(), typicalPod(t))
+	require.NoError(t, err)
+	require.Contains(t, string(patch), "initContainers")
+	require.Equal(t, []string{"the CRD watchers.watch.fescue.dev belongs to another version of the kind than the Fescue that answers, which may be about to be upgraded"}, warnings)
+}

@@ -64,6 +64,9 @@ type Config struct {
 	Rights *Rights
 	// PodSecurity checks what objects inject; nil allows everything.
 	PodSecurity *PodSecurity
+	// IsOtherVersion reports whether the CRD of a kind belongs to another version of it, of which
+	// answers warn; nil means never.
+	IsOtherVersion func(*kind.Kind) bool
 
 	// Certificate is called at each handshake.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -132,6 +135,7 @@ func New(config Config) (*Server, error) {
 		bodies:  newBodies(bodyBudget),
 		values:  semaphore.NewWeighted(maxValues),
 	}
+	s.objects.isOtherVersion = config.IsOtherVersion
 	if config.Metrics != nil {
 		if err := s.metrics.register(config.Metrics); err != nil {
 			return nil, fmt.Errorf("webhook metrics: %w", err)

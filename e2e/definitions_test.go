@@ -51,6 +51,9 @@ func TestCRDThatIsNotAccepted(t *testing.T) {
 	o.awaitReady()
 	o.awaitLog(`\"ThingList\" is already in use`)
 	require.Contains(t, o.log.String(), `msg="kind waits for what it needs" kind=Thing`)
+	_, verbose := get(t, o.address("--health-listen")+"/readyz?verbose")
+	require.Contains(t, verbose, added[0].Name()+" waits: ")
+	require.Contains(t, verbose, `"ThingList" is already in use`)
 	for _, request := range c.requestPaths() {
 		require.NotContains(t, request, "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions/", "it polls")
 	}
@@ -116,6 +119,8 @@ func TestOlderKindStandsBack(t *testing.T) {
 	first.awaitLog("its annotation fescue.dev/kind-hash is " + newer[0].Hash + ", and the kind of this process has " + old[0].Hash)
 	require.True(t, testcluster.WaitUntil(func() bool { return textOf() == "new x" }))
 	first.awaitReady()
+	_, verbose := get(t, first.address("--health-listen")+"/readyz?verbose")
+	require.Contains(t, verbose, "readyz check passed\n"+old[0].Name()+" waits: the CRD "+old[0].Name()+" belongs to another version of the kind")
 	require.InDelta(t, 1, first.scrape()["fescue_kinds_waiting"].GetMetric()[0].GetGauge().GetValue(), 0)
 	c.awaitReady(things, "t")
 	writes := c.proxy.writes.Load()

@@ -88,7 +88,7 @@ func TestWebhooks(t *testing.T) {
 func (w *webhookTest) ready(t *testing.T) {
 	code, body := get(t, w.operator.address("--health-listen")+"/readyz?verbose")
 	require.Equal(t, http.StatusOK, code)
-	require.Equal(t, "[+]ping ok\n[+]certificate ok\n[+]tls-listener ok\n[+]injection ok\n[+]namespaces ok\n[+]caches ok\nreadyz check passed\n", body)
+	require.Equal(t, "[+]ping ok\n[+]kinds ok\n[+]certificate ok\n[+]tls-listener ok\n[+]injection ok\n[+]namespaces ok\n[+]caches ok\nreadyz check passed\n", body)
 }
 
 func (w *webhookTest) rejectedAndDefaulted(t *testing.T) {

@@ -32,6 +32,19 @@ func (e *Engine) Synced() error {
 	return errors.Join(errs...)
 }
 
+// Waiting returns a line for each kind that waits for what it needs, with the reason.
+func (e *Engine) Waiting() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var lines []string
+	for _, k := range e.order {
+		if waits := e.kinds[k].waits; waits != nil {
+			lines = append(lines, fmt.Sprintf("%s waits: %s", k.Name(), strings.ReplaceAll(waits.Error(), "\n", "; ")))
+		}
+	}
+	return lines
+}
+
 // Alive returns nil, or an error that names the kinds with a reconcile that hangs.
 func (e *Engine) Alive() error {
 	var errs []error

@@ -64,6 +64,7 @@ func TestKindStartsWhenItCan(t *testing.T) {
 		synctest.Wait()
 		require.True(t, e.waits(at))
 		require.NoError(t, e.Synced(), "a kind that waits does not keep the process from being ready")
+		require.Equal(t, []string{"ats.cnat.fescue.dev waits: no rights"}, e.Waiting())
 		time.Sleep(startRetryBase * 5) // two retries
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
@@ -73,6 +74,7 @@ func TestKindStartsWhenItCan(t *testing.T) {
 		require.EqualValues(t, 6, tries.Load(), "nothing is retried once it runs")
 		require.False(t, e.waits(at))
 		require.NoError(t, e.Synced())
+		require.Empty(t, e.Waiting())
 		require.Len(t, e.running(), 1)
 	})
 }

@@ -15,14 +15,21 @@ import (
 // enough to be read.
 const hashLength = 16
 
+// isContract reports whether a package is the contract, of whatever version of its module.
+func isContract(of *build.Instance) bool {
+	path, _, _ := strings.Cut(strings.SplitN(of.ImportPath, ":", 2)[0], "@")
+	return path == contractPackage
+}
+
 // hashOf identifies the source of a package and of what it imports, without comments and formatting.
-// Packages of Fescue itself do not count: its own version stands for them.
+// Of Fescue's own packages, only the contract counts: what it means to be a kind may change with
+// Fescue's version, while other types of children only change the schema of the CRD.
 func hashOf(instance *build.Instance) (string, error) {
 	hash := sha256.New()
 	seen := make(map[*build.Instance]bool)
 	var add func(*build.Instance) error
 	add = func(of *build.Instance) error {
-		if seen[of] || of != instance && strings.HasPrefix(of.ImportPath, modulePath+"/") {
+		if seen[of] || of != instance && strings.HasPrefix(of.ImportPath, modulePath+"/") && !isContract(of) {
 			return nil
 		}
 		seen[of] = true

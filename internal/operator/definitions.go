@@ -118,6 +118,25 @@ func (d *definitions) missing(ctx context.Context, k *kind.Kind, discover func(*
 	return problemOf(k, of.cache.Get(cache.ObjectName{Name: k.Name()}))
 }
 
+// isOtherVersion reports whether the CRD of a kind belongs to another version of the kind.
+func (d *definitions) isOtherVersion(k *kind.Kind) bool {
+	of := d.get(k)
+	if !of.synced() {
+		return false
+	}
+	crd := of.cache.Get(cache.ObjectName{Name: k.Name()})
+	return crd != nil && otherVersion(k, crd) != ""
+}
+
+// otherVersion returns the hash that a CRD has instead of that of a kind; it is empty if the kind may
+// run with it.
+func otherVersion(k *kind.Kind, crd *unstructured.Unstructured) string {
+	if installed := crd.GetAnnotations()[crds.HashAnnotation]; installed != k.Hash {
+		return installed
+	}
+	return ""
+}
+
 // problemOf returns why a kind cannot run with its CRD, which is nil if there is none.
 func problemOf(k *kind.Kind, crd *unstructured.Unstructured) error {
 	name := k.Name()
@@ -127,7 +146,7 @@ func problemOf(k *kind.Kind, crd *unstructured.Unstructured) error {
 	if err := crds.Accepted(crd); err != nil {
 		return engine.Absent(err.Error())
 	}
-	if installed := crd.GetAnnotations()[crds.HashAnnotation]; installed != "" && installed != k.Hash {
+	if installed := otherVersion(k, crd); installed != "" {
 		return engine.Absent(fmt.Sprintf("the CRD %s belongs to another version of the kind: its annotation %s is %s, and the kind of this process has %s; "+
 			"if this process has the newer one, apply its CRD with 'fescue crd | kubectl apply -f -' or start with --install-crds, or else upgrade this process",
 			name, crds.HashAnnotation, installed, k.Hash))

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
@@ -235,9 +236,11 @@ func (p *operator) serve(ctx context.Context) (stop func(), err error) {
 	}
 	return serving.Start(serving.Config{
 		Options: p.options.serving,
-		Ready: append(p.webhooks.checks(),
-			healthz.NamedCheck("kinds", func(*http.Request) error { return p.allLoaded() }),
-			healthz.NamedCheck("caches", func(*http.Request) error { return p.engine.Synced() })),
+		Ready: slices.Concat(
+			[]healthz.HealthChecker{healthz.NamedCheck("kinds", func(*http.Request) error { return p.allLoaded() })},
+			p.webhooks.checks(),
+			[]healthz.HealthChecker{healthz.NamedCheck("caches", func(*http.Request) error { return p.engine.Synced() })}),
+		Notes: p.engine.Waiting,
 		Live: []healthz.HealthChecker{
 			healthz.NamedCheck("workers", func(*http.Request) error { return p.engine.Alive() }),
 			healthz.NamedCheck("leader-election", p.election.Check),

@@ -107,7 +107,7 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 		Injector:    injector,
 		PathPrefix:  o.path,
 		Rights:      admission.NewRights(p.Typed.AuthorizationV1().SubjectAccessReviews(), p.Mapper, kinds, w.user),
-		PodSecurity: w.podSecurity,
+		PodSecurity: w.podSecurity, IsOtherVersion: p.definitions.isOtherVersion,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
 		Metrics: legacyregistry.Registerer(), Tracing: p.tracer, Log: p.log,
 	})
@@ -153,7 +153,8 @@ func (w *webhooks) newInjector(p *operator, kinds []*kind.Kind) (admission.Injec
 	}
 	pods, err := admission.NewPods(admission.PodsConfig{
 		Informers: p.informers, Kinds: kinds, OwnNamespace: own, Security: w.podSecurity,
-		Metrics: legacyregistry.Registerer(), Log: p.log,
+		IsOtherVersion: p.definitions.isOtherVersion,
+		Metrics:        legacyregistry.Registerer(), Log: p.log,
 		Skipped: func(object runtime.Object, pod, why string) {
 			p.events.Eventf(object, nil, corev1.EventTypeWarning, "NotInjected", "Inject", "Pod %s: %s", pod, why)
 		},

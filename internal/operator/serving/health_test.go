@@ -18,7 +18,7 @@ func TestFailedChecksAreNamed(t *testing.T) {
 			return errors.Join(errors.New("a is not synced"), errors.New("b is not synced"))
 		}),
 		healthz.NamedCheck("certificate", func(*http.Request) error { return nil }),
-	}, nil)
+	}, nil, func() []string { return []string{"a waits: no CRD", "b waits: no rights"} })
 	get := func(path string) (code int, body string) {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
@@ -27,6 +27,9 @@ func TestFailedChecksAreNamed(t *testing.T) {
 	code, body := get("/readyz")
 	require.Equal(t, http.StatusInternalServerError, code)
 	require.Equal(t, "[+]ping ok\n[-]caches failed: reason withheld\n[+]certificate ok\nreadyz check failed\n", body)
+	code, body = get("/readyz?verbose&exclude=caches")
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, "[+]ping ok\n[+]caches excluded: ok\n[+]certificate ok\nreadyz check passed\na waits: no CRD\nb waits: no rights\n", body)
 	code, body = get("/readyz/caches")
 	require.Equal(t, http.StatusInternalServerError, code)
 	require.Equal(t, "internal server error: a is not synced\nb is not synced\n", body)

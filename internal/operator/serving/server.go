@@ -28,6 +28,9 @@ type Config struct {
 	Options
 	// Ready and Live are the checks of /readyz and /livez.
 	Ready, Live []healthz.HealthChecker
+	// Notes returns lines that /readyz?verbose adds: what keeps the process from being useful, and not
+	// from being ready. Nil means none.
+	Notes func() []string
 	// Client reviews tokens and access for Options.Auth.
 	Client kubernetes.Interface
 	// GetCertificate returns the certificate for Options.Auth; nil means a self-signed one.
@@ -56,7 +59,7 @@ func Start(c Config) (stop func(), err error) {
 			return nil, fmt.Errorf("--metrics-auth: %w", err)
 		}
 	}
-	health := endpoint{flag: "--health-listen", address: c.HealthAddress, handler: healthHandler(c.Ready, c.Live)}
+	health := endpoint{flag: "--health-listen", address: c.HealthAddress, handler: healthHandler(c.Ready, c.Live, c.Notes)}
 
 	var servers []*http.Server
 	stop = func() {
@@ -102,11 +105,23 @@ func (e endpoint) serve(log *slog.Logger) (*http.Server, error) {
 
 // healthHandler serves /healthz (the process answers), /readyz (it can work) and /livez (it need
 // not be restarted), each in the form of the API server's own. A check that fails is named
-// there, and gives its reason at a path of its own, such as /readyz/caches.
-func healthHandler(ready, live []healthz.HealthChecker) http.Handler {
+// there, and gives its reason at a path of its own, such as /readyz/caches. /readyz?verbose ends with
+// the notes.
+func healthHandler(ready, live []healthz.HealthChecker, notes func() []string) http.Handler {
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux)
 	healthz.InstallReadyzHandler(mux, append([]healthz.HealthChecker{healthz.PingHealthz}, ready...)...)
 	healthz.InstallLivezHandler(mux, append([]healthz.HealthChecker{healthz.PingHealthz}, live...)...)
-	return mux
+	if notes == nil {
+		return mux
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.ServeHTTP(w, r)
+		if r.URL.Path != "/readyz" || !r.URL.Query().Has("verbose") {
+			return
+		}
+		for _, note := range notes() {
+			_, _ = fmt.Fprintln(w, note)
+		}
+	})
 }
