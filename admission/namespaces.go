@@ -9,25 +9,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // Namespaces caches the labels of all namespaces, so that no request has to wait for them.
 type Namespaces struct {
-	factory informers.SharedInformerFactory
-	lister  corelisters.NamespaceLister
-	synced  func() bool
+	informer cache.SharedIndexInformer
 	// wait is how long Labels waits for a namespace that is not known.
 	wait time.Duration
 }
 
-// NewNamespaces wires the informer, which needs the rights to list and watch namespaces.
-func NewNamespaces(client kubernetes.Interface) *Namespaces {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(onlyLabels))
-	namespaces := factory.Core().V1().Namespaces()
-	return &Namespaces{factory, namespaces.Lister(), namespaces.Informer().HasSynced, namespaceWait}
+// NewNamespaces wires the informer, which needs the rights to list and watch namespaces. failed
+// receives its failures.
+func NewNamespaces(client kubernetes.Interface, failed informers.Failed) *Namespaces {
+	source := informers.TypedSource(client, client.CoreV1().Namespaces(), nil)
+	informer := informers.NewInformer(corev1.SchemeGroupVersion.WithResource("namespaces"), source, &corev1.Namespace{}, nil, failed)
+	if err := informer.SetTransform(onlyLabels); err != nil {
+		panic(err) // only a started informer returns one
+	}
+	return &Namespaces{informer, namespaceWait}
 }
 
 // onlyLabels drops everything else of a namespace.
@@ -41,14 +44,12 @@ func onlyLabels(object any) (any, error) {
 
 // Run watches the namespaces until ctx ends.
 func (n *Namespaces) Run(ctx context.Context) {
-	n.factory.StartWithContext(ctx)
-	<-ctx.Done()
-	n.factory.Shutdown()
+	n.informer.RunWithContext(ctx)
 }
 
 // Ready returns nil once all namespaces are known.
 func (n *Namespaces) Ready() error {
-	if !n.synced() {
+	if !n.informer.HasSynced() {
 		return errors.New("the namespaces are still being read")
 	}
 	return nil
@@ -66,8 +67,9 @@ const (
 func (n *Namespaces) Labels(ctx context.Context, name string) (map[string]string, error) {
 	var labels map[string]string
 	err := wait.PollUntilContextTimeout(ctx, namespacePoll, n.wait, true, func(context.Context) (bool, error) {
-		namespace, err := n.lister.Get(name)
-		if err != nil {
+		object, _, err := n.informer.GetStore().GetByKey(name)
+		namespace, ok := object.(*corev1.Namespace)
+		if err != nil || !ok {
 			return false, nil
 		}
 		labels = namespace.Labels

@@ -84,7 +84,7 @@ func TestPodSecurityOfAnUnknownNamespace(t *testing.T) {
 		"injects":         {injectingFence(t), `pod security of the namespace "default": the namespaces are still being read`},
 		"injects nothing": {fence(t), ""},
 	} {
-		podSecurity, err := NewPodSecurity(NewNamespaces(client).Labels, false)
+		podSecurity, err := NewPodSecurity(NewNamespaces(client, nil).Labels, false)
 		require.NoError(t, err)
 		request := requestFor(t, test.kind, `{"apiVersion":"fences.example.com/v1","kind":"Fence","metadata":{"name":"a"},"spec":{}}`, "")
 		response, err := newObjects([]*kind.Kind{test.kind}, nil, podSecurity).validate(t.Context(), request)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,13 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-
-	caches "github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // fieldManager owns the fields that Fescue writes into the configurations.
@@ -40,6 +39,8 @@ type Registrar struct {
 	kinds    []*kind.Kind
 	webhooks Webhooks
 	log      *slog.Logger
+	// WatchFailed receives failures of the watches of the configurations. It is set before Run.
+	WatchFailed informers.Failed
 
 	mu sync.Mutex
 	// applied are the generations after the last writes, by UID; it is nil before the first.
@@ -174,22 +175,29 @@ func replaceConditions(wanted, live []conditions) (operations []operation) {
 // until ctx ends.
 func (r *Registrar) Run(ctx context.Context) {
 	mutating, _ := Configurations(nil, Webhooks{Name: r.webhooks.Name})
-	factory := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithTransform(caches.StripManagedFields), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+	byName := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, mutating.Name).String()
-	}))
+	}
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { r.check(object, false) },
 		UpdateFunc: func(_, object any) { r.check(object, false) },
 		DeleteFunc: func(object any) { r.check(object, true) },
 	}
-	api := factory.Admissionregistration().V1()
-	for _, informer := range []cache.SharedIndexInformer{api.MutatingWebhookConfigurations().Informer(), api.ValidatingWebhookConfigurations().Informer()} {
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			panic(err) // only a stopped informer returns one
+	api, version := r.client.AdmissionregistrationV1(), admissionregistrationv1.SchemeGroupVersion
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	for _, informer := range []cache.SharedIndexInformer{
+		informers.NewInformer(version.WithResource("mutatingwebhookconfigurations"), informers.TypedSource(r.client, api.MutatingWebhookConfigurations(), byName),
+			&admissionregistrationv1.MutatingWebhookConfiguration{}, nil, r.WatchFailed),
+		informers.NewInformer(version.WithResource("validatingwebhookconfigurations"), informers.TypedSource(r.client, api.ValidatingWebhookConfigurations(), byName),
+			&admissionregistrationv1.ValidatingWebhookConfiguration{}, nil, r.WatchFailed),
+	} {
+		_, err := informer.AddEventHandler(handler)
+		if err = errors.Join(err, informer.SetTransform(informers.StripManagedFields)); err != nil {
+			panic(err) // only a started informer returns one
 		}
+		watching.Go(func() { informer.RunWithContext(ctx) })
 	}
-	factory.StartWithContext(ctx)
-	defer factory.Shutdown()
 	delay := correctionDelay
 	for {
 		select {

@@ -13,11 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	caches "github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 const (
@@ -39,6 +38,8 @@ type SecretConfig struct {
 	Validity time.Duration
 	// Metrics is the registry for metrics; nil means none.
 	Metrics prometheus.Registerer
+	// WatchFailed receives failures of the watch of the Secret.
+	WatchFailed informers.Failed
 	// Log receives the steps and failures; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -75,20 +76,19 @@ func NewSecret(config SecretConfig) (*Secret, error) {
 
 // Run loads the certificate whenever the Secret changes, until ctx ends.
 func (s *Secret) Run(ctx context.Context) {
-	factory := informers.NewSharedInformerFactoryWithOptions(s.config.Client, 0, informers.WithNamespace(s.config.Namespace), informers.WithTransform(caches.StripManagedFields),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.config.Name).String()
-		}))
-	if _, err := factory.Core().V1().Secrets().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	source := informers.TypedSource(s.config.Client, s.config.Client.CoreV1().Secrets(s.config.Namespace), func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.config.Name).String()
+	})
+	informer := informers.NewInformer(corev1.SchemeGroupVersion.WithResource("secrets"), source, &corev1.Secret{}, nil, s.config.WatchFailed)
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    s.see,
 		UpdateFunc: func(_, object any) { s.see(object) },
 		DeleteFunc: func(any) { s.signal() },
-	}); err != nil {
-		panic(err) // only a stopped informer returns one
+	})
+	if err = errors.Join(err, informer.SetTransform(informers.StripManagedFields)); err != nil {
+		panic(err) // only a started informer returns one
 	}
-	factory.StartWithContext(ctx)
-	<-ctx.Done()
-	factory.Shutdown()
+	informer.RunWithContext(ctx)
 }
 
 // see loads the Secret of an event. Events of this process's own writes arrive as well.

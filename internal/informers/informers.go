@@ -34,9 +34,8 @@ type Informers struct {
 	ctx        context.Context // ends all caches; a struct that owns goroutines owns it
 	client     dynamic.Interface
 	namespaces []string
-	// Failed is called with each failure to list or watch a resource; nil means that no one reads
-	// them. It is set before the first cache is started.
-	Failed func(schema.GroupResource, error)
+	// Failed is set before the first cache is started.
+	Failed Failed
 
 	mu     sync.Mutex
 	caches map[Selection]*sharedCache

@@ -33,15 +33,49 @@ type Source struct {
 	Client any
 }
 
-// NewInformer returns an informer of a source. Its lists and watches are retried within retryMax,
-// and each failure is reported, also to the functions in also.
+// TypedSource lists and watches with a typed client, of which api is the part for a resource; narrow
+// selects the objects, and nil selects all.
+func TypedSource[L runtime.Object](client any, api interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}, narrow func(*metav1.ListOptions)) Source {
+	if narrow == nil {
+		narrow = func(*metav1.ListOptions) {}
+	}
+	return Source{
+		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			narrow(&options)
+			return api.List(ctx, options)
+		},
+		Watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			narrow(&options)
+			return api.Watch(ctx, options)
+		},
+		Client: client,
+	}
+}
+
+// Failed is called with each failure to list or watch a resource. A nil one does nothing.
+type Failed func(schema.GroupResource, error)
+
+// NewInformer returns an informer of a source that reports failures to i.Failed and to the functions
+// in also.
 func (i *Informers) NewInformer(resource schema.GroupVersionResource, source Source, example runtime.Object, indexers cache.Indexers, also ...func(error)) cache.SharedIndexInformer {
-	failed := func(err error) {
+	return NewInformer(resource, source, example, indexers, func(resource schema.GroupResource, err error) {
 		if i.Failed != nil {
-			i.Failed(resource.GroupResource(), err)
+			i.Failed(resource, err)
 		}
 		for _, tell := range also {
 			tell(err)
+		}
+	})
+}
+
+// NewInformer returns an informer of a source. Its lists and watches are retried within retryMax.
+func NewInformer(resource schema.GroupVersionResource, source Source, example runtime.Object, indexers cache.Indexers, report Failed) cache.SharedIndexInformer {
+	failed := func(err error) {
+		if report != nil {
+			report(resource.GroupResource(), err)
 		}
 	}
 	patient := &cache.ListWatch{

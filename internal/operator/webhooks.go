@@ -75,7 +75,7 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	}
 	w := &webhooks{
 		user: self.Status.UserInfo.Username, log: p.log, stopDelay: o.stopDelay,
-		namespaces: admission.NewNamespaces(p.Typed), missing: make(map[*kind.Kind]error),
+		namespaces: admission.NewNamespaces(p.Typed, p.informers.Failed), missing: make(map[*kind.Kind]error),
 	}
 	if o.url != "" {
 		w.leftover = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + o.name
@@ -115,6 +115,7 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 		return err
 	}
 	w.registrar = admission.NewRegistrar(p.acting.typed, kinds, o.registration(p.options.Namespaces), p.log)
+	w.registrar.WatchFailed = p.informers.Failed
 	if err := w.registrar.InUse(ctx); err != nil {
 		return fmt.Errorf("--webhook-url: %w; set --webhook-configuration to another name", err)
 	}
@@ -128,7 +129,8 @@ func (p *operator) newCertificate() (servingCertificate, error) {
 	if o.certDir == "" {
 		return certificate.NewSecret(certificate.SecretConfig{
 			Client: p.acting.typed, Namespace: o.secretNamespace, Name: o.secretName,
-			Hosts: []string{o.host}, Validity: o.validity, Metrics: legacyregistry.Registerer(), Log: p.log,
+			Hosts: []string{o.host}, Validity: o.validity, Metrics: legacyregistry.Registerer(),
+			WatchFailed: p.informers.Failed, Log: p.log,
 		})
 	}
 	var hosts []string // with a URL, a proxy with its own certificate may be in front
