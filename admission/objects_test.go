@@ -218,7 +218,7 @@ func TestInjectionIsValidated(t *testing.T) {
 		"not as it was":       {kind: watcher, spec: container("a") + "," + badSelector, old: container("a"), field: "spec.selector.matchExpressions[0].values", message: "Required value"},
 		"unknown to a CRD":    {kind: agent, spec: `"image":"a","replicas":1,"selector":{"matchLabel":{"a":"b"}}`, field: "spec.selector", message: `Invalid value: strict decoding error: unknown field "matchLabel"`},
 		"unknown operator":    {kind: agent, spec: `"image":"a","replicas":1,"selector":{"matchExpressions":[{"key":"a","operator":"Like"}]}`, field: "spec.selector.matchExpressions[0].operator", message: "not a valid selector operator"},
-		"cannot be evaluated": {kind: agent, spec: `"image":"a"`, field: "spec", message: "Invalid value: nothing can be injected from it, by the rules of the kind Agent: inject.add.spec.containers.0.env.0.value: invalid interpolation"},
+		"cannot be evaluated": {kind: agent, spec: `"image":"a"`, field: "spec", message: "Invalid value: nothing can be injected from it, by the rules of the kind Agent: inject.add: reads object.spec.replicas, which the object does not have"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
