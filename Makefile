@@ -35,7 +35,7 @@ test: devcluster promtool ## run all tests, on a control plane started for them
 	go test -C hack/k8stypes ./...
 	go test -C hack/image ./...
 	go test -run 'TestDifferential|TestMutations|TestNamesAreNotKept' ./cue/kind
-	go test -run TestKindsThatCannotBeLoaded ./internal/cli
+	go test -run 'TestKindsThatCannotBeLoaded|TestMistakes' ./internal/cli
 	$(DEVCLUSTER) -- go test -race -timeout 25m ./...
 	$(DEVCLUSTER) -- go test -C bench -bench . -benchtime 1x ./...
 
@@ -91,6 +91,7 @@ lint: ## check style and the allowed imports
 .PHONY: generate
 generate: build ## write the generated files
 	go run -C hack/k8stypes .
+	go run -C hack/devcluster ./types
 	go tool cue fmt ./cue/... ./testdata/sources/...
 	bin/fescue crd --output-dir crds
 	bin/fescue manifests --service-monitor --output-dir config

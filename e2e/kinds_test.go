@@ -102,14 +102,18 @@ func TestFaultyKinds(t *testing.T) {
 	dir, kinds := writeKind(t, `
 package faulty
 
-import "fescue.dev/cue/contract"
+import (
+	"encoding/json"
 
-// The behaviour sets a status of another type than the schema.
+	"fescue.dev/cue/contract"
+)
+
+// The behaviour computes a status of another type than the schema.
 #Wrong: {apiVersion!: "faulty.example.com/v1", kind!: "Wrong", metadata!: {...}, spec!: text!: string, status?: {contract.#Status, number?: int}}
 #WrongController: contract.#Controller & {
 	object!: #Wrong
 	names: plural: "wrongs"
-	status: number: object.spec.text
+	status: number: json.Unmarshal("\"\(object.spec.text)\"")
 }
 
 #Old: {apiVersion!: "faulty.example.com/v1", kind!: "Old", metadata!: {...}, spec!: text!: string, status?: {contract.#Status, phase?: "ONLY"}}
@@ -120,12 +124,12 @@ import "fescue.dev/cue/contract"
 	phases: ONLY: next: []
 }
 
-// The template has a field that ConfigMaps do not.
+// The template computes the name of a field that ConfigMaps do not have.
 #Typo: {apiVersion!: "faulty.example.com/v1", kind!: "Typo", metadata!: {...}, spec!: text!: string, status?: contract.#Status}
 #TypoController: contract.#Controller & {
 	object!: #Typo
 	names: plural: "typos"
-	children: config: template: {apiVersion: "v1", kind: "ConfigMap", dta: a: "b"}
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap", (object.spec.text): a: "b"}
 }
 `)
 	require.Len(t, kinds, 3)
@@ -146,7 +150,7 @@ import "fescue.dev/cue/contract"
 		reason, message string
 	}{
 		{wrong, "EvaluationFailed", `status.number: Invalid value: "string"`},
-		{typo, "ChildRejected", `.dta: field not declared in schema`},
+		{typo, "ChildRejected", `.x: field not declared in schema`},
 	} {
 		_, reason, message := c.awaitStalled(tc.kind.GroupVersionResource(), "a")
 		require.Equal(t, tc.reason, reason)

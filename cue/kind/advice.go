@@ -18,6 +18,9 @@ type Advice struct {
 	Text string
 }
 
+// BehaviourAdvice is advice on the behaviour.
+func (k *Kind) BehaviourAdvice() []Advice { return k.advice }
+
 // Advice lists the fields that the CUE evaluator has to check.
 func (v *Version) Advice() []Advice {
 	var all []Advice

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 // Catalog holds the kinds that a program works with and finds them by each of their names.
@@ -16,6 +19,7 @@ type Catalog struct {
 	byGVK      map[apischema.GroupVersionKind]*Kind
 	byName     map[string]*Kind
 	broken     []*LoadError
+	types      *types.Catalog // nil until a folder is loaded
 }
 
 // NewCatalog returns a catalog of the given kinds. Their names must differ.
@@ -35,7 +39,7 @@ func Load(shipped bool, dirs ...string) (*Catalog, error) {
 	for i, dir := range dirs {
 		folders[i] = Folder{Dir: dir}
 	}
-	return LoadFolders(shipped, folders...)
+	return LoadFolders(shipped, nil, folders...)
 }
 
 // Folder is a folder with a CUE package of kinds.
@@ -47,8 +51,10 @@ type Folder struct {
 	Broken []*LoadError
 }
 
-// LoadFolders is Load for folders of which some kinds must not be loaded.
-func LoadFolders(shipped bool, folders ...Folder) (*Catalog, error) {
+// LoadFolders is Load for folders of which some kinds must not be loaded. The kinds of the folders
+// are checked against the types that they have and that Kubernetes itself serves, and those in
+// typeFiles (types.Catalog.AddPath).
+func LoadFolders(shipped bool, typeFiles []string, folders ...Folder) (*Catalog, error) {
 	c := NewCatalog()
 	var errs []error
 	if shipped {
@@ -58,11 +64,44 @@ func LoadFolders(shipped bool, folders ...Folder) (*Catalog, error) {
 		}
 		errs = append(errs, c.takeBroken(err))
 	}
+	if len(typeFiles) > 0 {
+		errs = append(errs, c.AddTypes(typeFiles...))
+	}
 	for _, folder := range folders {
 		_, err := c.LoadFolder(folder)
 		errs = append(errs, err)
 	}
 	return c, errors.Join(errs...)
+}
+
+// AddTypes adds the types of objects in files or folders, against which the behaviours of the
+// folders that are loaded later are checked: CRDs, or OpenAPI documents. They also know those that
+// Kubernetes itself serves, and those of the kinds in the catalog.
+func (c *Catalog) AddTypes(paths ...string) error {
+	if c.types == nil {
+		known, err := types.New()
+		if err != nil {
+			return err
+		}
+		c.types = known
+		for _, k := range c.all {
+			c.addType(k)
+		}
+	}
+	var errs []error
+	for _, path := range paths {
+		if err := c.types.AddPath(path); err != nil {
+			errs = append(errs, fmt.Errorf("types: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addType adds the types of a kind.
+func (c *Catalog) addType(k *Kind) {
+	for _, v := range k.Versions {
+		c.types.Add(v.GroupVersionKind, types.Resource{Type: c.types.FromRootSchema(v.Schema), Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
+	}
 }
 
 // LoadFolder adds the kinds of a folder to the catalog, and returns those that it has added.
@@ -72,12 +111,19 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 		return nil, nil
 	}
 	kinds, err := FromDir(folder.Dir, folder.Only...)
-	errs := []error{c.takeBroken(err)}
+	errs := []error{c.takeBroken(err), c.AddTypes()}
+	for _, k := range kinds {
+		c.addType(k)
+	}
 	first := len(c.added)
 	for _, k := range kinds {
 		if other := c.byName[k.Name()]; other != nil {
 			errs = append(errs, fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
 				folder.Dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name()))
+			continue
+		}
+		if mistakes := k.checkBehaviour(c.types); len(mistakes) > 0 {
+			c.broken = append(c.broken, mistakes...)
 			continue
 		}
 		c.add(k)

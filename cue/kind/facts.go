@@ -54,7 +54,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if err := controller.Unify(pkg.rules.controller).Validate(); err != nil {
 		return nil, err
 	}
-	k := &Kind{}
+	k := &Kind{source: pkg}
 	for _, collect := range []func(*Kind, cue.Value) error{
 		collectNames, collectPhases, collectOwned, checkDeadline,
 	} {
@@ -298,7 +298,7 @@ func collectPhases(k *Kind, controller cue.Value) error {
 				return fmt.Errorf("phases.%s.next: to: %w", name, err)
 			}
 			if _, ok := k.Phases[to]; !ok {
-				return errorAt(value, within(transition, pathTo), "%q must be one of the phases: %s", to, known)
+				return errorAt(value, within(transition, pathTo), "%q must be one of the phases: %s%s", to, known, nearText(to, slices.Collect(maps.Keys(k.Phases))))
 			}
 			if text, err := transition.LookupPath(pathAfter).String(); err == nil { // otherwise it follows from the object
 				if _, err := ParseTrigger(text); err != nil {

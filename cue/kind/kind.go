@@ -50,6 +50,9 @@ type Kind struct {
 	// InjectAnnotation is the annotation by which Pods ask for injection; it is empty if the
 	// kind does not inject.
 	InjectAnnotation string
+
+	source *kindsPackage // until it is checked
+	advice []Advice      // on its behaviour
 }
 
 // Version describes the objects of a kind in one version of its API.

@@ -22,10 +22,11 @@ func checkReferences(instance *build.Instance, name string, schema *schema.Schem
 		switch {
 		case reference.root == objectName && !r.unsure[objectName]:
 			if reach := schema.Reach(names); reach < len(names) {
-				return errorAtNode(reference.at, "%s: #%s has no field %s", reference, name, strings.Join(names[:reach+1], "."))
+				return errorAtNode(reference.at, "%s: #%s has no field %s%s", reference, name, strings.Join(names[:reach+1], "."),
+					nearText(names[reach], schema.FieldNames(names[:reach])))
 			}
 		case reference.root == observedName && !r.unsure[observedName] && !slices.Contains(r.children, names[0]):
-			return errorAtNode(reference.at, "%s: the kind has no child %s", reference, names[0])
+			return errorAtNode(reference.at, "%s: the kind has no child %s%s", reference, names[0], nearText(names[0], r.children))
 		}
 	}
 	return nil

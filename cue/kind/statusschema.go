@@ -54,7 +54,7 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 			return errorAt(value, "status", "%q is written by the engine", name)
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
-			return errorAt(value, "status", "%q must be a field of #%s.status", name, k.GroupVersionKind.Kind)
+			return errorAt(value, "status", "%q must be a field of #%s.status%s", name, k.GroupVersionKind.Kind, nearText(name, slices.Collect(maps.Keys(status.Properties))))
 		}
 		return nil
 	}); err != nil {

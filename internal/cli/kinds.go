@@ -15,15 +15,17 @@ import (
 // kindOptions select the kinds that a command works with.
 type kindOptions struct {
 	dirs    []string
+	types   []string
 	shipped bool
 	timeout time.Duration // for loading one of dirs
 }
 
-// addFlags adds --kinds, --shipped-kinds and --load-timeout.
+// addFlags adds --kinds, --types, --shipped-kinds and --load-timeout.
 func (o *kindOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&o.dirs, "kinds", nil, "folder with a CUE package of kinds (repeatable)")
 	c.Flags().BoolVar(&o.shipped, "shipped-kinds", true, "include the kinds that Fescue ships")
 	c.Flags().DurationVar(&o.timeout, "load-timeout", defaultLoadTimeout, "CPU time that loading a kind of --kinds may take")
+	c.Flags().StringArrayVar(&o.types, "types", nil, "file or folder with the types of children: CRDs, or an OpenAPI document (kubectl get --raw /openapi/v2) (repeatable)")
 	if err := c.MarkFlagDirname("kinds"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -71,7 +73,7 @@ func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
 	if err := probing.Wait(); err != nil {
 		return kind.NewCatalog(), err
 	}
-	return kind.LoadFolders(o.shipped, folders...)
+	return kind.LoadFolders(o.shipped, o.types, folders...)
 }
 
 // loadEach is load for a program that runs kinds: loaded receives the kinds that are loaded while
@@ -100,7 +102,7 @@ func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*
 	}()
 	kinds, err := kind.Load(o.shipped)
 	loaded(kinds.All())
-	errs := []error{err}
+	errs := []error{err, kinds.AddTypes(o.types...)}
 	for folder := range tried {
 		added, err := kinds.LoadFolder(folder)
 		loaded(added)

@@ -24,9 +24,9 @@ var errFindings = errors.New("errors were found")
 
 const vetHelp = `Vet checks manifests against their kinds. It needs no cluster and runs the same code as
 the operator. It reads files, folders, and - for standard input; a file may contain several
-documents and lists of objects. Without manifests, it checks the kinds of --kinds and
-prints advice on them, which does not change the exit code: fields that the CUE evaluator
-has to check, and fields that can grow without limit.
+documents and lists of objects. Without manifests, it checks the kinds of --kinds, and
+prints their mistakes and advice on them, which does not change the exit code. Templates of
+children are checked against the types of Kubernetes, of the kinds, and of --types.
 
 Each error is one line:
 
@@ -137,6 +137,9 @@ func newVetter(catalog *kind.Catalog, ignoreUnknown bool) *vetter {
 func (v *vetter) advise(kinds []*kind.Kind) {
 	var last []finding // limits matter least
 	for _, k := range kinds {
+		for _, a := range k.BehaviourAdvice() {
+			v.report.Advice = append(v.report.Advice, adviceFinding(k.Version, a))
+		}
 		for _, version := range k.Versions {
 			for _, a := range version.Advice() {
 				v.report.Advice = append(v.report.Advice, adviceFinding(version, a))

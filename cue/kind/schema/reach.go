@@ -32,3 +32,35 @@ func (s *StructSchema) reach(names []string) int {
 	}
 	return most
 }
+
+// FieldNames returns the names of the fields at a path of fields, as far as they are known.
+func (s *Schema) FieldNames(path []string) []string {
+	switch {
+	case s.Reference != nil:
+		return s.Reference.FieldNames(path)
+	case len(s.Alternatives) > 0:
+		var names []string
+		for _, a := range s.Alternatives {
+			names = append(names, a.FieldNames(path)...)
+		}
+		return names
+	case s.Struct == nil:
+		return nil
+	}
+	return s.Struct.fieldNames(path)
+}
+
+func (s *StructSchema) fieldNames(path []string) []string {
+	var names []string
+	if len(path) == 0 {
+		for _, f := range s.Fields {
+			names = append(names, f.Name)
+		}
+	} else if f := s.Field(path[0]); f != nil {
+		names = f.Schema.FieldNames(path[1:])
+	}
+	for _, c := range s.Conditions {
+		names = append(names, c.Then.fieldNames(path)...)
+	}
+	return names
+}

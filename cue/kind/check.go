@@ -1,0 +1,273 @@
+package kind
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+// maxCheckSteps bounds the expressions that are looked at in one behaviour. Large ones need a few
+// thousand; a behaviour that exceeds it is checked as far as that.
+const maxCheckSteps = 100_000
+
+// maxCheckDepth bounds how deeply references lead into each other.
+const maxCheckDepth = 200
+
+// checkBehaviour returns the mistakes in the behaviour that can be found without an object: what
+// does not fit the types of the children, of the object and of its status. It also sets the advice
+// on the behaviour, and drops the source, which nothing else needs.
+func (k *Kind) checkBehaviour(known *types.Catalog) []*LoadError {
+	c := &checker{
+		kind: k, types: known, pkg: k.source, packages: newCompiler(),
+		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
+		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
+	}
+	c.object = known.FromRootSchema(k.Schema)
+	c.controller = c.gather(c.topLevel(part{in: c.pkg.instance}, "#"+k.GroupVersionKind.Kind+controllerSuffix))
+	c.behaviour()
+	slices.SortStableFunc(c.mistakes, func(a, b *LoadError) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
+	k.advice, k.source = c.advice, nil
+	return c.mistakes
+}
+
+// checker finds the mistakes in the behaviour of one kind, by its syntax: unlike values, it shows
+// what stands within ifs and loops, and where. It infers what an expression can be as far as it
+// can be told, and reports what cannot fit whatever the object is.
+type checker struct {
+	kind     *Kind
+	types    *types.Catalog
+	pkg      *kindsPackage
+	packages *compiler // finds the fields of packages
+
+	controller *structure
+	own        map[ast.Node]bool // the struct literals of the controller itself
+	object     *types.Type
+	children   map[string]childType
+	hasOthers  bool // there are children whose names are computed
+
+	variables map[ast.Node]value // of comprehensions
+	// reading are references that are being inferred, and following those whose parts are being
+	// looked at, to notice what contains itself.
+	reading, following map[ast.Expr]bool
+	tolerant           int // it is asked whether something exists
+	steps              int
+	depth              int
+
+	found    map[string]bool
+	mistakes []*LoadError
+	advice   []Advice
+}
+
+// childType is what is known of a child.
+type childType struct {
+	gvk   apischema.GroupVersionKind
+	known bool
+	set   bool
+	t     *types.Type
+}
+
+// part is a piece of CUE that a value consists of.
+type part struct {
+	expr ast.Expr
+	in   *build.Instance
+	// conditional means that an if or a for is around it; conditions are those of the ifs.
+	conditional bool
+	conditions  []ast.Expr
+	// constraint means that it only describes a value: that of an optional or required field.
+	constraint bool
+	// at is where the author refers to it, if it is in a library.
+	at ast.Node
+}
+
+// with returns an expression that stands in the part.
+func (p part) with(e ast.Expr) part {
+	p.expr = e
+	return p
+}
+
+// node returns the place to report.
+func (p part) node() ast.Node {
+	if pos := p.expr.Pos(); p.at != nil && (!pos.IsValid() || isLibrary(pos.Filename())) {
+		return p.at
+	}
+	return p.expr
+}
+
+// report adds a mistake at a place. A place is reported once: the same source may be used by
+// several children.
+func (c *checker) report(at ast.Node, format string, args ...any) {
+	e, ok := errors.AsType[*LoadError](errorAtNode(at, format, args...))
+	if !ok {
+		return
+	}
+	key := fmt.Sprintf("%s:%d:%d", e.File, e.Line, at.Pos().Column())
+	if c.found[key] {
+		return
+	}
+	c.found[key] = true
+	e.Kind = c.kind.GroupVersionKind.Kind
+	c.mistakes = append(c.mistakes, e)
+}
+
+// exhausted counts a step, and reports whether there were too many.
+func (c *checker) exhausted() bool {
+	c.steps++
+	return c.steps > maxCheckSteps || c.depth > maxCheckDepth
+}
+
+// topLevel returns what a name at the top of a package stands for.
+func (c *checker) topLevel(p part, name string) []part {
+	var parts []part
+	for _, f := range c.packages.fieldsOf(p.in)[name] {
+		next := p.with(f.Value)
+		parts = append(parts, next)
+	}
+	return parts
+}
+
+// behaviour checks all parts of the controller.
+func (c *checker) behaviour() {
+	for _, s := range c.controller.literals {
+		c.own[s] = true
+	}
+	children := c.collectChildren()
+	if declared := c.controller.fields["observed"]; declared != nil {
+		c.declaration(declared.parts)
+	}
+	for _, child := range children {
+		c.child(child)
+	}
+	c.services(children)
+	c.collisions(children)
+	c.phases()
+	c.status()
+	for _, name := range c.controller.order {
+		switch name {
+		case "conditions":
+			c.conditions(c.controller.fields[name])
+		case "children", "phases", "status", "object", "observed", "names", "scope", "columns", "scale", "selectableFields", "owns", "inject", "initial", "approval":
+		default: // hidden fields and the like
+			for _, p := range c.controller.fields[name].parts {
+				c.visit(p)
+			}
+		}
+	}
+	c.columns()
+}
+
+// declaration checks what a behaviour declares of its children.
+func (c *checker) declaration(parts []part) {
+	declared := c.gather(parts)
+	for _, name := range declared.order {
+		child, ok := c.children[name]
+		if !ok || !child.known {
+			continue
+		}
+		t := child.t
+		if child.set {
+			t = &types.Type{Values: types.List, Items: t}
+		}
+		c.declared(declared.fields[name].parts, t, "observed."+name, child.gvk.Kind, nil)
+	}
+}
+
+// declared checks that a declaration names fields that exist.
+func (c *checker) declared(parts []part, t *types.Type, path, owner string, within []string) {
+	for _, p := range parts {
+		if list, ok := p.expr.(*ast.ListLit); ok {
+			for _, element := range list.Elts {
+				if rest, ok := element.(*ast.Ellipsis); ok && rest.Type != nil {
+					c.declared([]part{p.with(rest.Type)}, t.Item(), path+"[]", owner, within)
+				}
+			}
+		}
+	}
+	s := c.gather(parts)
+	for _, name := range s.order {
+		field := t.Field(name)
+		names := append(slices.Clone(within), name)
+		if field == nil {
+			c.report(s.fields[name].node, "%s.%s: %s has no field %s%s", path, name, owner, strings.Join(names, "."), didYouMean(name, t))
+			continue
+		}
+		c.declared(s.fields[name].parts, field, path+"."+name, owner, names)
+	}
+}
+
+// didYouMean suggests the name of a field.
+func didYouMean(name string, t *types.Type) string {
+	var known []string
+	for field := range t.Fields {
+		known = append(known, field)
+	}
+	slices.Sort(known)
+	if near := types.Nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	if len(known) > 0 && len(known) <= 8 {
+		return ": its fields are " + strings.Join(known, ", ")
+	}
+	return ""
+}
+
+// columns checks that the printer columns exist.
+func (c *checker) columns() {
+	for _, column := range c.kind.Columns {
+		t, names := c.object, []string(nil)
+		for name := range strings.SplitSeq(strings.TrimPrefix(column.JSONPath, "."), ".") {
+			if strings.ContainsAny(name, "[]()@'\\\"") {
+				break
+			}
+			names = append(names, name)
+			field := t.Field(name)
+			if field == nil {
+				if declared := c.controller.fields["columns"]; declared != nil {
+					c.report(declared.node, "columns: path %q: #%s has no field %s%s", column.JSONPath, c.kind.GroupVersionKind.Kind, strings.Join(names, "."), didYouMean(name, t))
+				}
+				break
+			}
+			t = field
+		}
+	}
+}
+
+// status checks the projection of the status.
+func (c *checker) status() {
+	projection := c.controller.fields["status"]
+	if projection == nil {
+		return
+	}
+	t := types.Unknown
+	if s, ok := c.kind.Schema.Properties["status"]; ok {
+		t = withoutRequired(types.FromSchema(&s))
+	}
+	c.check(projection.parts, t, "status")
+}
+
+// withoutRequired returns a type of which no field is required.
+func withoutRequired(t *types.Type) *types.Type {
+	relaxed := *t
+	relaxed.Required = nil
+	return &relaxed
+}
+
+// conditions checks the conditions of the kind's own.
+func (c *checker) conditions(declared *member) {
+	condition := &types.Type{Values: types.Object, Fields: map[string]*types.Type{
+		"status": types.Of(types.Boolean), "reason": types.Of(types.String), "message": types.Of(types.String),
+	}, Required: []string{"status"}}
+	c.check(declared.parts, &types.Type{Values: types.Object, Others: condition}, "conditions")
+}
+
+func (c *checker) isClusterScoped() bool { return c.kind.Scope == apiextensionsv1.ClusterScoped }

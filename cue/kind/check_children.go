@@ -1,0 +1,365 @@
+package kind
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+// checkedChild is a child as the source has it.
+type checkedChild struct {
+	name, phase string // the name is empty if it is computed
+	path        string
+	body        *structure
+	template    *structure
+	gvk         apischema.GroupVersionKind
+	resource    types.Resource
+	known       bool
+	node        ast.Node
+	conditional bool
+}
+
+// collectChildren finds the children of the controller and of its phases.
+func (c *checker) collectChildren() []*checkedChild {
+	var all []*checkedChild
+	add := func(m *member, phase, prefix string) {
+		if m == nil {
+			return
+		}
+		s := c.gather(m.parts)
+		c.hasOthers = c.hasOthers || len(s.others) > 0 || len(s.dynamic) > 0
+		for _, name := range s.order {
+			all = append(all, c.newChild(name, phase, prefix+"."+name, s.fields[name].node, s.fields[name].parts, !s.fields[name].certain))
+		}
+		for _, d := range s.dynamic {
+			c.label(d)
+			node, _ := d.label.(ast.Node)
+			all = append(all, c.newChild("", phase, prefix+"[…]", node, []part{d.value}, true))
+		}
+	}
+	add(c.controller.fields["children"], "", "children")
+	if phases := c.controller.fields["phases"]; phases != nil {
+		s := c.gather(phases.parts)
+		for _, name := range s.order {
+			add(c.gather(s.fields[name].parts).fields["children"], name, "phases."+name+".children")
+		}
+	}
+	for _, child := range all {
+		if child.name == "" {
+			continue
+		}
+		t := childType{gvk: child.gvk, known: child.known, t: types.Unknown, set: child.body.fields["replicas"] != nil}
+		if child.known {
+			t.t = child.resource.Type
+		}
+		if other, ok := c.children[child.name]; ok && other.gvk != t.gvk {
+			t = childType{t: types.Unknown}
+		}
+		c.children[child.name] = t
+	}
+	return all
+}
+
+func (c *checker) newChild(name, phase, path string, node ast.Node, parts []part, conditional bool) *checkedChild {
+	child := &checkedChild{name: name, phase: phase, path: path, node: node, conditional: conditional}
+	child.body = c.gather(parts)
+	template := child.body.fields["template"]
+	if template == nil {
+		child.template = c.gather(nil)
+		return child
+	}
+	child.template = c.gather(template.parts)
+	apiVersion, okVersion := c.constantOf(child.template, "apiVersion")
+	kindName, okKind := c.constantOf(child.template, "kind")
+	if !okVersion || !okKind {
+		return child
+	}
+	child.gvk = apischema.FromAPIVersionAndKind(apiVersion, kindName)
+	found, ok, err := c.types.Find(child.gvk)
+	if err != nil {
+		at := child.template.fields["kind"].node
+		if strings.Contains(err.Error(), ": write ") {
+			at = child.template.fields["apiVersion"].node
+		}
+		c.report(at, "%s.template: %v", path, err)
+	}
+	child.resource, child.known = found, ok
+	return child
+}
+
+// constantOf returns the text of a field that is the same for all objects.
+func (c *checker) constantOf(s *structure, name string) (string, bool) {
+	m := s.fields[name]
+	if m == nil {
+		return "", false
+	}
+	text, ok := c.unified(slices.Clone(m.parts)).literal.(string)
+	return text, ok
+}
+
+// child checks one child.
+func (c *checker) child(child *checkedChild) {
+	for _, name := range child.body.order {
+		m := child.body.fields[name]
+		path := child.path + "." + name
+		switch name {
+		case "template":
+			t := types.Unknown
+			if child.known {
+				t = child.resource.Type
+			} else if child.gvk.Kind != "" {
+				c.untyped(child)
+				t = c.types.FromRootSchema(nil)
+			}
+			c.check(m.parts, t, path)
+		case "when", "ready":
+			c.check(m.parts, types.Of(types.Boolean), path)
+		case "replicas":
+			c.check(m.parts, types.Of(types.Integer), path)
+		default:
+			c.check(m.parts, types.Unknown, path)
+		}
+	}
+	c.namespace(child)
+	c.name(child)
+	c.podSelector(child)
+}
+
+// untyped advises on a type that is not known.
+func (c *checker) untyped(child *checkedChild) {
+	at := child.template.fields["kind"]
+	for _, a := range c.advice {
+		if strings.HasSuffix(a.Text, child.gvk.GroupVersion().String()+" "+child.gvk.Kind+untypedAdvice) {
+			return
+		}
+	}
+	c.advice = append(c.advice, Advice{
+		Field: child.path + ".template", Position: positionOf(at.node),
+		Text: child.path + ".template is not checked: nothing is known of " + child.gvk.GroupVersion().String() + " " + child.gvk.Kind + untypedAdvice,
+	})
+}
+
+const untypedAdvice = "; --types adds CRDs"
+
+// namespace checks the scope of a child, and the namespace of its template.
+func (c *checker) namespace(child *checkedChild) {
+	if !child.known || child.template.fields["kind"] == nil {
+		return
+	}
+	at := child.template.fields["kind"].node
+	switch {
+	case !child.resource.Namespaced && !c.isClusterScoped():
+		c.report(at, "%s.template: a %s is cluster-scoped, and the objects of the kind are namespaced: write scope: \"Cluster\", or leave the child out", child.path, child.gvk.Kind)
+		return
+	case child.resource.Namespaced && c.isClusterScoped():
+		c.report(at, "%s.template: a %s is namespaced, and the objects of the kind are cluster-scoped: remove scope: \"Cluster\", or leave the child out", child.path, child.gvk.Kind)
+		return
+	}
+	metadata := child.template.fields["metadata"]
+	if metadata == nil {
+		return
+	}
+	namespace := c.gather(metadata.parts).fields["namespace"]
+	if namespace == nil {
+		return
+	}
+	v := c.unified(slices.Clone(namespace.parts))
+	switch text, ok := v.literal.(string); {
+	case !child.resource.Namespaced:
+		c.report(namespace.node, "%s.template.metadata.namespace: a %s has no namespace: remove it", child.path, child.gvk.Kind)
+	case ok:
+		c.report(namespace.node, "%s.template.metadata.namespace: %q: children are in the namespace of their object: remove it", child.path, text)
+	case v.path != "" && v.path != "object.metadata.namespace":
+		c.report(namespace.node, "%s.template.metadata.namespace: %s may be another than that of the object, in which its children are: remove it", child.path, v.path)
+	}
+}
+
+// name checks the name of a child, as far as it is known.
+func (c *checker) name(child *checkedChild) {
+	metadata := child.template.fields["metadata"]
+	if metadata == nil {
+		return
+	}
+	name := c.gather(metadata.parts).fields["name"]
+	if name == nil || len(name.parts) != 1 {
+		return
+	}
+	text, known, ok := c.text(name.parts[0], func(value) string { return "x" })
+	if !ok || child.known && slices.Contains(pathNamed, child.gvk.Kind) {
+		return
+	}
+	if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 {
+		if !known {
+			text = sourceOf(name.parts[0].expr)
+		}
+		c.report(name.parts[0].node(), "%s.template.metadata.name: %s is no name of an object: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters", child.path, strings.Trim(text, `"`))
+	}
+	if known && !c.isClusterScoped() && child.body.fields["replicas"] == nil {
+		c.advice = append(c.advice, Advice{
+			Field: child.path + ".template.metadata.name", Position: positionOf(name.parts[0].node()),
+			Text: fmt.Sprintf("%s.template.metadata.name: all objects of the kind in a namespace share the child %q, and only the first gets it: add \\(object.metadata.name) to the name", child.path, text),
+		})
+	}
+}
+
+// pathNamed are kinds whose names may have other letters, such as system:node.
+var pathNamed = []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+
+// collisions reports children of one type and one name.
+func (c *checker) collisions(children []*checkedChild) {
+	type identity struct {
+		gvk         apischema.GroupVersionKind
+		phase, name string
+	}
+	seen := make(map[identity]*checkedChild)
+	for _, child := range children {
+		metadata := child.template.fields["metadata"]
+		if metadata == nil || child.gvk.Kind == "" || child.conditional || child.body.fields["replicas"] != nil {
+			continue
+		}
+		name := c.gather(metadata.parts).fields["name"]
+		if name == nil || len(name.parts) != 1 {
+			continue
+		}
+		if child.name == "" { // of a for
+			continue
+		}
+		id := identity{child.gvk, child.phase, sourceOf(name.parts[0].expr)}
+		if other := seen[id]; other != nil && other.name != child.name {
+			c.report(name.node, "%s.template.metadata.name: %s has the same name and type: give them different names", child.path, other.path)
+		}
+		seen[id] = child
+	}
+}
+
+// text or expression of a label
+type labelValue struct {
+	text   string
+	known  bool
+	source string
+	node   ast.Node
+}
+
+// labelsAt returns the labels at a path below a structure; closed is false if there may be more.
+func (c *checker) labelsAt(s *structure, path ...string) (labels map[string]labelValue, closed bool) {
+	for _, name := range path {
+		m := s.fields[name]
+		if m == nil {
+			return nil, !s.open && len(s.others) == 0 && len(s.dynamic) == 0
+		}
+		if next := c.gather(m.parts); true {
+			s = next
+		}
+	}
+	labels = make(map[string]labelValue)
+	for _, name := range s.order {
+		m := s.fields[name]
+		v := c.unified(slices.Clone(m.parts))
+		text, known := v.literal.(string)
+		labels[name] = labelValue{text, known && m.certain, sourceOf(m.parts[0].expr), m.node}
+	}
+	return labels, !s.open && len(s.others) == 0 && len(s.dynamic) == 0
+}
+
+// mismatchOf returns what keeps labels from matching a selector for certain.
+func mismatchOf(selector, labels map[string]labelValue, closed bool) (key, why string) {
+	for _, name := range sortedKeys(selector) {
+		label, ok := labels[name]
+		switch {
+		case !ok && closed:
+			return name, "have no label " + name
+		case ok && label.known && selector[name].known && label.text != selector[name].text:
+			return name, fmt.Sprintf("have the label %s: %q", name, label.text)
+		}
+	}
+	return "", ""
+}
+
+// podSelector checks that the selector of a workload selects its own Pods.
+func (c *checker) podSelector(child *checkedChild) {
+	spec := child.template.fields["spec"]
+	if spec == nil || !child.known {
+		return
+	}
+	var selectorPath []string
+	switch child.gvk.Kind {
+	case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet":
+		selectorPath = []string{"selector", "matchLabels"}
+	case "ReplicationController":
+		selectorPath = []string{"selector"}
+	default:
+		return
+	}
+	s := c.gather(spec.parts)
+	selector, _ := c.labelsAt(s, selectorPath...)
+	if len(selector) == 0 || s.fields["template"] == nil {
+		return
+	}
+	labels, closed := c.labelsAt(s, "template", "metadata", "labels")
+	if key, why := mismatchOf(selector, labels, closed); key != "" {
+		c.report(s.fields["selector"].node, "%s.template.spec.%s.%s: the Pods of the template %s: selector and labels of the template must match",
+			child.path, strings.Join(selectorPath, "."), key, why)
+	}
+}
+
+// services checks that the Services of a kind select Pods of its other children, if all Pods that
+// it may create are known.
+func (c *checker) services(children []*checkedChild) {
+	type podLabels struct {
+		labels map[string]labelValue
+		closed bool
+	}
+	var pods []podLabels
+	for _, child := range children {
+		if !child.known || !isBuiltIn(child.gvk) {
+			return
+		}
+		way := podTemplates[child.gvk.Kind]
+		if way == nil {
+			continue
+		}
+		labels, closed := c.labelsAt(child.template, append(slices.Clone(way), "metadata", "labels")...)
+		pods = append(pods, podLabels{labels, closed})
+	}
+	if len(pods) == 0 {
+		return
+	}
+	for _, child := range children {
+		if child.gvk.Kind != "Service" {
+			continue
+		}
+		selector, _ := c.labelsAt(child.template, "spec", "selector")
+		if len(selector) == 0 {
+			continue
+		}
+		key, why := "", ""
+		matches := slices.ContainsFunc(pods, func(p podLabels) bool {
+			k, w := mismatchOf(selector, p.labels, p.closed)
+			if key == "" {
+				key, why = k, w
+			}
+			return k == ""
+		})
+		if !matches {
+			c.report(c.gather(child.template.fields["spec"].parts).fields["selector"].node, "%s.template.spec.selector.%s: no child has such Pods: they %s", child.path, key, why)
+		}
+	}
+}
+
+// podTemplates are where the built-in workloads have their Pod templates.
+var podTemplates = map[string][]string{
+	"Pod": {}, "Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "DaemonSet": {"spec", "template"},
+	"ReplicaSet": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
+	"ReplicationController": {"spec", "template"},
+}
+
+// isBuiltIn reports whether Kubernetes itself serves a kind.
+func isBuiltIn(gvk apischema.GroupVersionKind) bool {
+	return !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io") && !strings.HasPrefix(gvk.Group, "gateway.")
+}

@@ -1,0 +1,171 @@
+package kind
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// phases checks the transitions between the phases.
+func (c *checker) phases() {
+	declared := c.controller.fields["phases"]
+	if declared == nil {
+		return
+	}
+	s := c.gather(declared.parts)
+	reached := map[string]bool{c.kind.Initial: true}
+	if onDelete, ok := c.constantOf(c.controller, "onDelete"); ok {
+		reached[onDelete] = true
+	}
+	certain := len(s.others) == 0 && len(s.dynamic) == 0
+	for _, name := range s.order {
+		targets, known := c.transitions(name, c.gather(s.fields[name].parts))
+		certain = certain && known
+		for _, to := range targets {
+			reached[to] = reached[to] || to != name
+		}
+	}
+	if !certain {
+		return
+	}
+	for _, name := range s.order {
+		if !reached[name] {
+			c.report(s.fields[name].node, "phases.%s: no transition leads to this phase, and it is not the initial one", name)
+		}
+	}
+}
+
+// transitions checks the transitions out of a phase, and returns where they lead; known is false if
+// they may lead elsewhere.
+func (c *checker) transitions(name string, phase *structure) (targets []string, known bool) {
+	next := phase.fields["next"]
+	terminal, _ := c.kind.Phases[name]
+	if next == nil {
+		if !terminal.Terminal && len(phase.others) == 0 && len(c.kind.Phases) > 1 {
+			c.stays(name, phase)
+		}
+		return nil, len(phase.others) == 0
+	}
+	if terminal.Terminal {
+		c.report(next.node, "phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
+	}
+	known = true
+	var taken []transition
+	count := 0
+	for _, p := range next.parts {
+		list, ok := p.expr.(*ast.ListLit)
+		if !ok {
+			c.visit(p)
+			known = false
+			continue
+		}
+		for _, item := range c.items(p, list) {
+			count++
+			t := c.transition(item, name)
+			if t.to == "" {
+				known = false
+				continue
+			}
+			targets = append(targets, t.to)
+			c.repeated(taken, t, name)
+			taken = append(taken, t)
+		}
+	}
+	if known && count == 0 && !terminal.Terminal && len(c.kind.Phases) > 1 {
+		c.stays(name, phase)
+	}
+	return targets, known
+}
+
+// stays reports a phase that is never left.
+func (c *checker) stays(name string, phase *structure) {
+	if len(phase.literals) == 0 {
+		return
+	}
+	c.advice = append(c.advice, Advice{
+		Field: "phases." + name, Position: positionOf(phase.literals[0]),
+		Text: "phases." + name + ": no transition leads out of this phase: if it is an end, write terminal: true",
+	})
+}
+
+// transition is one out of a phase.
+type transition struct {
+	to, condition string
+	conditional   bool
+	node          ast.Node
+}
+
+func (c *checker) transition(p part, phase string) transition {
+	s := c.gather([]part{p})
+	t := transition{node: p.node(), conditional: p.conditional}
+	t.to, _ = c.constantOf(s, "to")
+	path := "phases." + phase + ".next"
+	if to := s.fields["to"]; to != nil {
+		t.conditional = t.conditional || !to.certain
+		c.check(to.parts, types.Of(types.String), path+".to")
+		if _, ok := c.kind.Phases[t.to]; t.to != "" && !ok {
+			known := sortedKeys(c.kind.Phases)
+			c.report(to.node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), nearText(t.to, known))
+		}
+	}
+	if when := s.fields["when"]; when != nil {
+		c.check(when.parts, types.Of(types.Boolean), path+".when")
+		t.condition += "when " + sourceOf(when.parts[0].expr)
+		if holds, ok := c.unified(slices.Clone(when.parts)).literal.(bool); ok && !holds {
+			c.report(when.node, "%s.when: never holds", path)
+		}
+	}
+	if after := s.fields["after"]; after != nil {
+		c.check(after.parts, types.Of(types.String), path+".after")
+		t.condition += "after " + sourceOf(after.parts[0].expr)
+		c.after(after.parts[0], path+".after")
+	}
+	for _, name := range s.order {
+		if name != "to" && name != "when" && name != "after" {
+			t.condition += name + " " + sourceOf(s.fields[name].parts[0].expr)
+			c.check(s.fields[name].parts, types.Unknown, path+"."+name)
+		}
+	}
+	return t
+}
+
+// after checks a time that is computed from parts.
+func (c *checker) after(p part, path string) {
+	text, known, ok := c.text(p, func(v value) string {
+		if v.kinds()&types.String != 0 {
+			return "\x00"
+		}
+		return "1"
+	})
+	if !ok || strings.Contains(text, "\x00") {
+		return
+	}
+	if _, err := ParseTrigger(text); err != nil {
+		if !known {
+			text = sourceOf(p.expr)
+			c.report(p.node(), "%s: %s is neither a duration like \"5m\" nor a time in RFC 3339, whatever the object is", path, text)
+			return
+		}
+		c.report(p.node(), "%s: %v", path, err)
+	}
+}
+
+// repeated reports a transition that can never be taken, because an earlier one is.
+func (c *checker) repeated(taken []transition, t transition, phase string) {
+	for _, earlier := range taken {
+		if earlier.condition == t.condition && !earlier.conditional && !t.conditional {
+			what := "the same condition"
+			if earlier.to == t.to {
+				what = "the same condition and target"
+			}
+			c.report(t.node, "phases.%s.next: an earlier transition has %s (%s), so this one is never taken", phase, what, t.condition)
+			return
+		}
+	}
+}

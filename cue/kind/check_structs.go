@@ -1,0 +1,216 @@
+package kind
+
+import (
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/token"
+)
+
+// structure is a struct with the fields that its parts give it.
+type structure struct {
+	fields map[string]*member
+	order  []string
+	// literals are the struct literals that it consists of.
+	literals []*ast.StructLit
+	// dynamic are fields with computed names, and patterns.
+	dynamic []dynamicField
+	// others are parts that are no struct literals.
+	others []part
+	// open means that there may be more fields.
+	open bool
+	// isStruct means that there is a struct literal.
+	isStruct bool
+}
+
+// dynamicField is a field whose name is computed.
+type dynamicField struct {
+	label ast.Label
+	value part
+}
+
+// member is a field of a structure.
+type member struct {
+	parts []part
+	// node is the place of its name, the author's if it is in a library as well.
+	node    ast.Node
+	library bool
+	// certain means that it exists whatever the object is.
+	certain bool
+	// constraint means that it is only described.
+	constraint bool
+}
+
+// gather collects the fields of a struct from all that it consists of. The clauses of
+// comprehensions are checked on the way.
+func (c *checker) gather(parts []part) *structure {
+	s := &structure{fields: make(map[string]*member)}
+	for _, p := range parts {
+		c.collect(s, p)
+	}
+	return s
+}
+
+func (c *checker) collect(s *structure, p part) {
+	if c.exhausted() {
+		s.open = true
+		return
+	}
+	c.depth++
+	defer func() { c.depth-- }()
+	switch e := p.expr.(type) {
+	case *ast.ParenExpr:
+		c.collect(s, p.with(e.X))
+		return
+	case *ast.StructLit:
+		c.collectLiteral(s, p, e)
+		return
+	case *ast.BinaryExpr:
+		if e.Op == token.AND {
+			c.collect(s, p.with(e.X))
+			c.collect(s, p.with(e.Y))
+			return
+		}
+	case *ast.CallExpr: // validators of structs, close
+		s.open = true
+		if f, ok := e.Fun.(*ast.Ident); ok && f.Name == "close" && len(e.Args) == 1 {
+			c.collect(s, p.with(e.Args[0]))
+			return
+		}
+	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr:
+		if c.following[e] {
+			s.open = true
+			return
+		}
+		c.following[e] = true
+		defer delete(c.following, e)
+		if v := c.infer(p); len(v.parts) > 0 && v.parts[0].expr != e {
+			for _, inner := range v.parts {
+				inner.conditional = inner.conditional || p.conditional
+				inner.constraint = inner.constraint || p.constraint
+				inner.conditions = append(slices.Clip(p.conditions), inner.conditions...)
+				if inner.at == nil {
+					inner.at = p.node()
+				}
+				c.collect(s, inner)
+			}
+			return
+		}
+	}
+	s.others = append(s.others, p)
+}
+
+func (c *checker) collectLiteral(s *structure, p part, literal *ast.StructLit) {
+	onlyEmbeds := len(literal.Elts) > 0
+	s.literals = append(s.literals, literal)
+	for _, declaration := range literal.Elts {
+		if _, isEmbed := declaration.(*ast.EmbedDecl); !isEmbed {
+			onlyEmbeds = false
+		}
+		switch d := declaration.(type) {
+		case *ast.Field:
+			c.collectField(s, p, d)
+		case *ast.EmbedDecl:
+			c.collect(s, p.with(d.Expr))
+		case *ast.Ellipsis:
+			s.open = true
+		case *ast.Comprehension:
+			c.within(p, d.Clauses, func(inner part) { c.collect(s, inner.with(d.Value)) })
+			if d.Fallback != nil {
+				inner := p
+				inner.conditional = true
+				c.collect(s, inner.with(d.Fallback.Body))
+			}
+		}
+	}
+	s.isStruct = s.isStruct || !onlyEmbeds
+}
+
+func (c *checker) collectField(s *structure, p part, f *ast.Field) {
+	label := f.Label
+	if alias, ok := label.(*ast.Alias); ok {
+		label, _ = alias.Expr.(ast.Label)
+	}
+	value := p.with(f.Value)
+	if alias, ok := f.Value.(*ast.Alias); ok {
+		value = p.with(alias.Expr)
+	}
+	value.constraint = p.constraint || f.Constraint == token.OPTION || f.Constraint == token.NOT
+	name, _, err := ast.LabelName(label)
+	if err != nil {
+		if _, isPattern := label.(*ast.ListLit); !isPattern {
+			s.dynamic = append(s.dynamic, dynamicField{label, value})
+		}
+		s.open = true
+		return
+	}
+	if strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_") {
+		if _, isQuoted := label.(*ast.BasicLit); !isQuoted && !c.isOwn(s) {
+			return // it is not part of the data
+		}
+	}
+	m := s.fields[name]
+	if m == nil {
+		m = &member{constraint: true}
+		s.fields[name] = m
+		s.order = append(s.order, name)
+	}
+	library := isLibrary(f.Pos().Filename())
+	if m.node == nil || m.library && !library || m.library == library && m.constraint && !value.constraint {
+		m.node, m.library = part{expr: labelExpr(label, f.Value), at: p.at}.node(), library
+	}
+	value.conditional = false // it is if its struct is
+	m.parts = append(m.parts, value)
+	m.certain = m.certain || !p.conditional && !value.constraint
+	m.constraint = m.constraint && value.constraint
+}
+
+// isOwn reports whether a structure is the controller, of which hidden fields are checked too.
+func (c *checker) isOwn(*structure) bool { return c.controller == nil }
+
+// labelExpr returns the place of a field's name.
+func labelExpr(label ast.Label, value ast.Expr) ast.Expr {
+	if e, ok := label.(ast.Expr); ok {
+		return e
+	}
+	return value
+}
+
+// within checks the clauses of a comprehension, and calls do for what it yields.
+func (c *checker) within(p part, clauses []ast.Clause, do func(part)) {
+	p.conditional = true
+	for _, clause := range clauses {
+		switch clause := clause.(type) {
+		case *ast.ForClause:
+			key, item := c.elements(p.with(clause.Source))
+			if clause.Key != nil {
+				c.variables[clause.Key] = key
+			}
+			if clause.Value != nil {
+				c.variables[clause.Value] = item
+			}
+		case *ast.IfClause:
+			c.condition(p.with(clause.Condition))
+			p.conditions = append(slices.Clip(p.conditions), clause.Condition)
+		case *ast.LetClause:
+			c.variables[clause.Ident] = c.infer(p.with(clause.Expr))
+		}
+	}
+	do(p)
+}
+
+// isGuarded reports whether an if around mentions an expression, and so may make sure of it.
+func (c *checker) isGuarded(p part, e ast.Expr) bool {
+	text := sourceOf(e)
+	return c.tolerant > 0 || slices.ContainsFunc(p.conditions, func(condition ast.Expr) bool {
+		found := false
+		ast.Walk(condition, func(n ast.Node) bool {
+			if inner, ok := n.(ast.Expr); ok && sourceOf(inner) == text {
+				found = true
+			}
+			return !found
+		}, nil)
+		return found
+	})
+}

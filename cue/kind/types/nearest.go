@@ -1,0 +1,48 @@
+package types
+
+import (
+	"slices"
+	"strings"
+)
+
+// Nearest returns the name that another may be a misspelling of: the one with the smallest
+// distance, if it is small; "" if there is none.
+func Nearest(name string, known []string) string {
+	known = slices.Sorted(slices.Values(known))
+	best, least := "", 1+min(2, len(name)/3)
+	for _, candidate := range known {
+		d := distance(strings.ToLower(name), strings.ToLower(candidate), least)
+		if candidate != name && d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// distance returns how many letters have to be added, removed, replaced or swapped with the next
+// to turn one text into another, or limit if these are as many.
+func distance(a, b string, limit int) int {
+	if max(len(a), len(b))-min(len(a), len(b)) >= limit {
+		return limit
+	}
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	before, last, row := rows[0], rows[1], rows[2]
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return min(last[len(b)], limit)
+}

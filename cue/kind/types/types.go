@@ -1,0 +1,104 @@
+// Package types knows what objects of the Kubernetes API consist of: their fields, and what each
+// may be. It knows the types that Kubernetes itself serves, and reads those of others from CRDs
+// and from OpenAPI documents. It knows no CUE and no cluster.
+package types
+
+import (
+	"strings"
+)
+
+// Values are kinds of values, as JSON has them.
+type Values uint8
+
+// The kinds of values. An integer is also a number.
+const (
+	Null Values = 1 << iota
+	Boolean
+	Integer
+	Number // that is no integer
+	String
+	List
+	Object
+
+	Any = Null | Boolean | Integer | Number | String | List | Object
+)
+
+// String lists the kinds of values as CUE calls them, as in "string or int".
+func (v Values) String() string {
+	if v&Any == Any || v&(Any&^Null) == Any&^Null {
+		return "any value"
+	}
+	if v&(Integer|Number) == Integer|Number {
+		return strings.Join(append((v&^(Integer|Number)).names(), "number"), " or ")
+	}
+	return strings.Join(v.names(), " or ")
+}
+
+func (v Values) names() (names []string) {
+	for _, one := range []struct {
+		values Values
+		name   string
+	}{{Null, "null"}, {Boolean, "bool"}, {String, "string"}, {Integer, "int"}, {Number, "float"}, {List, "list"}, {Object, "struct"}} {
+		if v&one.values != 0 {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
+// Type states what a value may be. It never changes, and may contain itself.
+type Type struct {
+	// Values are the kinds of values.
+	Values Values
+	// Fields are the known fields of a struct.
+	Fields map[string]*Type
+	// Others is the type of all other fields; nil if there are none.
+	Others *Type
+	// Required are fields that a struct must have.
+	Required []string
+	// Items is the type of the items of a list; nil if it is not known.
+	Items *Type
+	// Keys are the fields by which the items of a list are identified.
+	Keys []string
+	// Enum are the possible strings; nil if there is no such list.
+	Enum []string
+	// Minimum is the lowest number; nil if it is not known.
+	Minimum *float64
+	// MinItems is the lowest number of items of a list.
+	MinItems int64
+	// Quantity means that a string is a quantity, like 100m or 1Gi.
+	Quantity bool
+}
+
+// Unknown is the type of values of which nothing is known.
+var Unknown = &Type{Values: Any}
+
+func init() { Unknown.Others, Unknown.Items = Unknown, Unknown }
+
+// Of returns the type of values of certain kinds.
+func Of(values Values) *Type {
+	t := &Type{Values: values}
+	if values&Object != 0 {
+		t.Others = Unknown
+	}
+	if values&List != 0 {
+		t.Items = Unknown
+	}
+	return t
+}
+
+// Field returns the type of a field of a struct; nil if there is no such field.
+func (t *Type) Field(name string) *Type {
+	if field := t.Fields[name]; field != nil {
+		return field
+	}
+	return t.Others
+}
+
+// Item returns the type of the items of a list.
+func (t *Type) Item() *Type {
+	if t.Items == nil {
+		return Unknown
+	}
+	return t.Items
+}
