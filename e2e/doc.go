@@ -29,6 +29,7 @@
 //   - at_test.go: phases: timers, crashes, restarts and outages
 //   - children_test.go: kinds without phases, and sets
 //   - invariants_test.go: sets under random disturbances
+//   - scenarios_test.go: the scenarios of the shipped kinds, which fescue test runs in memory
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
 //   - kstatus_test.go: the status as Flux and kpt read it
 //   - injectedpods_test.go: the report of Pods with an outdated or missing sidecar
