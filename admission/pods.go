@@ -25,7 +25,7 @@ import (
 // evaluates them when they change, so a Pod costs no evaluation and no request.
 type Pods struct {
 	injector  *inject.Injector
-	informers *informers.Informers
+	informers Informers
 	skipped   func(object runtime.Object, pod, why string)
 	security  *PodSecurity // nil if nothing is checked
 	metrics   *injectionMetrics
@@ -38,10 +38,15 @@ type Pods struct {
 	byNamespace map[string][]injectable
 }
 
+// Informers share caches; *informers.Informers implements it.
+type Informers interface {
+	Watch(informers.Selection) (*informers.Watch, error)
+}
+
 // PodsConfig configures Pods.
 type PodsConfig struct {
 	// Informers cache the objects of the kinds.
-	Informers *informers.Informers
+	Informers Informers
 	// Kinds are those that are run, whether they inject or not.
 	Kinds []*kind.Kind
 	// OwnNamespace is where Fescue runs, whose Pods are left alone; it is empty outside of

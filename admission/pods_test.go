@@ -8,7 +8,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +29,7 @@ import (
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/logtest"
 )
 
 // typicalNamespace is that of the typical Pod.
@@ -301,4 +304,41 @@ func TestInjectionByAnotherVersionIsAWarning(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(patch), "initContainers")
 	require.Equal(t, []string{"the CRD watchers.watch.fescue.dev belongs to another version of the kind than the Fescue that answers, which may be about to be upgraded"}, warnings)
+}
+
+// failingInformers fail a few times.
+type failingInformers struct {
+	Informers
+	left atomic.Int32
+}
+
+func (i *failingInformers) Watch(selection informers.Selection) (*informers.Watch, error) {
+	if i.left.Add(-1) >= 0 {
+		return nil, errors.New("no watch")
+	}
+	return i.Informers.Watch(selection)
+}
+
+// A watch that could not be wired is wired again, and Pods are injected then.
+func TestWatchOfObjectsIsRetried(t *testing.T) {
+	t.Parallel()
+	watcher := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, typicalWatcher(t))
+		failing := &failingInformers{Informers: informers.New(t.Context(), client, nil)}
+		failing.left.Store(2)
+		var log logtest.Buffer
+		p, err := NewPods(PodsConfig{Informers: failing, Kinds: []*kind.Kind{watcher}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		go p.Run(t.Context())
+		p.Follow(watcher, nil)
+		time.Sleep(2*watchRetry - time.Second)
+		require.ErrorIs(t, p.Ready(), errNotSynced)
+		require.Equal(t, 2, strings.Count(log.String(), `msg="objects that inject are not watched; retrying" kind=Watcher error="no watch"`))
+		time.Sleep(2 * time.Second)
+		require.NoError(t, p.Ready())
+		patch, _, err := p.Inject(t.Context(), typicalPod(t))
+		require.NoError(t, err)
+		require.Contains(t, string(patch), "initContainers")
+	})
 }

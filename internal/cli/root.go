@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -21,7 +22,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	execute := func() error { return root.ExecuteContext(ctx) }
+	if c, _, err := root.Find(args); err != nil || c.Name() != runCommand { // which ends by itself
+		execute = func() error { return abandon(ctx, root.ExecuteContext) }
+	}
+	err := execute()
 	if err == nil {
 		return 0
 	}
@@ -29,6 +34,27 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		printErrors(stderr, err)
 	}
 	return 1
+}
+
+// stopGrace is how long a command may take to end after a signal.
+const stopGrace = time.Second
+
+// abandon executes a command, but returns soon after ctx has ended even if the command does not: the
+// CUE evaluator cannot be interrupted.
+func abandon(ctx context.Context, execute func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- execute(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(stopGrace):
+		return errors.New("stopped by a signal")
+	}
 }
 
 // printErrors prints one line for each error that is joined in err.

@@ -15,12 +15,15 @@ import (
 	"github.com/fescue-dev/fescue/internal/quiet"
 )
 
+// runCommand is the name of the command that runs kinds.
+const runCommand = "run"
+
 func newRunCommand() *cobra.Command {
 	var o operator.Options
 	var selected kindOptions
 	var logFormat, logLevel string
 	c := &cobra.Command{
-		Use:   "run",
+		Use:   runCommand,
 		Short: "Run the kinds on a cluster",
 		Long: `Run the kinds on a cluster until SIGTERM or an interrupt.
 

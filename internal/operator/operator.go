@@ -178,18 +178,24 @@ func (p *operator) run(ctx context.Context) error {
 func (p *operator) loadKinds(ctx context.Context) error {
 	var all []*kind.Kind
 	var unable, failed error
-	err := p.load(ctx, func(kinds []*kind.Kind) {
-		all = append(all, kinds...)
-		for _, k := range kinds {
-			failed = errors.Join(failed, p.watchDefinition(k))
-		}
-		if err := p.engine.Add(kinds...); err != nil {
-			unable = errors.Join(unable, err)
-			p.log.Error("kind cannot run", "error", err)
-		}
-	})
-	if ctx.Err() != nil {
+	loading := make(chan error, 1)
+	go func() {
+		loading <- p.load(ctx, func(kinds []*kind.Kind) {
+			all = append(all, kinds...)
+			for _, k := range kinds {
+				failed = errors.Join(failed, p.watchDefinition(k))
+			}
+			if err := p.engine.Add(kinds...); err != nil {
+				unable = errors.Join(unable, err)
+				p.log.Error("kind cannot run", "error", err)
+			}
+		})
+	}()
+	var err error
+	select {
+	case <-ctx.Done(): // the CUE evaluator cannot be interrupted
 		return nil
+	case err = <-loading:
 	}
 	if err = errors.Join(err, failed); err == nil && len(p.engine.Kinds()) == 0 {
 		err = unable
