@@ -3,11 +3,15 @@ package kind
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -102,6 +106,27 @@ func (c *Catalog) addType(k *Kind) {
 	for _, v := range k.Versions {
 		c.types.Add(v.GroupVersionKind, types.Resource{Type: c.types.FromRootSchema(v.Schema), Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
 	}
+}
+
+// ValidateChild returns what in a child does not fit its type, as far as it is known, and whether its
+// name can be one. Its status, which others write, is left out.
+func (c *Catalog) ValidateChild(child map[string]any) field.ErrorList {
+	u := &unstructured.Unstructured{Object: child}
+	var errs field.ErrorList
+	if name := u.GetName(); !slices.Contains(pathNamed, u.GetKind()) {
+		for _, problem := range validation.IsDNS1123Subdomain(name) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, problem))
+		}
+	}
+	if c.types == nil {
+		return errs
+	}
+	if known, ok, _ := c.types.Find(u.GroupVersionKind()); ok {
+		child = maps.Clone(child)
+		delete(child, "status")
+		errs = append(errs, known.Type.Validate(child, nil)...)
+	}
+	return errs
 }
 
 // LoadFolder adds the kinds of a folder to the catalog, and returns those that it has added.

@@ -23,6 +23,7 @@ const (
 	invalidKindType = "InvalidKind"
 	adviceType      = "Advice"
 	injectionType   = "Injection"
+	stalledType     = "Stalled"
 )
 
 // report is the result of vet.

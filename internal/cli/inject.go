@@ -117,7 +117,7 @@ func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection
 	for _, arg := range o.sources {
 		readManifests(arg, o.recursive, o.standardInput, func(f manifestFile) {
 			for _, object := range v.read(f) {
-				if findings := v.vetObject(object); len(findings) > 0 {
+				if findings := v.vetObject(object, nil); len(findings) > 0 {
 					v.report.Errors = append(v.report.Errors, findings...)
 					continue
 				}

@@ -34,7 +34,8 @@ func newRenderCommand() *cobra.Command {
 		Long: `Render shows what the controller would do now for each object in a file. It runs the
 controller's own code without a cluster, and prints the writes, the resulting children,
 the status with its conditions, and the time of the next reconcile. It assumes that every
-write succeeds, and leaves out what the API server or other controllers would add.
+write succeeds, and leaves out what the API server or other controllers would add. The exit
+code is 1 if an object is Stalled.
 
 --observed adds existing objects: children as printed by 'kubectl get -o yaml', together
 with the object itself as printed, or children written by hand with the label
@@ -95,12 +96,11 @@ func (o renderOptions) render(ctx context.Context) error {
 	for i := range existing {
 		observed[i] = &unstructured.Unstructured{Object: existing[i].Content}
 	}
+	errs := []error{kinds.BrokenError()} // the objects of other kinds are rendered
 	for i, object := range objects {
-		if err := o.renderObject(kinds, object, observed, now, i > 0); err != nil {
-			return errors.Join(err, kinds.BrokenError())
-		}
+		errs = append(errs, o.renderObject(kinds, object, observed, now, i > 0))
 	}
-	return kinds.BrokenError() // the objects of other kinds are rendered
+	return errors.Join(errs...)
 }
 
 // read reads the objects in files. It fails if any file cannot be read.
@@ -150,6 +150,11 @@ func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object,
 	if err != nil {
 		return err
 	}
-	_, err = o.standardOutput.Write(text)
-	return err
+	if _, err = o.standardOutput.Write(text); err != nil {
+		return err
+	}
+	if stalled := v.stalledAs(rendering); stalled != "" {
+		return fmt.Errorf("%s %s would be stalled: %s", gvk.Kind, u.GetName(), stalled)
+	}
+	return nil
 }

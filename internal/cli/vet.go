@@ -28,6 +28,10 @@ documents and lists of objects. Without manifests, it checks the kinds of --kind
 prints their mistakes and advice on them, which does not change the exit code. Templates of
 children are checked against the types of Kubernetes, of the kinds, and of --types.
 
+For objects of the kinds of --kinds, it also evaluates the behaviour: when they are created,
+with the children that are in the same file and have the label fescue.dev/child, and for
+ten minutes on a healthy cluster in memory. It is an error if the object would be Stalled.
+
 Each error is one line:
 
   FILE:LINE:COLUMN: KIND/NAME: FIELD: ERROR
@@ -44,7 +48,7 @@ number of checked objects. Each error has a type and a message, and these fields
   rule, source                         the rule in CUE, and its file and line
 
 The type is that of a Kubernetes field error (FieldValueInvalid, FieldValueRequired, …) or
-Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind.`
+Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind, Stalled.`
 
 // vetOptions are the flags of fescue vet.
 type vetOptions struct {
@@ -175,8 +179,9 @@ func readObjects(f manifestFile) (objects []manifest.Object, findings []finding)
 // vetFile checks one file. Its findings are sorted by position.
 func (v *vetter) vetFile(f manifestFile) {
 	objects, findings := readObjects(f)
-	for _, object := range objects {
-		findings = append(findings, v.vetObject(object)...)
+	for i, object := range objects {
+		others := slices.Delete(slices.Clone(objects), i, i+1)
+		findings = append(findings, v.vetObject(object, others)...)
 	}
 	slices.SortStableFunc(findings, func(a, b finding) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -186,7 +191,8 @@ func (v *vetter) vetFile(f manifestFile) {
 	v.report.Errors = append(v.report.Errors, findings...)
 }
 
-func (v *vetter) vetObject(object manifest.Object) []finding {
+// vetObject checks an object; others are those in the same file.
+func (v *vetter) vetObject(object manifest.Object, others []manifest.Object) []finding {
 	gvk, errs := typeOf(object.Content)
 	if len(errs) > 0 {
 		return fieldFindings(object, errs)
@@ -202,8 +208,14 @@ func (v *vetter) vetObject(object manifest.Object) []finding {
 		if problems := k.Problems(content); len(problems) > 0 {
 			return problemFindings(object, problems)
 		}
-		return fieldFindings(object, inject.Check(k, stored(content)))
-	case v.ignoreUnknown:
+		if errs := inject.Check(k, stored(content)); len(errs) > 0 {
+			return fieldFindings(object, errs)
+		}
+		if slices.Contains(v.catalog.Added(), k) {
+			return v.stallFindings(k, object, others)
+		}
+		return nil
+	case v.ignoreUnknown || v.isChild(gvk, object):
 		return nil
 	}
 	return []finding{v.unknownKind(object, gvk)}

@@ -1,0 +1,74 @@
+package types
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Validate returns what in a value, as JSON is decoded, does not fit the type.
+func (t *Type) Validate(value any, path *field.Path) field.ErrorList {
+	kind := kindOf(value)
+	if kind == Null { // the API server drops it
+		return nil
+	}
+	if kind&t.Values == 0 && (kind != Integer || t.Values&Number == 0) {
+		return field.ErrorList{field.TypeInvalid(path, value, "must be "+t.Values.String())}
+	}
+	var errs field.ErrorList
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if f := t.Field(name); f != nil {
+				errs = append(errs, f.Validate(value[name], path.Child(name))...)
+				continue
+			}
+			detail := "unknown field"
+			if near := Nearest(name, slices.Collect(maps.Keys(t.Fields))); near != "" {
+				detail += "; did you mean " + near + "?"
+			}
+			errs = append(errs, field.Forbidden(path.Child(name), detail))
+		}
+		for _, name := range t.Required {
+			if _, ok := value[name]; !ok {
+				errs = append(errs, field.Required(path.Child(name), ""))
+			}
+		}
+	case []any:
+		for i, item := range value {
+			errs = append(errs, t.Item().Validate(item, path.Index(i))...)
+		}
+	case string:
+		if len(t.Enum) > 0 && value != "" && !slices.Contains(t.Enum, value) {
+			errs = append(errs, field.NotSupported(path, value, t.Enum))
+		}
+		if _, err := resource.ParseQuantity(value); t.Quantity && err != nil {
+			errs = append(errs, field.Invalid(path, value, "must be a quantity like 100m, 0.5, 128Mi or 1Gi"))
+		}
+	}
+	return errs
+}
+
+// kindOf returns the kind of a value; that of an integer may be any of Go's.
+func kindOf(value any) Values {
+	switch value := value.(type) {
+	case nil:
+		return Null
+	case bool:
+		return Boolean
+	case string:
+		return String
+	case map[string]any:
+		return Object
+	case []any:
+		return List
+	case float64:
+		if value == float64(int64(value)) {
+			return Integer
+		}
+		return Number
+	}
+	return Integer
+}
