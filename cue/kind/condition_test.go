@@ -128,7 +128,7 @@ func TestConditionOnWhatIsMissing(t *testing.T) {
 		})
 	}
 	_, err := kindOfJobs(t, `object.spec.text > 1`).Decide(jobObject, nil)
-	require.ErrorContains(t, err, `phases.A.next.0.when: invalid operands "a" and 1 to '>' (type string and int) (`)
+	require.ErrorContains(t, err, `phases.A.next.0.when: invalid operands "a" and 1 to '>' (type string and int) in object.spec.text > 1 (`)
 	require.ErrorContains(t, err, "kind.cue:18)")
 }
 

@@ -28,7 +28,7 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, Counts{Fallbacks: 3}, k.Counts())
 	_, err = k.Decide(defaulted, nil)
 	require.NoError(t, err)
-	_, err = k.Decide(map[string]any{"kind": "Other"}, nil)
+	_, err = k.Decide(map[string]any{"status": map[string]any{"phase": "OTHER"}}, nil)
 	require.Error(t, err)
 	require.Equal(t, Counts{Decisions: 1, Failures: 1, Fallbacks: 3}, k.Counts())
 }

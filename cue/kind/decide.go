@@ -3,25 +3,45 @@ package kind
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
-	"cuelang.org/go/cue"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// decisionReader reads a decision from a behaviour that is unified with what it gets.
+// piece is a part of a behaviour, for one object and its children. It is compiled, or a value of
+// CUE's evaluator. path is where it is.
+type piece interface {
+	// field returns the part of a name, which may not exist.
+	field(name string) piece
+	exists() bool
+	isStruct() bool
+	// data returns the part as plain data, or what it reads that is absent.
+	data(path string) (data any, absent []Absence, err error)
+	// guards returns what the ifs and loops at the top of a struct or a list read that is absent.
+	guards(path string) (absent []Absence, err error)
+	// names are those of the fields of a struct, as far as they are known.
+	names() ([]string, error)
+	// elements are those of a list, as far as they are known.
+	elements() []piece
+	// fits returns why what is observed does not fit what is declared of it.
+	fits(path string) error
+	position() schema.Position
+}
+
+// decisionReader reads a decision from a behaviour.
 type decisionReader struct {
-	*cueEvaluator
-	standIns *standIns
+	kind     *Kind
 	decision Decision
 }
 
 // read reads what the behaviour wants of an object in a phase.
-func (r *decisionReader) read(v cue.Value, phase string) error {
-	if err := v.LookupPath(pathObserved).Validate(); err != nil {
-		err := evaluationError(observedName, err).(*EvaluationError)
+func (r *decisionReader) read(v piece, phase string) error {
+	if err, ok := errors.AsType[*EvaluationError](v.field(observedName).fits(observedName)); ok {
 		err.Err = fmt.Errorf("%w; a child must fit the shape that the controller declares under observed: write observed: _", err.Err)
 		return err
 	}
@@ -29,8 +49,8 @@ func (r *decisionReader) read(v cue.Value, phase string) error {
 		return err
 	}
 	if phase != "" {
-		value := v.LookupPath(cue.MakePath(cue.Str("phases"), cue.Str(phase)))
-		if !value.Exists() {
+		value := v.field("phases").field(phase)
+		if !value.exists() {
 			return &EvaluationError{Path: "object.status.phase", Err: errors.New("the kind has no phase " + phase)}
 		}
 		path := "phases." + phase + "."
@@ -45,120 +65,152 @@ func (r *decisionReader) read(v cue.Value, phase string) error {
 	if err := r.conditions(v); err != nil {
 		return err
 	}
-	var err error
-	if r.decision.Deadline, err = deadlineOf(v); err != nil {
-		return evaluationError("deadline", err)
+	if err := r.deadline(v.field("deadline")); err != nil {
+		return err
 	}
-	status, err := r.present(v.LookupPath(pathStatus), "status")
-	r.decision.Status = r.standIns.restore(status)
+	var err error
+	r.decision.Status, err = r.present(v.field("status"), "status")
 	return err
+}
+
+// deadline reads how long an object may take to become ready.
+func (r *decisionReader) deadline(value piece) error {
+	text, err := r.stated(value, "deadline")
+	if err != nil || !value.exists() {
+		return err
+	}
+	if r.decision.Deadline, err = parseDeadline(text); err != nil {
+		return &EvaluationError{Path: "deadline", Err: err, Position: value.position()}
+	}
+	return nil
+}
+
+// stated reads a text that cannot wait for something absent.
+func (r *decisionReader) stated(value piece, path string) (string, error) {
+	if !value.exists() {
+		return "", nil
+	}
+	data, absent, err := value.data(path)
+	if err == nil {
+		err = absentError(path, absent)
+	}
+	text, _ := data.(string)
+	return text, err
 }
 
 // undecided notes what the ifs and loops within a struct read that is absent: CUE leaves out what
 // they guard. One that is wrong is an error.
-func (r *decisionReader) undecided(owner cue.Value, path string) error {
-	absent, err := r.expressions.guards(owner, path)
+func (r *decisionReader) undecided(owner piece, path string) error {
+	absent, err := owner.guards(path)
 	r.decision.Undecided = append(r.decision.Undecided, absent...)
 	return err
 }
 
 // children reads the children of a controller, or of one of its phases.
-func (r *decisionReader) children(owner cue.Value, phase, prefix string) error {
-	children := owner.LookupPath(pathChildren)
+func (r *decisionReader) children(owner piece, phase, prefix string) error {
+	children := owner.field("children")
 	if err := r.undecided(owner, strings.TrimSuffix(prefix, ".")); err != nil {
 		return err
 	}
 	if err := r.undecided(children, prefix+"children"); err != nil {
 		return err
 	}
-	return eachField(children, func(name string, value cue.Value) error {
-		child := Child{Name: r.standIns.text(name), Phase: phase}
-		err := r.child(&child, value, prefix+"children."+child.Name)
-		r.decision.Children = append(r.decision.Children, child)
+	names, err := children.names()
+	if err != nil {
 		return err
-	})
+	}
+	for _, name := range names {
+		child := Child{Name: name, Phase: phase}
+		if err := r.child(&child, children.field(name), prefix+"children."+name); err != nil {
+			return err
+		}
+		r.decision.Children = append(r.decision.Children, child)
+	}
+	return nil
 }
 
 // child reads one child.
-func (r *decisionReader) child(child *Child, value cue.Value, path string) error {
-	update, err := value.LookupPath(pathUpdate).String()
-	if err != nil {
-		return r.wait(child, value.LookupPath(pathUpdate), path+".update", err)
+func (r *decisionReader) child(child *Child, value piece, path string) error {
+	update, err := r.wait(child, value.field("update"), path+".update")
+	if err != nil || len(child.Absent) > 0 {
+		return err
 	}
-	child.Update = UpdatePolicy(update)
-	if child.Ready, err = r.optionalBool(value.LookupPath(pathReady), path+".ready"); err != nil {
+	text, _ := update.(string)
+	child.Update = UpdatePolicy(text)
+	if child.Ready, err = r.optionalBool(value.field("ready"), path+".ready"); err != nil {
 		return err
 	}
 	if err := r.set(child, value, path); err != nil {
 		return err
 	}
-	template := value.LookupPath(pathTemplate)
-	object, err := decode(template, path+".template")
-	if err != nil {
-		return r.wait(child, template, path+".template", err)
+	template, err := r.wait(child, value.field("template"), path+".template")
+	if err != nil || len(child.Absent) > 0 {
+		return err
 	}
-	if _, known := r.sets[child.Name]; child.Set != nil && !known {
+	if _, known := r.kind.Sets[child.Name]; child.Set != nil && !known {
 		return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
 	}
-	if len(child.Absent) == 0 {
-		child.Template = r.standIns.restore(object)
-	}
+	child.Template, _ = template.(map[string]any)
 	return r.when(child, value, path)
 }
 
-// wait notes what a child reads that is absent, if that is why a value cannot be read.
-func (r *decisionReader) wait(child *Child, value cue.Value, path string, err error) error {
-	absent, err := r.expressions.absent(value, path, err)
+// wait returns data of a child, and notes what it reads that is absent.
+func (r *decisionReader) wait(child *Child, value piece, path string) (any, error) {
+	data, absent, err := value.data(path)
 	child.Absent = append(child.Absent, absent...)
-	return err
+	return data, err
 }
 
 // when reads whether a child may be created.
-func (r *decisionReader) when(child *Child, value cue.Value, path string) error {
-	when := value.LookupPath(pathWhen)
-	if !when.Exists() {
+func (r *decisionReader) when(child *Child, value piece, path string) error {
+	when := value.field("when")
+	if !when.exists() {
 		return nil
 	}
-	holds, err := when.Bool()
-	child.Delayed = !holds
-	return r.wait(child, when, path+".when", err)
+	holds, err := r.wait(child, when, path+".when")
+	child.Delayed = holds != true
+	return err
 }
 
 // optionalBool reads a condition. It does not hold if it reads something absent; it is nil if
 // there is none.
-func (r *decisionReader) optionalBool(value cue.Value, path string) (*bool, error) {
-	if !value.Exists() {
+func (r *decisionReader) optionalBool(value piece, path string) (*bool, error) {
+	if !value.exists() {
 		return nil, nil
 	}
-	holds, err := value.Bool()
-	if _, err := r.expressions.absent(value, path, err); err != nil {
+	data, _, err := value.data(path)
+	if err != nil {
 		return nil, err
 	}
+	holds := data == true
 	return &holds, nil
 }
 
 // set reads the fields that make a child a set.
-func (r *decisionReader) set(child *Child, value cue.Value, path string) error {
-	replicas := value.LookupPath(pathReplicas)
-	if !replicas.Exists() {
+func (r *decisionReader) set(child *Child, value piece, path string) error {
+	if !value.field("replicas").exists() {
 		return nil
 	}
-	count, err := replicas.Int64()
-	if err != nil {
-		return r.wait(child, replicas, path+".replicas", err)
+	replicas, err := r.wait(child, value.field("replicas"), path+".replicas")
+	if err != nil || len(child.Absent) > 0 {
+		return err
 	}
-	var share intstr.IntOrString
-	maxUnavailable := value.LookupPath(pathMaxUnavailable)
-	if err := maxUnavailable.Decode(&share); err != nil {
-		return r.wait(child, maxUnavailable, path+".maxUnavailable", err)
+	maxUnavailable, err := r.wait(child, value.field("maxUnavailable"), path+".maxUnavailable")
+	if err != nil || len(child.Absent) > 0 {
+		return err
 	}
+	share := intstr.FromString(fmt.Sprint(maxUnavailable))
+	if n, ok := maxUnavailable.(int64); ok {
+		share = intstr.FromInt32(int32(min(n, math.MaxInt32)))
+	}
+	count, _ := replicas.(int64)
 	away, err := intstr.GetScaledValueFromIntOrPercent(&share, int(count), false)
 	if err != nil {
 		return evaluationError(path+".maxUnavailable", err)
 	}
-	strays, err := value.LookupPath(pathStrays).String()
-	if err != nil {
-		return r.wait(child, value.LookupPath(pathStrays), path+".strays", err)
+	strays, err := r.wait(child, value.field("strays"), path+".strays")
+	if err != nil || len(child.Absent) > 0 {
+		return err
 	}
 	child.Set = &Set{Replicas: int(count), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete"}
 	return nil
@@ -166,52 +218,49 @@ func (r *decisionReader) set(child *Child, value cue.Value, path string) error {
 
 // transitions reads the ways out of a phase, without those that an if drops or that wait for
 // something absent.
-func (r *decisionReader) transitions(phase cue.Value, path string) error {
-	next := phase.LookupPath(pathNext)
-	if _, err := r.expressions.guards(next, path); err != nil {
+func (r *decisionReader) transitions(phase piece, path string) error {
+	next := phase.field("next")
+	if _, err := next.guards(path); err != nil {
 		return err
 	}
-	for i := 0; ; i++ {
-		value := next.LookupPath(cue.MakePath(cue.Index(i)))
-		if !value.Exists() {
-			return nil
-		}
+	for i, value := range next.elements() {
 		if err := r.transition(value, fmt.Sprintf("%s.%d", path, i)); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-func (r *decisionReader) transition(value cue.Value, path string) error {
-	if absent, err := r.expressions.guards(value, path); err != nil || len(absent) > 0 {
+func (r *decisionReader) transition(value piece, path string) error {
+	if absent, err := value.guards(path); err != nil || len(absent) > 0 {
 		return err
 	}
-	to, when, after := value.LookupPath(pathTo), value.LookupPath(pathWhen), value.LookupPath(pathAfter)
+	to, when, after := value.field("to"), value.field("when"), value.field("after")
 	switch {
-	case !to.Exists() && !when.Exists() && !after.Exists():
+	case !to.exists() && !when.exists() && !after.exists():
 		return nil // dropped by an if
-	case !to.Exists():
-		return &EvaluationError{Path: path + ".to", Err: errors.New("is missing"), Position: positionOfValue(value)}
-	case !when.Exists() && !after.Exists():
-		return &EvaluationError{Path: path, Err: errors.New(neverTaken), Position: positionOfValue(value)}
+	case !to.exists():
+		return &EvaluationError{Path: path + ".to", Err: errors.New("is missing"), Position: value.position()}
+	case !when.exists() && !after.exists():
+		return &EvaluationError{Path: path, Err: errors.New(neverTaken), Position: value.position()}
 	}
 	t := Transition{When: true}
-	var err error
-	if t.To, err = to.String(); err != nil {
-		_, err := r.expressions.absent(to, path+".to", err)
+	target, absent, err := to.data(path + ".to")
+	if err != nil || len(absent) > 0 {
 		return err
 	}
-	if _, known := r.phases[t.To]; !known {
-		return &EvaluationError{Path: path + ".to", Err: fmt.Errorf("%q must be one of the phases", t.To), Position: positionOfValue(to)}
+	t.To, _ = target.(string)
+	if _, known := r.kind.Phases[t.To]; !known {
+		return &EvaluationError{Path: path + ".to", Err: fmt.Errorf("%q must be one of the phases", t.To), Position: to.position()}
 	}
-	if after.Exists() {
-		text, err := after.String()
-		if err != nil {
-			_, err := r.expressions.absent(after, path+".after", err)
+	if after.exists() {
+		trigger, absent, err := after.data(path + ".after")
+		if err != nil || len(absent) > 0 {
 			return err
 		}
+		text, _ := trigger.(string)
 		if t.After, err = ParseTrigger(text); err != nil {
-			return &EvaluationError{Path: path + ".after", Err: err, Position: positionOfValue(after)}
+			return &EvaluationError{Path: path + ".after", Err: err, Position: after.position()}
 		}
 	}
 	holds, err := r.optionalBool(when, path+".when")
@@ -227,48 +276,53 @@ const neverTaken = "a transition must have when, after, or both"
 
 // conditions reads the kind's own conditions, without those that an if drops or that wait for
 // something absent in one.
-func (r *decisionReader) conditions(v cue.Value) error {
-	conditions := v.LookupPath(pathConditions)
-	if _, err := r.expressions.guards(conditions, "conditions"); err != nil {
+func (r *decisionReader) conditions(v piece) error {
+	conditions := v.field("conditions")
+	if _, err := conditions.guards("conditions"); err != nil {
 		return err
 	}
-	err := eachField(conditions, func(name string, value cue.Value) error {
-		name = r.standIns.text(name)
-		path := "conditions." + name
+	names, err := conditions.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		path, value := "conditions."+name, conditions.field(name)
 		if problem := conditionTypeProblem(name); problem != "" {
-			return &EvaluationError{Path: path, Err: errors.New(problem), Position: positionOfValue(value)}
+			return &EvaluationError{Path: path, Err: errors.New(problem), Position: value.position()}
 		}
 		c, err := r.condition(name, value, path)
+		if err != nil {
+			return err
+		}
 		r.decision.Conditions = append(r.decision.Conditions, c)
-		return err
-	})
+	}
 	slices.SortFunc(r.decision.Conditions, func(a, b Condition) int { return strings.Compare(a.Type, b.Type) })
-	return err
+	return nil
 }
 
-func (r *decisionReader) condition(name string, value cue.Value, path string) (Condition, error) {
+func (r *decisionReader) condition(name string, value piece, path string) (Condition, error) {
 	c := Condition{Type: name, Status: metav1.ConditionFalse, Reason: "Not" + name}
-	if absent, err := r.expressions.guards(value, path); err != nil || len(absent) > 0 {
+	if absent, err := value.guards(path); err != nil || len(absent) > 0 {
 		return unknownCondition(name, absent), err
 	}
-	status := value.LookupPath(pathStatus)
-	holds, err := status.Bool()
-	if absent, err := r.expressions.absent(status, path+".status", err); err != nil || len(absent) > 0 {
+	holds, absent, err := value.field("status").data(path + ".status")
+	if err != nil || len(absent) > 0 {
 		return unknownCondition(name, absent), err
 	}
-	if holds {
+	if holds == true {
 		c.Status, c.Reason = metav1.ConditionTrue, name
 	}
 	for field, target := range map[string]*string{"reason": &c.Reason, "message": &c.Message} {
-		text := value.LookupPath(cue.ParsePath(field))
-		if !text.Exists() {
+		text := value.field(field)
+		if !text.exists() {
 			continue
 		}
-		stated, err := text.String()
-		if absent, err := r.expressions.absent(text, path+"."+field, err); err != nil {
+		stated, absent, err := text.data(path + "." + field)
+		if err != nil {
 			return c, err
-		} else if len(absent) == 0 {
-			*target = r.standIns.text(stated)
+		}
+		if stated, ok := stated.(string); ok && len(absent) == 0 {
+			*target = stated
 		}
 	}
 	return c, nil
@@ -280,28 +334,36 @@ func unknownCondition(name string, absent []Absence) Condition {
 }
 
 // present returns the part of a struct that reads nothing absent.
-func (r *decisionReader) present(value cue.Value, path string) (map[string]any, error) {
-	whole, err := decode(value, path)
-	if err == nil {
-		return whole, nil
+func (r *decisionReader) present(value piece, path string) (map[string]any, error) {
+	if !value.exists() {
+		return nil, nil
 	}
-	if _, err := r.expressions.absent(value, path, err); err != nil {
+	data, absent, err := value.data(path)
+	if err != nil {
 		return nil, err
 	}
-	part := make(map[string]any)
-	return part, eachField(value, func(name string, field cue.Value) error {
-		path := path + "." + name
-		if field.IncompleteKind() == cue.StructKind {
+	if whole, ok := data.(map[string]any); ok && len(absent) == 0 {
+		return whole, nil
+	}
+	present := make(map[string]any)
+	names, err := value.names()
+	for _, name := range names {
+		field, path := value.field(name), path+"."+name
+		if field.isStruct() {
 			below, err := r.present(field, path)
-			part[name] = below
-			return err
+			if err != nil {
+				return nil, err
+			}
+			present[name] = below
+			continue
 		}
-		var decoded any
-		err := decodeInto(field, path, &decoded)
-		absent, err := r.expressions.absent(field, path, err)
-		if err == nil && len(absent) == 0 {
-			part[name] = decoded
+		data, absent, err := field.data(path)
+		if err != nil {
+			return nil, err
 		}
-		return err
-	})
+		if len(absent) == 0 {
+			present[name] = data
+		}
+	}
+	return present, err
 }

@@ -20,8 +20,6 @@ type cueEvaluator struct {
 	name               string // of the kind
 	ctx                *cue.Context
 	schema, controller cue.Value
-	sets               map[string]SetFacts
-	phases             map[string]PhaseFacts
 	reads              *packageReads
 	expressions        *expressions
 	split              [][]string // of checkSizes
@@ -115,6 +113,15 @@ func (e *cueEvaluator) admitted(object map[string]any) (map[string]any, error) {
 	return object, nil
 }
 
+// piece returns the behaviour for an object and, if they are given, its children.
+func (e *cueEvaluator) piece(given map[string]any) (piece, *standIns, error) {
+	v, s, err := e.behaviour(given)
+	if err != nil {
+		return nil, nil, err
+	}
+	return evaluatedPiece{v, e, s}, s, nil
+}
+
 // behaviour unifies the behaviour with what it gets: the object, as far as #X describes it, and
 // the children if they are given. Names in what is read from the result have to be restored.
 func (e *cueEvaluator) behaviour(given map[string]any) (v cue.Value, s *standIns, err error) {
@@ -132,18 +139,6 @@ func (e *cueEvaluator) behaviour(given map[string]any) (v cue.Value, s *standIns
 	return v, s, nil
 }
 
-func (e *cueEvaluator) decide(object, observed map[string]any) (*Decision, error) {
-	v, s, err := e.behaviour(map[string]any{"object": object, "observed": observed})
-	if err != nil {
-		return nil, err
-	}
-	r := &decisionReader{cueEvaluator: e, standIns: s}
-	if err := r.read(v, PhaseOf(object)); err != nil {
-		return nil, s.error(err)
-	}
-	return &r.decision, nil
-}
-
 // deadlineOf reads how long an object may take to become ready; 0 means any time.
 func deadlineOf(controller cue.Value) (time.Duration, error) {
 	value := controller.LookupPath(pathDeadline)
@@ -154,6 +149,10 @@ func deadlineOf(controller cue.Value) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	return parseDeadline(text)
+}
+
+func parseDeadline(text string) (time.Duration, error) {
 	deadline, err := time.ParseDuration(text)
 	if err != nil || deadline <= 0 {
 		return 0, fmt.Errorf("%q must be a duration like \"5m\"", text)

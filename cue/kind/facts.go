@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
@@ -72,9 +74,16 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if err := checkReferences(pkg.instance, name, stored.schema); err != nil {
 		return nil, err
 	}
-	split, err := checkSizes(pkg.instance, name, stored.schema)
+	program, err := compileBehaviour(pkg.instance, name)
 	if err != nil {
 		return nil, err
+	}
+	k.program = program
+	var split [][]string
+	if program == nil { // there is no budget
+		if split, err = checkSizes(pkg.instance, name, stored.schema); err != nil {
+			return nil, err
+		}
 	}
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
@@ -83,8 +92,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, errorAt(controller, "approval", "is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
 	}
 	stored.evaluator = &cueEvaluator{
-		ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, sets: k.Sets, reads: pkg.reads, split: split,
-		phases: k.Phases, expressions: pkg.expressions,
+		ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, reads: pkg.reads, split: split, expressions: pkg.expressions,
 	}
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
@@ -109,6 +117,18 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		}
 	}
 	return k, nil
+}
+
+// compileBehaviour compiles the controller of a kind; it is nil if CUE's evaluator is to compute it.
+func compileBehaviour(instance *build.Instance, name string) (*behaviour.Program, error) {
+	program, err := behaviour.Compile(instance, "#"+name+controllerSuffix)
+	if unsupported, ok := errors.AsType[*behaviour.Error](err); ok {
+		return nil, errorAtPosition(positionAt(unsupported.At), "%s", unsupported.Message)
+	}
+	if err != nil || program.IsEvaluated() {
+		return nil, err
+	}
+	return program, nil
 }
 
 // newVersion compiles the schema of one version of a kind.

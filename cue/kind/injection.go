@@ -32,45 +32,39 @@ var (
 func (k *Kind) Injects() bool { return k.InjectAnnotation != "" }
 
 // Injection returns what a valid, defaulted object adds to Pods, or nil if the kind adds
-// nothing. An error is an *EvaluationError. Injection evaluates CUE: call it when the object
-// changes, and keep the result.
+// nothing. An error is an *EvaluationError. Call it when the object changes, and keep the result.
 func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 	if !k.Injects() {
 		return nil, nil
 	}
-	object, err := k.evaluator.admitted(object)
+	v, names, err := k.behaviour(object, nil)
 	if err != nil {
 		return nil, err
 	}
-	v, s, err := k.evaluator.behaviour(map[string]any{"object": object})
-	if err != nil {
-		return nil, err
-	}
-	injection, err := k.evaluator.injection(v, s)
-	return injection, s.error(err)
+	injection, err := injectionOf(v)
+	return injection, names.error(err)
 }
 
-func (e *cueEvaluator) injection(v cue.Value, s *standIns) (*Injection, error) {
-	inject := v.LookupPath(pathInject)
-	if _, err := e.expressions.guards(v, e.name); err != nil {
+func injectionOf(v piece) (*Injection, error) {
+	inject := v.field("inject")
+	if _, err := v.guards("inject"); err != nil {
 		return nil, err
 	}
-	if absent, err := e.expressions.guards(inject, "inject"); err != nil || len(absent) > 0 {
+	if absent, err := inject.guards("inject"); err != nil || len(absent) > 0 {
 		return nil, cmp.Or(err, absentError("inject", absent))
 	}
-	if !inject.Exists() {
+	if !inject.exists() {
 		return nil, nil
 	}
-	add, err := e.required(inject.LookupPath(pathAdd), "inject.add")
+	add, err := required(inject.field("add"), "inject.add")
 	if err != nil {
 		return nil, err
 	}
-	injection := &Injection{Add: s.restore(add)}
-	selector, err := e.required(inject.LookupPath(pathSelector), "inject.selector")
+	injection := &Injection{Add: add}
+	selector, err := required(inject.field("selector"), "inject.selector")
 	if err != nil || selector == nil {
 		return injection, err
 	}
-	selector = s.restore(selector)
 	injection.Selector = &metav1.LabelSelector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, injection.Selector, true); err != nil {
 		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
@@ -81,14 +75,17 @@ func (e *cueEvaluator) injection(v cue.Value, s *standIns) (*Injection, error) {
 	return injection, nil
 }
 
-// required is decode for a struct that cannot wait for something absent.
-func (e *cueEvaluator) required(value cue.Value, path string) (map[string]any, error) {
-	decoded, err := decode(value, path)
-	absent, err := e.expressions.absent(value, path, err)
+// required returns a struct that cannot wait for something absent; nil if it does not exist.
+func required(value piece, path string) (map[string]any, error) {
+	if !value.exists() {
+		return nil, nil
+	}
+	data, absent, err := value.data(path)
 	if err == nil {
 		err = absentError(path, absent)
 	}
-	return decoded, err
+	object, _ := data.(map[string]any)
+	return object, err
 }
 
 // absentError is the error of what reads something absent and cannot wait; nil if nothing is.

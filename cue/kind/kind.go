@@ -12,6 +12,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
@@ -53,6 +54,10 @@ type Kind struct {
 
 	source *kindsPackage // until it is checked
 	advice []Advice      // on its behaviour
+
+	// program is the compiled behaviour; it is nil for one with a field marked @kube(eval), which
+	// CUE's evaluator computes.
+	program *behaviour.Program
 }
 
 // Version describes the objects of a kind in one version of its API.
@@ -117,7 +122,7 @@ func (k *Kind) Problems(object map[string]any) []Problem {
 // defaultAndValidate also rejects an object that is too large for the behaviour.
 func (k *Kind) defaultAndValidate(v *Version, object map[string]any) (map[string]any, []Problem) {
 	defaulted, problems := v.defaultAndValidate(object)
-	if len(problems) == 0 {
+	if len(problems) == 0 && k.program == nil {
 		if _, err := k.evaluator.entering(object); err != nil {
 			return object, []Problem{{Error: err}}
 		}
@@ -296,15 +301,46 @@ func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 }
 
 func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
-	object, err := k.evaluator.admitted(object)
+	v, names, err := k.behaviour(object, observed)
 	if err != nil {
 		return nil, err
 	}
-	observed, _ = k.evaluator.reads.observed.of(observed).(map[string]any)
-	if err := checkLimits(observed, evaluatorLimits); err != nil {
-		return nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}
+	return k.decision(v, names, PhaseOf(object))
+}
+
+// decision reads what a behaviour wants of an object in a phase.
+func (k *Kind) decision(v piece, names *standIns, phase string) (*Decision, error) {
+	r := &decisionReader{kind: k}
+	if err := r.read(v, phase); err != nil {
+		return nil, names.error(err)
 	}
-	return k.evaluator.decide(object, observed)
+	return &r.decision, nil
+}
+
+// behaviour returns the behaviour for an object and its children; nil leaves them out. Names of
+// fields in its errors have to be restored.
+func (k *Kind) behaviour(object, observed map[string]any) (piece, *standIns, error) {
+	if k.program != nil {
+		return compiledPiece{k.program.Run(k.evaluator.status.WithoutAdded(object), observed)}, nil, nil
+	}
+	return k.evaluatedBehaviour(object, observed)
+}
+
+// evaluatedBehaviour is behaviour by CUE's evaluator.
+func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, *standIns, error) {
+	object, err := k.evaluator.admitted(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	given := map[string]any{objectName: object}
+	if observed != nil {
+		observed, _ = k.evaluator.reads.observed.of(observed).(map[string]any)
+		if err := checkLimits(observed, evaluatorLimits); err != nil {
+			return nil, nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}
+		}
+		given[observedName] = observed
+	}
+	return k.evaluator.piece(given)
 }
 
 // PhaseOf reads the phase of an object; one that has none yet is in phase "".

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A kind must not compute anything whose size depends on a part of the object without a bound.
+// What is marked for the evaluator must not compute anything whose size depends on a part of the
+// object without a bound.
 func TestUnboundedSizesAreRejected(t *testing.T) {
 	t.Parallel()
 	const n = "spec.n has no upper bound: write int & <=10000 in the schema"
@@ -102,7 +103,7 @@ import (
 	_small: object.spec.small + 1
 	_many: object.spec.many
 	#Deep: _n
-	status: x: TEXT
+	status: x: TEXT @kube(eval)
 }
 _used: [list.MaxItems, math.Pi, bits.Len, regexp.Valid, strconv.Atoi, strings.MinRunes, template.Execute]
 `, "TEXT", text))
@@ -136,7 +137,7 @@ import (
 #WordsController: contract.#Controller & {
 	object!: #Words
 	names: plural: "words"
-	status: x: len(strings.Fields(strings.TrimSpace(object.spec.text)))
+	status: x: len(strings.Fields(strings.TrimSpace(object.spec.text))) @kube(eval)
 }
 `)
 	require.NoError(t, err)

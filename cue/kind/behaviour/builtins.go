@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 	"text/template"
+	"text/template/parse"
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/cuecontext"
@@ -210,6 +211,9 @@ var own = []*Function{
 		if err != nil {
 			return nil, wrong(x, "error in call to text/template.Execute: %v", err)
 		}
+		if problem := r.loops(x, t, data); problem != nil {
+			return nil, problem
+		}
 		b := &bounded{r: r}
 		if err := t.Execute(b, data); err != nil {
 			return nil, wrong(x, "error in call to text/template.Execute: %v", err)
@@ -220,6 +224,59 @@ var own = []*Function{
 
 // maxInt is larger than any list.
 const maxInt = 1 << 40
+
+// loops counts the rounds of the loops within each other of a template, which nothing interrupts.
+func (r *run) loops(x Expr, t *template.Template, data any) *Problem {
+	if len(t.Templates()) > 1 {
+		return wrong(x, "error in call to text/template.Execute: a template cannot define others")
+	}
+	size := values(data)
+	var visit func(node parse.Node, rounds int) bool
+	visit = func(node parse.Node, rounds int) bool {
+		r.spend(rounds)
+		switch node := node.(type) {
+		case *parse.ListNode:
+			for _, n := range node.Nodes {
+				if !visit(n, rounds) {
+					return false
+				}
+			}
+		case *parse.RangeNode:
+			return visit(node.List, min(rounds*size, maxSteps+1)) && (node.ElseList == nil || visit(node.ElseList, rounds))
+		case *parse.IfNode:
+			return visit(node.List, rounds) && (node.ElseList == nil || visit(node.ElseList, rounds))
+		case *parse.WithNode:
+			return visit(node.List, rounds) && (node.ElseList == nil || visit(node.ElseList, rounds))
+		case *parse.TemplateNode:
+			return false
+		}
+		return true
+	}
+	if t.Tree != nil && !visit(t.Root, 1) {
+		return wrong(x, "error in call to text/template.Execute: a template cannot call others")
+	}
+	return nil
+}
+
+// values is the size of the largest list or struct in data.
+func values(data any) int {
+	largest := 1
+	switch v := data.(type) {
+	case map[string]any:
+		largest = len(v)
+		for _, field := range v {
+			largest = max(largest, values(field))
+		}
+	case []any:
+		largest = len(v)
+		for _, element := range v {
+			largest = max(largest, values(element))
+		}
+	case int64:
+		largest = int(min(max(v, 1), maxSteps)) // a range over a number
+	}
+	return largest
+}
 
 // bounded is a text that counts as steps while it grows.
 type bounded struct {

@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,24 @@ type compiler struct {
 	errors   []*Error
 	// waiting are the package fields that something refers to, and that are not compiled yet.
 	waiting []func()
+	// roots are the definitions that the compiled one is unified with. What they declare of the
+	// object is left out: whoever runs the program gives an object that fits.
+	roots map[root]bool
+	// isEvaluated means that a field is marked for CUE's evaluator.
+	isEvaluated bool
 }
+
+// root is a definition of a package.
+type root struct {
+	pkg  *Package
+	name string
+}
+
+// objectName is the field of a behaviour for its object.
+const objectName = "object"
+
+// observedName is the field for its children.
+const observedName = "observed"
 
 // scope is what an expression can name: a struct, a clause, or the top of a package.
 type scope struct {
@@ -52,9 +70,13 @@ type place struct {
 	instance *build.Instance
 	pkg      *Package
 	scope    *scope // nil at the top of the package
+	isRoot   bool   // it is the struct of a behaviour itself
+	isMarked bool   // it is within a field that is marked @kube(eval)
 }
 
-func newCompiler() *compiler { return &compiler{packages: make(map[string]*Package)} }
+func newCompiler() *compiler {
+	return &compiler{packages: make(map[string]*Package), roots: make(map[root]bool)}
+}
 
 // open returns a package, whose fields are compiled once something refers to them.
 func (c *compiler) open(instance *build.Instance) *Package {
@@ -80,7 +102,12 @@ func (c *compiler) open(instance *build.Instance) *Package {
 					pkg.names[name] = true
 				}
 				name = p.label(name, isIdent)
-				pkg.pending[name] = append(pkg.pending[name], func() *Field { return p.field(decl, name, decl.Value) })
+				pkg.pending[name] = append(pkg.pending[name], func() *Field {
+					if c.roots[root{pkg, name}] {
+						return &Field{at{decl.Pos()}, name, modeOf(decl), p.behaviour(decl.Value)}
+					}
+					return p.field(decl, name, decl.Value)
+				})
 			case *ast.LetClause:
 				name := letName(decl)
 				pkg.pending[name] = append(pkg.pending[name], func() *Field {
@@ -96,7 +123,8 @@ func (c *compiler) open(instance *build.Instance) *Package {
 func (c *compiler) use(pkg *Package, name string) bool {
 	pending, ok := pkg.pending[name]
 	if !ok {
-		return len(pkg.top.byName[name]) > 0
+		_, known := pkg.top.byName[name]
+		return known
 	}
 	delete(pkg.pending, name)
 	pkg.top.byName[name] = make([]*Field, 0, len(pending))
@@ -165,7 +193,9 @@ func letName(l *ast.LetClause) string {
 
 func (p place) unsupported(node ast.Node, format string, args ...any) Expr {
 	message := fmt.Sprintf(format, args...)
-	p.errors = append(p.errors, &Error{node.Pos(), message})
+	if !p.isMarked {
+		p.errors = append(p.errors, &Error{node.Pos(), message})
+	}
 	return &Unsupported{at{node.Pos()}, message}
 }
 
@@ -187,6 +217,26 @@ func (p place) exprs(list []ast.Expr) []Expr {
 	compiled := make([]Expr, len(list))
 	for i, e := range list {
 		compiled[i] = p.expr(e)
+	}
+	return compiled
+}
+
+// behaviour compiles what is unified to a behaviour.
+func (p place) behaviour(e ast.Expr) Expr {
+	switch x := e.(type) {
+	case *ast.ParenExpr:
+		return p.behaviour(x.X)
+	case *ast.BinaryExpr:
+		if x.Op == token.AND {
+			return &Binary{at{e.Pos()}, x.Op, p.behaviour(x.X), p.behaviour(x.Y), sourceOf(e)}
+		}
+	case *ast.StructLit:
+		p.isRoot = true
+		return p.structLit(x, nil)
+	}
+	compiled := p.expr(e)
+	if definition, ok := compiled.(*PackageReference); ok {
+		p.roots[root{definition.Package, definition.Name}] = true
 	}
 	return compiled
 }
@@ -417,7 +467,7 @@ func (p place) binary(e *ast.BinaryExpr) Expr {
 	if e.Op != token.OR {
 		return &Binary{pos, e.Op, p.expr(e.X), p.expr(e.Y), sourceOf(e)}
 	}
-	d := &Disjunction{at: pos}
+	d := &Disjunction{at: pos, Text: sourceOf(e)}
 	var collect func(x ast.Expr)
 	collect = func(x ast.Expr) {
 		if or, ok := x.(*ast.BinaryExpr); ok && or.Op == token.OR {
@@ -520,6 +570,8 @@ func (s *StructLit) provides() (names map[string]bool, all bool) {
 func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 	s := &StructLit{at: at{e.Pos()}, byName: make(map[string][]*Field)}
 	names := &scope{fields: make(map[string]string), lets: make(map[string]string), self: self}
+	isRoot := p.isRoot
+	p.isRoot = false
 	p = p.within(names)
 	for _, decl := range e.Elts {
 		switch decl := decl.(type) {
@@ -532,10 +584,17 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 	for _, decl := range e.Elts {
 		switch decl := decl.(type) {
 		case *ast.Field:
+			if name, _, err := ast.LabelName(decl.Label); isRoot && err == nil && name == objectName {
+				continue
+			}
 			if problem := p.declaration(s, decl); problem != nil {
 				return problem
 			}
 		case *ast.EmbedDecl:
+			if isRoot {
+				s.embed(p.behaviour(decl.Expr))
+				continue
+			}
 			s.embed(p.expr(decl.Expr))
 		case *ast.Comprehension:
 			c := p.comprehension(decl)
@@ -588,8 +647,19 @@ func modeOf(f *ast.Field) Mode {
 	return Regular
 }
 
+// isMarked reports whether a field is marked @kube(eval).
+func isMarked(f *ast.Field) bool {
+	return slices.ContainsFunc(f.Attrs, func(a *ast.Attribute) bool {
+		name, body := a.Split()
+		return name == "kube" && slices.Contains(strings.Split(body, ","), "eval")
+	})
+}
+
 // declaration adds a field to a struct.
 func (p place) declaration(s *StructLit, f *ast.Field) Expr {
+	if isMarked(f) {
+		p.isMarked, p.isEvaluated = true, true
+	}
 	label := f.Label
 	alias := ""
 	if a, ok := label.(*ast.Alias); ok {

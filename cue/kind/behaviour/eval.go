@@ -29,11 +29,11 @@ func (r *run) resolve(x Expr, e *env) (any, *Problem) {
 	r.step()
 	switch x := x.(type) {
 	case *Reference:
-		e = e.at(x.Up)
-		if field := r.arc(e.node, x.Name); field != nil {
+		n := r.instance(e.at(x.Up).node)
+		if field := r.arc(n, x.Name); field != nil {
 			return field, nil
 		}
-		return nil, r.absent(e.node, x.Name, x, x.Text)
+		return nil, r.absent(n, x.Name, x, x.Text)
 	case *PackageReference:
 		top := r.top(x.Package)
 		if field := r.arc(top, x.Name); field != nil {
@@ -47,7 +47,7 @@ func (r *run) resolve(x Expr, e *env) (any, *Problem) {
 		}
 		return e.value, nil
 	case *Self:
-		return e.at(x.Up).node, nil
+		return r.instance(e.at(x.Up).node), nil
 	case *Selector:
 		base, problem := r.base(x.X, e, x.Text)
 		if problem != nil {
@@ -70,14 +70,14 @@ func (e *env) at(up int) *env {
 // top returns the struct of a package.
 func (r *run) top(p *Package) *node {
 	if known := r.packages[p]; known != nil {
-		return known
+		return r.instance(known)
 	}
 	n := &node{state: expanded, kinds: Struct}
 	n.lits = []lit{{StructLit: p.top, env: &env{node: n}}}
-	if r.packages == nil {
-		r.packages = make(map[*Package]*node)
+	if r.shaping {
+		r.packages[p] = n
+		r.number(n)
 	}
-	r.packages[p] = n
 	return n
 }
 
@@ -327,6 +327,7 @@ func (r *run) operate(x *Binary, e *env) (any, *Problem) {
 			if problem != nil {
 				return nil, problem
 			}
+			r.spend(matching(pattern, text) / bytesPerStep)
 			return re.MatchString(text) == (x.Op == token.MAT), nil
 		}
 	default:
@@ -723,15 +724,16 @@ func (r *run) element(list any, i int) any {
 	if data, ok := list.([]any); ok {
 		return data[i]
 	}
-	return list.(*node).arcs[i].node
+	return r.instance(list.(*node).arcs[i].node)
 }
 
 // enumerate finds the elements of a list.
 func (r *run) enumerate(n *node) *Problem {
-	if n.entries != nil {
+	if n.enumerated {
 		return n.problem
 	}
-	n.entries = []conj{}
+	r.note(n)
+	n.enumerated = true
 	type part struct {
 		conjs []conj
 		rest  *conj
@@ -779,8 +781,8 @@ func (r *run) enumerate(n *node) *Problem {
 		return n.problem
 	}
 	r.spend(length)
-	n.arcs = make([]*arc, length)
-	arcs, nodes := make([]arc, length), make([]node, length)
+	n.arcs = make([]arc, length)
+	nodes := make([]node, length)
 	for i := range length {
 		nodes[i] = node{up: n, label: strconv.Itoa(i)}
 		for _, p := range parts {
@@ -791,8 +793,7 @@ func (r *run) enumerate(n *node) *Problem {
 				nodes[i].conjs = append(nodes[i].conjs, *p.rest)
 			}
 		}
-		arcs[i] = arc{node: &nodes[i]}
-		n.arcs[i] = &arcs[i]
+		n.arcs[i].node = &nodes[i]
 	}
 	return nil
 }

@@ -7,6 +7,9 @@ import "encoding/base64"
 func (r *run) export(value any) (any, *Problem) {
 	r.step()
 	if n, ok := value.(*node); ok {
+		if n.isConstant {
+			return r.export(n.constant)
+		}
 		var problem *Problem
 		if value, problem = r.value(n); problem != nil {
 			return nil, problem
@@ -49,6 +52,8 @@ func (r *run) export(value any) (any, *Problem) {
 }
 
 func (r *run) exportNode(n *node) (any, *Problem) {
+	r.enter()
+	defer r.leave()
 	var worst *Problem
 	if kindOf(n) == List {
 		length, problem := r.length(n)
@@ -58,7 +63,7 @@ func (r *run) exportNode(n *node) (any, *Problem) {
 		result := make([]any, length)
 		for i := range result {
 			element, problem := r.export(r.element(n, i))
-			worst = worse(worst, problem)
+			worst = join(worst, problem)
 			result[i] = element
 		}
 		if worst != nil {
@@ -71,7 +76,7 @@ func (r *run) exportNode(n *node) (any, *Problem) {
 	result := make(map[string]any, len(names))
 	for _, name := range names {
 		field, problem := r.export(r.field(n, name))
-		worst = worse(worst, problem)
+		worst = join(worst, problem)
 		result[shown(name)] = field
 	}
 	if worst != nil {

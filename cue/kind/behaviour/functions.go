@@ -152,6 +152,114 @@ var (
 	typeOS      = reflect.TypeFor[path.OS]()
 )
 
+// outputs bound what a function produces, in bytes, before it is called: these are the builtins whose
+// result can be much larger than their arguments, or take much longer.
+var outputs = map[string]func(r *run, args []any) int{
+	"strings.Join": func(r *run, args []any) int {
+		n, problem := r.length(args[0])
+		if problem != nil {
+			return 0
+		}
+		return n * (1 + sizeOf(args[1]))
+	},
+	"strings.Replace": func(_ *run, args []any) int {
+		text, _ := args[0].(string)
+		old, _ := args[1].(string)
+		return len(text) + strings.Count(text, old)*sizeOf(args[2])
+	},
+	"regexp.Match":                func(_ *run, args []any) int { return matching(args[0], args[1]) },
+	"regexp.Find":                 func(_ *run, args []any) int { return matching(args[0], args[1]) },
+	"regexp.FindSubmatch":         func(_ *run, args []any) int { return matching(args[0], args[1]) },
+	"regexp.FindNamedSubmatch":    func(_ *run, args []any) int { return matching(args[0], args[1]) },
+	"regexp.FindAll":              func(_ *run, args []any) int { return matching(args[0], args[1]) },
+	"regexp.FindAllSubmatch":      submatches,
+	"regexp.FindAllNamedSubmatch": submatches,
+	"regexp.ReplaceAll":           replacement,
+	"regexp.ReplaceAllLiteral":    replacement,
+	"encoding/json.Indent": func(_ *run, args []any) int {
+		lines, depth, deepest := 1, 0, 0
+		text, _ := args[0].(string)
+		for _, c := range text {
+			switch c {
+			case '{', '[':
+				depth++
+				deepest = max(deepest, depth)
+				lines++
+			case '}', ']':
+				depth--
+				lines++
+			case ',':
+				lines++
+			}
+		}
+		return lines * (1 + sizeOf(args[1]) + deepest*sizeOf(args[2]))
+	},
+	"strconv.FormatFloat": func(_ *run, args []any) int { n, _ := args[2].(int64); return 64 * int(max(n, 0)) },
+	"math.Pow":            func(_ *run, args []any) int { return digits(args[1]) },
+	"math.Exp":            func(_ *run, args []any) int { return digits(args[0]) },
+	"math.Exp2":           func(_ *run, args []any) int { return digits(args[0]) },
+	"math.Floor":          func(_ *run, args []any) int { return exponent(args[0]) },
+	"math.Ceil":           func(_ *run, args []any) int { return exponent(args[0]) },
+	"math.Round":          func(_ *run, args []any) int { return exponent(args[0]) },
+	"math.RoundToEven":    func(_ *run, args []any) int { return exponent(args[0]) },
+	"math.Trunc":          func(_ *run, args []any) int { return exponent(args[0]) },
+}
+
+// sizeOf is the length of a text.
+func sizeOf(value any) int {
+	switch v := value.(type) {
+	case string:
+		return len(v)
+	case []byte:
+		return len(v)
+	}
+	return 0
+}
+
+// matching is what it takes to match a text: its length, times that of the pattern.
+func matching(pattern, text any) int { return sizeOf(text) * (1 + sizeOf(pattern)/16) }
+
+func matches(args []any) (n, groups int) {
+	pattern, _ := args[0].(string)
+	text, _ := args[1].(string)
+	re, err := compileRegexp(pattern)
+	if err != nil {
+		return 0, 0
+	}
+	return len(re.FindAllStringIndex(text, -1)), re.NumSubexp() + 1
+}
+
+func submatches(r *run, args []any) int {
+	r.spend(matching(args[0], args[1]) / bytesPerStep)
+	n, groups := matches(args)
+	return n * groups * bytesPerStep
+}
+
+func replacement(r *run, args []any) int {
+	r.spend(matching(args[0], args[1]) / bytesPerStep)
+	n, _ := matches(args)
+	repl, _ := args[2].(string)
+	return sizeOf(args[1])*(1+strings.Count(repl, "$")) + n*len(repl)
+}
+
+// digits is what it takes to compute a power: each digit of the exponent's value is work.
+func digits(value any) int {
+	if d, ok := toDecimal(value); ok {
+		if f, err := d.Float64(); err == nil {
+			return int(min(max(f, -f), maxInt)) * bytesPerStep / 16
+		}
+	}
+	return maxInt
+}
+
+// exponent is what it takes to write a number as an integer.
+func exponent(value any) int {
+	if d, ok := toDecimal(value); ok {
+		return max(int(d.Exponent), 0) * bytesPerStep
+	}
+	return 0
+}
+
 // native makes a builtin of a Go function.
 func native(name string, f any) *Function {
 	value := reflect.ValueOf(f)
@@ -161,7 +269,11 @@ func native(name string, f any) *Function {
 	if last := t.NumIn() - 1; t.In(last) == typeOS && name != "path.Join" {
 		result.optional = 1
 	}
+	size := outputs[name]
 	result.call = func(r *run, x Expr, args []any) (result any, problem *Problem) {
+		if size != nil {
+			r.spend(size(r, args) / bytesPerStep)
+		}
 		if result, done := quick(f, args); done {
 			return result, nil
 		}
@@ -497,6 +609,7 @@ func (r *run) addCall(n *node, x *Call, e *env) {
 			n.fail(incomplete(x, "", "empty list in call to or"))
 			return
 		}
+		r.touched = true // variables are for one run
 		d := &Disjunction{at: x.at}
 		for i := range elements {
 			d.Alternatives = append(d.Alternatives, Alternative{X: &Variable{at: x.at, Up: i}})

@@ -131,6 +131,7 @@ type (
 		at
 		Alternatives []Alternative
 		HasDefault   bool
+		Text         string
 	}
 	// Alternative is one of a disjunction.
 	Alternative struct {

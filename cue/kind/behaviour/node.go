@@ -21,6 +21,8 @@ type Problem struct {
 	Absent string
 	// Message is what is wrong.
 	Message string
+	// More are the other things that are absent in the same value.
+	More []*Problem
 }
 
 func (p *Problem) Error() string {
@@ -38,6 +40,16 @@ func incomplete(x Expr, absent, format string, args ...any) *Problem {
 	return &Problem{IsIncomplete: true, At: x.Pos(), Absent: absent, Message: fmt.Sprintf(format, args...)}
 }
 
+// join returns the problem of a value with two parts: what is absent in both counts.
+func join(a, b *Problem) *Problem {
+	if a == nil || b == nil || !a.IsIncomplete || !b.IsIncomplete || a == b {
+		return worse(a, b)
+	}
+	joined := *a
+	joined.More = slices.Concat(a.More, []*Problem{b}, b.More)
+	return &joined
+}
+
 // worse returns the problem that counts of two: what is wrong stays wrong.
 func worse(a, b *Problem) *Problem {
 	if a == nil || b != nil && a.IsIncomplete && !b.IsIncomplete {
@@ -51,6 +63,13 @@ type run struct {
 	packages map[*Package]*node
 	steps    int // left
 	depth    int
+	// instances are the nodes of this run, by the ids of their shapes; nil while the shapes are
+	// made.
+	instances []*node
+	// shaping means that shapes are made: nothing is given. touched is set by what depends on it.
+	shaping, touched bool
+	undo             []func()
+	shapes           int
 }
 
 // exhausted is what a run that exceeds its budget panics with.
@@ -108,10 +127,27 @@ type node struct {
 	met      int // disjunctions
 	problem  *Problem
 
-	arcs    []*arc
-	entries []conj // of a list
-	chosen  *node
-	checked bool
+	arcs       []arc
+	enumerated bool // the arcs are all elements of the list
+	chosen     *node
+	checked    bool
+
+	// shape is the node that this one is an instance of; id counts those.
+	shape *node
+	id    int
+	// fields are the arcs of a shape that are the same in each run, by name.
+	fields map[string]*node
+	// shared is the shape that a shape refers to.
+	shared *node
+	// isConstant means that the value is the same in each run: data holds it.
+	isConstant bool
+	constant   any
+	// names are the fields of a struct if they are known to be the same in each run; isComplete
+	// means that it has all that are required.
+	names      []string
+	isComplete bool
+	// isGiven means that whoever runs the program gives the value.
+	isGiven bool
 }
 
 type state int8
@@ -179,17 +215,24 @@ func (r *run) expand(n *node) {
 	if n.state != raw {
 		return
 	}
-	r.depth++
-	if r.depth > maxDepth {
-		panic(exhausted{fmt.Sprintf("is nested deeper than %d levels, or contains itself", maxDepth)})
-	}
+	r.enter()
+	r.note(n)
 	n.state, n.kinds = expanding, Any
 	for _, c := range n.conjs {
 		r.add(n, c)
 	}
 	n.state = expanded
-	r.depth--
+	r.leave()
 }
+
+// enter counts how deep an evaluation is; leave ends that.
+func (r *run) enter() {
+	if r.depth++; r.depth > maxDepth {
+		panic(exhausted{fmt.Sprintf("is nested deeper than %d levels, or contains itself", maxDepth)})
+	}
+}
+
+func (r *run) leave() { r.depth-- }
 
 func (n *node) fail(p *Problem) {
 	if p != nil && p.Path == "" {
@@ -320,6 +363,9 @@ func (r *run) addValue(n *node, value any, x Expr) {
 		n.data = append(n.data, v)
 		return
 	case []any:
+		if r.shaping {
+			r.touched = true // it may have nodes, which are for one run
+		}
 		n.limit(List, x)
 		n.lists = append(n.lists, elements{data: v})
 		return
@@ -446,9 +492,17 @@ func (n *node) reference() (conj, bool) {
 // target follows references and disjunctions to the node, or the value, that counts.
 func (r *run) target(n *node) (any, *Problem) {
 	first := n
+	r.note(n)
 	for range maxDepth {
 		if n.chosen != nil {
-			return n.chosen, nil
+			return r.instance(n.chosen), nil
+		}
+		if n.isConstant && n.isScalar {
+			return n, nil
+		}
+		if n.shape != nil && n.shape.shared != nil {
+			n = r.instance(n.shape.shared)
+			continue
 		}
 		if c, ok := n.reference(); ok && len(n.choices) == 0 {
 			n.state = expanding // a reference to itself finds it
@@ -482,7 +536,7 @@ func (r *run) target(n *node) (any, *Problem) {
 		n.chosen = chosen
 		return chosen, nil
 	}
-	return nil, &Problem{Path: first.path(), Message: "refers to itself"}
+	return nil, &Problem{IsIncomplete: true, Path: first.path(), Message: "refers to itself"}
 }
 
 // leaf is an alternative that fits.
@@ -495,6 +549,9 @@ type leaf struct {
 func (r *run) choose(n *node) (*node, *Problem) {
 	leaves, _, problem := r.leaves(n)
 	if len(leaves) == 0 {
+		if n.isScalar && !problem.IsIncomplete {
+			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), n.open[0].Text)
+		}
 		n.fail(problem)
 		return nil, n.problem
 	}
@@ -588,6 +645,8 @@ func (r *run) dead(n *node) *Problem {
 
 // broken returns what is wrong within a struct or a list.
 func (r *run) broken(n *node) *Problem {
+	r.enter()
+	defer r.leave()
 	fields, problem := r.fields(n)
 	if problem != nil && !problem.IsIncomplete {
 		return problem
@@ -632,6 +691,9 @@ func (r *run) brokenValue(value any) *Problem {
 
 // value computes a node: a scalar, a struct or a list.
 func (r *run) value(n *node) (any, *Problem) {
+	if n.isConstant && n.isScalar {
+		return n.scalar, nil
+	}
 	t, problem := r.target(n)
 	if problem != nil {
 		return nil, problem
@@ -641,10 +703,10 @@ func (r *run) value(n *node) (any, *Problem) {
 		return scalarOf(t), nil
 	}
 	if n.kinds&^Struct != 0 && !n.isScalar && len(n.lists) == 0 {
-		for i := 0; i < len(n.comps); i++ {
-			if n.comps[i].scalar {
-				r.yield(n, i)
-				n.fail(n.comps[i].problem)
+		r.yieldAll(n, func(c pending) bool { return c.scalar })
+		for _, c := range n.comps {
+			if c.scalar {
+				n.fail(c.problem)
 			}
 		}
 		if len(n.lits) > 0 && !n.isScalar && len(n.lists) == 0 {
@@ -695,11 +757,23 @@ func (n *node) pos() token.Pos {
 	return token.NoPos
 }
 
+// yieldAll runs some of the comprehensions of a struct, and of those that they add.
+func (r *run) yieldAll(n *node, which func(pending) bool) {
+	i := 0
+	for i < len(n.comps) {
+		if which(n.comps[i]) {
+			r.yield(n, i)
+		}
+		i++
+	}
+}
+
 // yield runs one of the comprehensions of a struct.
 func (r *run) yield(n *node, i int) {
 	if n.comps[i].state != raw {
 		return
 	}
+	r.note(n)
 	n.comps[i].state = expanding
 	c := n.comps[i]
 	problem := r.comprehend(c.Clauses, c.env, func(e *env) { r.add(n, conj{x: c.Body, env: e}) })
@@ -715,6 +789,10 @@ func (r *run) yield(n *node, i int) {
 // comprehend calls a function for each time that clauses yield.
 func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
 	r.step()
+	if r.shaping {
+		r.touched = true // variables are for one run
+		return nil
+	}
 	if len(clauses) == 0 {
 		yield(e)
 		return nil
@@ -801,54 +879,81 @@ func (r *run) field(n *node, name string) any {
 
 // arc returns the node of a field, or nil if it does not exist.
 func (r *run) arc(n *node, name string) *node {
-	for _, a := range n.arcs {
-		if a.label == name {
-			return a.node
+	for i := range n.arcs {
+		if n.arcs[i].label == name {
+			if field := n.arcs[i].node; field != nil && field.isGiven {
+				r.touched = true
+				return nil
+			}
+			return n.arcs[i].node
+		}
+	}
+	if n.shape != nil {
+		if field, ok := n.shape.fields[name]; ok {
+			return r.instance(field)
 		}
 	}
 	r.step()
 	r.expand(n)
-	for i := 0; i < len(n.comps); i++ {
-		if c := n.comps[i]; c.all || c.names[name] {
-			r.yield(n, i)
+	if len(n.comps) > 0 {
+		if r.shaping && slices.ContainsFunc(n.comps, func(c pending) bool { return c.all || c.names[name] }) {
+			r.touched = true
+			return nil
+		}
+		r.yieldAll(n, func(c pending) bool { return c.all || c.names[name] })
+	}
+	field := r.declared(n, name)
+	if n.state == expanding || n.id != 0 && !r.shaping {
+		return field // there may be more of it, or the node is for all runs
+	}
+	for _, c := range n.comps {
+		if c.state == expanding && (c.all || c.names[name]) {
+			return field
 		}
 	}
-	field := &node{up: n, label: name}
+	n.arcs = append(n.arcs, arc{name, field})
+	return field
+}
+
+// declared returns the node of a field from all that declares it.
+func (r *run) declared(n *node, name string) *node {
+	var conjs []conj
 	exists := false
 	for i := range n.lits {
 		l := &n.lits[i]
 		for _, f := range l.byName[name] {
-			field.conjs = append(field.conjs, conj{x: f.Value, env: l.env})
+			conjs = append(conjs, conj{x: f.Value, env: l.env})
 			exists = exists || f.Mode == Regular
 		}
-		if len(l.Dynamic) > 0 {
-			r.nameDynamic(n, i)
-			for j, computed := range n.lits[i].dynamic {
-				if computed == name {
-					d := n.lits[i].Dynamic[j]
-					field.conjs = append(field.conjs, conj{x: d.Value, env: n.lits[i].env})
-					exists = exists || d.Mode == Regular
-				}
+		if len(l.Dynamic) == 0 {
+			continue
+		}
+		if r.shaping {
+			r.touched = true
+			return nil
+		}
+		r.nameDynamic(n, i)
+		for j, computed := range n.lits[i].dynamic {
+			if computed == name {
+				d := n.lits[i].Dynamic[j]
+				conjs = append(conjs, conj{x: d.Value, env: n.lits[i].env})
+				exists = exists || d.Mode == Regular
 			}
 		}
 	}
 	for _, data := range n.data {
 		if value, ok := fieldOf(data, name); ok {
-			field.conjs = append(field.conjs, conj{value: value})
+			conjs = append(conjs, conj{value: value})
 			exists = true
 		}
 	}
 	if !exists {
-		field = nil
-	} else if !isHidden(name) {
+		return nil
+	}
+	field := &node{up: n, label: name, conjs: conjs}
+	if !isHidden(name) {
 		r.addPatterns(n, field, name)
 	}
-	for _, c := range n.comps {
-		if c.state == expanding && (c.all || c.names[name]) {
-			return field // there may be more of it
-		}
-	}
-	n.arcs = append(n.arcs, &arc{name, field})
 	return field
 }
 
@@ -924,10 +1029,11 @@ func fieldOf(data map[string]any, label string) (any, bool) {
 // fields lists the names of the fields of a struct, without definitions and hidden ones, and
 // returns why there may be others.
 func (r *run) fields(n *node) (names []string, problem *Problem) {
-	r.expand(n)
-	for i := 0; i < len(n.comps); i++ { // a comprehension may add others
-		r.yield(n, i)
+	if n.names != nil {
+		return n.names, nil
 	}
+	r.expand(n)
+	r.yieldAll(n, func(pending) bool { return true })
 	for i := range n.lits {
 		r.nameDynamic(n, i)
 	}
@@ -977,6 +1083,9 @@ func (r *run) fields(n *node) (names []string, problem *Problem) {
 
 // missing returns the required fields that a struct does not have.
 func (r *run) missing(n *node) *Problem {
+	if n.isComplete {
+		return nil
+	}
 	for _, l := range n.lits {
 		for _, f := range l.Fields {
 			if f.Mode == Required && r.arc(n, f.Name) == nil {

@@ -3,6 +3,7 @@ package behaviour
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/cockroachdb/apd/v3"
 )
@@ -49,7 +50,11 @@ func scalarOf(value any) any {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil
 		}
-		if _, _, err := d.SetString(strconv.FormatFloat(v, 'g', -1, 64)); err != nil {
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		if _, _, err := d.SetString(text); err != nil {
 			return nil
 		}
 		return d

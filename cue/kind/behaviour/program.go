@@ -3,16 +3,17 @@ package behaviour
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 )
 
 const (
-	// maxSteps bounds an evaluation. A step takes about 50 ns, so that an evaluation ends
-	// within 100 ms. A set of 10,000 Pods, the most that the contract allows, may take 100 steps
+	// maxSteps bounds an evaluation. A step takes about 100 ns, so that an evaluation ends
+	// within 100 ms. A set of 10,000 Pods, the most that the contract allows, may take 50 steps
 	// for each.
-	maxSteps = 1_000_000
+	maxSteps = 500_000
 	// bytesPerStep is how much text a step may produce: no evaluation produces more than
 	// maxSteps times as many bytes.
 	bytesPerStep = 64
@@ -27,6 +28,21 @@ const (
 type Program struct {
 	pkg  *Package
 	name string
+	// top is the shape of the behaviour, one of shapes; packages are those that it refers to.
+	top      *node
+	shapes   int
+	packages map[*Package]*node
+	observed []conj // what it declares of its children
+
+	isEvaluated bool
+}
+
+// IsEvaluated reports whether a field of the behaviour is marked @kube(eval), so that CUE's
+// evaluator has to compute it. The program cannot be run then.
+func (p *Program) IsEvaluated() bool { return p.isEvaluated }
+
+func (p *Program) newRun() *run {
+	return &run{steps: maxSteps, packages: p.packages, instances: make([]*node, p.shapes+1)}
 }
 
 // Compile compiles a definition of a package. All constructs outside the language are returned as
@@ -34,6 +50,7 @@ type Program struct {
 func Compile(instance *build.Instance, name string) (*Program, error) {
 	c := newCompiler()
 	pkg := c.open(instance)
+	c.roots[root{pkg, name}] = true
 	if !c.use(pkg, name) {
 		return nil, fmt.Errorf("%s does not exist", name)
 	}
@@ -45,7 +62,12 @@ func Compile(instance *build.Instance, name string) (*Program, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Program{pkg: pkg, name: name}, nil
+	p := &Program{pkg: pkg, name: name, isEvaluated: c.isEvaluated}
+	if p.isEvaluated {
+		return p, nil
+	}
+	p.prepare()
+	return p, nil
 }
 
 // Fields returns the declarations of the definition: what is unified to it.
@@ -65,19 +87,13 @@ type Value struct {
 
 // Run returns the behaviour for an object and its children. Neither is changed.
 func (p *Program) Run(object, observed map[string]any) Value {
-	r := &run{steps: maxSteps}
-	given := map[string]any{"object": object}
-	if observed != nil {
-		given["observed"] = observed
+	r := p.newRun()
+	top := r.instance(p.top)
+	top.arcs = []arc{
+		{objectName, &node{up: top, label: objectName, conjs: []conj{{value: object}}}},
+		{observedName, &node{up: top, label: observedName, conjs: append(slices.Clip(p.observed), conj{value: observed})}},
 	}
-	root := &node{conjs: []conj{{value: given}}}
-	for _, f := range p.Fields() {
-		root.conjs = append(root.conjs, conj{x: f.Value, env: r.top(p.pkg).lits[0].env})
-	}
-	if object != nil {
-		root.arcs = append(root.arcs, &arc{"object", &node{up: root, label: "object", conjs: []conj{{value: object}}}})
-	}
-	return Value{run: r, exists: true, value: root}
+	return Value{run: r, exists: true, value: top}
 }
 
 // guard turns an exceeded budget into a problem.
@@ -187,4 +203,121 @@ func (v Value) Elements() (elements []Value, problem *Problem) {
 		elements = append(elements, Value{run: v.run, exists: true, value: element})
 	}
 	return elements, problem
+}
+
+// Positions are where the value is written: the places of all that is unified to it.
+func (v Value) Positions() (places []token.Pos) {
+	if n, ok := v.value.(*node); ok {
+		for _, c := range n.conjs {
+			if c.x != nil {
+				places = append(places, c.x.Pos())
+			}
+		}
+	}
+	return places
+}
+
+// IsStruct reports whether the value is a struct.
+func (v Value) IsStruct() (is bool) {
+	var problem *Problem
+	defer v.guard(&problem)
+	if !v.exists {
+		return false
+	}
+	value, _ := v.run.valueOf(v.value)
+	return value != nil && kindOf(value) == Struct
+}
+
+// Fits returns why data does not fit what the behaviour declares of it: a wrong type or value, or
+// a field that a declared struct does not have.
+func (v Value) Fits() (problem *Problem) {
+	defer v.guard(&problem)
+	n, ok := v.value.(*node)
+	if !ok || !v.exists || v.problem != nil {
+		return v.problem
+	}
+	return v.run.fits(n, true)
+}
+
+// fits is Fits; a behaviour may have more children than it declares under observed.
+func (r *run) fits(n *node, isOpen bool) *Problem {
+	value, problem := r.value(n)
+	if problem != nil && !problem.IsIncomplete {
+		return problem
+	}
+	n, ok := value.(*node)
+	if !ok || problem != nil {
+		return nil
+	}
+	if kindOf(n) == List {
+		length, problem := r.length(n)
+		if problem != nil {
+			return problem
+		}
+		for i := range length {
+			if element, ok := r.element(n, i).(*node); ok {
+				if problem := r.fits(element, false); problem != nil {
+					return problem
+				}
+			}
+		}
+		return nil
+	}
+	for _, data := range n.data {
+		for _, name := range sortedKeys(data) {
+			if !isOpen && !n.declares(r, dataLabel(name)) {
+				return &Problem{Path: n.path() + "." + name, At: n.pos(), Message: "field not allowed"}
+			}
+		}
+	}
+	names, problem := r.fields(n)
+	for _, name := range names {
+		if field := r.arc(n, name); field != nil && problem == nil {
+			problem = r.fits(field, false)
+		}
+	}
+	return problem
+}
+
+// declares reports whether one of the structs that a node is unified from can have a field.
+func (n *node) declares(r *run, name string) bool {
+	for _, l := range n.lits {
+		if l.IsOpen || len(l.byName[name]) > 0 {
+			return true
+		}
+		for _, pattern := range l.Patterns {
+			if matches, _ := r.matches(pattern.Name, l.env, shown(name)); matches {
+				return true
+			}
+		}
+	}
+	return len(n.lits) == 0
+}
+
+// Guards returns why a struct may have other fields, or a list other elements: what their ifs and
+// loops read.
+func (v Value) Guards() (problem *Problem) {
+	defer v.guard(&problem)
+	if !v.exists || v.problem != nil {
+		return v.problem
+	}
+	n, ok := v.value.(*node)
+	if !ok {
+		return nil
+	}
+	value, problem := v.run.target(n)
+	if problem != nil {
+		return problem
+	}
+	if n, ok = value.(*node); !ok {
+		return nil
+	}
+	if len(n.lists) > 0 {
+		_, problem = v.run.length(n)
+		return problem
+	}
+	if _, problem = v.run.fields(n); problem != nil {
+		return problem
+	}
+	return n.problem
 }

@@ -1,0 +1,273 @@
+package kind
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/stretchr/testify/require"
+
+	fescuecue "github.com/fescue-dev/fescue/cue"
+	"github.com/fescue-dev/fescue/internal/corpus"
+)
+
+var (
+	decisions = flag.Int("decisions", 60, "pairs of an object and its children that are generated for each kind in TestDecisionsLikeCUE")
+	onlyKinds = flag.String("only-kinds", "", "regular expression for the archives and kinds in TestDecisionsLikeCUE, as in shipped/At")
+)
+
+// pairs generates objects of a kind, with their children.
+type pairs struct {
+	kind     *Kind
+	random   *rand.Rand
+	literals []string // of the source
+}
+
+// quoted finds the texts in a source, which are the interesting values of what it reads.
+var quoted = regexp.MustCompile(`"([^"\\\n]{0,40})"`)
+
+func literalsIn(source string) (found []string) {
+	for _, match := range quoted.FindAllStringSubmatch(source, -1) {
+		found = append(found, match[1])
+	}
+	return append(found, "", "x", "1", "2030-01-01T00:00:00Z")
+}
+
+// next returns a valid object with its defaults, in one of the phases, and its children. Parts of
+// what the behaviour reads of them are absent, and some have another type.
+func (p *pairs) next() (object, observed map[string]any) {
+	k := p.kind
+	for {
+		object = k.Sample(p.random)
+		if len(k.Problems(object)) == 0 {
+			break
+		}
+	}
+	object, err := k.Default(object)
+	if err != nil {
+		panic(err)
+	}
+	object = maps.Clone(object)
+	if phases := slices.Sorted(maps.Keys(k.Phases)); len(phases) > 0 {
+		status, _ := object["status"].(map[string]any)
+		status = maps.Clone(status)
+		if status == nil {
+			status = make(map[string]any)
+		}
+		status["phase"] = phases[p.random.IntN(len(phases))]
+		status["lastPhaseTransitionTime"] = "2030-01-01T00:00:00Z"
+		object["status"] = status
+	}
+	observed, _ = p.part(k.evaluator.reads.observed, true, 0).(map[string]any)
+	if observed == nil {
+		observed = map[string]any{}
+	}
+	for name := range observed {
+		if _, isSet := k.Sets[name]; isSet {
+			members := make([]any, p.random.IntN(4))
+			for i := range members {
+				members[i] = p.object(k.evaluator.reads.observed.part(name).element(), 0)
+			}
+			observed[name] = members
+		}
+	}
+	return object, observed
+}
+
+// object is a part that is a struct.
+func (p *pairs) object(r *reads, depth int) map[string]any {
+	object := make(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
+		if p.random.IntN(6) > 0 {
+			object[name] = p.part(r.fields[name], false, depth+1)
+		}
+	}
+	if r.elements != nil || r.whole {
+		for range p.random.IntN(3) {
+			element := r.elements
+			if element == nil {
+				element = &reads{}
+			}
+			object[p.text()] = p.part(element, false, depth+1)
+		}
+	}
+	return object
+}
+
+func (p *pairs) part(r *reads, isStruct bool, depth int) any {
+	if isStruct || len(r.fields) > 0 && p.random.IntN(30) > 0 {
+		return p.object(r, depth)
+	}
+	if r.elements != nil && p.random.IntN(10) > 0 {
+		list := make([]any, p.random.IntN(4))
+		for i := range list {
+			list[i] = p.part(r.elements, false, depth+1)
+		}
+		return list
+	}
+	switch n := p.random.IntN(20); {
+	case n < 10:
+		return p.text()
+	case n < 15:
+		return int64(p.random.IntN(5)) - 1
+	case n < 17:
+		return p.random.IntN(2) == 0
+	case n < 18:
+		return float64(p.random.IntN(8)) / 2
+	case n < 19 && depth < 5:
+		return map[string]any{p.text(): p.part(&reads{}, false, depth+1)}
+	}
+	return nil
+}
+
+func (p *pairs) text() string { return p.literals[p.random.IntN(len(p.literals))] }
+
+// comparable returns a decision without what may differ: the wording of what is absent.
+func comparable(d *Decision, err error) string {
+	if err != nil {
+		return "error"
+	}
+	d = &Decision{Next: d.Next, Status: d.Status, Deadline: d.Deadline, Children: slices.Clone(d.Children), Conditions: slices.Clone(d.Conditions), Undecided: d.Undecided}
+	reduce := func(absent []Absence) []Absence {
+		if len(absent) > 0 {
+			return []Absence{{}}
+		}
+		return nil
+	}
+	for i := range d.Children {
+		d.Children[i].Absent = reduce(d.Children[i].Absent)
+	}
+	for i := range d.Conditions {
+		if d.Conditions[i].Status == metav1.ConditionUnknown {
+			d.Conditions[i].Message = ""
+		}
+	}
+	d.Undecided = reduce(d.Undecided)
+	var next []string
+	for _, t := range d.Next {
+		if t.After != nil {
+			next = append(next, fmt.Sprintf("%s %t %v %v", t.To, t.When, t.After.at, t.After.delay))
+			continue
+		}
+		next = append(next, fmt.Sprintf("%s %t", t.To, t.When))
+	}
+	d.Next = nil
+	b, err := json.Marshal(struct {
+		*Decision
+		Next []string
+	}{d, next})
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// differ returns how the compiled behaviour and CUE's evaluator differ about an object.
+func (k *Kind) differ(object, observed map[string]any) error {
+	compiled, err := k.decide(object, observed)
+	var evaluated *Decision
+	v, names, errEvaluated := k.evaluatedBehaviour(object, observed)
+	if errEvaluated == nil {
+		evaluated, errEvaluated = k.decision(v, names, PhaseOf(object))
+	}
+	if got, want := comparable(compiled, err), comparable(evaluated, errEvaluated); got != want {
+		return fmt.Errorf("compiled %s (%v)\nCUE      %s (%v)", got, err, want, errEvaluated)
+	}
+	if !k.Injects() {
+		return nil
+	}
+	injected, err := k.Injection(object)
+	var expected *Injection
+	v, names, errEvaluated = k.evaluatedBehaviour(object, nil)
+	if errEvaluated == nil {
+		expected, errEvaluated = injectionOf(v)
+		_ = names
+	}
+	if (err == nil) != (errEvaluated == nil) {
+		return fmt.Errorf("injection: compiled %v\nCUE      %v", err, errEvaluated)
+	}
+	got, _ := json.Marshal(injected)
+	want, _ := json.Marshal(expected)
+	if string(got) != string(want) {
+		return fmt.Errorf("injection: compiled %s\nCUE      %s", got, want)
+	}
+	return nil
+}
+
+// TestDecisionsLikeCUE generates objects and their children for each kind, shipped and in the
+// corpus, and compares the decisions of the compiled behaviour with those of CUE's evaluator.
+func TestDecisionsLikeCUE(t *testing.T) {
+	t.Parallel()
+	only := regexp.MustCompile(*onlyKinds)
+	for name, source := range kindSources(t) {
+		for _, k := range source.kinds {
+			name := name + "/" + k.GroupVersionKind.Kind
+			if !only.MatchString(name) {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				require.NotNil(t, k.program, "it is not compiled")
+				p := &pairs{kind: k, literals: source.literals}
+				values, failures := 0, 0
+				for i := range uint64(*decisions) {
+					seed := *firstSeed + i
+					p.random = rand.New(rand.NewPCG(seed, 2))
+					object, observed := p.next()
+					require.NoError(t, k.differ(object, observed), "seed %d: %s\nobserved %s", seed, text(object), text(observed))
+					if _, err := k.decide(object, observed); err == nil {
+						values++
+					} else {
+						failures++
+					}
+				}
+				t.Logf("%d pairs: %d decisions, %d errors", *decisions, values, failures)
+			})
+		}
+	}
+}
+
+// kindSource are the kinds of a package and the texts in it.
+type kindSource struct {
+	kinds    []*Kind
+	literals []string
+}
+
+func kindSources(t *testing.T) map[string]kindSource {
+	kinds := corpusKinds(t)
+	sources := make(map[string]kindSource)
+	for name, loaded := range kinds {
+		var text []byte
+		if name == "shipped" {
+			for _, file := range []string{"at.cue", "customcluster.cue", "watcher.cue"} {
+				b, err := fescuecue.Files.ReadFile(file)
+				require.NoError(t, err)
+				text = append(text, b...)
+			}
+		} else {
+			b, err := os.ReadFile(filepath.Join(root(), "testdata/kinds", name))
+			require.NoError(t, err)
+			text = b
+		}
+		sources[name] = kindSource{loaded, literalsIn(string(text))}
+	}
+	return sources
+}
+
+// root is the folder of the repository.
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "../..")
+}
+
+var _ = corpus.Run
