@@ -26,11 +26,7 @@ const maxCheckDepth = 200
 // does not fit the types of the children, of the object and of its status. It also sets the advice
 // on the behaviour, and drops the source, which nothing else needs.
 func (k *Kind) checkBehaviour(known *types.Catalog) []*LoadError {
-	c := &checker{
-		kind: k, types: known, pkg: k.source, packages: newCompiler(),
-		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
-		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
-	}
+	c := newChecker(k, known)
 	c.object = known.FromRootSchema(k.Schema)
 	c.controller = c.gather(c.topLevel(part{in: c.pkg.instance}, "#"+k.GroupVersionKind.Kind+controllerSuffix))
 	c.behaviour()
@@ -67,6 +63,14 @@ type checker struct {
 	found    map[string]bool
 	mistakes []*LoadError
 	advice   []Advice
+}
+
+func newChecker(k *Kind, known *types.Catalog) *checker {
+	return &checker{
+		kind: k, types: known, pkg: k.source, packages: newCompiler(),
+		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
+		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
+	}
 }
 
 // childType is what is known of a child.

@@ -53,7 +53,8 @@ type Kind struct {
 	InjectAnnotation string
 
 	source *kindsPackage // until it is checked
-	advice []Advice      // on its behaviour
+	facts  *BehaviourFacts
+	advice []Advice // on its behaviour
 
 	// program is the compiled behaviour; it is nil for one with a field marked @kube(eval), which
 	// CUE's evaluator computes.

@@ -217,7 +217,7 @@ func loadPackage(dir string, overlay map[string]load.Source, only []string) (loa
 			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix][0]))
 			continue
 		}
-		k.Hash = hash
+		k.Hash, k.facts = hash, k.describe()
 		kinds = append(kinds, k)
 	}
 	for _, orphan := range orphanControllers(definitions, instances[0]) {

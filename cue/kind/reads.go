@@ -267,6 +267,10 @@ func (c *readCollector) visitField(f *ast.Field) {
 // with them.
 func (c *readCollector) declare(value ast.Expr, read *reads) {
 	switch value := value.(type) {
+	case *ast.Ident:
+		if value.Name == "_" { // it fits anything
+			return
+		}
 	case *ast.ParenExpr:
 		c.declare(value.X, read)
 		return

@@ -30,7 +30,7 @@ and whenever it reconciles the object.`,
 			err = errors.Join(kinds.BrokenError(), err)
 			switch {
 			case explained:
-				return errors.Join(err, explain(c.OutOrStdout(), kinds.All()))
+				return errors.Join(err, explainCRDs(c.OutOrStdout(), kinds.All()))
 			case outputDir != "":
 				return errors.Join(err, writeDefinitions(outputDir, kinds.All(), bare))
 			}

@@ -1,72 +1,408 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
-	"github.com/fescue-dev/fescue/crds"
+	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// maxObject is the size in bytes of the largest object that the API server stores: etcd's default
-// of --max-request-bytes.
-const maxObject = 1536 << 10
+type explainOptions struct {
+	kinds      kindOptions
+	apiVersion string
+	recursive  bool
+}
 
-// explain prints the size of each CRD, and what enforces each rule of the kinds.
-func explain(w io.Writer, kinds []*kind.Kind) error {
-	for _, k := range kinds {
-		if err := explainSize(w, k); err != nil {
-			return err
+func newExplainCommand() *cobra.Command {
+	var o explainOptions
+	c := &cobra.Command{
+		Use:   "explain KIND[.FIELD]...",
+		Short: "Describe a kind or a field, without a cluster",
+		Long: `Explain describes a kind, or one of its fields, like 'kubectl explain'. It needs no cluster.
+
+For a kind it prints the fields of its objects and the behaviour: the phases and their
+transitions, the children, what the behaviour writes to the status, and what it reads of
+the object and of the children. For a field it also prints the rules, and who enforces
+each: the CRD, or only admission and the controller.
+
+KIND is the name of a kind, or its plural, singular or short name, with or without the
+group. Lists and maps need no steps of their own: watcher.spec.container.env.name.`,
+		Example: `  fescue explain at
+  fescue explain at.spec.schedule
+  fescue explain watchers --recursive
+  fescue explain --kinds ./my-kinds site.spec`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.explain(c.Context(), c.OutOrStdout(), args[0]) },
+	}
+	o.kinds.addFlags(c)
+	c.Flags().StringVar(&o.apiVersion, "api-version", "", "the version of the kind, as GROUP/VERSION; the stored one by default")
+	c.Flags().BoolVar(&o.recursive, "recursive", false, "print the names and types of all fields below, instead of descriptions")
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		for _, v := range k.Versions {
-			if err := explainRules(w, v); err != nil {
-				return err
+		kinds, _ := o.kinds.load(c.Context()) // those that load are offered
+		var names []string
+		for _, k := range kinds.All() {
+			names = append(names, k.Names.Plural)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return c
+}
+
+func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) error {
+	kinds, err := o.kinds.load(ctx)
+	if err != nil {
+		return errors.Join(kinds.BrokenError(), err)
+	}
+	k, path, err := findKind(kinds.All(), arg)
+	if err != nil {
+		return errors.Join(kinds.BrokenError(), err)
+	}
+	version := k.Version
+	if o.apiVersion != "" {
+		i := slices.IndexFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind.GroupVersion().String() == o.apiVersion })
+		if i < 0 {
+			var known []string
+			for _, v := range k.Versions {
+				known = append(known, v.GroupVersionKind.GroupVersion().String())
+			}
+			return fmt.Errorf("--api-version: invalid value %q: %s has %s", o.apiVersion, k.GroupVersionKind.Kind, strings.Join(known, ", "))
+		}
+		version = k.Versions[i]
+	}
+	at, err := findField(version.Schema, k.GroupVersionKind.Kind, path)
+	if err != nil {
+		return err
+	}
+	e := &explainer{kind: k, version: version, recursive: o.recursive}
+	e.header()
+	if at.name == "" {
+		e.description(at.schema)
+		e.fields(at.schema)
+		e.behaviour(k.Behaviour())
+	} else {
+		e.field(at)
+	}
+	_, err = io.WriteString(w, e.String())
+	return errors.Join(err, kinds.BrokenError())
+}
+
+// findKind returns the kind that an argument names, and the fields after it.
+func findKind(kinds []*kind.Kind, arg string) (found *kind.Kind, path []string, err error) {
+	longest := ""
+	var known []string
+	for _, k := range kinds {
+		names := append([]string{k.Name(), k.GroupVersionKind.Kind, k.Names.Plural, k.Names.Singular}, k.Names.ShortNames...)
+		names = append(names, k.GroupVersionKind.GroupKind().String())
+		known = append(known, k.Names.Plural)
+		for _, name := range names {
+			isPrefix := len(arg) >= len(name) && strings.EqualFold(arg[:len(name)], name) && (len(arg) == len(name) || arg[len(name)] == '.')
+			if !isPrefix || len(name) < len(longest) || name == "" {
+				continue
+			}
+			if found != nil && found != k && len(name) == len(longest) {
+				return nil, nil, fmt.Errorf("%q is the name of two kinds: write %s or %s", arg, found.Name(), k.Name())
+			}
+			found, longest = k, name
+		}
+	}
+	if found == nil {
+		return nil, nil, fmt.Errorf("unknown kind %q; known kinds are %s, and --kinds adds others", arg, strings.Join(known, ", "))
+	}
+	if rest := strings.TrimPrefix(arg[len(longest):], "."); rest != "" {
+		path = strings.Split(rest, ".")
+	}
+	return found, path, nil
+}
+
+// explained is a field.
+type explained struct {
+	name     string
+	schema   *apiextensionsv1.JSONSchemaProps
+	required bool
+	// path is as rules and reads have it: spec.steps[*].name.
+	path string
+}
+
+// findField returns the field at a path.
+func findField(root *apiextensionsv1.JSONSchemaProps, kindName string, path []string) (explained, error) {
+	at := explained{schema: root}
+	for i, name := range path {
+		inner, steps := within(at.schema)
+		next, ok := inner.Properties[name]
+		if !ok {
+			known := slices.Sorted(maps.Keys(inner.Properties))
+			where := strings.Join(append([]string{kindName}, path[:i]...), ".")
+			if len(known) == 0 {
+				return at, fmt.Errorf("%s has no field %q: it has no fields", where, name)
+			}
+			return at, fmt.Errorf("%s has no field %q; its fields are %s", where, name, strings.Join(known, ", "))
+		}
+		at = explained{name: name, schema: &next, required: slices.Contains(inner.Required, name), path: strings.TrimPrefix(at.path+steps+"."+name, ".")}
+	}
+	return at, nil
+}
+
+// within returns what a list or a map consists of, and the steps to it as rules have them.
+func within(s *apiextensionsv1.JSONSchemaProps) (inner *apiextensionsv1.JSONSchemaProps, steps string) {
+	for {
+		switch {
+		case s.Items != nil && s.Items.Schema != nil:
+			s, steps = s.Items.Schema, steps+"[*]"
+		case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil && len(s.Properties) == 0:
+			s, steps = s.AdditionalProperties.Schema, steps+".{*}"
+		default:
+			return s, steps
+		}
+	}
+}
+
+// typeName returns the type of a field as kubectl prints it.
+func typeName(s *apiextensionsv1.JSONSchemaProps) string {
+	switch {
+	case s.XIntOrString:
+		return "IntOrString"
+	case s.Items != nil && s.Items.Schema != nil:
+		return "[]" + typeName(s.Items.Schema)
+	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil && len(s.Properties) == 0:
+		return "map[string]" + typeName(s.AdditionalProperties.Schema)
+	case s.Type == "object":
+		return "Object"
+	}
+	return cmp.Or(s.Type, "any")
+}
+
+// explainer writes an explanation.
+type explainer struct {
+	strings.Builder
+	kind      *kind.Kind
+	version   *kind.Version
+	recursive bool
+}
+
+func (e *explainer) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(e, format, args...) // it writes to memory
+}
+
+// table writes rows in columns below a title.
+func (e *explainer) table(title string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	e.printf("\n%s:\n", title)
+	table := tabwriter.NewWriter(e, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		_, _ = fmt.Fprintf(table, "    %s\n", strings.Join(row, "\t")) // it writes to memory
+	}
+	_ = table.Flush()
+}
+
+func (e *explainer) header() {
+	gvk, names := e.version.GroupVersionKind, e.kind.Names
+	e.printf("GROUP:      %s\nKIND:       %s\nVERSION:    %s\n", gvk.Group, gvk.Kind, gvk.Version)
+	e.printf("NAMES:      %s\n", strings.Join(slices.DeleteFunc(append([]string{names.Plural, names.Singular}, names.ShortNames...), func(n string) bool { return n == "" }), ", "))
+	e.printf("SCOPE:      %s\n", e.kind.Scope)
+}
+
+func (e *explainer) description(s *apiextensionsv1.JSONSchemaProps) {
+	e.printf("\nDESCRIPTION:\n%s\n", indentedText(cmp.Or(s.Description, "<empty>"), "    "))
+}
+
+// indentedText wraps a text at 76 characters, each line with an indentation.
+func indentedText(text, indentation string) string {
+	const width = 76
+	var lines []string
+	for paragraph := range strings.SplitSeq(text, "\n") {
+		line := indentation
+		for word := range strings.FieldsSeq(paragraph) {
+			if len(line)+1+len(word) > width && line != indentation {
+				lines, line = append(lines, line), indentation
+			}
+			if line != indentation {
+				line += " "
+			}
+			line += word
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// fields lists the fields of a struct, or of what a list or a map consists of.
+func (e *explainer) fields(s *apiextensionsv1.JSONSchemaProps) {
+	inner, _ := within(s)
+	if len(inner.Properties) == 0 {
+		return
+	}
+	e.printf("\nFIELDS:\n")
+	e.fieldsOf(inner, "  ")
+}
+
+func (e *explainer) fieldsOf(s *apiextensionsv1.JSONSchemaProps, indentation string) {
+	for i, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		property := s.Properties[name]
+		if i > 0 && !e.recursive {
+			e.printf("\n")
+		}
+		e.printf("%s%s\t<%s>", indentation, name, typeName(&property))
+		if slices.Contains(s.Required, name) {
+			e.printf(" -required-")
+		}
+		if property.Default != nil {
+			e.printf(" default %s", property.Default.Raw)
+		}
+		e.printf("\n")
+		if e.recursive {
+			inner, _ := within(&property)
+			e.fieldsOf(inner, indentation+"  ")
+			continue
+		}
+		if len(property.Enum) > 0 {
+			e.printf("%s  one of %s\n", indentation, strings.Join(enumOf(&property), ", "))
+		}
+		if property.Description != "" {
+			e.printf("%s\n", indentedText(property.Description, indentation+"  "))
+		}
+	}
+}
+
+func enumOf(s *apiextensionsv1.JSONSchemaProps) (values []string) {
+	for _, value := range s.Enum {
+		values = append(values, string(value.Raw))
+	}
+	return values
+}
+
+// field explains one field.
+func (e *explainer) field(at explained) {
+	e.printf("\nFIELD: %s <%s>", at.name, typeName(at.schema))
+	if at.required {
+		e.printf(" -required-")
+	}
+	e.printf("\n")
+	if at.schema.Default != nil {
+		e.printf("\nDEFAULT:\n    %s\n", at.schema.Default.Raw)
+	}
+	if len(at.schema.Enum) > 0 {
+		e.printf("\nENUM:\n    %s\n", strings.Join(enumOf(at.schema), "\n    "))
+	}
+	e.description(at.schema)
+	e.fields(at.schema)
+	_, steps := within(at.schema)
+	var rows [][]string
+	for _, rule := range e.version.Enforcement() {
+		if rule.Words == "{…}" || rule.Field != at.path && (steps == "" || rule.Field != at.path+steps) {
+			continue
+		}
+		by := rule.By.String()
+		if rule.Evaluated {
+			by = evaluatedBy
+		}
+		rows = append(rows, []string{shortened(rule.Words), by, rule.Position.String()})
+	}
+	e.table("RULES", rows)
+	var reads [][]string
+	for _, read := range e.kind.Behaviour().Reads {
+		path := "object." + at.path
+		if read == path || strings.HasPrefix(read, path+".") || strings.HasPrefix(read, path+"[") || strings.HasPrefix(path, read+".") || strings.HasPrefix(path, read+"[") {
+			reads = append(reads, []string{read})
+		}
+	}
+	e.table("READ BY THE BEHAVIOUR", reads)
+}
+
+// behaviour explains what the controller does.
+func (e *explainer) behaviour(b *kind.BehaviourFacts) {
+	if len(b.Phases) > 0 {
+		e.printf("\nPHASES:\n")
+		for _, phase := range b.Phases {
+			var notes []string
+			for note, holds := range map[string]bool{"initial": phase.Name == e.kind.Initial, "terminal": phase.Terminal, "failed": phase.Failed} {
+				if holds {
+					notes = append(notes, note)
+				}
+			}
+			slices.Sort(notes)
+			e.printf("    %s\n", strings.TrimSpace(phase.Name+"   "+strings.Join(notes, ", ")))
+			for _, t := range phase.Next {
+				e.printf("      to %s", cmp.Or(t.To, "<computed>"))
+				if t.When != "" {
+					e.printf(" when %s", t.When)
+				}
+				if t.After != "" {
+					e.printf(" after %s", t.After)
+				}
+				if t.Conditional {
+					e.printf(mayDrop)
+				}
+				e.printf("\n")
 			}
 		}
 	}
-	return nil
-}
-
-func explainSize(w io.Writer, k *kind.Kind) error {
-	full, err := crds.Size(k, false)
-	if err != nil {
-		return err
-	}
-	bare, err := crds.Size(k, true)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%s: %d KiB as JSON, %d KiB without descriptions; the limit is %d KiB\n",
-		k.Name(), full>>10, bare>>10, maxObject>>10)
-	return err
-}
-
-func explainRules(w io.Writer, v *kind.Version) error {
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	write := func(columns ...any) {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", columns...) // Flush reports it
-	}
-	_, _ = fmt.Fprintf(table, "\n%s\n", v.GroupVersionKind.GroupVersion())
-	write("FIELD", "RULE", "ENFORCED BY", "SOURCE")
-	for _, e := range v.Enforcement() {
-		by := e.By.String()
-		if e.Evaluated {
-			by = "admission and controller, by the CUE evaluator"
+	var children [][]string
+	for _, c := range b.Children {
+		if len(children) == 0 {
+			children = append(children, []string{"NAME", "TYPE", "PHASE", "UPDATE", "CREATED"})
 		}
-		write(e.Field, shortened(e.Words), by, e.Position)
+		typ := "<computed>"
+		if c.Kind != "" {
+			typ = c.APIVersion + " " + c.Kind
+		}
+		children = append(children, []string{cmp.Or(c.Name, "<computed>"), typ, cmp.Or(c.Phase, "all"), string(c.Update), createdText(c)})
 	}
-	write("", "no unknown fields", "admission and controller; the API server drops them", "")
-	_, _ = fmt.Fprintln(table)
-	return table.Flush()
+	e.table("CHILDREN", children)
+	e.values("STATUS", b.Status)
+	e.values("CONDITIONS", b.Conditions)
+	if e.kind.Injects() {
+		e.table("INJECTS INTO", [][]string{{"Pods with the annotation " + e.kind.InjectAnnotation}})
+	}
+	var reads [][]string
+	for _, path := range b.Reads {
+		reads = append(reads, []string{path})
+	}
+	e.table("READS", reads)
 }
 
-// maxRule is the number of characters of a rule that a line shows.
-const maxRule = 60
+// values lists what the behaviour writes.
+func (e *explainer) values(title string, values []kind.ValueFacts) {
+	var rows [][]string
+	for _, v := range values {
+		rows = append(rows, []string{v.Name, v.Source})
+	}
+	e.table(title, rows)
+}
 
-func shortened(text string) string {
-	if all := []rune(text); len(all) > maxRule {
-		return string(all[:maxRule-1]) + "…"
+// createdText describes when a child is created, and how often.
+func createdText(c kind.ChildFacts) string {
+	text := "always"
+	switch {
+	case c.Replicas != "":
+		text = c.Replicas + " times"
+	case c.Phase != "" && c.Update == kind.Never:
+		text = "once"
+	}
+	if c.When != "" && text == "always" {
+		text = "as soon as " + c.When
+	} else if c.When != "" {
+		text += ", as soon as " + c.When
+	}
+	if c.Conditional {
+		text += mayDrop
 	}
 	return text
 }
+
+// mayDrop marks what stands in an if or a loop.
+const mayDrop = ", unless an if drops it"

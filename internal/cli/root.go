@@ -94,7 +94,7 @@ their objects look like and how they behave.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
-	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newRenderCommand(), newTestCommand(), newInjectCommand(),
+	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newExplainCommand(), newRenderCommand(), newTestCommand(), newInjectCommand(),
 		newManifestsCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand(), newLoadKindsCommand())
 	return root
 }

@@ -82,6 +82,7 @@ func newTestCommand() *cobra.Command {
 			return o.test(c.Context(), args)
 		},
 	}
+	c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	o.kinds.addFlags(c)
 	c.Flags().StringVar(&o.run, "run", "", "run only the scenarios whose names match this regular expression")
 	c.Flags().BoolVar(&o.update, "update", false, "write what is expected after each step, instead of comparing")

@@ -1,0 +1,214 @@
+package kind
+
+import (
+	"maps"
+	"slices"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+// BehaviourFacts describe a behaviour to people, as far as its source shows.
+type BehaviourFacts struct {
+	// Children are those of all phases, and then those of each phase.
+	Children []ChildFacts
+	// Phases are in the order of the source.
+	Phases []PhaseDetails
+	// Status are the fields of the status that it writes, and Conditions the conditions.
+	Status, Conditions []ValueFacts
+	// Reads are what it reads of the object and of its children, as in object.spec.image and
+	// observed.pods[*].status, sorted.
+	Reads []string
+}
+
+// ChildFacts describe a child.
+type ChildFacts struct {
+	// Name is empty if it is computed, and Phase for a child of all phases.
+	Name, Phase string
+	// APIVersion and Kind are empty if they are not constant.
+	APIVersion, Kind string
+	Update           UpdatePolicy
+	// Replicas is the source of the number of members; empty for a single object.
+	Replicas string
+	// When is the source of the condition to create it, if there is one.
+	When string
+	// Conditional means that it exists only if some condition holds.
+	Conditional bool
+	Position    schema.Position
+}
+
+// PhaseDetails describe a phase.
+type PhaseDetails struct {
+	Name string
+	PhaseFacts
+	Next []TransitionFacts
+}
+
+// TransitionFacts describe a transition; When and After are the sources of its conditions.
+type TransitionFacts struct {
+	To, When, After string
+	// Conditional means that an if can drop it.
+	Conditional bool
+}
+
+// ValueFacts describe a field that a behaviour writes: its name, and its source.
+type ValueFacts struct{ Name, Source string }
+
+// describe collects the facts from the source of a kind.
+func (k *Kind) describe() *BehaviourFacts {
+	c := newChecker(k, nil)
+	c.object = types.Unknown
+	c.controller = c.gather(c.topLevel(part{in: c.pkg.instance}, "#"+k.GroupVersionKind.Kind+controllerSuffix))
+	facts := &BehaviourFacts{Reads: c.reads(), Children: c.childFacts(c.controller, "")}
+	if phases := c.controller.fields["phases"]; phases != nil {
+		s := c.gather(phases.parts)
+		for _, name := range s.order {
+			phase := c.gather(s.fields[name].parts)
+			facts.Children = append(facts.Children, c.childFacts(phase, name)...)
+			facts.Phases = append(facts.Phases, PhaseDetails{name, k.Phases[name], c.transitionFacts(phase)})
+		}
+	}
+	facts.Status, facts.Conditions = c.valueFacts("status"), c.valueFacts("conditions")
+	return facts
+}
+
+func (c *checker) childFacts(owner *structure, phase string) (facts []ChildFacts) {
+	children := owner.fields["children"]
+	if children == nil {
+		return nil
+	}
+	s := c.gather(children.parts)
+	describe := func(name string, parts []part, conditional bool, at ast.Node) {
+		body := c.gather(parts)
+		f := ChildFacts{Name: name, Phase: phase, Update: Apply, Conditional: conditional, Position: positionOf(at)}
+		if template := body.fields["template"]; template != nil {
+			t := c.gather(template.parts)
+			f.APIVersion, _ = c.constantOf(t, "apiVersion")
+			f.Kind, _ = c.constantOf(t, "kind")
+		}
+		if update, ok := c.constantOf(body, "update"); ok {
+			f.Update = UpdatePolicy(update)
+		}
+		f.Replicas, f.When = sourceOfField(body, "replicas"), sourceOfField(body, "when")
+		facts = append(facts, f)
+	}
+	for _, name := range s.order {
+		m := s.fields[name]
+		describe(name, m.parts, !m.certain, m.node)
+	}
+	for _, d := range s.dynamic {
+		describe("", []part{d.value}, true, d.value.node())
+	}
+	return facts
+}
+
+// sourceOfField returns the source of a field, on one line; empty if there is none.
+func sourceOfField(s *structure, name string) string {
+	m := s.fields[name]
+	if m == nil {
+		return ""
+	}
+	return sourceOf(m.parts[0].expr)
+}
+
+func (c *checker) transitionFacts(phase *structure) (facts []TransitionFacts) {
+	next := phase.fields["next"]
+	if next == nil {
+		return nil
+	}
+	for _, p := range next.parts {
+		list, ok := p.expr.(*ast.ListLit)
+		if !ok {
+			continue
+		}
+		for _, item := range c.items(p, list) {
+			s := c.gather([]part{item})
+			f := TransitionFacts{When: sourceOfField(s, "when"), After: sourceOfField(s, "after"), Conditional: item.conditional}
+			if to := s.fields["to"]; to != nil {
+				f.To, _ = c.constantOf(s, "to")
+				f.Conditional = f.Conditional || !to.certain
+			}
+			facts = append(facts, f)
+		}
+	}
+	return facts
+}
+
+func (c *checker) valueFacts(field string) (facts []ValueFacts) {
+	m := c.controller.fields[field]
+	if m == nil {
+		return nil
+	}
+	s := c.gather(m.parts)
+	for _, name := range s.order {
+		facts = append(facts, ValueFacts{name, sourceOfField(s, name)})
+	}
+	return facts
+}
+
+// reads finds what the controller reads, itself and by the definitions that it refers to.
+func (c *checker) reads() []string {
+	collector := &readCollector{packageReads: packageReads{
+		object: &reads{}, observed: &reads{}, names: &names{metadata: sets.New[string]()},
+	}}
+	seen := make(map[*ast.Field]bool)
+	var follow func(instance *build.Instance, name string)
+	follow = func(instance *build.Instance, name string) {
+		if instance.ImportPath == contractPackage || instance.ImportPath == libraryPackage {
+			return
+		}
+		for _, f := range c.packages.fieldsOf(instance)[name] {
+			if seen[f] {
+				continue
+			}
+			seen[f] = true
+			if name != "#"+c.kind.GroupVersionKind.Kind { // the schema reads nothing
+				collector.visit(f.Value)
+			}
+			ast.Walk(f.Value, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					if imported, name := importedDefinition(instance, n); imported != nil {
+						follow(imported, name)
+					}
+				case *ast.Ident:
+					follow(instance, n.Name)
+				}
+				return true
+			}, nil)
+		}
+	}
+	follow(c.pkg.instance, "#"+c.kind.GroupVersionKind.Kind+controllerSuffix)
+	paths := append(collector.object.paths(objectName), collector.observed.paths(observedName)...)
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// paths lists what is read below a path.
+func (r *reads) paths(path string) []string {
+	if r.whole {
+		return []string{path}
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
+		all = append(all, r.fields[name].paths(path+"."+name)...)
+	}
+	if r.elements != nil {
+		if within := r.elements.paths(path + "[*]"); len(within) > 0 {
+			all = append(all, within...)
+		} else {
+			all = append(all, path) // its length
+		}
+	}
+	if len(all) == 0 && len(r.fields) == 0 && r.elements == nil && path != objectName && path != observedName {
+		return []string{path}
+	}
+	return all
+}
+
+// Behaviour describes the behaviour of the kind. It must not be changed.
+func (k *Kind) Behaviour() *BehaviourFacts { return k.facts }
