@@ -208,7 +208,11 @@ func (r *reconciliation) recordEvents(p *plan.Plan, o *plan.Outcome) {
 		r.log.Info("phase changed", "from", t.From, "to", t.To)
 	}
 	if stalled := plan.JustStalled(p, o); stalled != nil {
-		r.log.Warn("object is stalled", "reason", stalled.Reason, "message", stalled.Message)
+		if o.Rejected != nil && stalled.Message == o.Rejected.Error() { // the log has one line for the same error of many objects
+			r.log.Warn("object is stalled", "reason", stalled.Reason, "error", o.Rejected)
+		} else {
+			r.log.Warn("object is stalled", "reason", stalled.Reason, "message", stalled.Message)
+		}
 	}
 	if late := plan.JustLate(p, o); late != nil {
 		r.log.Warn("object is not ready in time", "message", late.Message)
