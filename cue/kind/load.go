@@ -15,7 +15,9 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/cuecontext"
+	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/load"
+	"cuelang.org/go/cue/parser"
 	"cuelang.org/go/cue/token"
 
 	fescuecue "github.com/fescue-dev/fescue/cue"
@@ -159,25 +161,102 @@ func addLibrary(overlay map[string]load.Source, dir string) {
 }
 
 // loadPackage builds the package in dir and returns a Kind for each kind in it, or for those
-// that are named if any are. All of them share one CUE context, which is never used for anything
-// else.
-func loadPackage(dir string, overlay map[string]load.Source, only []string) (loaded []*Kind, err error) {
+// that are named if any are. One kind's error hides no other kind: if the package cannot be built as
+// a whole, what can be is loaded file by file, and kind by kind.
+func loadPackage(dir string, overlay map[string]load.Source, only []string) ([]*Kind, error) {
+	kinds, err := loadOnce(dir, overlay, only)
+	whole, ok := errors.AsType[*packageError](err)
+	switch {
+	case !ok:
+		return kinds, err
+	case whole.file != "": // its syntax, or an import
+		return loadWithout(dir, overlay, only, whole)
+	}
+	errs := []error{whole.LoadError}
+	for _, name := range whole.kinds {
+		if len(only) > 0 && !slices.Contains(only, name) {
+			continue
+		}
+		alone, err := loadOnce(dir, overlay, []string{name})
+		kinds = append(kinds, alone...)
+		if broken, ok := errors.AsType[*packageError](err); ok {
+			err = broken.LoadError
+			broken.Kind = name
+			if broken.File == whole.File && broken.Line == whole.Line {
+				errs[0] = nil
+			}
+		}
+		errs = append(errs, err)
+	}
+	return kinds, errors.Join(errs...)
+}
+
+// loadWithout loads a package without a file that cannot be read.
+func loadWithout(dir string, overlay map[string]load.Source, only []string, broken *packageError) ([]*Kind, error) {
+	if broken.name == "" {
+		return nil, broken.LoadError
+	}
+	overlay = maps.Clone(overlay)
+	overlay[broken.file] = load.FromString("package " + broken.name + "\n")
+	kinds, err := loadPackage(dir, overlay, only)
+	if errors.Is(err, errNoKind) {
+		err = nil
+	}
+	return kinds, errors.Join(broken.LoadError, err)
+}
+
+// packageError is an error because of which a package cannot be built.
+type packageError struct {
+	*LoadError
+	// file is the file that cannot be read, if that is it, and name that of its package.
+	file, name string
+	// kinds are those of the package.
+	kinds []string
+}
+
+// errNoKind means that a package has no kind.
+var errNoKind = errors.New("a kind consists of two definitions, #X and #X" + controllerSuffix)
+
+// unreadable returns the error of a package of which a file cannot be read.
+func unreadable(dir string, instance *build.Instance) *packageError {
+	e := &packageError{LoadError: newLoadError("", instance.Err)}
+	for _, one := range cueerrors.Errors(instance.Err) {
+		for _, pos := range append([]token.Pos{one.Position()}, one.InputPositions()...) {
+			if file := pos.Filename(); file != "" && filepath.Dir(file) == dir {
+				e.file = file
+				if clause, err := parser.ParseFile(file, nil, parser.PackageClauseOnly); err == nil {
+					e.name = clause.PackageName()
+				}
+				return e
+			}
+		}
+	}
+	return e
+}
+
+// loadOnce loads a package, or those of its kinds that are named. All of them share one CUE context,
+// which is never used for anything else.
+func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded []*Kind, err error) {
+	var names []string
 	defer func() {
 		if r := recover(); r != nil { // CUE v0.17.1 panics for a call of something that is not a function, for example
-			loaded, err = nil, &LoadError{Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}
+			loaded, err = nil, &packageError{LoadError: &LoadError{Reason: fmt.Sprintf("CUE cannot evaluate the package in %s: %v", dir, r)}, kinds: names}
 		}
 	}()
 	instances := load.Instances([]string{".", contractPackage, libraryPackage}, &load.Config{Dir: dir, Overlay: overlay})
 	for _, instance := range instances {
 		if instance.Err != nil {
-			return nil, newLoadError("", instance.Err)
-		}
-		if err := rejectFatal(instance); err != nil {
-			return nil, err
+			return nil, unreadable(dir, instance)
 		}
 	}
+	names = kindNames(newCompiler().fieldsOf(instances[0]))
 	if len(only) > 0 {
 		keepOnly(instances[0], only)
+	}
+	for _, instance := range instances {
+		if err := rejectFatal(instance); err != nil {
+			return nil, &packageError{LoadError: newLoadError("", err), kinds: names}
+		}
 	}
 	separateTransitions(instances[0])
 	ctx := cuecontext.New()
@@ -185,7 +264,7 @@ func loadPackage(dir string, overlay map[string]load.Source, only []string) (loa
 	for i, instance := range instances {
 		values[i] = ctx.BuildInstance(instance)
 		if instance.Err != nil { // an unresolved reference, for example, which breaks the whole package
-			return nil, newLoadError("", instance.Err)
+			return nil, &packageError{LoadError: newLoadError("", instance.Err), kinds: names}
 		}
 	}
 	rules := contractRules{
@@ -224,7 +303,7 @@ func loadPackage(dir string, overlay map[string]load.Source, only []string) (loa
 		errs = append(errs, newLoadError("", orphan))
 	}
 	if len(kinds) == 0 && len(errs) == 0 {
-		return nil, fmt.Errorf("kinds folder %s has no kind: a kind consists of two definitions, #X and #X%s", dir, controllerSuffix)
+		return nil, fmt.Errorf("kinds folder %s has no kind: %w", dir, errNoKind)
 	}
 	return kinds, errors.Join(errs...)
 }

@@ -150,3 +150,49 @@ import "fescue.dev/cue/contract"
 	_, err := FromDir(dir)
 	require.ErrorContains(t, err, "kind.cue:2: the dependencies in cue.mod/module.cue cannot be fetched: example.com/other@v0.1.0: ")
 }
+
+// A wrong line breaks the kinds that it is part of, and no other.
+func TestOneKindHidesNoOther(t *testing.T) {
+	t.Parallel()
+	const kinds = `package k
+import "fescue.dev/cue/contract"
+#A: {apiVersion!: "try.example.com/v1", kind!: "A", metadata!: {...}, spec!: {text!: string}, status?: contract.#Status}
+#AController: contract.#Controller & {object!: #A, names: plural: "as"}
+#B: {apiVersion!: "try.example.com/v1", kind!: "B", metadata!: {...}, spec!: {text!: string}, status?: contract.#Status}
+#BController: contract.#Controller & {
+	object!: #B
+	names: plural: "bs"
+	BEHAVIOUR
+}
+REST
+`
+	for name, tc := range map[string]struct{ behaviour, rest, other, want string }{
+		"unresolved reference": {behaviour: `status: x: obj.spec.text`, want: `kind.cue:9: kind B: #BController.status.x: reference "obj" not found`},
+		"unused reference":     {rest: `_x: y`, want: `kind.cue:11: _x: reference "y" not found`},
+		"fatal":                {behaviour: `status: {<5, x: 1}`, want: `kind.cue:9: kind B: a bound cannot be alone in a struct`},
+		"panic":                {behaviour: `status: x: "a"()`, want: `kind B: `},
+		"syntax":               {other: "package k\n#C: {\n", want: `other.cue:2: expected`},
+		"import":               {other: "package k\nimport \"nowhere.example.com/x\"\n_y: x.#X\n", want: `other.cue:2: `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := corpus.Folder(t, strings.NewReplacer("BEHAVIOUR", tc.behaviour, "REST", tc.rest).Replace(kinds))
+			if tc.other != "" {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "other.cue"), []byte(tc.other), 0o600))
+			}
+			loaded, err := FromDir(dir)
+			require.ErrorContains(t, err, tc.want)
+			var names []string
+			for _, k := range loaded {
+				names = append(names, k.GroupVersionKind.Kind)
+			}
+			require.Contains(t, names, "A")
+			if strings.Contains(tc.want, "kind B") {
+				require.NotContains(t, names, "B")
+			} else {
+				require.Contains(t, names, "B")
+			}
+			require.Len(t, strings.Split(err.Error(), "\n"), 1, "one line, one error")
+		})
+	}
+}
