@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
-	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 // BehaviourFacts describe a behaviour to people, as far as its source shows.
@@ -61,8 +60,6 @@ type ValueFacts struct{ Name, Source string }
 // describe collects the facts from the source of a kind.
 func (k *Kind) describe() *BehaviourFacts {
 	c := newChecker(k, nil)
-	c.object = types.Unknown
-	c.controller = c.gather(c.topLevel(part{in: c.pkg.instance}, "#"+k.GroupVersionKind.Kind+controllerSuffix))
 	facts := &BehaviourFacts{Reads: c.reads(), Children: c.childFacts(c.controller, "")}
 	if phases := c.controller.fields["phases"]; phases != nil {
 		s := c.gather(phases.parts)

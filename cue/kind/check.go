@@ -27,14 +27,35 @@ const maxCheckDepth = 200
 // on the behaviour, and drops the source, which nothing else needs.
 func (k *Kind) checkBehaviour(known *types.Catalog) []*LoadError {
 	c := newChecker(k, known)
-	c.object = known.FromRootSchema(k.Schema)
-	c.controller = c.gather(c.topLevel(part{in: c.pkg.instance}, "#"+k.GroupVersionKind.Kind+controllerSuffix))
 	c.behaviour()
 	slices.SortStableFunc(c.mistakes, func(a, b *LoadError) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	k.advice, k.source = c.advice, nil
 	return c.mistakes
+}
+
+// newChecker returns a checker that knows the children; without types, it knows the source alone.
+func newChecker(k *Kind, known *types.Catalog) *checker {
+	c := &checker{
+		kind: k, types: known, pkg: k.source, packages: newCompiler(),
+		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
+		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
+	}
+	c.object = types.Unknown
+	if known != nil {
+		c.object = known.FromRootSchema(k.Schema)
+	}
+	c.controller = c.gather(c.topLevel(part{in: c.pkg.instance}, "#"+k.GroupVersionKind.Kind+controllerSuffix))
+	if known == nil {
+		return c
+	}
+	for _, s := range c.controller.literals {
+		c.own[s] = true
+	}
+	c.collectChildren()
+	c.kept = c.collectChildren() // what is around them may read them
+	return c
 }
 
 // checker finds the mistakes in the behaviour of one kind, by its syntax: unlike values, it shows
@@ -49,8 +70,8 @@ type checker struct {
 	controller *structure
 	own        map[ast.Node]bool // the struct literals of the controller itself
 	object     *types.Type
-	children   map[string]childType
-	hasOthers  bool // there are children whose names are computed
+	kept       []*checkedChild
+	children   map[string]childType // by name
 
 	variables map[ast.Node]value // of comprehensions
 	// reading are references that are being inferred, and following those whose parts are being
@@ -63,14 +84,6 @@ type checker struct {
 	found    map[string]bool
 	mistakes []*LoadError
 	advice   []Advice
-}
-
-func newChecker(k *Kind, known *types.Catalog) *checker {
-	return &checker{
-		kind: k, types: known, pkg: k.source, packages: newCompiler(),
-		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
-		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
-	}
 }
 
 // childType is what is known of a child.
@@ -142,18 +155,14 @@ func (c *checker) topLevel(p part, name string) []part {
 
 // behaviour checks all parts of the controller.
 func (c *checker) behaviour() {
-	for _, s := range c.controller.literals {
-		c.own[s] = true
-	}
-	children := c.collectChildren()
 	if declared := c.controller.fields["observed"]; declared != nil {
 		c.declaration(declared.parts)
 	}
-	for _, child := range children {
+	for _, child := range c.kept {
 		c.child(child)
 	}
-	c.services(children)
-	c.collisions(children)
+	c.services(c.kept)
+	c.collisions(c.kept)
 	c.phases()
 	c.status()
 	for _, name := range c.controller.order {

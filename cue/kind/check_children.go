@@ -33,7 +33,6 @@ func (c *checker) collectChildren() []*checkedChild {
 			return
 		}
 		s := c.gather(m.parts)
-		c.hasOthers = c.hasOthers || len(s.others) > 0 || len(s.dynamic) > 0
 		for _, name := range s.order {
 			all = append(all, c.newChild(name, phase, prefix+"."+name, s.fields[name].node, s.fields[name].parts, !s.fields[name].certain))
 		}

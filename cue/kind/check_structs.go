@@ -146,8 +146,8 @@ func (c *checker) collectField(s *structure, p part, f *ast.Field) {
 		return
 	}
 	if strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_") {
-		if _, isQuoted := label.(*ast.BasicLit); !isQuoted && !c.isOwn(s) {
-			return // it is not part of the data
+		if _, isQuoted := label.(*ast.BasicLit); !isQuoted && c.controller != nil {
+			return // it is not part of the data; those of the controller itself are looked at alone
 		}
 	}
 	m := s.fields[name]
@@ -165,9 +165,6 @@ func (c *checker) collectField(s *structure, p part, f *ast.Field) {
 	m.certain = m.certain || !p.conditional && !value.constraint
 	m.constraint = m.constraint && value.constraint
 }
-
-// isOwn reports whether a structure is the controller, of which hidden fields are checked too.
-func (c *checker) isOwn(*structure) bool { return c.controller == nil }
 
 // labelExpr returns the place of a field's name.
 func labelExpr(label ast.Label, value ast.Expr) ast.Expr {

@@ -75,3 +75,54 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 		})
 	}
 }
+
+// The schema of a status that #X leaves out follows from what the behaviour projects.
+func TestStatusIsInferred(t *testing.T) {
+	t.Parallel()
+	kinds, err := kindsOf(t, `package k
+import "fescue.dev/cue/contract"
+#G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {text!: string, n: *1 | int, open?: {...}}}
+#GController: contract.#Controller & {
+	object!: #G
+	observed: _
+	names: plural: "gs"
+	children: web: template: {apiVersion: "apps/v1", kind: "Deployment", spec: {selector: matchLabels: a: "b", template: {
+		metadata: labels: a: "b"
+		spec: containers: [{name: "a", image: object.spec.text}]
+	}}}
+	status: {
+		ready: *observed.web.status.readyReplicas | 0
+		if object.spec.n > 1 {
+			url: "http://\\(object.spec.text)"
+		}
+		all:        observed.web.status.readyReplicas == object.spec.n
+		half:       object.spec.n / 2
+		conditions2: observed.web.status.conditions
+		any:        object.spec.open.x
+	}
+}
+`)
+	require.NoError(t, err)
+	k := kinds[0]
+	have := make(map[string]string)
+	for name, s := range k.Schema.Properties["status"].Properties {
+		have[name] = s.Type
+	}
+	require.Equal(t, map[string]string{
+		"ready": "integer", "url": "string", "all": "boolean", "half": "number", "conditions2": "", "any": "",
+		"conditions": "array", "observedGeneration": "integer", "childInventory": "object",
+	}, have)
+	requireNoMistakes(t, kinds)
+	object := map[string]any{
+		"apiVersion": "try.example.com/v1", "kind": "G", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "a", "n": int64(3)},
+		"status": map[string]any{"ready": int64(1), "url": "x"},
+	}
+	checked := k.Check(object)
+	require.Empty(t, checked.Errors)
+	d, err := k.Decide(checked.Object, map[string]any{"web": map[string]any{"status": map[string]any{"readyReplicas": int64(3)}}})
+	require.NoError(t, err)
+	require.Equal(t, int64(3), d.Status["ready"])
+	require.Equal(t, true, d.Status["all"])
+	object["status"] = map[string]any{"ready": "one"}
+	require.ErrorContains(t, k.Validate(object).ToAggregate(), "status.ready")
+}

@@ -7,8 +7,10 @@ import (
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/build"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 // completeStatus gives a version the fields of the status that the engine writes and that #X
@@ -19,9 +21,54 @@ func (k *Kind) completeStatus(v *Version, contract *build.Instance) error {
 	if err != nil {
 		return err
 	}
-	v.status = schema.CompleteStatus(v.schema, schema.EngineStatus(common, slices.Sorted(maps.Keys(k.Phases))), writtenStatus)
+	engine := schema.EngineStatus(common, slices.Sorted(maps.Keys(k.Phases)))
+	if v.schema.Struct.Field("status") == nil {
+		inferred, err := k.inferStatus()
+		if err != nil {
+			return err
+		}
+		engine.Struct.Fields = append(slices.Clone(engine.Struct.Fields), inferred...)
+	}
+	v.status = schema.CompleteStatus(v.schema, engine, writtenStatus)
 	v.schema, v.evaluator.status = v.status.Schema, v.status
 	return nil
+}
+
+// inferStatus returns the fields that the behaviour projects into a status of which #X says nothing.
+// Scalars have the type that is known of them; everything else may be anything.
+func (k *Kind) inferStatus() ([]*schema.Field, error) {
+	known, err := types.New()
+	if err != nil {
+		return nil, err
+	}
+	k.setOpenAPI(sets.New[string]())
+	c := newChecker(k, known)
+	projection := c.controller.fields["status"]
+	if projection == nil {
+		return nil, nil
+	}
+	var fields []*schema.Field
+	s := c.gather(projection.parts)
+	for _, name := range s.order {
+		m := s.fields[name]
+		if m.constraint || slices.Contains(engineStatus, name) {
+			continue
+		}
+		at := positionOf(m.node)
+		inferred := schema.Anything(at)
+		kinds := c.unified(slices.Clone(m.parts)).kinds()
+		if scalar, ok := scalars[kinds]; ok {
+			inferred = &schema.Schema{Position: at, Types: scalar, TypeRule: &schema.Rule{Text: kinds.String(), Position: at}}
+		}
+		fields = append(fields, &schema.Field{Name: name, Presence: schema.Optional, Schema: inferred})
+	}
+	return fields, nil
+}
+
+// scalars are the types of scalars in a schema.
+var scalars = map[types.Values]schema.Types{
+	types.String: schema.String, types.Boolean: schema.Bool, types.Integer: schema.Int,
+	types.Number: schema.Number, types.Integer | types.Number: schema.Number,
 }
 
 // writtenStatus are values that the engine may write to its fields of the status. The phases
