@@ -156,6 +156,11 @@ var (
 // result can be much larger than their arguments, or take much longer.
 var outputs = map[string]func(r *run, args []any) int{
 	"strings.Join": func(r *run, args []any) int {
+		switch args[0].(type) {
+		case []any, *node:
+		default:
+			return 0 // no list: the call fails
+		}
 		n, problem := r.length(args[0])
 		if problem != nil {
 			return 0
