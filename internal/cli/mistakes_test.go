@@ -57,6 +57,9 @@ func TestMistakes(t *testing.T) {
 		})
 	})
 	t.Logf("%d of %d mistakes are found", found.Load(), all.Load())
+	if int(all.Load()) < len(corpus.Archives(t, "testdata/mistakes")) {
+		return // -run selects some
+	}
 	require.GreaterOrEqual(t, all.Load(), int32(80))
 	require.GreaterOrEqual(t, found.Load()*100, all.Load()*95, "at least 95 %% are to be found")
 }
