@@ -38,9 +38,10 @@ const (
 // errHeld reports that a correction is delayed.
 var errHeld = errors.New("the correction is delayed")
 
-// contests counts the corrections of children: the writes to children that exist, by which
-// nothing changes in the end because someone undoes them. They are slowed down until the object
-// or its templates change, or the child stays in sync.
+// contests counts writes by which nothing changes in the end: the corrections of children that
+// someone undoes, and the rounds of writes of a behaviour that never comes to rest
+// (progress.go). They are slowed down until the object or its templates change, or the object
+// stays in sync.
 type contests struct {
 	clock    clock.PassiveClock
 	mu       sync.Mutex
@@ -52,6 +53,7 @@ type contest struct {
 	uid        types.UID
 	generation int64
 	children   map[childKey]*corrections
+	progress   progress
 }
 
 type childKey struct {
@@ -62,8 +64,15 @@ type childKey struct {
 // corrections are those of one child.
 type corrections struct {
 	template string // that was written
-	count    int
-	last     time.Time
+	slowing
+}
+
+// slowing delays writes that are repeated.
+type slowing struct {
+	// free is how many are not delayed.
+	free  int
+	count int
+	last  time.Time
 	// problem describes a correction that was held, and is nil before that; described is the
 	// count for which it does.
 	problem   *plan.Problem
@@ -74,18 +83,18 @@ func newContests(clock clock.PassiveClock) *contests {
 	return &contests{clock: clock, byObject: make(map[cache.ObjectName]*contest)}
 }
 
-// delay is the wait before the next correction.
-func (c *corrections) delay() time.Duration {
-	if c.count < freeCorrections {
+// delay is the wait before the next write.
+func (s *slowing) delay() time.Duration {
+	if s.count < s.free {
 		return 0
 	}
-	return min(contestBase<<min(c.count-freeCorrections, 16), contestMax)
+	return min(contestBase<<min(s.count-s.free, 16), contestMax)
 }
 
-func (c *corrections) due() time.Time { return c.last.Add(c.delay()) }
+func (s *slowing) due() time.Time { return s.last.Add(s.delay()) }
 
-// over returns when the contest ends if no correction is necessary before.
-func (c *corrections) over() time.Time { return c.last.Add(max(contestQuiet, 2*c.delay())) }
+// over returns when the contest ends if no write is necessary before.
+func (s *slowing) over() time.Time { return s.last.Add(max(contestQuiet, 2*s.delay())) }
 
 // of returns what is remembered for an object, without what is over or was for another state of
 // it. It may be nil.
@@ -100,9 +109,22 @@ func (c *contests) of(owner *unstructured.Unstructured) *contest {
 			delete(known.children, key)
 		}
 	}
-	if known.uid != owner.GetUID() || known.generation != owner.GetGeneration() || len(known.children) == 0 {
+	if !c.clock.Now().Before(known.progress.over()) {
+		known.progress = progress{}
+	}
+	if known.uid != owner.GetUID() || known.generation != owner.GetGeneration() || len(known.children) == 0 && known.progress.count == 0 {
 		delete(c.byObject, name)
 		return nil
+	}
+	return known
+}
+
+// begin returns what is remembered for an object, and begins to remember it.
+func (c *contests) begin(owner *unstructured.Unstructured) *contest {
+	known := c.of(owner)
+	if known == nil {
+		known = &contest{uid: owner.GetUID(), generation: owner.GetGeneration(), children: make(map[childKey]*corrections)}
+		c.byObject[cache.MetaObjectToName(owner)] = known
 	}
 	return known
 }
@@ -113,14 +135,10 @@ func keyOf(s plan.Step) childKey { return childKey{s.Resource, s.Name} }
 func (c *contests) wrote(owner *unstructured.Unstructured, s plan.Step) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.of(owner)
-	if known == nil {
-		known = &contest{uid: owner.GetUID(), generation: owner.GetGeneration(), children: make(map[childKey]*corrections)}
-		c.byObject[cache.MetaObjectToName(owner)] = known
-	}
+	known := c.begin(owner)
 	child := known.children[keyOf(s)]
 	if child == nil || child.isOther(s) {
-		child = &corrections{}
+		child = &corrections{slowing: slowing{free: freeCorrections}}
 		known.children[keyOf(s)] = child
 	}
 	child.template = cmp.Or(s.Template(), child.template)
@@ -167,20 +185,29 @@ func (c *contests) problem(owner *unstructured.Unstructured) (problem *plan.Prob
 	if known == nil {
 		return nil, time.Time{}
 	}
-	for _, child := range known.children {
-		if child.problem == nil {
+	for _, writes := range known.all() {
+		if writes.problem == nil {
 			continue
 		}
-		if problem == nil || child.problem.Message < problem.Message { // the same one each time
-			problem = child.problem
+		if problem == nil || writes.problem.Message < problem.Message { // the same one each time
+			problem = writes.problem
 		}
-		at := child.due()
+		at := writes.due()
 		if !c.clock.Now().Before(at) {
-			at = child.over()
+			at = writes.over()
 		}
 		next = earlier(next, at)
 	}
 	return problem, next
+}
+
+// all returns what may be slowed down for an object.
+func (c *contest) all() []*slowing {
+	all := []*slowing{&c.progress.slowing}
+	for _, child := range c.children {
+		all = append(all, &child.slowing)
+	}
+	return all
 }
 
 // earlier returns the earlier of two times; zero means never.
@@ -191,18 +218,12 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// isContested reports whether a correction of a child of an object was held.
+// isContested reports whether a write for an object was held.
 func (c *contests) isContested(name cache.ObjectName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.byObject[name]; known != nil {
-		for _, child := range known.children {
-			if child.problem != nil {
-				return true
-			}
-		}
-	}
-	return false
+	known := c.byObject[name]
+	return known != nil && slices.ContainsFunc(known.all(), func(s *slowing) bool { return s.problem != nil })
 }
 
 func (c *contests) forget(name cache.ObjectName) {

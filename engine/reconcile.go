@@ -91,6 +91,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	}
 	object := r.writes.newest(r.name, cached)
 	var passed []string
+	var rounds *rounds
 	for stored := 0; ; stored++ {
 		if fromServer {
 			r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
@@ -106,10 +107,17 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 			return time.Time{}, err
 		}
 		v.Passed = passed
-		p, o, err := plan.Converge(r.kind, object, v, time.Now(), func(todo *plan.Comparison) *plan.Changes { return r.apply(ctx, object, todo) })
+		if rounds == nil {
+			rounds = r.contests.rounds(r.kind, object)
+			rounds.observed(v.Children)
+		}
+		p, o, err := plan.Converge(r.kind, object, v, time.Now(), func(todo *plan.Comparison) *plan.Changes {
+			return r.applyRound(ctx, object, todo, rounds)
+		})
 		if err != nil {
 			return time.Time{}, err
 		}
+		p, o = rounds.transitions(p, o)
 		r.tellForeign(object, o)
 		blocked := o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
 		if contested, next := r.contests.problem(object); contested != nil {
@@ -127,12 +135,15 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		}
 		passed = o.Passed
 		if o.Unfinished || p.Again && stored == maxPhases {
+			rounds.ended(o.Children, false)
 			return r.nextReconcile(p, o), errUnfinished
 		}
 		if !p.Again || blocked {
+			rounds.ended(o.Children, !blocked)
 			return r.nextReconcile(p, o), errors.Join(o.Rejected, o.Failed)
 		}
 		if seen, _ := r.writes.seen(r.name, r.types); !seen {
+			rounds.ended(o.Children, false)
 			return time.Now().Add(staleRecheck), nil // as for any reconcile
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -31,6 +33,31 @@ var engineConditions = []string{ConditionSucceeded, ConditionReady, ConditionSta
 // IsEngineCondition reports whether the engine sets a type of condition.
 func IsEngineCondition(name string) bool { return slices.Contains(engineConditions, name) }
 
+// checkConditionTypes rejects conditions with wrong types: those that every object has, and those
+// within ifs of the behaviour's own text.
+func checkConditionTypes(controller cue.Value, behaviours []*ast.Field) error {
+	for _, behaviour := range behaviours {
+		for _, conditions := range valuesOf(behaviour.Value, "conditions") {
+			for _, field := range fieldsIn(conditions) {
+				name, _, err := ast.LabelName(field.Label)
+				if problem := conditionTypeProblem(name); err == nil && problem != "" {
+					return errorAtNode(field, "conditions: %q %s", name, problem)
+				}
+			}
+		}
+	}
+	conditions := controller.LookupPath(pathConditions)
+	if cue.IsIncomplete(conditions.Err()) {
+		return nil
+	}
+	return eachField(conditions, func(name string, value cue.Value) error {
+		if problem := conditionTypeProblem(name); problem != "" {
+			return errorAt(value, "conditions", "%q %s", name, problem)
+		}
+		return nil
+	})
+}
+
 // conditionTypeProblem returns what is wrong with the type of a kind's own condition; it is empty
 // if nothing is.
 func conditionTypeProblem(name string) string {
@@ -38,7 +65,7 @@ func conditionTypeProblem(name string) string {
 		return "is a condition of the engine: choose another type"
 	}
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 { // metav1.Condition.Type
-		return "the type of a condition must be in CamelCase: " + problems[0]
+		return "must be in CamelCase, as the type of a condition: " + problems[0]
 	}
 	return ""
 }

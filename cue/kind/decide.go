@@ -42,7 +42,10 @@ type decisionReader struct {
 // read reads what the behaviour wants of an object in a phase.
 func (r *decisionReader) read(v piece, phase string) error {
 	if err, ok := errors.AsType[*EvaluationError](v.field(observedName).fits(observedName)); ok {
-		err.Err = fmt.Errorf("%w; a child must fit the shape that the controller declares under observed: write observed: _", err.Err)
+		err.Err = fmt.Errorf("%w; the child does not fit the shape that the controller declares: write observed: _", err.Err)
+		if err.Position.File == "" {
+			err.Position = r.kind.evaluator.expressions.declared
+		}
 		return err
 	}
 	if err := r.children(v, "", ""); err != nil {
@@ -131,27 +134,33 @@ func (r *decisionReader) children(owner piece, phase, prefix string) error {
 
 // child reads one child.
 func (r *decisionReader) child(child *Child, value piece, path string) error {
-	update, err := r.wait(child, value.field("update"), path+".update")
-	if err != nil || len(child.Absent) > 0 {
-		return err
+	for _, read := range []func(*Child, piece, string) error{r.update, r.ready, r.set, r.template, r.when} {
+		if err := read(child, value, path); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (r *decisionReader) update(child *Child, value piece, path string) error {
+	update, err := r.wait(child, value.field("update"), path+".update")
 	text, _ := update.(string)
 	child.Update = UpdatePolicy(text)
-	if child.Ready, err = r.optionalBool(value.field("ready"), path+".ready"); err != nil {
-		return err
-	}
-	if err := r.set(child, value, path); err != nil {
-		return err
-	}
+	return err
+}
+
+func (r *decisionReader) ready(child *Child, value piece, path string) (err error) {
+	child.Ready, err = r.optionalBool(value.field("ready"), path+".ready")
+	return err
+}
+
+// template reads the template; a child that reads something absent has none.
+func (r *decisionReader) template(child *Child, value piece, path string) error {
 	template, err := r.wait(child, value.field("template"), path+".template")
-	if err != nil || len(child.Absent) > 0 {
-		return err
+	if err == nil && len(child.Absent) == 0 {
+		child.Template, _ = template.(map[string]any)
 	}
-	if _, known := r.kind.Sets[child.Name]; child.Set != nil && !known {
-		return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
-	}
-	child.Template, _ = template.(map[string]any)
-	return r.when(child, value, path)
+	return err
 }
 
 // wait returns data of a child, and notes what it reads that is absent.
@@ -211,6 +220,9 @@ func (r *decisionReader) set(child *Child, value piece, path string) error {
 	strays, err := r.wait(child, value.field("strays"), path+".strays")
 	if err != nil || len(child.Absent) > 0 {
 		return err
+	}
+	if _, known := r.kind.Sets[child.Name]; !known {
+		return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
 	}
 	child.Set = &Set{Replicas: int(count), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete"}
 	return nil

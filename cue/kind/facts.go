@@ -64,6 +64,9 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 			return nil, err
 		}
 	}
+	if err := checkConditionTypes(controller, pkg.definitions["#"+name+controllerSuffix]); err != nil {
+		return nil, err
+	}
 	if err := collectInjection(k, controller, pkg.rules, pkg.definitions["#"+name+controllerSuffix]); err != nil {
 		return nil, err
 	}
@@ -116,7 +119,8 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 			return nil, err
 		}
 	}
-	return k, nil
+	k.guards = guardAdvice(pkg.definitions["#"+name+controllerSuffix])
+	return k, k.collectProjection(pkg.definitions["#"+name+controllerSuffix])
 }
 
 // compileBehaviour compiles the controller of a kind; it is nil if CUE's evaluator is to compute it.

@@ -71,8 +71,12 @@ func reasonOf(err cueerrors.Error) string {
 type expressions struct {
 	// selections are the selectors and indexes, by the place of what they select.
 	selections map[place]ast.Expr
-	// observed are the declarations of what the children look like.
+	// observed are the declarations of what the children look like, and declared is the first place
+	// of one.
 	observed passages
+	declared schema.Position
+	// guardsChildren reports that an if stands around the field children, or phases, itself.
+	guardsChildren bool
 }
 
 // place is a position in a file.
@@ -110,8 +114,15 @@ func (x *expressions) visit(node ast.Node) bool {
 		x.selections[placeOf(node.Sel.Pos())] = node
 	case *ast.IndexExpr:
 		x.selections[placeOf(node.Index.Pos())] = node
+	case *ast.Comprehension:
+		if body, ok := node.Value.(ast.Expr); ok && len(valuesOf(body, "children"))+len(valuesOf(body, "phases")) > 0 {
+			x.guardsChildren = true
+		}
 	case *ast.Field:
 		if name, _, err := ast.LabelName(node.Label); err == nil && name == observedName {
+			if len(x.observed) == 0 {
+				x.declared = positionOf(node)
+			}
 			x.observed = append(x.observed, passage{node.Pos().Filename(), node.Pos().Offset(), node.End().Offset()})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -47,7 +48,10 @@ type Kind struct {
 	Sets map[string]SetFacts
 	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
 	// have different hashes may behave differently.
-	Hash string
+	Hash         string
+	structural   *structuralschema.Structural // of the stored version
+	statusFields map[string]schema.Position   // where the behaviour writes them
+	guards       []Advice
 	// InjectAnnotation is the annotation by which Pods ask for injection; it is empty if the
 	// kind does not inject.
 	InjectAnnotation string
@@ -315,7 +319,7 @@ func (k *Kind) decision(v piece, names *standIns, phase string) (*Decision, erro
 	if err := r.read(v, phase); err != nil {
 		return nil, names.error(err)
 	}
-	return &r.decision, nil
+	return &r.decision, k.checkProjection(r.decision.Status)
 }
 
 // behaviour returns the behaviour for an object and its children; nil leaves them out. Names of

@@ -359,7 +359,7 @@ func (s *standIns) error(err error) error {
 	if s == nil || !ok {
 		return err
 	}
-	restored := &EvaluationError{Path: s.text(failed.Path), Err: failed.Err, Value: failed.Value}
+	restored := &EvaluationError{Path: s.text(failed.Path), Err: failed.Err, Position: failed.Position, Value: failed.Value}
 	if text := failed.Err.Error(); strings.Contains(text, standInPrefix) {
 		restored.Err = errors.New(s.text(text))
 	}

@@ -143,7 +143,11 @@ func (p evaluatedPiece) data(path string) (any, []Absence, error) {
 }
 
 func (p evaluatedPiece) guards(path string) ([]Absence, error) {
-	return p.evaluator.expressions.guards(p.value, path)
+	absent, err := p.evaluator.expressions.guards(p.value, path)
+	if failed := p.value.Err(); err == nil && len(absent) == 0 && p.evaluator.expressions.guardsChildren && p.exists() && failed != nil {
+		return nil, evaluationError(path, failed) // something wrong within hides whether an if is undecided
+	}
+	return absent, err
 }
 
 func (p evaluatedPiece) names() (names []string, err error) {

@@ -133,6 +133,19 @@ func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	return written
 }
 
+// ReadOfChild returns the part of a child, or of a member of a set, that the controller may read.
+// The result shares memory with the child.
+func (k *Kind) ReadOfChild(name string, child map[string]any) any {
+	read := k.evaluator.reads.observed.part(name)
+	if _, isSet := k.Sets[name]; isSet && !read.whole {
+		if read.elements == nil {
+			return nil
+		}
+		read = read.elements
+	}
+	return read.of(child)
+}
+
 // The names in the contract of what a behaviour reads.
 const (
 	// objectName is the object itself.
@@ -224,7 +237,12 @@ func (c *readCollector) visit(node ast.Node) {
 					return false
 				}
 			}
-		case ast.Expr:
+		case *ast.BinaryExpr:
+			if tested := presenceTest(n); tested != nil && c.within(tested) != nil {
+				return false // nothing of it is read
+			}
+		}
+		if n, ok := n.(ast.Expr); ok {
 			if read := c.resolve(n); read != nil {
 				read.whole = true
 				return false
@@ -240,6 +258,19 @@ func (c *readCollector) visit(node ast.Node) {
 		}
 		return true
 	}, nil)
+}
+
+// presenceTest returns the expression that a comparison with _|_ tests; nil for others.
+func presenceTest(e *ast.BinaryExpr) ast.Expr {
+	if e.Op != token.EQL && e.Op != token.NEQ {
+		return nil
+	}
+	for _, pair := range [][2]ast.Expr{{e.X, e.Y}, {e.Y, e.X}} {
+		if _, ok := pair[0].(*ast.BottomLit); ok {
+			return pair[1]
+		}
+	}
+	return nil
 }
 
 // visitField reads a field. A field called observed may declare what the children look like;
@@ -295,6 +326,9 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 			case *ast.Ellipsis, *ast.CommentGroup:
 				continue
 			case *ast.Field:
+				if ident, ok := declaration.Value.(*ast.Ident); ok && ident.Name == "_" && declaration.Alias == nil {
+					continue
+				}
 				name, _, err := ast.LabelName(declaration.Label)
 				if err == nil && declaration.Alias == nil {
 					c.declare(declaration.Value, read.field(name))
@@ -322,9 +356,10 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 		switch clause := clause.(type) {
 		case *ast.ForClause:
 			var member *reads
-			if list := c.within(clause.Source); list != nil {
+			switch list := c.resolve(clause.Source); {
+			case list != nil && list != c.object:
 				member = list.element()
-			} else {
+			default:
 				c.visit(clause.Source)
 			}
 			bind(clause.Key, nil)

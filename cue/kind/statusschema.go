@@ -1,12 +1,20 @@
 package kind
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
@@ -132,6 +140,46 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 		}
 	}
 	return nil
+}
+
+// checkProjection returns an error for a field of the status that a behaviour writes and the API
+// server would drop, or that the engine writes.
+func (k *Kind) checkProjection(status map[string]any) error {
+	failure := func(path, reason string) error {
+		name, _, _ := strings.Cut(strings.TrimPrefix(path, "status."), ".")
+		return &EvaluationError{Path: path, Err: errors.New(reason), Position: k.statusFields[name]}
+	}
+	for _, name := range slices.Sorted(maps.Keys(status)) {
+		if slices.Contains(engineStatus, name) || name == InjectedPods && k.Injects() {
+			return failure("status."+name, "is written by the engine")
+		}
+	}
+	copied := runtime.DeepCopyJSON(map[string]any{"status": status})
+	unknown := pruning.PruneWithOptions(copied, k.structural, false, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	if len(unknown) > 0 {
+		return failure(unknown[0], fmt.Sprintf("is not a field of #%s.status: the API server would drop it", k.GroupVersionKind.Kind))
+	}
+	return nil
+}
+
+// collectProjection prepares checkProjection.
+func (k *Kind) collectProjection(behaviours []*ast.Field) error {
+	var internal apiextensions.JSONSchemaProps
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(k.Schema, &internal, nil)
+	if err == nil {
+		k.structural, err = structuralschema.NewStructural(&internal)
+	}
+	k.statusFields = make(map[string]schema.Position)
+	for _, behaviour := range behaviours {
+		for _, status := range valuesOf(behaviour.Value, "status") {
+			for _, field := range fieldsIn(status) {
+				if name, _, err := ast.LabelName(field.Label); err == nil {
+					k.statusFields[name] = positionOf(field)
+				}
+			}
+		}
+	}
+	return err
 }
 
 // engineStatus are the fields of the status that the engine writes. Kinds without phases need only

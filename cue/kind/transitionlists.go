@@ -22,11 +22,7 @@ func separateTransitions(instance *build.Instance) {
 		for _, file := range instance.Files {
 			for _, decl := range file.Decls {
 				if definition, ok := decl.(*ast.Field); ok {
-					eachFieldOf(definition.Value, "phases", func(phases ast.Expr) {
-						eachFieldOf(phases, "", func(phase ast.Expr) {
-							eachFieldOf(phase, "next", separate)
-						})
-					})
+					separateIn(definition.Value)
 				}
 			}
 		}
@@ -37,9 +33,28 @@ func separateTransitions(instance *build.Instance) {
 	visit(instance)
 }
 
-// eachFieldOf calls do with the fields of a struct that have a name, or with all if that is empty;
-// those in an if as well.
-func eachFieldOf(value ast.Expr, name string, do func(ast.Expr)) {
+func separateIn(behaviour ast.Expr) {
+	for _, phases := range valuesOf(behaviour, "phases") {
+		for _, phase := range fieldsIn(phases) {
+			for _, next := range valuesOf(phase.Value, "next") {
+				separate(next)
+			}
+		}
+	}
+}
+
+// valuesOf returns the values of the fields of a struct that have a name.
+func valuesOf(value ast.Expr, name string) (values []ast.Expr) {
+	for _, field := range fieldsIn(value) {
+		if label, _, err := ast.LabelName(field.Label); err == nil && label == name {
+			values = append(values, field.Value)
+		}
+	}
+	return values
+}
+
+// fieldsIn returns the fields of a struct, those within ifs and loops as well.
+func fieldsIn(value ast.Expr) (fields []*ast.Field) {
 	for _, part := range conjuncts(value) {
 		literal, ok := part.(*ast.StructLit)
 		if !ok {
@@ -48,18 +63,17 @@ func eachFieldOf(value ast.Expr, name string, do func(ast.Expr)) {
 		for _, decl := range literal.Elts {
 			switch decl := decl.(type) {
 			case *ast.Field:
-				if label, _, err := ast.LabelName(decl.Label); name == "" || err == nil && label == name {
-					do(decl.Value)
-				}
+				fields = append(fields, decl)
 			case *ast.EmbedDecl:
-				eachFieldOf(decl.Expr, name, do)
+				fields = append(fields, fieldsIn(decl.Expr)...)
 			case *ast.Comprehension:
 				if body, ok := decl.Value.(ast.Expr); ok {
-					eachFieldOf(body, name, do)
+					fields = append(fields, fieldsIn(body)...)
 				}
 			}
 		}
 	}
+	return fields
 }
 
 func separate(next ast.Expr) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -90,6 +91,7 @@ func Compare(p *Plan, v *View) *Comparison {
 			c.single(child)
 		}
 	}
+	slices.SortStableFunc(c.States, func(a, b ChildState) int { return strings.Compare(a.name, b.name) })
 	c.restoreOthers()
 	if p.Prune {
 		c.prune()

@@ -28,6 +28,8 @@ const formerRetry = 5 * time.Minute
 type Outcome struct {
 	// States are those of the children.
 	States []ChildState
+	// Children are all that exist, after the writes.
+	Children []LiveChild
 	// Foreign are the objects that look like children and were not created for the object.
 	Foreign []LiveChild
 	// Tracked are the children that have the finalizer.
@@ -88,7 +90,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 // writes.
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
-		States: c.States, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
+		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
 		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided,
 	}
 	if len(p.Transitions) > 0 {
@@ -178,6 +180,16 @@ func (o *Outcome) isReady() bool { return o.Stalled == nil && o.Failed == nil &&
 // once, so that they may be released.
 func (o *Outcome) IsRecorded(stored *unstructured.Unstructured) bool {
 	return maps.Equal(inventoryOf(stored).created, o.inventory.created)
+}
+
+// Hold returns what to report instead of a change of phase that has to wait because of a problem.
+func Hold(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
+	instead := unmoved(p.Kind, p.Object, p.At)
+	instead.Stalled = problem
+	return instead, &Outcome{
+		States: o.States, Children: o.Children, Tracked: o.Tracked, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Held: true, Stalled: problem,
+		former: o.former, inventory: takeInventory(instead, &View{Children: o.Children, Former: o.former}),
+	}
 }
 
 // Unreportable returns what to report instead when the status of a plan is not valid: the

@@ -43,6 +43,8 @@ type Plan struct {
 	Again bool
 	// Deadline is how long the object may take to become ready; 0 means any time.
 	Deadline time.Duration
+	// Waited reports that a transition waited for a time that is over now.
+	Waited bool
 	// Stalled is the reason why nothing could be decided.
 	Stalled *Problem
 
@@ -118,11 +120,12 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 			return nil
 		}
 		next, timed, wakeAt := choose(decision.Next, p.Entered, p.At)
+		waited := timed.After(p.Entered)
 		isStored := len(p.Transitions) == 0
 		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(nil, p.Object, v.Children)
 		// A phase is left only when its children exist and those that it drops do not. If they
 		// cannot be written, it is left when its time is over.
-		isComplete := timed || len(decision.Undecided) == 0 && seen.allExist(decision.Children, p.created) && !seen.drops(decision.Children, p.Object, v.Children)
+		isComplete := !timed.IsZero() || len(decision.Undecided) == 0 && seen.allExist(decision.Children, p.created) && !seen.drops(decision.Children, p.Object, v.Children)
 		switch {
 		case !isStored && (next == "" || !isIdle):
 			p.WakeAt, p.Again = wakeAt, !isIdle
@@ -134,6 +137,7 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 			return fmt.Errorf("phases %v lead back to %s without anything changing", visited, next)
 		}
 		visited = append(visited, next)
+		p.Waited = p.Waited || waited
 		p.enter(next)
 	}
 }
@@ -164,25 +168,25 @@ func (p *Plan) enter(phase string) {
 	p.Phase, p.Entered, p.created = phase, p.At, make(map[string]types.UID)
 }
 
-// choose returns the first transition that holds, and whether it waited for a time. If none
-// holds, it returns the earliest time at which one will.
-func choose(next []kind.Transition, entered, now time.Time) (to string, timed bool, wakeAt time.Time) {
+// choose returns the first transition that holds, and the time from which it does if it states
+// one. If none holds, it returns the earliest time at which one will.
+func choose(next []kind.Transition, entered, now time.Time) (to string, since, wakeAt time.Time) {
 	for _, t := range next {
 		switch {
 		case !t.When:
 			continue
 		case t.After == nil:
-			return t.To, false, time.Time{}
+			return t.To, time.Time{}, time.Time{}
 		}
 		due := t.After.Due(entered)
 		if !due.After(now) {
-			return t.To, true, time.Time{}
+			return t.To, due, time.Time{}
 		}
 		if wakeAt.IsZero() || due.Before(wakeAt) {
 			wakeAt = due
 		}
 	}
-	return "", false, wakeAt
+	return "", time.Time{}, wakeAt
 }
 
 // withPhase returns a shallow copy of an object whose status has a phase that it has just entered.
