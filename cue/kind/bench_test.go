@@ -124,15 +124,6 @@ func TestBenchmarkedObjects(t *testing.T) {
 	}
 }
 
-func BenchmarkDecide(b *testing.B) {
-	k := shippedKind(b, "At")
-	b.ReportAllocs()
-	for b.Loop() {
-		_, err := k.Decide(at, observedPod)
-		require.NoError(b, err)
-	}
-}
-
 func BenchmarkDecideParallel(b *testing.B) {
 	k := shippedKind(b, "At")
 	b.ReportAllocs()

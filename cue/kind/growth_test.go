@@ -2,6 +2,7 @@ package kind
 
 import (
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"runtime"
 	"sync"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+var manyDecisions = flag.Int("many-decisions", 20_000, "decisions, each with new names, in TestDecisionsKeepNothing")
 
 // A kind that has served many objects holds no more memory than before. It is not
 // parallel, so that no other test allocates meanwhile.
@@ -67,6 +70,32 @@ func TestNamesAreNotKept(t *testing.T) {
 	validate(1000)
 	before := heap()
 	validate(rounds)
+	require.Less(t, int64(heap())-int64(before), bound, "bytes")
+}
+
+// Decisions with new names take no memory that stays, as above.
+func TestDecisionsKeepNothing(t *testing.T) {
+	k := shippedKind(t, "Watcher")
+	decide := func(rounds int) {
+		for range rounds {
+			key := rand.Text()
+			object := map[string]any{
+				"apiVersion": "watch.fescue.dev/v1alpha1", "kind": "Watcher",
+				"metadata": map[string]any{"name": key, "labels": map[string]any{key: key}},
+				"spec":     map[string]any{"mode": "Native", "container": map[string]any{"name": "a", key: key}, "configData": map[string]any{key: key}},
+			}
+			if _, err := k.Decide(object, map[string]any{"config": map[string]any{key: key}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.Injection(object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rounds, bound := *manyDecisions, int64(1<<20)
+	decide(1000)
+	before := heap()
+	decide(rounds)
 	require.Less(t, int64(heap())-int64(before), bound, "bytes")
 }
 

@@ -501,6 +501,17 @@ func (p place) list(e *ast.ListLit) Expr {
 			list.Elements = append(list.Elements, p.expr(element))
 		}
 	}
+	if list.Rest == nil {
+		list.constant = make([]any, 0, len(list.Elements))
+	}
+	for _, element := range list.Elements {
+		literal, ok := element.(*Literal)
+		if !ok || list.Rest != nil {
+			list.constant = nil
+			break
+		}
+		list.constant = append(list.constant, literal.Value)
+	}
 	return list
 }
 

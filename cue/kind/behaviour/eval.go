@@ -123,7 +123,19 @@ func (r *run) base(x Expr, e *env, text string) (any, *Problem) {
 		}
 		return nil, wrong(x, "cannot select from a value of type %s", n.kinds)
 	}
-	return n, nil
+	return n.plain(), nil
+}
+
+// plain returns the data of a struct or list that nothing else describes, or the node.
+func (n *node) plain() any {
+	switch {
+	case len(n.lits) > 0:
+	case len(n.data) == 1 && len(n.lists) == 0:
+		return n.data[0]
+	case len(n.lists) == 1 && len(n.data) == 0 && n.lists[0].list == nil:
+		return n.lists[0].data
+	}
+	return n
 }
 
 // selected returns a field of a struct.
@@ -211,8 +223,8 @@ func (r *run) eval(x Expr, e *env) (any, *Problem) {
 	case *Unsupported:
 		return nil, wrong(x, "%s", x.Reason)
 	case *ListLit:
-		if x.Rest == nil && len(x.Elements) == 0 {
-			return []any{}, nil
+		if x.constant != nil {
+			return x.constant, nil
 		}
 	}
 	return r.value(&node{conjs: []conj{{x: x, env: e}}})
@@ -716,7 +728,7 @@ func (r *run) length(list any) (int, *Problem) {
 	if problem := r.enumerate(n); problem != nil {
 		return 0, problem
 	}
-	return len(n.arcs), nil
+	return n.length, nil
 }
 
 // element returns an element of a list, as a value or a node.
@@ -724,7 +736,17 @@ func (r *run) element(list any, i int) any {
 	if data, ok := list.([]any); ok {
 		return data[i]
 	}
-	return r.instance(list.(*node).arcs[i].node)
+	n := list.(*node)
+	if n.entries != nil { // its only part
+		nodes := make([]node, len(n.entries))
+		n.arcs = make([]arc, len(nodes))
+		for j := range nodes {
+			nodes[j] = node{up: n, label: strconv.Itoa(j), conjs: n.entries[j : j+1 : j+1]}
+			n.arcs[j].node = &nodes[j]
+		}
+		n.entries = nil
+	}
+	return r.instance(n.arcs[i].node)
 }
 
 // enumerate finds the elements of a list.
@@ -781,6 +803,11 @@ func (r *run) enumerate(n *node) *Problem {
 		return n.problem
 	}
 	r.spend(length)
+	n.length = length
+	if len(parts) == 1 && length > 0 && !r.shaping {
+		n.entries = parts[0].conjs
+		return nil
+	}
 	n.arcs = make([]arc, length)
 	nodes := make([]node, length)
 	for i := range length {

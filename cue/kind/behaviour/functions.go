@@ -156,10 +156,8 @@ var (
 // result can be much larger than their arguments, or take much longer.
 var outputs = map[string]func(r *run, args []any) int{
 	"strings.Join": func(r *run, args []any) int {
-		switch args[0].(type) {
-		case []any, *node:
-		default:
-			return 0 // no list: the call fails
+		if kindOf(args[0]) != List {
+			return 0
 		}
 		n, problem := r.length(args[0])
 		if problem != nil {

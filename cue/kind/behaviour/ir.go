@@ -150,6 +150,8 @@ type (
 		Elements []Expr
 		// Rest describes the further elements of an open list; nil is a closed list.
 		Rest Expr
+
+		constant []any // of a closed list of literals
 	}
 	// StructLit is a struct.
 	StructLit struct {

@@ -128,7 +128,9 @@ type node struct {
 	problem  *Problem
 
 	arcs       []arc
-	enumerated bool // the arcs are all elements of the list
+	enumerated bool // the length of the list is known, and the arcs are its elements
+	length     int
+	entries    []conj // of a list of one part, until an element is asked for
 	chosen     *node
 	checked    bool
 
@@ -720,14 +722,8 @@ func (r *run) value(n *node) (any, *Problem) {
 	switch {
 	case n.isScalar:
 		value = n.scalar
-	case len(n.lists) > 0:
-		value = n
-	case len(n.lits) > 0:
-		value = n
-	case len(n.data) == 1:
-		value = n.data[0]
-	case len(n.data) > 1:
-		value = n
+	case len(n.lists)+len(n.lits)+len(n.data) > 0:
+		value = n.plain()
 	default:
 		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), Message: fmt.Sprintf("incomplete value %s", n.kinds)}
 	}

@@ -1,0 +1,206 @@
+package kind
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// decided is an object for which decisions are measured.
+type decided struct {
+	name     string
+	kind     *Kind
+	object   map[string]any
+	observed map[string]any
+	// byHand decides in Go; nil if there is no such code.
+	byHand func(object, observed map[string]any) *Decision
+}
+
+func decidedObjects(tb testing.TB) []decided {
+	inPhase := func(phase string) map[string]any {
+		object := maps.Clone(at)
+		object["spec"] = map[string]any{"schedule": "2020-11-16T10:12:00Z", "command": "echo hello", "image": "busybox:1.37"}
+		object["status"] = map[string]any{"phase": phase}
+		return object
+	}
+	at, watcher, cluster := shippedKind(tb, "At"), shippedKind(tb, "Watcher"), shippedKind(tb, "Customcluster")
+	full := defaultedWatcher(tb, watcher)
+	all := []decided{
+		{"At/PENDING", at, inPhase("PENDING"), map[string]any{}, decideAt},
+		{"At/RUNNING", at, inPhase("RUNNING"), observedPod, decideAt},
+		{"At/DONE", at, inPhase("DONE"), observedPod, decideAt},
+		{"Watcher", watcher, full, map[string]any{"config": map[string]any{"metadata": map[string]any{"name": "full-config"}}}, nil},
+	}
+	for _, n := range []int{10, 100, 1000, 10_000} {
+		pods := make([]any, n)
+		for i := range pods {
+			pods[i] = map[string]any{
+				"apiVersion": "v1", "kind": "Pod",
+				"metadata": map[string]any{"name": fmt.Sprintf("c-%d", i), "labels": map[string]any{"controller": "c"}},
+				"status":   map[string]any{"phase": "Running"},
+			}
+		}
+		object := objectOf(cluster, map[string]any{"count": int64(n), "message": "hello"})
+		all = append(all, decided{fmt.Sprintf("Customcluster/%d", n), cluster, object, map[string]any{"pods": pods}, nil})
+	}
+	return all
+}
+
+func defaultedWatcher(tb testing.TB, k *Kind) map[string]any {
+	object, err := k.Default(fullWatcher(tb))
+	require.NoError(tb, err)
+	return object
+}
+
+// decideAt is what the behaviour of an At decides, written by hand.
+func decideAt(object, observed map[string]any) *Decision {
+	spec, _ := object["spec"].(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	command, _ := spec["command"].(string)
+	d := &Decision{Status: map[string]any{}}
+	switch PhaseOf(object) {
+	case "PENDING":
+		schedule, _ := spec["schedule"].(string)
+		after, err := ParseTrigger(schedule)
+		if err != nil {
+			return nil
+		}
+		d.Next = []Transition{{To: "RUNNING", When: true, After: after}}
+	case "RUNNING":
+		var words []any
+		for _, word := range strings.Fields(command) {
+			words = append(words, word)
+		}
+		d.Children = []Child{{Name: "pod", Phase: "RUNNING", Update: Never, Template: map[string]any{
+			"apiVersion": "v1", "kind": "Pod",
+			"metadata": map[string]any{"name": name + "-pod", "labels": map[string]any{"app": name}},
+			"spec": map[string]any{"restartPolicy": "OnFailure", "containers": []any{
+				map[string]any{"name": "command", "image": spec["image"], "command": words},
+			}},
+		}}}
+		pod, _ := observed["pod"].(map[string]any)
+		status, _ := pod["status"].(map[string]any)
+		phase, _ := status["phase"].(string)
+		d.Next = []Transition{{To: "DONE", When: phase == "Succeeded" || phase == "Failed"}}
+	}
+	return d
+}
+
+// BenchmarkDecide is one decision: compiled, by CUE's evaluator, and written by hand.
+func BenchmarkDecide(b *testing.B) {
+	for _, d := range decidedObjects(b) {
+		b.Run("Compiled/"+d.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := d.kind.Decide(d.object, d.observed); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("Evaluator/"+d.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				v, names, err := d.kind.evaluatedBehaviour(d.object, d.observed)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := d.kind.decision(v, names, PhaseOf(d.object)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		if d.byHand == nil {
+			continue
+		}
+		b.Run("HandWritten/"+d.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if d.byHand(d.object, d.observed) == nil {
+					b.Fatal("no decision")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkInjection is what a Watcher with every field injects.
+func BenchmarkInjection(b *testing.B) {
+	k := shippedKind(b, "Watcher")
+	object := defaultedWatcher(b, k)
+	b.Run("Compiled", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := k.Injection(object); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Evaluator", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			v, _, err := k.evaluatedBehaviour(object, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := injectionOf(v); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// The figures compare like with like only if all decide the same.
+func TestBenchmarkedDecisions(t *testing.T) {
+	t.Parallel()
+	for _, d := range decidedObjects(t) {
+		if strings.HasSuffix(d.name, "000") {
+			continue // the evaluator takes long
+		}
+		require.NoError(t, d.kind.differ(d.object, d.observed), d.name)
+		if d.byHand != nil {
+			decision, err := d.kind.Decide(d.object, d.observed)
+			require.Equal(t, comparable(decision, err), comparable(d.byHand(d.object, d.observed), nil), d.name)
+		}
+	}
+}
+
+// A behaviour that would take 10^9 steps fails soon, and only for its own object.
+func TestBudgetOfDecisions(t *testing.T) {
+	t.Parallel()
+	kinds, err := kindsOf(t, `package k
+
+import "fescue.dev/cue/contract"
+
+#Pool: {
+	apiVersion!: "budget.example.com/v1"
+	kind!:       "Pool"
+	metadata!: {...}
+	spec!: items!: [...string]
+	status?: {contract.#Status, x?: int}
+}
+#PoolController: contract.#Controller & {
+	object!: #Pool
+	names: plural: "pools"
+	status: x: len([for a in object.spec.items for b in object.spec.items for c in object.spec.items {1}])
+}
+`)
+	require.NoError(t, err)
+	items := func(n int) map[string]any {
+		return objectOf(kinds[0], map[string]any{"items": listOf(n, func(int) any { return "a" })})
+	}
+	start := time.Now()
+	_, err = kinds[0].Decide(items(1000), nil)
+	took := time.Since(start)
+	require.ErrorContains(t, err, "takes more than 500000 steps")
+	require.ErrorContains(t, err, "status: ")
+	require.Less(t, took, 5*time.Second) // on a loaded machine; alone, it is less than 100 ms
+	t.Logf("failed after %v", took)
+	decision, err := kinds[0].Decide(items(10), nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"x": int64(1000)}, decision.Status)
+}
