@@ -23,6 +23,7 @@ type checkedChild struct {
 	known       bool
 	node        ast.Node
 	conditional bool
+	conditions  []ast.Expr // of the ifs around all of it
 }
 
 // collectChildren finds the children of the controller and of its phases.
@@ -67,6 +68,9 @@ func (c *checker) collectChildren() []*checkedChild {
 
 func (c *checker) newChild(name, phase, path string, node ast.Node, parts []part, conditional bool) *checkedChild {
 	child := &checkedChild{name: name, phase: phase, path: path, node: node, conditional: conditional}
+	if conditional && len(parts) == 1 {
+		child.conditions = parts[0].conditions
+	}
 	child.body = c.gather(parts)
 	template := child.body.fields["template"]
 	if template == nil {
@@ -125,9 +129,29 @@ func (c *checker) child(child *checkedChild) {
 			c.check(m.parts, types.Unknown, path)
 		}
 	}
+	c.dropped(child)
 	c.namespace(child)
 	c.name(child)
 	c.podSelector(child)
+}
+
+// dropped advises on an if that reads children: it deletes as well as creates.
+func (c *checker) dropped(child *checkedChild) {
+	for _, condition := range child.conditions {
+		reads := false
+		ast.Walk(condition, func(n ast.Node) bool {
+			ident, ok := n.(*ast.Ident)
+			reads = reads || ok && ident.Name == observedName
+			return !reads
+		}, nil)
+		if reads {
+			c.advice = append(c.advice, Advice{
+				Field: child.path, Position: positionOf(condition),
+				Text: child.path + ": the if reads observed, and deletes the child when it no longer holds: write when in the child to only wait",
+			})
+			return
+		}
+	}
 }
 
 // untyped advises on a type that is not known.
