@@ -261,12 +261,10 @@ func (c *checker) collisions(children []*checkedChild) {
 	}
 }
 
-// text or expression of a label
+// labelValue is the value of a label, if it is known.
 type labelValue struct {
-	text   string
-	known  bool
-	source string
-	node   ast.Node
+	text  string
+	known bool
 }
 
 // labelsAt returns the labels at a path below a structure; closed is false if there may be more.
@@ -276,16 +274,14 @@ func (c *checker) labelsAt(s *structure, path ...string) (labels map[string]labe
 		if m == nil {
 			return nil, !s.open && len(s.others) == 0 && len(s.dynamic) == 0
 		}
-		if next := c.gather(m.parts); true {
-			s = next
-		}
+		s = c.gather(m.parts)
 	}
 	labels = make(map[string]labelValue)
 	for _, name := range s.order {
 		m := s.fields[name]
 		v := c.unified(slices.Clone(m.parts))
 		text, known := v.literal.(string)
-		labels[name] = labelValue{text, known && m.certain, sourceOf(m.parts[0].expr), m.node}
+		labels[name] = labelValue{text, known && m.certain}
 	}
 	return labels, !s.open && len(s.others) == 0 && len(s.dynamic) == 0
 }

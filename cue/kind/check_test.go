@@ -93,7 +93,7 @@ import "fescue.dev/cue/contract"
 	status: {
 		ready: *observed.web.status.readyReplicas | 0
 		if object.spec.n > 1 {
-			url: "http://\\(object.spec.text)"
+			url: "http://\(object.spec.text)"
 		}
 		all:        observed.web.status.readyReplicas == object.spec.n
 		half:       object.spec.n / 2
@@ -125,4 +125,44 @@ import "fescue.dev/cue/contract"
 	require.Equal(t, true, d.Status["all"])
 	object["status"] = map[string]any{"ready": "one"}
 	require.ErrorContains(t, k.Validate(object).ToAggregate(), "status.ready")
+}
+
+// Whatever a behaviour consists of, the check ends, and without a panic.
+func TestOddBehaviours(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{
+		`status: x: [for a in [] {a.b.c}, 1][0]`,
+		`status: x: [for a in {} {a.b[0]}, 1][0]`,
+		`status: x: {for k, v in {} {(k): v.x}}`,
+		`_a: {b: _a.c, c: 1}, status: x: _a.b`,
+		`_a: [_a.b, {for x in _a {x}}], status: x: 1`,
+		`_f: {in: _, out: "\(in)"}, status: x: (_f & {in: 3}).out`,
+		`status: x: [if object.spec.n > 1 {"a"}, if object.spec.n > 2 {"b"}, "c"][0]`,
+		`let l = [for i in [1, 2] {a: i}], status: x: l[0].a`,
+		`children: {for n in ["a", "b"] {"\(n)-x": {template: {apiVersion: "v1", kind: "ConfigMap", data: (n): n}}}}`,
+		`children: a: template: {apiVersion: "v1", kind: "ConfigMap", data: {[string]: string, x: "y"}}`,
+		`children: a: template: {apiVersion: "v1", kind: "Pod", spec: containers: [for n in object.spec.list {name: n, image: n}]}`,
+		`children: a: template: X={apiVersion: "v1", kind: "ConfigMap", data: y: X.kind}`,
+		`status: x: and([object.spec.n, int])`,
+		`status: x: object.spec.list[0:1]`,
+	} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			kinds, err := kindsOf(t, `package k
+import "fescue.dev/cue/contract"
+#G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {n: *1 | int, list?: [...string]}, status?: {contract.#Status, x?: _}}
+#GController: contract.#Controller & {
+	object!: #G
+	observed: _
+	names: plural: "gs"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}]
+	`+part+`
+}
+`)
+			if err != nil {
+				t.Log(err) // CUE has another opinion of it
+			}
+			requireNoMistakes(t, kinds)
+		})
+	}
 }

@@ -24,9 +24,9 @@ type value struct {
 	// path is where it is read from, as in object.spec.text; owner has the fields at names.
 	path, owner string
 	names       []string
-	// any means that it stands for a type of values.
+	// isType means that the source describes values, such as string, instead of being one.
 	isType bool
-	// optional: alternatives, of which it is one.
+	// alternatives are the values that it is one of.
 	alternatives []value
 }
 
@@ -406,27 +406,22 @@ func (c *checker) field(p part, e ast.Expr, x value, name string) value {
 	return result
 }
 
+// fieldOfAlternatives infers a field of those alternatives that have it. If none has, that is a
+// mistake.
 func (c *checker) fieldOfAlternatives(p part, e ast.Expr, x value, name string) value {
-	var result value
+	mistakes, found := c.mistakes, c.found
+	var having []value
 	for _, a := range x.alternatives {
-		quiet := *c
-		quiet.found = map[string]bool{}
-		if v := quiet.field(p, e, a, name); len(quiet.mistakes) == len(c.mistakes) {
-			result.alternatives = append(result.alternatives, v)
+		c.mistakes, c.found = nil, make(map[string]bool)
+		if v := c.field(p, e, a, name); len(c.mistakes) == 0 {
+			having = append(having, v)
 		}
-		c.steps = quiet.steps
 	}
-	switch len(result.alternatives) {
-	case 0:
-		if len(x.alternatives) > 0 {
-			return c.field(p, e, x.alternatives[0], name)
-		}
-		return unknownValue
-	case 1:
-		return result.alternatives[0]
+	c.mistakes, c.found = mistakes, found
+	if len(having) == 0 {
+		return c.field(p, e, x.alternatives[0], name)
 	}
-	result.t = types.Unknown
-	return result
+	return oneOf(having)
 }
 
 func (c *checker) fieldOfParts(p part, e ast.Expr, x value, name string) value {
@@ -549,7 +544,10 @@ func (c *checker) elements(p part) (key, item value) {
 	default:
 		key = unknownValue
 	}
-	return key, c.elementOf(x)
+	if item = c.elementOf(x); item.t == nil { // there are none
+		item = unknownValue
+	}
+	return key, item
 }
 
 // elementOf infers the elements of a list or a struct.
@@ -562,7 +560,6 @@ func (c *checker) elementOf(x value) value {
 				result.alternatives = append(result.alternatives, v)
 			}
 		}
-		result.t = types.Unknown
 		return oneOf(result.alternatives)
 	case len(x.parts) > 0:
 		return c.elementOfParts(x)
