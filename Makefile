@@ -37,7 +37,7 @@ test: devcluster promtool ## run all tests, on a control plane started for them
 	go test -run 'TestDifferential|TestMutations|TestNamesAreNotKept' ./cue/kind
 	go test -run 'TestKindsThatCannotBeLoaded|TestMistakes' ./internal/cli
 	$(DEVCLUSTER) -- go test -race -timeout 25m ./...
-	$(DEVCLUSTER) -- go test -C bench -bench . -benchtime 1x ./...
+	$(DEVCLUSTER) -audit-policy bench/load/audit.yaml -- go test -C bench -p 1 -bench . -benchtime 1x ./...
 
 # Builds the image for this machine only.
 .PHONY: test-node
@@ -75,8 +75,15 @@ fuzz: ## run each fuzz target for $FUZZTIME, and compare more objects than the t
 	done
 	go test ./cue/kind -run 'TestDifferential|TestMutations' -samples 3000 -mutations 1000 -timeout 60m
 
+# Flags of bench/load: BENCH='-scenario ats,watchers -scale 0.1 -runs 1' runs a part.
+BENCH ?=
+
 .PHONY: bench
-bench: devcluster ## run the benchmarks of docs/performance.md
+bench: devcluster ## compare Fescue with an operator written by hand; BENCH='-scenario ats -scale 0.1' runs a part
+	go run -C bench ./load $(BENCH)
+
+.PHONY: bench-go
+bench-go: devcluster ## run the Go benchmarks of docs/performance.md
 	go test -run '^$$' -bench . -benchmem ./cue/... ./engine/... ./admission/...
 	$(DEVCLUSTER) -- go test -C bench -bench . -benchtime 1000x ./...
 

@@ -11,6 +11,8 @@ import (
 const (
 	tracingFile   = "tracing.yaml"
 	admissionFile = "admission.yaml"
+	// auditFile is the log of the requests that the audit policy selects.
+	auditFile = "audit.log"
 	// webhookClient is the name of the API server's client certificate for webhooks, of its key and
 	// of the kubeconfig with both.
 	webhookClient = "webhook-client"

@@ -54,11 +54,13 @@ var users = map[string]struct{ user, group string }{
 // controlPlane is one running control plane: programs in bin, everything else in dir.
 type controlPlane struct {
 	bin, dir string
-	log      func(format string, args ...any)
-	thread   thread
-	node     *realNode         // nil with kwok
-	tokens   map[string]string // by name in users
-	running  []*process
+	// auditPolicy is the file with the API server's audit policy; it has none if this is empty.
+	auditPolicy string
+	log         func(format string, args ...any)
+	thread      thread
+	node        *realNode         // nil with kwok
+	tokens      map[string]string // by name in users
+	running     []*process
 }
 
 type process struct {
@@ -136,7 +138,7 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 	if err := c.waitFor(ctx, "etcd", http.DefaultClient, etcdURL+"/health"); err != nil {
 		return nil, err
 	}
-	if err := c.launch(fail, "kube-apiserver",
+	args := []string{
 		"--etcd-servers", etcdURL, "--bind-address", c.address(), "--secure-port", ports[2],
 		"--cert-dir", c.path("certs"), "--token-auth-file", c.path("tokens.csv"),
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", c.path("sa.key"),
@@ -148,7 +150,13 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 		fmt.Sprintf("--enable-aggregator-routing=%t", c.node == nil),
 		"--tracing-config-file", c.path(tracingFile), "--admission-control-config-file", c.path(admissionFile),
 		// The generated rights must suffice with this plugin.
-		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"); err != nil {
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+	}
+	if c.auditPolicy != "" {
+		// Without a maximum size, the log is rotated at 100 MB.
+		args = append(args, "--audit-policy-file", c.auditPolicy, "--audit-log-path", c.path(auditFile), "--audit-log-maxsize=1000000")
+	}
+	if err := c.launch(fail, "kube-apiserver", args...); err != nil {
 		return nil, err
 	}
 	if err := c.writeKubeconfigs(ctx, server); err != nil {

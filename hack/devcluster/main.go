@@ -15,6 +15,9 @@
 // and the API server has the client certificate webhook-client.crt in $DEVCLUSTER_DIR. It
 // sends the spans of requests that a client has sampled to the socket otlp.sock there.
 //
+// With -audit-policy, the API server logs the requests that the policy selects to audit.log in
+// $DEVCLUSTER_DIR.
+//
 // COMMAND has kubectl on its PATH: the one of the machine, or else one built from the same module
 // as the API server.
 package main
@@ -40,6 +43,7 @@ type options struct {
 	kubernetes      string // a minor version
 	buildOnly, keep bool
 	node            string
+	auditPolicy     string            // a file; none if empty
 	images          map[string]string // folders of OCI layouts by name
 }
 
@@ -51,6 +55,7 @@ func main() {
 	flag.BoolVar(&o.buildOnly, "build", false, "build what is missing and exit")
 	flag.BoolVar(&o.keep, "keep", false, "keep the data and logs of this run")
 	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only simulates them, or real")
+	flag.StringVar(&o.auditPolicy, "audit-policy", "", "file with the audit policy of the API server, which then writes audit.log; no audit log by default")
 	flag.Func("image", "image for --node=real as NAME=FOLDER: a name like docker.io/library/example:v1 and an OCI layout (repeatable)", o.addImage)
 	listMissing := flag.Bool("missing", false, "print the Debian packages that --node=real needs and that are missing, and exit")
 	flag.Parse()
@@ -123,7 +128,7 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	if err != nil {
 		return err
 	}
-	cluster := &controlPlane{bin: bin, dir: dir, log: progressTo(os.Stderr), thread: newThread()}
+	cluster := &controlPlane{bin: bin, dir: dir, auditPolicy: o.auditPolicy, log: progressTo(os.Stderr), thread: newThread()}
 	defer func() {
 		err = errors.Join(err, cluster.stop())
 		if o.keep || errors.Is(err, errPartFailed) {
