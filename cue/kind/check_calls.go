@@ -78,7 +78,7 @@ func (c *checker) call(p part, e *ast.CallExpr) value {
 		if name == "len" {
 			needed = types.String | types.List | types.Object
 		}
-		if v.kinds()&needed == 0 && !(needed&types.Number != 0 && v.kinds()&types.Integer != 0) {
+		if !fits(v.kinds(), needed) {
 			c.report(p.with(arg).node(), "%s needs %s, not %s", name, article(needed), v.describe(arg))
 		}
 		if i == 1 && (name == "div" || name == "mod" || name == "quo" || name == "rem") {

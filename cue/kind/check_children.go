@@ -39,8 +39,7 @@ func (c *checker) collectChildren() []*checkedChild {
 		}
 		for _, d := range s.dynamic {
 			c.label(d)
-			node, _ := d.label.(ast.Node)
-			all = append(all, c.newChild("", phase, prefix+"[…]", node, []part{d.value}, true))
+			all = append(all, c.newChild("", phase, prefix+"[…]", d.label, []part{d.value}, true))
 		}
 	}
 	add(c.controller.fields["children"], "", "children")

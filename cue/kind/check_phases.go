@@ -45,14 +45,14 @@ func (c *checker) phases() {
 // they may lead elsewhere.
 func (c *checker) transitions(name string, phase *structure) (targets []string, known bool) {
 	next := phase.fields["next"]
-	terminal, _ := c.kind.Phases[name]
+	facts := c.kind.Phases[name]
 	if next == nil {
-		if !terminal.Terminal && len(phase.others) == 0 && len(c.kind.Phases) > 1 {
+		if !facts.Terminal && len(phase.others) == 0 && len(c.kind.Phases) > 1 {
 			c.stays(name, phase)
 		}
 		return nil, len(phase.others) == 0
 	}
-	if terminal.Terminal {
+	if facts.Terminal {
 		c.report(next.node, "phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
 	}
 	known = true
@@ -77,7 +77,7 @@ func (c *checker) transitions(name string, phase *structure) (targets []string, 
 			taken = append(taken, t)
 		}
 	}
-	if known && count == 0 && !terminal.Terminal && len(c.kind.Phases) > 1 {
+	if known && count == 0 && !facts.Terminal && len(c.kind.Phases) > 1 {
 		c.stays(name, phase)
 	}
 	return targets, known

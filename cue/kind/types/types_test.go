@@ -115,7 +115,7 @@ spec:
 	require.False(t, db.Namespaced)
 	spec := db.Type.Field("spec")
 	require.Equal(t, []string{"size"}, spec.Required)
-	require.Equal(t, 1.0, *spec.Field("size").Minimum)
+	require.InDelta(t, 1, *spec.Field("size").Minimum, 0)
 	require.Equal(t, []string{"fast", "safe"}, spec.Field("mode").Enum)
 	require.Equal(t, Integer|String, spec.Field("port").Values)
 	require.Equal(t, Unknown, spec.Field("free").Field("x"))
@@ -133,7 +133,7 @@ func TestNearest(t *testing.T) {
 	t.Parallel()
 	known := []string{"image", "imagePullPolicy", "name", "env", "envFrom"}
 	for name, want := range map[string]string{
-		"imagePullpolicy": "imagePullPolicy", "imgae": "image", "Image": "image", "nmae": "name", "evn": "env", "x": "", "volumes": "", "name": "",
+		"imagePullpolicy": "imagePullPolicy", "imgae": "image", "Image": "image", "namme": "name", "evn": "env", "x": "", "volumes": "", "name": "",
 	} {
 		require.Equal(t, want, Nearest(name, known), name)
 	}
