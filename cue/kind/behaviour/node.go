@@ -898,6 +898,10 @@ func (r *run) arc(n *node, name string) *node {
 		}
 		r.yieldAll(n, func(c pending) bool { return c.all || c.names[name] })
 	}
+	if r.shaping && slices.ContainsFunc(n.lits, func(l lit) bool { return len(l.Dynamic) > 0 }) {
+		r.touched = true // the name of a dynamic field may follow from the object
+		return nil
+	}
 	field := r.declared(n, name)
 	if n.state == expanding || n.id != 0 && !r.shaping {
 		return field // there may be more of it, or the node is for all runs
@@ -923,10 +927,6 @@ func (r *run) declared(n *node, name string) *node {
 		}
 		if len(l.Dynamic) == 0 {
 			continue
-		}
-		if r.shaping {
-			r.touched = true
-			return nil
 		}
 		r.nameDynamic(n, i)
 		for j, computed := range n.lits[i].dynamic {
