@@ -103,6 +103,8 @@ type part struct {
 	conditions  []ast.Expr
 	// constraint means that it only describes a value: that of an optional or required field.
 	constraint bool
+	// partial means that it may be unified with more than is known.
+	partial bool
 	// at is where the author refers to it, if it is in a library.
 	at ast.Node
 }

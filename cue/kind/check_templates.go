@@ -32,11 +32,8 @@ func (c *checker) checkAt(parts []part, want *types.Type, path string, at ast.No
 	if len(structs) > 0 {
 		c.checkStruct(structs, others, want, path, at)
 	}
-	if len(lists) > 1 {
-		lists = c.zipped(lists)
-	}
-	for _, list := range lists {
-		c.checkList(list, want, path, at)
+	if len(lists) > 0 {
+		c.checkList(lists, want, path, at)
 	}
 	for _, p := range others {
 		c.checkValue(p, want, path, len(structs)+len(lists) > 0)
@@ -116,7 +113,8 @@ func (c *checker) checkStruct(structs, others []part, want *types.Type, path str
 	for _, p := range s.others { // embedded
 		c.checkValue(p, want, path, true)
 	}
-	if s.open || len(s.others) > 0 || len(others) > 0 || len(s.dynamic) > 0 {
+	isPartial := slices.ContainsFunc(structs, func(p part) bool { return p.partial })
+	if s.open || isPartial || len(s.others) > 0 || len(others) > 0 || len(s.dynamic) > 0 {
 		return
 	}
 	for _, name := range want.Required {
@@ -138,63 +136,56 @@ func (c *checker) label(d dynamicField) {
 	}
 }
 
-func (c *checker) checkList(p part, want *types.Type, path string, place ast.Node) {
-	list, ok := p.expr.(*ast.ListLit)
-	if !ok {
-		return
-	}
+func (c *checker) checkList(lists []part, want *types.Type, path string, place ast.Node) {
 	if want.Values&types.List == 0 {
 		if place == nil {
-			place = p.node()
+			place = lists[0].node()
 		}
 		c.report(place, "%s: must be %s, not a list", path, article(want.Values))
 		return
 	}
 	seen := make(map[string]bool)
-	for i, item := range c.items(p, list) {
+	for i, item := range c.rows(lists) {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		c.check([]part{item}, want.Item(), at)
-		if len(want.Keys) == 0 || item.conditional {
+		c.check(item, want.Item(), at)
+		if len(want.Keys) == 0 || item[0].conditional || item[0].partial {
 			continue
 		}
 		if key, known := c.keyOf(item, want.Keys); known && seen[key] {
-			c.report(item.node(), "%s: a second item with %s", at, key)
+			c.report(item[0].node(), "%s: a second item with %s", at, key)
 		} else if known {
 			seen[key] = true
 		}
 	}
 }
 
-// zipped unifies lists item by item, if they have no loops.
-func (c *checker) zipped(lists []part) []part {
-	joined := &ast.ListLit{Lbrack: lists[0].expr.Pos()}
+// rows returns the items of lists that are unified, each with what it is unified from. If there are
+// loops in them, it is not known which items belong together.
+func (c *checker) rows(lists []part) (rows [][]part) {
+	var loops bool
 	for _, p := range lists {
-		list, ok := p.expr.(*ast.ListLit)
-		if !ok || p.in != lists[0].in {
-			return lists
-		}
-		i := 0
-		for _, element := range list.Elts {
-			switch element.(type) {
-			case *ast.Comprehension:
-				return lists
-			case *ast.Ellipsis:
-				continue
+		list := p.expr.(*ast.ListLit) // see sort
+		loops = loops || slices.ContainsFunc(list.Elts, func(e ast.Expr) bool { _, ok := e.(*ast.Comprehension); return ok })
+	}
+	for _, p := range lists {
+		for i, item := range c.items(p, p.expr.(*ast.ListLit)) {
+			switch {
+			case len(lists) > 1 && loops:
+				item.partial = true
+				rows = append(rows, []part{item})
+			case i < len(rows) && !loops:
+				rows[i] = append(rows[i], item)
+			default:
+				rows = append(rows, []part{item})
 			}
-			if i < len(joined.Elts) {
-				joined.Elts[i] = &ast.BinaryExpr{X: joined.Elts[i], Op: token.AND, OpPos: element.Pos(), Y: element}
-			} else {
-				joined.Elts = append(joined.Elts, element)
-			}
-			i++
 		}
 	}
-	return []part{lists[0].with(joined)}
+	return rows
 }
 
 // keyOf returns the keys of an item of a list, if they are known.
-func (c *checker) keyOf(item part, keys []string) (string, bool) {
-	s := c.gather([]part{item})
+func (c *checker) keyOf(item []part, keys []string) (string, bool) {
+	s := c.gather(item)
 	var texts []string
 	for _, name := range keys {
 		m := s.fields[name]

@@ -28,12 +28,43 @@ func requireNoMistakes(t *testing.T, kinds []*Kind) {
 	}
 }
 
+// unifiedLists has lists of containers that are unified item by item: with those of another package,
+// and with those of a loop.
+const unifiedLists = `
+package k
+
+import "fescue.dev/cue:kinds"
+
+#At: {
+	apiVersion!: "lists.example.com/v1"
+	kind!:       "At"
+	metadata!: {...}
+	spec!: {schedule!: string, command!: string, names!: [...string]}
+	status?: kinds.#AtStatus
+}
+#AtController: kinds.#AtBehaviour & {
+	object!: #At
+	phases: RUNNING: children: {
+		pod: template: spec: containers: [{image: "busybox"}]
+		more: template: {apiVersion: "v1", kind: "Pod", spec: containers: [for n in object.spec.names {name: n}]}
+		more: template: spec: containers: [...{image: "busybox"}]
+		more: template: spec: containers: [{image: "busybox"}, ...]
+	}
+}
+`
+
 // In kinds that run, no mistake is found: in the shipped ones, those of the docs, and the corpus.
 func TestValidKindsHaveNoMistakes(t *testing.T) {
 	t.Parallel()
 	t.Run("shipped", func(t *testing.T) {
 		t.Parallel()
 		kinds, err := Shipped()
+		require.NoError(t, err)
+		requireNoMistakes(t, kinds)
+	})
+	t.Run("items of lists from several packages", func(t *testing.T) {
+		t.Parallel()
+		kinds, err := kindsOf(t, unifiedLists)
 		require.NoError(t, err)
 		requireNoMistakes(t, kinds)
 	})
