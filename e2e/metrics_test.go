@@ -135,7 +135,7 @@ func TestHealth(t *testing.T) {
 	for path, want := range map[string]string{
 		"/healthz":        "ok",
 		"/readyz":         "ok",
-		"/readyz?verbose": "[+]ping ok\n[+]caches ok\nreadyz check passed\n",
+		"/readyz?verbose": "[+]ping ok\n[+]kinds ok\n[+]caches ok\nreadyz check passed\n",
 		"/readyz/caches":  "ok",
 		"/livez?verbose":  "[+]ping ok\n[+]workers ok\n[+]leader-election ok\nlivez check passed\n",
 		"/livez/workers":  "ok",

@@ -82,9 +82,8 @@ func TestMetricsAuth(t *testing.T) {
 	var body string
 	require.Eventually(t, func() bool { // the API server updates its caches of roles a little later
 		code, body = getTLS(t, nil, url+"/metrics", reader.BearerToken)
-		return code == http.StatusOK
+		return code == http.StatusOK && strings.Contains(body, "\nfescue_decisions_total{") // of the kinds, which are loaded meanwhile
 	}, testcluster.Timeout, testcluster.Poll)
-	require.Contains(t, body, "\nfescue_decisions_total{")
 	for name, test := range map[string]struct {
 		path, token string
 		code        int
