@@ -174,7 +174,7 @@ func TestBehaviours(t *testing.T) {
 
 	// A phase is stored before its children are dropped, so one deletion ends in the last phase.
 	c.await(dropping, "d", "in phase C", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "C" })
-	require.Equal(t, 1, len(writesOf("d-x", "DELETE")))
+	require.Len(t, writesOf("d-x", "DELETE"), 1)
 	c.awaitEvent("d", "B")
 	for _, passed := range []string{`from="" to=A`, "from=A to=B", "from=B to=C"} {
 		o.awaitLog("object=" + c.namespace + "/d " + passed)

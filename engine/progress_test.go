@@ -18,9 +18,8 @@ import (
 // loop is an object whose behaviour creates and deletes a child.
 type loop struct {
 	*fight
-	kind   *kind.Kind
-	rounds *rounds
-	child  *unstructured.Unstructured
+	kind  *kind.Kind
+	child *unstructured.Unstructured
 }
 
 func newLoop(t *testing.T) *loop {

@@ -111,20 +111,9 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 			rounds = r.contests.rounds(r.kind, object)
 			rounds.observed(v.Children)
 		}
-		p, o, err := plan.Converge(r.kind, object, v, time.Now(), func(todo *plan.Comparison) *plan.Changes {
-			return r.applyRound(ctx, object, todo, rounds)
-		})
+		p, o, blocked, err := r.converge(ctx, object, v, rounds)
 		if err != nil {
 			return time.Time{}, err
-		}
-		p, o = rounds.transitions(p, o)
-		r.tellForeign(object, o)
-		blocked := o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
-		if contested, next := r.contests.problem(object); contested != nil {
-			o.WakeAt = earlier(o.WakeAt, next)
-			if o.Stalled == nil {
-				o.Stalled = contested
-			}
 		}
 		if o.Failed != nil && r.queue.NumRequeues(r.name) < patience {
 			return time.Time{}, o.Failed
@@ -147,6 +136,27 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 			return time.Now().Add(staleRecheck), nil // as for any reconcile
 		}
 	}
+}
+
+// converge decides and writes, as far as nothing is held. blocked reports that nothing more can be
+// done now.
+func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unstructured, v *plan.View, rounds *rounds) (p *plan.Plan, o *plan.Outcome, blocked bool, err error) {
+	p, o, err = plan.Converge(r.kind, object, v, time.Now(), func(todo *plan.Comparison) *plan.Changes {
+		return r.applyRound(ctx, object, todo, rounds)
+	})
+	if err != nil {
+		return nil, nil, false, err
+	}
+	p, o = rounds.transitions(p, o)
+	r.tellForeign(object, o)
+	blocked = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
+	if contested, next := r.contests.problem(object); contested != nil {
+		o.WakeAt = earlier(o.WakeAt, next)
+		if o.Stalled == nil {
+			o.Stalled = contested
+		}
+	}
+	return p, o, blocked, nil
 }
 
 // store writes the status and releases the children that it records. It returns the object as it is

@@ -19,7 +19,7 @@ type Advice struct {
 }
 
 // BehaviourAdvice is advice on the behaviour.
-func (k *Kind) BehaviourAdvice() []Advice { return slices.Concat(k.guards, k.advice) }
+func (k *Kind) BehaviourAdvice() []Advice { return k.advice }
 
 // Advice lists the fields that the CUE evaluator has to check.
 func (v *Version) Advice() []Advice {

@@ -58,14 +58,11 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	}
 	k := &Kind{source: pkg}
 	for _, collect := range []func(*Kind, cue.Value) error{
-		collectNames, collectPhases, collectOwned, checkDeadline,
+		collectNames, collectPhases, collectOwned, checkDeadline, checkConditionTypes,
 	} {
 		if err := collect(k, controller); err != nil {
 			return nil, err
 		}
-	}
-	if err := checkConditionTypes(controller, pkg.definitions["#"+name+controllerSuffix]); err != nil {
-		return nil, err
 	}
 	if err := collectInjection(k, controller, pkg.rules, pkg.definitions["#"+name+controllerSuffix]); err != nil {
 		return nil, err
@@ -119,7 +116,6 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 			return nil, err
 		}
 	}
-	k.guards = guardAdvice(pkg.definitions["#"+name+controllerSuffix])
 	return k, k.collectProjection(pkg.definitions["#"+name+controllerSuffix])
 }
 

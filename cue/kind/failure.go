@@ -56,7 +56,7 @@ func reasonOf(err cueerrors.Error) string {
 	reason := messageOf(err)
 	for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
 		text := cause.Error()
-		if e, ok := cause.(cueerrors.Error); ok {
+		if e, ok := errors.AsType[cueerrors.Error](cause); ok {
 			text = messageOf(e)
 		}
 		if !strings.Contains(reason, text) {
@@ -115,7 +115,7 @@ func (x *expressions) visit(node ast.Node) bool {
 	case *ast.IndexExpr:
 		x.selections[placeOf(node.Index.Pos())] = node
 	case *ast.Comprehension:
-		if body, ok := node.Value.(ast.Expr); ok && len(valuesOf(body, "children"))+len(valuesOf(body, "phases")) > 0 {
+		if len(valuesOf(node.Value, "children"))+len(valuesOf(node.Value, "phases")) > 0 {
 			x.guardsChildren = true
 		}
 	case *ast.Field:
@@ -203,7 +203,7 @@ func (x *expressions) absence(err cueerrors.Error) (Absence, bool) {
 		return a, true
 	}
 	for cause := error(err); cause != nil; cause = errors.Unwrap(cause) {
-		e, ok := cause.(cueerrors.Error)
+		e, ok := errors.AsType[cueerrors.Error](cause)
 		if !ok {
 			break
 		}

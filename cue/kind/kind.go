@@ -51,7 +51,6 @@ type Kind struct {
 	Hash         string
 	structural   *structuralschema.Structural // of the stored version
 	statusFields map[string]schema.Position   // where the behaviour writes them
-	guards       []Advice
 	// InjectAnnotation is the annotation by which Pods ask for injection; it is empty if the
 	// kind does not inject.
 	InjectAnnotation string

@@ -67,9 +67,7 @@ func fieldsIn(value ast.Expr) (fields []*ast.Field) {
 			case *ast.EmbedDecl:
 				fields = append(fields, fieldsIn(decl.Expr)...)
 			case *ast.Comprehension:
-				if body, ok := decl.Value.(ast.Expr); ok {
-					fields = append(fields, fieldsIn(body)...)
-				}
+				fields = append(fields, fieldsIn(decl.Value)...)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -60,9 +61,7 @@ func rendered(t *testing.T, k *kind.Kind, spec map[string]any, observed map[stri
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{
 			"name": "a-" + child, "labels": map[string]any{"fescue.dev/child": child},
 		}}}
-		for field, value := range fields {
-			object.Object[field] = value
-		}
+		maps.Copy(object.Object, fields)
 		children = append(children, object)
 	}
 	r, err := Render(k, &unstructured.Unstructured{Object: map[string]any{
