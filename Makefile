@@ -78,6 +78,12 @@ fuzz: ## run each fuzz target for $FUZZTIME, and compare more objects than the t
 # Flags of bench/load: BENCH='-scenario ats,watchers -scale 0.1 -runs 1' runs a part.
 BENCH ?=
 
+.PHONY: test-decisions
+test-decisions: ## compare a million decisions of each shipped kind, and 100,000 of each other, with CUE's evaluator; takes hours
+	go test ./cue/kind -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds '^shipped/' -decisions 1000000
+	go test ./cue/kind -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds txtar -decisions 100000
+	go test ./cue/kind -timeout 0 -v -run TestDecisionsKeepNothing -many-decisions 1000000
+
 .PHONY: bench
 bench: devcluster ## compare Fescue with an operator written by hand; BENCH='-scenario ats -scale 0.1' runs a part
 	go run -C bench ./load $(BENCH)

@@ -73,7 +73,7 @@ func decideAt(object, observed map[string]any) *Decision {
 		d.Next = []Transition{{To: "RUNNING", When: true, After: after}}
 	case "RUNNING":
 		var words []any
-		for _, word := range strings.Fields(command) {
+		for word := range strings.FieldsSeq(command) {
 			words = append(words, word)
 		}
 		d.Children = []Child{{Name: "pod", Phase: "RUNNING", Update: Never, Template: map[string]any{

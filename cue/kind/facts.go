@@ -74,16 +74,9 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if err := checkReferences(pkg.instance, name, stored.schema); err != nil {
 		return nil, err
 	}
-	program, err := compileBehaviour(pkg.instance, name)
+	split, err := k.compileBehaviour(pkg.instance, name, stored.schema)
 	if err != nil {
 		return nil, err
-	}
-	k.program = program
-	var split [][]string
-	if program == nil { // there is no budget
-		if split, err = checkSizes(pkg.instance, name, stored.schema); err != nil {
-			return nil, err
-		}
 	}
 	if stored.GroupVersionKind.Kind != name {
 		return nil, errorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
@@ -119,16 +112,21 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	return k, k.collectProjection(pkg.definitions["#"+name+controllerSuffix])
 }
 
-// compileBehaviour compiles the controller of a kind; it is nil if CUE's evaluator is to compute it.
-func compileBehaviour(instance *build.Instance, name string) (*behaviour.Program, error) {
+// compileBehaviour compiles the controller of a kind. If CUE's evaluator is to compute it, there is
+// no budget: then it returns the paths of texts that checkSplit has to check.
+func (k *Kind) compileBehaviour(instance *build.Instance, name string, schema *schema.Schema) (split [][]string, err error) {
 	program, err := behaviour.Compile(instance, "#"+name+controllerSuffix)
 	if unsupported, ok := errors.AsType[*behaviour.Error](err); ok {
 		return nil, errorAtPosition(positionAt(unsupported.At), "%s", unsupported.Message)
 	}
-	if err != nil || program.IsEvaluated() {
+	if err != nil {
 		return nil, err
 	}
-	return program, nil
+	if program.IsEvaluated() {
+		return checkSizes(instance, name, schema)
+	}
+	k.program = program
+	return nil, nil
 }
 
 // newVersion compiles the schema of one version of a kind.

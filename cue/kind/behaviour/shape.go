@@ -132,7 +132,7 @@ func (r *run) shape(n *node, depth int) {
 		isFixed := !slices.ContainsFunc(n.lists, func(l elements) bool {
 			return l.list == nil || slices.ContainsFunc(l.list.Elements, func(x Expr) bool { _, ok := x.(*Comprehension); return ok })
 		})
-		if isFixed && r.attempt(func() { r.enumerate(n) }) && n.problem == nil {
+		if isFixed && r.attempt(func() { n.fail(r.enumerate(n)) }) && n.problem == nil {
 			for i := range n.arcs {
 				r.number(n.arcs[i].node)
 				r.shape(n.arcs[i].node, depth+1)
