@@ -103,6 +103,9 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 		b.Run("Evaluator/"+d.name, func(b *testing.B) {
+			if strings.HasSuffix(d.name, "/10000") {
+				b.Skip("the evaluator rejects that many values")
+			}
 			b.ReportAllocs()
 			for b.Loop() {
 				v, names, err := d.kind.evaluatedBehaviour(d.object, d.observed)

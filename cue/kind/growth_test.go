@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -126,6 +127,26 @@ func TestConcurrentUse(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, d := range decidedObjects(t) {
+		if strings.HasSuffix(d.name, "000") {
+			continue // many Pods take long with the race detector
+		}
+		want, err := d.kind.Decide(d.object, d.observed)
+		require.NoError(t, err)
+		for range 4 {
+			workers.Go(func() {
+				for range 20 {
+					got, err := d.kind.Decide(d.object, d.observed)
+					if comparable(got, err) != comparable(want, nil) {
+						t.Errorf("%s: the decision differs: %v", d.name, err)
+					}
+					if _, err := d.kind.Injection(d.object); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
 	}
 	workers.Wait()
 }
