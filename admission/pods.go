@@ -120,7 +120,7 @@ func (p *Pods) Inject(ctx context.Context, request *admissionv1.AdmissionRequest
 	}
 	warnings = result.Warnings()
 	for _, k := range p.kinds {
-		if slices.ContainsFunc(result.Outcomes, func(o inject.Outcome) bool { return o.Object.Kind == k.kind.GroupVersionKind.GroupKind() }) {
+		if slices.ContainsFunc(result.Outcomes, func(o inject.Outcome) bool { return o.Kind == k.kind.GroupVersionKind.GroupKind() }) {
 			warnings = append(warnings, otherVersionWarnings(p.isOtherVersion, k.kind)...)
 		}
 	}

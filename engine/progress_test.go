@@ -36,7 +36,7 @@ func (l *loop) reconcile(children ...*unstructured.Unstructured) (wrote bool) {
 	for i, child := range children {
 		live[i] = plan.LiveChild{Name: "pod", Resource: pods, Object: child}
 	}
-	r := l.contests.rounds(l.kind, l.owner)
+	r := l.rounds(l.kind, l.owner)
 	r.observed(live)
 	wrote = r.held() == nil
 	if wrote {
@@ -48,7 +48,7 @@ func (l *loop) reconcile(children ...*unstructured.Unstructured) (wrote bool) {
 
 // idle is a reconcile without writes.
 func (l *loop) idle() {
-	r := l.contests.rounds(l.kind, l.owner)
+	r := l.rounds(l.kind, l.owner)
 	r.observed(nil)
 	r.ended(nil, true)
 }
