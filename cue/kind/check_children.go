@@ -134,8 +134,12 @@ func (c *checker) child(child *checkedChild) {
 	c.podSelector(child)
 }
 
-// dropped advises on an if that reads children: it deletes as well as creates.
+// dropped advises on an if that reads children: it deletes as well as creates. Children of a phase are
+// not deleted.
 func (c *checker) dropped(child *checkedChild) {
+	if child.phase != "" {
+		return
+	}
 	for _, condition := range child.conditions {
 		reads := false
 		ast.Walk(condition, func(n ast.Node) bool {
