@@ -49,8 +49,10 @@ func Load(shipped bool, dirs ...string) (*Catalog, error) {
 // Folder is a folder with a CUE package of kinds.
 type Folder struct {
 	Dir string
-	// Only names the kinds to load; if it is nil, all are, and the package is evaluated whole.
-	Only []string
+	// Selected means that only the kinds in Only are loaded, which may be none. Otherwise all are,
+	// and the package is evaluated whole.
+	Selected bool
+	Only     []string
 	// Broken are the errors of kinds that must not be loaded here.
 	Broken []*LoadError
 }
@@ -132,7 +134,7 @@ func (c *Catalog) ValidateChild(child map[string]any) field.ErrorList {
 // LoadFolder adds the kinds of a folder to the catalog, and returns those that it has added.
 func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 	c.broken = append(c.broken, folder.Broken...)
-	if folder.Only != nil && len(folder.Only) == 0 {
+	if folder.Selected && len(folder.Only) == 0 {
 		return nil, nil
 	}
 	kinds, err := FromDir(folder.Dir, folder.Only...)

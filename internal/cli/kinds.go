@@ -65,6 +65,7 @@ func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
 		folders[i].Dir = dir
 		probing.Go(func() error {
 			return l.probe(ctx, dir, func(part kind.Folder) {
+				folders[i].Selected = part.Selected
 				folders[i].Only = append(folders[i].Only, part.Only...)
 				folders[i].Broken = append(folders[i].Broken, part.Broken...)
 			})

@@ -171,7 +171,7 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(kind.Folder))
 		return err
 	}
 	if len(listed.Kinds) == 0 {
-		tried(kind.Folder{Dir: dir, Only: []string{}, Broken: []*kind.LoadError{
+		tried(kind.Folder{Dir: dir, Selected: true, Broken: []*kind.LoadError{
 			{File: dir, Reason: "reading the package takes " + cmp.Or(listed.Exceeded, whole.Exceeded)},
 		}})
 		return nil
@@ -180,12 +180,12 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(kind.Folder))
 	if err != nil {
 		return err
 	}
-	tried(kind.Folder{Dir: dir, Only: quick})
+	tried(kind.Folder{Dir: dir, Selected: true, Only: quick})
 	left := make([]kind.Listed, len(slow))
 	for i, s := range slow {
 		left[i] = s.Listed
 	}
-	last := kind.Folder{Dir: dir}
+	last := kind.Folder{Dir: dir, Selected: true}
 	last.Only, slow, err = l.tryEach(ctx, dir, l.timeout, left)
 	for _, s := range slow {
 		last.Broken = append(last.Broken, &kind.LoadError{Kind: s.Name, File: s.File, Line: s.Line,
@@ -202,7 +202,7 @@ type exceeding struct {
 }
 
 // tryEach tries kinds of a folder one by one. It returns the names of those that can be loaded
-// within the limits, which is not nil, and the others.
+// within the limits, and the others.
 func (l *loader) tryEach(ctx context.Context, dir string, timeout time.Duration, kinds []kind.Listed) (within []string, beyond []exceeding, err error) {
 	exceeded := make([]string, len(kinds))
 	var trying errgroup.Group
@@ -215,7 +215,6 @@ func (l *loader) tryEach(ctx context.Context, dir string, timeout time.Duration,
 		})
 	}
 	err = trying.Wait()
-	within = []string{}
 	for i, k := range kinds {
 		if exceeded[i] == "" {
 			within = append(within, k.Name)

@@ -124,6 +124,28 @@ func TestKindsThatCannotBeLoaded(t *testing.T) {
 	}
 }
 
+// A folder whose only kind cannot be loaded has nothing to load.
+func TestOnlyKindCannotBeLoaded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kind.cue"), []byte(`package k
+
+import (
+	"list"
+	"fescue.dev/cue/contract"
+)
+
+#Bad: {apiVersion!: "bounds.example.com/v1", kind!: "Bad", metadata!: {...}, spec!: {}, status?: {contract.#Status, x?: int}}
+#BadController: contract.#Controller & {
+	object!: #Bad
+	names: plural: "bads"
+	status: x: len(list.Range(0, 1000000000, 1))
+}
+`), 0o600))
+	out := fescue(t, "vet", "--shipped-kinds=false", "--kinds", dir, "--load-timeout", "1s")
+	require.Regexp(t, `^[^\n]*kind\.cue:\d+: kind Bad: loading takes [^\n]*: make its schema and its behaviour smaller\n$`, out)
+}
+
 // The kinds of a folder that take a short time do not wait for the others, nor does one folder for
 // another.
 func TestKindsLoadedBeforeOthers(t *testing.T) {
@@ -144,7 +166,8 @@ func TestKindsLoadedBeforeOthers(t *testing.T) {
 	}))
 	require.Len(t, parts, 2)
 	require.Equal(t, []string{"Good"}, parts[0].Only)
-	require.Equal(t, []string{}, parts[1].Only)
+	require.True(t, parts[1].Selected)
+	require.Empty(t, parts[1].Only)
 	require.Len(t, parts[1].Broken, 1)
 }
 
