@@ -36,7 +36,7 @@ test: devcluster promtool ## run all tests, on a control plane started for them
 	go test -C hack/image ./...
 	go test -run 'TestDifferential|TestMutations|TestNamesAreNotKept' ./cue/kind
 	go test -run 'TestKindsThatCannotBeLoaded|TestMistakes' ./internal/cli
-	$(DEVCLUSTER) -- go test -race -timeout 25m ./...
+	$(DEVCLUSTER) -- go test -race -timeout 40m ./...
 	$(DEVCLUSTER) -audit-policy bench/load/audit.yaml -- go test -C bench -p 1 -bench . -benchtime 1x ./...
 
 # Builds the image for this machine only.
@@ -48,8 +48,9 @@ test-node: image devcluster ## install and test Fescue in containers; needs root
 	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode ./e2e
 
 .PHONY: endurance
-endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s; takes about 15 minutes
+endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s, and cut it off; takes about 20 minutes
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestFrozenLeader -v -freezes 20 -long-freezes
+	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestOutage -v -outage 1m
 
 .PHONY: test-pods
 test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid

@@ -183,7 +183,7 @@ func TestBehaviours(t *testing.T) {
 	// A child is named by the time that is stored with the phase.
 	c.await(timed, "t", "in phase B", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "B" })
 	require.True(t, testcluster.WaitUntil(func() bool { return len(writesOf("/t-", "PATCH")) > 0 }))
-	require.Len(t, writesOf("/t-", "PATCH"), 1)
+	require.Len(t, slices.Compact(writesOf("/t-", "PATCH")), 1) // it may have been rejected before the API server knew the kind
 
 	// A child that does not fit its declared shape is an error; nothing that depends on it is deleted.
 	_, reason, message := c.awaitStalled(shaped, "s")

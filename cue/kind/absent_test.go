@@ -46,7 +46,7 @@ func decideIn(t *testing.T, k *Kind, phase string, spec, observed map[string]any
 func TestTransitionInAnIf(t *testing.T) {
 	t.Parallel()
 	k, err := kindWith(t, "{public: *false | bool}", "{contract.#Status}", `
-		observed: _
+		observed: x?: _
 		initial: "A"
 		phases: {
 			A: next: [
@@ -111,9 +111,9 @@ func TestPhaseIsAdded(t *testing.T) {
 func TestWrongIsAnError(t *testing.T) {
 	t.Parallel()
 	for behaviour, want := range map[string]string{
-		`observed: _, status: {x: observed.a.b, y: len(list.Slice([1, 2], 0, object.spec.n))}`:                                                                                         `status.y: error in call to list.Slice: slice bounds out of range`,
-		`observed: _, children: x: template: {apiVersion: "v1", kind: "ConfigMap", data: {a: observed.a.b, b: "\([1, 2][object.spec.n])"}}`:                                            `children.x.template.data.b: `,
-		`observed: _, children: {if observed.a.b {x: template: {apiVersion: "v1", kind: "ConfigMap"}}, if [true][object.spec.n] {y: template: {apiVersion: "v1", kind: "ConfigMap"}}}`: `children: cannot use "text" (type string) as type bool (`,
+		`observed: a?: _, status: {x: observed.a.b, y: len(list.Slice([1, 2], 0, object.spec.n))}`:                                                                                         `status.y: error in call to list.Slice: slice bounds out of range`,
+		`observed: a?: _, children: x: template: {apiVersion: "v1", kind: "ConfigMap", data: {a: observed.a.b, b: "\([1, 2][object.spec.n])"}}`:                                            `children.x.template.data.b: `,
+		`observed: a?: _, children: {if observed.a.b {x: template: {apiVersion: "v1", kind: "ConfigMap"}}, if [true][object.spec.n] {y: template: {apiVersion: "v1", kind: "ConfigMap"}}}`: `children: cannot use "text" (type string) as type bool (`,
 		`observed: a?: {b: int}, children: {if observed.a != _|_ {x: template: {apiVersion: "v1", kind: "ConfigMap"}}}`:                                                                `observed.a.b: conflicting values `,
 		`observed: _, conditions: Fine: status: 1 / (object.spec.n - 9) > 0`:                                                                                                           `division by zero`,
 	} {
@@ -132,7 +132,7 @@ func TestWrongIsAnError(t *testing.T) {
 func TestUndecidedBesideWhatIsNotRead(t *testing.T) {
 	t.Parallel()
 	k, err := kindWith(t, "{n!: int & >=0 & <=9}", "{contract.#Status}", `
-		observed: _
+		observed: {c?: _, e?: _}
 		_unread: 1 / object.spec.n
 		children: {
 			if observed.c.d {y: template: {apiVersion: "v1", kind: "ConfigMap"}}
@@ -147,7 +147,7 @@ func TestUndecidedBesideWhatIsNotRead(t *testing.T) {
 
 	// An if around children itself is hidden from the evaluator by it, which is an error.
 	k, err = kindWith(t, "{n!: int & >=0 & <=9}", "{contract.#Status}", `
-		observed: _
+		observed: a?: _
 		_unread: 1 / object.spec.n
 		if observed.a.b {children: x: template: {apiVersion: "v1", kind: "ConfigMap"}}`)
 	require.NoError(t, err)

@@ -167,6 +167,7 @@ func (c *checker) behaviour() {
 	c.collisions(c.kept)
 	c.phases()
 	c.status()
+	c.onlyFields(c.controller, "", controllerFields)
 	for _, name := range c.controller.order {
 		switch name {
 		case "conditions":
@@ -179,6 +180,27 @@ func (c *checker) behaviour() {
 		}
 	}
 	c.columns()
+}
+
+// The fields that the contract has: those of #Controller, #Child, #Phase and #Transition. CUE itself
+// reports others only once their values are known.
+var (
+	controllerFields = []string{
+		"approval", "children", "columns", "conditions", "deadline", "initial", "inject", "names", "object", "observed", "owns",
+		"phases", "scale", "scope", "selectableFields", "status",
+	}
+	childFields      = []string{"maxUnavailable", "ready", "replicas", "strays", "template", "update", "when"}
+	phaseFields      = []string{"children", "failed", "next", "terminal"}
+	transitionFields = []string{"after", "to", "when"}
+)
+
+// onlyFields reports fields of a part of the contract that it does not have.
+func (c *checker) onlyFields(s *structure, path string, known []string) {
+	for _, name := range s.order {
+		if isHidden := strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#"); !isHidden && !slices.Contains(known, name) {
+			c.report(s.fields[name].node, "%s%s: unknown field%s", path, name, nearText(name, known))
+		}
+	}
 }
 
 // declaration checks what a behaviour declares of its children.

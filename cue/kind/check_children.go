@@ -107,6 +107,7 @@ func (c *checker) constantOf(s *structure, name string) (string, bool) {
 
 // child checks one child.
 func (c *checker) child(child *checkedChild) {
+	c.onlyFields(child.body, child.path+".", childFields)
 	for _, name := range child.body.order {
 		m := child.body.fields[name]
 		path := child.path + "." + name

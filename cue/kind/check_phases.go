@@ -25,7 +25,9 @@ func (c *checker) phases() {
 	}
 	certain := len(s.others) == 0 && len(s.dynamic) == 0
 	for _, name := range s.order {
-		targets, known := c.transitions(name, c.gather(s.fields[name].parts))
+		phase := c.gather(s.fields[name].parts)
+		c.onlyFields(phase, "phases."+name+".", phaseFields)
+		targets, known := c.transitions(name, phase)
 		certain = certain && known
 		for _, to := range targets {
 			reached[to] = reached[to] || to != name
@@ -106,6 +108,7 @@ func (c *checker) transition(p part, phase string) transition {
 	t := transition{node: p.node(), conditional: p.conditional}
 	t.to, _ = c.constantOf(s, "to")
 	path := "phases." + phase + ".next"
+	c.onlyFields(s, path+".", transitionFields)
 	if to := s.fields["to"]; to != nil {
 		t.conditional = t.conditional || !to.certain
 		c.check(to.parts, types.Of(types.String), path+".to")
@@ -127,7 +130,7 @@ func (c *checker) transition(p part, phase string) transition {
 		c.after(after.parts[0], path+".after")
 	}
 	for _, name := range s.order {
-		if name != "to" && name != "when" && name != "after" {
+		if !slices.Contains(transitionFields, name) {
 			t.condition += name + " " + sourceOf(s.fields[name].parts[0].expr)
 			c.check(s.fields[name].parts, types.Unknown, path+"."+name)
 		}

@@ -172,6 +172,9 @@ func (r *references) field(f *ast.Field, isOwn bool) {
 // names collects the names of children.
 func (r *references) names(value ast.Expr) {
 	for _, part := range conjuncts(value) {
+		if any, ok := part.(*ast.Ident); ok && any.Name == "_" {
+			continue // observed: _ names none
+		}
 		s, ok := part.(*ast.StructLit)
 		if !ok {
 			r.doubt(observedName)
