@@ -114,8 +114,8 @@ func TestWrongIsAnError(t *testing.T) {
 		`observed: a?: _, status: {x: observed.a.b, y: len(list.Slice([1, 2], 0, object.spec.n))}`:                                                                                         `status.y: error in call to list.Slice: slice bounds out of range`,
 		`observed: a?: _, children: x: template: {apiVersion: "v1", kind: "ConfigMap", data: {a: observed.a.b, b: "\([1, 2][object.spec.n])"}}`:                                            `children.x.template.data.b: `,
 		`observed: a?: _, children: {if observed.a.b {x: template: {apiVersion: "v1", kind: "ConfigMap"}}, if [true][object.spec.n] {y: template: {apiVersion: "v1", kind: "ConfigMap"}}}`: `children: cannot use "text" (type string) as type bool (`,
-		`observed: a?: {b: int}, children: {if observed.a != _|_ {x: template: {apiVersion: "v1", kind: "ConfigMap"}}}`:                                                                `observed.a.b: conflicting values `,
-		`observed: _, conditions: Fine: status: 1 / (object.spec.n - 9) > 0`:                                                                                                           `division by zero`,
+		`observed: a?: {b: int}, children: {if observed.a != _|_ {x: template: {apiVersion: "v1", kind: "ConfigMap"}}}`:                                                                    `observed.a.b: conflicting values `,
+		`observed: _, conditions: Fine: status: 1 / (object.spec.n - 9) > 0`:                                                                                                               `division by zero`,
 	} {
 		t.Run(behaviour, func(t *testing.T) {
 			t.Parallel()
