@@ -210,7 +210,7 @@ func TestBehaviours(t *testing.T) {
 	_, _, message = c.awaitStalled(dropped, "condition")
 	require.Contains(t, message, "conditions.Ready: is a condition of the engine")
 
-	// A behaviour that never comes to rest is stalled and slowed down.
+	// A behaviour that never becomes idle is stalled and slowed down.
 	create("Endless", "grows", map[string]any{"grows": true})
 	create("Endless", "toggles", map[string]any{"grows": false})
 	for name, want := range map[string]string{"grows": `changed configmaps "grows-x"`, "toggles": "phase A → B"} {

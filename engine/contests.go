@@ -39,7 +39,7 @@ const (
 var errHeld = errors.New("the correction is delayed")
 
 // contests counts writes by which nothing changes in the end: the corrections of children that
-// someone undoes, and the rounds of writes of a behaviour that never comes to rest
+// someone undoes, and the rounds of writes of a behaviour that never becomes idle
 // (progress.go). They are slowed down until the object or its templates change, or the object
 // stays in sync.
 type contests struct {

@@ -19,8 +19,8 @@ const (
 	freePerPart = 3
 	// maxRecent is how many of the last writes a problem shows.
 	maxRecent = 6
-	// reasonNoProgress is the reason of the condition Stalled for a behaviour that never comes to
-	// rest.
+	// reasonNoProgress is the reason of the condition Stalled for a behaviour that never becomes
+	// idle.
 	reasonNoProgress = "NoProgress"
 )
 

@@ -46,7 +46,7 @@ func newChecker(k *Kind, known *types.Catalog) *checker {
 	if known != nil {
 		c.object = known.FromRootSchema(k.Schema)
 	}
-	c.controller = c.gather(c.topLevel(part{in: c.pkg.instance}, "#"+k.GroupVersionKind.Kind+controllerSuffix))
+	c.controller = c.gather(c.source())
 	if known == nil {
 		return c
 	}
@@ -72,6 +72,8 @@ type checker struct {
 	object     *types.Type
 	kept       []*checkedChild
 	children   map[string]childType // by name
+	// moreChildren means that there may be others.
+	moreChildren bool
 
 	variables map[ast.Node]value // of comprehensions
 	// reading are references that are being inferred, and following those whose parts are being
@@ -139,6 +141,11 @@ func (c *checker) report(at ast.Node, format string, args ...any) {
 	c.mistakes = append(c.mistakes, e)
 }
 
+// source returns the definition of the behaviour.
+func (c *checker) source() []part {
+	return c.topLevel(part{in: c.pkg.instance}, "#"+c.kind.GroupVersionKind.Kind+controllerSuffix)
+}
+
 // exhausted counts a step, and reports whether there were too many.
 func (c *checker) exhausted() bool {
 	c.steps++
@@ -157,6 +164,7 @@ func (c *checker) topLevel(p part, name string) []part {
 
 // behaviour checks all parts of the controller.
 func (c *checker) behaviour() {
+	c.gather(c.source()) // checks the ifs around its fields
 	if declared := c.controller.fields["observed"]; declared != nil {
 		c.declaration(declared.parts)
 	}
@@ -167,14 +175,14 @@ func (c *checker) behaviour() {
 	c.collisions(c.kept)
 	c.phases()
 	c.status()
-	c.onlyFields(c.controller, "", controllerFields)
+	c.onlyFields(c.controller, "", "#Controller")
 	for _, name := range c.controller.order {
-		switch name {
+		switch declared := c.controller.fields[name]; name {
+		case "children", "phases", "status", "object", "observed": // above
 		case "conditions":
-			c.conditions(c.controller.fields[name])
-		case "children", "phases", "status", "object", "observed", "names", "scope", "columns", "scale", "selectableFields", "owns", "inject", "initial", "approval":
-		default: // hidden fields and the like
-			for _, p := range c.controller.fields[name].parts {
+			c.conditions(declared)
+		default:
+			for _, p := range declared.parts {
 				c.visit(p)
 			}
 		}
@@ -182,25 +190,20 @@ func (c *checker) behaviour() {
 	c.columns()
 }
 
-// The fields that the contract has: those of #Controller, #Child, #Phase and #Transition. CUE itself
-// reports others only once their values are known.
-var (
-	controllerFields = []string{
-		"approval", "children", "columns", "conditions", "deadline", "initial", "inject", "names", "object", "observed", "owns",
-		"phases", "scale", "scope", "selectableFields", "status",
-	}
-	childFields      = []string{"maxUnavailable", "ready", "replicas", "strays", "template", "update", "when"}
-	phaseFields      = []string{"children", "failed", "next", "terminal"}
-	transitionFields = []string{"after", "to", "when"}
-)
-
-// onlyFields reports fields of a part of the contract that it does not have.
-func (c *checker) onlyFields(s *structure, path string, known []string) {
+// onlyFields reports fields that a definition of the contract does not have: CUE itself reports them
+// only once their values are known.
+func (c *checker) onlyFields(s *structure, path, definition string) {
+	known := c.contract(definition)
 	for _, name := range s.order {
 		if isHidden := strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#"); !isHidden && !slices.Contains(known, name) {
-			c.report(s.fields[name].node, "%s%s: unknown field%s", path, name, nearText(name, known))
+			c.report(s.fields[name].node, "%s%s: unknown field%s", path, name, types.DidYouMean(name, known))
 		}
 	}
+}
+
+// contract returns the fields of a definition of the contract.
+func (c *checker) contract(definition string) []string {
+	return c.gather(c.topLevel(part{in: c.pkg.rules.contract}, definition)).order
 }
 
 // declaration checks what a behaviour declares of its children.
@@ -242,20 +245,13 @@ func (c *checker) declared(parts []part, t *types.Type, path, owner string, with
 	}
 }
 
-// didYouMean suggests the name of a field.
+// didYouMean suggests the name of a field, or lists all if there are few.
 func didYouMean(name string, t *types.Type) string {
-	var known []string
-	for field := range t.Fields {
-		known = append(known, field)
+	known := sortedKeys(t.Fields)
+	if near := types.DidYouMean(name, known); near != "" || len(known) == 0 || len(known) > 8 {
+		return near
 	}
-	slices.Sort(known)
-	if near := types.Nearest(name, known); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	if len(known) > 0 && len(known) <= 8 {
-		return ": its fields are " + strings.Join(known, ", ")
-	}
-	return ""
+	return ": its fields are " + strings.Join(known, ", ")
 }
 
 // columns checks that the printer columns exist.

@@ -37,6 +37,7 @@ func (c *checker) collectChildren() []*checkedChild {
 		for _, name := range s.order {
 			all = append(all, c.newChild(name, phase, prefix+"."+name, s.fields[name].node, s.fields[name].parts, !s.fields[name].certain))
 		}
+		c.moreChildren = c.moreChildren || s.mayHaveMore()
 		for _, d := range s.dynamic {
 			c.label(d)
 			all = append(all, c.newChild("", phase, prefix+"[…]", d.label, []part{d.value}, true))
@@ -45,8 +46,11 @@ func (c *checker) collectChildren() []*checkedChild {
 	add(c.controller.fields["children"], "", "children")
 	if phases := c.controller.fields["phases"]; phases != nil {
 		s := c.gather(phases.parts)
+		c.moreChildren = c.moreChildren || s.mayHaveMore()
 		for _, name := range s.order {
-			add(c.gather(s.fields[name].parts).fields["children"], name, "phases."+name+".children")
+			phase := c.gather(s.fields[name].parts)
+			c.moreChildren = c.moreChildren || phase.mayHaveMore()
+			add(phase.fields["children"], name, "phases."+name+".children")
 		}
 	}
 	for _, child := range all {
@@ -107,7 +111,7 @@ func (c *checker) constantOf(s *structure, name string) (string, bool) {
 
 // child checks one child.
 func (c *checker) child(child *checkedChild) {
-	c.onlyFields(child.body, child.path+".", childFields)
+	c.onlyFields(child.body, child.path+".", "#Child")
 	for _, name := range child.body.order {
 		m := child.body.fields[name]
 		path := child.path + "." + name

@@ -26,7 +26,7 @@ func (c *checker) phases() {
 	certain := len(s.others) == 0 && len(s.dynamic) == 0
 	for _, name := range s.order {
 		phase := c.gather(s.fields[name].parts)
-		c.onlyFields(phase, "phases."+name+".", phaseFields)
+		c.onlyFields(phase, "phases."+name+".", "#Phase")
 		targets, known := c.transitions(name, phase)
 		certain = certain && known
 		for _, to := range targets {
@@ -108,13 +108,13 @@ func (c *checker) transition(p part, phase string) transition {
 	t := transition{node: p.node(), conditional: p.conditional}
 	t.to, _ = c.constantOf(s, "to")
 	path := "phases." + phase + ".next"
-	c.onlyFields(s, path+".", transitionFields)
+	c.onlyFields(s, path+".", "#Transition")
 	if to := s.fields["to"]; to != nil {
 		t.conditional = t.conditional || !to.certain
 		c.check(to.parts, types.Of(types.String), path+".to")
 		if _, ok := c.kind.Phases[t.to]; t.to != "" && !ok {
 			known := sortedKeys(c.kind.Phases)
-			c.report(to.node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), nearText(t.to, known))
+			c.report(to.node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), types.DidYouMean(t.to, known))
 		}
 	}
 	if when := s.fields["when"]; when != nil {
@@ -130,7 +130,7 @@ func (c *checker) transition(p part, phase string) transition {
 		c.after(after.parts[0], path+".after")
 	}
 	for _, name := range s.order {
-		if !slices.Contains(transitionFields, name) {
+		if name != "to" && name != "when" && name != "after" {
 			t.condition += name + " " + sourceOf(s.fields[name].parts[0].expr)
 			c.check(s.fields[name].parts, types.Unknown, path+"."+name)
 		}

@@ -24,6 +24,9 @@ type structure struct {
 	isStruct bool
 }
 
+// mayHaveMore reports whether it may have fields that are not known.
+func (s *structure) mayHaveMore() bool { return len(s.others) > 0 || len(s.dynamic) > 0 }
+
 // dynamicField is a field whose name is computed.
 type dynamicField struct {
 	label ast.Label

@@ -317,7 +317,7 @@ func (c *checker) checkText(p part, text string, want *types.Type, path string) 
 			c.report(p.node(), "%s: %q is not a quantity like 100m, 0.5, 128Mi or 1Gi", path, text)
 		}
 	case len(want.Enum) > 0 && text != "" && !slices.Contains(want.Enum, text):
-		c.report(p.node(), "%s: %q must be one of %s%s", path, text, strings.Join(want.Enum, ", "), nearText(text, want.Enum))
+		c.report(p.node(), "%s: %q must be one of %s%s", path, text, strings.Join(want.Enum, ", "), types.DidYouMean(text, want.Enum))
 	}
 }
 

@@ -266,7 +266,18 @@ func (c *checker) root(name string) (value, bool) {
 				fields[name] = &types.Type{Values: types.List, Items: child.t}
 			}
 		}
-		return value{t: &types.Type{Values: types.Object, Fields: fields, Others: types.Unknown}, path: observedName}, true
+		if declared := c.controller.fields[observedName]; declared != nil {
+			for _, name := range c.gather(declared.parts).order {
+				if fields[name] == nil {
+					fields[name] = types.Unknown
+				}
+			}
+		}
+		t := &types.Type{Values: types.Object, Fields: fields}
+		if c.moreChildren {
+			t.Others = types.Unknown
+		}
+		return value{t: t, path: observedName}, true
 	}
 	return value{}, false
 }
@@ -391,6 +402,9 @@ func (c *checker) field(p part, e ast.Expr, x value, name string) value {
 		c.report(p.node(), "%s: %s has no field %s%s", path, x.owner, strings.Join(names, "."), didYouMean(name, x.t))
 		return unknownValue
 	case field == nil:
+		if x.path == observedName {
+			c.report(p.node(), "%s: the kind has no child %s%s", path, name, strings.Replace(didYouMean(name, x.t), "its fields", "its children", 1))
+		}
 		return unknownValue
 	}
 	result := value{t: field, path: path, owner: x.owner, names: names}
@@ -734,23 +748,10 @@ func (c *checker) comparison(p part, e *ast.BinaryExpr) value {
 			slices.Sort(enum)
 		}
 		if len(enum) > 0 && text != "" && !slices.Contains(enum, text) {
-			c.report(p.node(), "%s is never %q: it is one of %s%s", sourceOf(side.expr), text, strings.Join(enum, ", "), nearText(text, enum))
+			c.report(p.node(), "%s is never %q: it is one of %s%s", sourceOf(side.expr), text, strings.Join(enum, ", "), types.DidYouMean(text, enum))
 		}
 	}
 	return of(types.Boolean)
-}
-
-// nearText suggests one of several texts.
-func nearText(text string, known []string) string {
-	for _, k := range known {
-		if strings.EqualFold(k, text) {
-			return "; did you mean " + k + "?"
-		}
-	}
-	if near := types.Nearest(text, known); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
 }
 
 // comparable checks that two values can be compared.

@@ -459,6 +459,33 @@ func importedPackage(e *ast.SelectorExpr) (name, path string) {
 	return ident.Name, path
 }
 
+// importedDefinition finds a definition of another package; nil is none.
+func importedDefinition(instance *build.Instance, e *ast.SelectorExpr) (*build.Instance, string) {
+	name, _, err := ast.LabelName(e.Sel)
+	_, path := importedPackage(e)
+	if err != nil || path == "" || !strings.HasPrefix(name, "#") {
+		return nil, ""
+	}
+	i := slices.IndexFunc(instance.Imports, func(imported *build.Instance) bool { return isPackage(imported, path) })
+	if i < 0 {
+		return nil, ""
+	}
+	return instance.Imports[i], name
+}
+
+// conjuncts returns what is unified by an expression.
+func conjuncts(e ast.Expr) []ast.Expr {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		return conjuncts(e.X)
+	case *ast.BinaryExpr:
+		if e.Op == token.AND {
+			return append(conjuncts(e.X), conjuncts(e.Y)...)
+		}
+	}
+	return []ast.Expr{e}
+}
+
 // isPackage reports whether a package has an import path, in the form that importedPackage
 // returns.
 func isPackage(instance *build.Instance, path string) bool {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
@@ -69,9 +70,6 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	}
 	stored, err := newVersion(name, pkg.instance, objectSchema)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkReferences(pkg.instance, name, stored.schema); err != nil {
 		return nil, err
 	}
 	split, err := k.compileBehaviour(pkg.instance, name, stored.schema)
@@ -316,7 +314,7 @@ func collectPhases(k *Kind, controller cue.Value) error {
 				return fmt.Errorf("phases.%s.next: to: %w", name, err)
 			}
 			if _, ok := k.Phases[to]; !ok {
-				return errorAt(value, within(transition, pathTo), "%q must be one of the phases: %s%s", to, known, nearText(to, slices.Collect(maps.Keys(k.Phases))))
+				return errorAt(value, within(transition, pathTo), "%q must be one of the phases: %s%s", to, known, types.DidYouMean(to, slices.Collect(maps.Keys(k.Phases))))
 			}
 			if text, err := transition.LookupPath(pathAfter).String(); err == nil { // otherwise it follows from the object
 				if _, err := ParseTrigger(text); err != nil {

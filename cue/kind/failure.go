@@ -90,21 +90,15 @@ func placeOf(pos token.Pos) place { return place{pos.Filename(), pos.Offset()} }
 // expressionsOf collects the references in a package.
 func expressionsOf(instance *build.Instance) *expressions {
 	x := &expressions{selections: make(map[place]ast.Expr)}
-	seen := make(map[*build.Instance]bool)
-	var add func(*build.Instance)
-	add = func(instance *build.Instance) {
-		if seen[instance] || instance.ImportPath == contractPackage || instance.ImportPath == libraryPackage {
-			return
+	eachPackage(instance, func(of *build.Instance) bool {
+		if of.ImportPath == contractPackage || of.ImportPath == libraryPackage {
+			return false
 		}
-		seen[instance] = true
-		for _, file := range instance.Files {
+		for _, file := range of.Files {
 			ast.Walk(file, x.visit, nil)
 		}
-		for _, imported := range instance.Imports {
-			add(imported)
-		}
-	}
-	add(instance)
+		return true
+	})
 	return x
 }
 

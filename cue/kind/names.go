@@ -53,25 +53,16 @@ var libraryNames sync.Map // from import path to sets.Set[string]
 // namesOf finds the names in the CUE of a package and of those that it imports.
 func namesOf(instance *build.Instance) *names {
 	n := &names{known: sets.New[string](), metadata: sets.New[string](), seen: make(map[uint64]struct{})}
-	visited := make(map[*build.Instance]bool)
-	var add func(*build.Instance)
-	add = func(instance *build.Instance) {
-		if visited[instance] {
-			return
-		}
-		visited[instance] = true
-		for _, file := range instance.Files {
+	eachPackage(instance, func(of *build.Instance) bool {
+		for _, file := range of.Files {
 			if isLibrary(file.Filename) {
 				n.known = n.known.Union(namesOfLibrary(file))
 				continue
 			}
 			n.addFile(file)
 		}
-		for _, imported := range instance.Imports {
-			add(imported)
-		}
-	}
-	add(instance)
+		return true
+	})
 	return n
 }
 

@@ -165,17 +165,23 @@ type packageReads struct {
 
 // readsOf finds what is read by the CUE of a package and of those that it imports.
 func readsOf(instance *build.Instance) *packageReads {
-	c := &readCollector{
-		packageReads: packageReads{object: &reads{}, observed: &reads{}, names: namesOf(instance)},
-		seen:         make(map[*build.Instance]bool),
-	}
-	c.instance(instance)
+	c := &readCollector{packageReads: packageReads{object: &reads{}, observed: &reads{}, names: namesOf(instance)}}
+	eachPackage(instance, func(of *build.Instance) bool {
+		if of.ImportPath == contractPackage {
+			return false
+		}
+		for _, file := range of.Files {
+			for _, declaration := range file.Decls {
+				c.visit(declaration)
+			}
+		}
+		return true
+	})
 	return &c.packageReads
 }
 
 type readCollector struct {
 	packageReads
-	seen map[*build.Instance]bool
 	// variables are those of the comprehensions around, with their reads.
 	variables []readVariable
 }
@@ -203,21 +209,6 @@ func (c *readCollector) within(e ast.Expr) *reads {
 type readVariable struct {
 	name  string
 	reads *reads // nil if it is something else
-}
-
-func (c *readCollector) instance(instance *build.Instance) {
-	if c.seen[instance] || instance.ImportPath == contractPackage {
-		return
-	}
-	c.seen[instance] = true
-	for _, file := range instance.Files {
-		for _, declaration := range file.Decls {
-			c.visit(declaration)
-		}
-	}
-	for _, imported := range instance.Imports {
-		c.instance(imported)
-	}
 }
 
 // visit finds what is read within a piece of syntax.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 // A behaviour may only read what can exist.
@@ -12,23 +14,24 @@ func TestReferences(t *testing.T) {
 	for part, want := range map[string]string{
 		`children: a: template: {apiVersion: "v1", kind: "ConfigMap", data: x: object.spec.txet}`:   "object.spec.txet: #G has no field spec.txet",
 		`if object.spec.luod != _|_ {children: a: template: {apiVersion: "v1", kind: "ConfigMap"}}`: "object.spec.luod: #G has no field spec.luod",
-		`phases: A: next: [{to: "A", when: object.spec.text.size > 1}]`:                             "object.spec.text.size: #G has no field spec.text.size",
-		`phases: A: next: [{to: "A", when: observed.deply.status.ready}]`:                           "observed.deply.status.ready: the kind has no child deply",
+		`phases: A: next: [{to: "A", when: object.spec.text.size > 1}]`:                             "object.spec.text.size: object.spec.text is a string and has no fields",
+		`phases: A: next: [{to: "A", when: observed.deply.status.ready}]`:                           "observed.deply: the kind has no child deply",
 		`phases: A: next: [{to: "A", when: observed.b.status.ready}]`:                               "",
 		`status: x: "\(object.spec.txt)"`:                                                           "object.spec.txt: #G has no field spec.txt",
 		`status: x: len([for p in object.spec.list if p.x == object.spec.n {1}])`:                   "object.spec.n: #G has no field spec.n",
 		`#Base`: "object.spec.bsae: #G has no field spec.bsae",
+		`status: x: [for object in object.spec.list {object.wrong}]`: "object.spec.list[].wrong: #G has no field spec.list[].wrong",
 		// All these may exist.
 		`status: {x: object.spec.text, y: object.spec.open.any.thing, z: object.spec.map.key, l: object.metadata.labels.app}`: "",
 		`status: {x: object.spec.either.a, y: object.spec.either.b, z: object.spec.more}`:                                     "",
-		`status: x: [for object in object.spec.list {object.wrong}]`:                                                          "",
+		`status: x: [for object in object.spec.list {object.x}]`:                                                              "",
 		`status: x: #Own.text`: "",
 		`phases: A: _run & {next: [{to: "A", when: observed.job.metadata.name != ""}]}`: "",
 		`status: x: object.status.phase`:                                                "",
 	} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			_, err := kindsOf(t, `package k
+			kinds, err := kindsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {
 	apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}
@@ -53,12 +56,17 @@ _run: {children: job: template: {apiVersion: "v1", kind: "ConfigMap"}, ...}
 	`+part+`
 }
 `)
+			require.NoError(t, err)
+			known, err := types.New()
+			require.NoError(t, err)
+			mistakes := kinds[0].checkBehaviour(known)
 			if want == "" {
-				require.NoError(t, err)
+				require.Empty(t, mistakes)
 				return
 			}
-			require.ErrorContains(t, err, want)
-			require.Regexp(t, `kind\.cue:\d+: `, err.Error())
+			require.NotEmpty(t, mistakes)
+			require.ErrorContains(t, mistakes[0], want)
+			require.Regexp(t, `kind\.cue:\d+: `, mistakes[0].Error())
 		})
 	}
 }

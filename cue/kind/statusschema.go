@@ -109,7 +109,7 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 			return errorAt(value, "status", "%q is written by the engine", name)
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
-			return errorAt(value, "status", "%q must be a field of #%s.status%s", name, k.GroupVersionKind.Kind, nearText(name, slices.Collect(maps.Keys(status.Properties))))
+			return errorAt(value, "status", "%q must be a field of #%s.status%s", name, k.GroupVersionKind.Kind, types.DidYouMean(name, slices.Collect(maps.Keys(status.Properties))))
 		}
 		return nil
 	}); err != nil {

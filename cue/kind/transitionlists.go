@@ -12,25 +12,16 @@ import (
 // incomplete. [if c {to: "A"}] becomes [{if c {to: "A"}}], and an empty transition is one that was
 // dropped.
 func separateTransitions(instance *build.Instance) {
-	seen := make(map[*build.Instance]bool)
-	var visit func(*build.Instance)
-	visit = func(instance *build.Instance) {
-		if seen[instance] {
-			return
-		}
-		seen[instance] = true
-		for _, file := range instance.Files {
+	eachPackage(instance, func(of *build.Instance) bool {
+		for _, file := range of.Files {
 			for _, decl := range file.Decls {
 				if definition, ok := decl.(*ast.Field); ok {
 					separateIn(definition.Value)
 				}
 			}
 		}
-		for _, imported := range instance.Imports {
-			visit(imported)
-		}
-	}
-	visit(instance)
+		return true
+	})
 }
 
 func separateIn(behaviour ast.Expr) {

@@ -162,7 +162,7 @@ func (c *comparer) skip(child kind.Child, err error) {
 	c.States = append(c.States, state)
 }
 
-// leave leaves a child as it is, whose template reads something absent.
+// leave leaves a child unchanged whose template reads something absent.
 func (c *comparer) leave(child kind.Child) {
 	for _, e := range c.view.Children {
 		if e.Name == child.Name && e.isOriginal() && metav1.IsControlledBy(e.Object, c.plan.Object) {

@@ -70,12 +70,6 @@ func Compile(instance *build.Instance, name string) (*Program, error) {
 	return p, nil
 }
 
-// Fields returns the declarations of the definition: what is unified to it.
-func (p *Program) Fields() []*Field { return p.pkg.top.byName[p.name] }
-
-// Fields returns the declarations of a top-level field that a PackageReference refers to.
-func (r *PackageReference) Fields() []*Field { return r.Package.top.byName[r.Name] }
-
 // Value is a part of a behaviour, for one object. It is computed when it is asked for, and is for
 // one goroutine.
 type Value struct {
@@ -114,9 +108,6 @@ func (v Value) guard(problem **Problem) {
 
 // Exists reports whether there is a value, or a problem.
 func (v Value) Exists() bool { return v.exists || v.problem != nil }
-
-// Problem returns why the value is not known; nil means nothing so far.
-func (v Value) Problem() *Problem { return v.problem }
 
 // Lookup returns a field of a struct. One that does not exist has neither a value nor a problem.
 func (v Value) Lookup(names ...string) (found Value) {
@@ -168,15 +159,9 @@ func (v Value) Data() (data any, problem *Problem) {
 // Fields returns the names of the fields of a struct, and why there may be others.
 func (v Value) Fields() (names []string, problem *Problem) {
 	defer v.guard(&problem)
-	if !v.Exists() || v.problem != nil {
-		return nil, v.problem
-	}
-	value, problem := v.run.valueOf(v.value)
-	if problem != nil {
+	value, problem := v.must(Struct)
+	if value == nil || problem != nil {
 		return nil, problem
-	}
-	if kindOf(value) != Struct {
-		return nil, &Problem{Message: "must be a struct"}
 	}
 	labels, problem := v.run.names(value)
 	for _, label := range labels {
@@ -188,21 +173,30 @@ func (v Value) Fields() (names []string, problem *Problem) {
 // Elements returns the elements of a list.
 func (v Value) Elements() (elements []Value, problem *Problem) {
 	defer v.guard(&problem)
-	if !v.Exists() || v.problem != nil {
-		return nil, v.problem
-	}
-	value, problem := v.run.valueOf(v.value)
-	if problem != nil {
+	value, problem := v.must(List)
+	if value == nil || problem != nil {
 		return nil, problem
-	}
-	if kindOf(value) != List {
-		return nil, &Problem{Message: "must be a list"}
 	}
 	list, problem := v.run.elements(value)
 	for _, element := range list {
 		elements = append(elements, Value{run: v.run, exists: true, value: element})
 	}
 	return elements, problem
+}
+
+// must computes a value that has to be a struct, or a list; nil if it does not exist.
+func (v Value) must(kind Kinds) (any, *Problem) {
+	if !v.exists || v.problem != nil {
+		return nil, v.problem
+	}
+	value, problem := v.run.valueOf(v.value)
+	switch {
+	case problem != nil:
+		return nil, problem
+	case kindOf(value) != kind:
+		return nil, &Problem{Message: "must be a " + kind.String()}
+	}
+	return value, nil
 }
 
 // Positions are where the value is written: the places of all that is unified to it.

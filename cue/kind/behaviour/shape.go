@@ -10,10 +10,10 @@ const (
 )
 
 // A shape is a node that is prepared when a program is compiled: what is unified to it does not
-// depend on the object. A run takes the node as it is, and computes only what depends on the
+// depend on the object. A run takes the node unchanged, and computes only what depends on the
 // object.
 
-// instance returns the node of this run for a shape; any other node is returned as it is.
+// instance returns the node of this run for a shape; any other node is returned unchanged.
 func (r *run) instance(n *node) *node {
 	if n == nil || n.id == 0 || r.shaping || n.isConstant && n.isScalar {
 		return n
@@ -88,7 +88,7 @@ func (r *run) note(n *node) {
 func (p *Program) prepare() {
 	r := &run{steps: maxSteps, shaping: true, packages: make(map[*Package]*node)}
 	p.top = &node{}
-	for _, f := range p.Fields() {
+	for _, f := range p.pkg.top.byName[p.name] {
 		p.top.conjs = append(p.top.conjs, conj{x: f.Value, env: r.top(p.pkg).lits[0].env})
 	}
 	given := []arc{{objectName, &node{isGiven: true}}, {observedName, &node{isGiven: true}}}

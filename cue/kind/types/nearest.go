@@ -5,6 +5,15 @@ import (
 	"strings"
 )
 
+// DidYouMean suggests the name that another may be a misspelling of, to end a message with; "" if
+// there is none.
+func DidYouMean(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
 // Nearest returns the name that another may be a misspelling of: the one with the smallest
 // distance, if it is small; "" if there is none.
 func Nearest(name string, known []string) string {

@@ -25,11 +25,7 @@ func (t *Type) Validate(value any, path *field.Path) field.ErrorList {
 				errs = append(errs, f.Validate(value[name], path.Child(name))...)
 				continue
 			}
-			detail := "unknown field"
-			if near := Nearest(name, slices.Collect(maps.Keys(t.Fields))); near != "" {
-				detail += "; did you mean " + near + "?"
-			}
-			errs = append(errs, field.Forbidden(path.Child(name), detail))
+			errs = append(errs, field.Forbidden(path.Child(name), "unknown field"+DidYouMean(name, slices.Collect(maps.Keys(t.Fields)))))
 		}
 		for _, name := range t.Required {
 			if _, ok := value[name]; !ok {

@@ -1,0 +1,23 @@
+package kind
+
+import "cuelang.org/go/cue/build"
+
+// eachPackage calls a function for a package and for those that it imports, each once. What only a
+// package imports for which it returns false is left out.
+func eachPackage(instance *build.Instance, do func(*build.Instance) bool) {
+	seen := make(map[*build.Instance]bool)
+	var visit func(*build.Instance)
+	visit = func(of *build.Instance) {
+		if seen[of] {
+			return
+		}
+		seen[of] = true
+		if !do(of) {
+			return
+		}
+		for _, imported := range of.Imports {
+			visit(imported)
+		}
+	}
+	visit(instance)
+}
