@@ -150,7 +150,7 @@ import (
 		reason, message string
 	}{
 		{wrong, "EvaluationFailed", `status.number: Invalid value: "string"`},
-		{typo, "ChildRejected", `.x: field not declared in schema`},
+		{typo, "ChildRejected", `unknown field "x"`},
 	} {
 		_, reason, message := c.awaitStalled(tc.kind.GroupVersionResource(), "a")
 		require.Equal(t, tc.reason, reason)

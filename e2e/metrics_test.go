@@ -121,7 +121,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	require.Positive(t, sample(t, families, "controller_runtime_reconcile_total", map[string]string{"controller": controller, "result": "success"}))
 	require.Positive(t, sample(t, families, "controller_runtime_reconcile_time_seconds", map[string]string{"controller": controller}))
 	require.Positive(t, sample(t, families, "workqueue_adds_total", map[string]string{"name": controller}))
-	require.Positive(t, sample(t, families, "rest_client_requests_total", map[string]string{"method": "PATCH", "code": "201"}))
+	require.Positive(t, sample(t, families, "rest_client_requests_total", map[string]string{"method": "POST", "code": "201"}))
 	require.InDelta(t, 0, sample(t, families, "fescue_kinds_waiting", map[string]string{"controller": controller}), 0)
 
 	code, _ := get(t, o.address("--metrics-listen")+"/debug/pprof/")

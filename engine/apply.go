@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,8 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/csaupgrade"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/fescue-dev/fescue/engine/plan"
 )
@@ -165,29 +167,16 @@ func (a *applier) client(s plan.Step) dynamic.ResourceInterface {
 	return a.config.Client.Resource(s.Resource).Namespace(a.owner.GetNamespace())
 }
 
-// createOnly is a resource version that no object has, since etcd counts from 1 and its
-// first write makes 2. Server-side apply of it creates an object that does not exist, and
-// conflicts with one that does.
-const createOnly = "1"
-
 // create creates a child that the cache does not hold. If an object of its name exists
 // nevertheless, it is read: one that is not this owner's is not adopted.
 func (a *applier) create(ctx context.Context, s plan.Step) error {
-	wanted := withOwnMetadata(s.Wanted)
-	wanted.SetResourceVersion(createOnly)
-	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
-	if apierrors.IsConflict(err) {
+	stored, err := a.client(s).Create(ctx, s.Wanted, metav1.CreateOptions{
+		FieldManager: a.manager, FieldValidation: metav1.FieldValidationStrict, // an apply rejects unknown fields in any case
+	})
+	if apierrors.IsAlreadyExists(err) {
 		return a.meet(ctx, s)
 	}
 	return a.applied(s, stored, err)
-}
-
-// withOwnMetadata returns a copy of an object that shares everything but its metadata with it.
-func withOwnMetadata(object *unstructured.Unstructured) *unstructured.Unstructured {
-	result := maps.Clone(object.Object)
-	metadata, _ := result["metadata"].(map[string]any)
-	result["metadata"] = maps.Clone(metadata)
-	return &unstructured.Unstructured{Object: result}
 }
 
 // meet decides about an object that has the name of a child to create.
@@ -232,13 +221,37 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 
 // correct gives a child all fields of its template by server-side apply.
 func (a *applier) correct(ctx context.Context, s plan.Step) error {
-	wanted := withOwnMetadata(s.Wanted)
+	if s.TakesOver {
+		if err := a.takeOver(ctx, s); err != nil {
+			return err
+		}
+	}
+	wanted := s.Wanted.DeepCopy()
 	wanted.SetUID(s.Live.GetUID()) // it must not overwrite what someone else has created meanwhile
 	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
 	return a.applied(s, stored, err)
 }
 
-// applied notes what the API server answered to an apply.
+// takeOver hands the fields that the creation of a child has set over to apply.
+func (a *applier) takeOver(ctx context.Context, s plan.Step) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := a.client(s).Get(ctx, s.Name, metav1.GetOptions{}) // the cache has no managedFields
+		if apierrors.IsNotFound(err) || err == nil && live.GetUID() != s.Live.GetUID() {
+			return errWaiting // for its event
+		}
+		if err != nil {
+			return err
+		}
+		patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(a.manager), a.manager)
+		if err != nil || patch == nil {
+			return err
+		}
+		_, err = a.client(s).Patch(ctx, s.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
+		return err
+	})
+}
+
+// applied notes what the API server answered to a create or an apply.
 func (a *applier) applied(s plan.Step, stored *unstructured.Unstructured, err error) error {
 	switch {
 	case err == nil:

@@ -41,6 +41,9 @@ type Step struct {
 	// Stray reports that the object to delete is unmanaged, and Keeps that what is written
 	// is to stay as it is in the template.
 	Stray, Keeps bool
+	// TakesOver reports that the fields of the creation must belong to apply before the template is
+	// applied, or else those that it dropped would stay.
+	TakesOver bool
 }
 
 // Comparison describes how the children of an object differ from its plan.
@@ -208,13 +211,27 @@ func (c *comparer) single(child wantedChild) {
 		c.reject(child.Name, ControlledBy(child.resource, live, other))
 	case !IsManaged(live, child.object):
 		c.add(Adopt, child, child.object, live)
-	case child.Update == kind.Apply && !isInSync(live, child.object, c.view.Normalized):
-		c.add(Apply, child, child.object, live)
+	case c.corrects(child, child.object, live):
 	case child.Update == kind.Recreate && !sameTemplate(live, child.object):
 		c.add(Delete, child, nil, live)
 	case child.isReady(live):
 		state.ready = 1
 	}
+}
+
+// corrects adds the step that applies a template to a child that differs from it, and reports whether
+// there is one.
+func (c *comparer) corrects(child wantedChild, wanted, live *unstructured.Unstructured) bool {
+	if child.Update != kind.Apply {
+		return false
+	}
+	template, takesOver := applicable(live, wanted)
+	if isInSync(live, template, c.view.Normalized) {
+		return false
+	}
+	c.add(Apply, child, template, live)
+	c.Steps[len(c.Steps)-1].TakesOver = takesOver
+	return true
 }
 
 // isReady reports whether an object of a child is ready, by the kind or else by kstatus.

@@ -13,7 +13,7 @@ func (s Step) Template() string {
 	if s.Wanted == nil {
 		return ""
 	}
-	return s.Wanted.GetAnnotations()[annotationTemplate]
+	return contentHash(s.Wanted)
 }
 
 // Acts describes what steps do that the behaviour itself causes, one text for each verb and child,

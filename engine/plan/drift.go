@@ -26,10 +26,6 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 	return holder != nil && holder.UID == wanted.GetOwnerReferences()[0].UID
 }
 
-func sameTemplate(live, wanted *unstructured.Unstructured) bool {
-	return live.GetAnnotations()[annotationTemplate] == wanted.GetAnnotations()[annotationTemplate]
-}
-
 // isInSync reports whether a managed child was created by the template that is wanted now
 // and still has all its fields.
 func isInSync(live, wanted *unstructured.Unstructured, normalized *Normalized) bool {

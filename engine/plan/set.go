@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -131,12 +130,11 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 // member compares one member of a set that stays.
 func (c *comparer) member(child wantedChild, m *member) {
 	wanted := named(child.object, m.object.GetName())
-	switch {
-	case m.damaged:
+	if m.damaged {
 		c.add(Adopt, child, wanted, m.object)
-	case child.Update == kind.Apply && !isInSync(m.object, wanted, c.view.Normalized):
-		c.add(Apply, child, wanted, m.object)
+		return
 	}
+	c.corrects(child, wanted, m.object)
 }
 
 // count adds a member to the state of its set.
@@ -217,12 +215,8 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 // named returns the member of a set that has a name. It shares everything else with the object
 // that is given.
 func named(object *unstructured.Unstructured, name string) *unstructured.Unstructured {
-	content := maps.Clone(object.Object)
-	metadata, _ := content["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	metadata["name"] = name
-	content["metadata"] = metadata
-	result := &unstructured.Unstructured{Object: content}
+	result := withOwnMetadata(object)
+	result.SetName(name)
 	if o, ok := originOf(object); ok {
 		o.record(result) // with annotations of its own
 	}

@@ -3,7 +3,6 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,9 +32,8 @@ const (
 var OwnLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase}
 
 const (
-	// annotationTemplate holds a hash of the template that a child was last created or
-	// applied by. It distinguishes a changed template from fields that the API server or
-	// others have changed.
+	// annotationTemplate holds the templateHash that a child was last created or applied by. It
+	// distinguishes a changed template from fields that the API server or others have changed.
 	annotationTemplate = "fescue.dev/template"
 	// AnnotationOwner names the object that a child was created for. It finds the children
 	// of an object that was restored from a backup with another UID, when they have lost
@@ -111,7 +109,7 @@ func OwnerName(k *kind.Kind, name string) string {
 // the labels by which it is found, a hash of the template, and a controller reference.
 // For a set, the name is the prefix of its members' names.
 func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Child) (*unstructured.Unstructured, error) {
-	template, err := json.Marshal(child.Template)
+	hash, err := hashOf(child.Template)
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +122,7 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 	}
 	object.SetNamespace(owner.GetNamespace())
 	object.SetName(nameOf(owner, child))
-	hash := sha256.Sum256(template)
-	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{
-		annotationTemplate: hex.EncodeToString(hash[:8]),
-	}))
+	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{annotationTemplate: hash.String()}))
 	origin{child.Name, child.Phase}.mark(k, owner, object)
 	return object, nil
 }
