@@ -95,6 +95,7 @@ func TestOutage(t *testing.T) {
 				name, *outage, lines, float64(lines)/outage.Seconds(), children.Round(time.Millisecond), time.Since(ended).Round(time.Millisecond))
 			require.Less(t, children, 20*time.Second)
 			require.Less(t, lines, 12+int(outage.Seconds()/5), "one line for each cause and minute")
+			require.NotContains(t, o.log.String(), "when reading response body", "a request did not end")
 			require.Zero(t, o.stop())
 		})
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
 	"log"
@@ -41,7 +42,7 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	require.NoError(t, err)
 	p := &proxy{}
-	p.handler = &httputil.ReverseProxy{
+	forward := &httputil.ReverseProxy{
 		Transport:     transport,
 		FlushInterval: -1, // a watch is a response that never ends
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -62,6 +63,17 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 			return nil
 		},
 	}
+	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The API server may reject a request before it has read the body, and the client then
+		// sends no more of it. ReverseProxy would wait for the rest, and the client for the end of
+		// the answer (golang.org/issue/80085).
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		forward.ServeHTTP(w, r)
+	})
 	p.listen(t, "127.0.0.1:0")
 	t.Cleanup(p.cut)
 	return p
