@@ -308,7 +308,7 @@ func (c *controller) awaitTypes(ctx context.Context) {
 		}
 		if found {
 			c.log.Info("types of children are now served", "missing", c.types.missing())
-			c.objects.Each(c.enqueue)
+			c.objects.Each(func(object any) { c.enqueue(onList, object) })
 		}
 	}
 }

@@ -180,10 +180,14 @@ func (c *controller) watch(ctx context.Context) error {
 // objectHandler queues an object when someone else has changed it; what this controller
 // writes into the status queues nothing.
 func (c *controller) objectHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, isInInitialList bool) {
 			c.metrics.saw(nil, object, false)
-			c.enqueue(object)
+			if isInInitialList {
+				c.enqueue(onList, object)
+			} else {
+				c.enqueue(onChange, object)
+			}
 		},
 		UpdateFunc: func(before, after any) {
 			a, okA := before.(*unstructured.Unstructured)
@@ -195,7 +199,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
 			if needsReconcile(a, b) {
-				c.queue.Add(name)
+				c.queue.addAs(onChange, name)
 			}
 		},
 		DeleteFunc: func(object any) {
@@ -205,7 +209,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			}
 			c.metrics.saw(last, nil, false)
 			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
-				c.queue.Add(name)
+				c.queue.addAs(onChange, name)
 			}
 		},
 	}
@@ -227,8 +231,14 @@ const memberDelay = time.Second
 
 // childHandler queues the object that a child of a resource is kept for.
 func (c *controller) childHandler(resource schema.GroupVersionResource) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { c.enqueueOwner(object, c.pace(nil, object)) },
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, isInInitialList bool) {
+			if isInInitialList {
+				c.enqueueOwner(object, func(name cache.ObjectName) { c.queue.addAs(onList, name) })
+			} else {
+				c.enqueueOwner(object, c.pace(nil, object))
+			}
+		},
 		UpdateFunc: func(before, after any) {
 			queue := c.pace(before, after)
 			c.enqueueOwner(before, queue) // it may have been another
@@ -271,9 +281,9 @@ func (c *controller) pace(before, after any) func(cache.ObjectName) {
 	return func(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
 }
 
-func (c *controller) enqueue(object any) {
+func (c *controller) enqueue(u urgency, object any) {
 	if name, err := cache.ObjectToName(object); err == nil {
-		c.queue.Add(name)
+		c.queue.addAs(u, name)
 	}
 }
 

@@ -19,9 +19,10 @@ import (
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-// DefaultWorkers is how many objects of one kind are reconciled at a time. A reconcile
-// waits for the API server most of its time, so a few suffice for many objects.
-const DefaultWorkers = 4
+// DefaultWorkers is how many objects of one kind are reconciled at a time. A reconcile waits for
+// the API server most of its time. With as many, the queue stays short while 16 clients change
+// objects as fast as they can (TestChangeBesideManyOthers).
+const DefaultWorkers = 32
 
 // stopTimeout bounds how long a stop waits for running reconciles. It is below the 30 s
 // after which a kubelet kills a container.

@@ -19,11 +19,12 @@ import (
 // some milliseconds.
 const slowAfter = time.Second
 
-// queues are those of one kind. An object enters by the embedded one. A worker that takes a slow
-// object from it moves it into the slow lane, which has one worker of its own, so that slow
-// objects never keep the others from being reconciled. Each lane is fair between namespaces.
+// queues are those of one kind. An object enters by the embedded one, or by addAs. A worker that
+// takes a slow object from it moves it into the slow lane, which has one worker of its own, so that
+// slow objects never keep the others from being reconciled. Each lane is fair between namespaces.
 type queues struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	order   *urgentFirst
 	limiter workqueue.TypedRateLimiter[cache.ObjectName]
 	lane    workqueue.TypedInterface[cache.ObjectName]
 	// slots has one entry per worker that may take an object.
@@ -35,22 +36,29 @@ type queues struct {
 }
 
 func newQueues(k *kind.Kind, workers int, slow prometheus.Gauge) *queues {
-	fair := func(name string) workqueue.TypedInterface[cache.ObjectName] {
-		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: name, Queue: newFairQueue()})
+	in := func(order workqueue.Queue[cache.ObjectName], name string) workqueue.TypedInterface[cache.ObjectName] {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: name, Queue: order})
 	}
 	q := &queues{
+		order: newUrgentFirst(),
 		limiter: workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](plan.RetryBase, plan.RetryMax), newNamespaceLimiter()),
-		lane:  fair(k.Name() + "/slow"),
+		lane:  in(newFairQueue(), k.Name()+"/slow"),
 		slots: make(chan struct{}, workers),
 		slow:  make(map[cache.ObjectName]bool), size: slow,
 	}
 	q.TypedRateLimitingInterface = workqueue.NewTypedRateLimitingQueueWithConfig(q.limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
-			Name: k.Name(), Queue: fair(k.Name()),
+			Name: k.Name(), Queue: in(q.order, k.Name()),
 		}),
 	})
 	return q
+}
+
+// addAs adds an object that is this urgent, or makes it so if it is waiting.
+func (q *queues) addAs(u urgency, name cache.ObjectName) {
+	q.order.note(u, name)
+	q.Add(name)
 }
 
 // ShutDown shuts down both lanes.
@@ -135,50 +143,6 @@ func (q *queues) isSlow(name cache.ObjectName) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.slow[name]
-}
-
-// fairQueue is an order for a workqueue: namespaces take turns, and those of one namespace are
-// first in, first out. Cluster-scoped objects have one namespace.
-type fairQueue struct {
-	waiting map[string][]cache.ObjectName
-	turns   []string // the namespaces in waiting
-	len     int
-}
-
-func newFairQueue() *fairQueue { return &fairQueue{waiting: make(map[string][]cache.ObjectName)} }
-
-// Touch leaves an object that is added again where it is.
-func (*fairQueue) Touch(cache.ObjectName) {}
-
-// Push adds an object that is not in the queue.
-func (q *fairQueue) Push(name cache.ObjectName) {
-	list, ok := q.waiting[name.Namespace]
-	if !ok {
-		q.turns = append(q.turns, name.Namespace)
-	}
-	q.waiting[name.Namespace] = append(list, name)
-	q.len++
-}
-
-// Len returns how many objects are waiting.
-func (q *fairQueue) Len() int { return q.len }
-
-// Pop takes the next object; there must be one.
-func (q *fairQueue) Pop() cache.ObjectName {
-	namespace := q.turns[0]
-	q.turns[0] = "" // the array stays
-	q.turns = q.turns[1:]
-	list := q.waiting[namespace]
-	name := list[0]
-	list[0] = cache.ObjectName{}
-	if len(list) == 1 {
-		delete(q.waiting, namespace)
-	} else {
-		q.waiting[namespace] = list[1:]
-		q.turns = append(q.turns, namespace)
-	}
-	q.len--
-	return name
 }
 
 // namespaceLimiter limits the rate of the retries of each namespace, so that those of one do not

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,87 +18,6 @@ import (
 
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
-
-// FuzzFairQueue compares a fairQueue with plain maps: nothing is lost or returned twice, one
-// namespace is first in, first out, and each has its turn within one round.
-func FuzzFairQueue(f *testing.F) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 20 {
-		operations := make([]byte, 2000)
-		for i := range operations {
-			operations[i] = byte(random.IntN(256))
-		}
-		f.Add(operations)
-	}
-	f.Fuzz(func(t *testing.T, operations []byte) {
-		q := newFairQueue()
-		waiting := make(map[string][]cache.ObjectName) // by namespace, without empty ones
-		due := make(map[string]int)                    // when the namespace has its turn at the latest
-		pops, left := 0, 0
-		pop := func() {
-			pops++
-			left--
-			name := q.Pop()
-			list := waiting[name.Namespace]
-			require.NotEmpty(t, list)
-			require.Equal(t, list[0], name)
-			require.LessOrEqual(t, pops, due[name.Namespace])
-			waiting[name.Namespace] = list[1:]
-			due[name.Namespace] = pops + len(waiting)
-			if len(list) == 1 {
-				delete(waiting, name.Namespace)
-				delete(due, name.Namespace)
-			}
-			for namespace, at := range due {
-				require.Greater(t, at, pops, namespace)
-			}
-		}
-		for i, operation := range operations {
-			if operation >= 160 && left > 0 {
-				pop()
-				continue
-			}
-			name := cache.ObjectName{Namespace: fmt.Sprint("ns-", operation%8), Name: fmt.Sprint(i)}
-			q.Touch(name)
-			q.Push(name)
-			left++
-			waiting[name.Namespace] = append(waiting[name.Namespace], name)
-			if len(waiting[name.Namespace]) == 1 {
-				due[name.Namespace] = pops + len(waiting)
-			}
-			require.Equal(t, left, q.Len())
-		}
-		for left > 0 {
-			pop()
-		}
-		require.Zero(t, q.Len())
-		require.Empty(t, q.waiting)
-	})
-}
-
-// BenchmarkFairQueue adds and takes 100,000 objects of 1, 100 and 100,000 namespaces.
-func BenchmarkFairQueue(b *testing.B) {
-	const objects = 100_000
-	for _, namespaces := range []int{1, 100, objects} {
-		names := make([]cache.ObjectName, objects)
-		for i := range names {
-			names[i] = cache.ObjectName{Namespace: fmt.Sprint("ns-", i%namespaces), Name: fmt.Sprint(i)}
-		}
-		b.Run(fmt.Sprint(namespaces), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				q := newFairQueue()
-				for _, name := range names {
-					q.Push(name)
-				}
-				for range names {
-					q.Pop()
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/objects, "ns/object")
-		})
-	}
-}
 
 // Retries of one namespace do not delay those of another, and idle namespaces are dropped.
 func TestRetriesAreLimitedByNamespace(t *testing.T) {
@@ -220,4 +141,67 @@ func TestLanesNeverShareAnObject(t *testing.T) {
 	for i := range objects {
 		require.Eventually(t, func() bool { return handled[i].Load() == wanted[i].Load() }, time.Minute, time.Millisecond)
 	}
+}
+
+// While 16 clients change 3,000 objects of one namespace, a change in the middle is done within a
+// second, on an API server that serves 500 requests a second, as many of each client as of each
+// worker. The time is not real. -v prints how that depends on the number of workers.
+func TestChangeBesideManyOthers(t *testing.T) {
+	t.Parallel()
+	for _, workers := range []int{4, 10, 16, DefaultWorkers, 64} {
+		synctest.Test(t, func(t *testing.T) {
+			delay, most := changeBesideMany(t, workers)
+			t.Logf("%d workers: %s, and up to %d objects wait", workers, delay.Round(time.Millisecond), most)
+			if workers == DefaultWorkers {
+				require.Less(t, delay, time.Second)
+			}
+		})
+	}
+}
+
+// changeBesideMany returns how long the change in the middle takes to reach the child, and how many
+// objects waited at most.
+func changeBesideMany(t *testing.T, workers int) (delay time.Duration, most int) {
+	t.Helper()
+	const clients, objects = 16, 3000
+	serving := make(chan struct{}, 2)
+	request := func() {
+		serving <- struct{}{}
+		time.Sleep(4 * time.Millisecond)
+		<-serving
+	}
+	one := fmt.Sprint(objects / 2)
+	reached := make(chan time.Time, 1)
+	q := newQueues(enginetest.Shipped(t, "At"), workers, prometheus.NewGauge(prometheus.GaugeOpts{Name: "slow"}))
+	done := q.run(t.Context(), func(name cache.ObjectName) time.Duration {
+		request() // the child
+		if name.Name == one {
+			reached <- time.Now()
+		}
+		request() // the status
+		return 0
+	})
+	next, changedAt := make(chan int), time.Time{}
+	var changing sync.WaitGroup
+	for range clients {
+		changing.Go(func() {
+			for i := range next {
+				if fmt.Sprint(i) == one {
+					changedAt = time.Now()
+				}
+				request()
+				q.addAs(onChange, cache.ObjectName{Namespace: "test", Name: fmt.Sprint(i)})
+			}
+		})
+	}
+	for i := range objects {
+		next <- i
+		most = max(most, q.Len())
+	}
+	close(next)
+	changing.Wait()
+	delay = (<-reached).Sub(changedAt)
+	q.ShutDown()
+	done.Wait()
+	return delay, most
 }

@@ -114,7 +114,7 @@ func TestReconcileCreatesAndReports(t *testing.T) {
 	require.Equal(t, 1, api.released, "once it is recorded")
 	require.Equal(t, 1, reconciles(c, resultRequeueAfter), "the caches have to see the Pod")
 
-	c.enqueue(c.objects.InNamespace("default")[0])
+	c.enqueue(onEvent, c.objects.InNamespace("default")[0])
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.cacheWaits.WithLabelValues(c.metrics.name)), 0)
@@ -163,7 +163,7 @@ func TestRepeatedRejectionIsLoggedOnce(t *testing.T) {
 	c.warnings.clock = clock
 	warnings := func() int {
 		for range 3 {
-			c.enqueue(c.objects.InNamespace("default")[0])
+			c.enqueue(onEvent, c.objects.InNamespace("default")[0])
 			require.True(t, c.work(t.Context()))
 		}
 		return strings.Count(log.String(), "was rejected; retrying")
@@ -203,7 +203,7 @@ func TestPanicOfAWriteIsContained(t *testing.T) {
 	require.Equal(t, 1, reconciles(c, resultError))
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.panics.WithLabelValues(c.metrics.name)), 0)
 	api.panics = false
-	c.enqueue(c.objects.InNamespace("default")[0])
+	c.enqueue(onEvent, c.objects.InNamespace("default")[0])
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
 }

@@ -134,7 +134,7 @@ func (e *Engine) shardChanged(shard int) {
 		}
 		c.objects.Each(func(object any) {
 			if u, ok := object.(*unstructured.Unstructured); ok && e.shards.of(u.GetUID()) == shard {
-				c.enqueue(u)
+				c.enqueue(onList, u)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ const floorCommand = "floor"
 
 // floorWorkers is the number of objects of one kind for which requests are sent at the same time, as
 // many as the operators reconcile.
-const floorWorkers = 10
+const floorWorkers = 32
 
 // runFloor sends the requests of an operator for Ats and Watchers, and answers reviews of Pods,
 // without caches, retries or decisions: what an operator costs at least.
