@@ -342,7 +342,9 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 	case isAnswer && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err): // a conflict: another object has the name by now
 		return err
 	case err == nil && s.Stray:
-		a.emit(a.owner, plan.StrayEvent(s)) // for those who created it
+		a.mu.Lock()
+		a.done.Strays = append(a.done.Strays, s)
+		a.mu.Unlock()
 	}
 	// Without an answer it may have happened.
 	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live)

@@ -42,30 +42,38 @@ func indexByOwner(object any) ([]string, error) {
 		return nil, fmt.Errorf("cache holds a %T", object)
 	}
 	keys := plan.OwnerKeys(u)
-	if holder := metav1.GetControllerOfNoCopy(u); holder != nil && plan.IsHeld(u) {
-		if gv, err := schema.ParseGroupVersion(holder.APIVersion); err == nil {
-			keys = append(keys, heldKey(schema.GroupKind{Group: gv.Group, Kind: holder.Kind}, holder.Name))
-		}
+	if !plan.IsHeld(u) {
+		return keys, nil
+	}
+	holder := metav1.GetControllerOfNoCopy(u)
+	if holder == nil {
+		return append(keys, orphanKey(u.GetAnnotations()[plan.AnnotationOwner])), nil
+	}
+	if gv, err := schema.ParseGroupVersion(holder.APIVersion); err == nil {
+		keys = append(keys, heldKey(schema.GroupKind{Group: gv.Group, Kind: holder.Kind}, holder.Name))
 	}
 	return keys, nil
 }
 
 // heldKey is the key of the children that have the finalizer and that an object of this name
-// controls, whatever its UID.
+// controls, whatever its UID. orphanKey is that of those that nothing controls, given plan.OwnerName.
 func heldKey(gk schema.GroupKind, owner string) string { return "held:" + gk.String() + "/" + owner }
+func orphanKey(owner string) string                    { return "orphan:" + owner }
 
 // held returns the cached children that have the finalizer and that an object of this name
-// controls.
+// controls, or did until it was deleted without them.
 func (t *childTypes) held(owner cache.ObjectName) (children []plan.LiveChild, err error) {
 	_, watches := t.known()
 	for resource, w := range watches {
-		found, err := w.ByIndex(owner.Namespace, ownerIndex, heldKey(t.kind.GroupVersionKind.GroupKind(), owner.Name))
-		if err != nil {
-			return nil, err
-		}
-		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.Namespace {
-				children = append(children, plan.Live(resource, u))
+		for _, key := range []string{heldKey(t.kind.GroupVersionKind.GroupKind(), owner.Name), orphanKey(t.ownerPrefix + owner.Name)} {
+			found, err := w.ByIndex(owner.Namespace, ownerIndex, key)
+			if err != nil {
+				return nil, err
+			}
+			for _, object := range found {
+				if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.Namespace {
+					children = append(children, plan.Live(resource, u))
+				}
 			}
 		}
 	}

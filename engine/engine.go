@@ -40,8 +40,10 @@ type Config struct {
 	Informers *informers.Informers
 	// Mapper knows where the API server serves the types of children.
 	Mapper meta.RESTMapper
-	// Events records Events about objects.
-	Events events.EventRecorder
+	// Events records Events about objects, at most one for each reconcile. OnlyWarnings leaves out
+	// those of type Normal.
+	Events       events.EventRecorder
+	OnlyWarnings bool
 	// Workers is the number of workers per kind; 0 means DefaultWorkers.
 	Workers int
 	// Pods reads the metadata of Pods; without it, kinds that inject do not report which

@@ -8,12 +8,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -44,6 +45,7 @@ type reconciliation struct {
 	log  *slog.Logger
 	// requested is how long requests took.
 	requested time.Duration
+	news      plan.News
 }
 
 // request measures a time that is spent on requests.
@@ -89,6 +91,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		// The event that is still to come queues the object again.
 		return time.Now().Add(staleRecheck), nil
 	}
+	defer r.tell(cached)
 	object := r.writes.newest(r.name, cached)
 	var passed []string
 	var rounds *rounds
@@ -148,7 +151,7 @@ func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unst
 		return nil, nil, false, err
 	}
 	p, o = rounds.transitions(p, o)
-	r.tellForeign(object, o)
+	r.news.Met(o, r.isTold)
 	blocked = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
 	if contested, next := r.contests.problem(object); contested != nil {
 		o.WakeAt = earlier(o.WakeAt, next)
@@ -159,8 +162,8 @@ func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unst
 	return p, o, blocked, nil
 }
 
-// store writes the status and releases the children that it records. It returns the object as it is
-// then.
+// store writes the status, and releases the children if it records those that are created once. It
+// returns the object as it is then.
 func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstructured.Unstructured, error) {
 	object, err := r.writeStatus(ctx, p, o)
 	switch {
@@ -168,6 +171,8 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 		return nil, errors.Join(o.Failed, err)
 	case kind.PhaseOf(object.Object) != p.Phase:
 		return nil, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
+	case !o.IsRecorded(object) && object == p.Object:
+		return object, nil // nothing was due, and the children are kept
 	case !o.IsRecorded(object):
 		return nil, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
 	}
@@ -184,14 +189,13 @@ func (r *reconciliation) nextReconcile(p *plan.Plan, o *plan.Outcome) time.Time 
 	return o.WakeAt
 }
 
-// writeStatus writes the status of an object if it has changed, and records the Events that
-// belong to it. It returns the object as it is then.
+// writeStatus writes the status of an object if that is due. It returns the object as it is then.
 func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstructured.Unstructured, error) {
 	status, err := plan.Report(p, o)
 	if err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
-	if equality.Semantic.DeepEqual(p.Object.Object["status"], any(status)) {
+	if !o.IsDue(p, status) {
 		return p.Object, nil
 	}
 	wanted := p.Object.DeepCopy()
@@ -219,12 +223,13 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	if cached := r.objects.Get(r.name); cached != nil {
 		r.writes.cached(r.name, cached)
 	}
-	r.recordEvents(p, o)
+	r.logStored(p, o)
+	r.news.Stored(p, o)
 	return stored, nil
 }
 
-// recordEvents logs and records what happened with the status that was written.
-func (r *reconciliation) recordEvents(p *plan.Plan, o *plan.Outcome) {
+// logStored logs what the status that was stored shows.
+func (r *reconciliation) logStored(p *plan.Plan, o *plan.Outcome) {
 	for _, t := range p.Transitions {
 		r.log.Info("phase changed", "from", t.From, "to", t.To)
 	}
@@ -238,26 +243,27 @@ func (r *reconciliation) recordEvents(p *plan.Plan, o *plan.Outcome) {
 	if late := plan.JustLate(p, o); late != nil {
 		r.log.Warn("object is not ready in time", "message", late.Message)
 	}
-	for _, event := range plan.EventsOf(p, o) {
-		r.emit(p.Object, event)
-	}
 }
 
-func (r *reconciliation) emit(object *unstructured.Unstructured, e plan.Event) {
-	var related runtime.Object // a nil pointer would be one
-	if e.Related != nil {
-		related = e.Related
-	}
-	r.config.Events.Eventf(object, related, e.Type, e.Reason, e.Action, "%s", e.Note)
+// isTold reports whether a foreign object was told of; each is once.
+func (r *reconciliation) isTold(foreign types.UID) bool {
+	_, told := r.told.Load(foreign)
+	return told
 }
 
-// tellForeign reports each foreign object once.
-func (r *reconciliation) tellForeign(object *unstructured.Unstructured, o *plan.Outcome) {
-	for _, foreign := range o.Foreign {
-		if _, told := r.told.LoadOrStore(foreign.Object.GetUID(), true); told {
-			continue
-		}
+// tell records the Event about what has happened.
+func (r *reconciliation) tell(object *unstructured.Unstructured) {
+	event, told := r.news.Event()
+	for _, foreign := range told {
+		r.told.Store(foreign.Object.GetUID(), true)
 		r.log.Warn("found a foreign object", "resource", foreign.Resource.Resource, "name", foreign.Object.GetName())
-		r.emit(object, plan.ForeignEvent(foreign))
 	}
+	if event == nil || event.Type == corev1.EventTypeNormal && r.config.OnlyWarnings {
+		return
+	}
+	var related runtime.Object // a nil pointer would be one
+	if event.Related != nil {
+		related = event.Related
+	}
+	r.config.Events.Eventf(object, related, event.Type, event.Reason, event.Action, "%s", event.Note)
 }

@@ -136,19 +136,23 @@ func TestRejectionStalls(t *testing.T) {
 func TestDeadlineIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	c, recorder := runningAt(t, &answers{})
-	r := &reconciliation{controller: c, log: quiet()}
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "c"}}}
 	p := &plan.Plan{Kind: enginetest.Shipped(t, "Customcluster"), Object: object, Deadline: 5 * time.Minute, At: time.Now()}
 	o := &plan.Outcome{Late: true, Failed: errors.New("no node")}
-	r.recordEvents(p, o)
+	tell := func() {
+		r := &reconciliation{controller: c, log: quiet()}
+		r.news.Stored(p, o)
+		r.tell(object)
+	}
+	tell()
 	require.Equal(t, "Warning ProgressDeadlineExceeded no node", <-recorder.Events)
 	status, err := plan.Report(p, o)
 	require.NoError(t, err)
 	object.Object["status"] = status
 	o.Failed = errors.New("another reason")
-	r.recordEvents(p, o)
+	tell()
 	o.Failed, o.Late = nil, false
-	r.recordEvents(p, o)
+	tell()
 	require.Empty(t, recorder.Events)
 }
 

@@ -75,8 +75,8 @@ func (r *reconciliation) releaseAll(ctx context.Context, children []plan.LiveChi
 	return nil
 }
 
-// releaseFormer releases the children of objects of this name that are gone or being deleted, which
-// nothing else would do. The present object is nil if there is none.
+// releaseFormer releases the children of objects of this name that are gone or being deleted, and those
+// that were orphaned, which nothing else would do. The present object is nil if there is none.
 func (r *reconciliation) releaseFormer(ctx context.Context, present *unstructured.Unstructured) error {
 	children, err := r.types.held(r.name)
 	if err != nil {

@@ -4,7 +4,7 @@
 // afterwards. Compare returns the writes that bring the children closer to it. Converge
 // repeats both, and has the writes carried out, until nothing is left to write; what
 // happened is an Outcome. Report returns the status for a Plan and its Outcome, and
-// EventsOf the Events. Package simulate does all that for a cluster that exists in memory.
+// News the Event. Package simulate does all that for a cluster that exists in memory.
 //
 // It knows kinds only as kind.Kind. It knows no client, no clock and no log: what the
 // cluster holds is a View, and the time is an argument.

@@ -2,9 +2,12 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Event is an Event about an object of a kind.
@@ -15,46 +18,104 @@ type Event struct {
 	Related *unstructured.Unstructured
 }
 
-// EventsOf returns the Events that are due when the status of a plan and its outcome is stored:
-// one for each transition, and one for each problem that the status did not show before.
-func EventsOf(p *Plan, o *Outcome) []Event {
-	var events []Event
-	for _, t := range p.Transitions {
-		note := "entered phase " + t.To
-		if t.From != "" {
-			note = fmt.Sprintf("phase changed from %s to %s", t.From, t.To)
+// News is what has happened in one reconcile. People get at most one Event of it, about the most
+// important; the log has everything. The zero value is empty.
+type News struct {
+	// phases are those that were left and entered, in this order.
+	phases []string
+	// problem is the last one that the status did not show before.
+	problem *Problem
+	foreign []LiveChild
+	strays  []Step
+}
+
+// Met adds what an outcome has found and deleted. Foreign objects that were told of before are left
+// out.
+func (n *News) Met(o *Outcome, isTold func(foreign types.UID) bool) {
+	n.strays = append(n.strays, o.Strays...)
+	for _, foreign := range o.Foreign {
+		isKnown := slices.ContainsFunc(n.foreign, func(other LiveChild) bool { return other.Object.GetUID() == foreign.Object.GetUID() })
+		if !isKnown && !isTold(foreign.Object.GetUID()) {
+			n.foreign = append(n.foreign, foreign)
 		}
-		events = append(events, newEvent(corev1.EventTypeNormal, t.To, "ChangePhase", note))
+	}
+}
+
+// Stored adds what the status of a plan and its outcome shows, which was just stored.
+func (n *News) Stored(p *Plan, o *Outcome) {
+	for _, t := range p.Transitions {
+		if len(n.phases) == 0 {
+			n.phases = []string{t.From}
+		}
+		n.phases = append(n.phases, t.To)
 	}
 	for _, problem := range []*Problem{JustStalled(p, o), JustLate(p, o)} {
 		if problem != nil {
-			events = append(events, newEvent(corev1.EventTypeWarning, problem.Reason, "Reconcile", problem.Message))
+			n.problem = problem
 		}
 	}
-	return events
 }
 
-// ForeignEvent returns the Event for an object that looks like a child and was not created as one.
-func ForeignEvent(foreign LiveChild) Event {
-	e := newEvent(corev1.EventTypeWarning, "ForeignObject", "Reconcile",
-		fmt.Sprintf("%s %q looks like a child but was not created as one: it is neither changed nor deleted", foreign.Resource.Resource, foreign.Object.GetName()))
-	e.Related = foreign.Object
+// Event returns the Event; it is nil if there is nothing to tell. told are the foreign objects that it
+// is about.
+func (n *News) Event() (event *Event, told []LiveChild) {
+	switch {
+	case n.problem != nil:
+		return newEvent(corev1.EventTypeWarning, n.problem.Reason, "Reconcile", n.problem.Message), nil
+	case len(n.foreign) > 0:
+		return n.foreignEvent(), n.foreign
+	case len(n.phases) > 0:
+		entered := n.phases[len(n.phases)-1]
+		return newEvent(corev1.EventTypeNormal, entered, "ChangePhase", n.phaseNote(entered)), nil
+	case len(n.strays) > 0:
+		return n.strayEvent(), nil
+	}
+	return nil, nil
+}
+
+// phaseNote describes the way to the phase that was entered last.
+func (n *News) phaseNote(entered string) string {
+	left, passed := n.phases[0], strings.Join(n.phases[1:len(n.phases)-1], ", ")
+	switch {
+	case left == "" && passed == "":
+		return "entered phase " + entered
+	case left == "":
+		return fmt.Sprintf("entered phase %s after %s", entered, passed)
+	case passed == "":
+		return fmt.Sprintf("phase changed from %s to %s", left, entered)
+	}
+	return fmt.Sprintf("phase changed from %s to %s after %s", left, entered, passed)
+}
+
+// foreignEvent is about objects that look like children and were not created as such.
+func (n *News) foreignEvent() *Event {
+	first := n.foreign[0]
+	note := "%s %q looks like a child but was not created as one: it is neither changed nor deleted"
+	if len(n.foreign) > 1 {
+		note = "%s %q" + fmt.Sprintf(" and %d more", len(n.foreign)-1) + " look like children but were not created as such: they are neither changed nor deleted"
+	}
+	e := newEvent(corev1.EventTypeWarning, "ForeignObject", "Reconcile", fmt.Sprintf(note, first.Resource.Resource, first.Object.GetName()))
+	e.Related = first.Object
 	return e
 }
 
-// StrayEvent returns the Event for a step that has deleted an unmanaged object.
-func StrayEvent(s Step) Event {
-	e := newEvent(corev1.EventTypeNormal, "StrayDeleted", "Delete",
-		fmt.Sprintf("deleted %s %q: it had the labels of %q and was not created for it", s.Resource.Resource, s.Live.GetName(), s.Child))
-	e.Related = s.Live
+// strayEvent is about unmanaged objects that were deleted, for those who created them.
+func (n *News) strayEvent() *Event {
+	first := n.strays[0]
+	note := "deleted %s %q: it had the labels of %q and was not created for it"
+	if len(n.strays) > 1 {
+		note = "deleted %s %q" + fmt.Sprintf(" and %d more", len(n.strays)-1) + ": they had the labels of %q and were not created for it"
+	}
+	e := newEvent(corev1.EventTypeNormal, "StrayDeleted", "Delete", fmt.Sprintf(note, first.Resource.Resource, first.Live.GetName(), first.Child))
+	e.Related = first.Live
 	return e
 }
 
 // maxNote is the limit of events.k8s.io/v1 for the note of an Event, in bytes.
 const maxNote = 1024
 
-func newEvent(kind, reason, action, note string) Event {
-	return Event{Type: kind, Reason: reason, Action: action, Note: truncate(note, maxNote)}
+func newEvent(kind, reason, action, note string) *Event {
+	return &Event{Type: kind, Reason: reason, Action: action, Note: truncate(note, maxNote)}
 }
 
 // truncate shortens a text to at most limit bytes without cutting a character.

@@ -13,8 +13,9 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Finalizer keeps a child that is created once in a phase until its UID is recorded in the status
-// of its object: so it cannot be deleted unseen, whenever the process ends.
+// Finalizer keeps a child that is created once in a phase until the phase is left, or the UID of the
+// child is recorded in the status of its object: so it cannot be deleted unseen, whenever the process
+// ends.
 const Finalizer = "fescue.dev/recorded"
 
 // IsHeld reports whether an object has the finalizer.

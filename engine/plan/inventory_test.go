@@ -74,6 +74,53 @@ func TestCreatedOnce(t *testing.T) {
 	}
 }
 
+// The record of a child is no reason to write the status while the finalizer keeps the child.
+func TestRecordWaits(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Shipped(t, "At")
+	object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "RUNNING")}
+	hold := func(o *unstructured.Unstructured) { o.SetFinalizers([]string{Finalizer}) }
+	outcome := func(phase string, failed error, change func(*unstructured.Unstructured)) (*Plan, *Outcome, map[string]any) {
+		v := &View{Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods}}}
+		if phase != "" {
+			v.Children = children(k, object.Object, pod(phase))
+			change(v.Children[0].Object)
+		}
+		p := Decide(k, object, v, now)
+		o, err := outcomeOf(p, Compare(p, v), &Changes{Failed: failed}, v)
+		require.NoError(t, err)
+		status, err := Report(p, o)
+		require.NoError(t, err)
+		return p, o, status
+	}
+	p, o, stored := outcome("", nil, nil)
+	require.True(t, o.IsDue(p, stored))
+	object.Object["status"] = stored
+	for name, tc := range map[string]struct {
+		phase  string
+		failed error
+		change func(*unstructured.Unstructured)
+		due    bool
+	}{
+		"not created":   {"", nil, nil, false},
+		"created":       {"Pending", nil, hold, false},
+		"running":       {"Running", nil, hold, false},
+		"being deleted": {"Running", nil, func(o *unstructured.Unstructured) { hold(o); o.SetDeletionTimestamp(new(metav1.NewTime(now))) }, true},
+		"not kept":      {"Running", nil, func(*unstructured.Unstructured) {}, true},
+		"ended":         {"Succeeded", nil, hold, true},
+		"a failure":     {"Running", errors.New("no answer"), hold, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, o, status := outcome(tc.phase, tc.failed, tc.change)
+			require.Equal(t, tc.due, o.IsDue(p, status))
+			written := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+			require.True(t, o.IsRecorded(written))
+			require.Equal(t, tc.due || tc.phase == "", o.IsRecorded(object) || o.IsDue(p, status), "children are released with their record only")
+		})
+	}
+}
+
 // A type that the kind no longer owns stays in the inventory while it has children, or while they
 // cannot be read.
 func TestFormerTypes(t *testing.T) {

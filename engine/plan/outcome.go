@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,6 +33,8 @@ type Outcome struct {
 	Children []LiveChild
 	// Foreign are the objects that look like children and were not created for the object.
 	Foreign []LiveChild
+	// Strays are the steps that deleted unmanaged objects.
+	Strays []Step
 	// Tracked are the children that have the finalizer.
 	Tracked []LiveChild
 	// Rejected is an error of a write that requires user action; retrying may resolve
@@ -66,6 +69,7 @@ type Outcome struct {
 // own status.
 func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time, apply func(*Comparison) *Changes) (*Plan, *Outcome, error) {
 	done := &Changes{}
+	var strays []Step
 	for rounds := 0; ; {
 		p := Decide(k, object, v, now)
 		c := Compare(p, v)
@@ -74,11 +78,12 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 		if inSync || blocked || rounds == maxRounds {
 			o, err := outcomeOf(p, c, done, v)
 			if err == nil {
-				o.Unfinished = !inSync && !blocked
+				o.Unfinished, o.Strays = !inSync && !blocked, strays
 			}
 			return p, o, err
 		}
 		done = apply(c)
+		strays = append(strays, done.Strays...)
 		if len(done.Stored)+len(done.Deleted) > 0 || len(done.Taken) == 0 {
 			rounds++ // names that are taken are tried until one is free
 		}
@@ -175,6 +180,38 @@ func (o *Outcome) waiting() string {
 
 // isReady reports whether all children of an object are as they should be.
 func (o *Outcome) isReady() bool { return o.Stalled == nil && o.Failed == nil && o.allReady() }
+
+// IsDue reports whether a status that Report returned is to be written. The record of a child waits for
+// another reason to write as long as the finalizer keeps the child.
+func (o *Outcome) IsDue(p *Plan, status map[string]any) bool {
+	stored, _ := p.Object.Object["status"].(map[string]any)
+	if equality.Semantic.DeepEqual(stored, status) {
+		return false
+	}
+	recorded := inventoryOf(p.Object).created
+	for child, uid := range o.inventory.created {
+		isKept := slices.ContainsFunc(o.Tracked, func(held LiveChild) bool {
+			return held.Object.GetUID() == uid && held.Object.GetDeletionTimestamp() == nil
+		})
+		if recorded[child] != uid && !isKept {
+			return true
+		}
+	}
+	return !equality.Semantic.DeepEqual(withoutCreated(stored), withoutCreated(status))
+}
+
+// withoutCreated returns a status without the record of the children that are created once.
+func withoutCreated(status map[string]any) map[string]any {
+	result := maps.Clone(status)
+	inventory, _ := result[kind.ChildInventory].(map[string]any)
+	inventory = maps.Clone(inventory)
+	if delete(inventory, "created"); len(inventory) == 0 {
+		delete(result, kind.ChildInventory)
+	} else {
+		result[kind.ChildInventory] = inventory
+	}
+	return result
+}
 
 // IsRecorded reports whether the stored status of an object names the children that were created
 // once, so that they may be released.

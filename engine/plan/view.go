@@ -74,6 +74,8 @@ type Changes struct {
 	Stored  []LiveChild
 	Deleted map[types.UID]bool
 	Taken   []Taken
+	// Strays are the steps that deleted unmanaged objects.
+	Strays []Step
 	// Rejected is an error that requires user action; retrying may resolve Failed.
 	Rejected, Failed error
 	// Waiting reports that a child waits for another object to be gone, and Held that a write

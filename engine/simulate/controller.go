@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -89,6 +88,8 @@ func (c *Cluster) reconcileDue() (any bool, err error) {
 // or nil for an object that is being deleted. An error is a fault of the kind.
 func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*plan.Outcome, error) {
 	var passed []string
+	var news plan.News
+	defer func() { c.tell(uid, known, &news) }()
 	for stored := 0; ; stored++ {
 		object := c.byUID(uid)
 		if object.GetDeletionTimestamp() != nil {
@@ -100,13 +101,8 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		if err != nil {
 			return nil, err
 		}
-		for _, foreign := range o.Foreign {
-			if !known.told[foreign.Object.GetUID()] {
-				known.told[foreign.Object.GetUID()] = true
-				c.tell(object, plan.ForeignEvent(foreign))
-			}
-		}
-		if err := c.store(p, o); err != nil {
+		news.Met(o, func(uid types.UID) bool { return known.told[uid] })
+		if err := c.store(p, o, &news); err != nil {
 			return nil, err
 		}
 		passed = o.Passed
@@ -127,25 +123,28 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 	}
 }
 
-// store writes the status of an object, if it has changed, and releases the children that it
-// records.
-func (c *Cluster) store(p *plan.Plan, o *plan.Outcome) error {
+// store writes the status of an object, if that is due, and releases the children if it records those
+// that are created once.
+func (c *Cluster) store(p *plan.Plan, o *plan.Outcome, news *plan.News) error {
 	status, err := plan.Report(p, o)
 	if err != nil {
 		return fmt.Errorf("status: %w", err)
 	}
 	live := c.byUID(p.Object.GetUID())
-	if !reflect.DeepEqual(live.Object["status"], any(status)) {
+	if o.IsDue(p, status) {
 		wanted := live.DeepCopy()
 		wanted.Object["status"] = status
 		if errs := statusErrors(p.Kind.Check(wanted.Object).Errors); len(errs) > 0 && p.Projection != nil {
 			// The kind projects what its schema does not allow; the status shows that instead.
-			return c.store(plan.Unreportable(p, o, fmt.Errorf("status: %w", errs.ToAggregate())))
+			p, o = plan.Unreportable(p, o, fmt.Errorf("status: %w", errs.ToAggregate()))
+			return c.store(p, o, news)
 		}
-		for _, event := range plan.EventsOf(p, o) {
-			c.tell(live, event)
-		}
+		news.Stored(p, o)
 		c.replace(live, wanted, live.GetUID())
+		live = wanted
+	}
+	if !o.IsRecorded(live) {
+		return nil
 	}
 	for _, child := range o.Tracked {
 		if held := c.byUID(child.Object.GetUID()); held != nil {
@@ -160,8 +159,15 @@ func statusErrors(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(slices.Clone(errs), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, "status") })
 }
 
-func (c *Cluster) tell(object *unstructured.Unstructured, event plan.Event) {
-	c.log = append(c.log, Record{At: c.now, Object: object.GetUID(), Event: &event})
+// tell records the Event about what has happened in a reconcile.
+func (c *Cluster) tell(object types.UID, known *controller, news *plan.News) {
+	event, told := news.Event()
+	for _, foreign := range told {
+		known.told[foreign.Object.GetUID()] = true
+	}
+	if event != nil {
+		c.log = append(c.log, Record{At: c.now, Object: object, Event: event})
+	}
 }
 
 // view returns what a reconcile sees of the cluster.
@@ -242,7 +248,7 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		done.Deleted[s.Live.GetUID()] = true
 		c.remove(c.byUID(s.Live.GetUID()))
 		if s.Stray {
-			c.tell(owner, plan.StrayEvent(s))
+			done.Strays = append(done.Strays, s)
 		}
 	case plan.Apply, plan.Adopt:
 		stored, err := c.rewritten(s)

@@ -119,7 +119,7 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	metrics := engine.NewMetrics()
 	legacyregistry.RawMustRegister(metrics, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
 	p.engine, err = engine.New(engine.Config{
-		Client: p.acting.dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events,
+		Client: p.acting.dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events, OnlyWarnings: !p.options.NormalEvents,
 		Pods: p.Metadata, Missing: p.missing,
 		Workers: p.options.Workers, Shards: p.election.Shards(),
 		Log: p.log, Metrics: metrics, Tracing: p.tracer,

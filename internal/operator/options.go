@@ -19,6 +19,8 @@ type Options struct {
 	Namespaces []string
 	// Workers is the number of objects of one kind that are reconciled at the same time.
 	Workers int
+	// NormalEvents records Events of type Normal as well.
+	NormalEvents bool
 	// InstallCRDs installs or upgrades the CRDs of the kinds first.
 	InstallCRDs bool
 	// Version is reported in the log and in traces.
@@ -35,6 +37,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.ClusterOptions.AddFlags(flags)
 	flags.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespaces to work in (repeatable or comma-separated); all by default")
 	flags.IntVar(&o.Workers, "workers", engine.DefaultWorkers, "number of objects of one kind that are reconciled at the same time")
+	flags.BoolVar(&o.NormalEvents, "normal-events", true, "record Events of type Normal, such as changes of phase; Warnings are always recorded")
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "install or upgrade the CRDs of the kinds first")
 	o.webhooks.addFlags(flags)
 	o.election.AddFlags(flags)
