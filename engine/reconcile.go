@@ -171,6 +171,8 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 		return nil, errors.Join(o.Failed, err)
 	case kind.PhaseOf(object.Object) != p.Phase:
 		return nil, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
+	case !p.IsScheduleRecorded(object):
+		return nil, errors.New("the API server did not keep status.lastScheduleTime: the installed CRD is older than the kind; upgrade it")
 	case !o.IsRecorded(object) && object == p.Object:
 		return object, nil // nothing was due, and the children are kept
 	case !o.IsRecorded(object):
@@ -242,6 +244,9 @@ func (r *reconciliation) logStored(p *plan.Plan, o *plan.Outcome) {
 	}
 	if late := plan.JustLate(p, o); late != nil {
 		r.log.Warn("object is not ready in time", "message", late.Message)
+	}
+	if missed := plan.JustMissed(p); missed != nil {
+		r.log.Warn("a time of the schedule was missed", "message", missed.Message)
 	}
 }
 

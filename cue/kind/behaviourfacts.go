@@ -47,9 +47,12 @@ type PhaseDetails struct {
 	Next []TransitionFacts
 }
 
-// TransitionFacts describe a transition; When and After are the sources of its conditions.
+// TransitionFacts describe a transition.
 type TransitionFacts struct {
-	To, When, After string
+	To string
+	// When, After, Cron, TimeZone and StartingDeadline are the sources of its fields; empty for
+	// those that it has not.
+	When, After, Cron, TimeZone, StartingDeadline string
 	// Conditional means that an if can drop it.
 	Conditional bool
 }
@@ -124,7 +127,10 @@ func (c *checker) transitionFacts(phase *structure) (facts []TransitionFacts) {
 		}
 		for _, item := range c.items(p, list) {
 			s := c.gather([]part{item})
-			f := TransitionFacts{When: sourceOfField(s, "when"), After: sourceOfField(s, "after"), Conditional: item.conditional}
+			f := TransitionFacts{
+				When: sourceOfField(s, "when"), After: sourceOfField(s, "after"), Conditional: item.conditional,
+				Cron: sourceOfField(s, "cron"), TimeZone: sourceOfField(s, "timeZone"), StartingDeadline: sourceOfField(s, "startingDeadline"),
+			}
 			if to := s.fields["to"]; to != nil {
 				f.To, _ = c.constantOf(s, "to")
 				f.Conditional = f.Conditional || !to.certain
@@ -133,6 +139,27 @@ func (c *checker) transitionFacts(phase *structure) (facts []TransitionFacts) {
 		}
 	}
 	return facts
+}
+
+// schedules reports whether a transition of the kind has a cron. Where the syntax does not show it,
+// an author shows it by a status with LastScheduleTime.
+func (k *Kind) schedules(v *Version) bool {
+	if len(k.Phases) == 0 {
+		return false
+	}
+	c := newChecker(k, nil)
+	if phases := c.controller.fields["phases"]; phases != nil {
+		s := c.gather(phases.parts)
+		for _, name := range s.order {
+			if slices.ContainsFunc(c.transitionFacts(c.gather(s.fields[name].parts)), func(t TransitionFacts) bool { return t.Cron != "" }) {
+				return true
+			}
+		}
+	}
+	if status := v.schema.Struct.Field("status"); status == nil || status.Schema.Struct == nil || status.Schema.Struct.Field(LastScheduleTime) == nil {
+		return false
+	}
+	return !slices.ContainsFunc(c.valueFacts("status"), func(f ValueFacts) bool { return f.Name == LastScheduleTime })
 }
 
 func (c *checker) valueFacts(field string) (facts []ValueFacts) {

@@ -45,6 +45,9 @@ func newChecker(k *Kind, known *types.Catalog) *checker {
 	c.object = types.Unknown
 	if known != nil {
 		c.object = known.FromRootSchema(k.Schema)
+		if k.status != nil && slices.Contains(k.status.Added, LastScheduleTime) {
+			delete(c.object.Field("status").Fields, LastScheduleTime) // a behaviour cannot read what was added
+		}
 	}
 	c.controller = c.gather(c.source())
 	if known == nil {

@@ -124,13 +124,18 @@ func (c *checker) transition(p part, phase string) transition {
 			c.report(when.node, "%s.when: never holds", path)
 		}
 	}
+	for _, name := range timeFields {
+		if text := s.fields[name]; text != nil {
+			c.check(text.parts, types.Of(types.String), path+"."+name)
+			t.condition += name + " " + sourceOf(text.parts[0].expr)
+		}
+	}
 	if after := s.fields["after"]; after != nil {
-		c.check(after.parts, types.Of(types.String), path+".after")
-		t.condition += "after " + sourceOf(after.parts[0].expr)
 		c.after(after.parts[0], path+".after")
 	}
+	c.schedule(s, path)
 	for _, name := range s.order {
-		if name != "to" && name != "when" && name != "after" {
+		if name != "to" && name != "when" && !slices.Contains(timeFields, name) {
 			t.condition += name + " " + sourceOf(s.fields[name].parts[0].expr)
 			c.check(s.fields[name].parts, types.Unknown, path+"."+name)
 		}
@@ -156,6 +161,28 @@ func (c *checker) after(p part, path string) {
 			return
 		}
 		c.report(p.node(), "%s: %v", path, err)
+	}
+}
+
+// schedule checks the fields beside cron, also those of a transition within an if. What an if within
+// the transition adds shows with the object.
+func (c *checker) schedule(s *structure, path string) {
+	texts := make(timeTexts)
+	for _, name := range timeFields {
+		m := s.fields[name]
+		if m == nil {
+			continue
+		}
+		if to := s.fields["to"]; to == nil || to.certain != m.certain || len(m.parts) > 1 {
+			return
+		}
+		texts[name] = nil
+		if text, known, _ := c.text(m.parts[0], func(value) string { return "" }); known && name != "after" {
+			texts[name] = &text
+		}
+	}
+	if field, err := texts.read(&Transition{}); err != nil {
+		c.report(s.fields[field].node, "%s.%s: %v", path, field, err)
 	}
 }
 

@@ -247,13 +247,17 @@ func (r *decisionReader) transition(value piece, path string) error {
 	if absent, err := value.guards(path); err != nil || len(absent) > 0 {
 		return err
 	}
-	to, when, after := value.field("to"), value.field("when"), value.field("after")
+	to, when := value.field("to"), value.field("when")
+	states := when.exists()
+	for _, name := range timeFields {
+		states = states || value.field(name).exists()
+	}
 	switch {
-	case !to.exists() && !when.exists() && !after.exists():
+	case !to.exists() && !states:
 		return nil // dropped by an if
 	case !to.exists():
 		return &EvaluationError{Path: path + ".to", Err: errors.New("is missing"), Position: value.position()}
-	case !when.exists() && !after.exists():
+	case !states:
 		return &EvaluationError{Path: path, Err: errors.New(neverTaken), Position: value.position()}
 	}
 	t := Transition{When: true}
@@ -265,15 +269,8 @@ func (r *decisionReader) transition(value piece, path string) error {
 	if _, known := r.kind.Phases[t.To]; !known {
 		return &EvaluationError{Path: path + ".to", Err: fmt.Errorf("%q must be one of the phases", t.To), Position: to.position()}
 	}
-	if after.exists() {
-		trigger, absent, err := after.data(path + ".after")
-		if err != nil || len(absent) > 0 {
-			return err
-		}
-		text, _ := trigger.(string)
-		if t.After, err = ParseTrigger(text); err != nil {
-			return &EvaluationError{Path: path + ".after", Err: err, Position: after.position()}
-		}
+	if absent, err := r.times(&t, value, path); err != nil || len(absent) > 0 {
+		return err
 	}
 	holds, err := r.optionalBool(when, path+".when")
 	if holds != nil {
@@ -283,8 +280,32 @@ func (r *decisionReader) transition(value piece, path string) error {
 	return err
 }
 
+// times reads when a transition is taken, or what that reads that is absent.
+func (r *decisionReader) times(t *Transition, value piece, path string) (absent []Absence, err error) {
+	texts := make(timeTexts)
+	for _, name := range timeFields {
+		field := value.field(name)
+		if !field.exists() {
+			continue
+		}
+		data, absent, err := field.data(path + "." + name)
+		if err != nil || len(absent) > 0 {
+			return absent, err
+		}
+		text, _ := data.(string)
+		texts[name] = &text
+	}
+	if field, err := texts.read(t); err != nil {
+		return nil, &EvaluationError{Path: path + "." + field, Err: err, Position: value.field(field).position()}
+	}
+	if t.Cron != nil && !r.kind.RecordsSchedule() {
+		return nil, &EvaluationError{Path: path + ".cron", Err: errors.New("the status has no lastScheduleTime: embed contract.#ScheduleStatus in it"), Position: value.field("cron").position()}
+	}
+	return nil, nil
+}
+
 // neverTaken is what is wrong with a transition that states nothing.
-const neverTaken = "a transition must have when, after, or both"
+const neverTaken = "a transition must have when, after or cron"
 
 // conditions reads the kind's own conditions, without those that an if drops or that wait for
 // something absent in one.

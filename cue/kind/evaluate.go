@@ -41,6 +41,7 @@ var (
 	pathTo         = cue.ParsePath("to")
 	pathWhen       = cue.ParsePath("when")
 	pathAfter      = cue.ParsePath("after")
+	pathCron       = cue.ParsePath("cron")
 )
 
 // unified unifies an object with its schema, without a status that the engine's fields complete.

@@ -300,7 +300,7 @@ func collectPhases(k *Kind, controller cue.Value) error {
 				return nil // an if
 			}
 			value := transition.LookupPath(pathTo)
-			states := transition.LookupPath(pathWhen).Exists() || transition.LookupPath(pathAfter).Exists()
+			states := slices.ContainsFunc([]cue.Path{pathWhen, pathAfter, pathCron}, func(path cue.Path) bool { return transition.LookupPath(path).Exists() })
 			switch {
 			case !value.Exists() && !states:
 				return nil // dropped by an if
@@ -316,10 +316,18 @@ func collectPhases(k *Kind, controller cue.Value) error {
 			if _, ok := k.Phases[to]; !ok {
 				return errorAt(value, within(transition, pathTo), "%q must be one of the phases: %s%s", to, known, types.DidYouMean(to, slices.Collect(maps.Keys(k.Phases))))
 			}
-			if text, err := transition.LookupPath(pathAfter).String(); err == nil { // otherwise it follows from the object
-				if _, err := ParseTrigger(text); err != nil {
-					return errorAt(transition.LookupPath(pathAfter), within(transition, pathAfter), "%v", err)
+			texts := make(timeTexts)
+			for _, name := range timeFields {
+				value := transition.LookupPath(cue.ParsePath(name))
+				if text, err := value.String(); err == nil {
+					texts[name] = &text
+				} else if value.Exists() {
+					texts[name] = nil // it follows from the object
 				}
+			}
+			if field, err := texts.read(&Transition{}); err != nil {
+				path := cue.ParsePath(field)
+				return errorAt(transition.LookupPath(path), within(transition, path), "%v", err)
 			}
 			return nil
 		})

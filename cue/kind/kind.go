@@ -51,6 +51,7 @@ type Kind struct {
 	Hash         string
 	structural   *structuralschema.Structural // of the stored version
 	statusFields map[string]schema.Position   // where the behaviour writes them
+	scheduled    bool                         // whether a transition has cron
 	// InjectAnnotation is the annotation by which Pods ask for injection; it is empty if the
 	// kind does not inject.
 	InjectAnnotation string

@@ -30,6 +30,13 @@ func (k *Kind) completeStatus(v *Version, contract *build.Instance) error {
 		return err
 	}
 	engine := schema.EngineStatus(common, slices.Sorted(maps.Keys(k.Phases)))
+	if k.scheduled = k.scheduled || k.schedules(v); k.scheduled {
+		scheduled, err := compileSchema("ScheduleStatus", contract)
+		if err != nil {
+			return err
+		}
+		engine.Struct.Fields = append(slices.Clone(engine.Struct.Fields), scheduled.Struct.Fields...)
+	}
 	if v.schema.Struct.Field("status") == nil {
 		inferred, err := k.inferStatus()
 		if err != nil {
@@ -84,6 +91,7 @@ var scalars = map[types.Values]schema.Types{
 var writtenStatus = map[string][]any{
 	"observedGeneration":      {int64(1)},
 	"lastPhaseTransitionTime": {"2000-01-01T00:00:00Z"},
+	LastScheduleTime:          {"2000-01-01T00:00:00Z"},
 	"conditions": {[]any{
 		writtenCondition("Succeeded"), writtenCondition("Ready"), writtenCondition("Stalled"), writtenCondition("Reconciling"), writtenCondition("Injected"), writtenCondition("Pruned"),
 	}},
@@ -105,7 +113,7 @@ func writtenCondition(name string) map[string]any {
 func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 	status := v.Schema.Properties["status"]
 	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
-		if slices.Contains(engineStatus, name) || name == InjectedPods && k.Injects() {
+		if k.isEngineStatus(name) {
 			return errorAt(value, "status", "%q is written by the engine", name)
 		}
 		if _, ok := status.Properties[name]; !ok && status.XPreserveUnknownFields == nil {
@@ -153,7 +161,7 @@ func (k *Kind) checkProjection(status map[string]any) error {
 		return &EvaluationError{Path: path, Err: errors.New(reason), Position: k.statusFields[name]}
 	}
 	for _, name := range slices.Sorted(maps.Keys(status)) {
-		if slices.Contains(engineStatus, name) || name == InjectedPods && k.Injects() {
+		if k.isEngineStatus(name) {
 			return failure("status."+name, "is written by the engine")
 		}
 	}
@@ -188,6 +196,19 @@ func (k *Kind) collectProjection(behaviours []*ast.Field) error {
 // engineStatus are the fields of the status that the engine writes. Kinds without phases need only
 // the first two.
 var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", "phase", ChildInventory}
+
+// isEngineStatus reports whether the engine writes a field of the status of the kind.
+func (k *Kind) isEngineStatus(name string) bool {
+	return slices.Contains(engineStatus, name) || name == InjectedPods && k.Injects() || name == LastScheduleTime && k.scheduled
+}
+
+// LastScheduleTime is the status field in which the engine records the last time of a schedule that
+// it has met; see contract.#ScheduleStatus.
+const LastScheduleTime = "lastScheduleTime"
+
+// RecordsSchedule reports whether the kind has transitions with cron, so that LastScheduleTime is the
+// engine's.
+func (k *Kind) RecordsSchedule() bool { return k.scheduled }
 
 // ChildInventory is the status field in which the engine records what it has created; see
 // contract.#Status.

@@ -1,12 +1,13 @@
 package kind
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
 
 // Transition is a way out of a phase. It holds when its condition does, from the time of its
-// trigger on.
+// trigger on, or at the times of its schedule.
 type Transition struct {
 	// To is the phase that the transition leads to.
 	To string
@@ -14,6 +15,15 @@ type Transition struct {
 	When bool
 	// After is the trigger; it is nil for a transition without one.
 	After *Trigger
+	// Cron is the schedule; it is nil for a transition without one.
+	Cron *Schedule
+	// StartingDeadline is for how long a time of the schedule can be met; 0 means until the next.
+	StartingDeadline time.Duration
+}
+
+// Missed reports whether it is too late for a time of the schedule.
+func (t *Transition) Missed(scheduled, now time.Time) bool {
+	return t.StartingDeadline > 0 && scheduled.Add(t.StartingDeadline).Before(now)
 }
 
 // Trigger is a point in time: an absolute one, or a delay since the phase was entered.
@@ -41,4 +51,51 @@ func (t *Trigger) Due(entered time.Time) time.Time {
 		return entered.Add(t.delay)
 	}
 	return t.at
+}
+
+// timeFields are the fields of a transition that say when it is taken.
+var timeFields = []string{"after", "cron", "timeZone", "startingDeadline"}
+
+// timeTexts are the values of timeFields that a transition has; nil is one that is not known yet.
+type timeTexts map[string]*string
+
+// read sets the times of a transition, as far as they are known. An error is about the field.
+func (texts timeTexts) read(t *Transition) (field string, err error) {
+	has := func(name string) bool { _, ok := texts[name]; return ok }
+	if has("cron") && has("after") {
+		return "cron", errors.New("a transition has after or cron, not both")
+	}
+	for _, name := range []string{"timeZone", "startingDeadline"} {
+		if has(name) && !has("cron") {
+			return name, errors.New("is for a transition with cron")
+		}
+	}
+	if text := texts["after"]; text != nil {
+		if t.After, err = ParseTrigger(*text); err != nil {
+			return "after", err
+		}
+	}
+	if text := texts["startingDeadline"]; text != nil {
+		if t.StartingDeadline, err = parseDeadline(*text); err != nil {
+			return "startingDeadline", err
+		}
+	}
+	zone := ""
+	if text := texts["timeZone"]; text != nil {
+		if zone = *text; zone == "" {
+			return "timeZone", errors.New("must not be empty; without timeZone, the schedule is in UTC")
+		}
+		if texts["cron"] == nil {
+			_, err = ParseTimeZone(zone)
+			return "timeZone", err
+		}
+	}
+	if text := texts["cron"]; text != nil {
+		if t.Cron, err = ParseSchedule(*text, zone); err != nil {
+			if _, unknown := ParseTimeZone(zone); unknown != nil {
+				return "timeZone", unknown
+			}
+		}
+	}
+	return "cron", err
 }

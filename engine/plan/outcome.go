@@ -99,10 +99,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided,
 	}
 	if len(p.Transitions) > 0 {
-		o.Passed = slices.Clone(v.Passed)
-		for _, t := range p.Transitions {
-			o.Passed = append(o.Passed, t.From)
-		}
+		o.Passed = p.passed
 	}
 	o.inventory, o.former = takeInventory(p, v), v.Former
 	for _, child := range v.Children {

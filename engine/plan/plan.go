@@ -36,6 +36,9 @@ type Plan struct {
 	Phase       string
 	Entered     time.Time
 	Transitions []Transition
+	// Scheduled is the last time of a schedule that was met; Missed is one that it is too late for,
+	// as long as the phase waits for the next.
+	Scheduled, Missed time.Time
 	// WakeAt is when to reconcile although nothing has changed; zero means never.
 	WakeAt time.Time
 	// Again requests another plan as soon as the status is written: there is something to do in
@@ -49,9 +52,10 @@ type Plan struct {
 	Stalled *Problem
 
 	created map[string]types.UID // in Phase, of children that are created once
+	passed  []string             // the phases left since anything but the phase, or time, has changed
 }
 
-// Transition is a change of phase; From is empty for the first phase.
+// Transition is a change of phase, or a phase that is entered again; From is empty for the first phase.
 type Transition struct{ From, To string }
 
 // Problem is an error that requires user action.
@@ -85,10 +89,14 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 
 // unmoved returns a plan that leaves an object and its children as they are.
 func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Plan {
-	return &Plan{
+	p := &Plan{
 		Kind: k, Object: object, At: now,
-		Phase: kind.PhaseOf(object.Object), Entered: enteredAt(object.Object), created: inventoryOf(object).created,
+		Phase: kind.PhaseOf(object.Object), Entered: timeIn(object.Object, enteredField), created: inventoryOf(object).created,
 	}
+	if k.RecordsSchedule() {
+		p.Scheduled = timeIn(object.Object, kind.LastScheduleTime)
+	}
+	return p
 }
 
 // stalled returns a plan that reports an error of the kind's own text.
@@ -102,13 +110,12 @@ func stalled(p *Plan, err error) *Plan {
 // that has something to do: such a phase is stored before anything is done in it, so that what is
 // done belongs to a phase, and to a time, that outlive this process.
 func (p *Plan) follow(object map[string]any, v *View) error {
-	visited := append(slices.Clone(v.Passed), p.Phase)
+	p.passed = slices.Clone(v.Passed)
 	if p.Phase == "" && p.Kind.Initial != "" {
-		visited[len(visited)-1] = p.Kind.Initial
 		p.enter(p.Kind.Initial)
 	}
 	for {
-		decision, seen, err := p.evaluate(withPhase(object, p.Phase, p.Entered), v.Children)
+		decision, seen, err := p.evaluate(p.entered(object), v.Children)
 		if err != nil {
 			return err
 		}
@@ -119,26 +126,30 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 		if p.Kind.Phases[p.Phase].Terminal {
 			return nil
 		}
-		next, timed, wakeAt := choose(decision.Next, p.Entered, p.At)
-		waited := timed.After(p.Entered)
+		next := p.choose(decision.Next)
+		p.Missed = next.missed
+		waited := next.since.After(p.Entered)
 		isStored := len(p.Transitions) == 0
 		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(nil, p.Object, v.Children)
 		// A phase is left only when its children exist and those that it drops do not. If they
 		// cannot be written, it is left when its time is over.
-		isComplete := !timed.IsZero() || len(decision.Undecided) == 0 && seen.allExist(decision.Children, p.created) && !seen.drops(decision.Children, p.Object, v.Children)
+		isComplete := !next.since.IsZero() || len(decision.Undecided) == 0 && seen.allExist(decision.Children, p.created) && !seen.drops(decision.Children, p.Object, v.Children)
 		switch {
-		case !isStored && (next == "" || !isIdle):
-			p.WakeAt, p.Again = wakeAt, !isIdle
+		case !isStored && (next.to == "" || !isIdle):
+			p.WakeAt, p.Again = next.wakeAt, !isIdle
 			return nil
-		case next == "" || !isComplete:
-			p.Children, p.Undecided, p.Prune, p.WakeAt, p.Again = decision.Children, decision.Undecided, len(decision.Undecided) == 0, wakeAt, next != ""
+		case next.to == "" || !isComplete:
+			p.Children, p.Undecided, p.Prune, p.WakeAt, p.Again = decision.Children, decision.Undecided, len(decision.Undecided) == 0, next.wakeAt, next.to != ""
 			return nil
-		case slices.Contains(visited, next):
-			return fmt.Errorf("phases %v lead back to %s without anything changing", visited, next)
+		case !waited && (next.to == p.Phase || slices.Contains(p.passed, next.to)):
+			return fmt.Errorf("phases %v lead back to %s without anything changing", append(p.passed, p.Phase), next.to)
 		}
-		visited = append(visited, next)
 		p.Waited = p.Waited || waited
-		p.enter(next)
+		p.Scheduled = later(p.Scheduled, next.scheduled)
+		p.enter(next.to)
+		if waited {
+			p.passed = nil // they may be entered again: that ends, because time has to pass
+		}
 	}
 }
 
@@ -165,33 +176,70 @@ func (p *Plan) evaluate(object map[string]any, children []LiveChild) (*kind.Deci
 
 func (p *Plan) enter(phase string) {
 	p.Transitions = append(p.Transitions, Transition{p.Phase, phase})
+	if p.Phase != "" {
+		p.passed = append(p.passed, p.Phase)
+	}
 	p.Phase, p.Entered, p.created = phase, p.At, make(map[string]types.UID)
 }
 
-// choose returns the first transition that holds, and the time from which it does if it states
-// one. If none holds, it returns the earliest time at which one will.
-func choose(next []kind.Transition, entered, now time.Time) (to string, since, wakeAt time.Time) {
+// choice is the transition to take.
+type choice struct {
+	// to is the phase that it leads to; it is empty if no transition holds.
+	to string
+	// since is the time from which it holds, if it states one; scheduled is the same if that is a
+	// time of a schedule.
+	since, scheduled time.Time
+	// wakeAt is the earliest time at which a transition will hold, if none does; missed is the last
+	// one of a schedule that was not met in time.
+	wakeAt, missed time.Time
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// choose returns the first transition that holds.
+func (p *Plan) choose(next []kind.Transition) (c choice) {
+	wait := func(until time.Time) {
+		if c.wakeAt.IsZero() || until.Before(c.wakeAt) {
+			c.wakeAt = until
+		}
+	}
+	// A time of a schedule is met once, also if the clock is set back.
+	met := later(p.Entered, p.Scheduled)
 	for _, t := range next {
 		switch {
 		case !t.When:
-			continue
+		case t.Cron != nil:
+			last := t.Cron.Last(met, p.At)
+			if !last.IsZero() && !t.Missed(last, p.At) {
+				return choice{to: t.To, since: last, scheduled: last}
+			}
+			if !last.IsZero() {
+				c.missed = last
+			}
+			if at := t.Cron.Next(later(met, p.At)); !at.IsZero() {
+				wait(at)
+			}
 		case t.After == nil:
-			return t.To, time.Time{}, time.Time{}
-		}
-		due := t.After.Due(entered)
-		if !due.After(now) {
-			return t.To, due, time.Time{}
-		}
-		if wakeAt.IsZero() || due.Before(wakeAt) {
-			wakeAt = due
+			return choice{to: t.To}
+		default:
+			due := t.After.Due(p.Entered)
+			if !due.After(p.At) {
+				return choice{to: t.To, since: due}
+			}
+			wait(due)
 		}
 	}
-	return "", time.Time{}, wakeAt
+	return c
 }
 
-// withPhase returns a shallow copy of an object whose status has a phase that it has just entered.
-func withPhase(object map[string]any, phase string, entered time.Time) map[string]any {
-	if phase == "" || kind.PhaseOf(object) == phase {
+// entered returns an object whose status has the phase that the plan has entered; it is a shallow copy.
+func (p *Plan) entered(object map[string]any) map[string]any {
+	if len(p.Transitions) == 0 {
 		return object
 	}
 	old, _ := object["status"].(map[string]any)
@@ -199,23 +247,45 @@ func withPhase(object map[string]any, phase string, entered time.Time) map[strin
 	if status == nil {
 		status = make(map[string]any)
 	}
-	status["phase"] = phase
-	status["lastPhaseTransitionTime"] = entered.UTC().Format(timeFormat)
+	p.setPhase(status)
 	result := maps.Clone(object)
 	result["status"] = status
 	return result
 }
 
+// setPhase sets the engine's fields of a status that belong to the phase.
+func (p *Plan) setPhase(status map[string]any) {
+	if p.Phase == "" {
+		return
+	}
+	status["phase"] = p.Phase
+	if !p.Entered.IsZero() {
+		status[enteredField] = p.Entered.UTC().Format(timeFormat)
+	}
+	if !p.Scheduled.IsZero() {
+		status[kind.LastScheduleTime] = p.Scheduled.UTC().Format(time.RFC3339)
+	}
+}
+
+// IsScheduleRecorded reports whether the stored status of an object has the time of the schedule that
+// was met, so that it is not met again.
+func (p *Plan) IsScheduleRecorded(stored *unstructured.Unstructured) bool {
+	return p.Scheduled.IsZero() || timeIn(stored.Object, kind.LastScheduleTime).Equal(p.Scheduled)
+}
+
+// enteredField is the status field with the time when the phase was entered.
+const enteredField = "lastPhaseTransitionTime"
+
 // timeFormat is RFC 3339 to the millisecond, the precision of delays in a phase.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// enteredAt reads status.lastPhaseTransitionTime; an absent one is the zero time.
-func enteredAt(object map[string]any) time.Time {
+// timeIn reads a time in the status; an absent one is the zero time.
+func timeIn(object map[string]any, field string) time.Time {
 	status, _ := object["status"].(map[string]any)
-	text, _ := status["lastPhaseTransitionTime"].(string)
-	entered, err := time.Parse(time.RFC3339, text)
+	text, _ := status[field].(string)
+	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{}
 	}
-	return entered
+	return t
 }

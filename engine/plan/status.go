@@ -27,12 +27,7 @@ func Report(p *Plan, o *Outcome) (map[string]any, error) {
 	if status == nil {
 		status = make(map[string]any)
 	}
-	if p.Phase != "" {
-		status["phase"] = p.Phase
-		if !p.Entered.IsZero() {
-			status["lastPhaseTransitionTime"] = p.Entered.UTC().Format(timeFormat)
-		}
-	}
+	p.setPhase(status)
 	status["observedGeneration"] = p.Object.GetGeneration()
 	delete(status, kind.ChildInventory)
 	if stored := o.inventory.status(); stored != nil && p.Kind.RecordsChildren() {
@@ -186,7 +181,30 @@ func succeeded(p *Plan, o *Outcome) metav1.Condition {
 	case !o.WakeAt.IsZero():
 		c.Message = "waiting until " + o.WakeAt.UTC().Format(time.RFC3339)
 	}
+	if !p.Missed.IsZero() {
+		c.Message = strings.TrimSuffix(p.missed()+"; "+c.Message, "; ")
+	}
 	return c
+}
+
+// missed describes a time of a schedule that it is too late for.
+func (p *Plan) missed() string {
+	return "too late for the schedule of " + p.Missed.UTC().Format(time.RFC3339)
+}
+
+// JustMissed returns the problem of an object that has missed a time of its schedule and does not
+// show that yet; it is nil for others.
+func JustMissed(p *Plan) *Problem {
+	if p.Missed.IsZero() {
+		return nil
+	}
+	status, _ := p.Object.Object["status"].(map[string]any)
+	conditions, err := conditionsOf(status)
+	shown := err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return strings.HasPrefix(c.Message, p.missed()) })
+	if err != nil || shown {
+		return nil
+	}
+	return &Problem{"MissedSchedule", p.missed()}
 }
 
 // conditionsOf reads the conditions of a status.

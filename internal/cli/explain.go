@@ -341,8 +341,10 @@ func (e *explainer) behaviour(b *kind.BehaviourFacts) {
 				if t.When != "" {
 					e.printf(" when %s", t.When)
 				}
-				if t.After != "" {
-					e.printf(" after %s", t.After)
+				for _, at := range [][2]string{{"after", t.After}, {"cron", t.Cron}, {"timeZone", t.TimeZone}, {"startingDeadline", t.StartingDeadline}} {
+					if at[1] != "" {
+						e.printf(" %s %s", at[0], at[1])
+					}
 				}
 				if t.Conditional {
 					e.printf(mayDrop)
