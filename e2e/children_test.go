@@ -29,6 +29,8 @@ import (
 
 var (
 	idleWatchers = flag.Int("idle-watchers", 50, "Watchers of TestIdleSetsSendNoRequests")
+	replacements = flag.Int("replacements", 1, "how often TestReplacementMakesEachPodOnce replaces all Pods")
+	replacedSets = flag.Int("replaced-sets", 2, "the number of sets in TestReplacementMakesEachPodOnce")
 	idleTime     = flag.Duration("idle-time", 5*time.Second, "how long TestIdleSetsSendNoRequests counts requests")
 )
 
@@ -223,6 +225,31 @@ func TestNeverTooManyPods(t *testing.T) {
 			require.Equal(t, objects*members, alive)
 			require.Equal(t, objects*members, most)
 		})
+	}
+}
+
+// A changed template replaces each member by exactly one. The node of these tests, kwok, deletes each
+// Pod twice by its name, so a successor of the same name would be deleted as well, and so on.
+func TestReplacementMakesEachPodOnce(t *testing.T) {
+	const members = 50
+	c := newCluster(t)
+	c.start()
+	census := c.takeCensus("")
+	for i := range *replacedSets {
+		c.createCustomcluster(fmt.Sprintf("c-%d", i), members, "0")
+	}
+	all := *replacedSets * members
+	census.await(t, all)
+	for n := 1; n <= *replacements; n++ {
+		for i := range *replacedSets {
+			c.patch(customclusters, fmt.Sprintf("c-%d", i), fmt.Sprintf(`{"spec":{"message":"%d"}}`, n))
+		}
+		for i := range *replacedSets {
+			c.awaitReady(customclusters, fmt.Sprintf("c-%d", i))
+		}
+		census.await(t, all)
+		require.Equal(t, all*(n+1), census.created(), "Pods that were created in all")
+		t.Logf("replacement %d: %d Pods for %d", n, census.created()-all*n, all)
 	}
 }
 

@@ -50,6 +50,8 @@ func TestChildrenThatAKindDropsAreDeleted(t *testing.T) {
 			c.create(formers, "Former", "f", nil)
 			c.awaitReady(formers, "f")
 			copied := c.copyOf(secrets, "f-secret", "copy", true)
+			members := c.list(pods, "fescue.dev/child=pods")
+			require.Len(t, members, 2)
 			o.kill()
 
 			if !hasRights {
@@ -66,7 +68,7 @@ func TestChildrenThatAKindDropsAreDeleted(t *testing.T) {
 				_, reason, message := condition(object, "Pruned")
 				require.Equal(t, "Forbidden", reason)
 				require.Contains(t, message, `children of type Secret may be left from an earlier version of the kind: secrets is forbidden`)
-				c.awaitGone(pods, "f-pods-0")
+				c.awaitGone(pods, members[0].GetName())
 				object = c.await(formers, "f", "without Pods", func(o *unstructured.Unstructured) bool { return len(inventoryTypes(o)) == 2 })
 				require.True(t, isTrue(object, "Ready"))
 				_, err := c.get(secrets, "f-secret")
@@ -76,8 +78,9 @@ func TestChildrenThatAKindDropsAreDeleted(t *testing.T) {
 			for _, name := range []string{"f-secret", "f-changes"} {
 				c.awaitGone(secrets, name)
 			}
-			c.awaitGone(pods, "f-pods-0")
-			c.awaitGone(pods, "f-pods-1")
+			for _, member := range members {
+				c.awaitGone(pods, member.GetName())
+			}
 			c.requireUntouched(secrets, copied)
 			object := c.await(formers, "f", "without former types", func(o *unstructured.Unstructured) bool { return len(inventoryTypes(o)) == 1 })
 			status, _, _ := condition(object, "Pruned")

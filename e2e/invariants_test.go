@@ -25,7 +25,7 @@ type disturbance struct {
 func (c *cluster) anyMember(random *rand.Rand) string {
 	list := c.list(pods, "controller=c")
 	if len(list) == 0 {
-		return "c-0"
+		return "c-00000-0"
 	}
 	return list[random.IntN(len(list))].GetName()
 }

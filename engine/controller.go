@@ -46,6 +46,7 @@ type controller struct {
 	watches    []*informers.Watch // to be released
 	writes     *writes
 	contests   *contests
+	numbers    *numbers
 	warnings   *warnings
 	normalized *plan.Normalized
 	manager    string // of the fields that are written
@@ -79,7 +80,7 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), warnings: newWarnings(clock.RealClock{}),
+		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), numbers: newNumbers(), warnings: newWarnings(clock.RealClock{}),
 		normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 	}
@@ -401,6 +402,7 @@ func resultOf(wakeAt time.Time, err error) result {
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
 	c.contests.forget(name)
+	c.numbers.forget(name)
 	c.warnings.forget(name)
 	c.types.forgetOwner(name)
 	c.selections.forget(name)

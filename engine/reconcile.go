@@ -150,6 +150,7 @@ func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unst
 	if err != nil {
 		return nil, nil, false, err
 	}
+	r.numbers.remember(object, o.Numbers)
 	p, o = rounds.transitions(p, o)
 	r.news.Met(o, r.isTold)
 	blocked = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished

@@ -61,6 +61,8 @@ type Comparison struct {
 	Rejected, Gone error
 	// Waiting reports that a child waits for another object to be gone.
 	Waiting bool
+	// Numbers are the highest numbers that were in use for members, by set.
+	Numbers map[string]int
 }
 
 // ErrNotServed reports that the API server does not serve the type of a child. Once it
@@ -69,7 +71,7 @@ var ErrNotServed = errors.New("its type is not served by the cluster: install it
 
 // Compare returns the writes for the children of a plan.
 func Compare(p *Plan, v *View) *Comparison {
-	c := &comparer{Comparison: &Comparison{}, plan: p, view: v, wanted: make(map[types.UID]bool)}
+	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int)}, plan: p, view: v, wanted: make(map[types.UID]bool)}
 	children := make([]wantedChild, 0, len(p.Children))
 	for _, child := range p.Children {
 		if child.Template == nil {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -163,15 +164,30 @@ func (w *world) converge(t *testing.T, check func(*Comparison)) {
 func describe(steps []Step) string {
 	texts := make([]string, len(steps))
 	for i, s := range steps {
-		texts[i] = string(s.Verb) + " " + s.Name
+		texts[i] = string(s.Verb) + " " + withoutHash(s.Name)
 	}
 	return strings.Join(texts, ", ")
+}
+
+// withoutHash returns the name of a member without the hash of its template, which tests do not know.
+func withoutHash(name string) string {
+	return regexp.MustCompile(`-[0-9a-f]{5}-(\d+)$`).ReplaceAllString(name, "-$1")
+}
+
+// memberName returns the name that a member of the only set would have now.
+func (w *world) memberName(number int) string {
+	p := Decide(w.kind, w.owner, w.view(), now)
+	object, err := childObject(w.kind, w.owner, p.Children[0])
+	if err != nil {
+		panic(err)
+	}
+	return memberName(object, number)
 }
 
 func names(objects []LiveChild) []string {
 	var names []string
 	for _, e := range objects {
-		names = append(names, e.Object.GetName())
+		names = append(names, withoutHash(e.Object.GetName()))
 	}
 	slices.Sort(names)
 	return names
@@ -191,7 +207,7 @@ func TestCompareOfSet(t *testing.T) {
 		"more wanted":   {5, func(*world) {}, "create c-3, create c-4", ChildState{name: "pods", set: true, wanted: 5, ready: 3, outdated: 0}},
 		"fewer wanted":  {1, func(*world) {}, "delete c-2, delete c-1", ChildState{name: "pods", set: true, wanted: 1, ready: 1, outdated: 0}},
 		"none wanted":   {0, func(*world) {}, "delete c-2, delete c-1, delete c-0", ChildState{name: "pods", set: true, wanted: 0, ready: 0, outdated: 0}},
-		"one is gone":   {3, func(w *world) { w.objects = w.objects[1:] }, "create c-0", ChildState{name: "pods", set: true, wanted: 3, ready: 2, outdated: 0}},
+		"one is gone":   {3, func(w *world) { w.objects = w.objects[1:] }, "create c-3", ChildState{name: "pods", set: true, wanted: 3, ready: 2, outdated: 0}},
 		"one not ready": {2, func(w *world) { w.objects[0].Object = withStatus(w.objects[0].Object, "Pending", false) }, "delete c-0", ChildState{name: "pods", set: true, wanted: 2, ready: 2, outdated: 0}},
 		"one is being deleted": {3, func(w *world) {
 			w.objects[0].Object = w.objects[0].Object.DeepCopy()
@@ -242,6 +258,40 @@ func TestCompareOfSet(t *testing.T) {
 			require.Equal(t, tc.want, describe(c.Steps))
 			require.Equal(t, []ChildState{tc.state}, c.States)
 		})
+	}
+}
+
+// Whatever happened to the members of a set, their numbers are not used again, and their names have
+// the hash of their template.
+func TestNumbersAreNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(3, "a"))
+	w.converge(t, func(*Comparison) {})
+	first := w.objects[0].Object
+	require.Regexp(t, "^c-"+first.GetAnnotations()[annotationTemplate][:5]+"-0$", first.GetName())
+
+	v := w.view()
+	v.Numbers = map[string]int{"pods": 7}
+	v.Children = v.Children[:2]
+	c := Compare(Decide(w.kind, w.owner, v, now), v)
+	require.Equal(t, "create c-8", describe(c.Steps), "those that are remembered")
+	require.Equal(t, map[string]int{"pods": 7}, c.Numbers)
+
+	w.owner = customcluster(3, "b")
+	w.objects = w.objects[:2]
+	c = w.compare(t)
+	require.Equal(t, "create c-2", describe(c.Steps))
+	require.NotContains(t, c.Steps[0].Name, first.GetAnnotations()[annotationTemplate][:5])
+	require.Equal(t, map[string]int{"pods": 1}, c.Numbers)
+
+	for name, want := range map[string]int{
+		"c-0a1b2-0": 0, "c-0a1b2-12": 12, "c-0": -1, "c-0a1b2-": -1, "c-0a1b2-01": -1, "c-0a1b-1": -1, "c-0a1b2-x": -1, "d-0a1b2-1": -1, "c-c-0a1b2-1": -1, "c-0a1b2-9999999999": -1,
+	} {
+		number, ok := memberNumber("c", name)
+		if !ok {
+			number = -1
+		}
+		require.Equal(t, want, number, name)
 	}
 }
 

@@ -85,7 +85,7 @@ func (o observation) values(k *kind.Kind) map[string]any {
 	}
 	for name := range k.Sets {
 		members := slices.SortedFunc(slices.Values(o.sets[name]), func(a, b *unstructured.Unstructured) int {
-			return cmp.Or(cmp.Compare(len(a.GetName()), len(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
+			return cmp.Or(cmp.Compare(lastNumber(a.GetName()), lastNumber(b.GetName())), cmp.Compare(a.GetName(), b.GetName()))
 		})
 		list := make([]any, len(members))
 		for i, m := range members {

@@ -35,6 +35,8 @@ type Outcome struct {
 	Foreign []LiveChild
 	// Strays are the steps that deleted unmanaged objects.
 	Strays []Step
+	// Numbers are to be remembered for View.Numbers, in addition to those of other sets.
+	Numbers map[string]int
 	// Tracked are the children that have the finalizer.
 	Tracked []LiveChild
 	// Rejected is an error of a write that requires user action; retrying may resolve
@@ -96,7 +98,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided,
+		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers,
 	}
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed

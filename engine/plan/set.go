@@ -14,8 +14,7 @@ import (
 // set compares the members of a set with their template. Members that are being
 // deleted are not counted: each is replaced under another number.
 func (c *comparer) set(child wantedChild) {
-	prefix := child.object.GetName()
-	members, used := c.members(child)
+	members, used, highest := c.members(child)
 	strays := c.strays(child)
 	for _, s := range strays {
 		used[s.GetName()] = true
@@ -56,8 +55,9 @@ func (c *comparer) set(child wantedChild) {
 		missing = 0
 	}
 	c.States = append(c.States, state)
-	for number := 0; missing > 0; number++ {
-		name := memberName(prefix, number)
+	c.Numbers[child.Name] = highest
+	for number := highest + 1; missing > 0; number++ {
+		name := memberName(child.object, number)
 		if used[name] || c.view.taken[Taken{child.resource, name}] {
 			continue
 		}
@@ -96,10 +96,14 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// members returns the objects of a set that are not being deleted, and all names in use,
-// including those of objects that are.
-func (c *comparer) members(child wantedChild) (members []*member, used map[string]bool) {
+// members returns the objects of a set that are not being deleted. used are all names in use, including
+// those of objects that are, and highest is the highest number that is or was in use, -1 if none is.
+func (c *comparer) members(child wantedChild) (members []*member, used map[string]bool, highest int) {
 	used = make(map[string]bool)
+	highest = -1
+	if number, isKnown := c.view.Numbers[child.Name]; isKnown {
+		highest = number
+	}
 	prefix := child.object.GetName()
 	for _, e := range c.view.Children {
 		if e.Resource != child.resource {
@@ -107,6 +111,9 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 		}
 		used[e.Object.GetName()] = true
 		number, isNamed := memberNumber(prefix, e.Object.GetName())
+		if isNamed {
+			highest = max(highest, number)
+		}
 		isOrphan := metav1.GetControllerOfNoCopy(e.Object) == nil && isNamed && !IsCopy(e.Object)
 		if !isOrphan && !e.isMember(c.plan.Object, child.Name, prefix) {
 			continue // someone has copied or adopted a member
@@ -124,7 +131,7 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 			finished: isFinished(e.Object),
 		})
 	}
-	return members, used
+	return members, used, highest
 }
 
 // member compares one member of a set that stays.

@@ -48,7 +48,7 @@ var mutations = []struct {
 	}},
 	{"operator restarted", func(w *world, _ *rand.Rand) { w.normalized = NewNormalized() }},
 	{"conflict", func(w *world, random *rand.Rand) { // another owner's Pod has the name of a member
-		w.foreign = append(w.foreign, memberName("c", random.IntN(9)))
+		w.foreign = append(w.foreign, w.memberName(random.IntN(30)))
 	}},
 }
 

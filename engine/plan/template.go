@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,8 +184,11 @@ func ownerReference(k *kind.Kind, owner *unstructured.Unstructured) metav1.Owner
 const (
 	// maxName is the limit of most types for the name of an object.
 	maxName = validation.DNS1123SubdomainMaxLength
-	// maxSuffix is room for a dash and the number of a member.
-	maxSuffix = 7
+	// maxSuffix is room for what memberName appends, with numbers of up to six digits.
+	maxSuffix = 1 + hashDigits + 1 + 6
+	// hashDigits is how much of a template's hash is in the names of members. Two templates with the
+	// same digits do no harm, because the numbers differ.
+	hashDigits = 5
 )
 
 // shortened cuts a name to at most limit characters and appends a hash of the whole, so
@@ -198,17 +202,33 @@ func shortened(name string, limit int) string {
 	return strings.TrimRight(name[:limit-1-len(suffix)], "-.") + "-" + suffix
 }
 
-// memberName names a member of a set. Every reconcile uses the same numbers, so that one
-// with a stale cache meets the member that exists and creates no other.
-func memberName(prefix string, number int) string {
-	return prefix + "-" + strconv.Itoa(number)
+// memberName names a member of a set, like web-3f9a1-7, by the first digits of its template's hash.
+// Every reconcile uses the same numbers, so that one with a stale cache meets the member that exists
+// and creates no other.
+func memberName(member *unstructured.Unstructured, number int) string {
+	return member.GetName() + "-" + contentHash(member)[:hashDigits] + "-" + strconv.Itoa(number)
 }
 
-// memberNumber returns the number in the name of a member.
+var memberSuffix = regexp.MustCompile(`^-[0-9a-f]{5}-(0|[1-9][0-9]{0,8})$`)
+
+// memberNumber returns the number in the name of a member of any template.
 func memberNumber(prefix, name string) (number int, ok bool) {
-	text, found := strings.CutPrefix(name, prefix+"-")
-	number, err := strconv.Atoi(text)
-	return number, found && err == nil && number >= 0 && memberName(prefix, number) == name
+	suffix, found := strings.CutPrefix(name, prefix)
+	groups := memberSuffix.FindStringSubmatch(suffix)
+	if !found || groups == nil {
+		return 0, false
+	}
+	number, err := strconv.Atoi(groups[1])
+	return number, err == nil
+}
+
+// lastNumber returns the number at the end of a member's name; 0 if there is none.
+func lastNumber(name string) int {
+	number, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	if err != nil {
+		return 0
+	}
+	return number
 }
 
 // merged returns a with the entries of b, which replace those of a.

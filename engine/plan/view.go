@@ -31,6 +31,9 @@ type View struct {
 	Former map[schema.GroupVersionKind]error
 	// Passed are the phases that were left since anything but the phase has changed.
 	Passed []string
+	// Numbers are the highest numbers that were in use for members as far as the caller remembers, by
+	// set. They are not used again: what was to delete a member by its name would hit its successor.
+	Numbers map[string]int
 
 	taken map[Taken]bool
 }

@@ -28,13 +28,14 @@ type controller struct {
 	wakeAt   time.Time // zero means never
 	failures int       // in a row
 	told     map[types.UID]bool
+	numbers  map[string]int // for plan.View.Numbers
 }
 
 // controllerOf returns the controller of an object. A new one reconciles it first.
 func (c *Cluster) controllerOf(object *unstructured.Unstructured) *controller {
 	known := c.controllers[object.GetUID()]
 	if known == nil {
-		known = &controller{due: true, told: make(map[types.UID]bool)}
+		known = &controller{due: true, told: make(map[types.UID]bool), numbers: make(map[string]int)}
 		c.controllers[object.GetUID()] = known
 	}
 	return known
@@ -96,11 +97,12 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 			return nil, nil
 		}
 		v := c.view(k, object)
-		v.Passed = passed
+		v.Passed, v.Numbers = passed, known.numbers
 		p, o, err := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, todo) })
 		if err != nil {
 			return nil, err
 		}
+		maps.Copy(known.numbers, o.Numbers)
 		news.Met(o, func(uid types.UID) bool { return known.told[uid] })
 		if err := c.store(p, o, &news); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,13 +24,18 @@ func customcluster(count int64) *unstructured.Unstructured {
 // Names that belong to other objects are skipped, however many there are.
 func TestRenderSkipsForeignNames(t *testing.T) {
 	t.Parallel()
+	k := enginetest.Shipped(t, "Customcluster")
+	r, err := Render(k, customcluster(1), nil, now)
+	require.NoError(t, err)
+	base, isFirst := strings.CutSuffix(r.Steps[0].Name, "-0")
+	require.True(t, isFirst, r.Steps)
 	var foreign []*unstructured.Unstructured
 	for i := range 20 {
-		foreign = append(foreign, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": fmt.Sprint("c-", i)}}})
+		foreign = append(foreign, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": fmt.Sprint(base, "-", i)}}})
 	}
-	r, err := Render(enginetest.Shipped(t, "Customcluster"), customcluster(1), foreign, now)
+	r, err = Render(k, customcluster(1), foreign, now)
 	require.NoError(t, err)
-	require.Equal(t, "c-20", r.Steps[len(r.Steps)-1].Name)
+	require.Equal(t, base+"-20", r.Steps[len(r.Steps)-1].Name)
 	require.Len(t, r.Children, 1)
 }
 

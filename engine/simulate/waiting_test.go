@@ -102,13 +102,13 @@ func TestChildrenWait(t *testing.T) {
 	require.Regexp(t, `^Unknown Waiting: waiting for observed.db.status `, describeCondition(t, status, "Available"))
 
 	steps, status = rendered(t, k, nil, map[string]map[string]any{"Secret/db": running})
-	require.Equal(t, "create a-pods-0, create a-pods-1, create a-public, create a-web", steps)
+	require.Equal(t, "create a-pods-98132-0, create a-pods-98132-1, create a-public, create a-web", steps)
 	require.Equal(t, "10.0.0.1", status["address"])
 	require.Equal(t, "True Available: at 10.0.0.1", describeCondition(t, status, "Available"))
 	require.Equal(t, "True Reconciled: db: ready; pods: 2 of 2 ready; public: ready; web: ready", describeCondition(t, status, "Ready"))
 
 	// What exists stays when it waits again, and so does what has no template then.
-	all := map[string]map[string]any{"Secret/db": starting, "ConfigMap/web": {"data": map[string]any{"address": "10.0.0.1"}}, "Service/pods-0": nil, "ConfigMap/public": nil}
+	all := map[string]map[string]any{"Secret/db": starting, "ConfigMap/web": {"data": map[string]any{"address": "10.0.0.1"}}, "Service/pods-98132-0": nil, "ConfigMap/public": nil}
 	steps, status = rendered(t, k, nil, all)
 	require.Empty(t, steps)
 	require.Contains(t, describeCondition(t, status, "Ready"), "web: waiting for observed.db.status.address")
