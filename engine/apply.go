@@ -33,8 +33,8 @@ func (e *rejectedError) Unwrap() error { return e.err }
 // errWaiting reports that a child cannot be created before another object is gone.
 var errWaiting = errors.New("waiting for an object of the same name to be gone")
 
-// maxBatch is how many requests one object may have in flight, so that one with a thousand
-// members leaves room for others at the API server.
+// maxBatch is how many requests for members the objects of a kind may have in flight together, beside
+// one for each worker, so that sets with a thousand members leave room for others at the API server.
 const maxBatch = 64
 
 // applier carries out steps for the children of one object.
@@ -73,14 +73,15 @@ func (a *applier) all(ctx context.Context, steps []plan.Step) {
 	}
 }
 
-// group carries out steps of one verb for one child, in batches of 1, 2, 4, … at a time, and
-// none after a batch in which one failed: a rejection, as by a quota, is met a few times and
+// group carries out steps of one verb for one child, in batches of 1, 2, 4, … at a time while there
+// are spare requests, and none after a batch in which one failed: a rejection, as by a quota, is met a few times and
 // not a thousand. It reports whether none failed.
 func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 	first, done := steps[0], 0
 	var written []string
 	for size := 1; done < len(steps); size = min(2*size, maxBatch) {
-		batch := steps[done:min(done+size, len(steps))]
+		extra := a.spare.take(min(size, len(steps)-done) - 1)
+		batch := steps[done : done+1+extra]
 		errs := make([]error, len(batch))
 		var running sync.WaitGroup
 		for i, s := range batch {
@@ -90,6 +91,7 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 			})
 		}
 		running.Wait()
+		a.spare.give(extra)
 		done += len(batch)
 		if !a.record(first.Child, errs) {
 			return false

@@ -47,6 +47,7 @@ type controller struct {
 	writes     *writes
 	contests   *contests
 	numbers    *numbers
+	spare      *spare
 	warnings   *warnings
 	normalized *plan.Normalized
 	manager    string // of the fields that are written
@@ -80,7 +81,8 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), numbers: newNumbers(), warnings: newWarnings(clock.RealClock{}),
+		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), numbers: newNumbers(), spare: newSpare(maxBatch),
+		warnings:   newWarnings(clock.RealClock{}),
 		normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 	}
