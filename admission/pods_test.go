@@ -66,7 +66,7 @@ func runPods(tb testing.TB, skipped func(runtime.Object, string, string), object
 	kinds := kindtest.Shipped(tb)
 	watcher := kindtest.Named(tb, kinds, "Watcher")
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, objects...)
-	p, err := NewPods(PodsConfig{Informers: informers.New(tb.Context(), client, nil), Kinds: []*kind.Kind{watcher}, Skipped: skipped})
+	p, err := NewPods(PodsConfig{Informers: informers.New(tb.Context(), informers.Decoded(client), nil), Kinds: []*kind.Kind{watcher}, Skipped: skipped})
 	require.NoError(tb, err)
 	_, _, err = p.Inject(tb.Context(), typicalPod(tb))
 	require.ErrorIs(tb, err, errNotSynced, "the Watcher is not reported as missing")
@@ -149,7 +149,7 @@ func TestPodsDoNotWaitForAKindThatIsNotRunning(t *testing.T) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		watcher.GroupVersionResource(): "WatcherList", other.GroupVersionResource(): "AgentList",
 	}, typicalWatcher(t))
-	p, err := NewPods(PodsConfig{Informers: informers.New(t.Context(), client, nil), Kinds: []*kind.Kind{other, watcher}})
+	p, err := NewPods(PodsConfig{Informers: informers.New(t.Context(), informers.Decoded(client), nil), Kinds: []*kind.Kind{other, watcher}})
 	require.NoError(t, err)
 	go p.Run(t.Context())
 	require.ErrorIs(t, p.Ready(), errNotSynced, "nothing is known of the kinds yet")
@@ -184,7 +184,7 @@ func TestPodsShareTheCache(t *testing.T) {
 	t.Parallel()
 	watcher := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, typicalWatcher(t))
-	shared := informers.New(t.Context(), client, nil)
+	shared := informers.New(t.Context(), informers.Decoded(client), nil)
 	engines, err := shared.Watch(informers.Selection{Resource: watcher.GroupVersionResource()})
 	require.NoError(t, err)
 	registration, err := engines.Handle(cache.ResourceEventHandlerFuncs{})
@@ -325,7 +325,7 @@ func TestWatchOfObjectsIsRetried(t *testing.T) {
 	watcher := kindtest.Named(t, kindtest.Shipped(t), "Watcher")
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{watcher.GroupVersionResource(): "WatcherList"}, typicalWatcher(t))
-		failing := &failingInformers{Informers: informers.New(t.Context(), client, nil)}
+		failing := &failingInformers{Informers: informers.New(t.Context(), informers.Decoded(client), nil)}
 		failing.left.Store(2)
 		var log logtest.Buffer
 		p, err := NewPods(PodsConfig{Informers: failing, Kinds: []*kind.Kind{watcher}, Log: slog.New(slog.NewTextHandler(&log, nil))})

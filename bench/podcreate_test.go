@@ -49,7 +49,7 @@ func BenchmarkPodCreate(b *testing.B) {
 		"spec": map[string]any{"container": map[string]any{"name": "watch", "image": "busybox:1.37"}},
 	}}, metav1.CreateOptions{})
 	require.NoError(b, err)
-	injector, err := admission.NewPods(admission.PodsConfig{Informers: informers.New(b.Context(), c.dynamic, nil), Kinds: kinds, Log: slog.New(slog.DiscardHandler)})
+	injector, err := admission.NewPods(admission.PodsConfig{Informers: informers.New(b.Context(), informers.Decoded(c.dynamic), nil), Kinds: kinds, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	for _, k := range kinds {
 		injector.Follow(k, nil)

@@ -259,7 +259,7 @@ func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 // that failed has filled is kept for the next one.
 func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
 	if !c.types.isWatched(resource) {
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.ManagedSelector}, c.childHandler(resource))
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.ManagedSelector, Keep: keptOfChildren(gvk, c.kinds())}, c.childHandler(resource))
 		if err != nil {
 			return err
 		}
@@ -271,7 +271,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		if facts.Type != gvk || len(facts.StrayLabels) == 0 || c.types.watchesStrays(set) {
 			continue
 		}
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.StraySelector(facts.StrayLabels)}, c.strayHandler(set, facts.StrayLabels))
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.StraySelector(facts.StrayLabels), Keep: keptOfStrays}, c.strayHandler(set, facts.StrayLabels))
 		if err != nil {
 			return err
 		}
@@ -316,7 +316,7 @@ func (c *controller) awaitTypes(ctx context.Context) {
 		}
 		if found {
 			c.log.Info("types of children are now served", "missing", c.types.missing())
-			c.objects.Each(func(object any) { c.enqueue(onList, object) })
+			c.objects.Each(func(object metav1.Object) { c.enqueue(onList, object) })
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestStrayWatchIsRetriedAlone(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), client, nil), Mapper: mapper(), Log: quiet()})
+	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet()})
 	require.NoError(t, err)
 	c := newController(k, &e.config, e.shards)
 	t.Cleanup(c.queue.ShutDown)

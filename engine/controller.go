@@ -56,6 +56,8 @@ type controller struct {
 	synced     atomic.Bool
 	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
 	told       sync.Map // types.UID → bool: the foreign objects that were reported
+	// kinds returns all that are known by now; they share caches.
+	kinds func() []*kind.Kind
 	// pods are those that the objects inject into; it is nil for a kind that does not.
 	pods       *podWatch
 	podEvents  *informers.Registration
@@ -85,6 +87,7 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 		warnings:   newWarnings(clock.RealClock{}),
 		normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
+		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
 	}
 	c.queue = newQueues(k, config.Workers, c.metrics.slow.WithLabelValues(c.metrics.name))
 	if config.Tracing != nil {

@@ -69,7 +69,7 @@ func runningAt(t *testing.T, api *answers) (*controller, *events.FakeRecorder) {
 		return true, stored, api.status
 	})
 	recorder := events.NewFakeRecorder(10)
-	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), client, nil), Mapper: mapper(), Log: quiet(), Events: recorder})
+	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet(), Events: recorder})
 	require.NoError(t, err)
 	c := newController(k, &e.config, e.shards)
 	t.Cleanup(c.queue.ShutDown)

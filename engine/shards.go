@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -132,9 +132,9 @@ func (e *Engine) shardChanged(shard int) {
 		if !c.synced.Load() {
 			continue
 		}
-		c.objects.Each(func(object any) {
-			if u, ok := object.(*unstructured.Unstructured); ok && e.shards.of(u.GetUID()) == shard {
-				c.enqueue(onList, u)
+		c.objects.Each(func(object metav1.Object) {
+			if e.shards.of(object.GetUID()) == shard {
+				c.enqueue(onList, object)
 			}
 		})
 	}

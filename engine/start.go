@@ -125,7 +125,7 @@ func (e *Engine) announce(k *kind.Kind) {
 func (e *Engine) runController(ctx context.Context, k *kind.Kind) (synced bool, err error) {
 	c := newController(k, &e.config, e.shards)
 	state := e.state(k)
-	c.pods = state.pods
+	c.pods, c.kinds = state.pods, e.Kinds
 	e.mu.Lock()
 	state.tried, state.waits, state.announced, state.running = true, nil, "", c
 	e.mu.Unlock()

@@ -32,7 +32,7 @@ func startEngine(t *testing.T, log *slog.Logger, mapper meta.RESTMapper, missing
 		at.GroupVersionResource(): "AtList", {Version: "v1", Resource: "pods"}: "PodList",
 	})
 	e, err := New(Config{
-		Kinds: []*kind.Kind{at}, Client: client, Informers: informers.New(t.Context(), client, nil), Mapper: mapper, Log: log,
+		Kinds: []*kind.Kind{at}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper, Log: log,
 		Missing: func(context.Context, *kind.Kind) error { return missing() },
 	})
 	require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestKindsAreAddedLate(t *testing.T) {
 		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 			enginetest.Shipped(t, "At").GroupVersionResource(): "AtList", {Version: "v1", Resource: "pods"}: "PodList",
 		})
-		e, err := New(Config{Client: client, Informers: informers.New(t.Context(), client, nil), Mapper: mapper(), Log: quiet()})
+		e, err := New(Config{Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet()})
 		require.NoError(t, err)
 		require.EqualError(t, e.Synced(), "no kind was added yet")
 		ctx, stop := context.WithCancel(t.Context())

@@ -85,6 +85,7 @@ type checker struct {
 	tolerant           int // it is asked whether something exists
 	steps              int
 	depth              int
+	gaveUp             bool // something was not looked at
 
 	found    map[string]bool
 	mistakes []*LoadError
@@ -152,7 +153,9 @@ func (c *checker) source() []part {
 // exhausted counts a step, and reports whether there were too many.
 func (c *checker) exhausted() bool {
 	c.steps++
-	return c.steps > maxCheckSteps || c.depth > maxCheckDepth
+	tooMuch := c.steps > maxCheckSteps || c.depth > maxCheckDepth
+	c.gaveUp = c.gaveUp || tooMuch
+	return tooMuch
 }
 
 // topLevel returns what a name at the top of a package stands for.

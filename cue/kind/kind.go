@@ -58,7 +58,9 @@ type Kind struct {
 
 	source *kindsPackage // until it is checked
 	facts  *BehaviourFacts
-	advice []Advice // on its behaviour
+	// corrected are the types whose children are compared with their templates.
+	corrected corrected
+	advice    []Advice // on its behaviour
 
 	// program is the compiled behaviour; it is nil for one with a field marked @kube(eval), which
 	// CUE's evaluator computes.

@@ -296,7 +296,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix][0]))
 			continue
 		}
-		k.Hash, k.facts = hash, k.describe()
+		k.Hash, k.facts, k.corrected = hash, k.describe(), newChecker(k, nil).corrected()
 		kinds = append(kinds, k)
 	}
 	for _, orphan := range orphanControllers(definitions, instances[0]) {

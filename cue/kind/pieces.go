@@ -14,18 +14,9 @@ import (
 // compiledPiece is a part of a compiled behaviour.
 type compiledPiece struct{ value behaviour.Value }
 
-// noPiece is a part that does not exist.
-var noPiece piece = compiledPiece{}
-
-func (p compiledPiece) field(name string) piece {
-	if found := p.value.Lookup(name); found.Exists() {
-		return compiledPiece{found}
-	}
-	return noPiece
-}
-
-func (p compiledPiece) exists() bool   { return p.value.Exists() }
-func (p compiledPiece) isStruct() bool { return p.value.IsStruct() }
+func (p compiledPiece) field(name string) piece { return compiledPiece{p.value.Lookup(name)} }
+func (p compiledPiece) exists() bool            { return p.value.Exists() }
+func (p compiledPiece) isStruct() bool          { return p.value.IsStruct() }
 
 func (p compiledPiece) data(path string) (any, []Absence, error) {
 	data, problem := p.value.Data()

@@ -71,7 +71,18 @@ func (w *world) view() *View {
 func (w *world) compare(t *testing.T) *Comparison {
 	p := Decide(w.kind, w.owner, w.view(), now)
 	require.Nil(t, p.Stalled)
-	return Compare(p, w.view())
+	todo := Compare(p, w.view())
+	if !w.kind.IsCorrected(podKind) { // a cache keeps less than everything
+		seen := projected(t, w.kind, w.view())
+		same := Decide(w.kind, w.owner, seen, now)
+		require.Equal(t, []any{p.Children, p.Projection, p.Conditions, p.Prune, p.WakeAt}, []any{same.Children, same.Projection, same.Conditions, same.Prune, same.WakeAt})
+		other := Compare(same, seen)
+		require.Equal(t, describe(todo.Steps), describe(other.Steps))
+		require.Equal(t, todo.States, other.States)
+		require.Equal(t, names(todo.Foreign), names(other.Foreign))
+		require.Equal(t, FingerprintOf(w.kind, w.owner, w.view().Children), FingerprintOf(w.kind, w.owner, seen.Children))
+	}
+	return todo
 }
 
 // do carries out steps.

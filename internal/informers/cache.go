@@ -3,13 +3,15 @@ package informers
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/internal/projection"
 )
 
 // Cache holds objects of one resource and follows the API server, with one informer for
@@ -22,6 +24,8 @@ type Cache struct {
 
 // NewCache wires a cache of informers that newInformer returns for each namespace; start it
 // with Informers.Start. It is for objects that no one else caches in the same form.
+//
+// Objects are stored as projection.Objects, and all users get them decoded; others as they are.
 func NewCache(resource schema.GroupVersionResource, namespaces []string, newInformer func(namespace string) (cache.SharedIndexInformer, error)) (*Cache, error) {
 	c := &Cache{resource: resource, informers: make(map[string]cache.SharedIndexInformer, len(namespaces))}
 	for _, namespace := range namespaces {
@@ -49,11 +53,12 @@ func (c *Cache) AddIndexers(indexers cache.Indexers) error {
 	c.indexing.Lock()
 	defer c.indexing.Unlock()
 	for _, informer := range c.informers {
-		missing := maps.Clone(indexers)
-		maps.DeleteFunc(missing, func(name string, _ cache.IndexFunc) bool {
-			_, has := informer.GetIndexer().GetIndexers()[name]
-			return has
-		})
+		missing := make(cache.Indexers)
+		for name, index := range indexers {
+			if _, has := informer.GetIndexer().GetIndexers()[name]; !has {
+				missing[name] = Index(index)
+			}
+		}
 		if err := informer.AddIndexers(missing); err != nil {
 			return err
 		}
@@ -66,7 +71,7 @@ func (c *Cache) AddIndexers(indexers cache.Indexers) error {
 func (c *Cache) Handle(handler cache.ResourceEventHandler) (*Registration, error) {
 	r := &Registration{}
 	for _, informer := range c.informers {
-		registration, err := informer.AddEventHandler(handler)
+		registration, err := informer.AddEventHandler(decoding{handler})
 		if err != nil {
 			r.Remove()
 			return nil, err
@@ -74,6 +79,35 @@ func (c *Cache) Handle(handler cache.ResourceEventHandler) (*Registration, error
 		r.parts = append(r.parts, registeredHandler{informer, registration})
 	}
 	return r, nil
+}
+
+// decoded returns an object as users of a cache get it.
+func decoded(object any) any {
+	if o, ok := object.(*projection.Object); ok {
+		return o.Unstructured()
+	}
+	return object
+}
+
+// Index returns an index function for stored objects, given one for decoded objects.
+func Index(of cache.IndexFunc) cache.IndexFunc {
+	return func(object any) ([]string, error) { return of(decoded(object)) }
+}
+
+// decoding passes decoded objects to a handler.
+type decoding struct{ to cache.ResourceEventHandler }
+
+func (d decoding) OnAdd(object any, isInInitialList bool) {
+	d.to.OnAdd(decoded(object), isInInitialList)
+}
+
+func (d decoding) OnUpdate(before, after any) { d.to.OnUpdate(decoded(before), decoded(after)) }
+
+func (d decoding) OnDelete(object any) {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = cache.DeletedFinalStateUnknown{Key: tombstone.Key, Obj: decoded(tombstone.Obj)}
+	}
+	d.to.OnDelete(decoded(object))
 }
 
 // Registration is a handler of a cache.
@@ -132,15 +166,18 @@ func (c *Cache) Get(name cache.ObjectName) *unstructured.Unstructured {
 	if err != nil || !exists {
 		return nil
 	}
-	u, _ := object.(*unstructured.Unstructured)
+	u, _ := decoded(object).(*unstructured.Unstructured)
 	return u
 }
 
-// Each calls do for every object.
-func (c *Cache) Each(do func(object any)) {
+// Each calls do for every object, of which it gets no more than the metadata that each cache keeps:
+// name, namespace, UID and resource version.
+func (c *Cache) Each(do func(metav1.Object)) {
 	for _, informer := range c.informers {
 		for _, object := range informer.GetStore().List() {
-			do(object)
+			if identified, err := meta.Accessor(object); err == nil { // all that are stored are objects
+				do(identified)
+			}
 		}
 	}
 }
@@ -152,7 +189,11 @@ func (c *Cache) ByIndex(namespace, index, value string) ([]any, error) {
 	if informer == nil {
 		return nil, nil
 	}
-	return informer.GetIndexer().ByIndex(index, value)
+	found, err := informer.GetIndexer().ByIndex(index, value)
+	for i, object := range found {
+		found[i] = decoded(object)
+	}
+	return found, err
 }
 
 // InNamespace returns the objects of a namespace.

@@ -1,8 +1,8 @@
 // Package informers caches objects that several parts of one process read. Each
 // selection of a resource has one informer for each namespace, however many users it
-// has, and its objects are stored without managedFields.
+// has, and keeps only the fields that some user reads.
 //
-// It knows resources, namespaces and selectors. It does not know kinds, or why anyone
+// It knows resources, namespaces, selectors and fields. It does not know kinds, or why anyone
 // watches a resource.
 package informers
 
@@ -12,48 +12,59 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/internal/projection"
 )
 
-// Selection names objects: those of a resource that match a label selector, in the
-// namespaces of the Informers. An empty selector matches all.
+// Selection names objects: those of a resource that match the selectors, in the namespaces of the
+// Informers. An empty selector matches all.
 type Selection struct {
 	Resource schema.GroupVersionResource
-	Labels   string
+	// Labels and Where are a label selector and a field selector.
+	Labels, Where string
+	// Keep are the fields that are read of each object; nil is everything but managedFields.
+	Keep *projection.Fields
 }
 
-// Informers shares one Cache between all users of a Selection.
+// narrow selects the objects in a request.
+func (s *Selection) narrow(options *metav1.ListOptions) {
+	options.LabelSelector, options.FieldSelector = s.Labels, s.Where
+}
+
+// selects reports whether two selections name the same objects.
+func (s *Selection) selects(other *Selection) bool {
+	return s.Resource == other.Resource && s.Labels == other.Labels && s.Where == other.Where
+}
+
+// Informers shares Caches between all users of the same objects.
 type Informers struct {
 	ctx        context.Context // ends all caches; a struct that owns goroutines owns it
-	client     dynamic.Interface
+	client     Client
 	namespaces []string
 	// Failed is set before the first cache is started.
 	Failed Failed
 
 	mu     sync.Mutex
-	caches map[Selection]*sharedCache
+	caches []*sharedCache
 }
 
 type sharedCache struct {
 	*Cache
-	users int
-	stop  context.CancelFunc
+	selection Selection
+	users     int
+	stop      context.CancelFunc
 }
 
 // New returns Informers for some namespaces; none means all. It does no I/O. A cache
 // follows the API server until its last user releases it or ctx ends.
-func New(ctx context.Context, client dynamic.Interface, namespaces []string) *Informers {
+func New(ctx context.Context, client Client, namespaces []string) *Informers {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	return &Informers{ctx: ctx, client: client, namespaces: namespaces, caches: make(map[Selection]*sharedCache)}
+	return &Informers{ctx: ctx, client: client, namespaces: namespaces}
 }
 
 // Namespaces returns the namespaces that are watched: metav1.NamespaceAll, or some.
@@ -64,68 +75,52 @@ func (i *Informers) AllNamespaces() bool {
 	return slices.Contains(i.namespaces, metav1.NamespaceAll)
 }
 
-// Watch returns a share in the cache of a selection, which its first user starts. The
-// user must release it.
+// Watch returns a share in a cache of a selection, which has at least the fields that the selection
+// keeps. The first user starts the cache. The user must release the share.
 func (i *Informers) Watch(selection Selection) (*Watch, error) {
+	if selection.Keep == nil {
+		selection.Keep = projection.Everything()
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	shared, ok := i.caches[selection]
-	if !ok {
-		created, err := i.newCache(selection)
+	at := slices.IndexFunc(i.caches, func(c *sharedCache) bool {
+		return c.selection.selects(&selection) && c.selection.Keep.Covers(selection.Keep)
+	})
+	if at < 0 {
+		created, err := i.NewCache(selection, i.namespaces)
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", selection.Resource, err)
 		}
 		ctx, stop := context.WithCancel(i.ctx)
 		created.start(ctx)
-		shared = &sharedCache{Cache: created, stop: stop}
-		i.caches[selection] = shared
+		at = len(i.caches)
+		i.caches = append(i.caches, &sharedCache{Cache: created, selection: selection, stop: stop})
 	}
+	shared := i.caches[at]
 	shared.users++
-	return &Watch{Cache: shared.Cache, informers: i, selection: selection}, nil
+	return &Watch{Cache: shared.Cache, informers: i, shared: shared}, nil
 }
 
 // Start fills a cache that its only user has wired, and keeps it filled until the
 // context of New ends.
 func (i *Informers) Start(c *Cache) { c.start(i.ctx) }
 
-func (i *Informers) newCache(selection Selection) (*Cache, error) {
-	return NewCache(selection.Resource, i.namespaces, func(namespace string) (cache.SharedIndexInformer, error) {
-		informer := i.NewInformer(selection.Resource,
-			DynamicSource(i.client, selection.Resource, namespace, func(options *metav1.ListOptions) { options.LabelSelector = selection.Labels }),
-			&unstructured.Unstructured{}, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-		return informer, informer.SetTransform(StripManagedFields)
+// NewCache wires a cache that is not shared; Start fills it. Failures are reported to the functions
+// in also as well.
+func (i *Informers) NewCache(selection Selection, namespaces []string, also ...func(error)) (*Cache, error) {
+	kept := projection.To(selection.Keep)
+	return NewCache(selection.Resource, namespaces, func(namespace string) (cache.SharedIndexInformer, error) {
+		informer := i.NewInformer(selection.Resource, i.client.source(selection, namespace, kept),
+			&projection.Object{}, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, also...)
+		return informer, nil
 	})
-}
-
-// DynamicSource lists and watches with a dynamic client; narrow selects the objects.
-func DynamicSource(client dynamic.Interface, resource schema.GroupVersionResource, namespace string, narrow func(*metav1.ListOptions)) Source {
-	return Source{
-		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			narrow(&options)
-			return client.Resource(resource).Namespace(namespace).List(ctx, options)
-		},
-		Watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			narrow(&options)
-			return client.Resource(resource).Namespace(namespace).Watch(ctx, options)
-		},
-		Client: client,
-	}
-}
-
-// StripManagedFields is a transform that drops metadata.managedFields, which no user reads and
-// which is up to a third of an object.
-func StripManagedFields(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil { // otherwise it is a tombstone
-		accessor.SetManagedFields(nil)
-	}
-	return object, nil
 }
 
 // Watch is one user's share in a cache.
 type Watch struct {
 	*Cache
 	informers *Informers
-	selection Selection
+	shared    *sharedCache
 
 	mu            sync.Mutex
 	registrations []*Registration
@@ -154,15 +149,14 @@ func (w *Watch) Release() {
 	for _, r := range w.registrations {
 		r.Remove()
 	}
-	w.informers.release(w.selection)
+	w.informers.release(w.shared)
 }
 
-func (i *Informers) release(selection Selection) {
+func (i *Informers) release(shared *sharedCache) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	shared := i.caches[selection]
 	if shared.users--; shared.users == 0 {
 		shared.stop()
-		delete(i.caches, selection)
+		i.caches = slices.DeleteFunc(i.caches, func(c *sharedCache) bool { return c == shared })
 	}
 }

@@ -32,7 +32,7 @@ func client(objects ...runtime.Object) *fake.FakeDynamicClient {
 func TestCachesAreSharedAndStopped(t *testing.T) {
 	t.Parallel()
 	selection := Selection{Resource: pods, Labels: "a=b"}
-	i := New(t.Context(), client(), nil)
+	i := New(t.Context(), Decoded(client()), nil)
 	first, err := i.Watch(selection)
 	require.NoError(t, err)
 	second, err := i.Watch(selection)
@@ -60,7 +60,7 @@ func TestEventsOfEachUser(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := client(pod("a", "first"))
-		i := New(t.Context(), api, []string{"a", "b"})
+		i := New(t.Context(), Decoded(api), []string{"a", "b"})
 		require.Equal(t, []string{"a", "b"}, i.Namespaces())
 		require.False(t, i.AllNamespaces())
 		names := func() (*Watch, func() []string) {
@@ -105,7 +105,7 @@ func TestEventsOfEachUser(t *testing.T) {
 
 func TestCacheReads(t *testing.T) {
 	t.Parallel()
-	i := New(t.Context(), client(pod("a", "one"), pod("b", "two")), nil)
+	i := New(t.Context(), Decoded(client(pod("a", "one"), pod("b", "two"))), nil)
 	require.True(t, i.AllNamespaces())
 	w, err := i.Watch(Selection{Resource: pods})
 	require.NoError(t, err)
@@ -129,8 +129,8 @@ func TestCacheReads(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	n := 0
-	w.Each(func(any) { n++ })
-	require.Equal(t, 2, n)
+	w.Each(func(object metav1.Object) { n += len(object.GetName()) })
+	require.Equal(t, len("one")+len("two"), n)
 }
 
 func TestTransformStripsManagedFields(t *testing.T) {

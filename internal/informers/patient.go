@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -125,4 +126,13 @@ func mayPass(err error) bool {
 		return true
 	}
 	return false
+}
+
+// StripManagedFields is a transform that drops metadata.managedFields, which no user reads and
+// which is up to a third of an object. It is for informers of decoded objects.
+func StripManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil { // otherwise it is a tombstone
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
 }

@@ -42,7 +42,7 @@ func TestCachesRecoverWithinSeconds(t *testing.T) {
 					connection.Store(watch.NewFake())
 					return true, connection.Load(), nil
 				})
-				i := New(t.Context(), api, nil)
+				i := New(t.Context(), Decoded(api), nil)
 				i.Failed = func(resource schema.GroupResource, err error) {
 					require.Equal(t, "pods", resource.String())
 					require.ErrorIs(t, err, failure)

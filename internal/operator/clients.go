@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/fescue-dev/fescue/internal/informers"
 )
 
 // connectTimeout bounds the first request, so that a wrong address is reported while the user
@@ -63,6 +65,7 @@ type Clients struct {
 	Typed    kubernetes.Interface
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
+	Caches   informers.Client
 	Mapper   meta.RESTMapper
 	// host is the address of the API server.
 	host string
@@ -103,6 +106,9 @@ func newClients(config *rest.Config) (*Clients, error) {
 		return nil, err
 	}
 	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.Caches, err = informers.NewClient(config); err != nil {
 		return nil, err
 	}
 	slow := rest.CopyConfig(config)

@@ -18,6 +18,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/projection"
 )
 
 // definitions follows the CRDs of the kinds, one watch for each, because the right to list and
@@ -38,18 +39,17 @@ const knownTimeout = 10 * time.Second
 
 var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
+// readOfDefinitions is what is read of a CRD; its schemas are up to a megabyte.
+var readOfDefinitions = projection.Of([]string{"metadata", "deletionTimestamp"}, []string{"metadata", "annotations", crds.HashAnnotation}, []string{"status", "conditions"})
+
 // watchDefinition starts the watch of the CRD of a kind. The engine is told when the CRD changes in a
 // way that matters.
 func (p *operator) watchDefinition(k *kind.Kind) error {
 	d := &definition{known: make(chan struct{})}
 	var err error
-	d.cache, err = informers.NewCache(definitionsResource, []string{metav1.NamespaceAll}, func(string) (cache.SharedIndexInformer, error) {
-		source := informers.DynamicSource(p.Dynamic, definitionsResource, metav1.NamespaceAll, func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String()
-		})
-		informer := p.informers.NewInformer(definitionsResource, source, &unstructured.Unstructured{}, nil, d.failed)
-		return informer, informer.SetTransform(stripDefinition)
-	})
+	d.cache, err = p.informers.NewCache(informers.Selection{
+		Resource: definitionsResource, Where: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String(), Keep: readOfDefinitions,
+	}, []string{metav1.NamespaceAll}, d.failed)
 	if err != nil {
 		return err
 	}
@@ -90,15 +90,6 @@ func (d *definition) failed(err error) {
 	if apierrors.IsForbidden(err) {
 		d.once.Do(func() { close(d.known) })
 	}
-}
-
-// stripDefinition keeps what is read of a CRD; its schemas are up to a megabyte.
-func stripDefinition(object any) (any, error) {
-	if u, ok := object.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil)
-		delete(u.Object, "spec")
-	}
-	return object, nil
 }
 
 // missing returns what is missing of the CRD of a kind. It is an engine.Absent unless that could not

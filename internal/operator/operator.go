@@ -93,7 +93,7 @@ func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) err
 	// The caches outlive ctx, because reconciles that finish after it still read them.
 	caching, stopCaching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCaching()
-	p.caching, p.informers = caching, informers.New(caching, p.Dynamic, options.Namespaces)
+	p.caching, p.informers = caching, informers.New(caching, p.Caches, options.Namespaces)
 	p.informers.Failed = countWatchFailures(log)
 	if err = p.wire(ctx, namespace); err == nil {
 		err = p.run(ctx)

@@ -82,7 +82,7 @@ func TestFollowDistinguishesFailureFromAbsence(t *testing.T) {
 	kinds := kindtest.Shipped(t)
 	client, err := dynamic.NewForConfig(&rest.Config{Host: "https://127.0.0.1:1"})
 	require.NoError(t, err)
-	pods, err := admission.NewPods(admission.PodsConfig{Informers: informers.New(t.Context(), client, nil), Kinds: kinds})
+	pods, err := admission.NewPods(admission.PodsConfig{Informers: informers.New(t.Context(), informers.Decoded(client), nil), Kinds: kinds})
 	require.NoError(t, err)
 	w := &webhooks{pods: pods}
 	follow := func(missing error) {

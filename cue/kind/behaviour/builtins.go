@@ -423,12 +423,12 @@ func sequence(r *run, x Expr, args []any) (any, *Problem) {
 		return nil, wrong(x, "error in call to list.Range: end must be less than start when step is negative")
 	default:
 		result := []any{}
-		next, add := start, &Binary{at: at{x.Pos()}, Op: token.ADD}
+		next := start
 		for compareNumbers(next, limit) == -direction {
-			r.spend(elementSteps)
+			r.spend(1)
 			d, _ := toDecimal(next)
 			result = append(result, integral(&d.Decimal))
-			sum, problem := r.calculate(add, next, step)
+			sum, problem := r.calculate(&Binary{at: at{x.Pos()}, Op: token.ADD}, next, step)
 			if problem != nil {
 				return nil, problem
 			}

@@ -247,7 +247,6 @@ func (r *run) interpolate(x *Interpolation, e *env) (any, *Problem) {
 			worst = worse(worst, problem)
 			continue
 		}
-		r.spend(sizeOf(value) / bytesPerStep)
 		switch v := value.(type) {
 		case string:
 			b = append(b, v...)
@@ -263,10 +262,11 @@ func (r *run) interpolate(x *Interpolation, e *env) (any, *Problem) {
 			worst = worse(worst, wrong(part, "invalid interpolation: cannot use a value of type %s, only string, bytes, number and bool", kindOf(value)))
 		}
 	}
-	switch {
-	case worst != nil:
+	if worst != nil {
 		return nil, worst
-	case x.IsBytes:
+	}
+	r.spend(len(b) / bytesPerStep)
+	if x.IsBytes {
 		return b, nil
 	}
 	return string(b), nil
@@ -648,8 +648,8 @@ func (r *run) slice(x *Slice, e *env) (any, *Problem) {
 }
 
 // within tests the limits of a sized integer.
-func within(t *Type) func(*run, any) *Problem {
-	return func(_ *run, value any) *Problem {
+func within(t *Type) func(any) *Problem {
+	return func(value any) *Problem {
 		if kindOf(value)&Number == 0 {
 			return nil
 		}
@@ -692,7 +692,7 @@ func (r *run) addBound(n *node, x *Unary, limit any) {
 	} else if x.Op == token.NEQ || x.Op == token.EQL {
 		n.limit(kind, x)
 	}
-	n.own().checks = append(n.own().checks, check{x, func(r *run, value any) *Problem {
+	n.checks = append(n.checks, check{x, func(value any) *Problem {
 		holds := false
 		switch x.Op {
 		case token.NEQ, token.EQL:
@@ -728,7 +728,7 @@ func (r *run) length(list any) (int, *Problem) {
 	if problem := r.enumerate(n); problem != nil {
 		return 0, problem
 	}
-	return n.rare.length, nil
+	return n.length, nil
 }
 
 // element returns an element of a list, as a value or a node.
@@ -737,14 +737,14 @@ func (r *run) element(list any, i int) any {
 		return data[i]
 	}
 	n := list.(*node)
-	if entries := n.rare.entries; entries != nil { // its only part
-		nodes := make([]node, len(entries))
+	if n.entries != nil { // its only part
+		nodes := make([]node, len(n.entries))
 		n.arcs = make([]arc, len(nodes))
 		for j := range nodes {
-			nodes[j] = node{up: n, label: strconv.Itoa(j), conjs: entries[j : j+1 : j+1]}
+			nodes[j] = node{up: n, label: strconv.Itoa(j), conjs: n.entries[j : j+1 : j+1]}
 			n.arcs[j].node = &nodes[j]
 		}
-		n.rare.entries = nil
+		n.entries = nil
 	}
 	return r.instance(n.arcs[i].node)
 }
@@ -778,10 +778,7 @@ func (r *run) enumerate(n *node) *Problem {
 					p.conjs = append(p.conjs, conj{x: element, env: l.env})
 					continue
 				}
-				if problem := r.comprehend(c.Clauses, l.env, func(e *env) {
-					r.spend(elementSteps)
-					p.conjs = append(p.conjs, conj{x: c.Body, env: e})
-				}); problem != nil {
+				if problem := r.comprehend(c.Clauses, l.env, func(e *env) { p.conjs = append(p.conjs, conj{x: c.Body, env: e}) }); problem != nil {
 					n.fail(problem)
 				}
 			}
@@ -806,9 +803,9 @@ func (r *run) enumerate(n *node) *Problem {
 		return n.problem
 	}
 	r.spend(length)
-	n.own().length = length
+	n.length = length
 	if len(parts) == 1 && length > 0 && !r.shaping {
-		n.rare.entries = parts[0].conjs
+		n.entries = parts[0].conjs
 		return nil
 	}
 	n.arcs = make([]arc, length)

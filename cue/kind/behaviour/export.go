@@ -8,7 +8,7 @@ func (r *run) export(value any) (any, *Problem) {
 	r.step()
 	if n, ok := value.(*node); ok {
 		if n.isConstant {
-			return r.export(n.shape.constant)
+			return r.export(n.constant)
 		}
 		var problem *Problem
 		if value, problem = r.value(n); problem != nil {

@@ -222,28 +222,25 @@ func sizeOf(value any) int {
 // matching is what it takes to match a text: its length, times that of the pattern.
 func matching(pattern, text any) int { return sizeOf(text) * (1 + sizeOf(pattern)/16) }
 
-// matches counts the matches in a text, and the groups of each, as far as the budget lasts.
-func matches(r *run, args []any) (n, groups int) {
+func matches(args []any) (n, groups int) {
 	pattern, _ := args[0].(string)
 	text, _ := args[1].(string)
 	re, err := compileRegexp(pattern)
 	if err != nil {
 		return 0, 0
 	}
-	n = len(re.FindAllStringIndex(text, r.steps/matchSteps+1))
-	r.spend(n * matchSteps)
-	return n, re.NumSubexp() + 1
+	return len(re.FindAllStringIndex(text, -1)), re.NumSubexp() + 1
 }
 
 func submatches(r *run, args []any) int {
 	r.spend(matching(args[0], args[1]) / bytesPerStep)
-	n, groups := matches(r, args)
+	n, groups := matches(args)
 	return n * groups * bytesPerStep
 }
 
 func replacement(r *run, args []any) int {
 	r.spend(matching(args[0], args[1]) / bytesPerStep)
-	n, _ := matches(r, args)
+	n, _ := matches(args)
 	repl, _ := args[2].(string)
 	return sizeOf(args[1])*(1+strings.Count(repl, "$")) + n*len(repl)
 }
@@ -560,7 +557,7 @@ func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
 		n.fail(wrong(x, "%s is a function: it must be called", f.Name))
 		return
 	}
-	values := make([]any, 0, len(args))
+	values := make([]any, 1, len(args)+1)
 	for _, arg := range args {
 		value, problem := r.eval(arg, e)
 		if problem != nil {
@@ -569,8 +566,9 @@ func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
 		}
 		values = append(values, value)
 	}
-	n.own().checks = append(n.own().checks, check{x, func(r *run, value any) *Problem {
-		holds, problem := f.call(r, x, append([]any{value}, values...))
+	n.checks = append(n.checks, check{x, func(value any) *Problem {
+		values[0] = value
+		holds, problem := f.call(r, x, values)
 		if problem != nil {
 			return problem
 		}

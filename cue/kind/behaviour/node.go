@@ -69,7 +69,7 @@ type run struct {
 	// shaping means that shapes are made: nothing is given. touched is set by what depends on it.
 	shaping, touched bool
 	undo             []func()
-	shapes           int32
+	shapes           int
 }
 
 // exhausted is what a run that exceeds its budget panics with.
@@ -107,74 +107,49 @@ type conj struct {
 
 // node is a field, or another value, that is computed as far as something asks for it.
 type node struct {
-	up      *node
-	label   string
-	conjs   []conj
-	scalar  any
-	lits    []lit
-	data    []map[string]any
-	comps   []pending
-	lists   []elements
-	arcs    []arc
-	problem *Problem
-	// rare is what most nodes do not have, since many are made: see own.
-	rare *rare
-	// shape is what is known of the node in every run; id counts those that have one.
-	shape *shape
-	id    int32
-
-	kinds    Kinds
-	state    state
-	isScalar bool
-	checked  bool
-	// isConstant means that the value is the same in each run: the shape holds it.
-	isConstant bool
-	// isGiven means that whoever runs the program gives the value.
-	isGiven bool
-	// enumerated means that the length of the list is known.
-	enumerated bool
-}
-
-// rare is what few nodes have.
-type rare struct {
+	up    *node
+	label string
+	conjs []conj
 	// choices are the alternatives taken of the first disjunctions.
 	choices []int
-	checks  []check
-	open    []choice // disjunctions without an alternative
-	chosen  *node
-	seen    []*node
-	met     int // disjunctions
 
-	length  int    // of an enumerated list; the arcs are its elements
-	entries []conj // of a list of one part, until an element is asked for
-}
+	state    state
+	kinds    Kinds
+	isScalar bool
+	scalar   any
+	lits     []lit
+	data     []map[string]any
+	comps    []pending
+	lists    []elements
+	checks   []check
+	open     []choice // disjunctions without an alternative
+	seen     []*node
+	met      int // disjunctions
+	problem  *Problem
 
-// noRare is that of most nodes. It never changes.
-var noRare = new(rare)
+	arcs       []arc
+	enumerated bool // the length of the list is known, and the arcs are its elements
+	length     int
+	entries    []conj // of a list of one part, until an element is asked for
+	chosen     *node
+	checked    bool
 
-// has returns what is rare of a node, to read it.
-func (n *node) has() *rare {
-	if n.rare == nil {
-		return noRare
-	}
-	return n.rare
-}
-
-// own returns what is rare of a node, to change it.
-func (n *node) own() *rare {
-	if n.rare == nil {
-		n.rare = new(rare)
-	}
-	return n.rare
-}
-
-// copied returns a copy of what is rare of a node, if there is something.
-func (n *node) copied() *rare {
-	if n.rare == nil {
-		return nil
-	}
-	copied := *n.rare
-	return &copied
+	// shape is the node that this one is an instance of; id counts those.
+	shape *node
+	id    int
+	// fields are the arcs of a shape that are the same in each run, by name.
+	fields map[string]*node
+	// shared is the shape that a shape refers to.
+	shared *node
+	// isConstant means that the value is the same in each run: data holds it.
+	isConstant bool
+	constant   any
+	// names are the fields of a struct if they are known to be the same in each run; isComplete
+	// means that it has all that are required.
+	names      []string
+	isComplete bool
+	// isGiven means that whoever runs the program gives the value.
+	isGiven bool
 }
 
 type state int8
@@ -213,7 +188,7 @@ type choice struct {
 
 type check struct {
 	x    Expr
-	test func(r *run, value any) *Problem
+	test func(value any) *Problem
 }
 
 type arc struct {
@@ -289,14 +264,14 @@ func (r *run) add(n *node, c conj) {
 		}
 		r.include(n, value, x)
 	case *Disjunction:
-		rare := n.own()
-		rare.met++
-		if rare.met <= len(rare.choices) {
-			chosen := x.Alternatives[rare.choices[rare.met-1]]
+		if n.met < len(n.choices) {
+			chosen := x.Alternatives[n.choices[n.met]]
+			n.met++
 			r.add(n, conj{x: chosen.X, env: c.env})
 			return
 		}
-		rare.open = append(rare.open, choice{x, c.env})
+		n.met++
+		n.open = append(n.open, choice{x, c.env})
 	case *Binary:
 		if x.Op == token.AND {
 			r.add(n, conj{x: x.X, env: c.env})
@@ -307,7 +282,7 @@ func (r *run) add(n *node, c conj) {
 	case *Type:
 		n.limit(x.Kinds, x)
 		if x.Min != nil {
-			n.own().checks = append(n.own().checks, check{x, within(x)})
+			n.checks = append(n.checks, check{x, within(x)})
 		}
 	case *Unary:
 		if !isBound(x.Op) {
@@ -351,11 +326,10 @@ func (r *run) include(n *node, value any, x Expr) {
 	if target == n {
 		return
 	}
-	rare := n.own()
-	if slices.Contains(rare.seen, target) {
+	if slices.Contains(n.seen, target) {
 		return
 	}
-	rare.seen = append(rare.seen, target)
+	n.seen = append(n.seen, target)
 	for _, c := range target.conjs {
 		r.add(n, c)
 	}
@@ -522,17 +496,17 @@ func (r *run) target(n *node) (any, *Problem) {
 	first := n
 	r.note(n)
 	for range maxDepth {
-		if chosen := n.has().chosen; chosen != nil {
-			return r.instance(chosen), nil
+		if n.chosen != nil {
+			return r.instance(n.chosen), nil
 		}
 		if n.isConstant && n.isScalar {
 			return n, nil
 		}
-		if n.shape != nil && !r.shaping && n.shape.shared != nil {
+		if n.shape != nil && n.shape.shared != nil {
 			n = r.instance(n.shape.shared)
 			continue
 		}
-		if c, ok := n.reference(); ok && len(n.has().choices) == 0 {
+		if c, ok := n.reference(); ok && len(n.choices) == 0 {
 			n.state = expanding // a reference to itself finds it
 			value, problem := r.resolve(c.x, c.env)
 			n.state = raw
@@ -554,14 +528,14 @@ func (r *run) target(n *node) (any, *Problem) {
 			return n, nil
 		}
 		r.expand(n)
-		if len(n.has().open) == 0 {
+		if len(n.open) == 0 {
 			return n, nil
 		}
 		chosen, problem := r.choose(n)
 		if problem != nil {
 			return nil, problem
 		}
-		n.own().chosen = chosen
+		n.chosen = chosen
 		return chosen, nil
 	}
 	return nil, &Problem{IsIncomplete: true, Path: first.path(), Message: "refers to itself"}
@@ -573,26 +547,29 @@ type leaf struct {
 	isDef bool
 }
 
-func (l leaf) isDefault() bool { return l.isDef }
-
 // choose takes the alternative that is the only one that fits, or the default.
 func (r *run) choose(n *node) (*node, *Problem) {
-	leaves, _, problem := r.leaves(n, true)
-	open := n.has().open
+	leaves, _, problem := r.leaves(n)
 	if len(leaves) == 0 {
 		if n.isScalar && !problem.IsIncomplete {
-			problem = wrong(open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), open[0].Text)
+			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), n.open[0].Text)
 		}
 		n.fail(problem)
 		return nil, n.problem
 	}
-	if slices.ContainsFunc(leaves, leaf.isDefault) {
-		leaves = slices.DeleteFunc(leaves, func(l leaf) bool { return !l.isDef })
+	var defaults []leaf
+	for _, l := range leaves {
+		if l.isDef {
+			defaults = append(defaults, l)
+		}
 	}
-	chosen := leaves[0]
-	for _, other := range leaves[1:] {
+	if len(defaults) == 0 {
+		defaults = leaves
+	}
+	chosen := defaults[0]
+	for _, other := range defaults[1:] {
 		if !r.same(chosen.node, other.node) {
-			return nil, &Problem{IsIncomplete: true, Path: n.path(), At: open[0].Pos(), Message: "unresolved disjunction: more than one alternative fits"}
+			return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), Message: "unresolved disjunction: more than one alternative fits"}
 		}
 	}
 	return chosen.node, nil
@@ -609,11 +586,10 @@ func (r *run) same(a, b *node) bool {
 	return problem == nil && equal
 }
 
-// leaves returns the alternatives of a node that fit, and whether some are marked as defaults. With
-// onlyDefaults, those that are not are left out if a default fits.
-func (r *run) leaves(n *node, onlyDefaults bool) (found []leaf, explicit bool, problem *Problem) {
+// leaves returns the alternatives of a node that fit, and whether some are marked as defaults.
+func (r *run) leaves(n *node) (found []leaf, explicit bool, problem *Problem) {
 	r.expand(n)
-	if len(n.has().open) == 0 {
+	if len(n.open) == 0 {
 		if problem := r.dead(n); problem != nil {
 			return nil, false, problem
 		}
@@ -622,28 +598,26 @@ func (r *run) leaves(n *node, onlyDefaults bool) (found []leaf, explicit bool, p
 	if n.problem != nil {
 		return nil, false, n.problem
 	}
-	disjunction := n.rare.open[0].Disjunction
-	branches := make([]branch, len(disjunction.Alternatives))
-	for i, alternative := range disjunction.Alternatives {
-		if alternative.Default {
-			branches[i] = r.branch(n, disjunction, i)
-			found = append(found, branches[i].leaves...)
-		}
+	disjunction := n.open[0].Disjunction
+	type branch struct {
+		leaves   []leaf
+		explicit bool
 	}
-	if onlyDefaults && slices.ContainsFunc(found, leaf.isDefault) {
-		return found, true, nil
-	}
-	found = found[:0]
+	branches := make([]branch, 0, len(disjunction.Alternatives))
 	for i, alternative := range disjunction.Alternatives {
-		if !alternative.Default {
-			branches[i] = r.branch(n, disjunction, i)
-		}
-		why := branches[i].why
+		candidate := &node{up: n.up, label: n.label, conjs: n.conjs, choices: append(slices.Clip(n.choices), i)}
+		leaves, marked, why := r.leaves(candidate)
 		problem = worse(problem, why)
 		if why != nil && why.IsIncomplete {
 			problem = why
 		}
-		explicit = explicit || branches[i].explicit && len(branches[i].leaves) > 0
+		if disjunction.HasDefault {
+			for j := range leaves {
+				leaves[j].isDef = leaves[j].isDef && alternative.Default
+			}
+		}
+		branches = append(branches, branch{leaves, marked})
+		explicit = explicit || marked && len(leaves) > 0
 	}
 	for _, b := range branches {
 		for _, l := range b.leaves {
@@ -656,34 +630,12 @@ func (r *run) leaves(n *node, onlyDefaults bool) (found []leaf, explicit bool, p
 	return found, explicit || disjunction.HasDefault, problem
 }
 
-// branch is an alternative of a disjunction, with those that are within it.
-type branch struct {
-	leaves   []leaf
-	explicit bool
-	why      *Problem // it does not fit
-}
-
-// branch takes an alternative of the first disjunction of a node.
-func (r *run) branch(n *node, disjunction *Disjunction, i int) (b branch) {
-	candidate := &node{up: n.up, label: n.label, conjs: n.conjs, rare: &rare{choices: append(slices.Clip(n.rare.choices), i)}}
-	b.leaves, b.explicit, b.why = r.leaves(candidate, false)
-	if disjunction.HasDefault && !disjunction.Alternatives[i].Default {
-		for j := range b.leaves {
-			b.leaves[j].isDef = false
-		}
-	}
-	return b
-}
-
 // dead returns why an alternative does not fit.
 func (r *run) dead(n *node) *Problem {
-	if _, refers := n.reference(); !refers && n.problem == nil && !n.isScalar && len(n.lits)+len(n.lists)+len(n.data) == 0 {
-		return nil // it is a type so far
-	}
 	value, problem := r.value(n)
 	if problem != nil {
 		if problem.IsIncomplete && n.problem == nil {
-			return nil // as above
+			return nil // it is a type so far
 		}
 		return problem
 	}
@@ -777,8 +729,8 @@ func (r *run) value(n *node) (any, *Problem) {
 	}
 	if !n.checked {
 		n.checked = true
-		for _, c := range n.has().checks {
-			if problem := c.test(r, value); problem != nil {
+		for _, c := range n.checks {
+			if problem := c.test(value); problem != nil {
 				if problem.At == token.NoPos {
 					problem.At = c.x.Pos()
 				}
@@ -932,7 +884,7 @@ func (r *run) arc(n *node, name string) *node {
 			return n.arcs[i].node
 		}
 	}
-	if n.shape != nil && !r.shaping {
+	if n.shape != nil {
 		if field, ok := n.shape.fields[name]; ok {
 			return r.instance(field)
 		}
@@ -946,7 +898,7 @@ func (r *run) arc(n *node, name string) *node {
 		}
 		r.yieldAll(n, func(c pending) bool { return c.all || c.names[name] })
 	}
-	if r.shaping && slices.ContainsFunc(n.lits, hasDynamic) {
+	if r.shaping && slices.ContainsFunc(n.lits, func(l lit) bool { return len(l.Dynamic) > 0 }) {
 		r.touched = true // the name of a dynamic field may follow from the object
 		return nil
 	}
@@ -1073,8 +1025,8 @@ func fieldOf(data map[string]any, label string) (any, bool) {
 // fields lists the names of the fields of a struct, without definitions and hidden ones, and
 // returns why there may be others.
 func (r *run) fields(n *node) (names []string, problem *Problem) {
-	if n.shape != nil && n.shape.names != nil {
-		return n.shape.names, nil
+	if n.names != nil {
+		return n.names, nil
 	}
 	r.expand(n)
 	r.yieldAll(n, func(pending) bool { return true })
@@ -1127,7 +1079,7 @@ func (r *run) fields(n *node) (names []string, problem *Problem) {
 
 // missing returns the required fields that a struct does not have.
 func (r *run) missing(n *node) *Problem {
-	if n.shape != nil && n.shape.isComplete {
+	if n.isComplete {
 		return nil
 	}
 	for _, l := range n.lits {

@@ -14,11 +14,6 @@ const (
 	// within 100 ms. A set of 10,000 Pods, the most that the contract allows, may take 50 steps
 	// for each.
 	maxSteps = 500_000
-	// elementSteps is how many more steps an element of a list takes that a loop yields: it is kept,
-	// with the variables that it refers to.
-	elementSteps = 3
-	// matchSteps is how many steps each match of a regular expression takes.
-	matchSteps = 8
 	// bytesPerStep is how much text a step may produce: no evaluation produces more than
 	// maxSteps times as many bytes.
 	bytesPerStep = 64
@@ -35,7 +30,7 @@ type Program struct {
 	name string
 	// top is the shape of the behaviour, one of shapes; packages are those that it refers to.
 	top      *node
-	shapes   int32
+	shapes   int
 	packages map[*Package]*node
 	observed []conj // what it declares of its children
 

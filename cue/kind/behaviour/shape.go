@@ -9,10 +9,11 @@ const (
 	maxShapeDepth = 40
 )
 
-// Nodes are prepared when a program is compiled: what is unified to them does not depend on the
-// object. A run copies those that it needs, and computes only what depends on the object.
+// A shape is a node that is prepared when a program is compiled: what is unified to it does not
+// depend on the object. A run takes the node unchanged, and computes only what depends on the
+// object.
 
-// instance returns the node of this run for one that is prepared; any other is returned unchanged.
+// instance returns the node of this run for a shape; any other node is returned unchanged.
 func (r *run) instance(n *node) *node {
 	if n == nil || n.id == 0 || r.shaping || n.isConstant && n.isScalar {
 		return n
@@ -22,51 +23,23 @@ func (r *run) instance(n *node) *node {
 	}
 	made := new(node)
 	*made = *n
-	made.id = 0
+	made.shape, made.id = n, 0
 	made.comps = slices.Clone(n.comps)
 	if !n.enumerated {
 		made.arcs = nil
 	}
-	if slices.ContainsFunc(n.lits, hasDynamic) {
+	if slices.ContainsFunc(n.lits, func(l lit) bool { return len(l.Dynamic) > 0 }) {
 		made.lits = slices.Clone(n.lits)
-	}
-	if n.state != expanded || len(n.comps)+len(n.lists)+len(n.has().open) > 0 {
-		made.separate()
 	}
 	r.instances[n.id] = made
 	return made
 }
 
-// separate has a copy of a node share nothing with it that changes: what is added to the copy must
-// not be written into the arrays of the original.
-func (n *node) separate() {
-	n.lits, n.data, n.lists = slices.Clip(n.lits), slices.Clip(n.data), slices.Clip(n.lists)
-	if n.rare = n.copied(); n.rare != nil {
-		n.rare.checks, n.rare.open, n.rare.seen = slices.Clip(n.rare.checks), slices.Clip(n.rare.open), slices.Clip(n.rare.seen)
-	}
-}
-
-// shape is what is known of a node in every run.
-type shape struct {
-	// fields are the arcs that are the same in each run, by name.
-	fields map[string]*node
-	// shared is the node that the node refers to.
-	shared *node
-	// constant is the value, if it is the same in each run.
-	constant any
-	// names are the fields of a struct if they are known to be the same in each run, not nil; isComplete
-	// means that it has all that are required.
-	names      []string
-	isComplete bool
-}
-
-func hasDynamic(l lit) bool { return len(l.Dynamic) > 0 }
-
-// number makes a node one that runs take instances of.
+// number makes a node a shape.
 func (r *run) number(n *node) {
 	if n.id == 0 {
 		r.shapes++
-		n.id, n.shape = r.shapes, new(shape)
+		n.id = r.shapes
 	}
 }
 
@@ -107,7 +80,7 @@ func (r *run) note(n *node) {
 	}
 	r.number(n)
 	before := *n
-	before.comps, before.rare = slices.Clone(n.comps), n.copied()
+	before.comps = slices.Clone(n.comps)
 	r.undo = append(r.undo, func() { *n = before })
 }
 
@@ -135,7 +108,7 @@ func (p *Program) prepare() {
 
 // shape prepares a node and what is in it.
 func (r *run) shape(n *node, depth int) {
-	if n == nil || n.shape != nil && (n.shape.fields != nil || n.shape.shared != nil) || depth > maxShapeDepth || r.shapes > maxShapes {
+	if n == nil || n.fields != nil || n.shared != nil || depth > maxShapeDepth || r.shapes > maxShapes {
 		return
 	}
 	r.number(n)
@@ -143,7 +116,7 @@ func (r *run) shape(n *node, depth int) {
 		var target any
 		if r.attempt(func() { target, _ = r.resolve(c.x, c.env) }) {
 			if t, ok := target.(*node); ok && t != n {
-				n.shape.shared = t
+				n.shared = t
 				r.shape(t, depth+1)
 				if t.id == 0 {
 					r.number(t)
@@ -152,7 +125,7 @@ func (r *run) shape(n *node, depth int) {
 		}
 		return
 	}
-	if !r.attempt(func() { r.expand(n) }) || n.problem != nil || len(n.has().open) > 0 {
+	if !r.attempt(func() { r.expand(n) }) || n.problem != nil || len(n.open) > 0 {
 		return
 	}
 	if len(n.lists) > 0 {
@@ -167,33 +140,33 @@ func (r *run) shape(n *node, depth int) {
 		}
 		return
 	}
-	n.shape.fields = make(map[string]*node)
+	n.fields = make(map[string]*node)
 	for _, l := range n.lits {
 		for name := range l.byName {
-			if _, done := n.shape.fields[name]; done {
+			if _, done := n.fields[name]; done {
 				continue
 			}
 			var field *node
 			if !r.attempt(func() { field = r.arc(n, name) }) {
 				if n.state == raw { // what it is unified from depends on what is given
-					n.shape.fields = nil
+					n.fields = nil
 					return
 				}
 				continue
 			}
-			n.shape.fields[name] = field
+			n.fields[name] = field
 			if field != nil {
 				r.number(field)
 				r.shape(field, depth+1)
 			}
 		}
 	}
-	if len(n.comps) == 0 && len(n.lits) > 0 && !slices.ContainsFunc(n.lits, hasDynamic) {
-		var names []string
-		var problem, missing *Problem
-		if r.attempt(func() { names, problem = r.fields(n); missing = r.missing(n) }) && problem == nil {
-			n.shape.names, n.shape.isComplete = append([]string{}, names...), missing == nil
-		}
+	if len(n.comps) == 0 && len(n.lits) > 0 && !slices.ContainsFunc(n.lits, func(l lit) bool { return len(l.Dynamic) > 0 }) {
+		r.attempt(func() {
+			if names, problem := r.fields(n); problem == nil && len(names) > 0 {
+				n.names, n.isComplete = names, r.missing(n) == nil
+			}
+		})
 	}
 }
 
@@ -219,10 +192,10 @@ func (p *Program) fix(n *node, seen map[*node]bool) {
 		if kindOf(value)&(List|Struct) == 0 {
 			n.isScalar, n.scalar, n.state = true, value, expanded
 		}
-		n.isConstant, n.shape.constant = true, constant
+		n.isConstant, n.constant = true, constant
 	})
-	p.fix(n.shape.shared, seen)
-	for _, field := range n.shape.fields {
+	p.fix(n.shared, seen)
+	for _, field := range n.fields {
 		p.fix(field, seen)
 	}
 	if n.enumerated {

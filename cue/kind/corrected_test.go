@@ -1,0 +1,81 @@
+package kind_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/kindtest"
+)
+
+var (
+	podType       = apischema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	configMapType = apischema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+)
+
+func observedPaths(k *kind.Kind) []string {
+	var paths []string
+	for _, path := range k.ObservedPaths() {
+		paths = append(paths, strings.Join(path, "/"))
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// The caches of children of the shipped kinds hold what these read.
+func TestWhatIsReadOfChildren(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]*kind.Kind{
+		"At":            kindtest.Named(t, kindtest.Shipped(t), "At"),
+		"Customcluster": kindtest.Named(t, kindtest.Shipped(t), "Customcluster"),
+	} {
+		require.False(t, k.IsCorrected(podType), name)
+		require.Equal(t, []string{"status/phase"}, slices.Compact(observedPaths(k)), name)
+	}
+
+	k := kindtest.From(t, childrenText)[0]
+	require.True(t, k.IsCorrected(configMapType))
+	require.False(t, k.IsCorrected(podType))
+	require.Equal(t, []string{"data/done", "spec/containers/*/image", "status/phase"}, observedPaths(k))
+}
+
+// Conditions, loops, definitions and phases contribute children too.
+const childrenText = `package p
+
+import "fescue.dev/cue/contract"
+
+#Thing: {
+	apiVersion: "example.com/v1"
+	kind:       "Thing"
+	metadata: {name!: string, ...}
+	spec: on: *false | bool
+}
+#ThingController: contract.#Controller & {
+	object!: #Thing
+	observed: _
+	names: plural: "things"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}, {apiVersion: "v1", kind: "Pod"}]
+	initial: "A"
+	children: kept: _kept
+	phases: A: {
+		if object.spec.on {
+			children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: n: "\(len(observed.pods))"}
+		}
+		children: pods: {
+			update: "Recreate", replicas: 2, strays: "Ignore"
+			template: {apiVersion: "v1", kind: "Pod"}
+		}
+		next: [{to: "B", when: observed.config.data.done == "yes" && observed.kept.status != _|_}]
+	}
+	phases: B: terminal: true
+	status: {
+		images: [for p in observed.pods for c in p.spec.containers {c.image}]
+		if observed.kept.status.phase != _|_ {phase: observed.kept.status.phase}
+	}
+}
+_kept: {update: "Never", template: {apiVersion: "v1", kind: "Pod"}}
+`

@@ -1,0 +1,162 @@
+package projection
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"weak"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/internal/jsontext"
+)
+
+// Object is an object as text, which takes a quarter of the memory of maps. What reads it gets maps, which
+// the garbage collector takes when nobody holds them. Nothing changes an Object.
+type Object struct {
+	text string
+	// These are parts of text.
+	namespace, name, uid, resourceVersion string
+
+	mu      sync.Mutex
+	decoded weak.Pointer[unstructured.Unstructured]
+}
+
+// buffers are those that the texts of objects are put together in.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxBuffer bounds the buffers that are kept for reuse.
+const maxBuffer = 64 << 10
+
+// Projection keeps parts of objects.
+type Projection struct {
+	keep *Fields
+	// implied is the type of objects that do not state it.
+	implied metav1.TypeMeta
+}
+
+// To returns the projection that keeps some fields and what every cache needs to know: type, name,
+// namespace, UID and resource version. It never keeps metadata.managedFields.
+func To(keep *Fields) Projection { return Projection{keep: keep.Union(identity)} }
+
+// In returns a projection for the items of a list, which need not state their type.
+func (p Projection) In(list metav1.TypeMeta) Projection {
+	p.implied = metav1.TypeMeta{APIVersion: list.APIVersion, Kind: strings.TrimSuffix(list.Kind, "List")}
+	return p
+}
+
+// Of returns what is kept of an object.
+func (p Projection) Of(object jsontext.Value) (*Object, error) {
+	if !object.Is('{') {
+		return nil, fmt.Errorf("%.20q is not an object", object.Raw())
+	}
+	buffer := buffers.Get().(*[]byte)
+	text := p.append((*buffer)[:0], object)
+	o, err := parse(string(text))
+	if cap(text) <= maxBuffer {
+		*buffer = text
+		buffers.Put(buffer)
+	}
+	return o, err
+}
+
+// Parse returns what is kept of an object, which must be the whole text.
+func (p Projection) Parse(text []byte) (*Object, error) {
+	parsed, err := jsontext.Parse(text)
+	defer parsed.Release()
+	if err != nil {
+		return nil, fmt.Errorf("object: %w", err)
+	}
+	return p.Of(parsed)
+}
+
+// Convert returns what is kept of an object that is decoded already.
+func (p Projection) Convert(object runtime.Object) (*Object, error) {
+	if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == "" { // such an object cannot be encoded
+		u = u.DeepCopy()
+		u.SetKind("Object")
+		object = u
+	}
+	text, err := runtime.Encode(unstructured.UnstructuredJSONScheme, object)
+	if err != nil {
+		return nil, err
+	}
+	return p.Parse(text)
+}
+
+var identity = Of([]string{"apiVersion"}, []string{"kind"},
+	[]string{"metadata", "name"}, []string{"metadata", "namespace"}, []string{"metadata", "uid"}, []string{"metadata", "resourceVersion"},
+	[]string{"metadata", "annotations", metav1.InitialEventsAnnotationKey}) // of a bookmark
+
+// parse reads a text that nothing is left out of.
+func parse(text string) (*Object, error) {
+	u, err := decodeObject(text)
+	if err != nil {
+		return nil, err
+	}
+	return &Object{
+		text: text, decoded: weak.Make(u), // whatever stores the object reads it at once
+		namespace: u.GetNamespace(), name: u.GetName(), uid: string(u.GetUID()), resourceVersion: u.GetResourceVersion(),
+	}, nil
+}
+
+func decodeObject(text string) (*unstructured.Unstructured, error) {
+	value, err := Decode(text)
+	if err != nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: value.(map[string]any)}, nil
+}
+
+// Text returns what is kept, as JSON.
+func (o *Object) Text() string { return o.text }
+
+// Unstructured returns what is kept. It must not be changed: others may get the same.
+func (o *Object) Unstructured() *unstructured.Unstructured {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if u := o.decoded.Value(); u != nil {
+		return u
+	}
+	u, err := decodeObject(o.text)
+	if err != nil {
+		panic(fmt.Sprintf("an object that was decoded before: %v", err)) // cannot happen
+	}
+	o.decoded = weak.Make(u)
+	return u
+}
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor with what caches need to know.
+func (o *Object) GetObjectMeta() metav1.Object {
+	m := &metav1.ObjectMeta{Namespace: o.namespace, Name: o.name, UID: types.UID(o.uid), ResourceVersion: o.resourceVersion}
+	if o.name == "" { // it is a bookmark
+		m.Annotations = o.Unstructured().GetAnnotations()
+	}
+	return m
+}
+
+// GetObjectKind implements runtime.Object.
+func (o *Object) GetObjectKind() schema.ObjectKind { return o.Unstructured().GetObjectKind() }
+
+// DeepCopyObject implements runtime.Object.
+func (o *Object) DeepCopyObject() runtime.Object {
+	return &Object{text: o.text, namespace: o.namespace, name: o.name, uid: o.uid, resourceVersion: o.resourceVersion}
+}
+
+// List is a list of objects.
+type List struct {
+	metav1.ListMeta
+	Items []*Object
+}
+
+// GetObjectKind implements runtime.Object. A List has no type.
+func (l *List) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object.
+func (l *List) DeepCopyObject() runtime.Object {
+	return &List{ListMeta: *l.ListMeta.DeepCopy(), Items: append([]*Object(nil), l.Items...)}
+}

@@ -1,0 +1,215 @@
+package projection
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	k8sjson "sigs.k8s.io/json"
+
+	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/jsontext"
+)
+
+// kept is what of a decoded value is kept, as the documentation of Fields says.
+func kept(value any, f *Fields) any {
+	if f.whole {
+		return value
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		part := make(map[string]any)
+		for name, field := range value {
+			if below := f.fields[name].Union(f.each); below != nil {
+				part[name] = kept(field, below)
+			}
+		}
+		return part
+	case []any:
+		part := make([]any, len(value))
+		for i := range value {
+			part[i] = kept(value[i], f.element())
+		}
+		return part
+	}
+	return value
+}
+
+// keptOf is what is kept of an object that client-go has decoded.
+func keptOf(object map[string]any, f *Fields) map[string]any {
+	object = k8sruntime.DeepCopyJSON(object)
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+	}
+	return kept(object, f.Union(identity)).(map[string]any)
+}
+
+// requireSame compares what is kept of a text with what is kept of the object that client-go decodes.
+func requireSame(t *testing.T, text []byte, f *Fields) {
+	t.Helper()
+	var whole map[string]any
+	errs, err := k8sjson.UnmarshalStrict(text, &whole) // the strict errors are duplicates
+	_ = errs
+	got, gotErr := To(f).Parse(text)
+	if err != nil {
+		return // of a number that is too large, nothing else is read; of others see FuzzProject
+	}
+	require.NoError(t, gotErr)
+	want := keptOf(whole, f)
+	require.Equal(t, want, got.Unstructured().Object)
+	u := &unstructured.Unstructured{Object: want}
+	require.Equal(t, []string{u.GetNamespace(), u.GetName(), string(u.GetUID()), u.GetResourceVersion()},
+		[]string{got.GetObjectMeta().GetNamespace(), got.GetObjectMeta().GetName(), string(got.GetObjectMeta().GetUID()), got.GetObjectMeta().GetResourceVersion()})
+}
+
+var selections = map[string]*Fields{
+	"nothing":    Of(),
+	"everything": Everything(),
+	"metadata":   Of([]string{"metadata"}),
+	"pod":        Of([]string{"metadata", "labels"}, []string{"status", "phase"}, []string{"status", "conditions", Each, "type"}, []string{"spec", "containers"}),
+	"each":       Of([]string{"spec", Each, "name"}, []string{"spec", "containers", Each, "image"}, []string{"status", "conditions"}, []string{Each, "a"}),
+	"lengths":    Of([]string{"spec", "containers", Each}).Union(Of([]string{"status", "containerStatuses", Each, "name"})),
+}
+
+// What is kept of real objects is the same as decoding everything and leaving out the rest.
+func TestSameAsDecodingEverything(t *testing.T) {
+	t.Parallel()
+	typical, err := os.ReadFile("../../engine/inject/testdata/typical.json")
+	require.NoError(t, err)
+	pods := append(corpus.Pods(t), typical)
+	require.Greater(t, len(pods), 10)
+	for name, f := range selections {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, pod := range pods {
+				requireSame(t, pod, f)
+			}
+		})
+	}
+}
+
+// FuzzProject compares what is kept of any object with what is kept after decoding everything.
+func FuzzProject(f *testing.F) {
+	for _, pod := range corpus.Pods(f) {
+		f.Add(pod, "metadata/labels\nstatus/conditions/*/type")
+	}
+	for _, text := range []string{
+		`{"metadata":{"name":"a","name":"b","managedFields":[1],"managedFields":2}}`, `{"a":1.5,"b":-0,"c":1e3,"d":9223372036854775808,"e":[null,true,false]}`,
+		`{"a\u0062":{"c":"\ud800 \n"}, "metadata" : null }`, `{"metadata":[{"managedFields":1}],"spec":{"a":[[{"b":1}],{}]}}`, ` {} `, `{"a":1e999}`,
+	} {
+		f.Add([]byte(text), "ab/c\nspec/*/*/b\n*\na")
+	}
+	f.Fuzz(func(t *testing.T, text []byte, paths string) {
+		if !json.Valid(text) || !utf8.Valid(text) || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+			_, err := To(Everything()).Parse(text)
+			require.True(t, err != nil || !utf8.Valid(text))
+			return
+		}
+		fields := &Fields{}
+		for path := range strings.SplitSeq(paths, "\n") {
+			fields = fields.Union(Of(strings.Split(path, "/")))
+		}
+		requireSame(t, text, fields)
+	})
+}
+
+func TestUnionAndCovers(t *testing.T) {
+	t.Parallel()
+	for _, a := range selections {
+		require.True(t, a.Covers(a))
+		require.True(t, a.Covers(nil))
+		require.Same(t, a, a.Union(nil))
+		for _, b := range selections {
+			both := a.Union(b)
+			require.True(t, both.Covers(a))
+			require.True(t, both.Covers(b))
+			if a.Covers(b) {
+				require.True(t, a.Covers(both))
+			}
+		}
+	}
+	require.False(t, Of([]string{"a"}).Covers(Of([]string{"b"})))
+	require.False(t, Of([]string{"a", "b"}).Covers(Of([]string{"a"})))
+	require.False(t, Of([]string{"a", "b"}).Covers(Of([]string{"a", Each})))
+	require.True(t, Of([]string{"a", Each}).Covers(Of([]string{"a", "b", "c"})))
+	var none *Fields
+	require.False(t, none.Covers(Of()))
+	require.Same(t, identity, none.Union(identity))
+}
+
+// An object that is decoded is kept no longer than somebody holds it.
+func TestDecodedObjectsAreCollected(t *testing.T) {
+	t.Parallel()
+	o, err := To(Everything()).Parse([]byte(`{"metadata":{"name":"a"}}`))
+	require.NoError(t, err)
+	u := o.Unstructured()
+	require.Same(t, u, o.Unstructured())
+	runtime.KeepAlive(u)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.decoded.Value() == nil
+	}, 1e10, 1e6)
+	require.Equal(t, "a", o.Unstructured().GetName())
+}
+
+func TestObjectsOfCaches(t *testing.T) {
+	t.Parallel()
+	bookmark, err := To(Of()).Parse([]byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}`))
+	require.NoError(t, err)
+	require.Equal(t, "true", bookmark.GetObjectMeta().GetAnnotations()[metav1.InitialEventsAnnotationKey])
+	require.Equal(t, "7", bookmark.GetObjectMeta().GetResourceVersion())
+	require.Equal(t, "Pod", bookmark.GetObjectKind().GroupVersionKind().Kind)
+	_, err = To(Of()).Parse([]byte(`[]`))
+	require.EqualError(t, err, `"[]" is not an object`)
+	_, err = To(Of()).Parse([]byte(`{`))
+	require.EqualError(t, err, "object: is not valid JSON")
+
+	for _, object := range []k8sruntime.Object{
+		&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "managedFields": []any{}}, "spec": int64(1)}},
+		&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+	} {
+		o, err := To(Of([]string{"metadata"})).Convert(object)
+		require.NoError(t, err)
+		require.Equal(t, "a", o.GetObjectMeta().GetName())
+		require.NotContains(t, o.Text(), "managedFields")
+		require.NotContains(t, o.Text(), "spec")
+		require.Equal(t, o.Text(), o.DeepCopyObject().(*Object).Text())
+	}
+}
+
+func BenchmarkPod(b *testing.B) {
+	text, err := os.ReadFile(filepath.FromSlash("../../engine/inject/testdata/typical.json"))
+	require.NoError(b, err)
+	b.Run("client-go", func(b *testing.B) {
+		for b.Loop() {
+			_, _, err := unstructured.UnstructuredJSONScheme.Decode(text, nil, nil)
+			require.NoError(b, err)
+		}
+	})
+	for _, name := range []string{"pod", "everything"} {
+		b.Run(name, func(b *testing.B) {
+			p := To(selections[name])
+			for b.Loop() {
+				_, err := p.Parse(text)
+				require.NoError(b, err)
+			}
+		})
+	}
+	b.Run("tokens", func(b *testing.B) {
+		for b.Loop() {
+			v, _ := jsontext.Parse(text)
+			v.Release()
+		}
+	})
+}
