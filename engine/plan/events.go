@@ -79,6 +79,8 @@ func (n *News) phaseNote(entered string) string {
 	switch {
 	case left == "" && passed == "":
 		return "entered phase " + entered
+	case left == entered && passed == "":
+		return fmt.Sprintf("entered phase %s again", entered)
 	case left == "":
 		return fmt.Sprintf("entered phase %s after %s", entered, passed)
 	case passed == "":

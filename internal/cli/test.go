@@ -134,7 +134,7 @@ func (o testOptions) testFolder(ctx context.Context, dir string, selected *regex
 	}
 	ok = true
 	for _, file := range files {
-		passed, err := o.testFile(file, kinds.All())
+		passed, err := o.testFile(dir, file, kinds.All())
 		if err != nil {
 			return false, err
 		}
@@ -167,7 +167,7 @@ func scenarioFiles(dir string) (files []string, err error) {
 func scenarioName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
 
 // testFile runs one scenario, or updates it, and reports whether it is as expected.
-func (o testOptions) testFile(file string, kinds []*kind.Kind) (passed bool, err error) {
+func (o testOptions) testFile(dir, file string, kinds []*kind.Kind) (passed bool, err error) {
 	name, began := scenarioName(file), time.Now()
 	if o.verbose {
 		o.printf("=== RUN   %s\n", name)
@@ -181,6 +181,9 @@ func (o testOptions) testFile(file string, kinds []*kind.Kind) (passed bool, err
 	var outputs []string
 	if err == nil {
 		outputs, err = s.Run(kinds)
+	}
+	for i := range outputs {
+		outputs[i] = withinFolder(outputs[i], dir)
 	}
 	for _, e := range singleErrors(err) {
 		report = append(report, e.Error()+"\n")
@@ -206,6 +209,19 @@ func (o testOptions) testFile(file string, kinds []*kind.Kind) (passed bool, err
 		o.printf("--- %s: %s (%.2fs)\n%s", result, name, time.Since(began).Seconds(), indented(strings.Join(report, "")))
 	}
 	return len(report) == 0, nil
+}
+
+// withinFolder returns a text in which places in the files of a folder are named as in the folder: what
+// is expected must not depend on where the command runs.
+func withinFolder(text, dir string) string {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return text
+	}
+	for _, name := range []string{absolute, filepath.Clean(dir)} {
+		text = strings.ReplaceAll(text, "("+name+string(filepath.Separator), "(")
+	}
+	return text
 }
 
 // indented returns a text with each line indented as `go test` does.
