@@ -228,7 +228,7 @@ func (a *applier) correct(ctx context.Context, s plan.Step) error {
 			return err
 		}
 	}
-	wanted := s.Wanted.DeepCopy()
+	wanted := plan.WithOwnMetadata(s.Wanted)
 	wanted.SetUID(s.Live.GetUID()) // it must not overwrite what someone else has created meanwhile
 	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
 	return a.applied(s, stored, err)

@@ -254,22 +254,34 @@ func (c *controller) childHandler(resource schema.GroupVersionResource) cache.Re
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = tombstone.Obj
 			}
+			queue := c.queue.Add
 			if child, ok := object.(*unstructured.Unstructured); ok {
 				c.normalized.Forget(child.GetUID())
 				c.told.Delete(child.GetUID())
 				c.mayBeLost(resource, child)
+				if c.isMember(child) && child.GetDeletionTimestamp() != nil { // it was replaced when that began
+					queue = c.collect
+				}
 			}
-			c.enqueueOwner(object, c.queue.Add)
+			c.enqueueOwner(object, queue)
 		},
 	}
 }
 
+func (c *controller) isMember(child *unstructured.Unstructured) bool {
+	_, isMember := c.kind.Sets[plan.ChildName(child)]
+	return isMember
+}
+
+// collect queues an object after memberDelay.
+func (c *controller) collect(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
+
 // pace returns how an event of a child queues its object: after memberDelay for a member of
-// a set that is not being deleted, and for an object with a contested child.
+// a set, unless someone else has just begun to delete it, and for an object with a contested child.
 func (c *controller) pace(before, after any) func(cache.ObjectName) {
 	soon := func(name cache.ObjectName) {
 		if c.contests.isContested(name) {
-			c.queue.AddAfter(name, memberDelay)
+			c.collect(name)
 			return
 		}
 		c.queue.Add(name)
@@ -279,12 +291,23 @@ func (c *controller) pace(before, after any) func(cache.ObjectName) {
 	if !ok {
 		return soon
 	}
-	_, isMember := c.kind.Sets[plan.ChildName(child)]
 	isLeaving := child.GetDeletionTimestamp() != nil && (old == nil || old.GetDeletionTimestamp() == nil)
-	if !isMember || isLeaving {
+	if !c.isMember(child) || isLeaving && !c.isDeleting(child) {
 		return soon
 	}
-	return func(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
+	return c.collect
+}
+
+// isDeleting reports whether this process has requested the deletion of a child, or may just have: the
+// event can be here before the answer to the request.
+func (c *controller) isDeleting(child *unstructured.Unstructured) bool {
+	holder := c.controllerOf(child)
+	if holder == nil {
+		return false
+	}
+	owner := cache.ObjectName{Namespace: child.GetNamespace(), Name: holder.Name}
+	_, isRunning := c.running.Load(owner)
+	return isRunning || c.writes.isDeleting(owner, child.GetUID())
 }
 
 func (c *controller) enqueue(u urgency, object any) {

@@ -222,7 +222,7 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 // named returns the member of a set that has a name. It shares everything else with the object
 // that is given.
 func named(object *unstructured.Unstructured, name string) *unstructured.Unstructured {
-	result := withOwnMetadata(object)
+	result := WithOwnMetadata(object)
 	result.SetName(name)
 	if o, ok := originOf(object); ok {
 		o.record(result) // with annotations of its own

@@ -98,13 +98,13 @@ func applicable(live, wanted *unstructured.Unstructured) (template *unstructured
 // annotated returns an object with an annotation. It shares everything but its metadata with the one
 // that is given.
 func annotated(object *unstructured.Unstructured, name, value string) *unstructured.Unstructured {
-	result := withOwnMetadata(object)
+	result := WithOwnMetadata(object)
 	result.SetAnnotations(merged(object.GetAnnotations(), map[string]string{name: value})) // GetAnnotations copies
 	return result
 }
 
-// withOwnMetadata returns a copy of an object that shares everything but its metadata with it.
-func withOwnMetadata(object *unstructured.Unstructured) *unstructured.Unstructured {
+// WithOwnMetadata returns a copy of an object that shares everything but its metadata with it.
+func WithOwnMetadata(object *unstructured.Unstructured) *unstructured.Unstructured {
 	content := maps.Clone(object.Object)
 	metadata, _ := content["metadata"].(map[string]any)
 	content["metadata"] = maps.Clone(metadata)
