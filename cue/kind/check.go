@@ -57,7 +57,8 @@ func newChecker(k *Kind, known *types.Catalog) *checker {
 		c.own[s] = true
 	}
 	c.collectChildren()
-	c.kept = c.collectChildren() // what is around them may read them
+	c.found, c.mistakes, c.advice = make(map[string]bool), nil, nil // they may read each other
+	c.kept = c.collectChildren()
 	return c
 }
 
