@@ -136,10 +136,11 @@ func TestGeneratedRightsAreExact(t *testing.T) {
 	// No request shows the rights that only an admission plugin checks.
 	checked := s.withoutPluginRights(t)
 	var unused sets.Set[install.Right]
-	require.Eventually(t, func() bool {
+	testcluster.WaitUntil(func() bool {
 		unused = s.use.unused(s.all()).Difference(checked)
 		return unused.Len() == 0
-	}, testcluster.Timeout, testcluster.Poll, "unused: %v", unused)
+	})
+	require.Empty(t, unused)
 
 	t.Run("without", func(t *testing.T) {
 		for right := range s.all() {

@@ -55,9 +55,11 @@ type operator struct {
 	installer *crdInstaller   // nil without --install-crds
 	// definitions are the CRDs of the kinds.
 	definitions definitions
-	election    election.Election
-	engine      *engine.Engine
-	webhooks    *webhooks // nil if they are off
+	// rights are those of the operator.
+	rights   rights
+	election election.Election
+	engine   *engine.Engine
+	webhooks *webhooks // nil if they are off
 	// loaded is set when all kinds are loaded.
 	loaded atomic.Bool
 }
@@ -95,6 +97,7 @@ func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) err
 	defer stopCaching()
 	p.caching, p.informers = caching, informers.New(caching, p.Caches, options.Namespaces)
 	p.informers.Failed = countWatchFailures(log)
+	p.rights.client = p.Typed.AuthorizationV1()
 	if err = p.wire(ctx, namespace); err == nil {
 		err = p.run(ctx)
 	}

@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+// A process that starts reconciles each object once, writes nothing, and reviews its rights with one
+// request.
+func TestRestart(t *testing.T) {
+	const each = 10
+	c := newCluster(t)
+	o := c.start()
+	for i := range each {
+		c.createWatcher(fmt.Sprint("w-", i), map[string]any{"a": "b"})
+		c.createCustomcluster(fmt.Sprint("c-", i), 2, "m")
+		c.createAt(fmt.Sprint("a-", i), longAgo, "echo")
+	}
+	for i := range each {
+		c.awaitReady(watchers, fmt.Sprint("w-", i))
+		c.awaitReady(customclusters, fmt.Sprint("c-", i))
+		c.awaitPhase(fmt.Sprint("a-", i), "DONE")
+	}
+	require.Zero(t, o.stop())
+	c.proxy.requests.reset()
+
+	o = c.start()
+	reconciles := func() string {
+		families, counts := o.scrape(), make(map[string]float64)
+		for _, metric := range families["controller_runtime_reconcile_total"].GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "controller" {
+					counts[label.GetValue()] += metric.GetCounter().GetValue()
+				}
+			}
+		}
+		return fmt.Sprint(counts)
+	}
+	want := fmt.Sprintf("map[ats.cnat.fescue.dev:%d customclusters.samplecontroller.fescue.dev:%[1]d watchers.watch.fescue.dev:%[1]d]", each)
+	testcluster.WaitUntil(func() bool { return reconciles() == want })
+	require.Equal(t, want, reconciles())
+	require.Never(t, func() bool { return reconciles() != want }, 3*time.Second, testcluster.Poll) // longer than events of members are collected
+	require.Equal(t, want, reconciles())
+	var reviews []string
+	for _, request := range c.proxy.requests.all() {
+		if strings.Contains(request, "selfsubject") && !strings.Contains(request, "selfsubjectreviews") {
+			reviews = append(reviews, request)
+		} else if !strings.Contains(request, "leases") {
+			require.True(t, strings.HasPrefix(request, http.MethodGet+" "), request)
+		}
+	}
+	slices.Sort(reviews)
+	require.Len(t, reviews, 1, "%v", reviews)
+}
