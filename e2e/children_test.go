@@ -188,16 +188,22 @@ func TestUnmanagedPodsOfASet(t *testing.T) {
 // again and again while it creates them.
 func TestNeverTooManyPods(t *testing.T) {
 	const objects, members = 20, 50
-	for name, kills := range map[string]int{"undisturbed": 0, "killed": 20} {
+	for name, tc := range map[string]struct {
+		kills int
+		args  []string
+	}{
+		"undisturbed": {},
+		"killed":      {20, []string{"--workers", "4"}}, // more create all Pods before the last kill
+	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			o := c.start()
+			o := c.start(tc.args...)
 			census := c.takeCensus("")
 			for i := range objects {
 				c.createCustomcluster(fmt.Sprintf("c-%d", i), members, "m")
 			}
 			random := rand.New(rand.NewPCG(1, 2))
-			for range kills {
+			for range tc.kills {
 				// The moment is a number of writes, so that the operator is at work.
 				killed, at := make(chan struct{}), random.Int64N(40)+1
 				c.proxy.writes.Store(0)
@@ -215,7 +221,7 @@ func TestNeverTooManyPods(t *testing.T) {
 				}
 				c.proxy.afterWrite.Store(nil)
 				o.kill()
-				o = c.launch()
+				o = c.launch(tc.args...)
 			}
 			census.await(t, objects*members)
 			for i := range objects {
