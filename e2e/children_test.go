@@ -187,6 +187,7 @@ func TestUnmanagedPodsOfASet(t *testing.T) {
 // Twenty sets of fifty: exactly a thousand Pods and never more, even if the operator is killed
 // again and again while it creates them.
 func TestNeverTooManyPods(t *testing.T) {
+	t.Parallel()
 	const objects, members = 20, 50
 	for name, tc := range map[string]struct {
 		kills int
@@ -196,6 +197,7 @@ func TestNeverTooManyPods(t *testing.T) {
 		"killed":      {20, []string{"--workers", "4"}}, // more create all Pods before the last kill
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t)
 			o := c.start(tc.args...)
 			census := c.takeCensus("")

@@ -10,7 +10,8 @@
 // With -keep before the --, the logs of the control plane are kept. No process runs the containers
 // of Pods: kwok stands in for the kubelet. TestNodeScripts needs a real node (`make test-node`).
 //
-// Each test has a namespace of its own, and most tests run in parallel. An operator (a process of
+// Each test has a namespace of its own, and most tests run in parallel, six at a time. With -short,
+// only those run that make test repeats with the race detector (main_test.go). An operator (a process of
 // the test binary that acts as fescue, see TestMain) has the rights that `fescue manifests` prints.
 // It reaches the API server through a proxy that counts requests, calls hooks and can be cut. Tests
 // wait for /readyz or for objects, and read the log only to test it.

@@ -23,7 +23,7 @@ import (
 
 var (
 	freezes     = flag.Int("freezes", 2, "how often TestFrozenLeader freezes the process that acts")
-	longFreezes = flag.Bool("long-freezes", false, "TestFrozenLeader freezes for 5 to 60 s, with the default durations of the Leases")
+	longFreezes = flag.Bool("long-freezes", false, "TestFrozenLeader freezes for 5 to 60 s, and not until the Lease has expired")
 )
 
 // frozenCount is the number of Pods of the Customcluster of TestFrozenLeader.
@@ -95,10 +95,6 @@ func TestFrozenLeader(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 2} {
 		election := []string{"--leader-elect", fmt.Sprintf("--shards=%d", shards)}
-		if !*longFreezes {
-			// After it has continued, a process would need the renew deadline to notice on its own.
-			election = append(election, "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=200ms")
-		}
 		t.Run(fmt.Sprint(shards), func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)

@@ -117,6 +117,9 @@ func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	}()
 	c.t.Cleanup(func() {
 		o.kill()
+		if strings.Contains(o.log.String(), "WARNING: DATA RACE") { // whatever its exit code is
+			c.t.Error("the operator has a data race")
+		}
 		if c.t.Failed() {
 			c.t.Logf("operator's log:\n%s", o.log)
 		}

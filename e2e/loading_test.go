@@ -61,7 +61,7 @@ func TestSlowKindDelaysNoOther(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, code)
 	require.Contains(t, reason, "kinds are still being loaded")
 
-	o.awaitLog("kind Slow: loading takes longer than 8s of CPU time")
+	o.awaitLog("kind Slow: loading takes longer than ") // 8s of CPU time, or 48s on a busy machine
 	o.awaitReady()
 	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(goods, "Good", "g", map[string]any{}) }))
 	c.awaitReady(goods, "g")

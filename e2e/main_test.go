@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"net"
 	"os"
 	"os/signal"
@@ -22,11 +23,37 @@ import (
 // TestMain makes the test binary serve as the command fescue, for scripts and for tests that start
 // it as a process.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"fescue": func() {
+	testscript.Main(endToEnd{m}, map[string]func(){"fescue": func() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		context.AfterFunc(ctx, stop) // as in main.go
 		os.Exit(cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}})
+}
+
+// short matches the tests that -short leaves. Together they run all goroutines of the program, for the
+// race detector; the others repeat that with other objects, rights and failures.
+const short = "^Test(CommandRunsOnce|APIServerOutage|StopFinishesTheRunningReconcile|CustomclusterKeepsItsPods|" +
+	"UnmanagedPodsOfASet|ChildrenFollowTheirTemplates|ChildContestedByAPolicy|KindStartsOnceItHasItsCRDAndRights|" +
+	"LeaderIsKilled|ShardsAreShared|SlowKindDelaysNoOther|TracesOfReconciles|MetricsAuth|Webhooks|PodWebhooks)$"
+
+// endToEnd runs the tests of this package.
+type endToEnd struct{ *testing.M }
+
+// Run selects the tests, and runs six at a time unless a flag says otherwise: they wait more than they
+// compute.
+func (e endToEnd) Run() int {
+	flag.Parse()
+	defaults := map[string]string{"test.parallel": "6"}
+	if testing.Short() {
+		defaults["test.run"] = short
+	}
+	flag.Visit(func(f *flag.Flag) { delete(defaults, f.Name) })
+	for name, value := range defaults {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	return e.M.Run()
 }
 
 // TestScripts runs the command line like users do. Each script has a namespace of its own, which is

@@ -19,8 +19,8 @@ import (
 // take seconds.
 func shardFlags(n int) []string {
 	return []string{
-		fmt.Sprintf("--shards=%d", n), "--leader-elect-lease-duration=10s",
-		"--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms",
+		fmt.Sprintf("--shards=%d", n), "--leader-elect-lease-duration=20s",
+		"--leader-elect-renew-deadline=16s", "--leader-elect-retry-period=500ms",
 	}
 }
 

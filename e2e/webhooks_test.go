@@ -54,7 +54,7 @@ func TestWebhooks(t *testing.T) {
 	w := &webhookTest{cluster: c, spans: newCollector(t)}
 	c.env = w.spans.env()
 	w.flags, w.url = c.webhookURLFlags()
-	w.flags = append(w.flags, "--kinds", kinds, "--webhook-cert-validity", "12s", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address)
+	w.flags = append(w.flags, "--kinds", kinds, "--webhook-cert-validity", "24s", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address)
 	w.operator = c.start(w.flags...)
 	w.awaitRegistration()
 	require.True(t, testcluster.WaitUntil(func() bool { // the API server calls the webhooks a little later

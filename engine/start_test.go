@@ -159,6 +159,41 @@ func TestKindsThatCannotRun(t *testing.T) {
 	require.Equal(t, []*kind.Kind{at}, e.Kinds(), "the others are added")
 }
 
+// A kind does not wait for another one, for which it takes long to find out whether something is
+// missing.
+func TestKindsStartOnTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := *enginetest.Shipped(t, "At")
+		slow.Names.Plural = "slows"
+		at := enginetest.Shipped(t, "At")
+		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+			at.GroupVersionResource(): "AtList", {Version: "v1", Resource: "pods"}: "PodList",
+		})
+		e, err := New(Config{
+			Kinds: []*kind.Kind{&slow}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet(),
+			Missing: func(ctx context.Context, k *kind.Kind) error {
+				if k == &slow {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			},
+		})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- e.Run(ctx) }()
+		synctest.Wait()
+		require.NoError(t, e.Add(at))
+		time.Sleep(time.Second) // the caches are polled
+		synctest.Wait()
+		require.Len(t, e.running(), 1)
+		require.Equal(t, at, e.running()[0].kind)
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
 // A kind that is added while the engine runs is run like the others, until the engine stops.
 func TestKindsAreAddedLate(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func TestRotation(t *testing.T) {
 	}
 	var replicas []*Secret
 	for range 2 {
-		s, err := NewSecret(SecretConfig{Client: client, Namespace: "default", Name: "c", Hosts: []string{"127.0.0.1"}, Validity: 9 * time.Second, Log: quiet})
+		s, err := NewSecret(SecretConfig{Client: client, Namespace: "default", Name: "c", Hosts: []string{"127.0.0.1"}, Validity: 18 * time.Second, Log: quiet})
 		require.NoError(t, err)
 		require.Error(t, s.Ready())
 		_, err = s.GetCertificate(nil)

@@ -201,7 +201,7 @@ import "fescue.dev/cue/contract"
 	took := time.Since(start)
 	require.ErrorContains(t, err, "takes more than 500000 steps")
 	require.ErrorContains(t, err, "status: ")
-	require.Less(t, took, 5*time.Second) // on a loaded machine; alone, it is less than 100 ms
+	require.Less(t, took, time.Minute) // on a loaded machine; alone, it is less than 100 ms
 	t.Logf("failed after %v", took)
 	decision, err := kinds[0].Decide(items(10), nil)
 	require.NoError(t, err)

@@ -13,22 +13,23 @@ import (
 )
 
 var (
-	samples   = flag.Int("samples", defaultSamples(), "objects that are generated for each kind in TestDifferential")
+	samples   = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
 	firstSeed = flag.Uint64("first-seed", 0, "seed of the first of them, so that several processes can share a large number")
 )
 
-// defaultSamples returns fewer under the race detector, which takes ten times as long.
-func defaultSamples() int {
-	if raceEnabled {
-		return 60
+// skipComparison skips a test with -short: it compares the compiled form with CUE's evaluator for
+// many objects.
+func skipComparison(t testing.TB) {
+	if testing.Short() {
+		t.Skip("it takes many objects")
 	}
-	return 300
 }
 
 // TestDifferential generates objects for each kind, shipped and in the corpus, and
 // compares what the compiled form, CUE's evaluator and the API server's library for CRDs
 // return for them.
 func TestDifferential(t *testing.T) {
+	skipComparison(t)
 	t.Parallel()
 	for name, kinds := range corpusKinds(t) {
 		for _, k := range kinds {
@@ -55,6 +56,7 @@ func TestDifferential(t *testing.T) {
 // TestDifferentialOfSeeds compares as TestDifferential does, for the schemas that FuzzSchema
 // begins with: they have each construct, and each that was a mistake once.
 func TestDifferentialOfSeeds(t *testing.T) {
+	skipComparison(t)
 	t.Parallel()
 	for _, spec := range schemaSeeds {
 		k := kindWithSpec(t, spec)

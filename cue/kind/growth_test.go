@@ -45,7 +45,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 // Validating objects that each have a key of their own takes no more memory either: no
 // names may be kept. A million of them would hold 50 MB at least, so that 1 MB,
 // which leaves room for what the runtime does meanwhile, distinguishes the two. With -short
-// or the race detector it is a tenth of both.
+// it is a tenth of both.
 func TestNamesAreNotKept(t *testing.T) {
 	k := shippedKind(t, "Watcher")
 	validate := func(rounds int) {
@@ -65,7 +65,7 @@ func TestNamesAreNotKept(t *testing.T) {
 		}
 	}
 	rounds, bound := 1_000_000, int64(1<<20)
-	if testing.Short() || raceEnabled {
+	if testing.Short() {
 		rounds, bound = rounds/10, bound/10
 	}
 	validate(1000)

@@ -37,10 +37,8 @@ const (
 // counts for how many of them an object shows it. It asks the same of the CRD alone,
 // which may require less than the schema, so that there the score is only logged.
 func TestMutations(t *testing.T) {
+	skipComparison(t)
 	t.Parallel()
-	if raceEnabled {
-		t.Skip("needs many objects; the race detector has them in TestDifferential")
-	}
 	about := regexp.MustCompile(*mutationKinds)
 	for name, kinds := range corpusKinds(t) {
 		for _, k := range kinds {

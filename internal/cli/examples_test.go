@@ -15,8 +15,8 @@ import (
 // TestExamples runs the scenarios of each example and checks its object, as its user would, and that
 // the table of the examples has its lines.
 func TestExamples(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("each starts processes that load kinds, and the race detector slows them down")
+	if testing.Short() {
+		t.Skip("each starts processes that load kinds")
 	}
 	t.Parallel()
 	folder := filepath.Join(repository, "examples")

@@ -109,8 +109,8 @@ REST
 
 // Whatever a kind contains, the program ends soon, says which kind it is, and loads the others.
 func TestKindsThatCannotBeLoaded(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("each takes seconds of CPU time, and the race detector slows them down")
+	if testing.Short() {
+		t.Skip("each takes seconds of CPU time")
 	}
 	t.Parallel()
 	for name, bomb := range bombs {
@@ -149,8 +149,8 @@ import (
 // The kinds of a folder that take a short time do not wait for the others, nor does one folder for
 // another.
 func TestKindsLoadedBeforeOthers(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("it takes seconds of CPU time, and the race detector slows it down")
+	if testing.Short() {
+		t.Skip("it takes seconds of CPU time")
 	}
 	t.Parallel()
 	bomb := bombs["loops in the behaviour"]

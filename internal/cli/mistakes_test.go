@@ -20,8 +20,8 @@ import (
 // TestMistakes has fescue vet --kinds check kinds with one beginner's mistake each. out/vet is
 // what it prints. A mistake is found if a line of it is about the line that ends in "// mistake".
 func TestMistakes(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("each starts processes that load kinds, and the race detector slows them down")
+	if testing.Short() {
+		t.Skip("each starts processes that load kinds")
 	}
 	t.Parallel()
 	var all, found atomic.Int32

@@ -46,7 +46,7 @@ func TestBudget(t *testing.T) {
 			require.NotNil(t, problem)
 			require.False(t, problem.IsIncomplete, problem.Message)
 			t.Logf("%v: %s", took, problem.Error())
-			require.Less(t, took, 5*time.Second) // on a loaded machine; alone, it is less than 100 ms
+			require.Less(t, took, time.Minute) // on a loaded machine; alone, it is less than 100 ms
 		})
 	}
 }
