@@ -95,6 +95,18 @@ func (s *scenario) steps() []func() bool {
 		},
 		func() bool { return conditionIs(ats, "a", "Succeeded") && conditionIs(ats, "b", "Stalled") },
 		func() bool { return conditionIs(watchers, "w", "Ready") && conditionIs(watchers, "v", "Stalled") },
+		func() bool {
+			_, err := s.objects(watchers).Patch(context.Background(), "w", types.MergePatchType, []byte(`{"spec":{"configData":{"a":"b"}}}`), metav1.PatchOptions{})
+			return err == nil
+		},
+		func() bool { // only a change of a child is an apply
+			config, err := s.get(configMaps, "w-config")
+			if err != nil {
+				return false
+			}
+			value, _, _ := unstructured.NestedString(config.Object, "data", "a")
+			return value == "b"
+		},
 		func() bool { return conditionIs(customclusters, "c", "Ready") },
 		func() bool {
 			_, err := s.objects(customclusters).Patch(context.Background(), "c", types.MergePatchType, []byte(`{"spec":{"count":1}}`), metav1.PatchOptions{})
