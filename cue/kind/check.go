@@ -39,7 +39,7 @@ func (k *Kind) checkBehaviour(known *types.Catalog) []*LoadError {
 func newChecker(k *Kind, known *types.Catalog) *checker {
 	c := &checker{
 		kind: k, types: known, pkg: k.source, packages: newCompiler(),
-		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
+		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]int), following: make(map[ast.Expr]bool),
 		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
 	}
 	c.object = types.Unknown
@@ -56,9 +56,8 @@ func newChecker(k *Kind, known *types.Catalog) *checker {
 	for _, s := range c.controller.literals {
 		c.own[s] = true
 	}
-	c.collectChildren()
-	c.found, c.mistakes, c.advice = make(map[string]bool), nil, nil // they may read each other
-	c.kept = c.collectChildren()
+	c.quietly(func() { c.collectChildren() })
+	c.kept = c.collectChildren() // what is around them may read them
 	return c
 }
 
@@ -80,13 +79,17 @@ type checker struct {
 	moreChildren bool
 
 	variables map[ast.Node]value // of comprehensions
-	// reading are references that are being inferred, and following those whose parts are being
-	// looked at, to notice what contains itself.
-	reading, following map[ast.Expr]bool
-	tolerant           int // it is asked whether something exists
-	steps              int
-	depth              int
-	gaveUp             bool // something was not looked at
+	// following are references whose parts are being looked at, to notice what contains itself.
+	following map[ast.Expr]bool
+	// reading holds how many operations were around a reference that is being inferred, to notice
+	// what is computed from itself: computing counts those, and chain are the references.
+	reading   map[ast.Expr]int
+	computing int
+	chain     references
+	tolerant  int // it is asked whether something exists
+	steps     int
+	depth     int
+	gaveUp    bool // something was not looked at
 
 	found    map[string]bool
 	mistakes []*LoadError
@@ -182,7 +185,6 @@ func (c *checker) behaviour() {
 	c.collisions(c.kept)
 	c.phases()
 	c.status()
-	c.onlyFields(c.controller, "", "#Controller")
 	for _, name := range c.controller.order {
 		switch declared := c.controller.fields[name]; name {
 		case "children", "phases", "status", "object", "observed": // above
@@ -195,22 +197,6 @@ func (c *checker) behaviour() {
 		}
 	}
 	c.columns()
-}
-
-// onlyFields reports fields that a definition of the contract does not have: CUE itself reports them
-// only once their values are known.
-func (c *checker) onlyFields(s *structure, path, definition string) {
-	known := c.contract(definition)
-	for _, name := range s.order {
-		if isHidden := strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#"); !isHidden && !slices.Contains(known, name) {
-			c.report(s.fields[name].node, "%s%s: unknown field%s", path, name, types.DidYouMean(name, known))
-		}
-	}
-}
-
-// contract returns the fields of a definition of the contract.
-func (c *checker) contract(definition string) []string {
-	return c.gather(c.topLevel(part{in: c.pkg.rules.contract}, definition)).order
 }
 
 // declaration checks what a behaviour declares of its children.

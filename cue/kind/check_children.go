@@ -111,7 +111,6 @@ func (c *checker) constantOf(s *structure, name string) (string, bool) {
 
 // child checks one child.
 func (c *checker) child(child *checkedChild) {
-	c.onlyFields(child.body, child.path+".", "#Child")
 	for _, name := range child.body.order {
 		m := child.body.fields[name]
 		path := child.path + "." + name
@@ -134,6 +133,7 @@ func (c *checker) child(child *checkedChild) {
 		}
 	}
 	c.dropped(child)
+	c.owned(child)
 	c.namespace(child)
 	c.name(child)
 	c.podSelector(child)
@@ -159,6 +159,14 @@ func (c *checker) dropped(child *checkedChild) {
 			})
 			return
 		}
+	}
+}
+
+// owned reports a type of children that the kind does not declare, and that no other template has.
+func (c *checker) owned(child *checkedChild) {
+	if kind := child.template.fields["kind"]; child.gvk.Kind != "" && !slices.Contains(c.kind.Owns, child.gvk) {
+		c.report(kind.node, "%s.template: the child exists only under a condition: declare its type in the kind, as in owns: [{apiVersion: %q, kind: %q}]",
+			child.path, child.gvk.GroupVersion().String(), child.gvk.Kind)
 	}
 }
 

@@ -1,9 +1,11 @@
 package kind
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"cuelang.org/go/cue/ast"
 
@@ -26,7 +28,6 @@ func (c *checker) phases() {
 	certain := len(s.others) == 0 && len(s.dynamic) == 0
 	for _, name := range s.order {
 		phase := c.gather(s.fields[name].parts)
-		c.onlyFields(phase, "phases."+name+".", "#Phase")
 		targets, known := c.transitions(name, phase)
 		certain = certain && known
 		for _, to := range targets {
@@ -68,8 +69,8 @@ func (c *checker) transitions(name string, phase *structure) (targets []string, 
 			continue
 		}
 		for _, item := range c.items(p, list) {
+			t := c.transition(item, fmt.Sprintf("phases.%s.next[%d]", name, count))
 			count++
-			t := c.transition(item, name)
 			if t.to == "" {
 				known = false
 				continue
@@ -100,15 +101,15 @@ func (c *checker) stays(name string, phase *structure) {
 type transition struct {
 	to, condition string
 	conditional   bool
-	node          ast.Node
+	// immediate means that nothing keeps it from being taken at once.
+	immediate bool
+	node      ast.Node
 }
 
-func (c *checker) transition(p part, phase string) transition {
+func (c *checker) transition(p part, path string) transition {
 	s := c.gather([]part{p})
 	t := transition{node: p.node(), conditional: p.conditional}
 	t.to, _ = c.constantOf(s, "to")
-	path := "phases." + phase + ".next"
-	c.onlyFields(s, path+".", "#Transition")
 	if to := s.fields["to"]; to != nil {
 		t.conditional = t.conditional || !to.certain
 		c.check(to.parts, types.Of(types.String), path+".to")
@@ -131,7 +132,7 @@ func (c *checker) transition(p part, phase string) transition {
 		}
 	}
 	if after := s.fields["after"]; after != nil {
-		c.after(after.parts[0], path+".after")
+		t.immediate = c.after(after.parts[0], path+".after") && len(s.fields) == 2
 	}
 	c.schedule(s, path)
 	for _, name := range s.order {
@@ -143,8 +144,9 @@ func (c *checker) transition(p part, phase string) transition {
 	return t
 }
 
-// after checks a time that is computed from parts.
-func (c *checker) after(p part, path string) {
+// after checks a time that is computed from parts, and reports whether it has come when the phase is
+// entered.
+func (c *checker) after(p part, path string) (immediate bool) {
 	text, known, ok := c.text(p, func(v value) string {
 		if v.kinds()&types.String != 0 {
 			return "\x00"
@@ -152,16 +154,20 @@ func (c *checker) after(p part, path string) {
 		return "1"
 	})
 	if !ok || strings.Contains(text, "\x00") {
-		return
+		return false
+	}
+	if delay, err := time.ParseDuration(text); err == nil && delay <= 0 && known {
+		return true
 	}
 	if _, err := ParseTrigger(text); err != nil {
 		if !known {
 			text = sourceOf(p.expr)
 			c.report(p.node(), "%s: %s is neither a duration like \"5m\" nor a time in RFC 3339, whatever the object is", path, text)
-			return
+			return false
 		}
 		c.report(p.node(), "%s: %v", path, err)
 	}
+	return false
 }
 
 // schedule checks the fields beside cron, also those of a transition within an if. What an if within
@@ -189,6 +195,10 @@ func (c *checker) schedule(s *structure, path string) {
 // repeated reports a transition that can never be taken, because an earlier one is.
 func (c *checker) repeated(taken []transition, t transition, phase string) {
 	for _, earlier := range taken {
+		if earlier.immediate && !earlier.conditional {
+			c.report(t.node, "phases.%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", phase, earlier.condition)
+			return
+		}
 		if earlier.condition == t.condition && !earlier.conditional && !t.conditional {
 			what := "the same condition"
 			if earlier.to == t.to {

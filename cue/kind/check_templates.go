@@ -119,7 +119,7 @@ func (c *checker) checkStruct(structs, others []part, want *types.Type, path str
 	}
 	for _, name := range want.Required {
 		if s.fields[name] == nil || s.fields[name].constraint {
-			c.report(structs[0].node(), "%s.%s: is missing: Kubernetes requires it", path, name)
+			c.report(structs[0].node(), "%s.%s: is missing: Kubernetes requires it%s", path, name, want.Field(name).Choices())
 		}
 	}
 }
@@ -233,6 +233,9 @@ func (c *checker) checkValue(p part, want *types.Type, path string, embedded boo
 	if !fits(v.t.Values, want.Values) {
 		c.mismatch(p, v, want, path)
 		return
+	}
+	if reason := want.OutOfBounds(v.literal); reason != "" && !v.isType {
+		c.report(p.node(), "%s: %v %s", path, v.literal, reason)
 	}
 	if text, ok := v.literal.(string); ok {
 		c.checkText(p, text, want, path)

@@ -128,6 +128,24 @@ func (c *checker) infer(p part) value {
 	return unknownValue
 }
 
+// operand infers what something is computed from.
+func (c *checker) operand(p part) value {
+	c.computing++
+	defer func() { c.computing-- }()
+	return c.infer(p)
+}
+
+// references are those that lead into each other.
+type references []ast.Expr
+
+func (r references) sources() []string {
+	texts := make([]string, len(r))
+	for i, e := range r {
+		texts[i] = sourceOf(e)
+	}
+	return texts
+}
+
 // visit reports what is wrong within an expression and all that it contains.
 func (c *checker) visit(p part) {
 	if c.exhausted() {
@@ -190,7 +208,7 @@ func (c *checker) interpolation(p part, e *ast.Interpolation) value {
 		if i%2 == 0 { // a piece of text
 			continue
 		}
-		inner := c.infer(p.with(element))
+		inner := c.operand(p.with(element))
 		if inner.kinds()&^(types.Object|types.List|types.Null) == 0 {
 			c.report(p.with(element).node(), "a string cannot contain %s", inner.describe(element))
 		}
@@ -284,11 +302,20 @@ func (c *checker) root(name string) (value, bool) {
 
 // reference infers what the parts of a field stand for together.
 func (c *checker) reference(p part, e ast.Expr, fields []part) value {
-	if c.reading[e] || len(fields) == 0 {
+	if within, ok := c.reading[e]; ok {
+		if c.computing > within && c.tolerant == 0 && len(p.conditions) == 0 {
+			c.report(p.node(), "%s refers to itself, so it has no value: %s", sourceOf(e), strings.Join(append(c.chain[slices.Index(c.chain, e):], e).sources(), " → "))
+		}
 		return unknownValue
 	}
-	c.reading[e] = true
-	defer delete(c.reading, e)
+	if len(fields) == 0 {
+		return unknownValue
+	}
+	c.reading[e], c.chain = c.computing, append(c.chain, e)
+	defer func() {
+		delete(c.reading, e)
+		c.chain = c.chain[:len(c.chain)-1]
+	}()
 	for i := range fields {
 		fields[i].conditions = append(slices.Clip(p.conditions), fields[i].conditions...)
 		if fields[i].at == nil && p.at != nil {
@@ -684,7 +711,7 @@ func (c *checker) binary(p part, e *ast.BinaryExpr) value {
 		c.infer(p.with(e.Y))
 		return of(types.Boolean)
 	}
-	x, y := c.infer(p.with(e.X)), c.infer(p.with(e.Y))
+	x, y := c.operand(p.with(e.X)), c.operand(p.with(e.Y))
 	switch e.Op {
 	case token.LSS, token.LEQ, token.GTR, token.GEQ:
 		c.comparable(p, e, x, y)
@@ -814,11 +841,48 @@ func (c *checker) arithmetic(p part, e *ast.BinaryExpr, x, y value) value {
 
 // divisor reports a divisor that is or may be 0.
 func (c *checker) divisor(p part, e ast.Expr, v value) {
-	switch {
-	case v.literal == int64(0) || v.literal == 0.0:
-		c.report(p.with(e).node(), "division by zero")
-	case strings.HasPrefix(v.path, objectName+".") && v.literal == nil && len(v.alternatives) == 0 &&
-		(v.t.Minimum == nil || *v.t.Minimum <= 0) && !c.isGuarded(p, e):
-		c.report(p.with(e).node(), "division by zero: %s may be 0: write int & >=1 in the schema, or test it first", v.path)
+	if inner, ok := e.(*ast.ParenExpr); ok {
+		e = inner.X
 	}
+	if v.literal == int64(0) || v.literal == 0.0 {
+		c.report(p.with(e).node(), "division by zero")
+		return
+	}
+	read, less, ok := c.difference(p, e)
+	if !ok || !strings.HasPrefix(read.path, objectName+".") || read.literal != nil || len(read.alternatives) > 0 {
+		return
+	}
+	if c.isGuarded(p, e) || c.isGuarded(p, read.expr) || read.t.Minimum != nil && *read.t.Minimum > less {
+		return
+	}
+	if less == 0 {
+		c.report(p.with(e).node(), "division by zero: %s may be 0: write int & >=1 in the schema, or test it first", read.path)
+		return
+	}
+	c.report(p.with(e).node(), "division by zero: %s is 0 if %s is %v: write int & >=%v in the schema, or test it first", sourceOf(e), read.path, less, less+1)
+}
+
+// subtracted is what is read in a difference.
+type subtracted struct {
+	value
+	expr ast.Expr
+}
+
+// difference returns what is read in x, x - 1 or x + 1, and at which value the result is 0.
+func (c *checker) difference(p part, e ast.Expr) (read subtracted, zero float64, ok bool) {
+	switch inner := e.(type) {
+	case *ast.ParenExpr:
+		return c.difference(p, inner.X)
+	case *ast.BinaryExpr:
+		n, isLiteral := c.infer(p.with(inner.Y)).literal.(int64)
+		if !isLiteral || inner.Op != token.SUB && inner.Op != token.ADD {
+			return subtracted{}, 0, false
+		}
+		if inner.Op == token.ADD {
+			n = -n
+		}
+		read, zero, ok = c.difference(p, inner.X)
+		return read, zero + float64(n), ok
+	}
+	return subtracted{c.infer(p.with(e)), e}, 0, true
 }

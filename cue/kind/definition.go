@@ -2,10 +2,10 @@ package kind
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
+	"cuelang.org/go/cue"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 // Definition returns the CustomResourceDefinition of the kind.
@@ -71,15 +72,34 @@ func (v *Version) property(path string) schemaProps {
 	return at
 }
 
-// checkScale rejects a scale subresource whose numbers could be negative, because the API
-// server rejects negative numbers.
-func (k *Kind) checkScale(v *Version) error {
+// missing returns the first field of a path that the schema does not have, and what is around it.
+func (v *Version) missing(path string) (field string, around schemaProps, ok bool) {
+	around = *v.Schema
+	names := strings.Split(strings.TrimPrefix(path, "."), ".")
+	for i, name := range names {
+		next, ok := around.Properties[name]
+		if !ok && around.XPreserveUnknownFields == nil {
+			return strings.Join(names[:i+1], "."), around, false
+		}
+		around = next
+	}
+	return "", around, true
+}
+
+// checkScale rejects a scale subresource whose numbers do not exist or could be negative, because the
+// API server rejects negative numbers.
+func (k *Kind) checkScale(v *Version, controller cue.Value) error {
 	if k.Scale == nil {
 		return nil
 	}
-	for _, path := range []string{k.Scale.SpecReplicasPath, k.Scale.StatusReplicasPath} {
+	for i, path := range []string{k.Scale.SpecReplicasPath, k.Scale.StatusReplicasPath} {
+		name := []string{"scale.spec", "scale.status"}[i]
+		at := controller.LookupPath(cue.ParsePath(name))
+		if field, around, ok := v.missing(path); !ok {
+			return errorAt(at, name, "#%s has no field %s%s", v.GroupVersionKind.Kind, field, types.DidYouMean(field[strings.LastIndex(field, ".")+1:], sortedKeys(around.Properties)))
+		}
 		if p := v.property(path); p.Type != "integer" || p.Minimum == nil || *p.Minimum < 0 {
-			return fmt.Errorf("scale: %s of %s must be an integer of at least 0: int32 & >=0", path, v.GroupVersionKind.Version)
+			return errorAt(at, name, "%s of %s must be an integer of at least 0: int32 & >=0", path, v.GroupVersionKind.Version)
 		}
 	}
 	return nil

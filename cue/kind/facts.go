@@ -48,6 +48,10 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, err
 	}
 	controller := pkg.value.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix)))
+	k := &Kind{source: pkg, Version: &Version{GroupVersionKind: apischema.GroupVersionKind{Kind: name}}}
+	if mistakes := checkContract(k); len(mistakes) > 0 {
+		return nil, mistakes[0]
+	}
 	if err := controller.Validate(); err != nil {
 		return nil, err
 	}
@@ -57,7 +61,6 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if err := controller.Unify(pkg.rules.controller).Validate(); err != nil {
 		return nil, err
 	}
-	k := &Kind{source: pkg}
 	for _, collect := range []func(*Kind, cue.Value) error{
 		collectNames, collectPhases, collectOwned, checkDeadline, checkConditionTypes,
 	} {
@@ -100,7 +103,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		if err := checkStatusSchema(k, v, controller); err != nil {
 			return nil, err
 		}
-		if err := k.checkScale(v); err != nil {
+		if err := k.checkScale(v, controller); err != nil {
 			return nil, err
 		}
 		if err := v.selfCheck(); err != nil {
@@ -240,6 +243,11 @@ func collectPaths(k *Kind, controller cue.Value) error {
 		var scale struct{ Spec, Status, Selector string }
 		if err := value.Decode(&scale); err != nil {
 			return err
+		}
+		for name, path := range map[string]string{"spec": scale.Spec, "status": scale.Status} {
+			if !strings.HasPrefix(path, ".") {
+				return errorAt(value.LookupPath(cue.ParsePath(name)), "scale."+name, "%q must begin with a dot: write .%s", path, path)
+			}
 		}
 		k.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: scale.Spec, StatusReplicasPath: scale.Status}
 		if scale.Selector != "" {

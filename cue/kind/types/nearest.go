@@ -15,7 +15,7 @@ func DidYouMean(name string, known []string) string {
 }
 
 // Nearest returns the name that another may be a misspelling of: the one with the smallest
-// distance, if it is small; "" if there is none.
+// distance, if it is small, or the only one that begins like it; "" if there is none.
 func Nearest(name string, known []string) string {
 	known = slices.Sorted(slices.Values(known))
 	best, least := "", 1+min(2, len(name)/3)
@@ -25,7 +25,27 @@ func Nearest(name string, known []string) string {
 			best, least = candidate, d
 		}
 	}
+	if best != "" || slices.Contains(known, name) {
+		return best
+	}
+	for _, candidate := range known { // templ, childs
+		if common := commonPrefix(name, candidate); common >= 4 && common >= len(name)-1 {
+			if best != "" {
+				return ""
+			}
+			best = candidate
+		}
+	}
 	return best
+}
+
+// commonPrefix returns how many letters two texts begin with.
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // distance returns how many letters have to be added, removed, replaced or swapped with the next

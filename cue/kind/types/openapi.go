@@ -126,6 +126,7 @@ func (r *reader) definition(name string) *Type {
 	if name == quantityName {
 		t.Values, t.Quantity = String|Integer|Number, true
 	}
+	r.refine(name, t)
 	return t
 }
 

@@ -16,6 +16,9 @@ func FromSchema(s *apiextensionsv1.JSONSchemaProps) *Type {
 	case s.Nullable:
 		t.Values |= Null
 	}
+	if s.Maximum != nil && !s.ExclusiveMaximum {
+		t.Maximum = s.Maximum
+	}
 	if s.MinItems != nil {
 		t.MinItems = *s.MinItems
 	}

@@ -64,6 +64,8 @@ type Type struct {
 	Enum []string
 	// Minimum is the lowest number; nil if it is not known.
 	Minimum *float64
+	// Maximum is the highest number; nil if it is not known.
+	Maximum *float64
 	// MinItems is the lowest number of items of a list.
 	MinItems int64
 	// Quantity means that a string is a quantity, like 100m or 1Gi.

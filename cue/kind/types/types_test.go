@@ -133,7 +133,7 @@ func TestNearest(t *testing.T) {
 	t.Parallel()
 	known := []string{"image", "imagePullPolicy", "name", "env", "envFrom"}
 	for name, want := range map[string]string{
-		"imagePullpolicy": "imagePullPolicy", "imgae": "image", "Image": "image", "namme": "name", "evn": "env", "x": "", "volumes": "", "name": "",
+		"imagePullpolicy": "imagePullPolicy", "imgae": "image", "Image": "image", "namme": "name", "evn": "env", "x": "", "volumes": "", "name": "", "imagePull": "imagePullPolicy",
 	} {
 		require.Equal(t, want, Nearest(name, known), name)
 	}

@@ -1,6 +1,7 @@
 package types
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -36,6 +37,10 @@ func (t *Type) Validate(value any, path *field.Path) field.ErrorList {
 		for i, item := range value {
 			errs = append(errs, t.Item().Validate(item, path.Index(i))...)
 		}
+	case int64, float64:
+		if reason := t.OutOfBounds(value); reason != "" {
+			errs = append(errs, field.Invalid(path, value, reason))
+		}
 	case string:
 		if len(t.Enum) > 0 && value != "" && !slices.Contains(t.Enum, value) {
 			errs = append(errs, field.NotSupported(path, value, t.Enum))
@@ -45,6 +50,28 @@ func (t *Type) Validate(value any, path *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// OutOfBounds returns which bound a number, an int64 or a float64, exceeds; "" if none.
+func (t *Type) OutOfBounds(number any) string {
+	var n float64
+	switch number := number.(type) {
+	case int64:
+		n = float64(number)
+	case float64:
+		n = number
+	default:
+		return ""
+	}
+	switch tooLow, tooHigh := t.Minimum != nil && n < *t.Minimum, t.Maximum != nil && n > *t.Maximum; {
+	case (tooLow || tooHigh) && t.Minimum != nil && t.Maximum != nil:
+		return fmt.Sprintf("must be between %v and %v", *t.Minimum, *t.Maximum)
+	case tooLow:
+		return fmt.Sprintf("must be at least %v", *t.Minimum)
+	case tooHigh:
+		return fmt.Sprintf("must be at most %v", *t.Maximum)
+	}
+	return ""
 }
 
 // kindOf returns the kind of a value; that of an integer may be any of Go's.
