@@ -57,7 +57,7 @@ type scope struct {
 	// labels.
 	fields map[string]string
 	// lets are let clauses in a struct.
-	lets map[string]string
+	lets map[string]*Let
 	// aliases are names of values that the scope itself holds.
 	key, value string
 	// self is the alias of the value of a field: the struct or list itself.
@@ -364,8 +364,8 @@ func (p place) ident(e *ast.Ident) Expr {
 		case isField:
 			return &Reference{pos, up, label, e.Name}
 		}
-		if label, ok := s.lets[e.Name]; ok {
-			return &Reference{pos, up, label, e.Name}
+		if let, ok := s.lets[e.Name]; ok {
+			return &LetReference{pos, up, let}
 		}
 	}
 	if let, ok := e.Node.(*ast.LetClause); ok {
@@ -580,7 +580,7 @@ func (s *StructLit) provides() (names map[string]bool, all bool) {
 // structLit compiles a struct. self are names for the struct itself.
 func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 	s := &StructLit{at: at{e.Pos()}, byName: make(map[string][]*Field)}
-	names := &scope{fields: make(map[string]string), lets: make(map[string]string), self: self}
+	names := &scope{fields: make(map[string]string), lets: make(map[string]*Let), self: self}
 	isRoot := p.isRoot
 	p.isRoot = false
 	p = p.within(names)
@@ -589,7 +589,7 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 		case *ast.Field:
 			p.declare(decl, names)
 		case *ast.LetClause:
-			names.lets[decl.Ident.Name] = letName(decl)
+			names.lets[decl.Ident.Name] = &Let{at: at{decl.Pos()}, Name: decl.Ident.Name}
 		}
 	}
 	for _, decl := range e.Elts {
@@ -615,9 +615,7 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 				s.scalar = s.scalar || comprehension.scalar
 			}
 		case *ast.LetClause:
-			let := &Field{at: at{decl.Pos()}, Name: letName(decl), Value: p.expr(decl.Expr)}
-			s.Lets = append(s.Lets, let)
-			s.byName[let.Name] = append(s.byName[let.Name], let)
+			names.lets[decl.Ident.Name].Value = p.expr(decl.Expr)
 		case *ast.Ellipsis:
 			s.IsOpen = true
 		case *ast.Attribute, *ast.CommentGroup:

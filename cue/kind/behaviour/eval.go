@@ -34,6 +34,8 @@ func (r *run) resolve(x Expr, e *env) (any, *Problem) {
 			return field, nil
 		}
 		return nil, r.absent(n, x.Name, x, x.Text)
+	case *LetReference:
+		return r.let(x, e.at(x.Up))
 	case *PackageReference:
 		top := r.top(x.Package)
 		if field := r.arc(top, x.Name); field != nil {
@@ -58,6 +60,31 @@ func (r *run) resolve(x Expr, e *env) (any, *Problem) {
 		return r.index(x, e)
 	}
 	return r.eval(x, e)
+}
+
+// letIn is a let clause of one literal.
+type letIn struct {
+	let *Let
+	in  *env
+}
+
+// let returns the node of a let clause. Each literal has its own, though those of a comprehension are
+// unified to one struct.
+func (r *run) let(x *LetReference, in *env) (any, *Problem) {
+	if r.shaping {
+		r.touched = true // its node is for one run
+		return nil, incomplete(x, "", "%s is not known yet", x.Let.Name)
+	}
+	key := letIn{x.Let, in}
+	if known := r.lets[key]; known != nil {
+		return known, nil
+	}
+	n := &node{up: r.instance(in.node), label: x.Let.Name, conjs: []conj{{x: x.Let.Value, env: in}}}
+	if r.lets == nil {
+		r.lets = make(map[letIn]*node)
+	}
+	r.lets[key] = n
+	return n, nil
 }
 
 func (e *env) at(up int) *env {
@@ -197,7 +224,7 @@ func (r *run) eval(x Expr, e *env) (any, *Problem) {
 	switch x := x.(type) {
 	case *Literal:
 		return x.Value, nil
-	case *Reference, *PackageReference, *Variable, *Self, *Selector, *Index:
+	case *Reference, *LetReference, *PackageReference, *Variable, *Self, *Selector, *Index:
 		value, problem := r.resolve(x, e)
 		if problem != nil {
 			return nil, problem

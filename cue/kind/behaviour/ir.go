@@ -74,6 +74,13 @@ type (
 		Up   int
 		Name string
 	}
+	// LetReference is a let clause of a struct literal.
+	LetReference struct {
+		at
+		// Up is how many scopes further out the literal is.
+		Up  int
+		Let *Let
+	}
 	// PackageReference is a field at the top of a package.
 	PackageReference struct {
 		at
@@ -162,13 +169,18 @@ type (
 		// Embeds are embedded values. Comprehensions are apart.
 		Embeds         []Expr
 		Comprehensions []*Comprehension
-		Lets           []*Field // by a name that no field can have
 		// IsOpen means that it has an ellipsis.
 		IsOpen bool
 
 		order  []Expr // of all declarations
 		byName map[string][]*Field
 		scalar bool // it may be something else than a struct
+	}
+	// Let is a let clause of a struct literal. Unlike fields, those of literals that are unified are not.
+	Let struct {
+		at
+		Name  string
+		Value Expr
 	}
 	// Field is a field of a struct.
 	Field struct {

@@ -70,6 +70,8 @@ type run struct {
 	shaping, touched bool
 	undo             []func()
 	shapes           int
+	// lets are the nodes of let clauses.
+	lets map[letIn]*node
 }
 
 // exhausted is what a run that exceeds its budget panics with.
@@ -256,7 +258,7 @@ func (r *run) add(n *node, c conj) {
 	case *ListLit:
 		n.limit(List, x)
 		n.lists = append(n.lists, elements{list: x, env: c.env})
-	case *Reference, *PackageReference, *Selector, *Index, *Variable, *Self:
+	case *Reference, *LetReference, *PackageReference, *Selector, *Index, *Variable, *Self:
 		value, problem := r.resolve(x, c.env)
 		if problem != nil {
 			n.fail(problem)
@@ -485,7 +487,7 @@ func (n *node) reference() (conj, bool) {
 	}
 	c := n.conjs[0]
 	switch c.x.(type) {
-	case *Reference, *PackageReference, *Selector, *Index, *Variable, *Self:
+	case *Reference, *LetReference, *PackageReference, *Selector, *Index, *Variable, *Self:
 		return c, true
 	}
 	return conj{}, false

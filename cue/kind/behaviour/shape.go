@@ -211,7 +211,7 @@ func isAny(x Expr) bool {
 	case *Type:
 		return x.Kinds == Any
 	case *StructLit:
-		return len(x.order) == len(x.Patterns) && len(x.Lets) == 0 && !slices.ContainsFunc(x.Patterns, func(p *Pattern) bool { return !isAny(p.Value) })
+		return len(x.order) == len(x.Patterns) && !slices.ContainsFunc(x.Patterns, func(p *Pattern) bool { return !isAny(p.Value) })
 	}
 	return false
 }
