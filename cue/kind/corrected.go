@@ -1,6 +1,10 @@
 package kind
 
-import apischema "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"slices"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // corrected are the types of the children that may have the update policy Apply: those whose fields
 // are compared with their templates.
@@ -98,7 +102,7 @@ func (r *reads) leaves(path []string, to [][]string) [][]string {
 	if r.whole {
 		return append(to, path)
 	}
-	below := func(name string) []string { return append(path[:len(path):len(path)], name) }
+	below := func(name string) []string { return append(slices.Clip(path), name) }
 	if r.elements != nil {
 		to = r.elements.leaves(below("*"), to)
 	}

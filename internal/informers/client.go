@@ -58,8 +58,9 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 			if err != nil {
 				return nil, err
 			}
-			defer body.Close()
-			return readList(body, kept)
+			list, err := readList(body, kept)
+			_ = body.Close() // nothing more is read
+			return list, err
 		},
 		Watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.Watch = true

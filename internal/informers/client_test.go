@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,7 +145,7 @@ func TestLists(t *testing.T) {
 func TestErrorsOfRequests(t *testing.T) {
 	t.Parallel()
 	c := served(t, func(w http.ResponseWriter, r *http.Request) {
-		require.Equal(t, "/apis/example.com/v1/things", r.URL.Path)
+		assert.Equal(t, "/apis/example.com/v1/things", r.URL.Path)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}`)

@@ -158,5 +158,5 @@ func (l *List) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind
 
 // DeepCopyObject implements runtime.Object.
 func (l *List) DeepCopyObject() runtime.Object {
-	return &List{ListMeta: *l.ListMeta.DeepCopy(), Items: append([]*Object(nil), l.Items...)}
+	return &List{ListMeta: *l.DeepCopy(), Items: append([]*Object(nil), l.Items...)}
 }

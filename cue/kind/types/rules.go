@@ -1,6 +1,7 @@
 package types
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -57,10 +58,7 @@ func (r *reader) refine(name string, t *Type) {
 // with returns a copy of a type with another type of a field.
 func (t *Type) with(name string, field *Type) *Type {
 	changed := *t
-	changed.Fields = make(map[string]*Type, len(t.Fields))
-	for known, inner := range t.Fields {
-		changed.Fields[known] = inner
-	}
+	changed.Fields = maps.Clone(t.Fields)
 	changed.Fields[name] = field
 	return &changed
 }
