@@ -74,6 +74,7 @@ type checker struct {
 	own        map[ast.Node]bool // the struct literals of the controller itself
 	object     *types.Type
 	kept       []*checkedChild
+	waiting    *checkedChild        // that is checked
 	children   map[string]childType // by name
 	// moreChildren means that there may be others.
 	moreChildren bool
@@ -181,6 +182,7 @@ func (c *checker) behaviour() {
 	for _, child := range c.kept {
 		c.child(child)
 	}
+	c.deadlocks()
 	c.services(c.kept)
 	c.collisions(c.kept)
 	c.phases()

@@ -24,6 +24,8 @@ type checkedChild struct {
 	node        ast.Node
 	conditional bool
 	conditions  []ast.Expr // of the ifs around all of it
+	// waits are the children that have to exist before it, by name.
+	waits []string
 }
 
 // collectChildren finds the children of the controller and of its phases.
@@ -111,6 +113,8 @@ func (c *checker) constantOf(s *structure, name string) (string, bool) {
 
 // child checks one child.
 func (c *checker) child(child *checkedChild) {
+	c.waiting = child
+	defer func() { c.waiting = nil }()
 	for _, name := range child.body.order {
 		m := child.body.fields[name]
 		path := child.path + "." + name

@@ -82,7 +82,13 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 		}
 		version = k.Versions[i]
 	}
-	at, err := findField(version.Schema, k.GroupVersionKind.Kind, path)
+	root := version.Schema
+	if len(path) > 0 && path[0] == "metadata" {
+		if root, err = withMetadata(root, kinds); err != nil {
+			return err
+		}
+	}
+	at, err := findField(root, k.GroupVersionKind.Kind, path)
 	if err != nil {
 		return err
 	}
@@ -97,6 +103,18 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 	}
 	_, err = io.WriteString(w, e.String())
 	return errors.Join(err, kinds.BrokenError())
+}
+
+// withMetadata returns a schema with the fields of metadata, which are the same for all kinds.
+func withMetadata(root *apiextensionsv1.JSONSchemaProps, kinds *kind.Catalog) (*apiextensionsv1.JSONSchemaProps, error) {
+	metadata, err := kinds.MetadataSchema()
+	if err != nil {
+		return nil, err
+	}
+	changed := *root
+	changed.Properties = maps.Clone(root.Properties)
+	changed.Properties["metadata"] = metadata
+	return &changed, nil
 }
 
 // findKind returns the kind that an argument names, and the fields after it.

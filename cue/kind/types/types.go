@@ -68,6 +68,8 @@ type Type struct {
 	Maximum *float64
 	// MinItems is the lowest number of items of a list.
 	MinItems int64
+	// HasDefault means that a field that is absent gets a value.
+	HasDefault bool
 	// Quantity means that a string is a quantity, like 100m or 1Gi.
 	Quantity bool
 }
