@@ -11,13 +11,13 @@ import (
 
 // The types of condition that the engine sets.
 const (
-	// ConditionSucceeded is for kinds with phases, ConditionReady for all others.
+	// ConditionSucceeded is for kinds whose objects end, ConditionReady for all others.
 	ConditionSucceeded = "Succeeded"
 	ConditionReady     = "Ready"
 	// ConditionStalled is true while a problem of an object requires user action.
 	ConditionStalled = "Stalled"
-	// ConditionReconciling exists until an object reaches its last phase: kstatus, by
-	// which GitOps tools wait, does not know Succeeded.
+	// ConditionReconciling exists until an object ends: kstatus, by which GitOps tools wait, does
+	// not know Succeeded.
 	ConditionReconciling = "Reconciling"
 	// ConditionPruned exists only while children of a type that the kind no longer owns cannot
 	// be deleted.

@@ -92,6 +92,16 @@ type PhaseFacts struct {
 	Failed bool
 }
 
+// Ends reports whether objects of the kind can reach a phase that is terminal.
+func (k *Kind) Ends() bool {
+	for _, facts := range k.Phases {
+		if facts.Terminal {
+			return true
+		}
+	}
+	return false
+}
+
 // SetFacts are the facts about a set that depend on no object.
 type SetFacts struct {
 	// Type is the type of its members.

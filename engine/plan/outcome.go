@@ -51,7 +51,7 @@ type Outcome struct {
 	Unfinished bool
 	// WakeAt is when to reconcile although nothing has changed; zero means never.
 	WakeAt time.Time
-	// NotReadySince is when an object without phases stopped being ready, and Late reports
+	// NotReadySince is when an object that never ends stopped being ready, and Late reports
 	// that this is longer ago than the deadline.
 	NotReadySince time.Time
 	Late          bool
@@ -129,10 +129,10 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	return o, nil
 }
 
-// judge finds how long an object without phases has not been ready, and whether that is
+// judge finds how long an object that never ends has not been ready, and whether that is
 // too long.
 func (o *Outcome) judge(p *Plan) error {
-	if len(p.Kind.Phases) > 0 {
+	if p.Kind.Ends() {
 		return nil
 	}
 	status, _ := p.Object.Object["status"].(map[string]any)

@@ -79,17 +79,23 @@ func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Conditi
 		c.LastTransitionTime = metav1.NewTime(p.At)
 		meta.SetStatusCondition(&conditions, c)
 	}
-	if len(p.Kind.Phases) > 0 {
+	if p.Kind.Ends() {
 		set(succeeded(p, o))
-	} else if set(ready(p, o)); !o.isReady() {
-		meta.FindStatusCondition(conditions, kind.ConditionReady).LastTransitionTime = metav1.NewTime(o.NotReadySince)
+		meta.RemoveStatusCondition(&conditions, kind.ConditionReady) // of an older version of the kind
+	} else {
+		c := ready(p, o)
+		set(c)
+		meta.RemoveStatusCondition(&conditions, kind.ConditionSucceeded)
+		if c.Status == metav1.ConditionFalse {
+			meta.FindStatusCondition(conditions, kind.ConditionReady).LastTransitionTime = metav1.NewTime(o.NotReadySince)
+		}
 	}
 	if o.Stalled != nil {
 		set(metav1.Condition{Type: kind.ConditionStalled, Status: metav1.ConditionTrue, Reason: o.Stalled.Reason, Message: o.Stalled.Message})
 	} else {
 		meta.RemoveStatusCondition(&conditions, kind.ConditionStalled)
 	}
-	if facts := p.Kind.Phases[p.Phase]; len(p.Kind.Phases) > 0 && !facts.Terminal && o.Stalled == nil {
+	if p.Kind.Ends() && !p.Kind.Phases[p.Phase].Terminal && o.Stalled == nil {
 		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.Phase, "NotStarted")})
 	} else {
 		meta.RemoveStatusCondition(&conditions, kind.ConditionReconciling)
@@ -120,13 +126,13 @@ func (o *Outcome) unreadable() string {
 	return strings.Join(texts, "; ")
 }
 
-// ready returns the condition Ready of an object without phases.
+// ready returns the condition Ready of an object that never ends.
 func ready(p *Plan, o *Outcome) metav1.Condition {
 	c := metav1.Condition{Type: kind.ConditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(o.States)}
 	switch {
 	case o.Stalled != nil:
 		c.Reason, c.Message = o.Stalled.Reason, o.Stalled.Message
-	case o.isReady():
+	case o.isReady() && !p.Again: // otherwise, the children of the phase are not known yet
 		c.Status, c.Reason = metav1.ConditionTrue, "Reconciled"
 	case o.Late && o.isWaiting():
 		c.Reason = reasonDeadline
@@ -139,6 +145,9 @@ func ready(p *Plan, o *Outcome) metav1.Condition {
 	}
 	if o.Failed != nil {
 		c.Message = o.Failed.Error()
+	}
+	if len(p.Kind.Phases) > 0 {
+		c.Message = joined(p.missed(), c.Message, o.until())
 	}
 	return c
 }
@@ -163,7 +172,7 @@ func JustLate(p *Plan, o *Outcome) *Problem {
 	return &Problem{c.Reason, c.Message}
 }
 
-// succeeded returns the condition Succeeded of an object with phases.
+// succeeded returns the condition Succeeded of an object that can end.
 func succeeded(p *Plan, o *Outcome) metav1.Condition {
 	facts, hasPhase := p.Kind.Phases[p.Phase]
 	c := metav1.Condition{Type: kind.ConditionSucceeded, Status: metav1.ConditionUnknown, Reason: p.Phase}
@@ -178,17 +187,31 @@ func succeeded(p *Plan, o *Outcome) metav1.Condition {
 		c.Message = o.Failed.Error()
 	case o.isWaiting():
 		c.Message = o.waiting()
-	case !o.WakeAt.IsZero():
-		c.Message = "waiting until " + o.WakeAt.UTC().Format(time.RFC3339)
+	default:
+		c.Message = o.until()
 	}
-	if !p.Missed.IsZero() {
-		c.Message = strings.TrimSuffix(p.missed()+"; "+c.Message, "; ")
-	}
+	c.Message = joined(p.missed(), c.Message)
 	return c
 }
 
-// missed describes a time of a schedule that it is too late for.
+// joined returns the parts of a message that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
+}
+
+// until describes the time that an object waits for; it is empty if there is none.
+func (o *Outcome) until() string {
+	if o.WakeAt.IsZero() {
+		return ""
+	}
+	return "waiting until " + o.WakeAt.UTC().Format(time.RFC3339)
+}
+
+// missed describes a time of a schedule that it is too late for; it is empty if there is none.
 func (p *Plan) missed() string {
+	if p.Missed.IsZero() {
+		return ""
+	}
 	return "too late for the schedule of " + p.Missed.UTC().Format(time.RFC3339)
 }
 

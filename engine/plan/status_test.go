@@ -153,3 +153,55 @@ func TestDeadline(t *testing.T) {
 	w.objects = w.objects[1:]
 	requireReport(now.Add(5*time.Hour), "False", "Progressing", now.Add(5*time.Hour+5*time.Minute))
 }
+
+// An object that never ends is Ready, for tools that wait for it, once the children of its phase are
+// known and ready.
+func TestReportWithoutEnd(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `package kinds
+
+import "fescue.dev/cue/contract"
+
+#Light: {apiVersion!: "traffic.example.com/v1", kind!: "Light", metadata!: {name!: string, ...}, status?: contract.#Status}
+#LightController: contract.#Controller & {
+	object!: #Light
+	names: plural: "lights"
+	initial: "RED"
+	phases: {
+		RED: {
+			children: lamp: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "lamp", image: "red:1"}]}
+			next: [{to: "GREEN", after: "1m"}]
+		}
+		GREEN: next: [{to: "RED", after: "1m"}]
+	}
+}
+`)
+	object := map[string]any{
+		"apiVersion": "traffic.example.com/v1", "kind": "Light",
+		"metadata": map[string]any{"name": "a", "namespace": "default", "uid": "1", "generation": int64(1)},
+		"status": map[string]any{"conditions": []any{map[string]any{
+			"type": kind.ConditionSucceeded, "status": "Unknown", "reason": "RED", "message": "", "lastTransitionTime": "2026-01-02T03:00:00Z",
+		}}},
+	}
+	condition := func(p *Plan, states ...ChildState) map[string]any {
+		o := outcome(t, p)
+		o.States = states
+		status, err := Report(p, o)
+		require.NoError(t, err)
+		object["status"] = status
+		require.Len(t, status["conditions"], 1, "it neither succeeds nor reconciles for good")
+		return status["conditions"].([]any)[0].(map[string]any)
+	}
+	of := func(c map[string]any) []any {
+		return []any{c["type"], c["status"], c["message"], c["lastTransitionTime"]}
+	}
+
+	stored := condition(planOf(k, object, nil, now))
+	require.Equal(t, []any{"Ready", "False", "waiting until 2026-01-02T03:05:05Z", "2026-01-02T03:04:05Z"}, of(stored), "the lamp is not created yet")
+	created := condition(planOf(k, object, nil, now.Add(time.Second)), ChildState{name: "lamp", wanted: 1})
+	require.Equal(t, []any{"Ready", "False", "lamp: not ready; waiting until 2026-01-02T03:05:05Z", "2026-01-02T03:04:05Z"}, of(created))
+	ready := condition(planOf(k, object, nil, now.Add(2*time.Second)), ChildState{name: "lamp", wanted: 1, ready: 1})
+	require.Equal(t, []any{"Ready", "True", "lamp: ready; waiting until 2026-01-02T03:05:05Z", "2026-01-02T03:04:07Z"}, of(ready))
+	green := condition(planOf(k, object, map[string]any{"lamp": map[string]any{}}, now.Add(time.Minute)))
+	require.Equal(t, []any{"Ready", "True", "waiting until 2026-01-02T03:06:05Z", "2026-01-02T03:04:07Z"}, of(green))
+}

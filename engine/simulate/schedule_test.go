@@ -116,7 +116,7 @@ func TestMissedSchedule(t *testing.T) {
 			}
 			require.Equal(t, tc.created, created())
 			require.Equal(t, map[bool]int{true: 1}[tc.created == nil], missed)
-			require.Contains(t, messageOf(t, clock(), kind.ConditionSucceeded), tc.message)
+			require.Contains(t, messageOf(t, clock(), kind.ConditionReady), tc.message)
 			before := clock()
 			c.Restart()
 			require.NoError(t, c.Settle())
