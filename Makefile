@@ -70,7 +70,7 @@ FUZZTIME ?= 30s
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for $FUZZTIME, and compare more objects than the tests do
-	@for package in ./cue/kind ./internal/jsontext ./internal/manifest ./admission ./engine/inject; do \
+	@for package in ./cue/kind ./internal/jsontext ./internal/manifest ./internal/projection ./admission ./engine ./engine/inject; do \
 		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
 			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x || exit 1; \
 		done; \
