@@ -115,6 +115,21 @@ func (s *census) counts() (alive, most, fewest int) {
 	return len(s.alive), s.most, s.fewest
 }
 
+// awaitPod waits until the census has seen a Pod that exists.
+func (s *census) awaitPod(t *testing.T, name string) {
+	t.Helper()
+	require.True(t, testcluster.WaitUntil(func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, pod := range s.alive {
+			if pod.GetName() == name {
+				return true
+			}
+		}
+		return false
+	}), "the census has not seen %s", name)
+}
+
 // await waits until this many Pods are alive.
 func (s *census) await(t *testing.T, want int) {
 	t.Helper()
@@ -255,9 +270,11 @@ func TestReplacementMakesEachPodOnce(t *testing.T) {
 		for i := range *replacedSets {
 			c.awaitReady(customclusters, fmt.Sprintf("c-%d", i))
 		}
-		census.await(t, all)
-		require.Equal(t, all*(n+1), census.created(), "Pods that were created in all")
-		t.Logf("replacement %d: %d Pods for %d", n, census.created()-all*n, all)
+		c.createPod(fmt.Sprintf("marker-%d", n), "Always", nil, nil)
+		census.awaitPod(t, fmt.Sprintf("marker-%d", n)) // it has seen everything before
+		created := census.created() - n
+		require.Equal(t, all*(n+1), created, "Pods that were created in all")
+		t.Logf("replacement %d: %d Pods for %d", n, created-all*n, all)
 	}
 }
 
