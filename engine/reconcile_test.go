@@ -39,9 +39,14 @@ type answers struct {
 // runningAt returns a controller with one At in its queue, whose Pod does not exist, and the
 // recorder of its Events.
 func runningAt(t *testing.T, api *answers) (*controller, *events.FakeRecorder) {
+	return dueAt(t, api, "RUNNING")
+}
+
+// dueAt is like runningAt, with an At in any phase whose time has come.
+func dueAt(t *testing.T, api *answers, phase string) (*controller, *events.FakeRecorder) {
 	t.Helper()
 	k := enginetest.Shipped(t, "At")
-	object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "RUNNING")}
+	object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", phase)}
 	object.SetResourceVersion("5")
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "AtList"}, object)
@@ -130,6 +135,38 @@ func TestRejectionStalls(t *testing.T) {
 	require.Equal(t, []any{"True", "ChildRejected", `child "pod": pods "a-pod" is forbidden: <nil>`}, condition(api.statuses[0], "Stalled"))
 	require.Contains(t, <-recorder.Events, `Warning ChildRejected child "pod"`)
 	require.Equal(t, 1, reconciles(c, resultRejected))
+}
+
+// Without normal Events, a change of phase is logged only, and a rejection is still an Event.
+func TestOnlyWarnings(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		onlyWarnings bool
+		create       error
+		event        string
+	}{
+		"all":           {event: "Normal RUNNING phase changed from PENDING to RUNNING"},
+		"only warnings": {onlyWarnings: true},
+		"a rejection":   {onlyWarnings: true, create: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a-pod", nil), event: "Warning ChildRejected"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, recorder := dueAt(t, &answers{create: tc.create}, "PENDING")
+			c.config.OnlyWarnings = tc.onlyWarnings
+			require.True(t, c.work(t.Context()))
+			close(recorder.Events)
+			var recorded []string
+			for event := range recorder.Events {
+				recorded = append(recorded, event)
+			}
+			if tc.event == "" {
+				require.Empty(t, recorded)
+				return
+			}
+			require.Len(t, recorded, 1)
+			require.Contains(t, recorded[0], tc.event)
+		})
+	}
 }
 
 // An object that exceeds its deadline gets one Event.
