@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -171,22 +172,28 @@ func TestDamagedMembersStayMembers(t *testing.T) {
 			c.awaitReady(quietSets, "s")
 			owner, err := c.get(quietSets, "s")
 			require.NoError(t, err)
+			var names []string
+			for _, member := range c.list(configMaps, "set=s") {
+				names = append(names, member.GetName())
+			}
+			require.Len(t, names, 3)
+			damaged := slices.Max(names) // the first that is deleted
 			if tc.down {
 				o.kill()
 				c.patch(quietSets, "s", `{"spec":{"count":1}}`)
 			}
-			c.patch(configMaps, "s-2", `{"metadata":`+tc.patch+`}`)
+			c.patch(configMaps, damaged, `{"metadata":`+tc.patch+`}`)
 			if tc.down {
 				c.start("--kinds", dir)
 			} else {
-				c.await(configMaps, "s-2", "restored", func(o *unstructured.Unstructured) bool {
+				c.await(configMaps, damaged, "restored", func(o *unstructured.Unstructured) bool {
 					return o.GetLabels()["app.kubernetes.io/managed-by"] == "fescue" && o.GetLabels()["fescue.dev/owner-uid"] == string(owner.GetUID()) &&
 						o.GetLabels()["fescue.dev/child"] == "x" && o.GetLabels()["fescue.dev/phase"] == "" &&
 						o.GetAnnotations()["fescue.dev/owner"] == "quietsets.quiet.example.com/s" && metav1.IsControlledBy(o, owner)
 				})
 			}
 			c.patch(quietSets, "s", `{"spec":{"count":0}}`)
-			for _, name := range []string{"s-0", "s-1", "s-2"} {
+			for _, name := range names {
 				c.awaitGone(configMaps, name)
 			}
 			c.awaitReady(quietSets, "s")
