@@ -48,10 +48,11 @@ test-node: image devcluster ## install and test Fescue in containers; needs root
 	$(DEVCLUSTER) --node=real --image registry.example.com/fescue:test=bin/image -- go test -timeout 10m -run TestNode ./e2e
 
 .PHONY: endurance
-endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s, cut it off, and replace 1,000 Pods ten times; takes about half an hour
+endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s, cut it off, replace 1,000 Pods ten times, and attack it within 512 MiB; takes about half an hour
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestFrozenLeader -v -freezes 20 -long-freezes
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestOutage -v -outage 1m
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestReplacementMakesEachPodOnce -v -replaced-sets 20 -replacements 10
+	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestWithin512MiB -v -memory-limit 512
 
 .PHONY: test-pods
 test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid

@@ -43,6 +43,8 @@ type cluster struct {
 	proxy     *proxy
 	// env is added to the environment of operators.
 	env []string
+	// wrapper is a command that runs the command of an operator, which follows it; nil is none.
+	wrapper []string
 	// types name the resources of children, like --type of fescue manifests.
 	types []string
 	// keepCRDs is for tests that install the CRDs themselves.
@@ -107,7 +109,8 @@ func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(c.t, kubeconfig, config, c.namespace)
 	o := &process{t: c.t, log: &logtest.Buffer{}, done: make(chan struct{})}
-	o.cmd = exec.Command("fescue", append([]string{"run", "--kubeconfig", kubeconfig, "--namespace", c.namespace, "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}, args...)...)
+	command := slices.Concat(c.wrapper, []string{"fescue", "run", "--kubeconfig", kubeconfig, "--namespace", c.namespace, "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}, args)
+	o.cmd = exec.Command(command[0], command[1:]...)
 	o.cmd.Env = append(os.Environ(), c.env...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	require.NoError(c.t, o.cmd.Start())
