@@ -68,9 +68,8 @@ func TestOneChangeAmongMany(t *testing.T) {
 	}
 }
 
-// FuzzUrgentFirst compares an urgentFirst with a plain map: nothing is lost or taken twice, an object
-// is taken as urgently as it was added most urgently, and the most urgent ones have every second turn.
-func FuzzUrgentFirst(f *testing.F) {
+// addOperations adds seeds: random operations of a queue.
+func addOperations(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		operations := make([]byte, 2000)
@@ -79,6 +78,12 @@ func FuzzUrgentFirst(f *testing.F) {
 		}
 		f.Add(operations)
 	}
+}
+
+// FuzzUrgentFirst compares an urgentFirst with a plain map: nothing is lost or taken twice, an object
+// is taken as urgently as it was added most urgently, and the most urgent ones have every second turn.
+func FuzzUrgentFirst(f *testing.F) {
+	addOperations(f)
 	f.Fuzz(func(t *testing.T, operations []byte) {
 		q := newUrgentFirst()
 		waiting := make(map[cache.ObjectName]urgency)
@@ -135,14 +140,7 @@ func FuzzUrgentFirst(f *testing.F) {
 // FuzzFairQueue compares a fairQueue with plain maps: nothing is lost or returned twice, one
 // namespace is first in, first out, and each has its turn within one round.
 func FuzzFairQueue(f *testing.F) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 20 {
-		operations := make([]byte, 2000)
-		for i := range operations {
-			operations[i] = byte(random.IntN(256))
-		}
-		f.Add(operations)
-	}
+	addOperations(f)
 	f.Fuzz(func(t *testing.T, operations []byte) {
 		q := newFairQueue()
 		waiting := make(map[string][]cache.ObjectName) // by namespace, without empty ones
