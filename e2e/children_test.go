@@ -262,11 +262,14 @@ func TestNeverTooManyPods(t *testing.T) {
 	}
 }
 
-// A changed template replaces each member by exactly one. The node of these tests, kwok, deletes each
-// Pod twice by its name, so a successor of the same name would be deleted as well, and so on.
+// A changed template replaces each member by exactly one. Here the node, kwok, may delete each Pod
+// twice by its name, so a successor of the same name would be deleted as well, and so on.
 func TestReplacementMakesEachPodOnce(t *testing.T) {
 	const members = 50
 	c := newCluster(t)
+	_, err := c.typed.CoreV1().Namespaces().Patch(t.Context(), c.namespace, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"devcluster.fescue.dev/kwok-deletes-twice":"true"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 	c.start()
 	census := c.takeCensus("")
 	for i := range *replacedSets {

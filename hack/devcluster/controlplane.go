@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,8 +33,6 @@ const (
 	readyTimeout = 2 * time.Minute
 	// stopTimeout is the time that a part has to stop before it is killed.
 	stopTimeout = 10 * time.Second
-
-	kwokNodeName = "kwok"
 )
 
 // errPartFailed means that a part ended without being stopped.
@@ -49,6 +46,7 @@ var users = map[string]struct{ user, group string }{
 	"scheduler":          {"system:kube-scheduler", ""},
 	"kubelet":            {"system:node:" + realNodeName, "system:nodes"},
 	"kube-proxy":         {"system:kube-proxy", ""},
+	kwokUser:             {kwokUser, "system:masters"},
 }
 
 // controlPlane is one running control plane: programs in bin, everything else in dir.
@@ -174,26 +172,6 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 		return nil, err
 	}
 	return kubernetes.NewForConfigAndClient(config, httpClient)
-}
-
-// startKwok starts kwok and registers its node.
-func (c *controlPlane) startKwok(ctx context.Context, fail context.CancelCauseFunc, client kubernetes.Interface) error {
-	if err := os.WriteFile(c.path("stages.yaml"), []byte(kwokStages()), 0o644); err != nil {
-		return err
-	}
-	if err := c.launch(fail, "kwok",
-		"--kubeconfig", c.kubeconfig(), "--config", c.path("stages.yaml"),
-		"--manage-all-nodes", "--node-lease-duration-seconds=40"); err != nil {
-		return err
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:   kwokNodeName,
-		Labels: map[string]string{corev1.LabelHostname: kwokNodeName, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH},
-	}}
-	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create node: %w", err)
-	}
-	return nil
 }
 
 // launch starts one part with its output in logs/NAME.log.

@@ -84,6 +84,14 @@ func TestControlPlane(t *testing.T) {
 		require.NoDirExists(t, dir)
 	})
 
+	t.Run("kwok", func(t *testing.T) {
+		out, err := exec.Command(program, "-home", home, "-module", ".", "--", "sh", "-c",
+			`kubectl run app --image=busybox && kubectl --kubeconfig "$DEVCLUSTER_DIR/kwok.kubeconfig" delete pod app; kubectl delete pod app`).CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Contains(t, string(out), "denied request: a node removes only Pods that are being deleted")
+		require.Contains(t, string(out), `pod "app" deleted`)
+	})
+
 	t.Run("parent killed", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "dir")
 		// The shell is the parent. It waits, and is killed.
