@@ -340,13 +340,20 @@ func (c *checker) resolved(p part) value {
 // unified infers what several parts are together.
 func (c *checker) unified(parts []part) value {
 	result := value{t: types.Unknown, isType: true}
+	var choices []part // may have fields as well
 	for _, p := range parts {
 		v := c.resolved(p)
+		if len(v.alternatives) > 0 && len(result.parts) == 0 {
+			choices = append(choices, p)
+		}
 		switch {
 		case v.literal != nil:
 			return v
 		case len(v.parts) > 0:
-			result.parts = append(result.parts, v.parts...)
+			if len(result.parts) > 0 {
+				choices = nil // they are in it
+			}
+			result.parts = slices.Concat(result.parts, v.parts, choices)
 			result.t, result.isType = v.t, false
 		case len(result.parts) > 0:
 			result.parts = append(result.parts, p)

@@ -28,6 +28,12 @@ func TestReferences(t *testing.T) {
 		`status: x: #Own.text`: "",
 		`phases: A: _run & {next: [{to: "A", when: observed.job.metadata.name != ""}]}`: "",
 		`status: x: object.status.phase`:                                                "",
+		// Children whose names are computed.
+		`children: {for n, c in object.spec.map let x = "\(n)-\(c)" {(x): _made}}, status: x: observed["a-b"].data`:                    "",
+		`children: {for n, c in object.spec.map let x = {(n): _made} {x}}, status: x: observed.a.data`:                                 "",
+		`children: (#Make & {names: ["a"]}).out, children: web: _made, status: x: observed.a.data`:                                     "",
+		`_all: [if object.spec.loud != _|_ {{a: _made}}, {c: _made}][0], _all: web: _made, children: _all, status: x: observed.a.data`: "",
+		`children: {for n, c in object.spec.map let x = n {x: _made}}, status: x: observed.a.data`:                                     "observed.a: the kind has no child a",
 	} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
@@ -44,6 +50,8 @@ import "fescue.dev/cue/contract"
 }
 #Ref: {object: {kind: string}, text: "\(object.kind)"}
 #Own: #Ref & {object: kind: "Pod"}
+_made: template: {apiVersion: "v1", kind: "ConfigMap"}
+#Make: {names: [...string], out: {for n in names {(n): _made}}}
 _run: {children: job: template: {apiVersion: "v1", kind: "ConfigMap"}, ...}
 #Base: {object!: {spec!: {...}, ...}, status: b: object.spec.bsae, ...}
 #GController: contract.#Controller & {
