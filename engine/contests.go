@@ -22,26 +22,15 @@ import (
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
-const (
-	// freeCorrections is how often a child is corrected without delay: people edit a child a
-	// few times, and controllers that fight never stop.
-	freeCorrections = 5
-	// contestBase is the wait after those. It doubles with each further correction, up to
-	// contestMax.
-	contestBase = time.Second
-	contestMax  = 5 * time.Minute
-	// contestQuiet is the least time that a child must stay in sync to be corrected without
-	// delay again; it is at least twice the last wait.
-	contestQuiet = time.Minute
-)
+// freeCorrections is how often a child is corrected without delay: people edit a child a few times,
+// and controllers that fight never stop.
+const freeCorrections = 5
 
 // errHeld reports that a correction is delayed.
 var errHeld = errors.New("the correction is delayed")
 
-// contests counts writes by which nothing changes in the end: the corrections of children that
-// someone undoes, and the rounds of writes of a behaviour that never becomes idle
-// (progress.go). They are slowed down until the object or its templates change, or the object
-// stays in sync.
+// contests counts the corrections of children that someone undoes. They are slowed down until the
+// object or its templates change, or the object stays in sync.
 type contests struct {
 	clock    clock.PassiveClock
 	mu       sync.Mutex
@@ -53,7 +42,6 @@ type contest struct {
 	uid        types.UID
 	generation int64
 	children   map[childKey]*corrections
-	progress   progress
 }
 
 type childKey struct {
@@ -63,38 +51,14 @@ type childKey struct {
 
 // corrections are those of one child.
 type corrections struct {
-	template string // that was written
-	slowing
-}
-
-// slowing delays writes that are repeated.
-type slowing struct {
-	// free is how many are not delayed.
-	free  int
-	count int
-	last  time.Time
-	// problem describes a correction that was held, and is nil before that; described is the
-	// count for which it does.
-	problem   *plan.Problem
-	described int
+	plan.Slowing
+	template  string // that was written
+	described int    // the count for which the problem was described
 }
 
 func newContests(clock clock.PassiveClock) *contests {
 	return &contests{clock: clock, byObject: make(map[cache.ObjectName]*contest)}
 }
-
-// delay is the wait before the next write.
-func (s *slowing) delay() time.Duration {
-	if s.count < s.free {
-		return 0
-	}
-	return min(contestBase<<min(s.count-s.free, 16), contestMax)
-}
-
-func (s *slowing) due() time.Time { return s.last.Add(s.delay()) }
-
-// over returns when the contest ends if no write is necessary before.
-func (s *slowing) over() time.Time { return s.last.Add(max(contestQuiet, 2*s.delay())) }
 
 // of returns what is remembered for an object, without what is over or was for another state of
 // it. It may be nil.
@@ -105,14 +69,11 @@ func (c *contests) of(owner *unstructured.Unstructured) *contest {
 		return nil
 	}
 	for key, corrections := range known.children {
-		if !c.clock.Now().Before(corrections.over()) {
+		if corrections.IsOver(c.clock.Now()) {
 			delete(known.children, key)
 		}
 	}
-	if !c.clock.Now().Before(known.progress.over()) {
-		known.progress = progress{}
-	}
-	if known.uid != owner.GetUID() || known.generation != owner.GetGeneration() || len(known.children) == 0 && known.progress.count == 0 {
+	if known.uid != owner.GetUID() || known.generation != owner.GetGeneration() || len(known.children) == 0 {
 		delete(c.byObject, name)
 		return nil
 	}
@@ -138,12 +99,11 @@ func (c *contests) wrote(owner *unstructured.Unstructured, s plan.Step) {
 	known := c.begin(owner)
 	child := known.children[keyOf(s)]
 	if child == nil || child.isOther(s) {
-		child = &corrections{slowing: slowing{free: freeCorrections}}
+		child = &corrections{Slowing: plan.Slowing{Free: freeCorrections}}
 		known.children[keyOf(s)] = child
 	}
 	child.template = cmp.Or(s.Template(), child.template)
-	child.count++
-	child.last = c.clock.Now()
+	child.Wrote(c.clock.Now())
 }
 
 // isOther reports whether a step writes another template than before.
@@ -160,10 +120,10 @@ func (c *contests) holds(owner *unstructured.Unstructured, s plan.Step) (held, i
 		return false, false
 	}
 	child := known.children[keyOf(s)]
-	if child == nil || child.isOther(s) || !c.clock.Now().Before(child.due()) {
+	if child == nil || child.isOther(s) || !child.IsHeld(c.clock.Now()) {
 		return false, false
 	}
-	return true, child.described < child.count
+	return true, child.described < child.Count
 }
 
 // describe sets the description of a correction that is held.
@@ -172,7 +132,7 @@ func (c *contests) describe(owner *unstructured.Unstructured, s plan.Step, probl
 	defer c.mu.Unlock()
 	if known := c.of(owner); known != nil && known.children[keyOf(s)] != nil {
 		child := known.children[keyOf(s)]
-		child.problem, child.described = problem, child.count
+		child.Problem, child.described = problem, child.Count
 	}
 }
 
@@ -185,29 +145,16 @@ func (c *contests) problem(owner *unstructured.Unstructured) (problem *plan.Prob
 	if known == nil {
 		return nil, time.Time{}
 	}
-	for _, writes := range known.all() {
-		if writes.problem == nil {
+	for _, child := range known.children {
+		if child.Problem == nil {
 			continue
 		}
-		if problem == nil || writes.problem.Message < problem.Message { // the same one each time
-			problem = writes.problem
+		if problem == nil || child.Problem.Message < problem.Message { // the same one each time
+			problem = child.Problem
 		}
-		at := writes.due()
-		if !c.clock.Now().Before(at) {
-			at = writes.over()
-		}
-		next = earlier(next, at)
+		next = earlier(next, child.Next(c.clock.Now()))
 	}
 	return problem, next
-}
-
-// all returns what may be slowed down for an object.
-func (c *contest) all() []*slowing {
-	all := []*slowing{&c.progress.slowing}
-	for _, child := range c.children {
-		all = append(all, &child.slowing)
-	}
-	return all
 }
 
 // earlier returns the earlier of two times; zero means never.
@@ -223,7 +170,15 @@ func (c *contests) isContested(name cache.ObjectName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.byObject[name]
-	return known != nil && slices.ContainsFunc(known.all(), func(s *slowing) bool { return s.problem != nil })
+	if known == nil {
+		return false
+	}
+	for _, child := range known.children {
+		if child.Problem != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *contests) forget(name cache.ObjectName) {

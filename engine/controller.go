@@ -46,6 +46,7 @@ type controller struct {
 	watches    []*informers.Watch // to be released
 	writes     *writes
 	contests   *contests
+	progress   *progresses
 	numbers    *numbers
 	spare      *spare
 	warnings   *warnings
@@ -83,7 +84,7 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), numbers: newNumbers(), spare: newSpare(maxBatch),
+		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch),
 		warnings:   newWarnings(clock.RealClock{}),
 		normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
@@ -280,7 +281,7 @@ func (c *controller) collect(name cache.ObjectName) { c.queue.AddAfter(name, mem
 // a set, unless someone else has just begun to delete it, and for an object with a contested child.
 func (c *controller) pace(before, after any) func(cache.ObjectName) {
 	soon := func(name cache.ObjectName) {
-		if c.contests.isContested(name) {
+		if c.contests.isContested(name) || c.progress.isSlowed(name) {
 			c.collect(name)
 			return
 		}
@@ -430,6 +431,7 @@ func resultOf(wakeAt time.Time, err error) result {
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
 	c.contests.forget(name)
+	c.progress.forget(name)
 	c.numbers.forget(name)
 	c.warnings.forget(name)
 	c.types.forgetOwner(name)

@@ -94,7 +94,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	defer r.tell(cached)
 	object := r.writes.newest(r.name, cached)
 	var passed []string
-	var rounds *rounds
+	var rounds *plan.Rounds
 	for stored := 0; ; stored++ {
 		if fromServer {
 			r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
@@ -111,8 +111,9 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		}
 		v.Passed = passed
 		if rounds == nil {
-			rounds = r.contests.rounds(r.kind, object)
-			rounds.observed(v.Children)
+			progress := r.progress.of(r.name)
+			defer r.progress.keep(r.name, progress)
+			rounds = progress.Begin(r.kind, object, v.Children, time.Now())
 		}
 		p, o, blocked, err := r.converge(ctx, object, v, rounds)
 		if err != nil {
@@ -127,15 +128,15 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		}
 		passed = o.Passed
 		if o.Unfinished || p.Again && stored == maxPhases {
-			rounds.ended(o.Children, false)
+			rounds.End(o.Children, false)
 			return r.nextReconcile(p, o), errUnfinished
 		}
 		if !p.Again || blocked {
-			rounds.ended(o.Children, !blocked)
+			rounds.End(o.Children, !blocked)
 			return r.nextReconcile(p, o), errors.Join(o.Rejected, o.Failed)
 		}
 		if seen, _ := r.writes.seen(r.name, r.types); !seen {
-			rounds.ended(o.Children, false)
+			rounds.End(o.Children, false)
 			return time.Now().Add(staleRecheck), nil // as for any reconcile
 		}
 	}
@@ -143,17 +144,16 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 
 // converge decides and writes, as far as nothing is held. blocked reports that nothing more can be
 // done now.
-func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unstructured, v *plan.View, rounds *rounds) (p *plan.Plan, o *plan.Outcome, blocked bool, err error) {
+func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unstructured, v *plan.View, rounds *plan.Rounds) (p *plan.Plan, o *plan.Outcome, blocked bool, err error) {
 	p, o, err = plan.Converge(r.kind, object, v, time.Now(), func(todo *plan.Comparison) *plan.Changes {
-		return r.applyRound(ctx, object, todo, rounds)
+		return rounds.Apply(todo, time.Now(), func(todo *plan.Comparison) *plan.Changes { return r.apply(ctx, object, todo) })
 	})
 	if err != nil {
 		return nil, nil, false, err
 	}
 	r.numbers.remember(object, o.Numbers)
-	p, o = rounds.transitions(p, o)
+	p, o, blocked = rounds.Converged(p, o, time.Now())
 	r.news.Met(o, r.isTold)
-	blocked = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
 	if contested, next := r.contests.problem(object); contested != nil {
 		o.WakeAt = earlier(o.WakeAt, next)
 		if o.Stalled == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,6 +30,7 @@ type controller struct {
 	failures int       // in a row
 	told     map[types.UID]bool
 	numbers  map[string]int // for plan.View.Numbers
+	progress plan.Progress
 }
 
 // controllerOf returns the controller of an object. A new one reconciles it first.
@@ -90,6 +92,7 @@ func (c *Cluster) reconcileDue() (any bool, err error) {
 func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*plan.Outcome, error) {
 	var passed []string
 	var news plan.News
+	var rounds *plan.Rounds
 	defer func() { c.tell(uid, known, &news) }()
 	for stored := 0; ; stored++ {
 		object := c.byUID(uid)
@@ -98,20 +101,26 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		}
 		v := c.view(k, object)
 		v.Passed, v.Numbers = passed, known.numbers
-		p, o, err := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, todo) })
+		if rounds == nil {
+			rounds = known.progress.Begin(k, object, v.Children, c.now)
+		}
+		p, o, err := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes {
+			return rounds.Apply(todo, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, todo) })
+		})
 		if err != nil {
 			return nil, err
 		}
+		p, o, blocked := rounds.Converged(p, o, c.now)
 		maps.Copy(known.numbers, o.Numbers)
 		news.Met(o, func(uid types.UID) bool { return known.told[uid] })
 		if err := c.store(p, o, &news); err != nil {
 			return nil, err
 		}
 		passed = o.Passed
-		blocked := o.Stalled != nil || o.Rejected != nil || o.Waiting
-		if p.Again && !blocked && !o.Unfinished && stored < maxPhases {
+		if p.Again && !blocked && stored < maxPhases {
 			continue
 		}
+		rounds.End(o.Children, !blocked && !p.Again)
 		known.due = known.due || o.Unfinished || p.Again && !blocked
 		known.wakeAt = o.WakeAt
 		if o.Rejected == nil {
@@ -242,7 +251,11 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		if other := c.find(s.Wanted.GroupVersionKind(), s.Wanted.GetNamespace(), s.Name); other != nil {
 			return c.meet(k, owner, s, other, done)
 		}
-		if err := c.create(s.Wanted.DeepCopy(), s.Wanted.Object); err != nil {
+		admitted, err := c.admitted(s)
+		if err != nil {
+			return err
+		}
+		if err := c.create(admitted, s.Wanted.Object); err != nil {
 			return err
 		}
 		done.Stored = append(done.Stored, plan.Live(s.Resource, c.objects[len(c.objects)-1]))
@@ -267,8 +280,28 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		done.Stored = append(done.Stored, plan.Live(s.Resource, stored))
 	}
 	c.log = append(c.log, Record{At: c.now, Object: owner.GetUID(), Step: &s})
-	c.atOnce[string(s.Verb)+NameOf(target(s))]++
 	return nil
+}
+
+// admitted returns the object that a step creates or applies as the API server takes it: one of a
+// kind is checked, and gets its defaults when it is created. An error is a rejection.
+func (c *Cluster) admitted(s plan.Step) (*unstructured.Unstructured, error) {
+	var errs field.ErrorList
+	wanted := s.Wanted
+	if c.validate != nil {
+		errs = c.validate(wanted.Object)
+	}
+	if k := c.KindOf(wanted); k != nil && !c.inert && len(errs) == 0 {
+		checked := k.Check(wanted.Object)
+		errs = checked.Errors
+		if s.Verb == plan.Create {
+			wanted = &unstructured.Unstructured{Object: checked.Object}
+		}
+	}
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(wanted.GroupVersionKind().GroupKind(), wanted.GetName(), errs)
+	}
+	return wanted.DeepCopy(), nil
 }
 
 // meet decides about an object that has the name of a child to create.
@@ -293,6 +326,9 @@ func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 func (c *Cluster) rewritten(s plan.Step) (*unstructured.Unstructured, error) {
 	live := c.byUID(s.Live.GetUID())
 	if s.Verb == plan.Apply {
+		if _, err := c.admitted(s); err != nil {
+			return nil, err
+		}
 		return c.merged(live, s.Wanted)
 	}
 	adopted := live.DeepCopy()

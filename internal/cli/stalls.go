@@ -87,6 +87,7 @@ func (v *vetter) rejected(child *unstructured.Unstructured) string {
 // stalledInCluster returns why an object is stalled at some time on a healthy cluster.
 func (v *vetter) stalledInCluster(k *kind.Kind, object *unstructured.Unstructured, now time.Time) (string, error) {
 	cluster := simulate.New([]*kind.Kind{k}, now)
+	cluster.Validate(v.catalog.ValidateChild)
 	if err := cluster.Apply(object); err != nil {
 		return "", err
 	}
@@ -96,9 +97,6 @@ func (v *vetter) stalledInCluster(k *kind.Kind, object *unstructured.Unstructure
 		}
 		for _, o := range cluster.Objects() {
 			if cluster.KindOf(o) != k {
-				if rejected := v.rejected(o); rejected != "" {
-					return rejected, nil
-				}
 				continue
 			}
 			status, _ := o.Object["status"].(map[string]any)

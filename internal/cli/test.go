@@ -129,12 +129,12 @@ func (o testOptions) testFolder(ctx context.Context, dir string, selected *regex
 		o.kinds.dirs = append(slices.Clone(o.kinds.dirs), dir)
 	}
 	kinds, err := o.kinds.load(ctx)
-	if err = errors.Join(kinds.BrokenError(), err); err != nil {
+	if err = errors.Join(kinds.BrokenError(), err, kinds.AddTypes()); err != nil {
 		return false, err
 	}
 	ok = true
 	for _, file := range files {
-		passed, err := o.testFile(dir, file, kinds.All())
+		passed, err := o.testFile(dir, file, kinds)
 		if err != nil {
 			return false, err
 		}
@@ -167,7 +167,7 @@ func scenarioFiles(dir string) (files []string, err error) {
 func scenarioName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
 
 // testFile runs one scenario, or updates it, and reports whether it is as expected.
-func (o testOptions) testFile(dir, file string, kinds []*kind.Kind) (passed bool, err error) {
+func (o testOptions) testFile(dir, file string, kinds *kind.Catalog) (passed bool, err error) {
 	name, began := scenarioName(file), time.Now()
 	if o.verbose {
 		o.printf("=== RUN   %s\n", name)

@@ -18,8 +18,9 @@ import (
 
 // Run runs the scenario, and returns what there is after each step. An error names file and line of
 // the step that failed; the output is that of the steps before it.
-func (s *Scenario) Run(kinds []*kind.Kind) (outputs []string, err error) {
-	c := simulate.New(kinds, s.Start)
+func (s *Scenario) Run(kinds *kind.Catalog) (outputs []string, err error) {
+	c := simulate.New(kinds.All(), s.Start)
+	c.Validate(kinds.ValidateChild)
 	for _, step := range s.Steps {
 		output, err := run(c, step)
 		if err != nil {
