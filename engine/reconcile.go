@@ -113,7 +113,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if rounds == nil {
 			progress := r.progress.of(r.name)
 			defer r.progress.keep(r.name, progress)
-			rounds = progress.Begin(r.kind, object, v.Children, time.Now())
+			rounds = progress.Begin(r.kind, object, v, time.Now())
 		}
 		p, o, blocked, err := r.converge(ctx, object, v, rounds)
 		if err != nil {

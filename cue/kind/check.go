@@ -57,6 +57,7 @@ func newChecker(k *Kind, known *types.Catalog) *checker {
 		c.own[s] = true
 	}
 	c.quietly(func() { c.collectChildren() })
+	c.knowLookups()
 	c.kept = c.collectChildren() // what is around them may read them
 	return c
 }
@@ -87,7 +88,8 @@ type checker struct {
 	reading   map[ast.Expr]int
 	computing int
 	chain     references
-	tolerant  int // it is asked whether something exists
+	tolerant  int  // it is asked whether something exists
+	lookingUp bool // an entry of reads is checked
 	steps     int
 	depth     int
 	gaveUp    bool // something was not looked at
@@ -179,6 +181,7 @@ func (c *checker) behaviour() {
 	if declared := c.controller.fields["observed"]; declared != nil {
 		c.declaration(declared.parts)
 	}
+	c.lookups()
 	for _, child := range c.kept {
 		c.child(child)
 	}
@@ -189,7 +192,7 @@ func (c *checker) behaviour() {
 	c.status()
 	for _, name := range c.controller.order {
 		switch declared := c.controller.fields[name]; name {
-		case "children", "phases", "status", "object", "observed": // above
+		case "children", "phases", "status", "object", "observed", readsName: // above
 		case "conditions":
 			c.conditions(declared)
 		default:

@@ -124,7 +124,7 @@ func (c *checker) child(child *checkedChild) {
 			if child.known {
 				t = child.resource.Type
 			} else if child.gvk.Kind != "" {
-				c.untyped(child)
+				c.untyped(child.path+".template", child.template.fields["kind"].node, child.gvk)
 				t = c.types.FromRootSchema(nil)
 			}
 			c.check(m.parts, t, path)
@@ -175,16 +175,15 @@ func (c *checker) owned(child *checkedChild) {
 }
 
 // untyped advises on a type that is not known.
-func (c *checker) untyped(child *checkedChild) {
-	at := child.template.fields["kind"]
+func (c *checker) untyped(path string, at ast.Node, gvk apischema.GroupVersionKind) {
+	unknown := gvk.GroupVersion().String() + " " + gvk.Kind + untypedAdvice
 	for _, a := range c.advice {
-		if strings.HasSuffix(a.Text, child.gvk.GroupVersion().String()+" "+child.gvk.Kind+untypedAdvice) {
+		if strings.HasSuffix(a.Text, unknown) {
 			return
 		}
 	}
 	c.advice = append(c.advice, Advice{
-		Field: child.path + ".template", Position: positionOf(at.node),
-		Text: child.path + ".template is not checked: nothing is known of " + child.gvk.GroupVersion().String() + " " + child.gvk.Kind + untypedAdvice,
+		Field: path, Position: positionOf(at), Text: path + " is not checked: nothing is known of " + unknown,
 	})
 }
 

@@ -21,6 +21,10 @@ func checkContract(k *Kind) []*LoadError {
 	c.mistakes, c.found = nil, make(map[string]bool) // without types, the rest cannot be told
 	c.definition(c.controller, "#Controller", "")
 	c.contractChildren(c.controller, "")
+	reads := c.structureOf(c.controller, readsName)
+	for _, name := range reads.order {
+		c.definition(c.structureOf(reads, name), "#Read", readsName+"."+name+".")
+	}
 	phases := c.structureOf(c.controller, "phases")
 	for _, name := range phases.order {
 		path := "phases." + name + "."

@@ -238,6 +238,9 @@ func (c *checker) identifier(p part, e *ast.Ident) value {
 	}
 	if c.own[e.Scope] {
 		if v, ok := c.root(e.Name); ok {
+			if v.path == observedName {
+				c.readsBeyond(p, e, observedName)
+			}
 			return v
 		}
 	}
@@ -423,6 +426,9 @@ func (c *checker) field(p part, e ast.Expr, x value, name string) value {
 		return c.fieldOfParts(p, e, x, name)
 	}
 	path := x.path + "." + name
+	if path == objectName+".status" {
+		c.readsBeyond(p, e, path)
+	}
 	if x.t.Values&types.Object == 0 {
 		if x.path != "" || x.t.Values != types.Any && !x.isType {
 			c.report(p.node(), "%s: %s is %s and has no fields", sourceOf(e), strings.TrimSuffix(sourceOf(e), "."+name), article(x.kinds()))
@@ -437,7 +443,7 @@ func (c *checker) field(p part, e ast.Expr, x value, name string) value {
 		return unknownValue
 	case field == nil:
 		if x.path == observedName {
-			c.report(p.node(), "%s: the kind has no child %s%s", path, name, strings.Replace(didYouMean(name, x.t), "its fields", "its children", 1))
+			c.report(p.node(), "%s: the kind has no child%s %s%s", path, c.orRead(), name, strings.Replace(didYouMean(name, x.t), "its fields", "its children", 1))
 		}
 		return unknownValue
 	}

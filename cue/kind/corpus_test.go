@@ -82,6 +82,15 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 	if len(decision.Conditions) > 0 {
 		result["conditions"] = decision.Conditions
 	}
+	if len(k.Lookups) > 0 {
+		lookups, err := k.LookupsOf(defaulted)
+		if err != nil {
+			var evaluation *EvaluationError
+			require.ErrorAs(t, err, &evaluation)
+			return err.Error() + "\n"
+		}
+		result["reads"] = lookupTexts(lookups)
+	}
 	if k.Injects() {
 		injection, err := k.Injection(defaulted)
 		if err != nil {
@@ -92,4 +101,24 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 		result["inject"] = injection
 	}
 	return string(corpus.YAML(t, result))
+}
+
+// lookupTexts describes what a behaviour reads.
+func lookupTexts(lookups []Lookup) (texts []string) {
+	for _, l := range lookups {
+		text := l.Name + ": " + l.Type.Kind + " "
+		if l.Namespace != nil {
+			text += *l.Namespace + "/"
+		}
+		switch {
+		case len(l.Absent) > 0:
+			text += WaitingFor(l.Absent)
+		case l.Selector != nil:
+			text += "with " + l.Selector.String()
+		default:
+			text += l.ObjectName
+		}
+		texts = append(texts, text)
+	}
+	return texts
 }

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +94,7 @@ func (p *pairs) next() (object, observed map[string]any) {
 		observed = map[string]any{}
 	}
 	for name := range observed {
-		if _, isSet := k.Sets[name]; isSet {
+		if k.isList(name) {
 			members := make([]any, p.random.IntN(4))
 			for i := range members {
 				members[i] = p.object(k.evaluator.reads.observed.part(name).element(), 0)
@@ -203,8 +204,8 @@ func (k *Kind) differ(object, observed map[string]any) error {
 	if got, want := comparable(compiled, err), comparable(evaluated, errEvaluated); got != want {
 		return fmt.Errorf("compiled %s (%s)\nCUE      %s (%s)", got, fmt.Sprint(err), want, fmt.Sprint(errEvaluated))
 	}
-	if !k.Injects() {
-		return nil
+	if err := k.differInLookups(object); err != nil || !k.Injects() {
+		return err
 	}
 	injected, err := k.Injection(object)
 	var expected *Injection
@@ -219,6 +220,34 @@ func (k *Kind) differ(object, observed map[string]any) error {
 	want, _ := json.Marshal(expected)
 	if string(got) != string(want) {
 		return fmt.Errorf("injection: compiled %s\nCUE      %s", got, want)
+	}
+	return nil
+}
+
+// differInLookups returns how both differ about what is read for an object.
+func (k *Kind) differInLookups(object map[string]any) error {
+	if len(k.Lookups) == 0 {
+		return nil
+	}
+	compiled, err := k.LookupsOf(object)
+	var evaluated []Lookup
+	v, _, errEvaluated := k.evaluatedBehaviour(withoutStatus(object), nil)
+	if errEvaluated == nil {
+		evaluated, errEvaluated = lookupsOf(v)
+	}
+	texts := func(lookups []Lookup, err error) string {
+		if err != nil {
+			return "error"
+		}
+		for i := range lookups {
+			if len(lookups[i].Absent) > 0 {
+				lookups[i] = Lookup{Name: lookups[i].Name, ObjectName: "absent"}
+			}
+		}
+		return strings.Join(lookupTexts(lookups), "\n")
+	}
+	if got, want := texts(compiled, err), texts(evaluated, errEvaluated); got != want {
+		return fmt.Errorf("reads: compiled %s (%v)\nCUE      %s (%v)", got, err, want, errEvaluated)
 	}
 	return nil
 }

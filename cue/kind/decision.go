@@ -90,10 +90,18 @@ type Absence struct {
 	Path string
 	// Position is where it is written.
 	Position schema.Position
+	// Reason is why it is absent; it is empty if that is not known.
+	Reason string `json:",omitempty"`
 }
 
-// String returns the path and the place.
-func (a Absence) String() string { return a.Path + suffix(a.Position) }
+// String returns the path, the place and the reason.
+func (a Absence) String() string {
+	text := a.Path + suffix(a.Position)
+	if a.Reason != "" {
+		text += ": " + a.Reason
+	}
+	return text
+}
 
 // suffix returns a place as the end of a sentence.
 func suffix(at schema.Position) string {

@@ -68,6 +68,9 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 			return nil, err
 		}
 	}
+	if err := collectLookups(k); err != nil {
+		return nil, err
+	}
 	if err := collectInjection(k, controller, pkg.rules, pkg.definitions["#"+name+controllerSuffix]); err != nil {
 		return nil, err
 	}

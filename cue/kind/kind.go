@@ -46,6 +46,8 @@ type Kind struct {
 	Owns []apischema.GroupVersionKind
 	// Sets are the children that are sets, by name.
 	Sets map[string]SetFacts
+	// Lookups are the objects that the behaviour reads apart from its children.
+	Lookups []LookupFacts
 	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
 	// have different hashes may behave differently.
 	Hash         string

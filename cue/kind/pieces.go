@@ -79,7 +79,7 @@ func (p compiledPiece) absences(problem *behaviour.Problem, path string) ([]Abse
 	}
 	var absent []Absence
 	for _, each := range append([]*behaviour.Problem{problem}, problem.More...) {
-		a := Absence{each.Absent, positionAt(each.At)}
+		a := Absence{Path: each.Absent, Position: positionAt(each.At)}
 		if a.Path == "" && strings.HasPrefix(each.Path, observedName+".") {
 			a.Path = each.Path // declared, and not part of the child
 		}

@@ -133,11 +133,11 @@ func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	return written
 }
 
-// ReadOfChild returns the part of a child, or of a member of a set, that the controller may read.
-// The result shares memory with the child.
+// ReadOfChild returns the part of a child, of a member of a set, or of an object that is looked up,
+// that the controller may read. The result shares memory with the object.
 func (k *Kind) ReadOfChild(name string, child map[string]any) any {
 	read := k.evaluator.reads.observed.part(name)
-	if _, isSet := k.Sets[name]; isSet && !read.whole {
+	if k.isList(name) && !read.whole {
 		if read.elements == nil {
 			return nil
 		}

@@ -80,7 +80,7 @@ func (w *world) compare(t *testing.T) *Comparison {
 		require.Equal(t, describe(todo.Steps), describe(other.Steps))
 		require.Equal(t, todo.States, other.States)
 		require.Equal(t, names(todo.Foreign), names(other.Foreign))
-		require.Equal(t, FingerprintOf(w.kind, w.owner, w.view().Children), FingerprintOf(w.kind, w.owner, seen.Children))
+		require.Equal(t, FingerprintOf(w.kind, w.owner, w.view().Children, nil), FingerprintOf(w.kind, w.owner, seen.Children, nil))
 	}
 	return todo
 }

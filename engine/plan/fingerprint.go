@@ -13,8 +13,9 @@ import (
 
 // Fingerprint is what a decision about an object depends on, as far as others change it.
 type Fingerprint struct {
-	// Object sums up the labels and annotations of the object that its kind reads.
-	Object uint64
+	// Object sums up the labels and annotations of the object that its kind reads, and Found what the
+	// kind reads of objects that are not its children.
+	Object, Found uint64
 	// Children sums up each child: what the kind reads of it and, of a member of a set, whether
 	// it is ready, on which its replacement depends.
 	Children map[types.UID]ChildFingerprint
@@ -27,9 +28,9 @@ type ChildFingerprint struct {
 	Leaving bool
 }
 
-// FingerprintOf sums up an object and its children.
-func FingerprintOf(k *kind.Kind, object *unstructured.Unstructured, children []LiveChild) Fingerprint {
-	f := Fingerprint{Object: sum(k.ReadMetadata(object.Object)), Children: make(map[types.UID]ChildFingerprint, len(children))}
+// FingerprintOf sums up an object, its children, and what else its kind reads.
+func FingerprintOf(k *kind.Kind, object *unstructured.Unstructured, children []LiveChild, found *Found) Fingerprint {
+	f := Fingerprint{Object: sum(k.ReadMetadata(object.Object)), Found: found.sum(k), Children: make(map[types.UID]ChildFingerprint, len(children))}
 	for _, child := range children {
 		if !metav1.IsControlledBy(child.Object, object) {
 			continue
@@ -56,7 +57,7 @@ func (f Fingerprint) IsSettled() bool {
 // ChangedByOthers reports whether something has changed since an earlier fingerprint that was
 // taken after the engine's own writes.
 func (f Fingerprint) ChangedByOthers(earlier Fingerprint) bool {
-	if f.Object != earlier.Object {
+	if f.Object != earlier.Object || f.Found != earlier.Found {
 		return true
 	}
 	for uid, before := range earlier.Children {

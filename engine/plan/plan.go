@@ -114,8 +114,11 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 	if p.Phase == "" && p.Kind.Initial != "" {
 		p.enter(p.Kind.Initial)
 	}
+	if v.Found != nil && v.Found.Err != nil {
+		return v.Found.Err
+	}
 	for {
-		decision, seen, err := p.evaluate(p.entered(object), v.Children)
+		decision, seen, err := p.evaluate(p.entered(object), v)
 		if err != nil {
 			return err
 		}
@@ -157,14 +160,21 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 // depend on them.
 const maxObservations = 3
 
-// evaluate asks the kind for a decision about the children that the decision itself names.
-func (p *Plan) evaluate(object map[string]any, children []LiveChild) (*kind.Decision, observation, error) {
+// evaluate asks the kind for a decision about the children that the decision itself names, and what was
+// found apart from them.
+func (p *Plan) evaluate(object map[string]any, v *View) (*kind.Decision, observation, error) {
+	children := v.Children
 	seen := observe(p.Kind, p.Object, children)
 	for range maxObservations {
-		decision, err := p.Kind.Decide(object, seen.values(p.Kind))
+		observed, err := v.Found.addTo(seen.values(p.Kind))
 		if err != nil {
 			return nil, seen, err
 		}
+		decision, err := p.Kind.Decide(object, observed)
+		if err != nil {
+			return nil, seen, err
+		}
+		v.Found.explain(decision)
 		exact, same := seen.of(decision, p.Object, children)
 		if same {
 			return decision, seen, nil

@@ -25,7 +25,7 @@ const (
 )
 
 // Progress counts the rounds of writes that the behaviour of one object has caused by itself: since
-// the object, its children or time last changed other than by these writes, and the object was last
+// the object, its children, what else it reads, or time last changed other than by these writes, and the object was last
 // idle. A behaviour that undoes what it does, or does more each time, never ends. The zero value is
 // that of an object that is idle.
 type Progress struct {
@@ -47,18 +47,19 @@ type Rounds struct {
 	*Progress
 	kind  *kind.Kind
 	owner *unstructured.Unstructured
+	found *Found
 	// any reports that there was a round.
 	any bool
 }
 
 // Begin begins a reconcile at a time. What others have changed since the last round is progress.
-func (p *Progress) Begin(k *kind.Kind, owner *unstructured.Unstructured, children []LiveChild, now time.Time) *Rounds {
+func (p *Progress) Begin(k *kind.Kind, owner *unstructured.Unstructured, v *View, now time.Time) *Rounds {
 	isOther := p.uid != owner.GetUID() || p.generation != owner.GetGeneration() || p.slowing.IsOver(now)
-	if p.IsCounting() && (isOther || FingerprintOf(k, owner, children).ChangedByOthers(p.seen)) {
+	if p.IsCounting() && (isOther || FingerprintOf(k, owner, v.Children, v.Found).ChangedByOthers(p.seen)) {
 		*p = Progress{}
 	}
 	p.uid, p.generation = owner.GetUID(), owner.GetGeneration()
-	return &Rounds{Progress: p, kind: k, owner: owner}
+	return &Rounds{Progress: p, kind: k, owner: owner, found: v.Found}
 }
 
 // Apply has the steps of a comparison carried out, or none if the round has to wait.
@@ -119,7 +120,7 @@ func (r *Rounds) End(children []LiveChild, isIdle bool) {
 	if !r.IsCounting() {
 		return
 	}
-	seen := FingerprintOf(r.kind, r.owner, children)
+	seen := FingerprintOf(r.kind, r.owner, children, r.found)
 	if isIdle && !r.any && seen.IsSettled() {
 		*r.Progress = Progress{}
 		return

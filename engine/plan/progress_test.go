@@ -42,7 +42,7 @@ func (l *endless) reconcile(children ...*unstructured.Unstructured) (wrote bool)
 	for i, child := range children {
 		live[i] = LiveChild{Name: "pod", Object: child}
 	}
-	r := l.Begin(l.kind, l.owner, live, l.now)
+	r := l.Begin(l.kind, l.owner, &View{Children: live}, l.now)
 	wrote = !r.held(l.now)
 	if wrote {
 		r.wrote([]string{fmt.Sprintf("created pods %q", "a")}, 2, l.now)
@@ -56,7 +56,7 @@ func (l *endless) reconcile(children ...*unstructured.Unstructured) (wrote bool)
 
 // idle is a reconcile without writes.
 func (l *endless) idle() {
-	l.Begin(l.kind, l.owner, nil, l.now).End(nil, true)
+	l.Begin(l.kind, l.owner, &View{}, l.now).End(nil, true)
 }
 
 const freeOfTwo = freeRounds + 2*freePerPart

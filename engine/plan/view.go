@@ -15,6 +15,8 @@ import (
 type View struct {
 	// Children are those of the object, including those that are being deleted.
 	Children []LiveChild
+	// Found is what the kind reads apart from the children; nil is nothing.
+	Found *Found
 	// Strays returns the unmanaged objects that have the labels of a set's template.
 	Strays func(set string, labels map[string]string) []*unstructured.Unstructured
 	// Types are where the types of children are served.

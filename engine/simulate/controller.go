@@ -102,7 +102,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		v := c.view(k, object)
 		v.Passed, v.Numbers = passed, known.numbers
 		if rounds == nil {
-			rounds = known.progress.Begin(k, object, v.Children, c.now)
+			rounds = known.progress.Begin(k, object, v, c.now)
 		}
 		p, o, err := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes {
 			return rounds.Apply(todo, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, todo) })
@@ -193,6 +193,10 @@ func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.Vie
 		}
 	}
 	slices.SortStableFunc(v.Children, func(a, b plan.LiveChild) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
+	lookups, err := plan.LookupsOf(k, owner)
+	if v.Found = plan.Find(lookups, func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return c.lookUp(k, l, owner), nil }); err != nil {
+		v.Found = &plan.Found{Err: err}
+	}
 	v.Strays = func(set string, template map[string]string) []*unstructured.Unstructured {
 		return c.strays(k.Sets[set], owner, template)
 	}
@@ -200,6 +204,14 @@ func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.Vie
 		v.Uptake, v.InjectionErr = c.uptake(k, owner)
 	}
 	return v
+}
+
+// lookUp returns the objects that a lookup finds for an object.
+func (c *Cluster) lookUp(k *kind.Kind, l kind.Lookup, owner *unstructured.Unstructured) []*unstructured.Unstructured {
+	namespace := l.In(owner.GetNamespace(), !k.ReadsOfCluster(l.Type))
+	return plan.Selected(l, slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool {
+		return o.GroupVersionKind() != l.Type || namespace != metav1.NamespaceAll && o.GetNamespace() != namespace
+	}))
 }
 
 // strays returns the unmanaged objects that have the labels of a set's template.

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // Selection selects objects by their type as people write it for kubectl, and by name. An empty name
@@ -36,11 +38,12 @@ func (s Selection) isType(c *Cluster, gvk schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name != "" && strings.EqualFold(name, s.Type) })
 }
 
-// Known reports whether a type is one of the kinds, one of their children, or of an object that
+// Known reports whether a type is one of the kinds, one of their children or reads, or of an object that
 // exists.
 func (c *Cluster) Known(s Selection) bool {
 	for _, k := range c.kinds {
-		if s.isType(c, k.GroupVersionKind) || slices.ContainsFunc(k.Owns, func(gvk schema.GroupVersionKind) bool { return s.isType(c, gvk) }) {
+		if s.isType(c, k.GroupVersionKind) || slices.ContainsFunc(k.Owns, func(gvk schema.GroupVersionKind) bool { return s.isType(c, gvk) }) ||
+			slices.ContainsFunc(k.Lookups, func(l kind.LookupFacts) bool { return s.isType(c, l.Type) }) {
 			return true
 		}
 	}

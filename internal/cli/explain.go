@@ -31,8 +31,8 @@ func newExplainCommand() *cobra.Command {
 		Long: `Explain describes a kind, or one of its fields, like 'kubectl explain'. It needs no cluster.
 
 For a kind it prints the fields of its objects and the behaviour: the phases and their
-transitions, the children, what the behaviour writes to the status, and what it reads of
-the object and of the children. For a field it also prints the rules, and who enforces
+transitions, the children, the objects of others that it looks at, what it writes to the
+status, and what it reads of all of them. For a field it also prints the rules, and who enforces
 each: the CRD, or only admission and the controller.
 
 KIND is the name of a kind, or its plural, singular or short name, with or without the
@@ -383,6 +383,7 @@ func (e *explainer) behaviour(b *kind.BehaviourFacts) {
 		children = append(children, []string{cmp.Or(c.Name, "<computed>"), typ, cmp.Or(c.Phase, "all"), string(c.Update), createdText(c)})
 	}
 	e.table("CHILDREN", children)
+	e.lookups()
 	e.values("STATUS", b.Status)
 	e.values("CONDITIONS", b.Conditions)
 	if e.kind.Injects() {
@@ -393,6 +394,29 @@ func (e *explainer) behaviour(b *kind.BehaviourFacts) {
 		reads = append(reads, []string{path})
 	}
 	e.table("READS", reads)
+}
+
+// lookups lists the objects that the behaviour reads apart from its children.
+func (e *explainer) lookups() {
+	var rows [][]string
+	for _, l := range e.kind.Lookups {
+		if len(rows) == 0 {
+			rows = append(rows, []string{"NAME", "TYPE", "NAMESPACE", "WHICH"})
+		}
+		namespace := cmp.Or(l.Namespace, "that of the object")
+		if l.IsClusterScoped || l.Namespace == "" && e.kind.Scope == apiextensionsv1.ClusterScoped {
+			namespace = "none"
+			if !l.IsClusterScoped {
+				namespace = "all"
+			}
+		}
+		which := l.Which
+		if l.Conditional {
+			which += mayDrop
+		}
+		rows = append(rows, []string{cmp.Or(l.Name, "<computed>"), l.Type.GroupVersion().String() + " " + l.Type.Kind, namespace, which})
+	}
+	e.table("OBJECTS OF OTHERS", rows)
 }
 
 // values lists what the behaviour writes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,8 @@ code is 1 if an object is Stalled.
 
 --observed adds existing objects: children as printed by 'kubectl get -o yaml', together
 with the object itself as printed, or children written by hand with the label
-fescue.dev/child, which names the child in the kind.`,
+fescue.dev/child, which names the child in the kind, and objects that the kind reads. These
+two may also be in the file of the object.`,
 		Example: `  fescue render -f at.yaml
   fescue render -f at.yaml --now 2030-01-01T00:00:00Z -o json
   kubectl get at hello -o yaml > live.yaml
@@ -92,6 +94,15 @@ func (o renderOptions) render(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	v := newVetter(kinds, false)
+	objects = slices.DeleteFunc(objects, func(o manifest.Object) bool {
+		gvk, errs := typeOf(o.Content)
+		isRead := len(errs) == 0 && kinds.ByGVK(gvk) == nil && v.isForBehaviour(gvk, o)
+		if isRead {
+			existing = append(existing, o)
+		}
+		return isRead
+	})
 	observed := make([]*unstructured.Unstructured, len(existing))
 	for i := range existing {
 		observed[i] = &unstructured.Unstructured{Object: existing[i].Content}

@@ -38,7 +38,7 @@ func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, others []ma
 	}{
 		{"when it is created", func() (string, error) { return v.stalledWhenRendered(k, u, nil, now) }},
 		{"with the objects in this file", func() (string, error) { return v.stalledWhenRendered(k, u, observed, now) }},
-		{"on a healthy cluster", func() (string, error) { return v.stalledInCluster(k, u, now) }},
+		{"on a healthy cluster", func() (string, error) { return v.stalledInCluster(k, u, readBy(k, observed), now) }},
 	} {
 		message, err := situation.stalled()
 		if err != nil {
@@ -84,12 +84,25 @@ func (v *vetter) rejected(child *unstructured.Unstructured) string {
 	return ""
 }
 
-// stalledInCluster returns why an object is stalled at some time on a healthy cluster.
-func (v *vetter) stalledInCluster(k *kind.Kind, object *unstructured.Unstructured, now time.Time) (string, error) {
+// readBy returns the objects of types that a kind looks up.
+func readBy(k *kind.Kind, objects []*unstructured.Unstructured) (read []*unstructured.Unstructured) {
+	for _, object := range objects {
+		if k.LooksUp(object.GroupVersionKind()) && object.GroupVersionKind() != k.GroupVersionKind {
+			read = append(read, object)
+		}
+	}
+	return read
+}
+
+// stalledInCluster returns why an object is stalled at some time on a healthy cluster that has
+// others.
+func (v *vetter) stalledInCluster(k *kind.Kind, object *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time) (string, error) {
 	cluster := simulate.New([]*kind.Kind{k}, now)
 	cluster.Validate(v.catalog.ValidateChild)
-	if err := cluster.Apply(object); err != nil {
-		return "", err
+	for _, o := range append(slices.Clip(others), object) {
+		if err := cluster.Apply(o); err != nil {
+			return "", err
+		}
 	}
 	for passed := time.Duration(0); passed < simulated; passed += simulatedStep {
 		if err := cluster.Wait(simulatedStep); err != nil {
@@ -120,10 +133,13 @@ func stalledBy(status map[string]any) string {
 	return ""
 }
 
-// isChild reports whether an object stands for a child in a file: it has a label of children, and a
-// type that a kind owns.
-func (v *vetter) isChild(gvk schema.GroupVersionKind, object manifest.Object) bool {
+// isForBehaviour reports whether an object in a file is there for the behaviour of a kind: it is of a
+// type that the kind looks up, or stands for a child, with a label of children and a type that the kind
+// owns.
+func (v *vetter) isForBehaviour(gvk schema.GroupVersionKind, object manifest.Object) bool {
 	labels := (&unstructured.Unstructured{Object: object.Content}).GetLabels()
-	return slices.ContainsFunc(plan.OwnLabels, func(name string) bool { return labels[name] != "" }) &&
-		slices.ContainsFunc(v.catalog.Added(), func(k *kind.Kind) bool { return slices.Contains(k.Owns, gvk) })
+	isLabelled := slices.ContainsFunc(plan.OwnLabels, func(name string) bool { return labels[name] != "" })
+	return slices.ContainsFunc(v.catalog.Added(), func(k *kind.Kind) bool {
+		return k.LooksUp(gvk) || isLabelled && slices.Contains(k.Owns, gvk)
+	})
 }

@@ -30,7 +30,7 @@ children are checked against the types of Kubernetes, of the kinds, and of --typ
 
 For objects of the kinds of --kinds, it also evaluates the behaviour: when they are created,
 with the children that are in the same file and have the label fescue.dev/child, and for
-ten minutes on a healthy cluster in memory. It is an error if the object would be Stalled.
+ten minutes on a healthy cluster in memory. Objects in the same file that it reads exist. It is an error if the object would be Stalled.
 
 Each error is one line:
 
@@ -215,7 +215,7 @@ func (v *vetter) vetObject(object manifest.Object, others []manifest.Object) []f
 			return v.stallFindings(k, object, others)
 		}
 		return nil
-	case v.ignoreUnknown || v.isChild(gvk, object):
+	case v.ignoreUnknown || v.isForBehaviour(gvk, object):
 		return nil
 	}
 	return []finding{v.unknownKind(object, gvk)}

@@ -1,0 +1,103 @@
+package kind
+
+import (
+	"cuelang.org/go/cue/ast"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+// selectorType is the type of a label selector.
+var selectorType = &types.Type{Values: types.Object, Fields: map[string]*types.Type{
+	"matchLabels": {Values: types.Object, Others: types.Of(types.String)},
+	"matchExpressions": {Values: types.List, Items: &types.Type{Values: types.Object, Required: []string{"key", "operator"}, Fields: map[string]*types.Type{
+		"key": types.Of(types.String), "operator": types.Of(types.String), "values": {Values: types.List, Items: types.Of(types.String)},
+	}}},
+}}
+
+// knowLookups adds what the behaviour reads to what observed has.
+func (c *checker) knowLookups() {
+	for i, l := range c.kind.Lookups {
+		t := childType{gvk: l.Type, set: l.IsSelection, t: types.Unknown}
+		if found, ok, err := c.types.Find(l.Type); ok && err == nil {
+			t.known, t.t = true, found.Type
+			c.kind.Lookups[i].IsClusterScoped = !found.Namespaced
+		}
+		if l.Name == "" {
+			c.moreChildren = true
+			continue
+		}
+		c.children[l.Name] = t
+	}
+}
+
+// lookups checks the entries of reads.
+func (c *checker) lookups() {
+	declared := c.controller.fields[readsName]
+	if declared == nil {
+		return
+	}
+	c.lookingUp = true
+	defer func() { c.lookingUp = false }()
+	for _, p := range declared.parts {
+		for _, condition := range p.conditions {
+			c.condition(p.with(condition))
+		}
+	}
+	s := c.gather(declared.parts)
+	for _, name := range s.order {
+		c.lookup(readsName+"."+name, s.fields[name].parts)
+	}
+	for _, d := range s.dynamic {
+		c.label(d)
+		c.lookup(readsName+"[…]", []part{d.value})
+	}
+}
+
+func (c *checker) lookup(path string, parts []part) {
+	body := c.gather(parts)
+	for _, field := range body.order {
+		m, t := body.fields[field], types.Of(types.String)
+		if field == "selector" {
+			t = selectorType
+		}
+		c.check(m.parts, t, path+"."+field)
+	}
+	apiVersion, _ := c.onlyText(body, "apiVersion")
+	kind, _ := c.onlyText(body, "kind")
+	gvk := apischema.FromAPIVersionAndKind(apiVersion, kind)
+	found, ok, err := c.types.Find(gvk)
+	at := body.fields["kind"]
+	switch {
+	case at == nil:
+		return
+	case err != nil:
+		c.report(at.node, "%s: %v", path, err)
+		return
+	case !ok:
+		c.untyped(path, at.node, gvk)
+		return
+	}
+	namespace := body.fields["namespace"]
+	switch {
+	case !found.Namespaced && namespace != nil:
+		c.report(namespace.node, "%s.namespace: a %s has no namespace: remove it", path, kind)
+	case found.Namespaced && namespace == nil && c.isClusterScoped() && body.fields["name"] != nil:
+		c.report(at.node, "%s: a %s is namespaced, and the objects of the kind are cluster-scoped: add the namespace to read it from", path, kind)
+	}
+}
+
+// readsBeyond reports what an entry of reads must not depend on.
+func (c *checker) readsBeyond(p part, e ast.Expr, path string) {
+	if c.lookingUp {
+		c.report(p.node(), "%s: reads cannot depend on %s: they follow from object.spec and object.metadata alone", sourceOf(e), path)
+	}
+}
+
+// orRead continues "no child" for a kind that reads other objects as well.
+func (c *checker) orRead() string {
+	if len(c.kind.Lookups) > 0 {
+		return " or read"
+	}
+	return ""
+}

@@ -1,0 +1,302 @@
+package kind
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/fescue-dev/fescue/cue/kind/schema"
+)
+
+// LookupFacts are what is known of an entry of reads without looking at any object.
+type LookupFacts struct {
+	// Name is its name in observed; it is empty if it is computed.
+	Name string
+	// Type is the type of the objects that are read.
+	Type apischema.GroupVersionKind
+	// IsSelection means that a selector finds a list of them. The others are read by name.
+	IsSelection bool
+	// ObjectName is the name of the object that is read, if it is the same for all objects of the
+	// kind; it is empty if it is computed.
+	ObjectName string
+	// Namespace and Which are the sources of the namespace, which is empty if there is none, and of
+	// the name or the selector.
+	Namespace, Which string
+	// IsClusterScoped means that the type is known to have no namespaces.
+	IsClusterScoped bool
+	// Conditional means that an if can drop it.
+	Conditional bool
+	Position    schema.Position
+}
+
+// Lookup is an object, or a selection of objects, that a behaviour reads for one object.
+type Lookup struct {
+	// Name is its name in observed.
+	Name string
+	Type apischema.GroupVersionKind
+	// Namespace is the one that the behaviour states; nil is the default.
+	Namespace *string
+	// ObjectName is the name of the object to read. It is empty if Selector selects a list.
+	ObjectName string
+	Selector   labels.Selector
+	// Absent is what the entry reads of the object that is absent; nothing is looked up then.
+	Absent []Absence
+}
+
+// In returns the namespace to look in, given that of the object, and whether the type is namespaced.
+// It is empty for all namespaces, and for a type that has none.
+func (l *Lookup) In(own string, isNamespaced bool) string {
+	switch {
+	case !isNamespaced:
+		return ""
+	case l.Namespace != nil:
+		return *l.Namespace
+	}
+	return own
+}
+
+// readsName is the field of a behaviour for the objects that it reads.
+const readsName = "reads"
+
+// LookupsOf returns what the behaviour reads for a valid, defaulted object, apart from its
+// children, sorted by name. It follows from the object without its status. An error is an
+// *EvaluationError.
+func (k *Kind) LookupsOf(object map[string]any) ([]Lookup, error) {
+	if len(k.Lookups) == 0 {
+		return nil, nil
+	}
+	v, names, err := k.behaviour(withoutStatus(object), nil)
+	if err != nil {
+		return nil, err
+	}
+	lookups, err := lookupsOf(v)
+	return lookups, names.error(err)
+}
+
+// withoutStatus returns an object without its status; it is a shallow copy.
+func withoutStatus(object map[string]any) map[string]any {
+	rest := make(map[string]any, len(object))
+	for name, value := range object {
+		if name != "status" {
+			rest[name] = value
+		}
+	}
+	return rest
+}
+
+func lookupsOf(v piece) (lookups []Lookup, err error) {
+	if _, err := v.guards(readsName); err != nil {
+		return nil, err
+	}
+	reads := v.field(readsName)
+	if _, err := reads.guards(readsName); err != nil {
+		return nil, err
+	}
+	names, err := reads.names()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		lookup, err := lookupOf(name, reads.field(name))
+		if err != nil {
+			return nil, err
+		}
+		lookups = append(lookups, lookup)
+	}
+	slices.SortFunc(lookups, func(a, b Lookup) int { return strings.Compare(a.Name, b.Name) })
+	return lookups, nil
+}
+
+func lookupOf(name string, value piece) (Lookup, error) {
+	path, l := readsName+"."+name, Lookup{Name: name}
+	data, absent, err := value.data(path)
+	if err != nil {
+		return l, err
+	}
+	fields, _ := data.(map[string]any)
+	text := func(field string) string {
+		text, _ := fields[field].(string)
+		return text
+	}
+	if l.Absent = absent; len(absent) > 0 {
+		return l, nil
+	}
+	l.Type = apischema.FromAPIVersionAndKind(text("apiVersion"), text("kind"))
+	if namespace, ok := fields["namespace"].(string); ok {
+		l.Namespace = &namespace
+	}
+	wrong := func(field string, err error) error {
+		at := value.field(field)
+		return &EvaluationError{Path: path + "." + field, Err: err, Position: at.position(), Value: fields[field]}
+	}
+	selector, isSelection := fields["selector"].(map[string]any)
+	_, isNamed := fields["name"]
+	switch {
+	case isSelection == isNamed:
+		return l, &EvaluationError{Path: path, Err: errors.New("must have either a name or a selector"), Position: value.position()}
+	case isNamed && text("name") == "":
+		return l, wrong("name", errors.New("must not be empty"))
+	case isNamed && l.Namespace != nil && *l.Namespace == "":
+		return l, wrong("namespace", errors.New("must not be empty: an object that is read by name is in one namespace"))
+	case isNamed:
+		l.ObjectName = text("name")
+		return l, nil
+	}
+	var parsed metav1.LabelSelector
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, &parsed, true); err != nil {
+		return l, wrong("selector", err)
+	}
+	if l.Selector, err = metav1.LabelSelectorAsSelector(&parsed); err != nil {
+		return l, wrong("selector", err)
+	}
+	return l, nil
+}
+
+// isList reports whether a name in observed stands for a list.
+func (k *Kind) isList(name string) bool {
+	_, isSet := k.Sets[name]
+	return isSet || slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && l.IsSelection })
+}
+
+// LooksUp reports whether the behaviour reads objects of a type that are not its children.
+func (k *Kind) LooksUp(gvk apischema.GroupVersionKind) bool {
+	return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Type == gvk })
+}
+
+// ReadsOfCluster reports whether a type that the kind looks up is known to be cluster-scoped.
+func (k *Kind) ReadsOfCluster(gvk apischema.GroupVersionKind) bool {
+	return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Type == gvk && l.IsClusterScoped })
+}
+
+// LookupPaths returns the paths of what the controller may read of the objects of a type that it
+// looks up, as ObservedPaths does for children.
+func (k *Kind) LookupPaths(gvk apischema.GroupVersionKind) (paths [][]string) {
+	observed := k.evaluator.reads.observed
+	for _, l := range k.Lookups {
+		if l.Type != gvk {
+			continue
+		}
+		parts := []*reads{observed.part(l.Name)}
+		if l.Name == "" { // it may have any name
+			parts = []*reads{observed}
+			for _, read := range observed.fields {
+				parts = append(parts, read)
+			}
+		}
+		for _, read := range parts {
+			if read.elements != nil && (l.Name == "" || l.IsSelection) {
+				paths = read.elements.leaves(nil, paths)
+			}
+			if l.Name == "" || !l.IsSelection || read.whole {
+				paths = read.leaves(nil, paths)
+			}
+		}
+	}
+	return paths
+}
+
+// collectLookups finds the entries of reads, by the syntax of the behaviour.
+func collectLookups(k *Kind) error {
+	c := newChecker(k, nil)
+	declared := c.controller.fields[readsName]
+	if declared == nil {
+		return nil
+	}
+	s := c.gather(declared.parts)
+	if len(s.others) > 0 {
+		return errorAtNode(s.others[0].node(), "reads: %s: write the reads out, with an apiVersion and a kind, so that the rights to read them can be listed", sourceOf(s.others[0].expr))
+	}
+	children := c.childNames()
+	for _, name := range s.order {
+		m := s.fields[name]
+		if children[name] {
+			return errorAtNode(m.node, "reads.%s: a child has the same name, and both would be observed.%[1]s: rename one", name)
+		}
+		if err := k.addLookup(c, name, m.parts, !m.certain, m.node); err != nil {
+			return err
+		}
+	}
+	for _, d := range s.dynamic {
+		if err := k.addLookup(c, "", []part{d.value}, true, d.label); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *Kind) addLookup(c *checker, name string, parts []part, conditional bool, at ast.Node) error {
+	body, path := c.gather(parts), readsName+"."+name
+	if name == "" {
+		path = readsName + "[…]"
+	}
+	texts := make(map[string]string)
+	for _, field := range []string{"apiVersion", "kind"} {
+		text, ok := c.onlyText(body, field)
+		switch {
+		case body.fields[field] == nil:
+			return errorAtNode(at, "%s.%s: is missing", path, field)
+		case !ok || text == "":
+			return errorAtNode(body.fields[field].node, "%s.%s: must be one string for all objects of the kind", path, field)
+		}
+		texts[field] = text
+	}
+	if _, err := apischema.ParseGroupVersion(texts["apiVersion"]); err != nil {
+		return errorAtNode(body.fields["apiVersion"].node, "%s.apiVersion: %q must be a version, or a group and a version, like \"apps/v1\"", path, texts["apiVersion"])
+	}
+	named, selected := body.fields["name"], body.fields["selector"]
+	if (named == nil) == (selected == nil) {
+		return errorAtNode(at, "%s: must have either a name or a selector", path)
+	}
+	facts := LookupFacts{
+		Name: name, Type: apischema.FromAPIVersionAndKind(texts["apiVersion"], texts["kind"]), IsSelection: selected != nil,
+		Namespace: sourceOfField(body, "namespace"), Which: sourceOfField(body, "name") + sourceOfField(body, "selector"),
+		Conditional: conditional, Position: positionOf(at),
+	}
+	if text, ok := c.onlyText(body, "name"); ok {
+		if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 && !slices.Contains(pathNamed, facts.Type.Kind) {
+			return errorAtNode(named.node, "%s.name: %q is no name of an object: %s", path, text, problems[0])
+		}
+		facts.ObjectName = text
+	}
+	k.Lookups = append(k.Lookups, facts)
+	return nil
+}
+
+// onlyText returns the text of a field that is the same for all objects, whichever ifs hold.
+func (c *checker) onlyText(s *structure, name string) (text string, ok bool) {
+	m := s.fields[name]
+	if m == nil {
+		return "", false
+	}
+	for i, p := range m.parts {
+		one, isText := c.infer(p).literal.(string)
+		if !isText || i > 0 && one != text {
+			return "", false
+		}
+		text = one
+	}
+	return text, true
+}
+
+// childNames are the names of all children, as far as the syntax shows them.
+func (c *checker) childNames() map[string]bool {
+	names := make(map[string]bool)
+	add := func(owner *structure) {
+		for _, name := range c.structureOf(owner, "children").order {
+			names[name] = true
+		}
+	}
+	add(c.controller)
+	phases := c.structureOf(c.controller, "phases")
+	for _, name := range phases.order {
+		add(c.structureOf(phases, name))
+	}
+	return names
+}
