@@ -51,7 +51,8 @@ func Size(k *kind.Kind, bare bool) (int, error) {
 }
 
 // Object returns the CRD of a kind as its author writes it: without the status that
-// the Go type always has.
+// the Go type always has. If the kind has conversions, the API server calls them as those of a default
+// installation: CallAt changes that.
 func Object(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(k.Definition())
 	if err != nil {
@@ -68,7 +69,7 @@ func Object(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
 	if bare {
 		dropDescriptions(object)
 	}
-	return crd, nil
+	return crd, CallAt(crd, k, Webhook{})
 }
 
 // dropDescriptions removes the descriptions within a part of a CRD. A field that is

@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/crds"
 )
 
 const (
 	// DefaultNamespace is where Fescue is installed by default.
-	DefaultNamespace = "fescue-system"
+	DefaultNamespace = crds.DefaultNamespace
 	// LeaseName is the Lease by which the replicas elect their leader or, with shards, agree
 	// on the number of shards.
 	LeaseName = "fescue"

@@ -31,8 +31,9 @@ func (k *Kind) checkBehaviour(known *types.Catalog) []*LoadError {
 	slices.SortStableFunc(c.mistakes, func(a, b *LoadError) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
-	k.advice, k.source = c.advice, nil
-	return c.mistakes
+	mistakes, advice := k.checkConversions(known)
+	k.advice, k.source = append(c.advice, advice...), nil
+	return append(c.mistakes, mistakes...)
 }
 
 // newChecker returns a checker that knows the children; without types, it knows the source alone.
@@ -74,6 +75,7 @@ type checker struct {
 	controller *structure
 	own        map[ast.Node]bool // the struct literals of the controller itself
 	object     *types.Type
+	given      map[string]value // what a conversion gets, by name; nil for a behaviour
 	kept       []*checkedChild
 	waiting    *checkedChild        // that is checked
 	children   map[string]childType // by name

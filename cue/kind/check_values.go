@@ -276,6 +276,10 @@ func (c *checker) identifier(p part, e *ast.Ident) value {
 
 // root returns what the contract gives a behaviour.
 func (c *checker) root(name string) (value, bool) {
+	if c.given != nil {
+		v, ok := c.given[name]
+		return v, ok
+	}
 	switch name {
 	case objectName:
 		return value{t: c.object, path: objectName, owner: "#" + c.kind.GroupVersionKind.Kind}, true

@@ -13,7 +13,8 @@ import (
 )
 
 // TestCorpus loads the kinds of each archive, and validates, defaults and decides for
-// each of its objects. out/load, out/schema and out/OBJECT hold what is expected.
+// each of its objects. out/load, out/schema and out/OBJECT hold what is expected, and
+// out/OBJECT.VERSION the object in the other versions of a kind with conversions.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	corpus.Run(t, "testdata/kinds", resultsOf)
@@ -44,7 +45,27 @@ func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
 		if isObject {
 			result := strings.ReplaceAll(resultOf(t, k, corpus.Object(t, f.Data), corpus.Object(t, data[name+".observed"])), dir, "DIR")
 			results = append(results, txtar.File{Name: "out/" + name, Data: []byte(result)})
+			results = append(results, conversionsOf(t, k, name, corpus.Object(t, f.Data))...)
 		}
+	}
+	return results
+}
+
+// conversionsOf converts an object to all other versions of its kind.
+func conversionsOf(t *testing.T, k *Kind, name string, object map[string]any) (results []txtar.File) {
+	if !k.Converts() {
+		return nil
+	}
+	for _, v := range k.Versions {
+		if object["apiVersion"] == v.GroupVersionKind.GroupVersion().String() {
+			continue
+		}
+		converted, err := k.Convert(object, v.GroupVersionKind.GroupVersion().String())
+		text := corpus.YAML(t, converted)
+		if err != nil {
+			text = []byte(err.Error() + "\n")
+		}
+		results = append(results, txtar.File{Name: "out/" + name + "." + v.GroupVersionKind.Version, Data: text})
 	}
 	return results
 }
@@ -60,6 +81,10 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 	}
 	defaulted, err := k.Default(object)
 	require.NoError(t, err)
+	if k.Converts() {
+		defaulted, err = k.ToStored(defaulted)
+		require.NoError(t, err)
+	}
 	decision, err := k.Decide(defaulted, observed)
 	if err != nil {
 		var evaluation *EvaluationError

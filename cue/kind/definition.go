@@ -34,11 +34,13 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 	for _, v := range k.Versions {
 		definition.Spec.Versions = append(definition.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
 			Name:                     v.GroupVersionKind.Version,
-			Served:                   true,
+			Served:                   v.Served,
 			Storage:                  v.GroupVersionKind == k.GroupVersionKind,
+			Deprecated:               v.Deprecated,
+			DeprecationWarning:       warningOf(v),
 			Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: v.Schema},
 			Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}, Scale: k.Scale},
-			AdditionalPrinterColumns: k.Columns,
+			AdditionalPrinterColumns: k.columnsIn(v),
 			SelectableFields:         k.selectableIn(v),
 		})
 	}
@@ -51,6 +53,28 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 		}
 	}
 	return definition
+}
+
+// warningOf returns the text of a version that is deprecated; nil leaves it to the API server.
+func warningOf(v *Version) *string {
+	if v.DeprecationWarning == "" {
+		return nil
+	}
+	return &v.DeprecationWarning
+}
+
+// columnsIn lists the columns whose fields a version has, as far as their paths show.
+func (k *Kind) columnsIn(v *Version) []apiextensionsv1.CustomResourceColumnDefinition {
+	if v.GroupVersionKind == k.GroupVersionKind {
+		return k.Columns
+	}
+	return slices.DeleteFunc(slices.Clone(k.Columns), func(c apiextensionsv1.CustomResourceColumnDefinition) bool {
+		if strings.HasPrefix(c.JSONPath, ".metadata.") || strings.ContainsAny(c.JSONPath, "[]()@'\\\"") {
+			return false
+		}
+		_, _, ok := v.missing(c.JSONPath)
+		return !ok
+	})
 }
 
 // selectableIn lists the selectable fields that a version has.

@@ -91,6 +91,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	stored.evaluator = &cueEvaluator{
 		ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, reads: pkg.reads, split: split, expressions: pkg.expressions,
 	}
+	stored.Served = true
 	k.Version, k.Versions = stored, []*Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
 	if err := collectVersions(k, pkg); err != nil {
@@ -174,6 +175,9 @@ func collectVersions(k *Kind, pkg *kindsPackage) error {
 			return errorAt(value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
 		}
 		v.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: value, name: name, reads: pkg.reads}
+		if err := newConversion(k, v, definition, pkg); err != nil {
+			return err
+		}
 		k.Versions = append(k.Versions, v)
 	}
 	return nil

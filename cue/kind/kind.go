@@ -22,7 +22,7 @@ import (
 type Kind struct {
 	// Version is the one that the API server stores and the controller works with.
 	*Version
-	// Versions are all served versions, the stored one first.
+	// Versions are all versions, the stored one first.
 	Versions []*Version
 	// Names are the kind's names in the API; ListKind is <Kind>List.
 	Names apiextensionsv1.CustomResourceDefinitionNames
@@ -75,13 +75,20 @@ type Version struct {
 	GroupVersionKind apischema.GroupVersionKind
 	// Schema is the structural OpenAPI schema.
 	Schema *apiextensionsv1.JSONSchemaProps
+	// Served is whether the API server accepts requests in the version.
+	Served bool
+	// Deprecated has the API server warn of requests in the version, with DeprecationWarning or, if
+	// that is empty, a text of its own.
+	Deprecated         bool
+	DeprecationWarning string
 
-	schema    *schema.Schema
-	status    *schema.Completed // what became of the status for that
-	enforcers schema.Enforcers
-	evaluator *cueEvaluator
-	evaluated bool // whether fields are marked for the CUE evaluator
-	outdated  bool // whether fields are deprecated
+	schema     *schema.Schema
+	status     *schema.Completed // what became of the status for that
+	enforcers  schema.Enforcers
+	evaluator  *cueEvaluator
+	conversion *conversion // nil for the stored version, and for one that states nothing
+	evaluated  bool        // whether fields are marked for the CUE evaluator
+	outdated   bool        // whether fields are deprecated
 	// initialStatus means that the CRD gives new objects a status.
 	initialStatus bool
 }

@@ -299,7 +299,11 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		k.Hash, k.facts, k.corrected = hash, k.describe(), newChecker(k, nil).corrected()
 		kinds = append(kinds, k)
 	}
-	for _, orphan := range orphanControllers(definitions, instances[0]) {
+	orphans := orphanControllers(definitions, instances[0])
+	if len(errs) == 0 { // a kind that fails has none of its versions
+		orphans = append(orphans, orphanConversions(definitions, instances[0], kinds)...)
+	}
+	for _, orphan := range orphans {
 		errs = append(errs, newLoadError("", orphan))
 	}
 	if len(kinds) == 0 && len(errs) == 0 {
@@ -340,6 +344,7 @@ func keepOnly(instance *build.Instance, kinds []string) {
 		for definition, decls := range named { // its other versions
 			if slices.ContainsFunc(decls, func(d ast.Decl) bool { return statesKind(d, name) }) {
 				keep(definition)
+				keep(definition + conversionSuffix)
 			}
 		}
 	}
@@ -435,15 +440,7 @@ func hasBound(expr ast.Expr) bool {
 // orphanControllers finds controllers that belong to no kind, most often because of a typing
 // error in the name: definitions that are a contract.#Controller, and not part of another.
 func orphanControllers(definitions map[string][]*ast.Field, instance *build.Instance) []error {
-	used := make(map[string]bool)
-	for _, file := range instance.Files {
-		ast.Walk(file, func(node ast.Node) bool {
-			if ident, ok := node.(*ast.Ident); ok {
-				used[ident.Name] = used[ident.Name] || !isLabel(definitions, ident)
-			}
-			return true
-		}, nil)
-	}
+	used := referredTo(definitions, instance)
 	kinds := kindNames(definitions)
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
@@ -456,20 +453,37 @@ func orphanControllers(definitions map[string][]*ast.Field, instance *build.Inst
 	return errs
 }
 
+// referredTo returns the names that a package refers to.
+func referredTo(definitions map[string][]*ast.Field, instance *build.Instance) map[string]bool {
+	used := make(map[string]bool)
+	for _, file := range instance.Files {
+		ast.Walk(file, func(node ast.Node) bool {
+			if ident, ok := node.(*ast.Ident); ok {
+				used[ident.Name] = used[ident.Name] || !isLabel(definitions, ident)
+			}
+			return true
+		}, nil)
+	}
+	return used
+}
+
 // isLabel reports whether an identifier is the label of a top-level field.
 func isLabel(definitions map[string][]*ast.Field, ident *ast.Ident) bool {
 	return slices.ContainsFunc(definitions[ident.Name], func(f *ast.Field) bool { return f.Label == ident })
 }
 
 // isController reports whether an expression begins with contract.#Controller.
-func isController(expr ast.Expr) bool {
+func isController(expr ast.Expr) bool { return beginsWith(expr, "#"+controllerSuffix) }
+
+// beginsWith reports whether an expression is unified with a definition of the contract.
+func beginsWith(expr ast.Expr, definition string) bool {
 	switch e := expr.(type) {
 	case *ast.BinaryExpr:
-		return isController(e.X) || isController(e.Y)
+		return beginsWith(e.X, definition) || beginsWith(e.Y, definition)
 	case *ast.SelectorExpr:
 		_, path := importedPackage(e)
 		name, _, err := ast.LabelName(e.Sel)
-		return err == nil && path == contractPackage && name == "#Controller"
+		return err == nil && path == contractPackage && name == definition
 	}
 	return false
 }

@@ -172,6 +172,9 @@ func readsOf(instance *build.Instance) *packageReads {
 		}
 		for _, file := range of.Files {
 			for _, declaration := range file.Decls {
+				if f, ok := declaration.(*ast.Field); ok && isConversion(f.Value) {
+					continue // its object is not that of a behaviour
+				}
 				c.visit(declaration)
 			}
 		}

@@ -32,8 +32,11 @@ type compiler struct {
 	// waiting are the package fields that something refers to, and that are not compiled yet.
 	waiting []func()
 	// roots are the definitions that the compiled one is unified with. What they declare of the
-	// object is left out: whoever runs the program gives an object that fits.
+	// objects that are given is left out, except of children: whoever runs the program gives objects
+	// that fit.
 	roots map[root]bool
+	// given are the fields of the compiled definition that are given to each run.
+	given []string
 	// isEvaluated means that a field is marked for CUE's evaluator.
 	isEvaluated bool
 }
@@ -595,7 +598,7 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 	for _, decl := range e.Elts {
 		switch decl := decl.(type) {
 		case *ast.Field:
-			if name, _, err := ast.LabelName(decl.Label); isRoot && err == nil && name == objectName {
+			if name, _, err := ast.LabelName(decl.Label); isRoot && err == nil && name != observedName && slices.Contains(p.given, name) {
 				continue
 			}
 			if problem := p.declaration(s, decl); problem != nil {

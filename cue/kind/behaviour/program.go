@@ -32,6 +32,7 @@ type Program struct {
 	top      *node
 	shapes   int
 	packages map[*Package]*node
+	given    []string
 	observed []conj // what it declares of its children
 
 	isEvaluated bool
@@ -45,10 +46,16 @@ func (p *Program) newRun() *run {
 	return &run{steps: maxSteps, packages: p.packages, instances: make([]*node, p.shapes+1)}
 }
 
-// Compile compiles a definition of a package. All constructs outside the language are returned as
-// joined *Errors.
+// Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
+// the language are returned as joined *Errors.
 func Compile(instance *build.Instance, name string) (*Program, error) {
+	return CompileGiven(instance, name, objectName, observedName)
+}
+
+// CompileGiven compiles a definition some of whose fields are given to each run: RunGiven.
+func CompileGiven(instance *build.Instance, name string, given ...string) (*Program, error) {
 	c := newCompiler()
+	c.given = given
 	pkg := c.open(instance)
 	c.roots[root{pkg, name}] = true
 	if !c.use(pkg, name) {
@@ -62,7 +69,7 @@ func Compile(instance *build.Instance, name string) (*Program, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	p := &Program{pkg: pkg, name: name, isEvaluated: c.isEvaluated}
+	p := &Program{pkg: pkg, name: name, given: given, isEvaluated: c.isEvaluated}
 	if p.isEvaluated {
 		return p, nil
 	}
@@ -81,13 +88,33 @@ type Value struct {
 
 // Run returns the behaviour for an object and its children. Neither is changed.
 func (p *Program) Run(object, observed map[string]any) Value {
+	return p.RunGiven(object, observed)
+}
+
+// RunGiven returns the definition for what is given to it, in the order of CompileGiven. Nothing of
+// it is changed.
+func (p *Program) RunGiven(values ...map[string]any) Value {
 	r := p.newRun()
 	top := r.instance(p.top)
-	top.arcs = []arc{
-		{objectName, &node{up: top, label: objectName, conjs: []conj{{value: object}}}},
-		{observedName, &node{up: top, label: observedName, conjs: append(slices.Clip(p.observed), conj{value: observed})}},
+	top.arcs = make([]arc, len(p.given))
+	for i, name := range p.given {
+		given := &node{up: top, label: name}
+		if name == observedName {
+			given.conjs = slices.Clone(p.observed)
+		}
+		given.conjs = append(given.conjs, conj{value: values[i]})
+		top.arcs[i] = arc{name, given}
 	}
 	return Value{run: r, exists: true, value: top}
+}
+
+// unknown returns what is given, before it is known.
+func (p *Program) unknown() []arc {
+	arcs := make([]arc, len(p.given))
+	for i, name := range p.given {
+		arcs[i] = arc{name, &node{isGiven: true}}
+	}
+	return arcs
 }
 
 // guard turns an exceeded budget into a problem.

@@ -91,8 +91,7 @@ func (p *Program) prepare() {
 	for _, f := range p.pkg.top.byName[p.name] {
 		p.top.conjs = append(p.top.conjs, conj{x: f.Value, env: r.top(p.pkg).lits[0].env})
 	}
-	given := []arc{{objectName, &node{isGiven: true}}, {observedName, &node{isGiven: true}}}
-	p.top.arcs = given
+	p.top.arcs = p.unknown()
 	r.shape(p.top, 0)
 	p.packages, p.shapes = r.packages, r.shapes
 	for _, c := range p.top.lits {
@@ -179,7 +178,7 @@ func (p *Program) fix(n *node, seen map[*node]bool) {
 	r := p.newRun()
 	r.steps = maxSteps / 100
 	top := r.instance(p.top)
-	top.arcs = []arc{{objectName, &node{isGiven: true}}, {observedName, &node{isGiven: true}}}
+	top.arcs = p.unknown()
 	r.affordable(func() {
 		value, problem := r.value(r.instance(n))
 		if problem != nil || r.touched {

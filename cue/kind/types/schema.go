@@ -55,6 +55,17 @@ func FromSchema(s *apiextensionsv1.JSONSchemaProps) *Type {
 	return t
 }
 
+// Relaxed returns the type without what is required of the structs in it, except in lists and maps.
+func (t *Type) Relaxed() *Type {
+	relaxed := *t
+	relaxed.Required = nil
+	relaxed.Fields = make(map[string]*Type, len(t.Fields))
+	for name, field := range t.Fields {
+		relaxed.Fields[name] = field.Relaxed()
+	}
+	return &relaxed
+}
+
 // FromRootSchema is FromSchema for the schema of whole objects, whose metadata a CRD leaves out. Of
 // objects without a schema, only the metadata is known.
 func (c *Catalog) FromRootSchema(s *apiextensionsv1.JSONSchemaProps) *Type {

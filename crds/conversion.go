@@ -1,0 +1,72 @@
+package crds
+
+import (
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+const (
+	// DefaultNamespace is where Fescue is installed by default.
+	DefaultNamespace = "fescue-system"
+	// WebhookService is the name of the Service that leads to the webhooks of an installation.
+	WebhookService = "fescue-webhooks"
+	// ConvertPath is the path of the webhook that converts objects between the versions of a kind.
+	ConvertPath = "/convert"
+)
+
+// Webhook is how the API server reaches the webhook that converts objects. The zero value is a
+// default installation.
+type Webhook struct {
+	// URL is the prefix of ConvertPath, as in https://10.0.0.1:9443; it is empty for a Service.
+	URL string
+	// Service leads to the webhook in the cluster; nil is that of a default installation.
+	Service *apiextensionsv1.ServiceReference
+	// CABundle is the PEM text of the certificates that the API server trusts; nil leaves this to
+	// others, such as the running operator.
+	CABundle []byte
+}
+
+// conversion returns how the objects of a kind are converted; nil is the default of the API server,
+// which only changes the apiVersion.
+func (w Webhook) conversion(k *kind.Kind) *apiextensionsv1.CustomResourceConversion {
+	if !k.Converts() {
+		return nil
+	}
+	client := &apiextensionsv1.WebhookClientConfig{CABundle: w.CABundle}
+	if w.URL != "" {
+		client.URL = new(w.URL + ConvertPath)
+	} else {
+		service := apiextensionsv1.ServiceReference{Namespace: DefaultNamespace, Name: WebhookService}
+		if w.Service != nil {
+			service = *w.Service
+		}
+		service.Path = new(ConvertPath)
+		if service.Port == nil {
+			service.Port = new(int32(443)) // the API server's default, so that nothing differs
+		}
+		client.Service = &service
+	}
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: client, ConversionReviewVersions: []string{"v1"}},
+	}
+}
+
+// CallAt has the API server call the conversion webhook of a CRD somewhere else. It does nothing if the
+// kind of the CRD has no conversion.
+func CallAt(crd *unstructured.Unstructured, k *kind.Kind, w Webhook) error {
+	conversion := w.conversion(k)
+	if conversion == nil {
+		return nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(conversion)
+	if err != nil {
+		return fmt.Errorf("CRD of %s: %w", k.GroupVersionKind, err)
+	}
+	return unstructured.SetNestedMap(crd.Object, content, "spec", "conversion")
+}
