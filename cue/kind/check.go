@@ -197,6 +197,8 @@ func (c *checker) behaviour() {
 		case "children", "phases", "status", "object", "observed", readsName: // above
 		case "conditions":
 			c.conditions(declared)
+		case injectName:
+			c.injection(declared)
 		default:
 			for _, p := range declared.parts {
 				c.visit(p)
@@ -301,6 +303,65 @@ func (c *checker) conditions(declared *member) {
 		"status": types.Of(types.Boolean), "reason": types.Of(types.String), "message": types.Of(types.String),
 	}, Required: []string{"status"}}
 	c.check(declared.parts, &types.Type{Values: types.Object, Others: condition}, "conditions")
+}
+
+// orInjection returns the mistakes in an injection instead of an error of CUE, if there are any: CUE
+// notices some of them as well, but suggests nothing.
+func (k *Kind) orInjection(err error) error {
+	known, typesErr := types.New()
+	if typesErr != nil {
+		return err
+	}
+	c := newChecker(k, known)
+	declared := c.controller.fields[injectName]
+	if declared == nil {
+		return err
+	}
+	c.mistakes, c.found = nil, make(map[string]bool) // the rest needs the schema
+	c.injection(declared)
+	if len(c.mistakes) == 0 {
+		return err
+	}
+	return joinMistakes(c.mistakes)
+}
+
+func joinMistakes(mistakes []*LoadError) error {
+	errs := make([]error, len(mistakes))
+	for i, mistake := range mistakes {
+		errs[i] = mistake
+	}
+	return errors.Join(errs...)
+}
+
+// injection checks what is merged into Pods, which have what it leaves out, and the selector of Pods.
+func (c *checker) injection(declared *member) {
+	texts := &types.Type{Values: types.Object, Others: types.Of(types.String)}
+	metadata := &types.Type{Values: types.Object, Fields: map[string]*types.Type{"labels": texts, "annotations": texts}}
+	pod := c.builtIn("", "Pod").Field("spec")
+	known := map[string]*types.Type{
+		"annotation": types.Of(types.String),
+		"selector":   c.builtIn("apps", "Deployment").Field("spec").Field("selector"),
+		"add":        {Values: types.Object, Fields: map[string]*types.Type{"metadata": metadata, "spec": withoutRequired(pod)}},
+	}
+	c.waiting = &checkedChild{path: injectName}
+	defer func() { c.waiting = nil }()
+	s := c.gather(declared.parts)
+	for _, name := range s.order {
+		t := types.Unknown
+		if known[name] != nil {
+			t = known[name]
+		}
+		c.checkAt(s.fields[name].parts, t, "inject."+name, s.fields[name].node)
+	}
+}
+
+// builtIn returns the type of one of Kubernetes' own kinds in version v1.
+func (c *checker) builtIn(group, name string) *types.Type {
+	found, ok, _ := c.types.Find(apischema.GroupVersionKind{Group: group, Version: "v1", Kind: name})
+	if !ok {
+		return types.Unknown
+	}
+	return found.Type
 }
 
 func (c *checker) isClusterScoped() bool { return c.kind.Scope == apiextensionsv1.ClusterScoped }

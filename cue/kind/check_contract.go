@@ -25,6 +25,7 @@ func checkContract(k *Kind) []*LoadError {
 	for _, name := range reads.order {
 		c.definition(c.structureOf(reads, name), "#Read", readsName+"."+name+".")
 	}
+	c.definition(c.structureOf(c.controller, injectName), "#Injection", "inject.")
 	phases := c.structureOf(c.controller, "phases")
 	for _, name := range phases.order {
 		path := "phases." + name + "."

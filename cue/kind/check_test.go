@@ -1,13 +1,16 @@
 package kind
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind/types"
 	"github.com/fescue-dev/fescue/internal/corpus"
@@ -196,4 +199,35 @@ import "fescue.dev/cue/contract"
 			requireNoMistakes(t, kinds)
 		})
 	}
+}
+
+// newerFields are exactly those of the library that the built-in types do not have.
+func TestNewerFields(t *testing.T) {
+	t.Parallel()
+	kinds, err := kindsOf(t, `package k
+import ("fescue.dev/cue/contract", "fescue.dev/cue/k8s")
+#G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: k8s.#PodSpec, status?: contract.#Status}
+#GController: contract.#Controller & {object!: #G, names: plural: "gs"}
+`)
+	require.NoError(t, err)
+	known, err := types.New()
+	require.NoError(t, err)
+	pod, _, err := known.Find(apischema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+	require.NoError(t, err)
+	newer := make(map[string]bool)
+	var compare func(have, want *types.Type, name string)
+	compare = func(have, want *types.Type, name string) {
+		for field, t := range have.Fields {
+			if want.Field(field) == nil {
+				newer[name+"."+field] = true
+				continue
+			}
+			compare(t, want.Field(field), field)
+		}
+		if have.Items != nil {
+			compare(have.Items, want.Item(), name)
+		}
+	}
+	compare(known.FromRootSchema(kinds[0].Schema).Field("spec"), pod.Type.Field("spec"), "spec")
+	require.ElementsMatch(t, newerFields, slices.Collect(maps.Keys(newer)))
 }

@@ -16,6 +16,8 @@ func (c *checker) read(p part, e ast.Expr, from value, name string) {
 	}
 	path := from.path + "." + name
 	switch {
+	case from.path == observedName && c.waiting.path == injectName:
+		c.report(p.node(), "%s: inject cannot read children: what Pods get is known before there are any", path)
 	case from.path == observedName:
 		if !c.isGuarded(p, e) {
 			c.waiting.waits = append(c.waiting.waits, name)
@@ -24,7 +26,11 @@ func (c *checker) read(p part, e ast.Expr, from value, name string) {
 		if field := from.t.Fields[name]; field == nil || field.HasDefault || slices.Contains(from.t.Required, name) {
 			return
 		}
-		text := fmt.Sprintf("%s: the child waits while %s, which is optional, is absent: write *%s | … with a default, or if %s != _|_ {…} around it", c.waiting.path, path, path, path)
+		consequence := "the child waits"
+		if c.waiting.path == injectName {
+			consequence = "the object is stalled"
+		}
+		text := fmt.Sprintf("%s: %s while %s, which is optional, is absent: write *%s | … with a default, or if %s != _|_ {…} around it", c.waiting.path, consequence, path, path, path)
 		if !slices.ContainsFunc(c.advice, func(a Advice) bool { return a.Text == text }) {
 			c.advice = append(c.advice, Advice{Field: c.waiting.path, Position: positionOf(p.node()), Text: text})
 		}

@@ -71,6 +71,14 @@ func newLoadError(kind string, err error) *LoadError {
 	return result
 }
 
+// unjoined returns the errors that errors.Join has joined.
+func unjoined(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
 // forgottenImport ends the message of a name that is not found, if packages have such a name.
 func forgottenImport(message string) string {
 	var name string

@@ -50,16 +50,16 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	controller := pkg.value.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix)))
 	k := &Kind{source: pkg, Version: &Version{GroupVersionKind: apischema.GroupVersionKind{Kind: name}}}
 	if mistakes := checkContract(k); len(mistakes) > 0 {
-		return nil, mistakes[0]
+		return nil, joinMistakes(mistakes)
 	}
 	if err := controller.Validate(); err != nil {
-		return nil, err
+		return nil, k.orInjection(err)
 	}
 	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
 		return nil, errorAt(controller, "#"+name+controllerSuffix, "must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, controllerSuffix)
 	}
 	if err := controller.Unify(pkg.rules.controller).Validate(); err != nil {
-		return nil, err
+		return nil, k.orInjection(err)
 	}
 	for _, collect := range []func(*Kind, cue.Value) error{
 		collectNames, collectPhases, collectOwned, checkDeadline, checkConditionTypes,
@@ -72,7 +72,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, err
 	}
 	if err := collectInjection(k, controller, pkg.rules, pkg.definitions["#"+name+controllerSuffix]); err != nil {
-		return nil, err
+		return nil, k.orInjection(err)
 	}
 	stored, err := newVersion(name, pkg.instance, objectSchema)
 	if err != nil {

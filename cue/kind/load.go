@@ -293,7 +293,9 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		}
 		k, err := newKind(name, pkg)
 		if err != nil {
-			errs = append(errs, newLoadError(name, err).orAt(definitions["#"+name+controllerSuffix][0]))
+			for _, one := range unjoined(err) {
+				errs = append(errs, newLoadError(name, one).orAt(definitions["#"+name+controllerSuffix][0]))
+			}
 			continue
 		}
 		k.Hash, k.facts, k.corrected = hash, k.describe(), newChecker(k, nil).corrected()

@@ -146,12 +146,14 @@ func (k *Kind) ReadOfChild(name string, child map[string]any) any {
 	return read.of(child)
 }
 
-// The names in the contract of what a behaviour reads.
+// Names in the contract.
 const (
 	// objectName is the object itself.
 	objectName = "object"
 	// observedName are the children that exist.
 	observedName = "observed"
+	// injectName is what Pods get.
+	injectName = "inject"
 )
 
 // packageReads are the reads of all behaviours of a package, as far as its syntax shows.
