@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -178,6 +179,11 @@ func (a *applier) create(ctx context.Context, s plan.Step) error {
 	if apierrors.IsAlreadyExists(err) {
 		return a.meet(ctx, s)
 	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		a.mu.Lock()
+		a.done.NamespaceLeaving = true
+		a.mu.Unlock()
+	}
 	return a.applied(s, stored, err)
 }
 
@@ -332,9 +338,11 @@ func (a *applier) delete(ctx context.Context, s plan.Step) error {
 	if s.Stray {
 		conditions.ResourceVersion = new(s.Live.GetResourceVersion()) // someone may have adopted it
 	}
-	err := a.client(s).Delete(ctx, s.Live.GetName(), metav1.DeleteOptions{
-		Preconditions: &conditions, PropagationPolicy: new(metav1.DeletePropagationBackground),
-	})
+	propagation := metav1.DeletePropagationBackground
+	if s.Foreground {
+		propagation = metav1.DeletePropagationForeground
+	}
+	err := a.client(s).Delete(ctx, s.Live.GetName(), metav1.DeleteOptions{Preconditions: &conditions, PropagationPolicy: &propagation})
 	_, isAnswer := errors.AsType[*apierrors.StatusError](err)
 	switch {
 	case s.Stray && apierrors.IsConflict(err):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -227,6 +228,7 @@ func needsReconcile(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() != b.GetUID() ||
 		a.GetGeneration() != b.GetGeneration() ||
 		(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
+		plan.IsKept(a) && !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||
 		!equality.Semantic.DeepEqual(a.GetLabels(), b.GetLabels()) ||
 		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations())
 }

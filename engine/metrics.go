@@ -96,7 +96,7 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 		m.objects.WithLabelValues(of.name, phase)
 		m.transitions.WithLabelValues(of.name, phase)
 	}
-	if len(k.Phases) == 0 {
+	if k.Initial == "" {
 		m.objects.WithLabelValues(of.name, "")
 	}
 	return of

@@ -78,11 +78,17 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		r.types.forgetLost(r.name)
 		return time.Time{}, r.releaseFormer(ctx, nil)
 	}
-	if cached.GetDeletionTimestamp() != nil {
-		return time.Time{}, r.releaseFormer(ctx, cached) // the garbage collector deletes the children
-	}
-	if err := r.releaseFormer(ctx, cached); err != nil {
+	object := r.writes.newest(r.name, cached)
+	if err := r.releaseFormer(ctx, object); err != nil {
 		return time.Time{}, err
+	}
+	switch isLeaving := object.GetDeletionTimestamp() != nil; {
+	case isLeaving && !plan.IsKept(object):
+		return time.Time{}, nil // the garbage collector deletes the children
+	case plan.IsOrphaning(object):
+		return time.Time{}, nil // until they are no longer the object's
+	case isLeaving && r.kind.OnDelete == "":
+		return time.Time{}, r.releaseUnused(ctx, object)
 	}
 	seen, since := r.writes.seen(r.name, r.types)
 	fromServer := !seen && time.Since(since) > staleLimit
@@ -91,25 +97,26 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		// The event that is still to come queues the object again.
 		return time.Now().Add(staleRecheck), nil
 	}
+	if fromServer {
+		r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
+	}
 	defer r.tell(cached)
-	object := r.writes.newest(r.name, cached)
+	return r.advance(ctx, object, fromServer)
+}
+
+// advance decides and writes until nothing is left to do, a phase at a time.
+func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (wakeAt time.Time, err error) {
 	var passed []string
 	var rounds *plan.Rounds
 	for stored := 0; ; stored++ {
-		if fromServer {
-			r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
-			r.metrics.liveReads.WithLabelValues(r.metrics.name).Inc()
-			r.writes.readLive(r.name)
-		}
-		end := r.request()
-		v, err := r.observe(ctx, object, fromServer)
-		if fromServer {
-			end()
-		}
+		v, err := r.look(ctx, object, fromServer)
 		if err != nil {
 			return time.Time{}, err
 		}
 		v.Passed = passed
+		if object, err = r.keep(ctx, object, v); err != nil {
+			return time.Time{}, err
+		}
 		if rounds == nil {
 			progress := r.progress.of(r.name)
 			defer r.progress.keep(r.name, progress)
@@ -126,6 +133,9 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		if err != nil {
 			return time.Time{}, err
 		}
+		if o.Over {
+			return time.Time{}, r.leave(ctx, object, o)
+		}
 		passed = o.Passed
 		if o.Unfinished || p.Again && stored == maxPhases {
 			rounds.End(o.Children, false)
@@ -140,6 +150,16 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 			return time.Now().Add(staleRecheck), nil // as for any reconcile
 		}
 	}
+}
+
+// look observes the cluster, from the caches or from the API server itself.
+func (r *reconciliation) look(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (*plan.View, error) {
+	if fromServer {
+		r.metrics.liveReads.WithLabelValues(r.metrics.name).Inc()
+		r.writes.readLive(r.name)
+		defer r.request()()
+	}
+	return r.observe(ctx, object, fromServer)
 }
 
 // converge decides and writes, as far as nothing is held. blocked reports that nothing more can be

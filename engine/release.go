@@ -82,7 +82,7 @@ func (r *reconciliation) releaseFormer(ctx context.Context, present *unstructure
 	if err != nil {
 		return err
 	}
-	isLeaving := present == nil || present.GetDeletionTimestamp() != nil
+	isLeaving := present == nil || present.GetDeletionTimestamp() != nil && !plan.IsKept(present)
 	return r.releaseAll(ctx, slices.DeleteFunc(children, func(child plan.LiveChild) bool {
 		return !isLeaving && metav1.IsControlledBy(child.Object, present)
 	}))

@@ -17,6 +17,7 @@ import (
 var (
 	objectVerbs    = []string{"list", "watch"}
 	statusVerbs    = []string{"update"}
+	keepVerbs      = []string{"patch"}
 	childVerbs     = []string{"create", "delete", "get", "list", "patch", "watch"}
 	eventVerbs     = []string{"create"}
 	finalizerVerbs = []string{"update"}
@@ -56,6 +57,9 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	own := k.GroupVersionResource().GroupResource()
 	add(own, "", objectVerbs)
 	add(own, "status", statusVerbs)
+	if k.OnDelete != "" { // the finalizer is in the metadata of the object
+		add(own, "", keepVerbs)
+	}
 	if k.Injects() { // injected Pods are counted, and repeated Events are patched
 		add(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", []string{"patch"})
 		add(schema.GroupResource{Resource: "pods"}, "", objectVerbs)

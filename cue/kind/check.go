@@ -26,6 +26,7 @@ const maxCheckDepth = 200
 // does not fit the types of the children, of the object and of its status. It also sets the advice
 // on the behaviour, and drops the source, which nothing else needs.
 func (k *Kind) checkBehaviour(known *types.Catalog) []*LoadError {
+	k.Uses = make(map[string][]string)
 	c := newChecker(k, known)
 	c.behaviour()
 	slices.SortStableFunc(c.mistakes, func(a, b *LoadError) int {
@@ -78,6 +79,7 @@ type checker struct {
 	given      map[string]value // what a conversion gets, by name; nil for a behaviour
 	kept       []*checkedChild
 	waiting    *checkedChild        // that is checked
+	ordering   bool                 // what it reads has to exist as long as it does
 	children   map[string]childType // by name
 	// moreChildren means that there may be others.
 	moreChildren bool

@@ -118,6 +118,7 @@ func (c *checker) child(child *checkedChild) {
 	for _, name := range child.body.order {
 		m := child.body.fields[name]
 		path := child.path + "." + name
+		c.ordering = child.name != "" && (name == "template" || name == "when")
 		switch name {
 		case "template":
 			t := types.Unknown
@@ -136,6 +137,7 @@ func (c *checker) child(child *checkedChild) {
 			c.check(m.parts, types.Unknown, path)
 		}
 	}
+	c.ordering = false
 	c.dropped(child)
 	c.owned(child)
 	c.namespace(child)

@@ -11,10 +11,16 @@ import (
 // read notes a field that is read for the child that is checked, and advises on one that may be
 // absent: the child waits for it.
 func (c *checker) read(p part, e ast.Expr, from value, name string) {
-	if c.waiting == nil || c.tolerant > 0 {
+	if c.waiting == nil {
 		return
 	}
 	path := from.path + "." + name
+	if from.path == observedName && c.ordering && name != c.waiting.name && !slices.Contains(c.kind.Uses[c.waiting.name], name) {
+		c.kind.Uses[c.waiting.name] = append(c.kind.Uses[c.waiting.name], name)
+	}
+	if c.tolerant > 0 {
+		return
+	}
 	switch {
 	case from.path == observedName && c.waiting.path == injectName:
 		c.report(p.node(), "%s: inject cannot read children: what Pods get is known before there are any", path)

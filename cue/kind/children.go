@@ -114,7 +114,7 @@ func checkDeadline(k *Kind, controller cue.Value) error {
 	if !deadline.Exists() {
 		return nil
 	}
-	if len(k.Phases) > 0 {
+	if k.Initial != "" {
 		return errorAt(deadline, "deadline", "is for kinds without phases: give a phase a transition with after instead")
 	}
 	if !deadline.IsConcrete() {

@@ -22,13 +22,16 @@ const (
 	// ConditionPruned exists only while children of a type that the kind no longer owns cannot
 	// be deleted.
 	ConditionPruned = "Pruned"
+	// ConditionDeleting exists while an object with phases for its deletion is being deleted: it is True
+	// once the object has entered the first of them.
+	ConditionDeleting = "Deleting"
 	// ConditionInjected exists only while Pods have what an object adds to them, or request it.
 	// Ready does not depend on it: Ready is about children, and other people's Pods must not keep
 	// an object from being ready.
 	ConditionInjected = "Injected"
 )
 
-var engineConditions = []string{ConditionSucceeded, ConditionReady, ConditionStalled, ConditionReconciling, ConditionPruned, ConditionInjected}
+var engineConditions = []string{ConditionSucceeded, ConditionReady, ConditionStalled, ConditionReconciling, ConditionPruned, ConditionDeleting, ConditionInjected}
 
 // IsEngineCondition reports whether the engine sets a type of condition.
 func IsEngineCondition(name string) bool { return slices.Contains(engineConditions, name) }

@@ -34,6 +34,7 @@ var (
 	pathChildren   = cue.ParsePath("children")
 	pathDeadline   = cue.ParsePath("deadline")
 	pathNext       = cue.ParsePath("next")
+	pathOnDelete   = cue.ParsePath("onDelete")
 	pathStatus     = cue.ParsePath("status")
 	pathTemplate   = cue.ParsePath("template")
 	pathReplicas   = cue.ParsePath("replicas")

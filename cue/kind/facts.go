@@ -62,7 +62,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, k.orInjection(err)
 	}
 	for _, collect := range []func(*Kind, cue.Value) error{
-		collectNames, collectPhases, collectOwned, checkDeadline, checkConditionTypes,
+		collectNames, collectPhases, collectOnDelete, collectOwned, checkDeadline, checkConditionTypes,
 	} {
 		if err := collect(k, controller); err != nil {
 			return nil, err
@@ -298,7 +298,8 @@ func collectPhases(k *Kind, controller cue.Value) error {
 		return err
 	}
 	known := strings.Join(slices.Sorted(maps.Keys(k.Phases)), ", ")
-	if _, ok := k.Phases[k.Initial]; !ok && (k.Initial != "" || len(k.Phases) > 0) {
+	isOptional := controller.LookupPath(pathOnDelete).Exists() // all phases may follow it
+	if _, ok := k.Phases[k.Initial]; !ok && (k.Initial != "" || len(k.Phases) > 0 && !isOptional) {
 		initial := controller.LookupPath(cue.ParsePath("initial"))
 		if !initial.Exists() {
 			initial = controller

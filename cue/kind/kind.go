@@ -38,8 +38,11 @@ type Kind struct {
 	Scale *apiextensionsv1.CustomResourceSubresourceScale
 	// SelectableFields are those that a field selector may name.
 	SelectableFields []apiextensionsv1.SelectableField
-	// Initial is the phase of an object that has none; it is empty if the kind has no phases.
+	// Initial is the phase of an object that has none; it is empty if the kind has no phases, or
+	// only those that follow OnDelete.
 	Initial string
+	// OnDelete is the phase that an object enters when it is deleted; it is empty if there is none.
+	OnDelete string
 	// Phases are the states of the kind by name.
 	Phases map[string]PhaseFacts
 	// Owns are the types of the children, each once, in a fixed order.
@@ -48,6 +51,8 @@ type Kind struct {
 	Sets map[string]SetFacts
 	// Lookups are the objects that the behaviour reads apart from its children.
 	Lookups []LookupFacts
+	// Uses are the children that the template of a child, or its when, reads, by the name of that child.
+	Uses map[string][]string
 	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
 	// have different hashes may behave differently.
 	Hash         string
@@ -99,12 +104,15 @@ type PhaseFacts struct {
 	Terminal bool
 	// Failed means that an object that ends in this phase has failed.
 	Failed bool
+	// Lives reports that the phase follows Initial, so that an object may be in it without being
+	// deleted.
+	Lives bool
 }
 
-// Ends reports whether objects of the kind can reach a phase that is terminal.
+// Ends reports whether objects of the kind can reach a phase that is terminal without being deleted.
 func (k *Kind) Ends() bool {
 	for _, facts := range k.Phases {
-		if facts.Terminal {
+		if facts.Terminal && facts.Lives {
 			return true
 		}
 	}

@@ -39,7 +39,7 @@ func TestShipped(t *testing.T) {
 	require.Equal(t, apischema.GroupVersionKind{Group: "cnat.fescue.dev", Version: "v1alpha1", Kind: "At"}, at.GroupVersionKind)
 	require.Equal(t, "PENDING", at.Initial)
 	require.Equal(t, map[string]PhaseFacts{
-		"PENDING": {}, "RUNNING": {}, "DONE": {Terminal: true},
+		"PENDING": {Lives: true}, "RUNNING": {Lives: true}, "DONE": {Terminal: true, Lives: true},
 	}, at.Phases)
 	require.Equal(t, []apischema.GroupVersionKind{{Version: "v1", Kind: "Pod"}}, at.Owns)
 	require.Equal(t, apischema.GroupVersionKind{Group: "samplecontroller.fescue.dev", Version: "v1alpha1", Kind: "Customcluster"}, cluster.GroupVersionKind)

@@ -44,6 +44,8 @@ type Step struct {
 	// TakesOver reports that the fields of the creation must belong to apply before the template is
 	// applied, or else those that it dropped would stay.
 	TakesOver bool
+	// Foreground reports that what the object to delete owns has to be gone before it is.
+	Foreground bool
 }
 
 // Comparison describes how the children of an object differ from its plan.
@@ -61,6 +63,9 @@ type Comparison struct {
 	Rejected, Gone error
 	// Waiting reports that a child waits for another object to be gone.
 	Waiting bool
+	// Leaving are the children that have to be gone before others are deleted, as far as the object
+	// itself is about to go.
+	Leaving []LiveChild
 	// Numbers are the highest numbers that were in use for members, by set.
 	Numbers map[string]int
 }
@@ -90,14 +95,22 @@ func Compare(p *Plan, v *View) *Comparison {
 			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, child.object.GetName(), children[i].Name))
 			continue
 		}
-		if child.Set != nil {
+		switch {
+		case p.Leaving && child.Phase == "":
+			c.keep(child)
+		case child.Set != nil:
 			c.set(child)
-		} else {
+		default:
 			c.single(child)
 		}
 	}
 	slices.SortStableFunc(c.States, func(a, b ChildState) int { return strings.Compare(a.name, b.name) })
-	c.restoreOthers()
+	if p.isOver() {
+		c.dismantle()
+	}
+	if !p.Leaving {
+		c.restoreOthers()
+	}
 	if p.Prune {
 		c.prune()
 	}

@@ -57,6 +57,11 @@ type Outcome struct {
 	Late          bool
 	// Uptake counts what Pods have of the object, if its kind injects.
 	Uptake Uptake
+	// Leaving are the children that have to be gone before others, and then the object, are. Over
+	// reports that nothing keeps an object that is being deleted any more, and Abandoned that nothing
+	// can be done for it, because its namespace is being deleted as well.
+	Leaving         []LiveChild
+	Over, Abandoned bool
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out.
 	Stalled *Problem
@@ -98,8 +103,11 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers,
+		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving,
 	}
+	o.Waiting = o.Waiting || len(c.Leaving) > 0
+	o.Abandoned = done.NamespaceLeaving && isLeaving(p.Kind, p.Object)
+	o.Over = o.Abandoned || p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed
 	}
@@ -146,7 +154,7 @@ func (o *Outcome) judge(p *Plan) error {
 		// A new spec begins a new attempt to become ready.
 		o.NotReadySince = before.LastTransitionTime.Time
 	}
-	if p.Deadline > 0 && (o.Stalled != nil || !o.allReady()) {
+	if p.Deadline > 0 && !p.Leaving && (o.Stalled != nil || !o.allReady()) {
 		due := o.NotReadySince.Add(p.Deadline)
 		if o.Late = !p.At.Before(due); !o.Late {
 			o.WakeAt = due

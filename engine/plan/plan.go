@@ -48,6 +48,8 @@ type Plan struct {
 	Deadline time.Duration
 	// Waited reports that a transition waited for a time that is over now.
 	Waited bool
+	// Leaving reports that the object is being deleted and has entered the phase for that.
+	Leaving bool
 	// Stalled is the reason why nothing could be decided.
 	Stalled *Problem
 
@@ -73,7 +75,7 @@ const (
 // kind.
 func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
 	p := unmoved(k, object, now)
-	if k.Phases[p.Phase].Terminal {
+	if k.Phases[p.Phase].Terminal && (p.Leaving || !isLeaving(k, object)) {
 		return p
 	}
 	checked := k.Check(object.Object).Stored()
@@ -92,6 +94,7 @@ func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Pl
 	p := &Plan{
 		Kind: k, Object: object, At: now,
 		Phase: kind.PhaseOf(object.Object), Entered: timeIn(object.Object, enteredField), created: inventoryOf(object).created,
+		Leaving: isLeaving(k, object) && hasLeft(object),
 	}
 	if k.RecordsSchedule() {
 		p.Scheduled = timeIn(object.Object, kind.LastScheduleTime)
@@ -111,7 +114,12 @@ func stalled(p *Plan, err error) *Plan {
 // done belongs to a phase, and to a time, that outlive this process.
 func (p *Plan) follow(object map[string]any, v *View) error {
 	p.passed = slices.Clone(v.Passed)
-	if p.Phase == "" && p.Kind.Initial != "" {
+	switch {
+	case isLeaving(p.Kind, p.Object) && !p.Leaving:
+		p.Leaving = true
+		p.enter(p.Kind.OnDelete)
+		p.passed = nil // they may be entered again: that ends, because an object is deleted once
+	case p.Phase == "" && p.Kind.Initial != "":
 		p.enter(p.Kind.Initial)
 	}
 	if v.Found != nil && v.Found.Err != nil {
@@ -127,6 +135,7 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 			p.Projection = map[string]any{}
 		}
 		if p.Kind.Phases[p.Phase].Terminal {
+			p.Again = p.Leaving // what is left of the object goes
 			return nil
 		}
 		next := p.choose(decision.Next)
@@ -136,7 +145,7 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(nil, p.Object, v.Children)
 		// A phase is left only when its children exist and those that it drops do not. If they
 		// cannot be written, it is left when its time is over.
-		isComplete := !next.since.IsZero() || len(decision.Undecided) == 0 && seen.allExist(decision.Children, p.created) && !seen.drops(decision.Children, p.Object, v.Children)
+		isComplete := !next.since.IsZero() || p.isComplete(decision, seen, v)
 		switch {
 		case !isStored && (next.to == "" || !isIdle):
 			p.WakeAt, p.Again = next.wakeAt, !isIdle
@@ -182,6 +191,17 @@ func (p *Plan) evaluate(object map[string]any, v *View) (*kind.Decision, observa
 		seen = exact
 	}
 	return nil, seen, errors.New("the names of the children depend on the children in a circle")
+}
+
+// isComplete reports whether the children of a decision exist and those that it drops do not. An object
+// that is being deleted gets only the children of its phases, so what the ifs around others wait for may
+// never exist again.
+func (p *Plan) isComplete(decision *kind.Decision, seen observation, v *View) bool {
+	due, isDecided := decision.Children, len(decision.Undecided) == 0
+	if p.Leaving {
+		due = slices.DeleteFunc(slices.Clone(due), func(c kind.Child) bool { return c.Phase == "" })
+	}
+	return seen.allExist(due, p.created) && (isDecided && !seen.drops(decision.Children, p.Object, v.Children) || !isDecided && p.Leaving)
 }
 
 func (p *Plan) enter(phase string) {

@@ -79,10 +79,18 @@ func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Conditi
 		c.LastTransitionTime = metav1.NewTime(p.At)
 		meta.SetStatusCondition(&conditions, c)
 	}
-	if p.Kind.Ends() {
+	leaving := isLeaving(p.Kind, p.Object)
+	if leaving {
+		set(deleting(p, o))
+	} else {
+		meta.RemoveStatusCondition(&conditions, kind.ConditionDeleting)
+	}
+	switch {
+	case p.Kind.Ends() && leaving: // how it has ended stays
+	case p.Kind.Ends():
 		set(succeeded(p, o))
 		meta.RemoveStatusCondition(&conditions, kind.ConditionReady) // of an older version of the kind
-	} else {
+	default:
 		c := ready(p, o)
 		set(c)
 		meta.RemoveStatusCondition(&conditions, kind.ConditionSucceeded)
@@ -95,7 +103,7 @@ func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Conditi
 	} else {
 		meta.RemoveStatusCondition(&conditions, kind.ConditionStalled)
 	}
-	if p.Kind.Ends() && !p.Kind.Phases[p.Phase].Terminal && o.Stalled == nil {
+	if p.Kind.Ends() && !p.Kind.Phases[p.Phase].Terminal && o.Stalled == nil && !leaving {
 		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.Phase, "NotStarted")})
 	} else {
 		meta.RemoveStatusCondition(&conditions, kind.ConditionReconciling)
@@ -132,6 +140,8 @@ func ready(p *Plan, o *Outcome) metav1.Condition {
 	switch {
 	case o.Stalled != nil:
 		c.Reason, c.Message = o.Stalled.Reason, o.Stalled.Message
+	case isLeaving(p.Kind, p.Object):
+		c.Reason = kind.ConditionDeleting
 	case o.isReady() && !p.Again: // otherwise, the children of the phase are not known yet
 		c.Status, c.Reason = metav1.ConditionTrue, "Reconciled"
 	case o.Late && o.isWaiting():
@@ -159,7 +169,7 @@ const reasonDeadline = "ProgressDeadlineExceeded"
 // JustLate returns the problem of an object that has exceeded its deadline and does not show that
 // yet; it is nil for others.
 func JustLate(p *Plan, o *Outcome) *Problem {
-	if len(p.Kind.Phases) > 0 {
+	if p.Kind.Initial != "" {
 		return nil
 	}
 	status, _ := p.Object.Object["status"].(map[string]any)

@@ -177,7 +177,9 @@ func ownerReference(k *kind.Kind, owner *unstructured.Unstructured) metav1.Owner
 	return metav1.OwnerReference{
 		APIVersion: k.GroupVersionKind.GroupVersion().String(), Kind: k.GroupVersionKind.Kind,
 		Name: owner.GetName(), UID: owner.GetUID(),
-		Controller: new(true), BlockOwnerDeletion: new(true),
+		// A child of an object that is being deleted would be deleted at once by the garbage collector
+		// if it blocked that, and if the children are to go first.
+		Controller: new(true), BlockOwnerDeletion: new(owner.GetDeletionTimestamp() == nil),
 	}
 }
 

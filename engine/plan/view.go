@@ -86,6 +86,8 @@ type Changes struct {
 	// Waiting reports that a child waits for another object to be gone, and Held that a write
 	// was left for later.
 	Waiting, Held bool
+	// NamespaceLeaving reports that a child was rejected because its namespace is being deleted.
+	NamespaceLeaving bool
 }
 
 // with returns the view after changes.

@@ -363,6 +363,10 @@ func (c *Cluster) remove(live *unstructured.Unstructured) {
 		if live.GetDeletionTimestamp() == nil {
 			changed := live.DeepCopy()
 			changed.SetDeletionTimestamp(new(metav1.NewTime(c.now)))
+			if !c.inert { // the API server counts that as a change
+				live = live.DeepCopy()
+				live.SetGeneration(live.GetGeneration() + 1)
+			}
 			c.replace(live, changed, "")
 		}
 		return

@@ -96,11 +96,12 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 	defer func() { c.tell(uid, known, &news) }()
 	for stored := 0; ; stored++ {
 		object := c.byUID(uid)
-		if object.GetDeletionTimestamp() != nil {
+		if object == nil || object.GetDeletionTimestamp() != nil && !plan.IsKept(object) {
 			return nil, nil
 		}
 		v := c.view(k, object)
 		v.Passed, v.Numbers = passed, known.numbers
+		object = c.keep(k, object, v)
 		if rounds == nil {
 			rounds = known.progress.Begin(k, object, v, c.now)
 		}
@@ -115,6 +116,12 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		news.Met(o, func(uid types.UID) bool { return known.told[uid] })
 		if err := c.store(p, o, &news); err != nil {
 			return nil, err
+		}
+		if o.Over {
+			if !c.inert {
+				c.letGo(c.byUID(uid))
+			}
+			return o, nil
 		}
 		passed = o.Passed
 		if p.Again && !blocked && stored < maxPhases {
@@ -132,6 +139,24 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		known.wakeAt = earlier(known.wakeAt, c.now.Add(retry))
 		return o, nil
 	}
+}
+
+// keep gives an object the finalizer for its deletion, if it needs that.
+func (c *Cluster) keep(k *kind.Kind, object *unstructured.Unstructured, v *plan.View) *unstructured.Unstructured {
+	if !plan.MustKeep(k, object, v, c.now) {
+		return object
+	}
+	changed := object.DeepCopy()
+	changed.SetFinalizers(plan.WithFinalizer(object, true))
+	c.replace(object, changed, object.GetUID())
+	return c.byUID(object.GetUID())
+}
+
+// letGo takes the finalizer off an object that is being deleted.
+func (c *Cluster) letGo(object *unstructured.Unstructured) {
+	changed := object.DeepCopy()
+	changed.SetFinalizers(plan.WithFinalizer(object, false))
+	c.replace(object, changed, "")
 }
 
 // store writes the status of an object, if that is due, and releases the children if it records those

@@ -51,6 +51,9 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 	if object.GetUID() == "" {
 		object.SetUID("rendered")
 	}
+	if k.OnDelete != "" { // as if it had been there for a while
+		object.SetFinalizers(plan.WithFinalizer(object, true))
+	}
 	c := New([]*kind.Kind{k}, now)
 	c.inert = true
 	c.objects = append(c.objects, object)
@@ -69,7 +72,11 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 	if err != nil {
 		return nil, err
 	}
-	r := &Rendering{Steps: []RenderedStep{}, Children: []map[string]any{}, Waiting: o.Waiting}
+	r := &Rendering{Steps: []RenderedStep{}, Children: []map[string]any{}}
+	if o == nil {
+		return r, nil // it is being deleted, and its children with it
+	}
+	r.Waiting = o.Waiting
 	r.Status, _ = c.byUID(object.GetUID()).Object["status"].(map[string]any)
 	if !o.WakeAt.IsZero() {
 		r.WakeAt = new(metav1.NewMicroTime(o.WakeAt))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 )
 
 // State is what people look at in an object of a kind.
@@ -69,6 +70,12 @@ func (c *Cluster) Manifest(object *unstructured.Unstructured) map[string]any {
 	shown := object.DeepCopy()
 	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "ownerReferences"} {
 		unstructured.RemoveNestedField(shown.Object, "metadata", name)
+	}
+	if left := plan.WithFinalizer(shown, false); len(left) < len(shown.GetFinalizers()) {
+		shown.SetFinalizers(left)
+		if len(left) == 0 {
+			unstructured.RemoveNestedField(shown.Object, "metadata", "finalizers")
+		}
 	}
 	if healthy[shown.GroupVersionKind()] != nil && !c.claimed[object.GetUID()] {
 		unstructured.RemoveNestedField(shown.Object, "status")

@@ -347,7 +347,7 @@ func (e *explainer) behaviour(b *kind.BehaviourFacts) {
 		e.printf("\nPHASES:\n")
 		for _, phase := range b.Phases {
 			var notes []string
-			for note, holds := range map[string]bool{"initial": phase.Name == e.kind.Initial, "terminal": phase.Terminal, "failed": phase.Failed} {
+			for note, holds := range map[string]bool{"initial": phase.Name == e.kind.Initial, "on delete": phase.Name == e.kind.OnDelete, "terminal": phase.Terminal, "failed": phase.Failed} {
 				if holds {
 					notes = append(notes, note)
 				}

@@ -26,9 +26,13 @@ import (
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
-// uninstallTimeout bounds the wait until everything is deleted. A namespace takes longest, about
-// ten seconds.
-const uninstallTimeout = 3 * time.Minute
+const (
+	// uninstallTimeout bounds the wait until everything is deleted. A namespace takes longest, about
+	// ten seconds.
+	uninstallTimeout = 3 * time.Minute
+	// leavingTimeout is how long objects may take for the phases that follow their deletion.
+	leavingTimeout = time.Minute
+)
 
 type uninstallOptions struct {
 	installOptions
@@ -45,7 +49,10 @@ func newUninstallCommand() *cobra.Command {
 deleted. Deleting a CRD deletes its objects, so uninstall refuses while any exist, unless
 --delete-objects or --keep-crds is set. While the cluster has another installation, the CRDs
 and the roles for users stay, and --delete-objects only deletes objects in the namespaces of
-this installation.`,
+this installation.
+
+Objects of kinds with onDelete pass their phases while the operator still runs. After a minute,
+and if it does not run, their finalizer is removed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
 	}
@@ -107,6 +114,9 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err := r.releaseChildren(ctx, kinds, ofThis); err != nil {
 		return err
 	}
+	if err := r.awaitLeft(ctx, found); err != nil {
+		return err
+	}
 	if err := r.awaitGone(ctx); err != nil {
 		return err
 	}
@@ -121,6 +131,9 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	}
 	// The operator may have created more before it was gone.
 	if err := r.releaseChildren(ctx, kinds, ofThis); err != nil {
+		return err
+	}
+	if err := r.releaseObjects(ctx, kinds, ofThis); err != nil {
 		return err
 	}
 	if o.keepNamespace {
@@ -197,6 +210,64 @@ func ownedBy(o *uninstallOptions, others []installation, namespace string) bool 
 		!slices.ContainsFunc(others, func(other installation) bool { return other.owns(namespace) })
 }
 
+// awaitLeft waits until objects that are deleted have passed their phases, which only a running operator
+// sees to, and removes the finalizer of those that take too long.
+func (r *remover) awaitLeft(ctx context.Context, objects []*unstructured.Unstructured) error {
+	waiting, cancel := context.WithTimeout(ctx, leavingTimeout)
+	defer cancel()
+	for _, object := range objects {
+		client, resource, err := r.clientFor(object)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		left := func(ctx context.Context) (bool, error) {
+			live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
+			return apierrors.IsNotFound(err) || err == nil && (live.GetUID() != object.GetUID() || !plan.IsKept(live)), nil
+		}
+		if wait.PollUntilContextCancel(waiting, 200*time.Millisecond, true, left) == nil {
+			continue
+		}
+		if err := release(ctx, client, object, plan.OwnerFinalizer); err != nil {
+			return fmt.Errorf("remove the finalizer of %s %s/%s: %w", resource, object.GetNamespace(), object.GetName(), err)
+		}
+		if _, err := fmt.Fprintf(r.out, "%s/%s released: it has not passed the phases that follow its deletion\n", resource, object.GetName()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseObjects removes the finalizer of the objects that stay, in the namespaces that belong to the
+// installation: without an operator, they could not be deleted.
+func (r *remover) releaseObjects(ctx context.Context, kinds []*kind.Kind, isOwn func(namespace string) bool) error {
+	for _, k := range kinds {
+		if k.OnDelete == "" {
+			continue
+		}
+		client := r.Dynamic.Resource(k.GroupVersionResource())
+		list, err := client.List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // its CRD is gone
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", k.Name(), err)
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			if !isOwn(object.GetNamespace()) || !plan.IsKept(object) {
+				continue
+			}
+			if err := release(ctx, client.Namespace(object.GetNamespace()), object, plan.OwnerFinalizer); err != nil {
+				return fmt.Errorf("remove the finalizer of %s %s/%s: %w", k.Name(), object.GetNamespace(), object.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
 // releaseChildren removes the finalizer of children, which only a running operator would do, in the
 // namespaces that belong to the installation.
 func (r *remover) releaseChildren(ctx context.Context, kinds []*kind.Kind, isOwn func(namespace string) bool) error {
@@ -219,7 +290,7 @@ func (r *remover) releaseChildren(ctx context.Context, kinds []*kind.Kind, isOwn
 				if !isOwn(child.GetNamespace()) || !slices.Contains(child.GetFinalizers(), plan.Finalizer) {
 					continue
 				}
-				if err := release(ctx, client.Namespace(child.GetNamespace()), child); err != nil {
+				if err := release(ctx, client.Namespace(child.GetNamespace()), child, plan.Finalizer); err != nil {
 					return fmt.Errorf("remove the finalizer of %s %s/%s: %w", mapping.Resource.GroupResource(), child.GetNamespace(), child.GetName(), err)
 				}
 			}
@@ -228,14 +299,14 @@ func (r *remover) releaseChildren(ctx context.Context, kinds []*kind.Kind, isOwn
 	return nil
 }
 
-// release removes the finalizer from an object, unless the object is gone by then.
-func release(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+// release removes a finalizer from an object, unless the object is gone by then.
+func release(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured, finalizer string) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
 		if err != nil || live.GetUID() != object.GetUID() {
 			return err
 		}
-		live.SetFinalizers(slices.DeleteFunc(live.GetFinalizers(), func(f string) bool { return f == plan.Finalizer }))
+		live.SetFinalizers(slices.DeleteFunc(live.GetFinalizers(), func(f string) bool { return f == finalizer }))
 		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
 		return err
 	})

@@ -1,0 +1,257 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+// guardKind is a kind that runs a Pod before its objects go. GROUP is replaced, and DELETE by what
+// follows the deletion.
+const guardKind = `
+package guard
+
+import (
+	"strconv"
+
+	"fescue.dev/cue/contract"
+)
+
+#Guard: {
+	apiVersion!: "GROUP/v1", kind!: "Guard", metadata!: {name!: string, ...}
+	spec: {number: *"1" | string, command: *"true" | string}
+	status?: {contract.#Status, number?: int}
+}
+#GuardController: contract.#Controller & {
+	object!: #Guard
+	observed: _
+	names: plural: "guards"
+	owns: [{apiVersion: "v1", kind: "Pod"}]
+	children: {
+		base: template: {apiVersion: "v1", kind: "ConfigMap"}
+		user: template: {apiVersion: "v1", kind: "ConfigMap", data: base: observed.base.metadata.name}
+	}
+	status: number: strconv.Atoi(object.spec.number)
+	DELETE
+}
+`
+
+const guardDelete = `
+	onDelete: "CLEANING"
+	phases: {
+		CLEANING: {
+			children: cleanup: {update: "Never", template: {
+				apiVersion: "v1", kind: "Pod"
+				metadata: labels: guard: object.metadata.name
+				spec: {restartPolicy: "Never", containers: [{name: "c", image: "busybox", command: [object.spec.command]}]}
+			}}
+			next: [{to: "GONE", when: observed.cleanup.status.phase == "Succeeded"}]
+		}
+		GONE: terminal: true
+	}
+`
+
+// guards are a test's own kind.
+type guards struct {
+	*cluster
+	schema.GroupVersionResource
+}
+
+func newGuards(t *testing.T) *guards {
+	t.Helper()
+	c := newCluster(t)
+	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	c.deleteCRDs("guards." + group)
+	return &guards{c, schema.GroupVersionResource{Group: group, Version: "v1", Resource: "guards"}}
+}
+
+// kind writes the kind to a folder.
+func (g *guards) kind(onDelete string) (dir string) {
+	dir, _ = writeKind(g.t, strings.NewReplacer("GROUP", g.Group, "DELETE", onDelete).Replace(guardKind))
+	return dir
+}
+
+func (g *guards) make(name string, spec map[string]any) {
+	g.create(g.GroupVersionResource, "Guard", name, map[string]any{"spec": spec})
+}
+
+func (g *guards) remove(name string, policy metav1.DeletionPropagation) {
+	g.t.Helper()
+	require.NoError(g.t, g.objects(g.GroupVersionResource).Delete(g.t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
+}
+
+// The cleanup runs once, and children go in their order, whenever the operator is killed.
+func TestOnDeleteKilledAfterAnyWrite(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	dir := g.kind(guardDelete)
+	g.start("--kinds", dir).kill()
+	for n := int64(1); ; n++ {
+		name := fmt.Sprintf("killed-%d", n)
+		census := g.takeCensus("guard=" + name)
+		o := g.launch("--kinds", dir)
+		g.proxy.writes.Store(0)
+		hook := func(written int64) {
+			if written == n {
+				_ = o.cmd.Process.Kill()
+			}
+		}
+		g.proxy.afterWrite.Store(&hook)
+		g.make(name, nil)
+		wasKilled := false
+		until := func(what string, holds func() bool) {
+			require.True(t, testcluster.WaitUntil(func() bool {
+				wasKilled = o.hasEnded()
+				return wasKilled || holds()
+			}), "neither killed nor %s", what)
+		}
+		until("ready", func() bool {
+			object, err := g.get(g.GroupVersionResource, name)
+			return err == nil && isTrue(object, "Ready")
+		})
+		if wasKilled {
+			// Killed before it was ready: it is deleted while no operator runs.
+			g.remove(name, metav1.DeletePropagationBackground)
+		} else {
+			g.remove(name, metav1.DeletePropagationBackground)
+			until("gone", func() bool {
+				_, err := g.get(g.GroupVersionResource, name)
+				return err != nil && g.proxy.writes.Load() > 10
+			})
+		}
+		g.proxy.afterWrite.Store(nil)
+		o.kill()
+		object, err := g.get(g.GroupVersionResource, name)
+		wasKept := err == nil && plan.IsKept(object)
+
+		o = g.start("--kinds", dir)
+		g.awaitGone(g.GroupVersionResource, name)
+		g.awaitGone(configMaps, name+"-base")
+		g.awaitGone(configMaps, name+"-user")
+		g.awaitGone(pods, name+"-cleanup")
+		o.kill()
+		require.LessOrEqual(t, census.created(), 1, "killed after write %d", n)
+		if wasKept || !wasKilled {
+			require.Equal(t, 1, census.created(), "killed after write %d", n)
+		}
+		if !wasKilled {
+			require.Greater(t, n, int64(8), "a life takes at least that many writes")
+			return
+		}
+	}
+}
+
+// However an object is deleted, its phases are passed. The children go with it, before it, or stay.
+func TestOnDeleteByPropagation(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	g.start("--kinds", g.kind(guardDelete))
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			name := strings.ToLower(string(policy))
+			census := g.takeCensus("guard=" + name)
+			g.make(name, nil)
+			g.awaitReady(g.GroupVersionResource, name)
+			g.remove(name, policy)
+			g.awaitGone(g.GroupVersionResource, name)
+			require.Equal(t, 1, census.created())
+			for _, child := range []string{"base", "user"} {
+				if policy != metav1.DeletePropagationOrphan {
+					g.awaitGone(configMaps, name+"-"+child)
+					continue
+				}
+				object, err := g.get(configMaps, name+"-"+child)
+				require.NoError(t, err)
+				require.Empty(t, object.GetOwnerReferences())
+			}
+			// The finalizer is there before anything else.
+			writes := slices.DeleteFunc(g.proxy.requests.all(), func(request string) bool {
+				return strings.HasPrefix(request, "GET") || !strings.Contains(request, "/"+name) && !strings.Contains(request, "POST")
+			})
+			first := slices.IndexFunc(writes, func(request string) bool { return strings.Contains(request, "/guards/"+name) })
+			require.Contains(t, writes[first], "PATCH")
+		})
+	}
+}
+
+// A child goes before those that its template reads.
+func TestDependantsGoFirst(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	g.start("--kinds", g.kind(guardDelete))
+	g.make("a", nil)
+	g.awaitReady(g.GroupVersionResource, "a")
+	g.patch(configMaps, "a-user", `{"metadata":{"finalizers":["example.com/stays"]}}`)
+	g.remove("a", metav1.DeletePropagationBackground)
+	object := g.await(g.GroupVersionResource, "a", "waiting", func(o *unstructured.Unstructured) bool {
+		_, _, message := condition(o, "Deleting")
+		return message == `waiting until configmaps "a-user" is gone`
+	})
+	require.Equal(t, "GONE", phaseOf(object))
+	base, err := g.get(configMaps, "a-base")
+	require.NoError(t, err)
+	require.Nil(t, base.GetDeletionTimestamp())
+
+	g.patch(configMaps, "a-user", `{"metadata":{"finalizers":null}}`)
+	g.awaitGone(g.GroupVersionResource, "a")
+	g.awaitGone(configMaps, "a-base")
+}
+
+// An object whose behaviour fails while it is deleted stays and shows why, until that is resolved.
+func TestFailingOnDeleteKeepsTheObject(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	g.start("--kinds", g.kind(guardDelete))
+	g.make("a", nil)
+	g.awaitReady(g.GroupVersionResource, "a")
+	g.patch(g.GroupVersionResource, "a", `{"spec":{"number":"x"}}`)
+	g.awaitStalled(g.GroupVersionResource, "a")
+	g.remove("a", metav1.DeletePropagationBackground)
+	object := g.await(g.GroupVersionResource, "a", "kept", func(o *unstructured.Unstructured) bool {
+		status, reason, _ := condition(o, "Deleting")
+		return status == "False" && reason == "EvaluationFailed"
+	})
+	_, _, message := condition(object, "Deleting")
+	require.Contains(t, message, "strconv.Atoi")
+	require.Contains(t, message, "the object stays until this is resolved or its finalizer fescue.dev/on-delete is removed")
+	require.True(t, plan.IsKept(object))
+	g.patch(g.GroupVersionResource, "a", `{"spec":{"number":"2"}}`)
+	g.awaitGone(g.GroupVersionResource, "a")
+
+	// One that was never right is not kept: nothing was ever done for it.
+	g.make("b", map[string]any{"number": "x"})
+	g.awaitStalled(g.GroupVersionResource, "b")
+	g.remove("b", metav1.DeletePropagationBackground)
+	g.awaitGone(g.GroupVersionResource, "b")
+}
+
+// Nothing gets an object past its cleanup: neither a kind that had none before, nor someone who removes
+// the finalizer of an object that lives.
+func TestOnDeleteIsNotSkipped(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	census := g.takeCensus("guard")
+	o := g.start("--kinds", g.kind(""))
+	g.make("a", nil)
+	object := g.awaitReady(g.GroupVersionResource, "a")
+	require.Empty(t, object.GetFinalizers())
+	o.kill()
+
+	g.start("--kinds", g.kind(guardDelete))
+	g.await(g.GroupVersionResource, "a", "kept", plan.IsKept)
+	g.patch(g.GroupVersionResource, "a", `{"metadata":{"finalizers":null}}`)
+	g.await(g.GroupVersionResource, "a", "kept again", plan.IsKept)
+	g.remove("a", metav1.DeletePropagationBackground)
+	g.awaitGone(g.GroupVersionResource, "a")
+	require.Equal(t, 1, census.created())
+}

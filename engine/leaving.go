@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/engine/plan"
+)
+
+// keep gives an object the finalizer that holds it for the phases that follow its deletion, if it needs
+// that, before anything else is written. It returns the object as it is then.
+func (r *reconciliation) keep(ctx context.Context, object *unstructured.Unstructured, v *plan.View) (*unstructured.Unstructured, error) {
+	if !plan.MustKeep(r.kind, object, v, time.Now()) {
+		return object, nil
+	}
+	return r.writeFinalizers(ctx, "keep", object, plan.WithFinalizer(object, true))
+}
+
+// leave lets an object go that is being deleted and for which nothing is left to do.
+func (r *reconciliation) leave(ctx context.Context, object *unstructured.Unstructured, o *plan.Outcome) error {
+	if o.Abandoned {
+		r.log.Warn("the object is released before a terminal phase: its namespace is being deleted")
+	}
+	return r.letGo(ctx, object)
+}
+
+// letGo takes the finalizer off an object that is being deleted.
+func (r *reconciliation) letGo(ctx context.Context, object *unstructured.Unstructured) error {
+	_, err := r.writeFinalizers(ctx, "let go", object, plan.WithFinalizer(object, false))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// writeFinalizers replaces the finalizers of an object. The resource version makes the API server reject
+// a write that is based on an older state of the object: one that is being deleted, or was recreated.
+func (r *reconciliation) writeFinalizers(ctx context.Context, verb string, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": names,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	end := r.request()
+	writing, span := r.traceWrite(ctx, verb, schema.GroupResource{Group: r.kind.GroupVersionKind.Group, Resource: r.kind.Names.Plural}, r.name)
+	stored, err := r.config.Client.Resource(r.kind.GroupVersionResource()).Namespace(r.name.Namespace).
+		Patch(writing, r.name.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
+	end()
+	endWrite(span, err)
+	if err != nil {
+		return nil, fmt.Errorf("write metadata.finalizers: %w", err)
+	}
+	stored.SetManagedFields(nil)
+	r.writes.rememberObject(r.name, stored)
+	return stored, nil
+}
+
+// releaseUnused takes the finalizer off an object that is being deleted and whose kind has no phase for
+// that any more.
+func (r *reconciliation) releaseUnused(ctx context.Context, object *unstructured.Unstructured) error {
+	err := r.letGo(ctx, object)
+	if apierrors.IsForbidden(err) {
+		return &rejectedError{errors.Join(err, fmt.Errorf("the kind has no onDelete any more, and so no right to remove the finalizer %s: remove it, as in docs/kinds.md", plan.OwnerFinalizer))}
+	}
+	return err
+}

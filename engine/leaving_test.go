@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/internal/informers"
+)
+
+const keptKind = `
+package kept
+
+import "fescue.dev/cue/contract"
+
+#Kept: {apiVersion!: "kept.example.com/v1", kind!: "Kept", metadata!: {name!: string, ...}, spec?: {...}, status?: contract.#Status}
+#KeptController: contract.#Controller & {
+	object!: #Kept
+	names: plural: "kepts"
+	children: pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "c"}]}
+	onDelete: "LEAVING"
+	phases: {
+		LEAVING: next: [{to: "GONE", after: "1m"}]
+		GONE: terminal: true
+	}
+}
+`
+
+// keeping returns a controller with one object in its queue, and the verbs of its writes. patch answers
+// those of the object.
+func keeping(t *testing.T, object *unstructured.Unstructured, patch func(body map[string]any) error) (c *controller, written *[]string) {
+	t.Helper()
+	k := enginetest.Kind(t, keptKind)
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "KeptList"}, object)
+	written = new([]string)
+	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		switch action.GetVerb() {
+		case "patch":
+			*written = append(*written, "patch "+action.GetResource().Resource)
+			var body map[string]any
+			require.NoError(t, json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &body))
+			if err := patch(body); err != nil {
+				return true, nil, err
+			}
+			stored := object.DeepCopy()
+			finalizers, _, _ := unstructured.NestedStringSlice(body, "metadata", "finalizers")
+			stored.SetFinalizers(finalizers)
+			stored.SetResourceVersion("6")
+			return true, stored, nil
+		case "update":
+			*written = append(*written, "update status")
+			stored := action.(clienttesting.UpdateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
+			stored.SetResourceVersion("7")
+			return true, stored, nil
+		case "create":
+			*written = append(*written, "create "+action.GetResource().Resource)
+			stored := action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
+			stored.SetUID("pod")
+			stored.SetResourceVersion("9")
+			return true, stored, nil
+		}
+		return false, nil, nil
+	})
+	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet(), Events: events.NewFakeRecorder(10)})
+	require.NoError(t, err)
+	c = newController(k, &e.config, e.shards)
+	t.Cleanup(c.queue.ShutDown)
+	require.NoError(t, c.watch(t.Context()))
+	require.Equal(t, 1, c.queue.Len())
+	return c, written
+}
+
+func keptObject(finalizers ...string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kept.example.com/v1", "kind": "Kept",
+		"metadata": map[string]any{"name": "a", "namespace": "default", "uid": "1", "generation": int64(1), "resourceVersion": "5"},
+	}}
+	object.SetFinalizers(finalizers)
+	return object
+}
+
+// The finalizer is written before anything else, beside those of others.
+func TestFinalizerIsFirst(t *testing.T) {
+	t.Parallel()
+	c, written := keeping(t, keptObject("others"), func(body map[string]any) error {
+		require.Equal(t, map[string]any{"metadata": map[string]any{
+			"uid": "1", "resourceVersion": "5", "finalizers": []any{"others", plan.OwnerFinalizer},
+		}}, body)
+		return nil
+	})
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, []string{"patch kepts", "create pods", "update status"}, *written)
+}
+
+// A cache that is behind gets nothing done: the object was deleted meanwhile.
+func TestStaleCacheDoesNotSkipTheFinalizer(t *testing.T) {
+	t.Parallel()
+	c, written := keeping(t, keptObject(), func(map[string]any) error {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "kepts"}, "a", nil)
+	})
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, []string{"patch kepts"}, *written)
+	require.Equal(t, 1, reconciles(c, resultRequeue))
+}
+
+// An object that is being deleted is not touched without the finalizer, nor while the garbage collector
+// takes the children off it.
+func TestNothingIsDoneForObjectsThatAreNotKept(t *testing.T) {
+	t.Parallel()
+	for _, finalizers := range [][]string{{"others"}, {plan.OwnerFinalizer, metav1.FinalizerOrphanDependents}} {
+		object := keptObject(finalizers...)
+		object.SetDeletionTimestamp(new(metav1.Now()))
+		c, written := keeping(t, object, func(map[string]any) error { return nil })
+		require.True(t, c.work(t.Context()))
+		require.Empty(t, *written)
+	}
+}
+
+// A kind that has no onDelete any more lets its objects go.
+func TestUnusedFinalizerIsRemoved(t *testing.T) {
+	t.Parallel()
+	object := keptObject(plan.OwnerFinalizer)
+	object.SetDeletionTimestamp(new(metav1.Now()))
+	c, written := keeping(t, object, func(body map[string]any) error {
+		require.Equal(t, []any{}, body["metadata"].(map[string]any)["finalizers"])
+		return nil
+	})
+	changed := *c.kind
+	changed.OnDelete = ""
+	c.kind = &changed
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, []string{"patch kepts"}, *written)
+}

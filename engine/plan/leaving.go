@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// OwnerFinalizer keeps an object of a kind with onDelete until it has passed the phases that follow its
+// deletion.
+const OwnerFinalizer = "fescue.dev/on-delete"
+
+// IsKept reports whether an object has the finalizer.
+func IsKept(object *unstructured.Unstructured) bool {
+	return slices.Contains(object.GetFinalizers(), OwnerFinalizer)
+}
+
+// IsOrphaning reports whether the garbage collector is about to take the owner references off the children
+// of an object, which are to stay when it is deleted.
+func IsOrphaning(object *unstructured.Unstructured) bool {
+	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents)
+}
+
+// MustKeep reports whether an object needs the finalizer before anything is done for it. An object that
+// is invalid, or that its kind cannot evaluate, does not: nothing is done for it, and it would be kept
+// for as long when it is deleted.
+func MustKeep(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) bool {
+	return k.OnDelete != "" && object.GetDeletionTimestamp() == nil && !IsKept(object) && Decide(k, object, v, now).Stalled == nil
+}
+
+// WithFinalizer returns the finalizers of an object with that of the engine, or without it.
+func WithFinalizer(object *unstructured.Unstructured, wanted bool) []string {
+	names := slices.DeleteFunc(object.GetFinalizers(), func(name string) bool { return name == OwnerFinalizer })
+	if wanted {
+		names = append(names, OwnerFinalizer)
+	}
+	return names
+}
+
+// isLeaving reports whether an object is being deleted and waits for the phases that follow that. One
+// that was deleted before it got the finalizer has nothing that it could leave behind.
+func isLeaving(k *kind.Kind, object *unstructured.Unstructured) bool {
+	return k.OnDelete != "" && object.GetDeletionTimestamp() != nil && IsKept(object)
+}
+
+// hasLeft reports whether the stored status of an object shows that it entered the phase for its deletion.
+// A phase alone does not show that: an object may have been in the same one before.
+func hasLeft(object *unstructured.Unstructured) bool {
+	status, _ := object.Object["status"].(map[string]any)
+	conditions, err := conditionsOf(status)
+	return err == nil && meta.IsStatusConditionTrue(conditions, kind.ConditionDeleting)
+}
+
+// isOver reports whether a plan is for an object that has passed all phases that follow its deletion.
+func (p *Plan) isOver() bool {
+	return p.Leaving && p.Kind.Phases[p.Phase].Terminal && len(p.Transitions) == 0
+}
+
+// keep compares a child that belongs to no phase while its object is being deleted. It is corrected, and
+// a set shrinks, but nothing is created, adopted or replaced: whoever deletes the object may have asked
+// the garbage collector to delete the children first, or to leave them.
+func (c *comparer) keep(child wantedChild) {
+	if child.Set != nil {
+		members, _, _ := c.members(child)
+		slices.SortFunc(members, func(a, b *member) int { return a.compare(b) })
+		surplus := max(0, len(members)-child.Set.Replicas)
+		for i, m := range members {
+			switch {
+			case !metav1.IsControlledBy(m.object, c.plan.Object):
+			case i < surplus:
+				c.add(Delete, child, nil, m.object)
+			default:
+				c.corrects(child, named(child.object, m.object.GetName()), m.object)
+			}
+		}
+		return
+	}
+	for _, e := range c.view.Children {
+		if e.Resource == child.resource && e.Object.GetName() == child.object.GetName() && metav1.IsControlledBy(e.Object, c.plan.Object) {
+			c.wanted[e.Object.GetUID()] = true
+			if e.Object.GetDeletionTimestamp() == nil {
+				c.corrects(child, child.object, e.Object)
+			}
+		}
+	}
+}
+
+// dismantle deletes the children of an object that has passed its last phase, as far as the order
+// matters: a child goes before those that its template reads. The rest is the garbage collector's.
+func (c *comparer) dismantle() {
+	var left []LiveChild
+	for _, e := range c.view.Children {
+		if metav1.IsControlledBy(e.Object, c.plan.Object) && e.isOriginal() {
+			left = append(left, e)
+		}
+	}
+	uses := func(user, used string) bool { return user != used && slices.Contains(c.plan.Kind.Uses[user], used) }
+	isUsed := func(child LiveChild) bool {
+		return slices.ContainsFunc(left, func(other LiveChild) bool { return uses(other.Name, child.Name) })
+	}
+	if !slices.ContainsFunc(left, isUsed) {
+		return
+	}
+	first := slices.DeleteFunc(slices.Clone(left), isUsed)
+	if len(first) == 0 {
+		first = left // they use each other
+	}
+	for _, e := range first {
+		isLast := !slices.ContainsFunc(left, func(other LiveChild) bool { return uses(e.Name, other.Name) })
+		switch {
+		case isLast: // nothing has to wait for it
+		case e.Object.GetDeletionTimestamp() == nil:
+			c.Steps = append(c.Steps, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object, Foreground: true})
+			fallthrough
+		default:
+			c.Leaving = append(c.Leaving, e)
+		}
+	}
+}
+
+// deleting returns the condition Deleting. It is False as long as the object could not enter the phase
+// for its deletion.
+func deleting(p *Plan, o *Outcome) metav1.Condition {
+	c := metav1.Condition{Type: kind.ConditionDeleting, Status: metav1.ConditionFalse, Reason: p.Kind.OnDelete}
+	if p.Leaving {
+		c.Status, c.Reason = metav1.ConditionTrue, p.Phase
+	}
+	switch {
+	case o.Stalled != nil:
+		c.Reason = o.Stalled.Reason
+		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, OwnerFinalizer)
+	case o.Failed != nil:
+		c.Message = o.Failed.Error()
+	case len(o.Leaving) > 0:
+		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Resource.Resource, o.Leaving[0].Object.GetName())
+		if more := len(o.Leaving) - 1; more > 0 {
+			c.Message = fmt.Sprintf("waiting until %s %q and %d more are gone", o.Leaving[0].Resource.Resource, o.Leaving[0].Object.GetName(), more)
+		}
+	default:
+		c.Message = joined(o.waiting(), o.until())
+	}
+	return c
+}

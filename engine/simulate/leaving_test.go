@@ -1,0 +1,152 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/plan"
+)
+
+// leaseKind is in the same phase while it lives and before it goes, and shares a terminal one.
+const leaseKind = `
+package lease
+
+import "fescue.dev/cue/contract"
+
+#Lease: {
+	apiVersion!: "leases.example.com/v1", kind!: "Lease", metadata!: {name!: string, ...}
+	spec: {done: *false | bool, delay: *"5m" | string, extra: *true | bool}
+	status?: {contract.#Status, phase?: "WAITING" | "DONE"}
+}
+#LeaseController: contract.#Controller & {
+	object!: #Lease
+	observed: _
+	names: plural: "leases"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}]
+	children: {
+		base: template: {apiVersion: "v1", kind: "ConfigMap", data: leaving: "\(object.metadata.deletionTimestamp != _|_)"}
+		if object.spec.extra {extra: template: {apiVersion: "v1", kind: "ConfigMap"}}
+	}
+	initial: "WAITING"
+	onDelete: "WAITING"
+	phases: {
+		WAITING: {
+			children: note: template: {apiVersion: "v1", kind: "ConfigMap"}
+			next: [
+				if object.spec.done {to: "DONE", when: true},
+				if object.metadata.deletionTimestamp != _|_ {to: "DONE", after: object.spec.delay},
+			]
+		}
+		DONE: terminal: true
+	}
+}
+`
+
+// leaving is a cluster with a Lease.
+type leaving struct {
+	*Cluster
+	t *testing.T
+	k *kind.Kind
+}
+
+func newLease(t *testing.T, spec map[string]any) *leaving {
+	t.Helper()
+	k := enginetest.Kind(t, leaseKind)
+	l := &leaving{New([]*kind.Kind{k}, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), t, k}
+	l.apply(spec)
+	return l
+}
+
+func (l *leaving) apply(spec map[string]any) {
+	l.t.Helper()
+	require.NoError(l.t, l.Apply(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "leases.example.com/v1", "kind": "Lease", "metadata": map[string]any{"name": "a"}, "spec": spec,
+	}}))
+	require.NoError(l.t, l.Settle())
+}
+
+// lease returns the Lease; nil if it is gone.
+func (l *leaving) lease() *unstructured.Unstructured {
+	return l.find(l.k.GroupVersionKind, "default", "a")
+}
+
+func (l *leaving) config(name string) *unstructured.Unstructured {
+	return l.find(l.k.Owns[0], "default", "a-"+name)
+}
+
+func (l *leaving) delete() {
+	l.t.Helper()
+	l.Delete(l.lease())
+	require.NoError(l.t, l.Settle())
+}
+
+// The phase of an object that is deleted is entered again, also if the object is in it or has ended.
+func TestOnDeleteEntersThePhase(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]map[string]any{"from the same phase": {}, "from a terminal phase": {"done": true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLease(t, spec)
+			require.True(t, plan.IsKept(l.lease()))
+			if spec["done"] == true {
+				require.Equal(t, "DONE", kind.PhaseOf(l.lease().Object))
+				require.Equal(t, "True DONE", StateOf(l.lease(), nil).Conditions["Succeeded"])
+				// It is frozen, and its deletion is nevertheless noticed.
+				l.delete()
+				require.Nil(t, l.lease(), "done holds at once")
+				return
+			}
+			require.NoError(t, l.Wait(time.Hour))
+			require.Equal(t, "false", l.config("base").Object["data"].(map[string]any)["leaving"])
+			l.delete()
+			require.NoError(t, l.Wait(4*time.Minute))
+			require.Equal(t, "WAITING", kind.PhaseOf(l.lease().Object))
+			require.Equal(t, "True WAITING: note: ready; waiting until 2030-01-01T01:05:00Z", StateOf(l.lease(), nil).Conditions["Deleting"])
+			require.NoError(t, l.Wait(time.Minute))
+			require.Nil(t, l.lease())
+			require.Empty(t, l.Objects())
+		})
+	}
+}
+
+// While an object is being deleted, other children are corrected and dropped, and none is created.
+func TestChildrenOfAnObjectThatLeaves(t *testing.T) {
+	t.Parallel()
+	l := newLease(t, map[string]any{})
+	l.delete()
+	require.Equal(t, "true", l.config("base").Object["data"].(map[string]any)["leaving"])
+	l.Delete(l.config("base"))
+	l.Delete(l.config("note"))
+	require.NoError(t, l.Settle())
+	require.Nil(t, l.config("base"))
+	require.NotNil(t, l.config("note"))
+	require.Equal(t, metav1.OwnerReference{
+		APIVersion: "leases.example.com/v1", Kind: "Lease", Name: "a", UID: l.lease().GetUID(), Controller: new(true), BlockOwnerDeletion: new(false),
+	}, l.config("note").GetOwnerReferences()[0])
+
+	l.apply(map[string]any{"extra": false})
+	require.Nil(t, l.config("extra"))
+	l.apply(map[string]any{"done": true})
+	require.Nil(t, l.lease())
+	require.Empty(t, l.Objects())
+}
+
+// An object that the garbage collector took the children from does not take them back.
+func TestOrphansOfAnObjectThatLeaves(t *testing.T) {
+	t.Parallel()
+	l := newLease(t, map[string]any{})
+	orphan := l.config("base").DeepCopy()
+	orphan.SetOwnerReferences(nil)
+	l.Delete(l.lease())
+	l.replace(l.config("base"), orphan, "")
+	require.NoError(t, l.Wait(time.Hour))
+	require.Nil(t, l.lease())
+	require.Empty(t, l.config("base").GetOwnerReferences())
+	require.Len(t, l.Objects(), 1)
+}
