@@ -34,7 +34,10 @@ import (
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
-var samples = flag.Int("samples", 60, "how many objects are generated for each kind")
+var (
+	samples      = flag.Int("samples", 60, "how many objects are generated for each kind")
+	foreignKinds = flag.String("kinds", "", "folder with folders of kinds, which TestAPIServerAgrees tries instead of the shipped ones and the corpus")
+)
 
 // apiServerLoad is the number of concurrent requests of one test.
 const apiServerLoad = 8
@@ -79,9 +82,12 @@ type conformanceObject struct {
 	content map[string]any
 }
 
-// conformanceSuites returns the suites of the shipped kinds and of the corpus.
+// conformanceSuites returns the suites of the shipped kinds and of the corpus, or of foreign kinds.
 func conformanceSuites(t *testing.T) []*suite {
 	t.Helper()
+	if *foreignKinds != "" {
+		return foreignSuites(t)
+	}
 	suites := suitesOf(t, "shipped", kindtest.Shipped(t), nil)
 	for _, file := range append(corpus.Archives(t, kindtest.Corpus), corpus.Archives(t, "testdata/apiserver")...) {
 		archive := corpus.Read(t, file)
@@ -94,6 +100,18 @@ func conformanceSuites(t *testing.T) []*suite {
 		crd := s.kind.Name()
 		require.NotContains(t, installs, crd, "%s has a kind of the same name, whose CRD would be replaced", s.name)
 		installs[crd] = s.name
+	}
+	return suites
+}
+
+// foreignSuites returns the suites of the foreign kinds that load; TestForeignKinds in cue/kind
+// fails for the others.
+func foreignSuites(t *testing.T) []*suite {
+	t.Helper()
+	var suites []*suite
+	for _, folder := range corpus.FoldersIn(t, *foreignKinds) {
+		kinds, _ := kind.FromDir(folder)
+		suites = append(suites, suitesOf(t, filepath.Base(folder), kinds, nil)...)
 	}
 	return suites
 }

@@ -15,6 +15,8 @@ import (
 var (
 	samples   = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
 	firstSeed = flag.Uint64("first-seed", 0, "seed of the first of them, so that several processes can share a large number")
+
+	foreignKinds = flag.String("kinds", "", "folder with folders of kinds, which TestForeignKinds loads and compares")
 )
 
 // skipComparison skips a test with -short: it compares the compiled form with CUE's evaluator for
@@ -35,22 +37,52 @@ func TestDifferential(t *testing.T) {
 		for _, k := range kinds {
 			t.Run(name+"/"+k.GroupVersionKind.Kind, func(t *testing.T) {
 				t.Parallel()
-				crd, err := newCRDOracle(k.Schema)
-				require.NoError(t, err)
-				valid := 0
-				for i := range uint64(*samples) {
-					seed := *firstSeed + i
-					object := sample(k, seed)
-					require.NoError(t, disagreement(k, crd, object), "seed %d: %s", seed, text(object))
-					if len(k.Problems(object)) == 0 {
-						valid++
-					}
-				}
-				t.Logf("%d objects, %d of them valid", *samples, valid)
-				require.Positive(t, valid)
+				require.Positive(t, compareSamples(t, k))
 			})
 		}
 	}
+}
+
+// TestForeignKinds compares as TestDifferential does, for the kinds in the folders of a folder, for
+// example those that tools generated from CRDs:
+//
+//	go test ./cue/kind -run TestForeignKinds -kinds DIR -samples 100
+//
+// It fails for a folder of which not every kind loads.
+func TestForeignKinds(t *testing.T) {
+	if *foreignKinds == "" {
+		t.Skip("it needs kinds: -kinds DIR")
+	}
+	t.Parallel()
+	for _, folder := range corpus.FoldersIn(t, *foreignKinds) {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			t.Parallel()
+			kinds, err := FromDir(folder)
+			require.NoError(t, err)
+			for _, k := range kinds {
+				compareSamples(t, k)
+			}
+		})
+	}
+}
+
+// compareSamples compares the parties on generated objects of a kind, and returns how many of these
+// are valid.
+func compareSamples(t *testing.T, k *Kind) int {
+	t.Helper()
+	crd, err := newCRDOracle(k.Schema)
+	require.NoError(t, err)
+	valid := 0
+	for i := range uint64(*samples) {
+		seed := *firstSeed + i
+		object := sample(k, seed)
+		require.NoError(t, disagreement(k, crd, object), "seed %d: %s", seed, text(object))
+		if len(k.Problems(object)) == 0 {
+			valid++
+		}
+	}
+	t.Logf("%s: %d objects, %d of them valid", k.GroupVersionKind.Kind, *samples, valid)
+	return valid
 }
 
 // TestDifferentialOfSeeds compares as TestDifferential does, for the schemas that FuzzSchema

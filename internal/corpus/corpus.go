@@ -115,6 +115,21 @@ func Folder(tb testing.TB, text string) string {
 	return Unpack(tb, &txtar.Archive{Files: []txtar.File{{Name: "kind.cue", Data: []byte(text)}}})
 }
 
+// FoldersIn returns the paths of the folders in a folder that a flag names; there must be some.
+func FoldersIn(tb testing.TB, dir string) []string {
+	tb.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(tb, err)
+	var folders []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			folders = append(folders, filepath.Join(dir, entry.Name()))
+		}
+	}
+	require.NotEmpty(tb, folders, "%s has no folders", dir)
+	return folders
+}
+
 // Object reads an object as the API machinery does, with integers as int64.
 func Object(tb testing.TB, text []byte) map[string]any {
 	tb.Helper()

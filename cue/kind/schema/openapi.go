@@ -287,15 +287,15 @@ func float(value any) float64 {
 func (e Enforcers) bound(b *Bound, types Types, inwards func(float64) float64) (*float64, bool) {
 	f := float(b.Value)
 	order := compareNumbers(b.Value, f)
+	if outwards := 1 - 2*int(inwards(0.5)); order == outwards { // a bound of a CRD rejects nothing that the schema allows
+		f = math.Nextafter(f, math.Inf(outwards))
+	}
 	switch {
 	case math.Abs(f) >= 1<<63: // with such a bound, the API server rejects all integers
 		e[b.Rule] = CRDPartly
 		return nil, false
-	case order != 0: // the nearest float64 that rejects nothing that the bound allows
+	case order != 0:
 		e[b.Rule] = CRDPartly
-		if outwards := 1 - 2*int(inwards(0.5)); order == outwards {
-			f = math.Nextafter(f, math.Inf(outwards))
-		}
 		return &f, false
 	case f == math.Trunc(f):
 		e[b.Rule] = CRDSchema

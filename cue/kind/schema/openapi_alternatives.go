@@ -2,7 +2,6 @@ package schema
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -160,20 +159,42 @@ func loosestOf(all []*props) *props {
 
 // looseFields lets a struct have the fields of all others.
 func looseFields(p *props, all []*props) {
-	byName := make(map[string][]*props)
+	names := make(map[string]bool)
 	for _, a := range all {
 		if a.XPreserveUnknownFields != nil || a.AdditionalProperties != nil {
 			p.XPreserveUnknownFields = new(true)
 		}
-		for name, property := range a.Properties {
-			property.Default = nil
-			byName[name] = append(byName[name], &property)
+		for name := range a.Properties {
+			names[name] = true
 		}
 	}
-	if len(byName) > 0 {
+	if len(names) > 0 {
 		p.Properties = make(map[string]props)
 	}
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		p.Properties[name] = *loosestOf(byName[name])
+	for name := range names {
+		var allowed []*props
+		for _, a := range all {
+			if property := propertyOf(a, name); property != nil {
+				allowed = append(allowed, property)
+			}
+		}
+		p.Properties[name] = *loosestOf(allowed)
 	}
+}
+
+// propertyOf returns what a struct allows in a field of that name, without a default; nil if it has
+// no such field.
+func propertyOf(p *props, name string) *props {
+	property, ok := p.Properties[name]
+	switch {
+	case ok:
+	case p.AdditionalProperties != nil && p.AdditionalProperties.Schema != nil:
+		property = *p.AdditionalProperties.Schema
+	case p.XPreserveUnknownFields != nil || p.AdditionalProperties != nil:
+		return &props{XPreserveUnknownFields: new(true)}
+	default:
+		return nil
+	}
+	property.Default = nil
+	return &property
 }
