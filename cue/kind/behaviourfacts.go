@@ -33,6 +33,8 @@ type ChildFacts struct {
 	Update           UpdatePolicy
 	// Replicas is the source of the number of members; empty for a single object.
 	Replicas string
+	// Ordered means that the members are numbered.
+	Ordered bool
 	// When is the source of the condition to create it, if there is one.
 	When string
 	// Conditional means that it exists only if some condition holds.
@@ -93,6 +95,7 @@ func (c *checker) childFacts(owner *structure, phase string) (facts []ChildFacts
 		if update, ok := c.constantOf(body, "update"); ok {
 			f.Update = UpdatePolicy(update)
 		}
+		f.Ordered = c.kind.Sets[name].Ordered
 		f.Replicas, f.When = sourceOfField(body, "replicas"), sourceOfField(body, "when")
 		facts = append(facts, f)
 	}

@@ -80,6 +80,7 @@ type checker struct {
 	kept       []*checkedChild
 	waiting    *checkedChild        // that is checked
 	ordering   bool                 // what it reads has to exist as long as it does
+	checked    string               // the path of what is checked; empty for what others refer to
 	children   map[string]childType // by name
 	// moreChildren means that there may be others.
 	moreChildren bool
@@ -196,7 +197,7 @@ func (c *checker) behaviour() {
 	c.status()
 	for _, name := range c.controller.order {
 		switch declared := c.controller.fields[name]; name {
-		case "children", "phases", "status", "object", "observed", readsName: // above
+		case "children", "phases", "status", objectName, observedName, readsName, indexName: // above, or given
 		case "conditions":
 			c.conditions(declared)
 		case injectName:

@@ -16,6 +16,9 @@ import (
 
 // check reports where something does not fit a type. The parts are unified.
 func (c *checker) check(parts []part, want *types.Type, path string) {
+	before := c.checked
+	defer func() { c.checked = before }()
+	c.checked = path
 	c.checkAt(parts, want, path, nil)
 }
 

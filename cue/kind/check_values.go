@@ -238,8 +238,11 @@ func (c *checker) identifier(p part, e *ast.Ident) value {
 	}
 	if c.own[e.Scope] {
 		if v, ok := c.root(e.Name); ok {
-			if v.path == observedName {
+			switch {
+			case v.path == observedName:
 				c.readsBeyond(p, e, observedName)
+			case v.path == indexName && c.checked != "" && !c.isNumbered():
+				c.report(p.node(), "%s: only the template of an ordered set can read index", c.checked)
 			}
 			return v
 		}
@@ -303,8 +306,15 @@ func (c *checker) root(name string) (value, bool) {
 			t.Others = types.Unknown
 		}
 		return value{t: t, path: observedName}, true
+	case indexName:
+		return value{t: types.Of(types.Integer), path: indexName}, true
 	}
 	return value{}, false
+}
+
+// isNumbered reports whether the template of an ordered set is checked.
+func (c *checker) isNumbered() bool {
+	return c.waiting != nil && c.kind.Sets[c.waiting.name].Ordered && strings.HasPrefix(c.checked, c.waiting.path+".template")
 }
 
 // reference infers what the parts of a field stand for together.

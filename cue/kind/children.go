@@ -82,13 +82,20 @@ func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child
 	ignored := child.LookupPath(pathStrays)
 	strays, err := ignored.String()
 	deletes := err != nil || strays == "Delete" // err: it depends on the object
-	if !child.LookupPath(pathReplicas).Exists() {
-		if deletes {
-			return errorAt(ignored, "strays", "is for sets: %q has no replicas", name)
-		}
+	ordered := child.LookupPath(pathOrdered)
+	isOrdered, err := ordered.Bool()
+	switch {
+	case err != nil:
+		return errorAt(ordered, "ordered", "must be the same for all objects of the kind")
+	case child.LookupPath(pathReplicas).Exists():
+	case deletes:
+		return errorAt(ignored, "strays", "is for sets: %q has no replicas", name)
+	case isOrdered:
+		return errorAt(ordered, "ordered", "is for sets: %q has no replicas", name)
+	default:
 		return nil
 	}
-	set := SetFacts{Type: members}
+	set := SetFacts{Type: members, Ordered: isOrdered}
 	if deletes {
 		if err := eachField(child.LookupPath(cue.ParsePath("template.metadata.labels")), func(label string, _ cue.Value) error {
 			set.StrayLabels = append(set.StrayLabels, label)
@@ -101,8 +108,8 @@ func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child
 		}
 		slices.Sort(set.StrayLabels)
 	}
-	if other, ok := k.Sets[name]; ok && (other.Type != set.Type || !slices.Equal(other.StrayLabels, set.StrayLabels)) {
-		return errorAt(child, "children", "the set %q must be of one type and have the same labels in all phases", name)
+	if other, ok := k.Sets[name]; ok && (other.Type != set.Type || other.Ordered != set.Ordered || !slices.Equal(other.StrayLabels, set.StrayLabels)) {
+		return errorAt(child, "children", "the set %q must be of one type, have the same labels, and be ordered or not in all phases", name)
 	}
 	k.Sets[name] = set
 	return nil

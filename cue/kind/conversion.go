@@ -127,9 +127,10 @@ func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string
 	var root piece
 	if c := other.conversion; c != nil {
 		m.stated = c.stated[direction]
-		given := []map[string]any{object, nil}
+		var none map[string]any
+		given := []any{object, none}
 		if direction == fromStoredName {
-			given[0], given[1] = nil, object
+			slices.Reverse(given)
 		}
 		root = compiledPiece{c.program.RunGiven(given...)}.field(direction)
 	}

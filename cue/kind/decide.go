@@ -16,6 +16,9 @@ import (
 // piece is a part of a behaviour, for one object and its children. It is compiled, or a value of
 // CUE's evaluator. path is where it is.
 type piece interface {
+	// member returns a whole behaviour again, for a member of an ordered set. It has what the piece of
+	// the former member, or of none, has left of the budget.
+	member(index int, former piece) piece
 	// field returns the part of a name, which may not exist.
 	field(name string) piece
 	exists() bool
@@ -36,11 +39,13 @@ type piece interface {
 // decisionReader reads a decision from a behaviour.
 type decisionReader struct {
 	kind     *Kind
+	whole    piece // the behaviour
 	decision Decision
 }
 
 // read reads what the behaviour wants of an object in a phase.
 func (r *decisionReader) read(v piece, phase string) error {
+	r.whole = v
 	if err, ok := errors.AsType[*EvaluationError](v.field(observedName).fits(observedName)); ok {
 		err.Err = fmt.Errorf("%w; the child does not fit the shape that the controller declares: write observed: _", err.Err)
 		if err.Position.File == "" {
@@ -156,11 +161,40 @@ func (r *decisionReader) ready(child *Child, value piece, path string) (err erro
 
 // template reads the template; a child that reads something absent has none.
 func (r *decisionReader) template(child *Child, value piece, path string) error {
+	if r.kind.Sets[child.Name].Ordered && child.Set != nil {
+		return r.members(child, path)
+	}
 	template, err := r.wait(child, value.field("template"), path+".template")
 	if err == nil && len(child.Absent) == 0 {
 		child.Template, _ = template.(map[string]any)
 	}
 	return err
+}
+
+// members reads the templates of an ordered set, of which there is always the first.
+func (r *decisionReader) members(child *Child, path string) error {
+	whole := r.whole
+	for i := range max(child.Set.Replicas, 1) {
+		whole = r.whole.member(i, whole)
+		owner := whole
+		if child.Phase != "" {
+			owner = whole.field("phases").field(child.Phase)
+		}
+		body := owner.field("children").field(child.Name)
+		data, absent, err := body.field("template").data(path + ".template")
+		if err != nil {
+			return err
+		}
+		template, _ := data.(map[string]any)
+		if i == 0 {
+			child.Template, child.Absent = template, append(child.Absent, absent...)
+		}
+		if i < child.Set.Replicas {
+			child.Set.Members = append(child.Set.Members, template)
+			child.Set.Absent = append(child.Set.Absent, absent...)
+		}
+	}
+	return nil
 }
 
 // wait returns data of a child, and notes what it reads that is absent.
@@ -224,7 +258,7 @@ func (r *decisionReader) set(child *Child, value piece, path string) error {
 	if _, known := r.kind.Sets[child.Name]; !known {
 		return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
 	}
-	child.Set = &Set{Replicas: int(count), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete"}
+	child.Set = &Set{Replicas: int(count), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete", Ordered: r.kind.Sets[child.Name].Ordered}
 	return nil
 }
 

@@ -32,8 +32,9 @@ type Child struct {
 	Name string
 	// Phase is the phase that the child belongs to; it is empty for a child of all phases.
 	Phase string
-	// Template is the object as far as the kind specifies it. It is nil while the child reads
-	// something absent: then the child is neither created, nor changed, nor deleted.
+	// Template is the object as far as the kind specifies it; of an ordered set, the first member. It
+	// is nil while the child reads something absent: then the child is neither created, nor changed,
+	// nor deleted.
 	Template map[string]any
 	// Update is the action for a child that differs from its template.
 	Update UpdatePolicy
@@ -57,6 +58,13 @@ type Set struct {
 	MaxUnavailable int
 	// DeleteStrays asks for the deletion of unmanaged objects with the template's labels.
 	DeleteStrays bool
+	// Ordered asks for members that are numbered from 0 on, and for one change at a time.
+	Ordered bool `json:",omitempty"`
+	// Members are the templates of the members of an ordered set, by their numbers. One that reads
+	// something absent is nil.
+	Members []map[string]any `json:",omitempty"`
+	// Absent is what the templates of members read that is absent.
+	Absent []Absence `json:",omitempty"`
 }
 
 // UpdatePolicy is the action for a child that differs from its template.

@@ -39,6 +39,8 @@ var (
 	pathTemplate   = cue.ParsePath("template")
 	pathReplicas   = cue.ParsePath("replicas")
 	pathStrays     = cue.ParsePath("strays")
+	pathOrdered    = cue.ParsePath("ordered")
+	pathIndex      = cue.ParsePath(indexName)
 	pathTo         = cue.ParsePath("to")
 	pathWhen       = cue.ParsePath("when")
 	pathAfter      = cue.ParsePath("after")

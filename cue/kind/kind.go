@@ -126,6 +126,8 @@ type SetFacts struct {
 	// StrayLabels are the names of the labels that the template gives all members, sorted.
 	// It is empty if strays are ignored.
 	StrayLabels []string
+	// Ordered means that the members are numbered, and each has a template of its own.
+	Ordered bool
 }
 
 // GroupVersionResource returns where the API server serves objects of the kind.

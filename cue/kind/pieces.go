@@ -14,6 +14,10 @@ import (
 // compiledPiece is a part of a compiled behaviour.
 type compiledPiece struct{ value behaviour.Value }
 
+func (p compiledPiece) member(index int, former piece) piece {
+	return compiledPiece{p.value.Member(index, former.(compiledPiece).value)}
+}
+
 func (p compiledPiece) field(name string) piece { return compiledPiece{p.value.Lookup(name)} }
 func (p compiledPiece) exists() bool            { return p.value.Exists() }
 func (p compiledPiece) isStruct() bool          { return p.value.IsStruct() }
@@ -107,6 +111,10 @@ type evaluatedPiece struct {
 
 func (p evaluatedPiece) of(value cue.Value) evaluatedPiece {
 	return evaluatedPiece{value, p.evaluator, p.standIns}
+}
+
+func (p evaluatedPiece) member(index int, _ piece) piece {
+	return p.of(p.value.FillPath(pathIndex, index))
 }
 
 func (p evaluatedPiece) field(name string) piece {

@@ -154,6 +154,8 @@ const (
 	observedName = "observed"
 	// injectName is what Pods get.
 	injectName = "inject"
+	// indexName is the number of a member of an ordered set.
+	indexName = "index"
 )
 
 // packageReads are the reads of all behaviours of a package, as far as its syntax shows.

@@ -98,10 +98,12 @@ func Compare(p *Plan, v *View) *Comparison {
 		switch {
 		case p.Leaving && child.Phase == "":
 			c.keep(child)
-		case child.Set != nil:
-			c.set(child)
-		default:
+		case child.Set == nil:
 			c.single(child)
+		case child.Set.Ordered:
+			c.ordered(child)
+		default:
+			c.set(child)
 		}
 	}
 	slices.SortStableFunc(c.States, func(a, b ChildState) int { return strings.Compare(a.name, b.name) })
@@ -162,7 +164,7 @@ func (w wantedChild) clashesWith(other wantedChild) bool {
 	if w.Set == nil {
 		set, single = other, w
 	}
-	_, isMember := memberNumber(set.object.GetName(), single.object.GetName())
+	_, isMember := memberNumber(set.Set, set.object.GetName(), single.object.GetName())
 	return isMember
 }
 
@@ -216,7 +218,13 @@ func (c *comparer) single(child wantedChild) {
 		c.create(child)
 		return
 	}
-	live := c.view.Children[i].Object
+	if c.adjust(child, c.view.Children[i].Object) {
+		state.ready = 1
+	}
+}
+
+// adjust compares an object that exists with its template, and reports whether it is ready.
+func (c *comparer) adjust(child wantedChild, live *unstructured.Unstructured) (isReady bool) {
 	c.wanted[live.GetUID()] = true
 	switch other := metav1.GetControllerOfNoCopy(live); {
 	case live.GetDeletionTimestamp() != nil && isOnce(child.Child) && metav1.IsControlledBy(live, c.plan.Object):
@@ -229,9 +237,10 @@ func (c *comparer) single(child wantedChild) {
 	case c.corrects(child, child.object, live):
 	case child.Update == kind.Recreate && !sameTemplate(live, child.object):
 		c.add(Delete, child, nil, live)
-	case child.isReady(live):
-		state.ready = 1
+	default:
+		return child.isReady(live)
 	}
+	return false
 }
 
 // corrects adds the step that applies a template to a child that differs from it, and reports whether

@@ -298,7 +298,7 @@ func TestNumbersAreNotUsedAgain(t *testing.T) {
 	for name, want := range map[string]int{
 		"c-0a1b2-0": 0, "c-0a1b2-12": 12, "c-0": -1, "c-0a1b2-": -1, "c-0a1b2-01": -1, "c-0a1b-1": -1, "c-0a1b2-x": -1, "d-0a1b2-1": -1, "c-c-0a1b2-1": -1, "c-0a1b2-9999999999": -1,
 	} {
-		number, ok := memberNumber("c", name)
+		number, ok := memberNumber(&kind.Set{}, "c", name)
 		if !ok {
 			number = -1
 		}

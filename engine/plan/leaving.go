@@ -66,6 +66,10 @@ func (p *Plan) isOver() bool {
 // a set shrinks, but nothing is created, adopted or replaced: whoever deletes the object may have asked
 // the garbage collector to delete the children first, or to leave them.
 func (c *comparer) keep(child wantedChild) {
+	if child.Set != nil && child.Set.Ordered {
+		c.keepOrdered(child)
+		return
+	}
 	if child.Set != nil {
 		members, _, _ := c.members(child)
 		slices.SortFunc(members, func(a, b *member) int { return a.compare(b) })

@@ -58,7 +58,7 @@ func (o observation) of(decision *kind.Decision, owner *unstructured.Unstructure
 		if wanted.Set != nil {
 			var members []*unstructured.Unstructured
 			for _, child := range children {
-				if child.Object.GetDeletionTimestamp() == nil && child.Object.GroupVersionKind() == gvk && child.isMember(owner, wanted.Name, name) {
+				if child.Object.GetDeletionTimestamp() == nil && child.Object.GroupVersionKind() == gvk && child.isMember(owner, wanted, name) {
 					members = append(members, child.Object)
 				}
 			}

@@ -70,7 +70,7 @@ func (r *Rounds) Apply(todo *Comparison, now time.Time, do func(*Comparison) *Ch
 	}
 	done := do(todo)
 	if len(done.Stored)+len(done.Deleted) > 0 {
-		r.wrote(acts, len(r.kind.Phases)+len(todo.States), now)
+		r.wrote(acts, len(r.kind.Phases)+parts(todo.States), now)
 	}
 	return done
 }
@@ -98,7 +98,7 @@ func (r *Rounds) moved(p *Plan, o *Outcome, now time.Time) (*Plan, *Outcome) {
 	for _, t := range p.Transitions {
 		acts = append(acts, fmt.Sprintf("phase %s → %s", t.From, t.To))
 	}
-	r.wrote(acts, len(p.Kind.Phases)+len(o.States), now)
+	r.wrote(acts, len(p.Kind.Phases)+parts(o.States), now)
 	return p, o
 }
 
@@ -137,6 +137,17 @@ func (r *Rounds) held(now time.Time) bool {
 	r.slowing.Problem = &Problem{ReasonNoProgress, fmt.Sprintf(
 		"writes do not end although nothing else has changed: %s; further writes are delayed", strings.Join(acts, ", "))}
 	return true
+}
+
+// parts counts the children, and the members of ordered sets, which are written one by one.
+func parts(states []ChildState) int {
+	n := len(states)
+	for _, s := range states {
+		if s.ordered {
+			n += s.wanted
+		}
+	}
+	return n
 }
 
 // wrote counts a round. parts is how many children and phases the object has.

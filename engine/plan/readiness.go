@@ -15,8 +15,8 @@ import (
 // ChildState counts the objects of a child: a single object is a set of one.
 type ChildState struct {
 	name string
-	// set reports that it has members.
-	set bool
+	// set reports that it has members, and ordered that they change one at a time.
+	set, ordered bool
 	// wanted is the desired number of objects, ready the number of those that are ready, and
 	// outdated the number of those with an older template.
 	wanted, ready, outdated int

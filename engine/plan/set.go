@@ -110,12 +110,12 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 			continue
 		}
 		used[e.Object.GetName()] = true
-		number, isNamed := memberNumber(prefix, e.Object.GetName())
+		number, isNamed := memberNumber(child.Set, prefix, e.Object.GetName())
 		if isNamed {
 			highest = max(highest, number)
 		}
 		isOrphan := metav1.GetControllerOfNoCopy(e.Object) == nil && isNamed && !IsCopy(e.Object)
-		if !isOrphan && !e.isMember(c.plan.Object, child.Name, prefix) {
+		if !isOrphan && !e.isMember(c.plan.Object, child.Child, prefix) {
 			continue // someone has copied or adopted a member
 		}
 		c.wanted[e.Object.GetUID()] = true
@@ -182,12 +182,12 @@ func replaceable(members []*member, set *kind.Set) []*member {
 
 // isMember reports whether a child is a controlled member of a set: one that was created for it,
 // or one that has a member's name and no other record.
-func (c LiveChild) isMember(owner *unstructured.Unstructured, set, prefix string) bool {
+func (c LiveChild) isMember(owner *unstructured.Unstructured, set kind.Child, prefix string) bool {
 	if !metav1.IsControlledBy(c.Object, owner) {
 		return false
 	}
-	_, isNamed := memberNumber(prefix, c.Object.GetName())
-	return c.isOriginal() && c.Name == set || isNamed && !IsCopy(c.Object)
+	_, isNamed := memberNumber(set.Set, prefix, c.Object.GetName())
+	return c.isOriginal() && c.Name == set.Name || isNamed && !IsCopy(c.Object)
 }
 
 // strays returns the unmanaged objects that have all labels of the template and that no one

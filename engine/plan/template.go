@@ -211,12 +211,21 @@ func memberName(member *unstructured.Unstructured, number int) string {
 	return member.GetName() + "-" + contentHash(member)[:hashDigits] + "-" + strconv.Itoa(number)
 }
 
+// orderedName names a member of an ordered set, like web-3.
+func orderedName(prefix string, index int) string { return prefix + "-" + strconv.Itoa(index) }
+
+var orderedSuffix = regexp.MustCompile(`^-(0|[1-9][0-9]{0,8})$`)
+
 var memberSuffix = regexp.MustCompile(`^-[0-9a-f]{5}-(0|[1-9][0-9]{0,8})$`)
 
 // memberNumber returns the number in the name of a member of any template.
-func memberNumber(prefix, name string) (number int, ok bool) {
+func memberNumber(set *kind.Set, prefix, name string) (number int, ok bool) {
 	suffix, found := strings.CutPrefix(name, prefix)
-	groups := memberSuffix.FindStringSubmatch(suffix)
+	pattern := memberSuffix
+	if set.Ordered {
+		pattern = orderedSuffix
+	}
+	groups := pattern.FindStringSubmatch(suffix)
 	if !found || groups == nil {
 		return 0, false
 	}

@@ -434,6 +434,9 @@ func createdText(c kind.ChildFacts) string {
 	switch {
 	case c.Replicas != "":
 		text = c.Replicas + " times"
+		if c.Ordered {
+			text += ", one after the other"
+		}
 	case c.Phase != "" && c.Update == kind.Never:
 		text = "once"
 	}

@@ -53,6 +53,9 @@ const objectName = "object"
 // observedName is the field for its children.
 const observedName = "observed"
 
+// indexName is the field for the number of a member.
+const indexName = "index"
+
 // scope is what an expression can name: a struct, a clause, or the top of a package.
 type scope struct {
 	up *scope

@@ -60,6 +60,9 @@ func worse(a, b *Problem) *Problem {
 
 // run is one evaluation.
 type run struct {
+	program *Program
+	values  []any // what is given to it
+
 	packages map[*Package]*node
 	steps    int // left
 	depth    int

@@ -49,7 +49,7 @@ func (p *Program) newRun() *run {
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
 // the language are returned as joined *Errors.
 func Compile(instance *build.Instance, name string) (*Program, error) {
-	return CompileGiven(instance, name, objectName, observedName)
+	return CompileGiven(instance, name, objectName, observedName, indexName)
 }
 
 // CompileGiven compiles a definition some of whose fields are given to each run: RunGiven.
@@ -88,13 +88,22 @@ type Value struct {
 
 // Run returns the behaviour for an object and its children. Neither is changed.
 func (p *Program) Run(object, observed map[string]any) Value {
-	return p.RunGiven(object, observed)
+	return p.RunGiven(object, observed, nil)
 }
 
-// RunGiven returns the definition for what is given to it, in the order of CompileGiven. Nothing of
-// it is changed.
-func (p *Program) RunGiven(values ...map[string]any) Value {
+// Member returns the whole behaviour again, for the member of a set with a number. It has what is left
+// of the budget of former.
+func (v Value) Member(index int, former Value) Value {
+	member := v.run.program.RunGiven(v.run.values[0], v.run.values[1], int64(index))
+	member.run.steps = former.run.steps
+	return member
+}
+
+// RunGiven returns the definition for what is given to it, in the order of CompileGiven; nil is not
+// known. Nothing of it is changed.
+func (p *Program) RunGiven(values ...any) Value {
 	r := p.newRun()
+	r.program, r.values = p, values
 	top := r.instance(p.top)
 	top.arcs = make([]arc, len(p.given))
 	for i, name := range p.given {
@@ -102,7 +111,11 @@ func (p *Program) RunGiven(values ...map[string]any) Value {
 		if name == observedName {
 			given.conjs = slices.Clone(p.observed)
 		}
-		given.conjs = append(given.conjs, conj{value: values[i]})
+		value := conj{value: values[i]}
+		if values[i] == nil {
+			value = conj{x: &Type{Kinds: Any, Name: "_"}}
+		}
+		given.conjs = append(given.conjs, value)
 		top.arcs[i] = arc{name, given}
 	}
 	return Value{run: r, exists: true, value: top}

@@ -1,0 +1,166 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// ordered compares the members of an ordered set with their templates, like a StatefulSet: members are
+// created from 0 on, each when all before it are ready, and deleted from the end, one at a time.
+func (c *comparer) ordered(child wantedChild) {
+	r := &rollout{comparer: c, child: child, live: c.numbered(child), state: ChildState{name: child.Name, set: true, ordered: true, wanted: child.Set.Replicas}}
+	r.shrink()
+	for index := range child.Set.Replicas {
+		r.member(index)
+	}
+	if outdated := r.replaceable(); outdated != nil {
+		c.add(Delete, child, nil, outdated)
+	}
+	c.States = append(c.States, r.state)
+}
+
+// keepOrdered is keep for an ordered set.
+func (c *comparer) keepOrdered(child wantedChild) {
+	r := &rollout{comparer: c, child: child, live: c.numbered(child)}
+	maps.DeleteFunc(r.live, func(_ int, live *unstructured.Unstructured) bool {
+		return !metav1.IsControlledBy(live, c.plan.Object)
+	})
+	r.shrink()
+	for index, template := range child.Set.Members {
+		live := r.live[index]
+		if live == nil || template == nil || live.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if wanted, err := r.wantedMember(index, template); err == nil {
+			c.corrects(child, wanted, live)
+		}
+	}
+}
+
+// rollout is what one comparison finds of an ordered set.
+type rollout struct {
+	*comparer
+	child wantedChild
+	live  map[int]*unstructured.Unstructured // by number
+	state ChildState
+	// blocked means that a member is missing, is going or is not ready: no further one is created.
+	blocked bool
+	// outdated are the members of an older template, and unready those of them that are not ready.
+	outdated, unready []*unstructured.Unstructured
+}
+
+// numbered returns the objects of an ordered set by their numbers, those that are being deleted
+// included.
+func (c *comparer) numbered(child wantedChild) map[int]*unstructured.Unstructured {
+	found := make(map[int]*unstructured.Unstructured)
+	prefix := child.object.GetName()
+	for _, e := range c.view.Children {
+		number, isNamed := memberNumber(child.Set, prefix, e.Object.GetName())
+		if e.Resource != child.resource || !isNamed {
+			continue
+		}
+		isOrphan := metav1.GetControllerOfNoCopy(e.Object) == nil && !IsCopy(e.Object)
+		if number < child.Set.Replicas || isOrphan || e.isMember(c.plan.Object, child.Child, prefix) {
+			found[number] = e.Object
+			c.wanted[e.Object.GetUID()] = true
+		}
+	}
+	return found
+}
+
+// shrink deletes the last of the members that are too many, once the one after it is gone.
+func (r *rollout) shrink() {
+	numbers := slices.Sorted(maps.Keys(r.live))
+	if len(numbers) == 0 || numbers[len(numbers)-1] < r.child.Set.Replicas {
+		return
+	}
+	last := r.live[numbers[len(numbers)-1]]
+	r.state.waiting = fmt.Sprintf("waiting until %s is gone", last.GetName())
+	if last.GetDeletionTimestamp() == nil {
+		r.add(Delete, r.child, nil, last)
+	}
+}
+
+// member compares one member with its template, or creates it if it is its turn.
+func (r *rollout) member(index int) {
+	live, template := r.live[index], r.child.Set.Members[index]
+	if template == nil {
+		r.blocked = true
+		r.state.waiting = kind.WaitingFor(r.child.Set.Absent)
+		return
+	}
+	wanted, err := r.wantedMember(index, template)
+	switch {
+	case err != nil:
+		r.blocked = true
+		r.reject(r.child.Name, err)
+	case live != nil && isFinished(live) && live.GetDeletionTimestamp() == nil:
+		r.blocked = true
+		r.add(Delete, r.child, nil, live)
+	case live != nil:
+		r.existing(wanted, live)
+	case r.child.Delayed:
+		r.blocked = true
+		r.state.waiting = delayed(r.child.Child)
+	case !r.blocked:
+		r.blocked = true
+		r.add(Create, r.child, wanted, nil)
+	}
+}
+
+// existing compares a member that exists. One of an older template is ready or not as any other.
+func (r *rollout) existing(wanted, live *unstructured.Unstructured) {
+	child := r.child
+	child.object = wanted
+	isOutdated := child.Update == kind.Recreate && !sameTemplate(live, wanted)
+	if isOutdated {
+		child.Update = kind.Never // replaceable says when it goes
+		r.state.outdated++
+	}
+	isReady := r.adjust(child, live)
+	switch {
+	case isReady:
+		r.state.ready++
+	default:
+		r.blocked = true
+	}
+	if isOutdated && live.GetDeletionTimestamp() == nil && IsManaged(live, wanted) {
+		r.outdated = append(r.outdated, live)
+		if !isReady {
+			r.unready = append(r.unready, live)
+		}
+	}
+}
+
+// replaceable returns the member of an older template that may be deleted now, or nil: the last one
+// that is not ready, so that a broken template can be corrected, or the last one if all are ready.
+func (r *rollout) replaceable() *unstructured.Unstructured {
+	switch {
+	case len(r.unready) > 0:
+		return r.unready[len(r.unready)-1]
+	case len(r.outdated) > 0 && !r.blocked && r.state.waiting == "":
+		return r.outdated[len(r.outdated)-1]
+	}
+	return nil
+}
+
+// wantedMember completes the template of a member.
+func (r *rollout) wantedMember(index int, template map[string]any) (*unstructured.Unstructured, error) {
+	of := r.child.Child
+	of.Template = template
+	object, err := childObject(r.plan.Kind, r.plan.Object, of)
+	if err != nil {
+		return nil, err
+	}
+	if object.GroupVersionKind() != r.child.object.GroupVersionKind() || object.GetName() != r.child.object.GetName() {
+		return nil, errors.New("apiVersion, kind and metadata.name of the template must not depend on index: Fescue appends it to the name")
+	}
+	return named(object, orderedName(object.GetName(), index)), nil
+}
