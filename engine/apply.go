@@ -170,10 +170,14 @@ func (a *applier) client(s plan.Step) dynamic.ResourceInterface {
 	return a.config.Client.Resource(s.Resource).Namespace(a.owner.GetNamespace())
 }
 
+func (a *applier) writer(s plan.Step) dynamic.ResourceInterface {
+	return a.config.Writer.Resource(s.Resource).Namespace(a.owner.GetNamespace())
+}
+
 // create creates a child that the cache does not hold. If an object of its name exists
 // nevertheless, it is read: one that is not this owner's is not adopted.
 func (a *applier) create(ctx context.Context, s plan.Step) error {
-	stored, err := a.client(s).Create(ctx, s.Wanted, metav1.CreateOptions{
+	stored, err := a.writer(s).Create(ctx, s.Wanted, metav1.CreateOptions{
 		FieldManager: a.manager, FieldValidation: metav1.FieldValidationStrict, // an apply rejects unknown fields in any case
 	})
 	if apierrors.IsAlreadyExists(err) {
@@ -236,7 +240,7 @@ func (a *applier) correct(ctx context.Context, s plan.Step) error {
 	}
 	wanted := plan.WithOwnMetadata(s.Wanted)
 	wanted.SetUID(s.Live.GetUID()) // it must not overwrite what someone else has created meanwhile
-	stored, err := a.client(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
+	stored, err := a.writer(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
 	return a.applied(s, stored, err)
 }
 
@@ -319,7 +323,7 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	stored, err := a.client(s).Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
+	stored, err := a.writer(s).Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
 	if isRejection(err) {
 		return &rejectedError{err}
 	}

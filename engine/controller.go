@@ -124,10 +124,27 @@ func (c *controller) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
+	workers.Go(func() { c.requeueOverdue(ctx) })
 	<-ctx.Done()
 	c.queue.ShutDown()
 	workers.Wait()
 	return nil
+}
+
+// requeueOverdue queues the objects for which a reconcile waits for an event in vain, until ctx ends.
+func (c *controller) requeueOverdue(ctx context.Context) {
+	tick := time.NewTicker(staleRecheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, name := range c.writes.overdue(c.types, now.Add(-staleLimit)) {
+				c.queue.Add(name)
+			}
+		}
+	}
 }
 
 // fill watches a selection until the controller ends, and returns when handler has seen all
@@ -238,20 +255,20 @@ func needsReconcile(a, b *unstructured.Unstructured) bool {
 // Kubernetes' Job controller.
 const memberDelay = time.Second
 
-// childHandler queues the object that a child of a resource is kept for.
+// childHandler queues the object that a child of a resource is kept for, unless the event shows it
+// nothing new: the answer to its own write, or fields that no decision about it reads.
 func (c *controller) childHandler(resource schema.GroupVersionResource) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, isInInitialList bool) {
 			if isInInitialList {
-				c.enqueueOwner(object, func(name cache.ObjectName) { c.queue.addAs(onList, name) })
+				c.enqueueOwners(func(name cache.ObjectName) { c.queue.addAs(onList, name) }, object)
 			} else {
-				c.enqueueOwner(object, c.pace(nil, object))
+				c.enqueueOwners(c.unlessKnown(resource, nil, object, c.pace(nil, object)), object)
 			}
 		},
 		UpdateFunc: func(before, after any) {
-			queue := c.pace(before, after)
-			c.enqueueOwner(before, queue) // it may have been another
-			c.enqueueOwner(after, queue)
+			queue := c.unlessKnown(resource, before, after, c.pace(before, after))
+			c.enqueueOwners(queue, before, after) // it may have been another before
 		},
 		DeleteFunc: func(object any) {
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -266,8 +283,25 @@ func (c *controller) childHandler(resource schema.GroupVersionResource) cache.Re
 					queue = c.collect
 				}
 			}
-			c.enqueueOwner(object, queue)
+			c.enqueueOwners(queue, object)
 		},
+	}
+}
+
+// unlessKnown returns how an event of a child queues its object, given how it does if it shows
+// something new.
+func (c *controller) unlessKnown(resource schema.GroupVersionResource, before, after any, queue func(cache.ObjectName)) func(cache.ObjectName) {
+	old, _ := before.(*unstructured.Unstructured)
+	child, ok := after.(*unstructured.Unstructured)
+	if !ok {
+		return queue
+	}
+	isSame := old != nil && plan.IsSameChild(c.kind, old, child)
+	return func(owner cache.ObjectName) {
+		isEcho := c.writes.isEcho(owner, resource, child.GetResourceVersion()) && !c.kind.ReadsOwnStatus()
+		if !isSame && !isEcho || c.writes.isAwaited(owner) {
+			queue(owner)
+		}
 	}
 }
 
@@ -319,19 +353,26 @@ func (c *controller) enqueue(u urgency, object any) {
 	}
 }
 
-// enqueueOwner queues the object that a child is kept for: the one that its controller
-// reference names, and the one that it was created for, if another has adopted it.
-func (c *controller) enqueueOwner(object any, queue func(cache.ObjectName)) {
-	child, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return
+// enqueueOwners queues the objects that states of a child are kept for, each once: those that the
+// controller references name, and those that it was created for, if another has adopted it.
+func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) {
+	var owners []cache.ObjectName
+	for _, object := range states {
+		child, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			continue
+		}
+		if createdFor, found := strings.CutPrefix(child.GetAnnotations()[plan.AnnotationOwner], plan.OwnerName(c.kind, "")); found {
+			owners = append(owners, cache.ObjectName{Namespace: child.GetNamespace(), Name: createdFor})
+		}
+		if owner := c.controllerOf(child); owner != nil {
+			owners = append(owners, cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
+		}
 	}
-	createdFor, found := strings.CutPrefix(child.GetAnnotations()[plan.AnnotationOwner], plan.OwnerName(c.kind, ""))
-	if found {
-		queue(cache.ObjectName{Namespace: child.GetNamespace(), Name: createdFor})
-	}
-	if owner := c.controllerOf(child); owner != nil && owner.Name != createdFor {
-		queue(cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
+	for i, owner := range owners {
+		if !slices.Contains(owners[:i], owner) {
+			queue(owner)
+		}
 	}
 }
 

@@ -35,6 +35,9 @@ type Config struct {
 	// Client reads and writes objects. It should not limit its own rate: the API
 	// server's priority and fairness does that better.
 	Client dynamic.Interface
+	// Writer is for writes of which no one reads the metadata.managedFields that they answer, so its
+	// answers need none; nil means Client.
+	Writer dynamic.Interface
 	// Informers caches objects, of the namespaces that the engine works in, until after
 	// Run has returned.
 	Informers *informers.Informers
@@ -78,6 +81,9 @@ type Engine struct {
 
 // New wires an engine and does no I/O. A kind that can never be run is an error.
 func New(config Config) (*Engine, error) {
+	if config.Writer == nil {
+		config.Writer = config.Client
+	}
 	if config.Workers == 0 {
 		config.Workers = DefaultWorkers
 	}

@@ -40,7 +40,7 @@ func TestOneChangeAmongMany(t *testing.T) {
 	for i := range many {
 		objects.OnAdd(at("test", fmt.Sprint("listed-", i), 1), true)
 		children.OnAdd(child(fmt.Sprint("listed-", i)), true)
-		children.OnUpdate(child(fmt.Sprint("event-", i)), child(fmt.Sprint("event-", i)))
+		children.OnAdd(child(fmt.Sprint("event-", i)), false)
 		objects.OnUpdate(at("mass", fmt.Sprint("changed-", i), 1), at("mass", fmt.Sprint("changed-", i), 2))
 	}
 	require.Equal(t, 3*many, c.queue.Len())

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// staleRecheck is when to reconcile an object again that waits for an event of a child:
-	// a watch that broke may have skipped it. It costs a reconcile, and no request.
+	// staleRecheck is when to reconcile an object again that waits for another object to be gone, and
+	// how often to look for objects that wait for an event of a child in vain: a watch that broke may
+	// have skipped it.
 	staleRecheck = time.Second
 	// staleLimit is how long a cache may take to see what was written before the API
 	// server itself is read. A watch that broke is restarted within seconds.
@@ -94,8 +95,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	fromServer := !seen && time.Since(since) > staleLimit
 	if !seen && !fromServer {
 		r.metrics.cacheWaits.WithLabelValues(r.metrics.name).Inc()
-		// The event that is still to come queues the object again.
-		return time.Now().Add(staleRecheck), nil
+		return time.Time{}, nil // the event that is still to come queues the object again
 	}
 	if fromServer {
 		r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
@@ -139,15 +139,15 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 		passed = o.Passed
 		if o.Unfinished || p.Again && stored == maxPhases {
 			rounds.End(o.Children, false)
-			return r.nextReconcile(p, o), errUnfinished
+			return nextReconcile(p, o), errUnfinished
 		}
 		if !p.Again || blocked {
 			rounds.End(o.Children, !blocked)
-			return r.nextReconcile(p, o), errors.Join(o.Rejected, o.Failed)
+			return nextReconcile(p, o), errors.Join(o.Rejected, o.Failed)
 		}
 		if seen, _ := r.writes.seen(r.name, r.types); !seen {
 			rounds.End(o.Children, false)
-			return time.Now().Add(staleRecheck), nil // as for any reconcile
+			return time.Time{}, nil // as for any reconcile
 		}
 	}
 }
@@ -203,10 +203,10 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 }
 
 // nextReconcile returns when to reconcile again: when the outcome requests it, or soon if the
-// object waits for something that an event might fail to report.
-func (r *reconciliation) nextReconcile(p *plan.Plan, o *plan.Outcome) time.Time {
+// object waits for another to be gone, which an event might fail to report.
+func nextReconcile(p *plan.Plan, o *plan.Outcome) time.Time {
 	soon := p.At.Add(staleRecheck)
-	if (o.Waiting || r.writes.pending(r.name)) && (o.WakeAt.IsZero() || soon.Before(o.WakeAt)) {
+	if o.Waiting && (o.WakeAt.IsZero() || soon.Before(o.WakeAt)) {
 		return soon
 	}
 	return o.WakeAt
@@ -227,7 +227,7 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	// on an older state of the object.
 	end := r.request()
 	writing, span := r.traceWrite(ctx, "update", schema.GroupResource{Group: r.kind.GroupVersionKind.Group, Resource: r.kind.Names.Plural + "/status"}, r.name)
-	stored, err := r.config.Client.Resource(r.kind.GroupVersionResource()).Namespace(r.name.Namespace).
+	stored, err := r.config.Writer.Resource(r.kind.GroupVersionResource()).Namespace(r.name.Namespace).
 		UpdateStatus(writing, wanted, metav1.UpdateOptions{FieldManager: r.manager})
 	end()
 	endWrite(span, err)

@@ -117,12 +117,45 @@ func TestReconcileCreatesAndReports(t *testing.T) {
 		"created": map[string]any{"pod": "pod"},
 	}, api.statuses[0]["childInventory"])
 	require.Equal(t, 1, api.released, "once it is recorded")
-	require.Equal(t, 1, reconciles(c, resultRequeueAfter), "the caches have to see the Pod")
+	require.Equal(t, 1, reconciles(c, resultSuccess))
 
 	c.enqueue(onEvent, c.objects.InNamespace("default")[0])
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.cacheWaits.WithLabelValues(c.metrics.name)), 0)
+}
+
+// The events of an object's own writes do not reconcile it again, and neither do those that show
+// nothing a decision reads; others do.
+func TestOwnWritesQueueNothing(t *testing.T) {
+	t.Parallel()
+	c, _ := runningAt(t, &answers{})
+	require.True(t, c.work(t.Context()))
+	pod := func(version, phase string, finalizers ...string) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a-pod", "namespace": "default", "uid": "pod"}, "status": map[string]any{"phase": phase},
+		}}
+		object.SetResourceVersion(version)
+		object.SetFinalizers(finalizers)
+		object.SetAnnotations(map[string]string{plan.AnnotationOwner: plan.OwnerName(c.kind, "a")})
+		return object
+	}
+	events := c.childHandler(pods)
+	events.OnAdd(pod("9", "", plan.Finalizer), false)
+	require.Zero(t, c.queue.Len(), "it was created")
+	events.OnUpdate(pod("9", "", plan.Finalizer), pod("12", "", "example.com/other"))
+	require.Equal(t, 1, c.queue.Len(), "someone has changed its metadata")
+	require.True(t, c.work(t.Context()))
+	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.cacheWaits.WithLabelValues(c.metrics.name)), 0)
+
+	events.OnUpdate(pod("12", "Pending"), pod("13", "Pending"))
+	require.Equal(t, 1, c.queue.Len(), "a reconcile waits for any event")
+	c.writes.forget(cache.ObjectName{Namespace: "default", Name: "a"})
+	require.True(t, c.work(t.Context()))
+	events.OnUpdate(pod("13", "Pending"), pod("14", "Pending"))
+	require.Zero(t, c.queue.Len(), "nothing has changed that is read")
+	events.OnUpdate(pod("14", "Pending"), pod("15", "Succeeded"))
+	require.Equal(t, 1, c.queue.Len())
 }
 
 // A rejection stalls the object at once, with an Event, and is retried.

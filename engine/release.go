@@ -21,7 +21,7 @@ const releaseTries = 5
 // release removes the finalizer from a child. It does not lock the child by its resource version:
 // scheduler and kubelet write a new Pod at the same time.
 func (r *reconciliation) release(ctx context.Context, child plan.LiveChild) error {
-	client := r.config.Client.Resource(child.Resource).Namespace(child.Object.GetNamespace())
+	client := r.config.Writer.Resource(child.Resource).Namespace(child.Object.GetNamespace())
 	live := child.Object
 	for try := 1; ; try++ {
 		at := slices.Index(live.GetFinalizers(), plan.Finalizer)

@@ -122,7 +122,7 @@ func TestTakingAndGivingUp(t *testing.T) {
 	require.Zero(t, owned())
 	require.Equal(t, 1, c.queue.Len())
 	require.True(t, c.work(t.Context()))
-	require.False(t, c.writes.pending(name))
+	require.Empty(t, c.writes.byObject)
 	require.Zero(t, c.queue.Len())
 	require.Zero(t, testutil.ToFloat64(c.metrics.reconciles.WithLabelValues(c.metrics.name, resultSuccess.label())))
 }

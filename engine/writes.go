@@ -27,8 +27,18 @@ type written struct {
 	// cache has not seen yet, and deleted the children that it still has.
 	children map[schema.GroupVersionResource]string
 	deleted  map[types.UID]deletedChild
+	// answered are the versions of children that answers have shown, and whose events are still to come.
+	answered map[childVersion]bool
 	// since is when the oldest of them was written.
 	since time.Time
+	// awaited reports that a reconcile has ended because the caches did not have everything.
+	awaited bool
+}
+
+// childVersion is one state of a child.
+type childVersion struct {
+	resource schema.GroupVersionResource
+	version  string
 }
 
 // deletedChild is a child whose deletion was requested.
@@ -81,9 +91,34 @@ func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, resource 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.unseen(name, owner)
+	known.answered[childVersion{resource, resourceVersion}] = true
 	if older(known.children[resource], resourceVersion) {
 		known.children[resource] = resourceVersion
 	}
+}
+
+// isEcho reports whether an event shows a child of an object as the answer to a write did, which the
+// reconcile that wrote it went by. It is asked once for each event.
+func (w *writes) isEcho(name cache.ObjectName, resource schema.GroupVersionResource, resourceVersion string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.byObject[name]
+	if known == nil {
+		return false
+	}
+	shown := childVersion{resource, resourceVersion}
+	isAnswer := known.answered[shown]
+	delete(known.answered, shown)
+	return isAnswer
+}
+
+// isAwaited reports whether an object is to be reconciled when an event brings a cache up to date,
+// whatever else the event shows.
+func (w *writes) isAwaited(name cache.ObjectName) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.byObject[name]
+	return known != nil && known.awaited
 }
 
 func (w *writes) rememberDelete(name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, child *unstructured.Unstructured) {
@@ -121,6 +156,15 @@ func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since 
 	if known == nil {
 		return true, time.Time{}
 	}
+	w.catchUp(name, known, caches)
+	if known.awaited = !known.isSeen(); known.awaited {
+		return false, known.since
+	}
+	return true, time.Time{}
+}
+
+// catchUp drops what the caches have of the writes for an object.
+func (w *writes) catchUp(name cache.ObjectName, known *written, caches cacheState) {
 	for resource, version := range known.children {
 		if caches.hasSeen(resource, name.Namespace, version) {
 			delete(known.children, resource)
@@ -131,21 +175,24 @@ func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since 
 			delete(known.deleted, uid)
 		}
 	}
-	if !known.isSeen() {
-		return false, known.since
-	}
-	if known.object == nil {
+	if known.isSeen() && known.object == nil {
 		delete(w.byObject, name)
 	}
-	return true, time.Time{}
 }
 
-// pending reports whether some cache has not seen the last write to it.
-func (w *writes) pending(name cache.ObjectName) bool {
+// overdue drops what the caches have of the writes for all objects. It returns the objects for which
+// a reconcile waits in vain: their caches have everything, and no event has come, or have not since
+// before.
+func (w *writes) overdue(caches cacheState, before time.Time) (names []cache.ObjectName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.byObject[name]
-	return known != nil && !known.isSeen()
+	for name, known := range w.byObject {
+		w.catchUp(name, known, caches)
+		if known.isSeen() && known.awaited || !known.isSeen() && known.since.Before(before) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // readLive notes that everything is read from the API server itself. The caches have as long
@@ -177,7 +224,10 @@ func (w *writes) unseen(name cache.ObjectName, uid types.UID) *written {
 func (w *writes) entry(name cache.ObjectName, uid types.UID) *written {
 	known := w.byObject[name]
 	if known == nil || known.uid != uid {
-		known = &written{uid: uid, children: make(map[schema.GroupVersionResource]string), deleted: make(map[types.UID]deletedChild)}
+		known = &written{
+			uid: uid, children: make(map[schema.GroupVersionResource]string), deleted: make(map[types.UID]deletedChild),
+			answered: make(map[childVersion]bool),
+		}
 		w.byObject[name] = known
 	}
 	return known

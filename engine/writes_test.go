@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,7 +57,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 	w.rememberChild(name, "u", pods, "9")
 	w.rememberChild(name, "u", pods, "7")
 	require.False(t, seen(), "nothing is seen")
-	require.True(t, w.pending(name))
+	require.True(t, w.isAwaited(name))
 	c.version = "8"
 	require.False(t, seen())
 	c.version = "11"
@@ -73,6 +74,42 @@ func TestSeenWaitsForChildren(t *testing.T) {
 	w.rememberChild(name, "u", pods, "20")
 	w.forget(name)
 	require.True(t, seen())
+}
+
+// An event that shows what an answer did is an echo. It queues nothing, unless a reconcile has ended
+// because the caches were behind; whichever event never comes, such an object is found as well.
+func TestEchoes(t *testing.T) {
+	t.Parallel()
+	name := cache.ObjectName{Name: "a"}
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	w, c := newWrites(), &caches{version: "8"}
+	require.False(t, w.isEcho(name, pods, "9"))
+
+	w.rememberChild(name, "u", pods, "9")
+	require.False(t, w.isEcho(name, pods, "8"), "someone else's")
+	require.False(t, w.isEcho(name, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "9"))
+	require.True(t, w.isEcho(name, pods, "9"))
+	require.False(t, w.isEcho(name, pods, "9"), "each once")
+	require.False(t, w.isAwaited(name))
+	long := time.Now().Add(-time.Hour)
+	require.Empty(t, w.overdue(c, long), "no reconcile waits")
+	require.Equal(t, []cache.ObjectName{name}, w.overdue(c, time.Now().Add(time.Hour)), "the cache is behind for too long")
+	c.version = "9"
+	require.Empty(t, w.overdue(c, long))
+	require.Empty(t, w.byObject, "the cache has everything")
+
+	w.rememberChild(name, "u", pods, "11")
+	ok, _ := w.seen(name, c)
+	require.False(t, ok)
+	require.True(t, w.isAwaited(name))
+	require.Empty(t, w.overdue(c, long), "the event is still to come")
+	w.rememberObject(name, version("u", "12"))
+	c.version = "11"
+	require.Equal(t, []cache.ObjectName{name}, w.overdue(c, long), "no event has come")
+	ok, _ = w.seen(name, c)
+	require.True(t, ok)
+	require.False(t, w.isAwaited(name))
+	require.Empty(t, w.overdue(c, long))
 }
 
 // The time that a cache lags behind counts from the oldest write that it has not seen.

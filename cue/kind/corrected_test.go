@@ -43,6 +43,21 @@ func TestWhatIsReadOfChildren(t *testing.T) {
 	require.Equal(t, []string{"data/done", "spec/containers/*/image", "status/phase"}, observedPaths(k))
 }
 
+// A field of the status is the controller's own unless the engine writes it.
+func TestReadsOwnStatus(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"At": false, "Customcluster": false, "Watcher": false} {
+		require.Equal(t, want, kindtest.Named(t, kindtest.Shipped(t), name).ReadsOwnStatus(), name)
+	}
+	for read, want := range map[string]bool{
+		"object.status.phase": false, "object.status.observedGeneration": false, "object.metadata.name": false,
+		"object.status.last": true, "object.status.conditions[0].reason": true, "len(object.status)": true, "[for _, v in object.status {v}][0]": true,
+	} {
+		text := strings.Replace(childrenText, "\tstatus: {\n", "\tstatus: {\n\t\tlast: \"\\("+read+")\"\n", 1)
+		require.Equal(t, want, kindtest.From(t, text)[0].ReadsOwnStatus(), read)
+	}
+}
+
 // Conditions, loops, definitions and phases contribute children too.
 const childrenText = `package p
 

@@ -133,6 +133,21 @@ func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	return written
 }
 
+// ReadsOwnStatus reports whether the controller may read a field of the status that it writes itself,
+// conditions included, so that what it decides may change with that.
+func (k *Kind) ReadsOwnStatus() bool {
+	status := k.evaluator.reads.object.part("status")
+	if status.whole || status.elements != nil {
+		return true
+	}
+	for name := range status.fields {
+		if name == "conditions" || !k.isEngineStatus(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // ReadOfChild returns the part of a child, of a member of a set, or of an object that is looked up,
 // that the controller may read. The result shares memory with the object.
 func (k *Kind) ReadOfChild(name string, child map[string]any) any {

@@ -115,13 +115,14 @@ func (o *Outcome) slowed(s *Slowing, now time.Time) {
 	}
 }
 
-// End remembers how the children are after a reconcile; an object that is idle has made progress.
+// End remembers how the children are after a reconcile; an object that is idle has made progress. One
+// that was just written may go on from its new status.
 func (r *Rounds) End(children []LiveChild, isIdle bool) {
 	if !r.IsCounting() {
 		return
 	}
 	seen := FingerprintOf(r.kind, r.owner, children, r.found)
-	if isIdle && !r.any && seen.IsSettled() {
+	if isIdle && seen.IsSettled() && (!r.any || !r.kind.ReadsOwnStatus()) {
 		*r.Progress = Progress{}
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/projection"
 )
 
 // connectTimeout bounds the first request, so that a wrong address is reported while the user
@@ -118,4 +119,13 @@ func newClients(config *rest.Config) (*Clients, error) {
 	}
 	c.Mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Typed.Discovery()))
 	return c, nil
+}
+
+// newWriter returns a dynamic client that decodes no more of the answers than the engine needs.
+func newWriter(config *rest.Config) (dynamic.Interface, error) {
+	config = dynamic.ConfigFor(config)
+	config.NegotiatedSerializer = projection.Answers(config.NegotiatedSerializer)
+	config.GroupVersion, config.APIPath = nil, "/" // each request has its own path
+	client, err := rest.UnversionedRESTClientFor(config)
+	return dynamic.New(client), err
 }

@@ -42,6 +42,7 @@ type operator struct {
 	acting struct {
 		typed   kubernetes.Interface
 		dynamic dynamic.Interface
+		writer  dynamic.Interface // whose answers have no managedFields
 	}
 	options *Options
 	load    Load
@@ -122,7 +123,7 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	metrics := engine.NewMetrics()
 	legacyregistry.RawMustRegister(metrics, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
 	p.engine, err = engine.New(engine.Config{
-		Client: p.acting.dynamic, Informers: p.informers, Mapper: p.Mapper, Events: p.events, OnlyWarnings: !p.options.NormalEvents,
+		Client: p.acting.dynamic, Writer: p.acting.writer, Informers: p.informers, Mapper: p.Mapper, Events: p.events, OnlyWarnings: !p.options.NormalEvents,
 		Pods: p.Metadata, Missing: p.missing,
 		Workers: p.options.Workers, Shards: p.election.Shards(),
 		Log: p.log, Metrics: metrics, Tracing: p.tracer,
@@ -144,6 +145,9 @@ func (p *operator) connectActing() error {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	if p.acting.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	if p.acting.writer, err = newWriter(config); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	return nil
