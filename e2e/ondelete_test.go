@@ -28,7 +28,7 @@ import (
 
 #Guard: {
 	apiVersion!: "GROUP/v1", kind!: "Guard", metadata!: {name!: string, ...}
-	spec: {number: *"1" | string, command: *"true" | string}
+	spec: {number: *"1" | string, command: *"true" | string, keeps: *false | bool}
 	status?: {contract.#Status, number?: int}
 }
 #GuardController: contract.#Controller & {
@@ -39,6 +39,7 @@ import (
 	children: {
 		base: template: {apiVersion: "v1", kind: "ConfigMap"}
 		user: template: {apiVersion: "v1", kind: "ConfigMap", data: base: observed.base.metadata.name}
+		if object.spec.keeps {kept: {onDelete: "Orphan", template: {apiVersion: "v1", kind: "ConfigMap", data: number: object.spec.number}}}
 	}
 	status: number: strconv.Atoi(object.spec.number)
 	DELETE
@@ -254,4 +255,43 @@ func TestOnDeleteIsNotSkipped(t *testing.T) {
 	g.remove("a", metav1.DeletePropagationBackground)
 	g.awaitGone(g.GroupVersionResource, "a")
 	require.Equal(t, 1, census.created())
+}
+
+// A child with onDelete: "Orphan" survives its object, however that is deleted, and a new object of the
+// same name takes it over. An if still deletes it; what only looks like it stays.
+func TestOrphanSurvives(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	g.start("--kinds", g.kind(""))
+	var first *unstructured.Unstructured
+	for i, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		g.make("a", map[string]any{"keeps": true, "number": fmt.Sprint(i)})
+		object := g.awaitReady(g.GroupVersionResource, "a")
+		kept := g.await(configMaps, "a-kept", "applied", func(o *unstructured.Unstructured) bool {
+			number, _, _ := unstructured.NestedString(o.Object, "data", "number")
+			return number == fmt.Sprint(i) && o.GetLabels()["fescue.dev/owner-uid"] == string(object.GetUID())
+		})
+		require.Empty(t, kept.GetOwnerReferences())
+		if first == nil {
+			first = kept
+		}
+		require.Equal(t, first.GetUID(), kept.GetUID())
+		g.remove("a", policy)
+		g.awaitGone(g.GroupVersionResource, "a")
+		if policy != metav1.DeletePropagationOrphan {
+			g.awaitGone(configMaps, "a-base")
+		}
+	}
+	copied := g.copyOf(configMaps, "a-kept", "copy", true)
+	g.make("a", nil)
+	g.awaitReady(g.GroupVersionResource, "a")
+	stays, err := g.get(configMaps, "a-kept")
+	require.NoError(t, err, "an object that does not want it leaves it")
+	require.Equal(t, first.GetUID(), stays.GetUID())
+
+	g.patch(g.GroupVersionResource, "a", `{"spec":{"keeps":true}}`)
+	g.awaitReady(g.GroupVersionResource, "a")
+	g.patch(g.GroupVersionResource, "a", `{"spec":{"keeps":false}}`)
+	g.awaitGone(configMaps, "a-kept")
+	g.requireUntouched(configMaps, copied)
 }

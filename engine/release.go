@@ -84,6 +84,6 @@ func (r *reconciliation) releaseFormer(ctx context.Context, present *unstructure
 	}
 	isLeaving := present == nil || present.GetDeletionTimestamp() != nil && !plan.IsKept(present)
 	return r.releaseAll(ctx, slices.DeleteFunc(children, func(child plan.LiveChild) bool {
-		return !isLeaving && metav1.IsControlledBy(child.Object, present)
+		return !isLeaving && plan.IsOwnedBy(child.Object, present)
 	}))
 }

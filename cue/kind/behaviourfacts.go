@@ -31,6 +31,8 @@ type ChildFacts struct {
 	// APIVersion and Kind are empty if they are not constant.
 	APIVersion, Kind string
 	Update           UpdatePolicy
+	// OnDelete is what becomes of it when its object is deleted.
+	OnDelete DeletePolicy
 	// Replicas is the source of the number of members; empty for a single object.
 	Replicas string
 	// Ordered means that the members are numbered.
@@ -86,7 +88,7 @@ func (c *checker) childFacts(owner *structure, phase string) (facts []ChildFacts
 	s := c.gather(children.parts)
 	describe := func(name string, parts []part, conditional bool, at ast.Node) {
 		body := c.gather(parts)
-		f := ChildFacts{Name: name, Phase: phase, Update: Apply, Conditional: conditional, Position: positionOf(at)}
+		f := ChildFacts{Name: name, Phase: phase, Update: Apply, OnDelete: Delete, Conditional: conditional, Position: positionOf(at)}
 		if template := body.fields["template"]; template != nil {
 			t := c.gather(template.parts)
 			f.APIVersion, _ = c.constantOf(t, "apiVersion")
@@ -96,6 +98,9 @@ func (c *checker) childFacts(owner *structure, phase string) (facts []ChildFacts
 			f.Update = UpdatePolicy(update)
 		}
 		f.Ordered = c.kind.Sets[name].Ordered
+		if onDelete, ok := c.constantOf(body, "onDelete"); ok {
+			f.OnDelete = DeletePolicy(onDelete)
+		}
 		f.Replicas, f.When = sourceOfField(body, "replicas"), sourceOfField(body, "when")
 		facts = append(facts, f)
 	}

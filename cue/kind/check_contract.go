@@ -63,7 +63,7 @@ func (c *checker) contractChildren(owner *structure, prefix string) {
 		path := prefix + "children." + name + "."
 		child := c.structureOf(children, name)
 		c.definition(child, "#Child", path)
-		for _, field := range []string{"update", "strays"} {
+		for _, field := range []string{"update", "strays", "onDelete"} {
 			c.words(child, field, path)
 		}
 	}

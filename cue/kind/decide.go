@@ -139,7 +139,7 @@ func (r *decisionReader) children(owner piece, phase, prefix string) error {
 
 // child reads one child.
 func (r *decisionReader) child(child *Child, value piece, path string) error {
-	for _, read := range []func(*Child, piece, string) error{r.update, r.ready, r.set, r.template, r.when} {
+	for _, read := range []func(*Child, piece, string) error{r.update, r.onDelete, r.ready, r.set, r.template, r.when} {
 		if err := read(child, value, path); err != nil {
 			return err
 		}
@@ -151,6 +151,14 @@ func (r *decisionReader) update(child *Child, value piece, path string) error {
 	update, err := r.wait(child, value.field("update"), path+".update")
 	text, _ := update.(string)
 	child.Update = UpdatePolicy(text)
+	return err
+}
+
+func (r *decisionReader) onDelete(child *Child, value piece, path string) error {
+	policy, err := r.wait(child, value.field("onDelete"), path+".onDelete")
+	if text, _ := policy.(string); text != string(Delete) {
+		child.OnDelete = DeletePolicy(text)
+	}
 	return err
 }
 

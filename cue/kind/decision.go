@@ -38,6 +38,8 @@ type Child struct {
 	Template map[string]any
 	// Update is the action for a child that differs from its template.
 	Update UpdatePolicy
+	// OnDelete is what becomes of the child when its object is deleted.
+	OnDelete DeletePolicy `json:",omitempty"`
 	// Set is nil for a single object.
 	Set *Set `json:",omitempty"`
 	// Delayed means that the child is not created, because its when does not hold. A child that
@@ -77,6 +79,16 @@ const (
 	Recreate UpdatePolicy = "Recreate"
 	// Never leaves the child unchanged.
 	Never UpdatePolicy = "Never"
+)
+
+// DeletePolicy is what becomes of a child when its object is deleted.
+type DeletePolicy string
+
+const (
+	// Delete deletes the child as well.
+	Delete DeletePolicy = "Delete"
+	// Orphan leaves it.
+	Orphan DeletePolicy = "Orphan"
 )
 
 // Condition is one of the kind's own. Its status is Unknown, with ReasonWaiting, while the

@@ -20,9 +20,9 @@ func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
 	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}, object.GetAnnotations()))
 	if !IsCopy(object) {
-		origin{ChildName(object), object.GetLabels()[labelPhase]}.record(object)
+		origin{child: ChildName(object), phase: object.GetLabels()[labelPhase]}.record(object)
 	}
-	if metav1.GetControllerOfNoCopy(object) == nil {
+	if o, _ := originOf(object); metav1.GetControllerOfNoCopy(object) == nil && !o.outlives {
 		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerReference(k, owner)))
 	}
 	return true

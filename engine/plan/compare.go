@@ -185,7 +185,7 @@ func (c *comparer) skip(child kind.Child, err error) {
 // leave leaves a child unchanged whose template reads something absent.
 func (c *comparer) leave(child kind.Child) {
 	for _, e := range c.view.Children {
-		if e.Name == child.Name && e.isOriginal() && metav1.IsControlledBy(e.Object, c.plan.Object) {
+		if e.Name == child.Name && e.isOriginal() && IsOwnedBy(e.Object, c.plan.Object) {
 			c.wanted[e.Object.GetUID()] = true
 		}
 	}
@@ -227,7 +227,7 @@ func (c *comparer) single(child wantedChild) {
 func (c *comparer) adjust(child wantedChild, live *unstructured.Unstructured) (isReady bool) {
 	c.wanted[live.GetUID()] = true
 	switch other := metav1.GetControllerOfNoCopy(live); {
-	case live.GetDeletionTimestamp() != nil && isOnce(child.Child) && metav1.IsControlledBy(live, c.plan.Object):
+	case live.GetDeletionTimestamp() != nil && isOnce(child.Child) && IsOwnedBy(live, c.plan.Object):
 	case live.GetDeletionTimestamp() != nil:
 		c.Waiting = true
 	case other != nil && other.UID != c.plan.Object.GetUID():
@@ -301,7 +301,8 @@ func (c *comparer) restoreOthers() {
 	for _, e := range c.view.Children {
 		created, isOriginal := originOf(e.Object)
 		holder := metav1.GetControllerOfNoCopy(e.Object)
-		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID()
+		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID() ||
+			created.outlives && e.Object.GetLabels()[labelOwnerUID] != string(owner.GetUID()) // it has outlived another
 		if c.wanted[e.Object.GetUID()] || isForeign || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}

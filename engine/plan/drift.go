@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,6 +24,11 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 		}
 	}
 	holder := metav1.GetControllerOfNoCopy(live)
+	if len(wanted.GetOwnerReferences()) == 0 { // it outlives its owner
+		return !slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+			return string(r.UID) == wanted.GetLabels()[labelOwnerUID]
+		})
+	}
 	return holder != nil && holder.UID == wanted.GetOwnerReferences()[0].UID
 }
 

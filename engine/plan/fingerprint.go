@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"hash/fnv"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,7 +31,7 @@ type ChildFingerprint struct {
 func FingerprintOf(k *kind.Kind, object *unstructured.Unstructured, children []LiveChild, found *Found) Fingerprint {
 	f := Fingerprint{Object: sum(k.ReadMetadata(object.Object)), Found: found.sum(k), Children: make(map[types.UID]ChildFingerprint, len(children))}
 	for _, child := range children {
-		if !metav1.IsControlledBy(child.Object, object) {
+		if !IsOwnedBy(child.Object, object) {
 			continue
 		}
 		values := []any{k.ReadOfChild(child.Name, child.Object.Object)}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -115,7 +114,7 @@ func takeInventory(p *Plan, v *View) inventory {
 		return i // nothing was created in the new phase yet
 	}
 	for _, child := range v.Children {
-		if o, ok := originOf(child.Object); ok && o.phase == p.Phase && IsHeld(child.Object) && metav1.IsControlledBy(child.Object, p.Object) {
+		if o, ok := originOf(child.Object); ok && o.phase == p.Phase && IsHeld(child.Object) && IsOwnedBy(child.Object, p.Object) {
 			i.created[o.child] = child.Object.GetUID()
 		}
 	}
@@ -134,7 +133,7 @@ func takeInventory(p *Plan, v *View) inventory {
 func find(children []LiveChild, owner *unstructured.Unstructured, wanted kind.Child) *unstructured.Unstructured {
 	name, gvk := nameOf(owner, wanted), typeOf(wanted)
 	for _, child := range children {
-		if child.Object.GetName() == name && child.Object.GroupVersionKind() == gvk && metav1.IsControlledBy(child.Object, owner) {
+		if child.Object.GetName() == name && child.Object.GroupVersionKind() == gvk && IsOwnedBy(child.Object, owner) {
 			return child.Object
 		}
 	}
@@ -143,5 +142,5 @@ func find(children []LiveChild, owner *unstructured.Unstructured, wanted kind.Ch
 
 // isPrunable reports whether a child is one that is deleted when nothing wants it.
 func (c LiveChild) isPrunable(owner *unstructured.Unstructured) bool {
-	return metav1.IsControlledBy(c.Object, owner) && c.isOriginal() && !c.isOfPhase() && c.Object.GetDeletionTimestamp() == nil
+	return IsOwnedBy(c.Object, owner) && c.isOriginal() && !c.isOfPhase() && c.Object.GetDeletionTimestamp() == nil
 }

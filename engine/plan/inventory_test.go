@@ -148,7 +148,7 @@ func TestFormerTypes(t *testing.T) {
 		pruned string
 	}{
 		"a child is left":            {live: []LiveChild{former(origin{child: "s"})}, prunes: "delete o-s", keeps: true},
-		"a child of a phase is left": {live: []LiveChild{former(origin{"s", "RUNNING"})}},
+		"a child of a phase is left": {live: []LiveChild{former(origin{child: "s", phase: "RUNNING"})}},
 		"nothing is left":            {},
 		"it cannot be read":          {err: errors.New("secrets is forbidden"), keeps: true, pruned: "children of type Secret may be left from an earlier version of the kind: secrets is forbidden"},
 	} {

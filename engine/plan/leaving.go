@@ -76,7 +76,7 @@ func (c *comparer) keep(child wantedChild) {
 		surplus := max(0, len(members)-child.Set.Replicas)
 		for i, m := range members {
 			switch {
-			case !metav1.IsControlledBy(m.object, c.plan.Object):
+			case !IsOwnedBy(m.object, c.plan.Object):
 			case i < surplus:
 				c.add(Delete, child, nil, m.object)
 			default:
@@ -86,7 +86,7 @@ func (c *comparer) keep(child wantedChild) {
 		return
 	}
 	for _, e := range c.view.Children {
-		if e.Resource == child.resource && e.Object.GetName() == child.object.GetName() && metav1.IsControlledBy(e.Object, c.plan.Object) {
+		if e.Resource == child.resource && e.Object.GetName() == child.object.GetName() && IsOwnedBy(e.Object, c.plan.Object) {
 			c.wanted[e.Object.GetUID()] = true
 			if e.Object.GetDeletionTimestamp() == nil {
 				c.corrects(child, child.object, e.Object)
@@ -100,7 +100,7 @@ func (c *comparer) keep(child wantedChild) {
 func (c *comparer) dismantle() {
 	var left []LiveChild
 	for _, e := range c.view.Children {
-		if metav1.IsControlledBy(e.Object, c.plan.Object) && e.isOriginal() {
+		if o, isOriginal := originOf(e.Object); isOriginal && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) {
 			left = append(left, e)
 		}
 	}

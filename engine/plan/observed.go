@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,7 +23,7 @@ type observation struct {
 func observe(k *kind.Kind, owner *unstructured.Unstructured, children []LiveChild) observation {
 	o := observation{make(map[string]*unstructured.Unstructured), make(map[string][]*unstructured.Unstructured)}
 	for _, child := range children {
-		if !metav1.IsControlledBy(child.Object, owner) || child.Object.GetDeletionTimestamp() != nil || !child.isOriginal() {
+		if !IsOwnedBy(child.Object, owner) || child.Object.GetDeletionTimestamp() != nil || !child.isOriginal() {
 			continue
 		}
 		if _, isSet := k.Sets[child.Name]; isSet {

@@ -30,7 +30,7 @@ func (c *comparer) ordered(child wantedChild) {
 func (c *comparer) keepOrdered(child wantedChild) {
 	r := &rollout{comparer: c, child: child, live: c.numbered(child)}
 	maps.DeleteFunc(r.live, func(_ int, live *unstructured.Unstructured) bool {
-		return !metav1.IsControlledBy(live, c.plan.Object)
+		return !IsOwnedBy(live, c.plan.Object)
 	})
 	r.shrink()
 	for index, template := range child.Set.Members {

@@ -12,8 +12,12 @@ import (
 // origin is what a child was created as: the child of a kind and, of a child that belongs to a
 // phase, the phase. It is recorded in annotationCreatedAs together with the type and the name of
 // the object, as in ConfigMap/w-config/config or Pod/a-pod/pod/RUNNING. So a child keeps its role
-// when it loses its labels, and a copy under another name has none.
-type origin struct{ child, phase string }
+// when it loses its labels, and a copy under another name has none. A child that outlives its object
+// has no controller reference, which would have it deleted, and its record ends in Orphan.
+type origin struct {
+	child, phase string
+	outlives     bool
+}
 
 // recordOf returns how annotationCreatedAs of an object begins if the object is no copy.
 func recordOf(object *unstructured.Unstructured) string {
@@ -27,7 +31,9 @@ func originOf(object *unstructured.Unstructured) (o origin, ok bool) {
 	if !ok {
 		return origin{}, false
 	}
-	o.child, o.phase, _ = strings.Cut(rest, "/")
+	o.child, rest, _ = strings.Cut(rest, "/")
+	o.phase, rest, _ = strings.Cut(rest, "/")
+	o.outlives = rest == string(kind.Orphan)
 	return o, true
 }
 
@@ -42,7 +48,10 @@ func IsCopy(object *unstructured.Unstructured) bool {
 // record sets annotationCreatedAs for the name that an object has.
 func (o origin) record(object *unstructured.Unstructured) {
 	text := recordOf(object) + o.child
-	if o.phase != "" {
+	switch {
+	case o.outlives:
+		text += "/" + o.phase + "/" + string(kind.Orphan)
+	case o.phase != "":
 		text += "/" + o.phase
 	}
 	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{annotationCreatedAs: text}))
@@ -57,7 +66,25 @@ func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
 	object.SetLabels(merged(object.GetLabels(), labels))
 	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
 	o.record(object)
+	if o.outlives {
+		object.SetOwnerReferences(nil)
+		return
+	}
 	object.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
+}
+
+// IsOwnedBy reports whether an object is a child that belongs to an owner: the owner controls it, or the
+// engine created it for the owner as a child that outlives it, and nothing controls it.
+func IsOwnedBy(child metav1.Object, owner metav1.Object) bool {
+	if metav1.IsControlledBy(child, owner) {
+		return true
+	}
+	object, isObject := child.(*unstructured.Unstructured)
+	if !isObject || metav1.GetControllerOfNoCopy(child) != nil || child.GetLabels()[labelOwnerUID] != string(owner.GetUID()) {
+		return false
+	}
+	o, isOriginal := originOf(object)
+	return isOriginal && o.outlives && child.GetNamespace() == owner.GetNamespace()
 }
 
 // isOriginal reports whether the engine created a child under the name that it has.

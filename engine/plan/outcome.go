@@ -113,7 +113,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	}
 	o.inventory, o.former = takeInventory(p, v), v.Former
 	for _, child := range v.Children {
-		if IsHeld(child.Object) && metav1.IsControlledBy(child.Object, p.Object) {
+		if IsHeld(child.Object) && IsOwnedBy(child.Object, p.Object) {
 			o.Tracked = append(o.Tracked, child)
 		}
 	}

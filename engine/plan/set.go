@@ -183,7 +183,7 @@ func replaceable(members []*member, set *kind.Set) []*member {
 // isMember reports whether a child is a controlled member of a set: one that was created for it,
 // or one that has a member's name and no other record.
 func (c LiveChild) isMember(owner *unstructured.Unstructured, set kind.Child, prefix string) bool {
-	if !metav1.IsControlledBy(c.Object, owner) {
+	if !IsOwnedBy(c.Object, owner) {
 		return false
 	}
 	_, isNamed := memberNumber(set.Set, prefix, c.Object.GetName())

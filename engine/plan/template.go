@@ -124,7 +124,7 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 	object.SetNamespace(owner.GetNamespace())
 	object.SetName(nameOf(owner, child))
 	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{annotationTemplate: hash.String()}))
-	origin{child.Name, child.Phase}.mark(k, owner, object)
+	origin{child.Name, child.Phase, child.OnDelete == kind.Orphan}.mark(k, owner, object)
 	return object, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -45,7 +44,7 @@ func StateOf(object *unstructured.Unstructured, others []*unstructured.Unstructu
 		s.Conditions[fmt.Sprint(fields["type"])] = text
 	}
 	for _, other := range others {
-		if metav1.IsControlledBy(other, object) {
+		if plan.IsOwnedBy(other, object) {
 			s.Children[NameOf(other)] = conditionOf(other)
 		}
 	}

@@ -448,6 +448,9 @@ func createdText(c kind.ChildFacts) string {
 	if c.Conditional {
 		text += mayDrop
 	}
+	if c.OnDelete == kind.Orphan {
+		text += "; stays when the object is deleted"
+	}
 	return text
 }
 
