@@ -11,16 +11,16 @@ type Completed struct {
 	// Added are the fields that the status did not have, or not in a form that the engine
 	// could write.
 	Added []string
-	// Relaxed means that the status had required fields; they are optional now, because an
-	// object has no status at first.
-	Relaxed bool
+	// Changed means that the status had required fields, which are optional now because an object
+	// has no status at first, or that it could be null, which is like no status.
+	Changed bool
 	// HadStatus means that the objects had a status before.
 	HadStatus bool
 }
 
 // CompleteStatus adds to the status of a whole object the fields of engine, a struct. written
 // holds values that the engine may write to a field; a field that does not allow them all is
-// replaced. An open status gets no fields, and one that is not a struct stays as it is.
+// replaced. An open status gets no fields, and one that is not a struct, or null, stays as it is.
 func CompleteStatus(s, engine *Schema, written map[string][]any) *Completed {
 	c := &Completed{Schema: s}
 	field := s.Struct.Field("status")
@@ -32,9 +32,10 @@ func CompleteStatus(s, engine *Schema, written map[string][]any) *Completed {
 		}}
 	}
 	own := field.Schema
-	if !own.isLeaf() || own.Types != Struct || own.Struct == nil {
+	if !own.isLeaf() || own.Types&^Null != Struct || own.Struct == nil {
 		return c
 	}
+	c.Changed = own.Types != Struct
 	isOpen := len(own.Struct.Groups) == 0
 	status := &StructSchema{Labels: own.Struct.Labels, Groups: own.Struct.Groups, Conditions: own.Struct.Conditions}
 	for _, f := range own.Struct.Fields {
@@ -44,7 +45,7 @@ func CompleteStatus(s, engine *Schema, written map[string][]any) *Completed {
 			continue
 		case f.Presence == Required || f.Presence == Regular && !defaulted:
 			f = &Field{Name: f.Name, Schema: f.Schema, Rule: f.Rule}
-			c.Relaxed = true
+			c.Changed = true
 		}
 		status.Fields = append(status.Fields, f)
 	}
@@ -54,11 +55,11 @@ func CompleteStatus(s, engine *Schema, written map[string][]any) *Completed {
 			c.Added = append(c.Added, f.Name)
 		}
 	}
-	if len(c.Added) == 0 && !c.Relaxed {
+	if !c.Differs() {
 		return c
 	}
 	complete, completeField, root := *own, *field, *s.Struct
-	complete.Struct, complete.prepared = status, false
+	complete.Types, complete.Struct, complete.prepared = Struct, status, false
 	completeField.Schema = &complete
 	root.index, root.variants = nil, nil
 	root.Fields = slices.DeleteFunc(slices.Clone(root.Fields), func(f *Field) bool { return f.Name == "status" })
@@ -71,7 +72,7 @@ func CompleteStatus(s, engine *Schema, written map[string][]any) *Completed {
 }
 
 // Differs reports whether the status differs from the one before.
-func (c *Completed) Differs() bool { return len(c.Added) > 0 || c.Relaxed }
+func (c *Completed) Differs() bool { return len(c.Added) > 0 || c.Changed }
 
 // Accepts reports whether a value has no problem with a schema.
 func (s *Schema) Accepts(value any) bool {
