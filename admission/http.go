@@ -11,12 +11,14 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/gorilla/mux"
-	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // maxBodyBytes is what the API server can send: it accepts objects of at most 3 MiB
@@ -34,38 +36,68 @@ const retryAfter = "1"
 // routes returns the handler of all paths.
 func (s *Server) routes() http.Handler {
 	router := mux.NewRouter()
-	handle := func(path string, h handler) {
-		endpoint := s.endpoint(path, h)
+	handle := func(path string, open opener) {
+		endpoint := s.endpoint(path, open)
 		router.Handle(path, endpoint)
 		if s.config.PathPrefix != "" {
 			router.Handle(s.config.PathPrefix+path, endpoint)
 		}
 	}
-	handle(DefaultPath, s.objects.setDefaults)
-	handle(ValidatePath, s.objects.validate)
+	handle(DefaultPath, reviews(s.objects.setDefaults))
+	handle(ValidatePath, reviews(s.objects.validate))
 	if s.config.Injector != nil {
-		handle(InjectPath, injectWith(s.config.Injector))
+		handle(InjectPath, reviews(injectWith(s.config.Injector)))
+	}
+	if slices.ContainsFunc(s.config.Kinds, (*kind.Kind).Converts) {
+		handle(ConvertPath, conversions(s.objects.kinds, s.config.Log))
 	}
 	router.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.receive(w, r, failuref(http.StatusNotFound, "no webhook at %s", r.URL.Path), nil).write(w)
+		s.receive(w, r, failuref(http.StatusNotFound, "no webhook at %s", r.URL.Path), nil, reviews(nil)).write(w)
 	})
 	return router
 }
 
+// exchange is a request that was read from a body.
+type exchange struct {
+	uid types.UID
+	// values is how many there are in the body.
+	values int
+	// trace records in the span of the context what is asked.
+	trace func(context.Context)
+	// answer returns the body of the answer.
+	answer func(context.Context) ([]byte, outcome, error)
+	// failed returns the body of the answer to a request that failed.
+	failed func(code int, message string) []byte
+}
+
+// opener reads a request from a body. With an error, the exchange only has what was read before, and
+// failed.
+type opener func(body []byte) (*exchange, error)
+
+// reviews opens admission reviews, which a handler answers.
+func reviews(handle handler) opener {
+	return func(body []byte) (*exchange, error) {
+		request, values, err := decodeReview(body)
+		return &exchange{
+			uid: request.UID, values: values,
+			trace: func(ctx context.Context) { traceRequest(ctx, request) },
+			answer: func(ctx context.Context) ([]byte, outcome, error) {
+				response, err := handle(ctx, request)
+				if err != nil {
+					return nil, outcomeFailed, err
+				}
+				return encodeReview(request.UID, response), outcomeOf(response), nil
+			},
+			failed: func(code int, message string) []byte { return encodeReview(request.UID, failed(code, message)) },
+		}, err
+	}
+}
+
 // endpoint serves one webhook. Each has a limit of its own, so that objects of kinds do not wait
 // for Pods, which may be many at once.
-func (s *Server) endpoint(path string, handle handler) http.Handler {
+func (s *Server) endpoint(path string, open opener) http.Handler {
 	m := s.metrics.of(path)
 	places := make(chan struct{}, s.config.MaxInFlight)
-	limited := func(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-			return s.guarded(ctx, request, handle)
-		default:
-			return nil, failuref(http.StatusTooManyRequests, "%d requests are already being answered", cap(places))
-		}
-	}
 	return s.traced(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		m.inFlight.Inc()
@@ -73,57 +105,62 @@ func (s *Server) endpoint(path string, handle handler) http.Handler {
 		if s.leaving.Load() {
 			w.Header().Set("Connection", "close")
 		}
-		reply := s.receive(w, r, checkHeader(r), limited)
+		reply := s.receive(w, r, checkHeader(r), places, open)
 		reply.write(w)
-		if reply.answer != nil {
+		if reply.code == http.StatusOK {
 			used(r.Context())
 		}
-		outcome := outcomeOf(reply.answer)
-		traceOutcome(r.Context(), outcome)
-		m.observe(reply.code, outcome, time.Since(began))
+		traceOutcome(r.Context(), reply.outcome)
+		m.observe(reply.code, reply.outcome, time.Since(began))
 	}))
 }
 
-// receive receives and answers one HTTP request, or fails with unacceptable if that is not nil. The
-// memory of the request is free when it returns, so a client that does not read its answer holds
-// none of it.
-func (s *Server) receive(w http.ResponseWriter, r *http.Request, unacceptable error, handle handler) reply {
+// receive receives and answers one HTTP request, or fails with unacceptable if that is not nil. It
+// takes one of the places while it answers. The memory of the request is free when it returns, so a
+// client that does not read its answer holds none of it.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, unacceptable error, places chan struct{}, open opener) reply {
 	began := time.Now()
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(began.Add(bodyTimeout)) // a test's recorder has none
 	body := s.bodies.begin(func() { _ = connection.SetReadDeadline(began) })
 	defer body.release()
 	if err := readBody(w, r, body, unacceptable); err != nil {
-		cutOff, _, _ := decodeReview(body.bytes)
-		return s.failed(cutOff.UID, err)
+		cutOff, _ := open(body.bytes)
+		return s.failed(cutOff, err)
 	}
 	_ = connection.SetReadDeadline(began.Add(maxTimeout)) // notices a client that is gone
-	request, values, err := decodeReview(body.bytes)
+	request, err := open(body.bytes)
 	if err != nil {
-		return s.failed(request.UID, err)
+		return s.failed(request, err)
 	}
-	traceRequest(r.Context(), request)
-	answer, err := s.answer(r.Context(), request, values, handle)
+	request.trace(r.Context())
+	answer, outcome, err := s.answer(r.Context(), request, places)
 	if err != nil {
 		traceError(r.Context(), err)
-		return s.failed(request.UID, err)
+		return s.failed(request, err)
 	}
-	return reply{http.StatusOK, encodeReview(request.UID, answer), answer}
+	return reply{http.StatusOK, answer, outcome}
 }
 
-// answer calls a handler as soon as there is memory for the values of a request, or fails.
-func (s *Server) answer(ctx context.Context, request *admissionv1.AdmissionRequest, values int, handle handler) (*admissionv1.AdmissionResponse, error) {
-	if !s.values.TryAcquire(int64(values)) {
+// answer answers a request as soon as there is memory for its values, or fails.
+func (s *Server) answer(ctx context.Context, request *exchange, places chan struct{}) ([]byte, outcome, error) {
+	if !s.values.TryAcquire(int64(request.values)) {
 		waiting, cancel := context.WithTimeout(ctx, maxWait)
 		defer cancel()
-		if err := s.values.Acquire(waiting, int64(values)); err != nil {
-			return nil, failuref(http.StatusTooManyRequests, "requests with %d values are already being answered", maxValues)
+		if err := s.values.Acquire(waiting, int64(request.values)); err != nil {
+			return nil, outcomeFailed, failuref(http.StatusTooManyRequests, "requests with %d values are already being answered", maxValues)
 		}
 	}
-	defer s.values.Release(int64(values))
+	defer s.values.Release(int64(request.values))
 	ctx, cancel := context.WithTimeout(ctx, maxTimeout)
 	defer cancel()
-	return handle(ctx, request)
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+		return s.guarded(ctx, request)
+	default:
+		return nil, outcomeFailed, failuref(http.StatusTooManyRequests, "%d requests are already being answered", cap(places))
+	}
 }
 
 // checkHeader rejects what the API server does not send. Only JSON is read: it has never sent
@@ -156,29 +193,29 @@ func readBody(w http.ResponseWriter, r *http.Request, body *body, unacceptable e
 	return failuref(http.StatusBadRequest, "request body: %v", err)
 }
 
-// guarded calls a handler and turns a panic into an error.
-func (s *Server) guarded(ctx context.Context, request *admissionv1.AdmissionRequest, handle handler) (response *admissionv1.AdmissionResponse, err error) {
+// guarded answers a request and turns a panic into an error.
+func (s *Server) guarded(ctx context.Context, request *exchange) (body []byte, result outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.metrics.panics.Inc()
-			s.config.Log.Error("panic in a webhook", "panic", p, "uid", request.UID, "stack", string(debug.Stack()))
-			response, err = nil, fmt.Errorf("panic: %v [recovered]", p)
+			s.config.Log.Error("panic in a webhook", "panic", p, "uid", request.uid, "stack", string(debug.Stack()))
+			body, result, err = nil, outcomeFailed, fmt.Errorf("panic: %v [recovered]", p)
 		}
 	}()
-	return handle(ctx, request)
+	return request.answer(ctx)
 }
 
 // reply is the answer to an HTTP request.
 type reply struct {
 	code int
 	body []byte
-	// answer is that of the handler; nil if the request failed.
-	answer *admissionv1.AdmissionResponse
+	// outcome is that of the answer, or that the request failed.
+	outcome outcome
 }
 
-// failed returns an AdmissionReview that does not allow the request, with a status code for a
-// failure: the API server then applies the webhook's failure policy.
-func (s *Server) failed(uid types.UID, err error) reply {
+// failed returns an answer that does not allow the request, with a status code for a failure: the API
+// server then applies the webhook's failure policy.
+func (s *Server) failed(request *exchange, err error) reply {
 	code := http.StatusInternalServerError
 	if f, ok := errors.AsType[*failure](err); ok {
 		code = f.code
@@ -187,8 +224,8 @@ func (s *Server) failed(uid types.UID, err error) reply {
 	if code >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	s.config.Log.Log(context.Background(), level, "webhook request failed", "uid", uid, "code", code, "error", err)
-	return reply{code: code, body: encodeReview(uid, failed(code, err.Error()))}
+	s.config.Log.Log(context.Background(), level, "webhook request failed", "uid", request.uid, "code", code, "error", err)
+	return reply{code, request.failed(code, err.Error()), outcomeFailed}
 }
 
 // write sends a reply with its length, so that the connection can be reused.

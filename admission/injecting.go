@@ -116,10 +116,15 @@ func (p *Pods) watch(ctx context.Context, k *injectingKind) error {
 var errNotSynced = errors.New("the objects that inject are still being read")
 
 // Ready returns nil once all objects are known. Kinds for which something is missing do not
-// count, because one kind must not hold up the others.
+// count, because one kind must not hold up the others, nor do kinds with conversions, whose objects
+// the API server may only be able to read once this process is ready.
 func (p *Pods) Ready() error {
-	_, err := p.ready()
-	return err
+	for _, k := range p.kinds {
+		if !k.synced() && !k.late.Load() && !k.kind.Converts() {
+			return fmt.Errorf("%s: %w", k.kind.Name(), errNotSynced)
+		}
+	}
+	return nil
 }
 
 func (p *Pods) handler(k *kind.Kind) cache.ResourceEventHandler {

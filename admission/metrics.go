@@ -68,15 +68,20 @@ const (
 	outcomePatched  outcome = "patched" // allowed with a patch
 	outcomeRejected outcome = "rejected"
 	outcomeFailed   outcome = "failed" // no answer: the failure policy decides
+
+	// Those of conversions; one that cannot be done counts as rejected.
+	outcomeConverted outcome = "converted"
 )
 
-var outcomes = []outcome{outcomeAllowed, outcomePatched, outcomeRejected, outcomeFailed}
+var (
+	outcomes = []outcome{outcomeAllowed, outcomePatched, outcomeRejected, outcomeFailed}
+	// conversionOutcomes are those of ConvertPath.
+	conversionOutcomes = []outcome{outcomeConverted, outcomeRejected, outcomeFailed}
+)
 
-// outcomeOf returns the outcome of an answer, which is nil after an error.
+// outcomeOf returns the outcome of a review.
 func outcomeOf(response *admissionv1.AdmissionResponse) outcome {
 	switch {
-	case response == nil:
-		return outcomeFailed
 	case !response.Allowed:
 		return outcomeRejected
 	case len(response.Patch) > 0:
@@ -91,7 +96,11 @@ func (m *metrics) of(path string) webhookMetrics {
 	requests := m.requests.MustCurryWith(prometheus.Labels{"webhook": path})
 	requests.WithLabelValues(strconv.Itoa(http.StatusInternalServerError))
 	reviews := make(map[outcome]prometheus.Counter, len(outcomes))
-	for _, o := range outcomes {
+	possible := outcomes
+	if path == ConvertPath {
+		possible = conversionOutcomes
+	}
+	for _, o := range possible {
 		reviews[o] = m.reviews.WithLabelValues(path, string(o))
 	}
 	return webhookMetrics{

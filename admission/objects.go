@@ -87,6 +87,10 @@ func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admis
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))
 	}
 	warnings := s.kind.Deprecated(s.object.content)
+	s, errs := s.asStored()
+	if len(errs) > 0 {
+		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))
+	}
 	if !s.asksForMore() {
 		return allowed(nil, warnings...), nil
 	}

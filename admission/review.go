@@ -174,9 +174,15 @@ func encodeReview(uid types.UID, response *admissionv1.AdmissionResponse) []byte
 
 // failed returns the answer to a request that cannot be reviewed.
 func failed(code int, message string) *admissionv1.AdmissionResponse {
-	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+	status := failureOf(code, message)
+	return &admissionv1.AdmissionResponse{Result: &status}
+}
+
+// failureOf returns the status of a request that failed.
+func failureOf(code int, message string) metav1.Status {
+	return metav1.Status{
 		Status: metav1.StatusFailure, Code: int32(code), Reason: metav1.StatusReason(http.StatusText(code)), Message: message,
-	}}
+	}
 }
 
 // decodeObject reads an object as the API machinery does: whole numbers are int64. Unknown

@@ -25,6 +25,7 @@ const (
 	DefaultPath  = "/default"
 	ValidatePath = "/validate"
 	InjectPath   = "/inject"
+	ConvertPath  = "/convert"
 )
 
 const (

@@ -107,6 +107,29 @@ func (s *submission) errors() field.ErrorList {
 	return without(errs, s.old.check().Errors)
 }
 
+// asStored returns the submission as it will be stored, with what prevents that: a conversion may make
+// an object invalid, and it restores what an annotation keeps, which the version that was submitted does
+// not show.
+func (s *submission) asStored() (*submission, field.ErrorList) {
+	if s.kind.IsStored(s.object.content) {
+		return s, nil
+	}
+	converted := *s
+	content, err := s.kind.ToStored(s.object.check().Object)
+	if err != nil {
+		return s, field.ErrorList{kind.NotConvertible(s.object.content, err)}
+	}
+	converted.object = &state{objects: s.object.objects, kind: s.kind, content: content}
+	if s.old != nil {
+		// One that cannot be converted counts as if there was none: everything is checked.
+		converted.old = nil
+		if content, err := s.kind.ToStored(s.old.content); err == nil {
+			converted.old = &state{objects: s.old.objects, kind: s.kind, content: content}
+		}
+	}
+	return &converted, s.kind.ErrorsAsStored(converted.errors())
+}
+
 // injectionErrors returns what prevents a valid object from being injected and did not before.
 func (s *submission) injectionErrors() field.ErrorList {
 	errs := s.object.injectionErrors()

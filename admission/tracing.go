@@ -44,6 +44,17 @@ func traceRequest(ctx context.Context, request *admissionv1.AdmissionRequest) {
 	)
 }
 
+// traceConversion records in the span what is converted.
+func traceConversion(ctx context.Context, request *conversionRequest) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.SetAttributes(
+			attribute.String("desiredAPIVersion", request.apiVersion),
+			attribute.Int("objects", len(request.objects)),
+			attribute.String("uid", string(request.uid)),
+		)
+	}
+}
+
 // traceOutcome records the answer in the span.
 func traceOutcome(ctx context.Context, o outcome) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {

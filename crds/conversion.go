@@ -1,6 +1,7 @@
 package crds
 
 import (
+	"encoding/json"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -31,40 +32,60 @@ type Webhook struct {
 	CABundle []byte
 }
 
-// conversion returns how the objects of a kind are converted; nil is the default of the API server,
-// which only changes the apiVersion.
-func (w Webhook) conversion(k *kind.Kind) *apiextensionsv1.CustomResourceConversion {
-	if !k.Converts() {
-		return nil
-	}
+// clientConfig returns how the API server calls the webhook.
+func (w Webhook) clientConfig() *apiextensionsv1.WebhookClientConfig {
 	client := &apiextensionsv1.WebhookClientConfig{CABundle: w.CABundle}
 	if w.URL != "" {
 		client.URL = new(w.URL + ConvertPath)
-	} else {
-		service := apiextensionsv1.ServiceReference{Namespace: DefaultNamespace, Name: WebhookService}
-		if w.Service != nil {
-			service = *w.Service
-		}
-		service.Path = new(ConvertPath)
-		if service.Port == nil {
-			service.Port = new(int32(443)) // the API server's default, so that nothing differs
-		}
-		client.Service = &service
+		return client
 	}
-	return &apiextensionsv1.CustomResourceConversion{
-		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: client, ConversionReviewVersions: []string{"v1"}},
+	service := apiextensionsv1.ServiceReference{Namespace: DefaultNamespace, Name: WebhookService}
+	if w.Service != nil {
+		service = *w.Service
 	}
+	service.Path = new(ConvertPath)
+	if service.Port == nil {
+		service.Port = new(int32(443)) // the API server's default, so that nothing differs
+	}
+	client.Service = &service
+	return client
 }
 
+// ClientConfig returns the clientConfig of a CRD that has the API server call the webhook.
+func (w Webhook) ClientConfig() (map[string]any, error) {
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(w.clientConfig())
+}
+
+// Patch returns a merge patch that has a CRD call the webhook, instead of what it calls now.
+func (w Webhook) Patch() ([]byte, error) {
+	client, err := w.ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	for _, address := range []string{"url", "service"} {
+		if client[address] == nil {
+			client[address] = nil // removes the other one: the API server accepts one of them
+		}
+	}
+	return json.Marshal(map[string]any{"spec": map[string]any{"conversion": map[string]any{
+		"strategy": apiextensionsv1.WebhookConverter,
+		"webhook":  map[string]any{"clientConfig": client, "conversionReviewVersions": reviewVersions()},
+	}}})
+}
+
+// reviewVersions are the versions of ConversionReview that the webhook reads.
+func reviewVersions() []string { return []string{apiextensionsv1.SchemeGroupVersion.Version} }
+
 // CallAt has the API server call the conversion webhook of a CRD somewhere else. It does nothing if the
-// kind of the CRD has no conversion.
+// kind of the CRD has no conversion: by default, the API server only changes the apiVersion.
 func CallAt(crd *unstructured.Unstructured, k *kind.Kind, w Webhook) error {
-	conversion := w.conversion(k)
-	if conversion == nil {
+	if !k.Converts() {
 		return nil
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(conversion)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: w.clientConfig(), ConversionReviewVersions: reviewVersions()},
+	})
 	if err != nil {
 		return fmt.Errorf("CRD of %s: %w", k.GroupVersionKind, err)
 	}

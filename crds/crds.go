@@ -19,12 +19,15 @@ import (
 const HashAnnotation = "fescue.dev/kind-hash"
 
 // YAML prints the CRDs of kinds as one stream of documents; bare ones have no
-// descriptions.
-func YAML(bare bool, kinds ...*kind.Kind) ([]byte, error) {
+// descriptions. at is what converts the objects of kinds with conversions.
+func YAML(bare bool, at Webhook, kinds ...*kind.Kind) ([]byte, error) {
 	var out bytes.Buffer
 	for i, k := range kinds {
 		object, err := Object(k, bare)
 		if err != nil {
+			return nil, err
+		}
+		if err := CallAt(object, k, at); err != nil {
 			return nil, err
 		}
 		b, err := yaml.Marshal(object.Object)

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -27,22 +29,37 @@ const (
 )
 
 // Apply creates or upgrades the CRD of a kind by server-side apply. The API server may serve it
-// later, or never: see Accepted.
-func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind) error {
+// later, or never: see Accepted. at is what converts objects, if the kind has conversions.
+func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook) error {
 	object, err := Object(k, false)
 	if err != nil {
 		return err
 	}
-	if _, err := definitions(client).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+	if err := CallAt(object, k, at); err != nil {
+		return err
+	}
+	apply := func() error {
+		_, err := definitions(client).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		return err
+	}
+	err = apply()
+	if apierrors.IsInvalid(err) && k.Converts() { // maybe it has a URL and a Service now
+		if patch, errPatch := at.Patch(); errPatch == nil {
+			if _, errPatch = definitions(client).Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); errPatch == nil {
+				err = apply()
+			}
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("install CRD %s: %w", object.GetName(), err)
 	}
 	return nil
 }
 
-// Install applies the CRDs of kinds and returns when the API server serves them all.
+// Install applies the CRDs of kinds as those of a default installation, and returns when the API server serves them all.
 func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind) error {
 	for _, k := range kinds {
-		if err := Apply(ctx, client, k); err != nil {
+		if err := Apply(ctx, client, k, Webhook{}); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // stuckAfter is when a reconcile counts as stuck: it ends by itself after reconcileTimeout,
@@ -14,7 +16,11 @@ const stuckAfter = 3 * reconcileTimeout
 
 // Synced returns nil when the caches of every kind that can be run are filled, or else an
 // error that names the others.
-func (e *Engine) Synced() error {
+func (e *Engine) Synced() error { return e.SyncedExcept(func(*kind.Kind) bool { return false }) }
+
+// SyncedExcept is Synced without some kinds: those whose objects cannot be read before this process is
+// ready.
+func (e *Engine) SyncedExcept(late func(*kind.Kind) bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.order) == 0 {
@@ -23,6 +29,7 @@ func (e *Engine) Synced() error {
 	var errs []error
 	for _, k := range e.order {
 		switch state := e.kinds[k]; {
+		case late(k):
 		case !state.tried:
 			errs = append(errs, fmt.Errorf("%s has not started yet", k.Name()))
 		case state.running != nil && !state.running.synced.Load():

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,6 +51,13 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	for _, k := range kinds {
 		definition, err := crds.Object(k, false)
 		if err != nil {
+			return nil, err
+		}
+		if o.Webhooks == nil && k.Converts() {
+			return nil, fmt.Errorf("kind %s: it has conversions, which need the webhooks", k.GroupVersionKind.Kind)
+		}
+		service := &apiextensionsv1.ServiceReference{Namespace: o.Namespace, Name: crds.WebhookService}
+		if err := crds.CallAt(definition, k, crds.Webhook{Service: service}); err != nil {
 			return nil, err
 		}
 		definitions = append(definitions, definition)

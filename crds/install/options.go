@@ -105,6 +105,8 @@ type Webhooks struct {
 	Secret string
 	// ReadsNamespaces means that they read the labels of namespaces.
 	ReadsNamespaces bool
+	// Converting are the names of the CRDs whose objects they convert.
+	Converting []string
 	// Configurations are the webhook configuration objects.
 	Configurations []runtime.Object
 }

@@ -126,12 +126,15 @@ func forCRDs(kinds []*kind.Kind) []Right {
 }
 
 // forWebhooks returns the rights of admission outside the namespace of the operator: it puts
-// the certificate authority into its configurations, recreates them if they were deleted, and
+// the certificate authority into its configurations and the CRDs with conversions, recreates them if they were deleted, and
 // checks whether the author of an object may create the object's children.
 func forWebhooks(w *Webhooks) ([]Right, error) {
 	rights := []Right{{Group: "authorization.k8s.io", Resource: "subjectaccessreviews", Verb: "create"}}
 	if w.ReadsNamespaces {
 		rights = append(rights, Right{Resource: "namespaces", Verb: "list"}, Right{Resource: "namespaces", Verb: "watch"})
+	}
+	for _, name := range w.Converting {
+		rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", "patch", name})
 	}
 	for _, configuration := range w.Configurations {
 		object, err := clean(configuration)

@@ -10,6 +10,7 @@ import (
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
@@ -78,6 +79,39 @@ func (k *Kind) Convert(object map[string]any, apiVersion string) (map[string]any
 // ToStored returns an object in the version that is stored: Convert.
 func (k *Kind) ToStored(object map[string]any) (map[string]any, error) {
 	return k.Convert(object, k.GroupVersionKind.GroupVersion().String())
+}
+
+// IsStored reports whether an object is in the version that is stored, or needs no conversion to it.
+func (k *Kind) IsStored(object map[string]any) bool {
+	return !k.Converts() || object["apiVersion"] == k.GroupVersionKind.GroupVersion().String()
+}
+
+// AsStored checks an object in any version, and returns it as it will be stored, without its defaults if
+// it is in that version. The errors are those of the object, or else of what is stored.
+func (k *Kind) AsStored(object map[string]any) (map[string]any, field.ErrorList) {
+	if errs := k.Validate(object); len(errs) > 0 || k.IsStored(object) {
+		return object, errs
+	}
+	converted, err := k.ToStored(object)
+	if err != nil {
+		return object, field.ErrorList{NotConvertible(object, err)}
+	}
+	return converted, k.ErrorsAsStored(k.Validate(converted))
+}
+
+// NotConvertible returns the error of an object that cannot be converted.
+func NotConvertible(object map[string]any, err error) *field.Error {
+	return field.Invalid(field.NewPath("apiVersion"), object["apiVersion"], "cannot be converted: "+err.Error())
+}
+
+// ErrorsAsStored has the errors of an object that was converted say so.
+func (k *Kind) ErrorsAsStored(errs field.ErrorList) field.ErrorList {
+	for i, err := range errs {
+		converted := *err
+		converted.Detail = "as " + k.GroupVersionKind.Version + ": " + err.Detail
+		errs[i] = &converted
+	}
+	return errs
 }
 
 // versionNamed returns the version of an apiVersion.

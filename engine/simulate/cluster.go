@@ -133,6 +133,16 @@ func (c *Cluster) KindOf(object *unstructured.Unstructured) *kind.Kind {
 	return nil
 }
 
+// kindInAnyVersion is KindOf for an object in any version of its kind.
+func (c *Cluster) kindInAnyVersion(object *unstructured.Unstructured) *kind.Kind {
+	for _, k := range c.kinds {
+		if slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == object.GroupVersionKind() }) {
+			return k
+		}
+	}
+	return nil
+}
+
 // ResourceOf returns where a type is served. That of a type that is not one of the kinds' is
 // guessed.
 func (c *Cluster) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
@@ -149,7 +159,14 @@ func (c *Cluster) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionRes
 // and gets its defaults.
 func (c *Cluster) Apply(manifest *unstructured.Unstructured) error {
 	object := manifest.DeepCopy()
-	k := c.KindOf(object)
+	k := c.kindInAnyVersion(object)
+	if k != nil && !k.IsStored(object.Object) {
+		converted, errs := k.AsStored(object.Object)
+		if len(errs) > 0 {
+			return errs.ToAggregate()
+		}
+		object.Object = converted
+	}
 	if object.GetNamespace() == "" && (k == nil || k.Scope == "Namespaced") {
 		object.SetNamespace(metav1.NamespaceDefault)
 	}

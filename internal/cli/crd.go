@@ -9,11 +9,12 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/operator"
 )
 
 func newCRDCommand() *cobra.Command {
 	var selected kindOptions
-	var outputDir string
+	var outputDir, url, service string
 	var bare, explained bool
 	c := &cobra.Command{
 		Use:   "crd",
@@ -22,19 +23,26 @@ func newCRDCommand() *cobra.Command {
 
 A CRD cannot express every rule that CUE can. --explain prints for each rule what
 enforces it: the CRD's schema, a CEL rule in the CRD, or Fescue itself, at admission
-and whenever it reconciles the object.`,
+and whenever it reconciles the object.
+
+The CRD of a kind with conversions between its versions has the address of the webhook
+that converts them.`,
 		Example: "  fescue crd | kubectl apply -f -\n  fescue crd --kinds ./my-kinds --explain",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			at, err := operator.ConversionWebhook(url, service)
+			if err != nil {
+				return err
+			}
 			kinds, err := selected.load(c.Context())
 			err = errors.Join(kinds.BrokenError(), err)
 			switch {
 			case explained:
 				return errors.Join(err, explainCRDs(c.OutOrStdout(), kinds.All()))
 			case outputDir != "":
-				return errors.Join(err, writeDefinitions(outputDir, kinds.All(), bare))
+				return errors.Join(err, writeDefinitions(outputDir, kinds.All(), bare, at))
 			}
-			text, yamlErr := crds.YAML(bare, kinds.All()...)
+			text, yamlErr := crds.YAML(bare, at, kinds.All()...)
 			_, writeErr := c.OutOrStdout().Write(text)
 			return errors.Join(err, yamlErr, writeErr)
 		},
@@ -42,14 +50,16 @@ and whenever it reconciles the object.`,
 	selected.addFlags(c)
 	c.Flags().BoolVar(&bare, "no-descriptions", false, "omit descriptions, which make up most of a large CRD")
 	c.Flags().BoolVar(&explained, "explain", false, "print what enforces each rule, instead of the CRDs")
+	c.Flags().StringVar(&url, "webhook-url", "", "URL at which the API server reaches the webhooks, for kinds with conversions")
+	c.Flags().StringVar(&service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks, for kinds with conversions (default \""+crds.DefaultNamespace+"/"+crds.WebhookService+"\")")
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file per kind into this folder, instead of printing")
 	return c
 }
 
 // writeDefinitions writes GROUP_PLURAL.yaml for each kind, as controller-gen names such files.
-func writeDefinitions(dir string, kinds []*kind.Kind, bare bool) error {
+func writeDefinitions(dir string, kinds []*kind.Kind, bare bool, at crds.Webhook) error {
 	for _, k := range kinds {
-		text, err := crds.YAML(bare, k)
+		text, err := crds.YAML(bare, at, k)
 		if err != nil {
 			return err
 		}

@@ -126,6 +126,7 @@ func (o injectOptions) readInjections(v *vetter) (candidates []*inject.Injection
 				if k == nil || !k.Injects() {
 					continue
 				}
+				u.Object, _ = k.AsStored(u.Object) // it was checked
 				injection, err := injectionOf(k, u, o.namespace)
 				if err != nil {
 					v.report.Errors = append(v.report.Errors, objectFinding(object, err.Error()))

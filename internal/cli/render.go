@@ -145,6 +145,11 @@ func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object,
 		return errors.New(v.unknownKind(object, gvk).String())
 	}
 	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}
+	if !k.IsStored(u.Object) {
+		if u.Object, errs = k.AsStored(u.Object); len(errs) > 0 {
+			return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), errs.ToAggregate())
+		}
+	}
 	rendering, err := simulate.Render(k, u, observed, now)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), err)

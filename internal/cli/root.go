@@ -95,6 +95,6 @@ their objects look like and how they behave.`,
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newExplainCommand(), newRenderCommand(), newTestCommand(), newInjectCommand(),
-		newManifestsCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand(), newLoadKindsCommand())
+		newManifestsCommand(), newMigrateCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand(), newLoadKindsCommand())
 	return root
 }

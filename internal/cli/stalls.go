@@ -24,9 +24,9 @@ const (
 
 // stallFindings reports where an object would be stalled: when it is created, with the children
 // among the other objects, and while its children come up. The API server, whose part the types take, rejects
-// children that do not fit them.
-func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, others []manifest.Object) []finding {
-	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}
+// children that do not fit them. content is the object as it is stored.
+func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map[string]any, others []manifest.Object) []finding {
+	u := &unstructured.Unstructured{Object: content}
 	observed := make([]*unstructured.Unstructured, len(others))
 	for i := range others {
 		observed[i] = &unstructured.Unstructured{Object: others[i].Content}

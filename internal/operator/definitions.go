@@ -40,7 +40,8 @@ const knownTimeout = 10 * time.Second
 var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
 // readOfDefinitions is what is read of a CRD; its schemas are up to a megabyte.
-var readOfDefinitions = projection.Of([]string{"metadata", "deletionTimestamp"}, []string{"metadata", "annotations", crds.HashAnnotation}, []string{"status", "conditions"})
+var readOfDefinitions = projection.Of([]string{"metadata", "deletionTimestamp"}, []string{"metadata", "annotations", crds.HashAnnotation},
+	[]string{"spec", "conversion"}, []string{"status", "conditions"})
 
 // watchDefinition starts the watch of the CRD of a kind. The engine is told when the CRD changes in a
 // way that matters.
@@ -54,14 +55,16 @@ func (p *operator) watchDefinition(k *kind.Kind) error {
 		return err
 	}
 	changed := func() { p.engine.Recheck(k.Name()) }
+	conversions := p.webhooks.conversionsOfCRDs()
 	registration, err := d.cache.Handle(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() },
+		AddFunc: func(any) { changed(); conversions.signal() },
 		UpdateFunc: func(before, after any) {
 			a, okA := before.(*unstructured.Unstructured)
 			b, okB := after.(*unstructured.Unstructured)
 			if okA && okB && fmt.Sprint(problemOf(k, a)) != fmt.Sprint(problemOf(k, b)) {
 				changed()
 			}
+			conversions.signal()
 		},
 		DeleteFunc: func(any) { changed() },
 	})
@@ -109,13 +112,18 @@ func (d *definitions) missing(ctx context.Context, k *kind.Kind, discover func(*
 	return problemOf(k, of.cache.Get(cache.ObjectName{Name: k.Name()}))
 }
 
-// isOtherVersion reports whether the CRD of a kind belongs to another version of the kind.
-func (d *definitions) isOtherVersion(k *kind.Kind) bool {
+// crd returns the CRD of a kind; nil if there is none, or it may not be read.
+func (d *definitions) crd(k *kind.Kind) *unstructured.Unstructured {
 	of := d.get(k)
 	if !of.synced() {
-		return false
+		return nil
 	}
-	crd := of.cache.Get(cache.ObjectName{Name: k.Name()})
+	return of.cache.Get(cache.ObjectName{Name: k.Name()})
+}
+
+// isOtherVersion reports whether the CRD of a kind belongs to another version of the kind.
+func (d *definitions) isOtherVersion(k *kind.Kind) bool {
+	crd := d.crd(k)
 	return crd != nil && otherVersion(k, crd) != ""
 }
 
@@ -141,6 +149,10 @@ func problemOf(k *kind.Kind, crd *unstructured.Unstructured) error {
 		return engine.Absent(fmt.Sprintf("the CRD %s belongs to another version of the kind: its annotation %s is %s, and the kind of this process has %s; "+
 			"if this process has the newer one, apply its CRD with 'fescue crd | kubectl apply -f -' or start with --install-crds, or else upgrade this process",
 			name, crds.HashAnnotation, installed, k.Hash))
+	}
+	if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy"); k.Converts() && strategy != "Webhook" {
+		return engine.Absent(fmt.Sprintf("the CRD %s does not have objects converted between the versions of the kind, so writing them could lose fields: "+
+			"apply it again with 'fescue crd | kubectl apply -f -' or start with --install-crds", name))
 	}
 	return nil
 }

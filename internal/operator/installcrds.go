@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -18,6 +19,8 @@ import (
 // installer does nothing.
 type crdInstaller struct {
 	client dynamic.Interface
+	// webhook is what converts objects, if that is ready; nil if the webhooks are off.
+	webhook func() (at crds.Webhook, ready bool)
 
 	mu        sync.Mutex
 	installed map[*kind.Kind]bool
@@ -35,7 +38,17 @@ func (i *crdInstaller) install(ctx context.Context, k *kind.Kind) error {
 	if isInstalled {
 		return nil
 	}
-	if err := crds.Apply(ctx, i.client, k); err != nil {
+	var at crds.Webhook
+	if k.Converts() {
+		if i.webhook == nil {
+			return engine.Absent(fmt.Sprintf("%s has conversions, which the API server asks a webhook for: start with --webhook-url or --webhook-service", k.Name()))
+		}
+		ready := false
+		if at, ready = i.webhook(); !ready {
+			return errors.New("its conversions are not served yet")
+		}
+	}
+	if err := crds.Apply(ctx, i.client, k, at); err != nil {
 		var answer apierrors.APIStatus
 		if errors.As(err, &answer) && answer.Status().Code < http.StatusInternalServerError && answer.Status().Code != http.StatusTooManyRequests {
 			return engine.Absent(err.Error())

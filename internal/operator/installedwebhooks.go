@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/fescue-dev/fescue/admission"
+	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -20,7 +21,7 @@ const stopDelay = 10 * time.Second
 // InstalledWebhooks returns what the webhooks add to an installation. The configurations have no
 // caBundle: the leader owns that field, so that applying them again does not change it.
 func InstalledWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks {
-	const service, port = "fescue-webhooks", 9443
+	const service, port = crds.WebhookService, 9443
 	called := o.ClusterName()
 	mutating, validating := admission.Configurations(kinds, admission.Webhooks{
 		Name:      called,
@@ -34,8 +35,15 @@ func InstalledWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks 
 	if called != admission.DefaultName {
 		args = append(args, "--webhook-configuration="+called, fmt.Sprintf("--webhook-secret=%s/%s", o.Namespace, DefaultSecret))
 	}
+	var converting []string
+	for _, k := range kinds {
+		if k.Converts() {
+			converting = append(converting, k.Name())
+		}
+	}
 	return &install.Webhooks{
 		Port: port, Service: service, Secret: DefaultSecret, ReadsNamespaces: slices.ContainsFunc(kinds, (*kind.Kind).Injects),
-		Args: args, Configurations: []runtime.Object{mutating, validating},
+		Converting: converting,
+		Args:       args, Configurations: []runtime.Object{mutating, validating},
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/fescue-dev/fescue/admission/certificate"
+	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
@@ -112,6 +113,9 @@ func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) err
 func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	if p.options.InstallCRDs {
 		p.installer = &crdInstaller{client: p.Dynamic, installed: make(map[*kind.Kind]bool)}
+		if p.options.webhooks.enabled() {
+			p.installer.webhook = func() (crds.Webhook, bool) { return p.options.webhooks.conversion(), p.webhooks.isServing() }
+		}
 	}
 	names := election.Names{Leader: install.LeaseName, Member: install.MemberLease, Shard: install.ShardLease}
 	if p.election, err = election.New(p.options.election, names, p.Typed, namespace, p.log); err != nil {
@@ -214,6 +218,11 @@ func (p *operator) loadKinds(ctx context.Context) error {
 		return err
 	}
 	p.loaded.Store(true)
+	for _, k := range all {
+		if k.Converts() {
+			p.engine.Recheck(k.Name()) // its conversions are served from now on
+		}
+	}
 	p.log.Info("all kinds are loaded", "kinds", len(all))
 	return nil
 }
@@ -252,7 +261,7 @@ func (p *operator) serve(ctx context.Context) (stop func(), err error) {
 		Ready: slices.Concat(
 			[]healthz.HealthChecker{healthz.NamedCheck("kinds", func(*http.Request) error { return p.allLoaded() })},
 			p.webhooks.checks(),
-			[]healthz.HealthChecker{healthz.NamedCheck("caches", func(*http.Request) error { return p.engine.Synced() })}),
+			[]healthz.HealthChecker{healthz.NamedCheck("caches", func(*http.Request) error { return p.engine.SyncedExcept((*kind.Kind).Converts) })}),
 		Notes: p.engine.Waiting,
 		Live: []healthz.HealthChecker{
 			healthz.NamedCheck("workers", func(*http.Request) error { return p.engine.Alive() }),

@@ -14,11 +14,13 @@ import (
 
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
+	"github.com/fescue-dev/fescue/crds"
 )
 
 // DefaultSecret is the default name of the Secret with the webhooks' certificate. It is in the
@@ -69,7 +71,7 @@ func (o *webhookOptions) enabled() bool { return o.url != "" || o.service != "" 
 func (o *webhookOptions) complete() error {
 	switch {
 	case o.url != "" && o.service != "":
-		return errors.New("--webhook-url and --webhook-service: only one of them can be set")
+		return errBothAddresses
 	case !o.enabled():
 		for name, value := range map[string]string{"--webhook-listen": o.listen, "--webhook-cert-dir": o.certDir, "--webhook-secret": o.secret, "--webhook-client-ca": o.clientCA} {
 			if value != "" {
@@ -150,6 +152,31 @@ func (o *webhookOptions) completeAddress() error {
 	o.reference = &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Port: new(int32(number))}
 	o.host = name + "." + namespace + ".svc"
 	return nil
+}
+
+// ConversionWebhook returns what converts objects, for the values of the flags --webhook-url and
+// --webhook-service, of which at most one is set.
+func ConversionWebhook(url, service string) (crds.Webhook, error) {
+	o := webhookOptions{url: url, service: service}
+	if !o.enabled() {
+		return crds.Webhook{}, nil
+	}
+	if url != "" && service != "" {
+		return crds.Webhook{}, errBothAddresses
+	}
+	err := o.completeAddress()
+	return o.conversion(), err
+}
+
+var errBothAddresses = errors.New("--webhook-url and --webhook-service: only one of them can be set")
+
+// conversion returns how the API server reaches the webhook that converts objects.
+func (o *webhookOptions) conversion() crds.Webhook {
+	w := crds.Webhook{URL: strings.TrimSuffix(o.url, "/")}
+	if s := o.reference; s != nil {
+		w.Service = &apiextensionsv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Port: s.Port}
+	}
+	return w
 }
 
 // registration returns how the API server reaches the webhooks.

@@ -40,6 +40,7 @@ type webhooks struct {
 	leftover string
 	log      *slog.Logger
 
+	conversions *conversions // of the CRDs
 	// wire sets these, and wired at last.
 	server    *admission.Server
 	registrar *admission.Registrar
@@ -80,6 +81,7 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	if o.url != "" {
 		w.leftover = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + o.name
 	}
+	w.conversions = newConversions(p.acting.dynamic, o.conversion(), &p.definitions, p.log)
 	if w.podSecurity, err = admission.NewPodSecurity(w.namespaces.Labels, o.allowPrivileged); err != nil {
 		return nil, err
 	}
@@ -116,12 +118,25 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 	}
 	w.registrar = admission.NewRegistrar(p.acting.typed, kinds, o.registration(p.options.Namespaces), p.log)
 	w.registrar.WatchFailed = p.informers.Failed
+	w.conversions.of(kinds)
 	if err := w.registrar.InUse(ctx); err != nil {
 		return fmt.Errorf("--webhook-url: %w; set --webhook-configuration to another name", err)
 	}
 	w.wired.Store(true)
 	return nil
 }
+
+// conversionsOfCRDs returns what keeps the CRDs calling the conversion webhook; nil if the webhooks are
+// off.
+func (w *webhooks) conversionsOfCRDs() *conversions {
+	if w == nil {
+		return nil
+	}
+	return w.conversions
+}
+
+// isServing reports whether requests are answered, with a valid certificate.
+func (w *webhooks) isServing() bool { return w.wired.Load() && w.certificate.Ready() == nil }
 
 // newCertificate loads the certificate from files, or else keeps one in a Secret.
 func (p *operator) newCertificate() (servingCertificate, error) {
@@ -284,9 +299,10 @@ func (w *webhooks) leave(why error) {
 func (w *webhooks) lead(ctx context.Context) {
 	var leading sync.WaitGroup
 	leading.Go(func() { w.registrar.Run(ctx) })
+	leading.Go(func() { w.conversions.run(ctx) })
 	leading.Go(func() {
 		w.certificate.Lead(ctx, func(ctx context.Context, bundle []byte) error {
-			if err := w.registrar.Publish(ctx, bundle); err != nil {
+			if err := errors.Join(w.registrar.Publish(ctx, bundle), w.conversions.publish(ctx, bundle)); err != nil {
 				return err
 			}
 			w.log.Info("webhooks are registered")

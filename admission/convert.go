@@ -1,0 +1,170 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/jsontext"
+)
+
+// maxConvertedBytes is how large an object may become by a conversion: the API server stores none that
+// is larger than the requests that it accepts (maxBodyBytes).
+const maxConvertedBytes = 3 << 20
+
+// conversionType is the only type of conversion review that the CRDs ask for.
+var conversionType = metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "ConversionReview"}
+
+// conversionRequest is a request to convert objects. Their text shares memory with the body.
+type conversionRequest struct {
+	uid        types.UID
+	apiVersion string
+	objects    [][]byte
+}
+
+// conversions opens conversion reviews for kinds.
+func conversions(kinds *kind.Catalog, log *slog.Logger) opener {
+	return func(body []byte) (*exchange, error) {
+		request, values, err := decodeConversion(body)
+		return &exchange{
+			uid: request.uid, values: values,
+			trace: func(ctx context.Context) { traceConversion(ctx, request) },
+			answer: func(ctx context.Context) ([]byte, outcome, error) {
+				converted, err := request.convert(ctx, kinds)
+				if _, ok := errors.AsType[*failure](err); ok {
+					return nil, outcomeFailed, err
+				}
+				if err != nil {
+					// A conversion that fails has all reads of the object fail: someone has to know.
+					log.Warn("objects cannot be converted", "to", request.apiVersion, "error", err)
+					return encodeConversion(request.uid, nil, failureOf(http.StatusUnprocessableEntity, err.Error())), outcomeRejected, nil
+				}
+				return encodeConversion(request.uid, converted, metav1.Status{Status: metav1.StatusSuccess}), outcomeConverted, nil
+			},
+			failed: func(code int, message string) []byte {
+				return encodeConversion(request.uid, nil, failureOf(code, message))
+			},
+		}, err
+	}
+}
+
+// decodeConversion reads the request of a ConversionReview, and counts the values in the body. With an
+// error comes a request with the UID, if that could be read.
+func decodeConversion(body []byte) (request *conversionRequest, values int, err error) {
+	request = &conversionRequest{}
+	review, err := jsontext.ParseTo(body, reviewLevels)
+	defer review.Release()
+	given := review.Member("request")
+	_ = decodeText(&request.uid, given.Member("uid"))
+	if err != nil {
+		return request, 0, failuref(http.StatusBadRequest, "request body: %v", err)
+	}
+	if values = review.ValuesOfText(); values > maxValues {
+		return request, values, failuref(http.StatusRequestEntityTooLarge, "request body: has %d values: must have at most %d", values, maxValues)
+	}
+	err = decodeFields(given, func(name []byte, value jsontext.Value) error {
+		switch string(name) {
+		case "uid":
+			return decodeText(&request.uid, value)
+		case "desiredAPIVersion":
+			return decodeText(&request.apiVersion, value)
+		case "objects":
+			if value.IsSet() && !value.Is('[') {
+				return errors.New(": must be a list")
+			}
+			if value.IsSet() {
+				for _, object := range value.Items {
+					request.objects = append(request.objects, object.Raw())
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return request, values, failuref(http.StatusBadRequest, "request body: request%v", err)
+	}
+	var reviewed metav1.TypeMeta
+	_ = decodeText(&reviewed.APIVersion, review.Member("apiVersion"))
+	_ = decodeText(&reviewed.Kind, review.Member("kind"))
+	switch {
+	case reviewed != conversionType:
+		return request, values, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", reviewed.APIVersion, reviewed.Kind, conversionType.APIVersion, conversionType.Kind)
+	case !given.IsSet():
+		return request, values, failuref(http.StatusBadRequest, "request: Required value")
+	case request.uid == "":
+		return request, values, failuref(http.StatusBadRequest, "request.uid: Required value")
+	}
+	return request, values, nil
+}
+
+// convert converts all objects, or returns an error that names the first that it cannot convert.
+func (r *conversionRequest) convert(ctx context.Context, kinds *kind.Catalog) ([]runtime.RawExtension, error) {
+	converted := make([]runtime.RawExtension, len(r.objects))
+	for i, raw := range r.objects {
+		if err := ctx.Err(); err != nil {
+			return nil, failuref(http.StatusServiceUnavailable, "%d of %d objects were converted: %v", i, len(r.objects), err)
+		}
+		object, err := decodeObject(fmt.Sprintf("request.objects[%d]", i), raw)
+		if err != nil {
+			return nil, err
+		}
+		if converted[i].Raw, err = r.convertOne(object, kinds); err != nil {
+			return nil, fmt.Errorf("%s: %w", nameOf(object), err)
+		}
+	}
+	return converted, nil
+}
+
+func (r *conversionRequest) convertOne(object map[string]any, kinds *kind.Catalog) ([]byte, error) {
+	apiVersion, _ := object["apiVersion"].(string)
+	of, _ := object["kind"].(string)
+	gvk := schema.FromAPIVersionAndKind(apiVersion, of)
+	k := kinds.ByGVK(gvk)
+	if k == nil {
+		return nil, fmt.Errorf("%s is not a kind that this server knows", gvk)
+	}
+	result, err := k.Convert(object, r.apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(result)
+	if err == nil && len(text) > maxConvertedBytes {
+		err = fmt.Errorf("as %s it has %d bytes: must have at most %d", r.apiVersion, len(text), maxConvertedBytes)
+	}
+	return text, err
+}
+
+// nameOf returns how messages call an object: Kind namespace/name.
+func nameOf(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	name := fmt.Sprint(metadata["name"])
+	if namespace, ok := metadata["namespace"].(string); ok && namespace != "" {
+		name = namespace + "/" + name
+	}
+	return fmt.Sprintf("%v %s", object["kind"], name)
+}
+
+// encodeConversion returns a ConversionReview with the answer to the request with that UID.
+func encodeConversion(uid types.UID, converted []runtime.RawExtension, result metav1.Status) []byte {
+	if converted == nil {
+		converted = []runtime.RawExtension{}
+	}
+	body, err := json.Marshal(apiextensionsv1.ConversionReview{
+		TypeMeta: conversionType,
+		Response: &apiextensionsv1.ConversionResponse{UID: uid, ConvertedObjects: converted, Result: result},
+	})
+	if err != nil {
+		panic(err) // the objects are valid JSON
+	}
+	return body
+}

@@ -1,0 +1,211 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fescue-dev/fescue/internal/kindtest"
+)
+
+// coopText is a kind whose older version has a list as one text. Its conversion takes too long for a
+// text of many words.
+const coopText = `package coop
+
+import (
+	"list"
+	"strings"
+
+	"fescue.dev/cue/contract"
+	"fescue.dev/cue/k8s"
+)
+
+#Coop: {
+	apiVersion!: "coops.example.com/v1"
+	kind!:       "Coop"
+	metadata!:   k8s.#ObjectMeta
+	spec!: {
+		hens?:  list.MaxItems(3) & [...string]
+		place?: string @kube(immutable)
+	}
+	status?: contract.#Status
+}
+#CoopV1beta1: {
+	apiVersion!: "coops.example.com/v1beta1"
+	kind!:       "Coop"
+	metadata!:   k8s.#ObjectMeta
+	spec!: hens?: string
+	status?: contract.#Status
+}
+#CoopV1beta1Conversion: contract.#Conversion & {
+	object!: #CoopV1beta1
+	stored!: #Coop
+	toStored: spec: hens: [for hen in strings.Split(object.spec.hens, " ") for _ in list.Range(0, len(strings.Split(object.spec.hens, " ")), 1) if hen != "" {hen}]
+	fromStored: spec: hens: strings.Join(stored.spec.hens, " ")
+}
+#CoopController: contract.#Controller & {
+	object!: #Coop
+	names: plural: "coops"
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: hens: strings.Join(object.spec.hens, ",")}
+}
+`
+
+// converting is a server for coops.
+func converting(tb testing.TB, metrics prometheus.Registerer) *running {
+	tb.Helper()
+	return serve(tb, Config{Kinds: kindtest.From(tb, coopText), Metrics: metrics})
+}
+
+// convert posts a body to the conversion webhook.
+func (r *running) convert(tb testing.TB, body []byte) (int, *apiextensionsv1.ConversionResponse) {
+	tb.Helper()
+	request, err := http.NewRequest(http.MethodPost, r.url+ConvertPath, bytes.NewReader(body))
+	require.NoError(tb, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := r.client.Do(request)
+	require.NoError(tb, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(tb, err)
+	var review apiextensionsv1.ConversionReview
+	require.NoError(tb, json.Unmarshal(text, &review), "%s", text)
+	require.Equal(tb, conversionType, review.TypeMeta)
+	require.NotNil(tb, review.Response)
+	return response.StatusCode, review.Response
+}
+
+// conversionOf returns a review that asks for objects in a version.
+func conversionOf(apiVersion string, objects ...string) []byte {
+	return fmt.Appendf(nil, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u1","desiredAPIVersion":%q,"objects":[%s]}}`,
+		apiVersion, strings.Join(objects, ","))
+}
+
+func coop(version, name, spec string) string {
+	return fmt.Sprintf(`{"apiVersion":"coops.example.com/%s","kind":"Coop","metadata":{"name":%q,"namespace":"default","uid":"u-%s","resourceVersion":"7"},"spec":%s}`, version, name, name, spec)
+}
+
+func TestConvert(t *testing.T) {
+	t.Parallel()
+	metrics := prometheus.NewRegistry()
+	server := converting(t, metrics)
+	code, response := server.convert(t, conversionOf("coops.example.com/v1", coop("v1beta1", "a", `{"hens":"ann"}`), coop("v1", "b", `{"hens":["bea"]}`), coop("v1beta1", "c", `{}`)))
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, metav1.StatusSuccess, response.Result.Status)
+	require.EqualValues(t, "u1", response.UID)
+	require.Len(t, response.ConvertedObjects, 3)
+	require.JSONEq(t, coop("v1", "a", `{"hens":["ann"]}`), string(response.ConvertedObjects[0].Raw))
+	require.JSONEq(t, coop("v1", "b", `{"hens":["bea"]}`), string(response.ConvertedObjects[1].Raw), "it has the version already")
+	require.JSONEq(t, coop("v1", "c", `{}`), string(response.ConvertedObjects[2].Raw))
+
+	code, response = server.convert(t, conversionOf("coops.example.com/v1beta1"))
+	require.Equal(t, http.StatusOK, code)
+	require.Empty(t, response.ConvertedObjects)
+	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
+# HELP fescue_admission_reviews_total Admission requests by outcome.
+# TYPE fescue_admission_reviews_total counter
+fescue_admission_reviews_total{outcome="allowed",webhook="/default"} 0
+fescue_admission_reviews_total{outcome="allowed",webhook="/validate"} 0
+fescue_admission_reviews_total{outcome="converted",webhook="/convert"} 2
+fescue_admission_reviews_total{outcome="failed",webhook="/convert"} 0
+fescue_admission_reviews_total{outcome="failed",webhook="/default"} 0
+fescue_admission_reviews_total{outcome="failed",webhook="/validate"} 0
+fescue_admission_reviews_total{outcome="patched",webhook="/default"} 0
+fescue_admission_reviews_total{outcome="patched",webhook="/validate"} 0
+fescue_admission_reviews_total{outcome="rejected",webhook="/convert"} 0
+fescue_admission_reviews_total{outcome="rejected",webhook="/default"} 0
+fescue_admission_reviews_total{outcome="rejected",webhook="/validate"} 0
+`), "fescue_admission_reviews_total"))
+}
+
+// TestConvertFails requires an answer that names the object and the reason, whatever is sent.
+func TestConvertFails(t *testing.T) {
+	t.Parallel()
+	server := converting(t, nil)
+	for _, test := range []struct {
+		name, reason string
+		code         int
+		body         []byte
+	}{
+		{"a conversion that takes too long", `Coop default/long: from v1beta1 to v1: toStored.spec.hens: takes more than 500000 steps`, 200,
+			conversionOf("coops.example.com/v1", coop("v1beta1", "a", `{"hens":"ann"}`), coop("v1beta1", "long", fmt.Sprintf(`{"hens":%q}`, strings.Repeat("hen ", 2000))))},
+		{"an unknown version", "Coop default/a: apiVersion: coops.example.com/v7 is no version of Coop, which has coops.example.com/v1, coops.example.com/v1beta1", 200,
+			conversionOf("coops.example.com/v7", coop("v1", "a", `{}`))},
+		{"another group", "Coop default/a: apiVersion: apps/v1 is no version of Coop", 200, conversionOf("apps/v1", coop("v1", "a", `{}`))},
+		{"an unknown kind", "Pod default/a: /v1, Kind=Pod is not a kind that this server knows", 200,
+			conversionOf("coops.example.com/v1", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default"}}`)},
+		{"annotations that get too large", "metadata.annotations: have", 200,
+			conversionOf("coops.example.com/v1beta1", coop("v1", "a", fmt.Sprintf(`{"place":%q}`, strings.Repeat("a", 300<<10))))},
+		{"no object", "request.objects[0]: Required value", 400, conversionOf("coops.example.com/v1", `null`)},
+		{"objects that are no list", "request.objects: must be a list", 400, []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u1","objects":{}}}`)},
+		{"another review", "must be apiextensions.k8s.io/v1, ConversionReview", 400, []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1"}}`)},
+		{"no JSON", "request body: ", 400, []byte(`{"request":{"uid":"u1",`)},
+		{"too many values", "values: must have at most 200000", 413, conversionOf("coops.example.com/v1", `[`+strings.Repeat("1,", maxValues)+`1]`)},
+		{"a huge body", "must have at most", 413, conversionOf("coops.example.com/v1", `"`+strings.Repeat("a", maxBodyBytes)+`"`)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			code, response := server.convert(t, test.body)
+			require.Equal(t, test.code, code)
+			require.Equal(t, metav1.StatusFailure, response.Result.Status)
+			require.Contains(t, response.Result.Message, test.reason)
+			require.EqualValues(t, "u1", response.UID)
+			require.Empty(t, response.ConvertedObjects)
+		})
+	}
+}
+
+// TestNoConversion requires that kinds without conversions have no conversion webhook.
+func TestNoConversion(t *testing.T) {
+	t.Parallel()
+	server := serve(t, Config{Kinds: kindtest.Shipped(t)})
+	code, review := server.post(t, ConvertPath, conversionOf("cnat.fescue.dev/v1alpha1"))
+	require.Equal(t, http.StatusNotFound, code)
+	require.False(t, review.Allowed)
+}
+
+// TestValidatedAsStored requires that an object is valid in the stored version as well, whatever the
+// annotation of a conversion says, and that rights are asked for what is stored.
+func TestValidatedAsStored(t *testing.T) {
+	t.Parallel()
+	server := converting(t, nil)
+	for _, test := range []struct {
+		name, object, old, reason string
+	}{
+		{"valid", coop("v1beta1", "a", `{"hens":"ann"}`), "", ""},
+		{"invalid as stored", coop("v1beta1", "a", `{"hens":"a b"}`), "", `spec.hens: Too many: 4: as v1: must have at most 3 items`},
+		{"an immutable field", kept("south"), kept("north"), `spec.place: Invalid value: "south": as v1: field is immutable`},
+		{"an unchanged error", coop("v1beta1", "a", `{"hens":"a b"}`), coop("v1beta1", "a", `{"hens":"a b"}`), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			operation, old := admissionv1.Create, "null"
+			if test.old != "" {
+				operation, old = admissionv1.Update, test.old
+			}
+			_, review := server.post(t, ValidatePath, fmt.Appendf(nil,
+				`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","kind":{"group":"coops.example.com","version":"v1beta1","kind":"Coop"},"operation":%q,"object":%s,"oldObject":%s}}`,
+				operation, test.object, old))
+			require.Equal(t, test.reason == "", review.Allowed, "%v", review.Result)
+			if test.reason != "" {
+				require.Contains(t, review.Result.Message, test.reason)
+			}
+		})
+	}
+}
+
+// kept is an object that keeps a place for v1.
+func kept(place string) string {
+	return fmt.Sprintf(`{"apiVersion":"coops.example.com/v1beta1","kind":"Coop","metadata":{"name":"a","annotations":{"conversion.fescue.dev/v1":%q}},"spec":{"hens":"ann"}}`,
+		fmt.Sprintf(`{"/spec/place":{"value":%q}}`, place))
+}
