@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -294,4 +296,37 @@ func TestOrphanSurvives(t *testing.T) {
 	g.patch(g.GroupVersionResource, "a", `{"spec":{"keeps":false}}`)
 	g.awaitGone(configMaps, "a-kept")
 	g.requireUntouched(configMaps, copied)
+}
+
+// Without an operator, fescue uninstall lets the objects go, whether they stay or are deleted.
+func TestUninstallReleasesObjects(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	dir := g.kind(guardDelete)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), g.namespace)
+	uninstall := func(flags ...string) string {
+		args := slices.Concat([]string{"uninstall", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", dir, "--webhooks=false",
+			"--namespaced", g.namespace, "--namespace", g.namespace, "--keep-namespace", "--on-delete-timeout", "1s"}, flags)
+		out, err := exec.CommandContext(t.Context(), "fescue", args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	g.start("--kinds", dir).kill()
+	o := g.start("--kinds", dir)
+	g.make("a", nil)
+	g.make("b", nil)
+	g.awaitReady(g.GroupVersionResource, "a")
+	g.awaitReady(g.GroupVersionResource, "b")
+	o.kill()
+
+	g.remove("b", metav1.DeletePropagationBackground)
+	uninstall("--keep-crds")
+	g.awaitGone(g.GroupVersionResource, "b")
+	a, err := g.get(g.GroupVersionResource, "a")
+	require.NoError(t, err)
+	require.False(t, plan.IsKept(a))
+
+	g.patch(g.GroupVersionResource, "a", `{"metadata":{"finalizers":["fescue.dev/on-delete"]}}`)
+	require.Contains(t, uninstall("--delete-objects"), "/a released: it has not passed the phases that follow its deletion")
 }

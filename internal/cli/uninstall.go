@@ -26,18 +26,15 @@ import (
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
-const (
-	// uninstallTimeout bounds the wait until everything is deleted. A namespace takes longest, about
-	// ten seconds.
-	uninstallTimeout = 3 * time.Minute
-	// leavingTimeout is how long objects may take for the phases that follow their deletion.
-	leavingTimeout = time.Minute
-)
+// uninstallTimeout bounds the wait until everything is deleted, apart from that for --on-delete-timeout. A
+// namespace takes longest, about ten seconds.
+const uninstallTimeout = 3 * time.Minute
 
 type uninstallOptions struct {
 	installOptions
 	operator.ClusterOptions
 	deleteObjects, keepCRDs, keepNamespace bool
+	onDeleteTimeout                        time.Duration
 }
 
 func newUninstallCommand() *cobra.Command {
@@ -51,8 +48,8 @@ deleted. Deleting a CRD deletes its objects, so uninstall refuses while any exis
 and the roles for users stay, and --delete-objects only deletes objects in the namespaces of
 this installation.
 
-Objects of kinds with onDelete pass their phases while the operator still runs. After a minute,
-and if it does not run, their finalizer is removed.`,
+Deleted objects of kinds with onDelete pass their phases while the operator still runs. After
+--on-delete-timeout, also if it does not run, their finalizer is removed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
 	}
@@ -62,6 +59,7 @@ and if it does not run, their finalizer is removed.`,
 	flags.BoolVar(&o.deleteObjects, "delete-objects", false, "delete the objects of the kinds and their children")
 	flags.BoolVar(&o.keepCRDs, "keep-crds", false, "keep the CRDs and the objects of the kinds")
 	flags.BoolVar(&o.keepNamespace, "keep-namespace", false, "keep the namespace that Fescue is installed in")
+	flags.DurationVar(&o.onDeleteTimeout, "on-delete-timeout", time.Minute, "how long deleted objects may take for the onDelete phases of their kinds")
 	c.MarkFlagsMutuallyExclusive("delete-objects", "keep-crds")
 	return c
 }
@@ -75,7 +73,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, uninstallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, uninstallTimeout+o.onDeleteTimeout)
 	defer cancel()
 	r := &remover{Clients: clients, out: out}
 	objects := reversed(install.Objects(parts))
@@ -114,7 +112,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err := r.releaseChildren(ctx, kinds, ofThis); err != nil {
 		return err
 	}
-	if err := r.awaitLeft(ctx, found); err != nil {
+	if err := r.awaitLeft(ctx, found, o.onDeleteTimeout); err != nil {
 		return err
 	}
 	if err := r.awaitGone(ctx); err != nil {
@@ -212,8 +210,8 @@ func ownedBy(o *uninstallOptions, others []installation, namespace string) bool 
 
 // awaitLeft waits until objects that are deleted have passed their phases, which only a running operator
 // sees to, and removes the finalizer of those that take too long.
-func (r *remover) awaitLeft(ctx context.Context, objects []*unstructured.Unstructured) error {
-	waiting, cancel := context.WithTimeout(ctx, leavingTimeout)
+func (r *remover) awaitLeft(ctx context.Context, objects []*unstructured.Unstructured, timeout time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, object := range objects {
 		client, resource, err := r.clientFor(object)
