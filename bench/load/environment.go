@@ -249,8 +249,10 @@ func (e *environment) fill(r *row, before usage) error {
 	r.Values[apiServerCPU] = after.apiServer - before.apiServer
 	r.Values[requestCount] = float64(r.Requests.total())
 	r.Values[eventCount] = float64(r.Requests.events())
-	r.Values[peakMemory], err = e.process.peak()
-	return err
+	var errs [2]error
+	r.Values[peakMemory], errs[0] = e.process.peak()
+	r.Values[ownMemory], errs[1] = e.process.own()
+	return errors.Join(errs[:]...)
 }
 
 // settle waits until the operator has sent no request for a second, but at most 15 seconds.

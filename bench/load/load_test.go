@@ -67,6 +67,7 @@ func TestScenarios(t *testing.T) {
 				require.GreaterOrEqual(t, r.Requests.writes(), 10, "%s, %s: %s", r.Name, operator, r.Requests)
 				require.Positive(t, r.Values[apiServerCPU])
 				require.Positive(t, r.Values[peakMemory])
+				require.Less(t, r.Values[ownMemory], r.Values[peakMemory])
 			}
 			results.add(operator, rows)
 			deleteObjects(t)

@@ -44,13 +44,20 @@ func (p pid) resetPeak() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p), []byte("5"), 0o200)
 }
 
-// peak returns the largest resident size since resetPeak, in MiB.
-func (p pid) peak() (float64, error) {
+// peak returns the largest resident size since resetPeak, in MiB. It includes the pages of the
+// program's file that were read.
+func (p pid) peak() (float64, error) { return p.status("VmHWM:") }
+
+// own returns the resident size without the pages of files, in MiB: what the kernel cannot read again.
+func (p pid) own() (float64, error) { return p.status("RssAnon:") }
+
+// status returns a size from /proc, in MiB.
+func (p pid) status(name string) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	_, rest, _ := strings.Cut(string(text), name)
 	size, _, _ := strings.Cut(strings.TrimSpace(rest), " kB")
 	kib, err := strconv.ParseFloat(size, 64)
 	return kib / 1024, err

@@ -13,12 +13,13 @@ const (
 	seconds      = "seconds"
 	operatorCPU  = "CPU s"
 	peakMemory   = "peak MiB"
+	ownMemory    = "own MiB"
 	requestCount = "requests"
 	eventCount   = "Events"
 	apiServerCPU = "API server's CPU s"
 )
 
-var columns = []string{seconds, operatorCPU, peakMemory, requestCount, eventCount, apiServerCPU}
+var columns = []string{seconds, operatorCPU, peakMemory, ownMemory, requestCount, eventCount, apiServerCPU}
 
 // row is one row of the table for one operator.
 type row struct {
@@ -141,7 +142,7 @@ func compare(rows map[string]*row, what string) string {
 		text = "– / " + short(theirs)
 	}
 	// The memory of the floor is that of this program, which has other parts.
-	if hasFloor && what != peakMemory {
+	if hasFloor && what != peakMemory && what != ownMemory {
 		text += ", floor " + short(lowest)
 	}
 	return text

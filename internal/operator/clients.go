@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -100,7 +101,7 @@ func Connect(config *rest.Config) (*Clients, error) {
 func newClients(config *rest.Config) (*Clients, error) {
 	c := &Clients{host: config.Host}
 	var err error
-	if c.Typed, err = kubernetes.NewForConfig(config); err != nil {
+	if c.Typed, err = newTyped(config); err != nil {
 		return nil, err
 	}
 	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
@@ -114,11 +115,20 @@ func newClients(config *rest.Config) (*Clients, error) {
 	}
 	slow := rest.CopyConfig(config)
 	slow.QPS, slow.Burst = rest.DefaultQPS, rest.DefaultBurst
-	if c.limited, err = kubernetes.NewForConfig(slow); err != nil {
+	if c.limited, err = newTyped(slow); err != nil {
 		return nil, err
 	}
 	c.Mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Typed.Discovery()))
 	return c, nil
+}
+
+// newTyped returns a client for the built-in types that encodes them as Kubernetes' own components do:
+// an Event takes the API server and the operator less as protobuf than as JSON.
+func newTyped(config *rest.Config) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return kubernetes.NewForConfig(config)
 }
 
 // newWriter returns a dynamic client that decodes no more of the answers than the engine needs.

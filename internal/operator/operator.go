@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 
@@ -145,7 +146,7 @@ func (p *operator) connectActing() error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	if p.acting.typed, err = kubernetes.NewForConfig(config); err != nil {
+	if p.acting.typed, err = newTyped(config); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	if p.acting.dynamic, err = dynamic.NewForConfig(config); err != nil {
@@ -217,6 +218,8 @@ func (p *operator) loadKinds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Loading takes three times what the kinds then need, and the next collection may be minutes away.
+	debug.FreeOSMemory()
 	p.loaded.Store(true)
 	for _, k := range all {
 		if k.Converts() {
