@@ -250,12 +250,14 @@ type Unknown struct {
 	Reason string
 	// Elsewhere reports whether no kind of the group is known: someone else may serve it.
 	Elsewhere bool
+	// NotLoaded reports that the kind, or a package that may have it, failed to load.
+	NotLoaded bool
 }
 
 // WhyUnknown explains why ByGVK finds no kind for gvk.
 func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 	if slices.ContainsFunc(c.broken, func(e *LoadError) bool { return e.Kind == gvk.Kind }) {
-		return Unknown{Field: "kind", Reason: fmt.Sprintf("the kind %s failed to load", gvk.Kind)}
+		return Unknown{Field: "kind", Reason: fmt.Sprintf("the kind %s failed to load", gvk.Kind), NotLoaded: true}
 	}
 	var versions, inGroup, near, all []string
 	for _, known := range c.gvks() {
@@ -276,6 +278,8 @@ func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 		return Unknown{Field: "apiVersion", Reason: fmt.Sprintf("%s of %s exists in version %s", gvk.Kind, gvk.Group, strings.Join(versions, ", "))}
 	case len(near) > 0:
 		return Unknown{Field: "kind", Reason: fmt.Sprintf("did you mean %s? Kinds of this group: %s", strings.Join(slices.Compact(near), " or "), strings.Join(inGroup, "; "))}
+	case slices.ContainsFunc(c.broken, func(e *LoadError) bool { return e.Kind == "" }):
+		return Unknown{Field: "kind", Reason: "some kinds failed to load, and this may be one of them", NotLoaded: true}
 	case len(inGroup) > 0:
 		return Unknown{Field: "kind", Reason: "kinds of this group: " + strings.Join(inGroup, "; ")}
 	}

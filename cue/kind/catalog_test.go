@@ -87,7 +87,7 @@ func TestWhyUnknown(t *testing.T) {
 		{gvk("acme.example", "v1", "shirt"), kind.Unknown{Field: "kind", Reason: "did you mean Shirt? Kinds of this group: " + both}},
 		{gvk("acme.example", "v1", "Skirt"), kind.Unknown{Field: "kind", Reason: "did you mean Shirt? Kinds of this group: " + both}},
 		{gvk("acme.example", "v1", "Trousers"), kind.Unknown{Field: "kind", Reason: "kinds of this group: " + both}},
-		{gvk("acme.example", "v1", "Hat"), kind.Unknown{Field: "kind", Reason: "the kind Hat failed to load"}},
+		{gvk("acme.example", "v1", "Hat"), kind.Unknown{Field: "kind", Reason: "the kind Hat failed to load", NotLoaded: true}},
 		{gvk("", "v1", "Pod"), kind.Unknown{Field: "kind", Reason: "known kinds: " + both, Elsewhere: true}},
 	} {
 		require.Equal(t, tc.want, c.WhyUnknown(tc.gvk), tc.gvk)

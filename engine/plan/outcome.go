@@ -123,10 +123,10 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 		}
 	}
 	if c.Gone != nil && o.Stalled == nil {
-		o.Stalled = &Problem{reasonGone, c.Gone.Error()}
+		o.Stalled = &Problem{reasonGone, joined(c.Gone.Error(), p.moves())}
 	}
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {
-		o.Stalled = &Problem{reasonChild, err.Error()}
+		o.Stalled = &Problem{reasonChild, joined(err.Error(), p.moves())}
 	}
 	if err := o.judge(p); err != nil {
 		return nil, err

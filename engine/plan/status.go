@@ -217,6 +217,15 @@ func (o *Outcome) until() string {
 	return "waiting until " + o.WakeAt.UTC().Format(time.RFC3339)
 }
 
+// moves describes the time at which an object that is stalled may leave its phase nevertheless; it is
+// empty if there is none.
+func (p *Plan) moves() string {
+	if p.WakeAt.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("phase %s may still end at %s", p.Phase, p.WakeAt.UTC().Format(time.RFC3339))
+}
+
 // missed describes a time of a schedule that it is too late for; it is empty if there is none.
 func (p *Plan) missed() string {
 	if p.Missed.IsZero() {

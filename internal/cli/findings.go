@@ -171,5 +171,8 @@ func (v *vetter) unknownKind(object manifest.Object, gvk schema.GroupVersionKind
 	f := about(object)
 	f.Type = unknownKindType
 	f.Message = fmt.Sprintf("unknown kind %q: %s", gvk, reason)
+	if why.NotLoaded {
+		f.Message = "not checked: " + reason
+	}
 	return f.at(place.Position)
 }
