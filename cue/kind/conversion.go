@@ -166,7 +166,9 @@ func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string
 		if direction == fromStoredName {
 			slices.Reverse(given)
 		}
-		root = compiledPiece{c.program.RunGiven(given...)}.field(direction)
+		whole := compiledOf(c.program.RunGiven(given...))
+		defer whole.release()
+		root = whole.field(direction)
 	}
 	fields, err := m.fields(withoutFixed(object), to.Schema, m.stated, root, direction)
 	if err != nil {
@@ -237,7 +239,7 @@ func statedValue(p piece, path string) (value any, ok bool, err error) {
 	if !p.exists() {
 		return nil, false, nil
 	}
-	value, absent, err := p.data(path)
+	value, absent, err := p.data(path, "")
 	if err != nil || len(absent) == 0 {
 		return value, value != nil && err == nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +24,9 @@ type piece interface {
 	field(name string) piece
 	exists() bool
 	isStruct() bool
-	// data returns the part as plain data, or what it reads that is absent.
-	data(path string) (data any, absent []Absence, err error)
+	// data returns the part as plain data, or what it reads that is absent. It is the field of a name,
+	// which may be empty, of what is at the path.
+	data(path, name string) (data any, absent []Absence, err error)
 	// guards returns what the ifs and loops at the top of a struct or a list read that is absent.
 	guards(path string) (absent []Absence, err error)
 	// names are those of the fields of a struct, as far as they are known.
@@ -34,6 +36,8 @@ type piece interface {
 	// fits returns why what is observed does not fit what is declared of it.
 	fits(path string) error
 	position() schema.Position
+	// release ends the use of all parts of the behaviour that this is one of.
+	release()
 }
 
 // decisionReader reads a decision from a behaviour.
@@ -98,7 +102,7 @@ func (r *decisionReader) stated(value piece, path string) (string, error) {
 	if !value.exists() {
 		return "", nil
 	}
-	data, absent, err := value.data(path)
+	data, absent, err := value.data(path, "")
 	if err == nil {
 		err = absentError(path, absent)
 	}
@@ -148,14 +152,14 @@ func (r *decisionReader) child(child *Child, value piece, path string) error {
 }
 
 func (r *decisionReader) update(child *Child, value piece, path string) error {
-	update, err := r.wait(child, value.field("update"), path+".update")
+	update, err := r.wait(child, value, path, "update")
 	text, _ := update.(string)
 	child.Update = UpdatePolicy(text)
 	return err
 }
 
 func (r *decisionReader) onDelete(child *Child, value piece, path string) error {
-	policy, err := r.wait(child, value.field("onDelete"), path+".onDelete")
+	policy, err := r.wait(child, value, path, "onDelete")
 	if text, _ := policy.(string); text != string(Delete) {
 		child.OnDelete = DeletePolicy(text)
 	}
@@ -163,7 +167,7 @@ func (r *decisionReader) onDelete(child *Child, value piece, path string) error 
 }
 
 func (r *decisionReader) ready(child *Child, value piece, path string) (err error) {
-	child.Ready, err = r.optionalBool(value.field("ready"), path+".ready")
+	child.Ready, err = r.optionalBool(value.field("ready"), path, "ready")
 	return err
 }
 
@@ -172,7 +176,7 @@ func (r *decisionReader) template(child *Child, value piece, path string) error 
 	if r.kind.Sets[child.Name].Ordered && child.Set != nil {
 		return r.members(child, path)
 	}
-	template, err := r.wait(child, value.field("template"), path+".template")
+	template, err := r.wait(child, value, path, "template")
 	if err == nil && len(child.Absent) == 0 {
 		child.Template, _ = template.(map[string]any)
 	}
@@ -183,13 +187,17 @@ func (r *decisionReader) template(child *Child, value piece, path string) error 
 func (r *decisionReader) members(child *Child, path string) error {
 	whole := r.whole
 	for i := range max(child.Set.Replicas, 1) {
-		whole = r.whole.member(i, whole)
+		former := whole
+		whole = r.whole.member(i, former)
+		if i > 0 {
+			former.release()
+		}
 		owner := whole
 		if child.Phase != "" {
 			owner = whole.field("phases").field(child.Phase)
 		}
 		body := owner.field("children").field(child.Name)
-		data, absent, err := body.field("template").data(path + ".template")
+		data, absent, err := body.field("template").data(path, "template")
 		if err != nil {
 			return err
 		}
@@ -202,34 +210,34 @@ func (r *decisionReader) members(child *Child, path string) error {
 			child.Set.Absent = append(child.Set.Absent, absent...)
 		}
 	}
+	whole.release()
 	return nil
 }
 
-// wait returns data of a child, and notes what it reads that is absent.
-func (r *decisionReader) wait(child *Child, value piece, path string) (any, error) {
-	data, absent, err := value.data(path)
+// wait returns a field of a child, and notes what it reads that is absent.
+func (r *decisionReader) wait(child *Child, value piece, path, name string) (any, error) {
+	data, absent, err := value.field(name).data(path, name)
 	child.Absent = append(child.Absent, absent...)
 	return data, err
 }
 
 // when reads whether a child may be created.
 func (r *decisionReader) when(child *Child, value piece, path string) error {
-	when := value.field("when")
-	if !when.exists() {
+	if !value.field("when").exists() {
 		return nil
 	}
-	holds, err := r.wait(child, when, path+".when")
+	holds, err := r.wait(child, value, path, "when")
 	child.Delayed = holds != true
 	return err
 }
 
 // optionalBool reads a condition. It does not hold if it reads something absent; it is nil if
 // there is none.
-func (r *decisionReader) optionalBool(value piece, path string) (*bool, error) {
+func (r *decisionReader) optionalBool(value piece, path, name string) (*bool, error) {
 	if !value.exists() {
 		return nil, nil
 	}
-	data, _, err := value.data(path)
+	data, _, err := value.data(path, name)
 	if err != nil {
 		return nil, err
 	}
@@ -242,11 +250,11 @@ func (r *decisionReader) set(child *Child, value piece, path string) error {
 	if !value.field("replicas").exists() {
 		return nil
 	}
-	replicas, err := r.wait(child, value.field("replicas"), path+".replicas")
+	replicas, err := r.wait(child, value, path, "replicas")
 	if err != nil || len(child.Absent) > 0 {
 		return err
 	}
-	maxUnavailable, err := r.wait(child, value.field("maxUnavailable"), path+".maxUnavailable")
+	maxUnavailable, err := r.wait(child, value, path, "maxUnavailable")
 	if err != nil || len(child.Absent) > 0 {
 		return err
 	}
@@ -259,7 +267,7 @@ func (r *decisionReader) set(child *Child, value piece, path string) error {
 	if err != nil {
 		return evaluationError(path+".maxUnavailable", err)
 	}
-	strays, err := r.wait(child, value.field("strays"), path+".strays")
+	strays, err := r.wait(child, value, path, "strays")
 	if err != nil || len(child.Absent) > 0 {
 		return err
 	}
@@ -278,7 +286,7 @@ func (r *decisionReader) transitions(phase piece, path string) error {
 		return err
 	}
 	for i, value := range next.elements() {
-		if err := r.transition(value, fmt.Sprintf("%s.%d", path, i)); err != nil {
+		if err := r.transition(value, path+"."+strconv.Itoa(i)); err != nil {
 			return err
 		}
 	}
@@ -303,7 +311,7 @@ func (r *decisionReader) transition(value piece, path string) error {
 		return &EvaluationError{Path: path, Err: errors.New(neverTaken), Position: value.position()}
 	}
 	t := Transition{When: true}
-	target, absent, err := to.data(path + ".to")
+	target, absent, err := to.data(path, "to")
 	if err != nil || len(absent) > 0 {
 		return err
 	}
@@ -314,7 +322,7 @@ func (r *decisionReader) transition(value piece, path string) error {
 	if absent, err := r.times(&t, value, path); err != nil || len(absent) > 0 {
 		return err
 	}
-	holds, err := r.optionalBool(when, path+".when")
+	holds, err := r.optionalBool(when, path, "when")
 	if holds != nil {
 		t.When = *holds
 	}
@@ -330,7 +338,7 @@ func (r *decisionReader) times(t *Transition, value piece, path string) (absent 
 		if !field.exists() {
 			continue
 		}
-		data, absent, err := field.data(path + "." + name)
+		data, absent, err := field.data(path, name)
 		if err != nil || len(absent) > 0 {
 			return absent, err
 		}
@@ -380,7 +388,7 @@ func (r *decisionReader) condition(name string, value piece, path string) (Condi
 	if absent, err := value.guards(path); err != nil || len(absent) > 0 {
 		return unknownCondition(name, absent), err
 	}
-	holds, absent, err := value.field("status").data(path + ".status")
+	holds, absent, err := value.field("status").data(path, "status")
 	if err != nil || len(absent) > 0 {
 		return unknownCondition(name, absent), err
 	}
@@ -392,7 +400,7 @@ func (r *decisionReader) condition(name string, value piece, path string) (Condi
 		if !text.exists() {
 			continue
 		}
-		stated, absent, err := text.data(path + "." + field)
+		stated, absent, err := text.data(path, field)
 		if err != nil {
 			return c, err
 		}
@@ -413,7 +421,7 @@ func (r *decisionReader) present(value piece, path string) (map[string]any, erro
 	if !value.exists() {
 		return nil, nil
 	}
-	data, absent, err := value.data(path)
+	data, absent, err := value.data(path, "")
 	if err != nil {
 		return nil, err
 	}
@@ -432,7 +440,7 @@ func (r *decisionReader) present(value piece, path string) (map[string]any, erro
 			present[name] = below
 			continue
 		}
-		data, absent, err := field.data(path)
+		data, absent, err := field.data(path, "")
 		if err != nil {
 			return nil, err
 		}

@@ -41,6 +41,7 @@ func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer v.release()
 	injection, err := injectionOf(v)
 	return injection, names.error(err)
 }
@@ -80,7 +81,7 @@ func required(value piece, path string) (map[string]any, error) {
 	if !value.exists() {
 		return nil, nil
 	}
-	data, absent, err := value.data(path)
+	data, absent, err := value.data(path, "")
 	if err == nil {
 		err = absentError(path, absent)
 	}

@@ -341,6 +341,7 @@ func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer v.release()
 	return k.decision(v, names, PhaseOf(object))
 }
 
@@ -357,7 +358,7 @@ func (k *Kind) decision(v piece, names *standIns, phase string) (*Decision, erro
 // fields in its errors have to be restored.
 func (k *Kind) behaviour(object, observed map[string]any) (piece, *standIns, error) {
 	if k.program != nil {
-		return compiledPiece{k.program.Run(k.evaluator.status.WithoutAdded(object), observed)}, nil, nil
+		return compiledOf(k.program.Run(k.evaluator.status.WithoutAdded(object), observed)), nil, nil
 	}
 	return k.evaluatedBehaviour(object, observed)
 }

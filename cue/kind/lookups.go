@@ -76,6 +76,7 @@ func (k *Kind) LookupsOf(object map[string]any) ([]Lookup, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer v.release()
 	lookups, err := lookupsOf(v)
 	return lookups, names.error(err)
 }
@@ -116,7 +117,7 @@ func lookupsOf(v piece) (lookups []Lookup, err error) {
 
 func lookupOf(name string, value piece) (Lookup, error) {
 	path, l := readsName+"."+name, Lookup{Name: name}
-	data, absent, err := value.data(path)
+	data, absent, err := value.data(path, "")
 	if err != nil {
 		return l, err
 	}

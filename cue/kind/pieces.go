@@ -3,6 +3,7 @@ package kind
 import (
 	"errors"
 	"strings"
+	"sync"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/token"
@@ -12,44 +13,82 @@ import (
 )
 
 // compiledPiece is a part of a compiled behaviour.
-type compiledPiece struct{ value behaviour.Value }
-
-func (p compiledPiece) member(index int, former piece) piece {
-	return compiledPiece{p.value.Member(index, former.(compiledPiece).value)}
+type compiledPiece struct {
+	value behaviour.Value
+	of    *compiledPieces
 }
 
-func (p compiledPiece) field(name string) piece { return compiledPiece{p.value.Lookup(name)} }
-func (p compiledPiece) exists() bool            { return p.value.Exists() }
-func (p compiledPiece) isStruct() bool          { return p.value.IsStruct() }
+// compiledPieces are the parts of one run.
+type compiledPieces struct {
+	spare [40]compiledPiece // as many as the behaviour of a small kind takes
+	used  int
+}
 
-func (p compiledPiece) data(path string) (any, []Absence, error) {
+var idlePieces = sync.Pool{New: func() any { return new(compiledPieces) }}
+
+// compiledOf returns a compiled behaviour as a piece.
+func compiledOf(value behaviour.Value) *compiledPiece {
+	return idlePieces.Get().(*compiledPieces).of(value)
+}
+
+func (c *compiledPieces) of(value behaviour.Value) *compiledPiece {
+	if c.used == len(c.spare) {
+		return &compiledPiece{value, c}
+	}
+	p := &c.spare[c.used]
+	c.used++
+	p.value, p.of = value, c
+	return p
+}
+
+// release also ends the use of the pieces if it is the first of them.
+func (p *compiledPiece) release() {
+	p.value.Release()
+	c := p.of
+	if p != &c.spare[0] {
+		return
+	}
+	clear(c.spare[:c.used])
+	c.used = 0
+	idlePieces.Put(c)
+}
+
+func (p *compiledPiece) member(index int, former piece) piece {
+	return p.of.of(p.value.Member(index, former.(*compiledPiece).value))
+}
+
+func (p *compiledPiece) field(name string) piece { return p.of.of(p.value.Lookup(name)) }
+func (p *compiledPiece) exists() bool            { return p.value.Exists() }
+func (p *compiledPiece) isStruct() bool          { return p.value.IsStruct() }
+
+func (p *compiledPiece) data(path, name string) (any, []Absence, error) {
 	data, problem := p.value.Data()
 	if problem == nil {
 		return data, nil, nil
 	}
-	absent, err := p.absences(problem, path)
+	absent, err := p.absences(problem, fieldPath(path, name))
 	return nil, absent, err
 }
 
-func (p compiledPiece) guards(path string) ([]Absence, error) {
+func (p *compiledPiece) guards(path string) ([]Absence, error) {
 	return p.absences(p.value.Guards(), path)
 }
 
-func (p compiledPiece) names() ([]string, error) {
+func (p *compiledPiece) names() ([]string, error) {
 	names, _ := p.value.Fields()
 	return names, nil
 }
 
-func (p compiledPiece) elements() []piece {
+func (p *compiledPiece) elements() []piece {
 	elements, _ := p.value.Elements()
 	parts := make([]piece, len(elements))
 	for i, element := range elements {
-		parts[i] = compiledPiece{element}
+		parts[i] = p.of.of(element)
 	}
 	return parts
 }
 
-func (p compiledPiece) fits(path string) error {
+func (p *compiledPiece) fits(path string) error {
 	if problem := p.value.Fits(); problem != nil && !problem.IsIncomplete {
 		_, err := p.absences(problem, path)
 		return err
@@ -58,7 +97,7 @@ func (p compiledPiece) fits(path string) error {
 }
 
 // position returns a place in the author's files, if there is one.
-func (p compiledPiece) position() (at schema.Position) {
+func (p *compiledPiece) position() (at schema.Position) {
 	for _, pos := range p.value.Positions() {
 		if at.File == "" || isLibrary(at.File) {
 			at = positionAt(pos)
@@ -77,7 +116,7 @@ func positionAt(pos token.Pos) schema.Position {
 
 // absences returns what is absent, or the error of a problem that is about something else. path
 // is where the value is.
-func (p compiledPiece) absences(problem *behaviour.Problem, path string) ([]Absence, error) {
+func (p *compiledPiece) absences(problem *behaviour.Problem, path string) ([]Absence, error) {
 	if problem == nil {
 		return nil, nil
 	}
@@ -100,6 +139,14 @@ func (p compiledPiece) absences(problem *behaviour.Problem, path string) ([]Abse
 		absent = append(absent, a)
 	}
 	return absent, nil
+}
+
+// fieldPath returns the path of a field, or of the whole if the name is empty.
+func fieldPath(path, name string) string {
+	if name == "" {
+		return path
+	}
+	return path + "." + name
 }
 
 // evaluatedPiece is a value of CUE's evaluator.
@@ -128,13 +175,15 @@ func (p evaluatedPiece) field(name string) piece {
 	return p.of(p.value.LookupPath(cue.MakePath(cue.Str(name))))
 }
 
+func (p evaluatedPiece) release()       {}
 func (p evaluatedPiece) exists() bool   { return p.value.Exists() }
 func (p evaluatedPiece) isStruct() bool { return p.value.IncompleteKind() == cue.StructKind }
 
-func (p evaluatedPiece) data(path string) (any, []Absence, error) {
+func (p evaluatedPiece) data(path, name string) (any, []Absence, error) {
 	if !p.exists() {
 		return nil, nil, nil
 	}
+	path = fieldPath(path, name)
 	var data any
 	err := decodeInto(p.value, path, &data)
 	if err != nil {

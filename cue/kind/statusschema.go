@@ -150,6 +150,9 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 // checkProjection returns an error for a field of the status that a behaviour writes and the API
 // server would drop, or that the engine writes.
 func (k *Kind) checkProjection(status map[string]any) error {
+	if len(status) == 0 {
+		return nil
+	}
 	failure := func(path, reason string) error {
 		name, _, _ := strings.Cut(strings.TrimPrefix(path, "status."), ".")
 		return &EvaluationError{Path: path, Err: errors.New(reason), Position: k.statusFields[name]}

@@ -254,7 +254,9 @@ func (r *run) eval(x Expr, e *env) (any, *Problem) {
 			return x.constant, nil
 		}
 	}
-	return r.value(&node{conjs: []conj{{x: x, env: e}}})
+	n := r.node()
+	n.conjs = []conj{{x: x, env: e}}
+	return r.value(n)
 }
 
 // valueOf computes what a reference refers to.

@@ -75,6 +75,18 @@ type run struct {
 	shapes           int
 	// lets are the nodes of let clauses.
 	lets map[letIn]*node
+	// spare are nodes for the run, of which the first used are taken.
+	spare []node
+	used  int
+}
+
+// node returns a node that is empty.
+func (r *run) node() *node {
+	if r.used == len(r.spare) {
+		return new(node)
+	}
+	r.used++
+	return &r.spare[r.used-1]
 }
 
 // exhausted is what a run that exceeds its budget panics with.
@@ -554,7 +566,8 @@ type leaf struct {
 
 // choose takes the alternative that is the only one that fits, or the default.
 func (r *run) choose(n *node) (*node, *Problem) {
-	leaves, _, problem := r.leaves(n)
+	var few [4]leaf
+	leaves, _, problem := r.leaves(n, few[:0])
 	if len(leaves) == 0 {
 		if n.isScalar && !problem.IsIncomplete {
 			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), n.open[0].Text)
@@ -591,45 +604,51 @@ func (r *run) same(a, b *node) bool {
 	return problem == nil && equal
 }
 
-// leaves returns the alternatives of a node that fit, and whether some are marked as defaults.
-func (r *run) leaves(n *node) (found []leaf, explicit bool, problem *Problem) {
+// leaves adds the alternatives of a node that fit to those that were found, and reports whether some
+// are marked as defaults.
+func (r *run) leaves(n *node, found []leaf) (all []leaf, explicit bool, problem *Problem) {
 	r.expand(n)
 	if len(n.open) == 0 {
 		if problem := r.dead(n); problem != nil {
-			return nil, false, problem
+			return found, false, problem
 		}
-		return []leaf{{node: n, isDef: true}}, false, nil
+		return append(found, leaf{node: n, isDef: true}), false, nil
 	}
 	if n.problem != nil {
-		return nil, false, n.problem
+		return found, false, n.problem
 	}
 	disjunction := n.open[0].Disjunction
 	type branch struct {
-		leaves   []leaf
+		end      int // of its leaves
 		explicit bool
 	}
-	branches := make([]branch, 0, len(disjunction.Alternatives))
+	var few [4]branch
+	branches, start := few[:0], len(found)
 	for i, alternative := range disjunction.Alternatives {
-		candidate := &node{up: n.up, label: n.label, conjs: n.conjs, choices: append(slices.Clip(n.choices), i)}
-		leaves, marked, why := r.leaves(candidate)
+		candidate := r.node()
+		candidate.up, candidate.label, candidate.conjs = n.up, n.label, n.conjs
+		candidate.choices = append(slices.Clip(n.choices), i)
+		first := len(found)
+		var marked bool
+		var why *Problem
+		found, marked, why = r.leaves(candidate, found)
 		problem = worse(problem, why)
 		if why != nil && why.IsIncomplete {
 			problem = why
 		}
 		if disjunction.HasDefault {
-			for j := range leaves {
-				leaves[j].isDef = leaves[j].isDef && alternative.Default
+			for j := first; j < len(found); j++ {
+				found[j].isDef = found[j].isDef && alternative.Default
 			}
 		}
-		branches = append(branches, branch{leaves, marked})
-		explicit = explicit || marked && len(leaves) > 0
+		branches = append(branches, branch{len(found), marked})
+		explicit = explicit || marked && len(found) > first
 	}
 	for _, b := range branches {
-		for _, l := range b.leaves {
+		for ; start < b.end; start++ {
 			if !disjunction.HasDefault && explicit && !b.explicit {
-				l.isDef = false
+				found[start].isDef = false
 			}
-			found = append(found, l)
 		}
 	}
 	return found, explicit || disjunction.HasDefault, problem
@@ -637,6 +656,9 @@ func (r *run) leaves(n *node) (found []leaf, explicit bool, problem *Problem) {
 
 // dead returns why an alternative does not fit.
 func (r *run) dead(n *node) *Problem {
+	if n.problem == nil && !n.isScalar && len(n.lits)+len(n.data)+len(n.lists)+len(n.comps) == 0 && len(n.choices) > 0 {
+		return nil // a type so far
+	}
 	value, problem := r.value(n)
 	if problem != nil {
 		if problem.IsIncomplete && n.problem == nil {
@@ -951,7 +973,8 @@ func (r *run) declared(n *node, name string) *node {
 	if !exists {
 		return nil
 	}
-	field := &node{up: n, label: name, conjs: conjs}
+	field := r.node()
+	field.up, field.label, field.conjs = n, name, conjs
 	if !isHidden(name) {
 		r.addPatterns(n, field, name)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
@@ -36,14 +37,31 @@ type Program struct {
 	observed []conj // what it declares of its children
 
 	isEvaluated bool
+	idle        sync.Pool // of runs
 }
 
 // IsEvaluated reports whether a field of the behaviour is marked @kube(eval), so that CUE's
 // evaluator has to compute it. The program cannot be run then.
 func (p *Program) IsEvaluated() bool { return p.isEvaluated }
 
+// spareNodes are how many nodes a run has at hand: as many as the behaviour of a small kind takes.
+const spareNodes = 48
+
 func (p *Program) newRun() *run {
-	return &run{steps: maxSteps, packages: p.packages, instances: make([]*node, p.shapes+1)}
+	if r, ok := p.idle.Get().(*run); ok {
+		return r
+	}
+	return &run{steps: maxSteps, packages: p.packages, instances: make([]*node, p.shapes+1), spare: make([]node, spareNodes)}
+}
+
+// Release lets further runs reuse the memory of the one that the value is of. No value of it may be
+// used afterwards; data and problems may.
+func (v Value) Release() {
+	r := v.run
+	clear(r.instances)
+	clear(r.spare[:r.used])
+	r.used, r.steps, r.depth, r.lets, r.touched, r.values = 0, maxSteps, 0, nil, false, nil
+	r.program.idle.Put(r)
 }
 
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
@@ -107,7 +125,8 @@ func (p *Program) RunGiven(values ...any) Value {
 	top := r.instance(p.top)
 	top.arcs = make([]arc, len(p.given))
 	for i, name := range p.given {
-		given := &node{up: top, label: name}
+		given := r.node()
+		given.up, given.label = top, name
 		if name == observedName {
 			given.conjs = slices.Clone(p.observed)
 		}

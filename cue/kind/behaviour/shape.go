@@ -21,7 +21,7 @@ func (r *run) instance(n *node) *node {
 	if known := r.instances[n.id]; known != nil {
 		return known
 	}
-	made := new(node)
+	made := r.node()
 	*made = *n
 	made.shape, made.id = n, 0
 	made.comps = slices.Clone(n.comps)
