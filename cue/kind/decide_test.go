@@ -247,7 +247,7 @@ func (k *Kind) differInLookups(object map[string]any) error {
 		return strings.Join(lookupTexts(lookups), "\n")
 	}
 	if got, want := texts(compiled, err), texts(evaluated, errEvaluated); got != want {
-		return fmt.Errorf("reads: compiled %s (%v)\nCUE      %s (%v)", got, err, want, errEvaluated)
+		return fmt.Errorf("reads: compiled %s (%w)\nCUE      %s (%w)", got, err, want, errEvaluated)
 	}
 	return nil
 }
