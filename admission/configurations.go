@@ -117,7 +117,7 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		NamespaceSelector:       w.namespaceSelector(),
 		ObjectSelector:          &metav1.LabelSelector{}, // set, so that Fescue owns it
-		MatchConditions:         notBeingDeleted(),
+		MatchConditions:         notLeftAlone(k),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
@@ -128,6 +128,18 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 // is gone for good would block the deletion of objects and so of their namespaces.
 func notBeingDeleted() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: "not-being-deleted", Expression: "!has(object.metadata.deletionTimestamp)"}}
+}
+
+// notLeftAlone is notBeingDeleted, except for what a kind with onDelete may act on: something is still
+// created and read for its objects while they are deleted, and anyone who changes that needs the rights.
+func notLeftAlone(k *kind.Kind) []admissionregistrationv1.MatchCondition {
+	conditions := notBeingDeleted()
+	if k.OnDelete != "" {
+		conditions[0].Name = "not-being-deleted-or-changed"
+		conditions[0].Expression += " || object.metadata.?generation != oldObject.metadata.?generation" +
+			" || object.metadata.?labels != oldObject.metadata.?labels || object.metadata.?annotations != oldObject.metadata.?annotations"
+	}
+	return conditions
 }
 
 // namespaceSelector is nil if the webhooks are for all namespaces. It never excludes

@@ -15,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,27 +61,40 @@ type Rights struct {
 	mapper    meta.RESTMapper
 	exempt    sets.Set[string]
 	needs     map[schema.GroupKind][]need
-	resources sync.Map // from schema.GroupKind to schema.GroupResource, as far as they are known
+	resources sync.Map // from schema.GroupKind to served, as far as they are known
 	answers   *cache.LRUExpireCache
 }
 
-// right is what someone may do to a resource.
+// right is what someone may do to a resource in a namespace, or at the cluster scope if that is empty. It
+// is about one object if it has a name.
 type right struct {
-	verb     string
-	resource schema.GroupResource
+	verb            string
+	resource        schema.GroupResource
+	namespace, name string
 }
 
-// need is what the author of an object has to be allowed to do to objects of a type. through
-// is the kind that needs it, if that is not the kind of the author's object.
+// served is where a type is served.
+type served struct {
+	resource     schema.GroupResource
+	isNamespaced bool
+}
+
+// need is what the author of an object has to be allowed to do to objects of a type in the namespace of
+// the object, in another one, or in all. through is the kind that needs it, if that is not the kind of the
+// author's object.
 type need struct {
 	verb    string
 	of      schema.GroupVersionKind
 	through string
+	// name is that of the only object that is concerned; it is empty for all.
+	name string
+	// in is a namespace, which may be empty for all; nil is that of the object.
+	in *string
 }
 
 // NewRights collects what each kind does: it creates its children, the children of children that
-// are of a kind themselves, and Pods if it injects; and it deletes objects with the labels
-// of a set with strays: "Delete". The mapper finds where types are served. The exempt users are not
+// are of a kind themselves, and Pods if it injects; it reads what those children read; and it deletes
+// objects with the labels of a set with strays: "Delete". The mapper finds where types are served. The exempt users are not
 // checked, above all Fescue's own.
 func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, exempt ...string) *Rights {
 	r := &Rights{
@@ -93,7 +107,7 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 	catalog := kind.NewCatalog(kinds...)
 	for _, k := range kinds {
 		gk := k.GroupVersionKind.GroupKind()
-		r.resources.Store(gk, k.GroupVersionResource().GroupResource())
+		r.resources.Store(gk, served{k.GroupVersionResource().GroupResource(), k.Scope == apiextensionsv1.NamespaceScoped})
 		r.needs[gk] = needsOf(k, catalog)
 	}
 	return r
@@ -114,7 +128,12 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) []need {
 		add := func(verb string, of schema.GroupVersionKind) {
 			key := of.GroupKind().String() + " " + verb
 			if _, known := found[key]; !known {
-				found[key] = need{verb, of, through}
+				found[key] = need{verb: verb, of: of, through: through}
+			}
+		}
+		if owner != first {
+			for _, n := range needsOfReads(owner) {
+				found[n.identity()] = n
 			}
 		}
 		for _, owned := range owner.Owns {
@@ -140,39 +159,52 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) []need {
 	return needs
 }
 
-// resourceOf returns where a type is served. The mapper's first answer is kept. As long as it
+// servedAs returns where a type is served. The mapper's first answer is kept. As long as it
 // does not know the type, whose CRD may be installed later, the name is guessed as kubectl does.
-func (r *Rights) resourceOf(gvk schema.GroupVersionKind) schema.GroupResource {
+func (r *Rights) servedAs(gvk schema.GroupVersionKind) (found served, isKnown bool) {
 	if known, ok := r.resources.Load(gvk.GroupKind()); ok {
-		return known.(schema.GroupResource)
+		return known.(served), true
 	}
 	mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		guess, _ := meta.UnsafeGuessKindToResource(gvk)
-		return guess.GroupResource()
+		return served{resource: guess.GroupResource()}, false
 	}
-	resource := mapping.Resource.GroupResource()
-	r.resources.Store(gvk.GroupKind(), resource)
-	return resource
+	found = served{mapping.Resource.GroupResource(), mapping.Scope.Name() == meta.RESTScopeNameNamespace}
+	r.resources.Store(gvk.GroupKind(), found)
+	return found, true
+}
+
+// rightFor returns the right that a need amounts to for an object in a namespace.
+func (r *Rights) rightFor(n need, namespace string) right {
+	of, isKnown := r.servedAs(n.of)
+	do := right{n.verb, of.resource, namespace, n.name}
+	if n.in != nil {
+		do.namespace = *n.in
+	}
+	if isKnown && !of.isNamespaced || !isKnown && n.verb != "create" && n.verb != "delete" {
+		do.namespace = "" // what is read of an unknown type may be of the cluster, and this includes all namespaces
+	}
+	return do
 }
 
 // check returns a Forbidden error that names all rights that the author of a request does not
-// have.
-func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest) error {
+// have: those that the kind always needs, and those for what it reads for the object.
+func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, reads []kind.Lookup) error {
 	user := request.UserInfo.Username
 	if r == nil || r.exempt.Has(user) || user == autoscaler && request.SubResource == scaleSubresource {
 		return nil
 	}
 	gk := k.GroupVersionKind.GroupKind()
 	var missing []string
-	for _, n := range r.needs[gk] {
-		do := right{n.verb, r.resourceOf(n.of)}
-		ok, err := r.may(ctx, request.UserInfo, do, request.Namespace)
+	for _, n := range slices.Concat(r.needs[gk], needsOfLookups(reads)) {
+		do := r.rightFor(n, request.Namespace)
+		ok, err := r.may(ctx, request.UserInfo, do)
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("check the rights of user %q: %w", user, err))
 		}
 		if !ok {
-			missing = append(missing, describe(user, do, n.through, request.Namespace))
+			missing = append(missing, describe(user, do, n.through))
 		}
 	}
 	if len(missing) == 0 {
@@ -184,12 +216,16 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 
 // describe reports a missing right in the API server's words, with the kind in between that
 // needs it, if any.
-func describe(user string, do right, through, namespace string) string {
-	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", user, do.verb, do.resource.Resource, do.resource.Group)
-	if namespace == "" {
+func describe(user string, do right, through string) string {
+	text := fmt.Sprintf("user %q cannot %s resource %q", user, do.verb, do.resource.Resource)
+	if do.name != "" {
+		text += fmt.Sprintf(" named %q", do.name)
+	}
+	text += fmt.Sprintf(" in API group %q", do.resource.Group)
+	if do.namespace == "" {
 		text += " at the cluster scope"
 	} else {
-		text += fmt.Sprintf(" in the namespace %q", namespace)
+		text += fmt.Sprintf(" in the namespace %q", do.namespace)
 	}
 	if through != "" {
 		text += " (through the kind " + through + ")"
@@ -198,14 +234,14 @@ func describe(user string, do right, through, namespace string) string {
 }
 
 // may asks the API server, or returns its cached answer.
-func (r *Rights) may(ctx context.Context, user authenticationv1.UserInfo, do right, namespace string) (bool, error) {
-	key := rightKey(user, do, namespace)
+func (r *Rights) may(ctx context.Context, user authenticationv1.UserInfo, do right) (bool, error) {
+	key := rightKey(user, do)
 	if answer, known := r.answers.Get(key); known {
 		return answer.(bool), nil
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: do.verb, Group: do.resource.Group, Resource: do.resource.Resource, Namespace: namespace},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: do.verb, Group: do.resource.Group, Resource: do.resource.Resource, Namespace: do.namespace, Name: do.name},
 	}}
 	for name, values := range user.Extra {
 		if review.Spec.Extra == nil {
@@ -227,7 +263,7 @@ func (r *Rights) may(ctx context.Context, user authenticationv1.UserInfo, do rig
 
 // rightKey contains everything that an access review may depend on. Texts are quoted, so that
 // one cannot look like two.
-func rightKey(user authenticationv1.UserInfo, do right, namespace string) string {
+func rightKey(user authenticationv1.UserInfo, do right) string {
 	key := make([]byte, 0, 256)
 	add := func(texts ...string) {
 		for _, text := range texts {
@@ -235,7 +271,7 @@ func rightKey(user authenticationv1.UserInfo, do right, namespace string) string
 		}
 		key = append(key, '\n')
 	}
-	add(do.verb, do.resource.Group, do.resource.Resource, namespace, user.Username, user.UID)
+	add(do.verb, do.resource.Group, do.resource.Resource, do.namespace, do.name, user.Username, user.UID)
 	add(user.Groups...)
 	names := make([]string, 0, len(user.Extra))
 	for name := range user.Extra {

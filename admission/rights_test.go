@@ -202,7 +202,7 @@ func TestRightsToDeleteStrays(t *testing.T) {
 	}
 	r := &reviewer{allowed: map[string][]string{"ada": {"create configmaps", "create pods"}}}
 	watcher := kindtest.Named(t, shipped, "Watcher")
-	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", "")), "without a set nothing is deleted")
+	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", ""), nil), "without a set nothing is deleted")
 }
 
 // A request has everything that is known of the user, and no answer is used for another user.
@@ -224,7 +224,7 @@ func TestRightsAreCachedPerUser(t *testing.T) {
 		for _, user := range users {
 			for _, namespace := range []string{"", "default"} {
 				for _, verb := range []string{"create", "delete"} {
-					ok, err := rights.may(t.Context(), user, right{verb, schema.GroupResource{Resource: "configmaps"}}, namespace)
+					ok, err := rights.may(t.Context(), user, right{verb: verb, resource: schema.GroupResource{Resource: "configmaps"}, namespace: namespace})
 					require.NoError(t, err)
 					require.True(t, ok)
 				}

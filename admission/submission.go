@@ -52,7 +52,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 		return nil, err
 	}
 	metadata, _ := object["metadata"].(map[string]any)
-	if metadata["deletionTimestamp"] != nil {
+	if metadata["deletionTimestamp"] != nil && k.OnDelete == "" {
 		return nil, nil // whatever its errors, its finalizers must be removable
 	}
 	s := &submission{kind: k, request: request, object: &state{objects: o, kind: k, content: kind.WithName(object)}}

@@ -294,14 +294,14 @@ func (t *childTypes) watchesStrays(set string) bool {
 	return t.bySet[set] != nil
 }
 
-// awaitTypes queries discovery for the types of children that are not served until all are, and
+// awaitTypes queries discovery for the types of children and reads that are not served until all are, and
 // requeues all objects when one is.
 func (c *controller) awaitTypes(ctx context.Context) {
-	if missing := c.types.missing(); len(missing) > 0 {
-		c.log.Warn("types of children are not served by the cluster; waiting for them", "types", missing)
+	if missing := c.missingTypes(); len(missing) > 0 {
+		c.log.Warn("types of children or reads are not served by the cluster; waiting for them", "types", missing)
 	}
 	backoff := typesBackoff
-	for len(c.types.missing()) > 0 {
+	for len(c.missingTypes()) > 0 {
 		select {
 		case <-ctx.Done():
 			return
@@ -310,15 +310,28 @@ func (c *controller) awaitTypes(ctx context.Context) {
 		meta.MaybeResetRESTMapper(c.config.Mapper)
 		filling, cancel := context.WithTimeout(ctx, fillTimeout)
 		found, err := c.watchServed(filling)
+		foundReads, errReads := c.watchLookups(filling)
 		cancel()
+		found, err = found || foundReads, errors.Join(err, errReads)
 		if err != nil {
 			c.log.Warn("discovery of the types of children failed; retrying", "error", err)
 		}
 		if found {
-			c.log.Info("types of children are now served", "missing", c.types.missing())
+			c.log.Info("types of children or reads are now served", "missing", c.missingTypes())
 			c.objects.Each(func(object metav1.Object) { c.enqueue(onList, object) })
 		}
 	}
+}
+
+// missingTypes returns the types of children and of reads that are not served.
+func (c *controller) missingTypes() []schema.GroupVersionKind {
+	missing := c.types.missing()
+	for _, target := range c.lookups.missing() {
+		if !slices.Contains(missing, target.Type) {
+			missing = append(missing, target.Type)
+		}
+	}
+	return missing
 }
 
 // strays returns the cached unmanaged objects that have the labels of a set's template. From

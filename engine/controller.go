@@ -44,6 +44,7 @@ type controller struct {
 	queue      *queues
 	objects    *informers.Watch
 	types      *childTypes
+	lookups    *lookups
 	watches    []*informers.Watch // to be released
 	writes     *writes
 	contests   *contests
@@ -68,6 +69,9 @@ type controller struct {
 
 // checkKind returns why a kind can never be run here.
 func checkKind(k *kind.Kind, watched *informers.Informers) error {
+	if of := k.ReadsOfCluster(); of != "" && !watched.AllNamespaces() {
+		return fmt.Errorf("it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", of)
+	}
 	if k.Scope == apiextensionsv1.ClusterScoped && !watched.AllNamespaces() {
 		return errors.New("it is cluster-scoped, so it cannot be limited to namespaces")
 	}
@@ -85,7 +89,7 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
 		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
-		types: newChildTypes(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch),
+		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch),
 		warnings:   newWarnings(clock.RealClock{}),
 		normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
@@ -185,6 +189,9 @@ func (c *controller) watch(ctx context.Context) error {
 	}
 	c.objects, c.watches = objects, append(c.watches, objects)
 	if _, err := c.watchServed(ctx); err != nil {
+		return err
+	}
+	if _, err := c.watchLookups(ctx); err != nil {
 		return err
 	}
 	if c.pods != nil {
@@ -313,16 +320,19 @@ func (c *controller) isMember(child *unstructured.Unstructured) bool {
 // collect queues an object after memberDelay.
 func (c *controller) collect(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
 
+// queueSoon queues an object at once, or after memberDelay if its writes are delayed.
+func (c *controller) queueSoon(name cache.ObjectName) {
+	if c.contests.isContested(name) || c.progress.isSlowed(name) {
+		c.collect(name)
+		return
+	}
+	c.queue.Add(name)
+}
+
 // pace returns how an event of a child queues its object: after memberDelay for a member of
 // a set, unless someone else has just begun to delete it, and for an object with a contested child.
 func (c *controller) pace(before, after any) func(cache.ObjectName) {
-	soon := func(name cache.ObjectName) {
-		if c.contests.isContested(name) || c.progress.isSlowed(name) {
-			c.collect(name)
-			return
-		}
-		c.queue.Add(name)
-	}
+	soon := c.queueSoon
 	old, _ := before.(*unstructured.Unstructured)
 	child, ok := after.(*unstructured.Unstructured)
 	if !ok {
@@ -478,6 +488,7 @@ func (c *controller) forget(name cache.ObjectName) {
 	c.numbers.forget(name)
 	c.warnings.forget(name)
 	c.types.forgetOwner(name)
+	c.lookups.forget(name)
 	c.selections.forget(name)
 	c.queue.Forget(name)
 }

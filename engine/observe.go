@@ -31,6 +31,7 @@ func (c *controller) observe(ctx context.Context, object *unstructured.Unstructu
 	if err := c.readFormer(ctx, object, v); err != nil {
 		return nil, err
 	}
+	v.Found = c.lookUp(object)
 	v.Normalized, v.Numbers = c.normalized, c.numbers.of(object)
 	if c.pods != nil {
 		if err := c.readPods(object, v); err != nil {

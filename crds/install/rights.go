@@ -18,6 +18,7 @@ var (
 	objectVerbs    = []string{"list", "watch"}
 	statusVerbs    = []string{"update"}
 	keepVerbs      = []string{"patch"}
+	lookupVerbs    = []string{"list", "watch"}
 	childVerbs     = []string{"create", "delete", "get", "list", "patch", "watch"}
 	eventVerbs     = []string{"create"}
 	finalizerVerbs = []string{"update"}
@@ -34,6 +35,9 @@ func (r Right) In(namespace string) string {
 	text := r.Verb + " " + schema.GroupResource{Group: r.Group, Resource: resource}.String()
 	if subresource != "" {
 		text += "/" + subresource
+	}
+	if r.Name != "" {
+		text += "/" + r.Name
 	}
 	if namespace != "" {
 		text += " in " + namespace
@@ -73,6 +77,18 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 			continue
 		}
 		add(resource, "", childVerbs)
+	}
+	for _, target := range k.LookupTargets() {
+		resource, err := resourceOf(target.Type)
+		if err != nil {
+			return nil, fmt.Errorf("reads of type %s: %w", target.Type, err)
+		}
+		if resource.Empty() {
+			continue
+		}
+		for _, verb := range lookupVerbs { // a field selector for a name needs the right to that name alone
+			all[Right{resource.Group, resource.Resource, verb, target.ObjectName}] = true
+		}
 	}
 	if len(k.Owns) > 0 {
 		// Children block the deletion of their owner, and where the admission plugin

@@ -40,6 +40,9 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 		if k.Scope == apiextensionsv1.ClusterScoped && len(o.Namespaces) > 0 {
 			return nil, fmt.Errorf("kind %s: it is cluster-scoped, so it cannot be limited to namespaces", k.GroupVersionKind.Kind)
 		}
+		if of := k.ReadsOfCluster(); of != "" && len(o.Namespaces) > 0 {
+			return nil, fmt.Errorf("kind %s: it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", k.GroupVersionKind.Kind, of)
+		}
 	}
 	for _, namespace := range o.Namespaces {
 		objects = append(objects, role(name, namespace, rules(work)), roleBinding(name, namespace, o.Namespace))

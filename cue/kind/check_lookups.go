@@ -90,7 +90,7 @@ func (c *checker) lookup(path string, parts []part) {
 // readsBeyond reports what an entry of reads must not depend on.
 func (c *checker) readsBeyond(p part, e ast.Expr, path string) {
 	if c.lookingUp {
-		c.report(p.node(), "%s: reads cannot depend on %s: they follow from object.spec and object.metadata alone", sourceOf(e), path)
+		c.report(p.node(), "%s: reads cannot depend on %s: they follow from the spec, name, namespace, labels and annotations of the object", sourceOf(e), path)
 	}
 }
 

@@ -440,7 +440,7 @@ func (c *checker) field(p part, e ast.Expr, x value, name string) value {
 		return c.fieldOfParts(p, e, x, name)
 	}
 	path := x.path + "." + name
-	if path == objectName+".status" {
+	if !c.kind.isReadable(path) {
 		c.readsBeyond(p, e, path)
 	}
 	if x.t.Values&types.Object == 0 {

@@ -231,7 +231,7 @@ func (k *Kind) differInLookups(object map[string]any) error {
 	}
 	compiled, err := k.LookupsOf(object)
 	var evaluated []Lookup
-	v, _, errEvaluated := k.evaluatedBehaviour(withoutStatus(object), nil)
+	v, _, errEvaluated := k.evaluatedBehaviour(k.readable(object), nil)
 	if errEvaluated == nil {
 		evaluated, errEvaluated = lookupsOf(v)
 	}

@@ -2,10 +2,12 @@ package kind
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +28,9 @@ type LookupFacts struct {
 	// ObjectName is the name of the object that is read, if it is the same for all objects of the
 	// kind; it is empty if it is computed.
 	ObjectName string
+	// ObjectNamespace is the namespace if it is the same for all objects of the kind; it is empty if there
+	// is none, or if it is computed.
+	ObjectNamespace string
 	// Namespace and Which are the sources of the namespace, which is empty if there is none, and of
 	// the name or the selector.
 	Namespace, Which string
@@ -66,13 +71,13 @@ func (l *Lookup) In(own string, isNamespaced bool) string {
 const readsName = "reads"
 
 // LookupsOf returns what the behaviour reads for a valid, defaulted object, apart from its
-// children, sorted by name. It follows from the object without its status. An error is an
+// children, sorted by name. It follows from what the author submits of the object. An error is an
 // *EvaluationError.
 func (k *Kind) LookupsOf(object map[string]any) ([]Lookup, error) {
 	if len(k.Lookups) == 0 {
 		return nil, nil
 	}
-	v, names, err := k.behaviour(withoutStatus(object), nil)
+	v, names, err := k.behaviour(k.readable(object), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +86,41 @@ func (k *Kind) LookupsOf(object map[string]any) ([]Lookup, error) {
 	return lookups, names.error(err)
 }
 
-// withoutStatus returns an object without its status; it is a shallow copy.
-func withoutStatus(object map[string]any) map[string]any {
-	rest := make(map[string]any, len(object))
-	for name, value := range object {
-		if name != "status" {
-			rest[name] = value
-		}
+// readableMetadata are the fields of metadata that an author submits.
+var readableMetadata = []string{"name", "namespace", "labels", "annotations"}
+
+// readable returns the part of an object that reads may depend on: what an author submits, so that the
+// rights to read can be checked then. The status, the rest of the metadata and the number of the scale
+// subresource are also changed by others. The object is not changed.
+func (k *Kind) readable(object map[string]any) map[string]any {
+	rest := without(object, "status")
+	if k.Scale != nil {
+		rest = without(rest, strings.Split(strings.TrimPrefix(k.Scale.SpecReplicasPath, "."), ".")...)
+	}
+	metadata, _ := rest["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	maps.DeleteFunc(metadata, func(name string, _ any) bool { return !slices.Contains(readableMetadata, name) })
+	rest["metadata"] = metadata
+	return without(rest, "metadata", "annotations", corev1.LastAppliedConfigAnnotation) // as in ReadMetadata
+}
+
+// isReadable reports whether reads may depend on a field at a path like object.status.
+func (k *Kind) isReadable(path string) bool {
+	if name, ok := strings.CutPrefix(path, objectName+".metadata."); ok && !slices.Contains(readableMetadata, name) {
+		return strings.Contains(name, ".")
+	}
+	return path != objectName+".status" && (k.Scale == nil || path != objectName+k.Scale.SpecReplicasPath)
+}
+
+// without returns an object without the field at a path. It shares memory with the object.
+func without(object map[string]any, path ...string) map[string]any {
+	below, isObject := object[path[0]].(map[string]any)
+	rest := maps.Clone(object)
+	switch {
+	case len(path) == 1:
+		delete(rest, path[0])
+	case isObject:
+		rest[path[0]] = without(below, path[1:]...)
 	}
 	return rest
 }
@@ -166,14 +199,47 @@ func (k *Kind) isList(name string) bool {
 	return isSet || slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && l.IsSelection })
 }
 
+// LookupTarget is what has to be watched for reads: the objects of a type or, if ObjectName is not empty,
+// those with that name.
+type LookupTarget struct {
+	Type       apischema.GroupVersionKind
+	ObjectName string
+}
+
+// LookupTargets returns what has to be watched for the reads of the kind. A type of which something is
+// read by a name or a selector that follows from the object is watched as a whole.
+func (k *Kind) LookupTargets() []LookupTarget {
+	whole := make(map[apischema.GroupVersionKind]bool)
+	for _, l := range k.Lookups {
+		whole[l.Type] = whole[l.Type] || l.ObjectName == ""
+	}
+	var targets []LookupTarget
+	for _, l := range k.Lookups {
+		target := LookupTarget{Type: l.Type}
+		if !whole[l.Type] {
+			target.ObjectName = l.ObjectName
+		}
+		if !slices.Contains(targets, target) {
+			targets = append(targets, target)
+		}
+	}
+	return targets
+}
+
 // LooksUp reports whether the behaviour reads objects of a type that are not its children.
 func (k *Kind) LooksUp(gvk apischema.GroupVersionKind) bool {
 	return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Type == gvk })
 }
 
-// ReadsOfCluster reports whether a type that the kind looks up is known to be cluster-scoped.
-func (k *Kind) ReadsOfCluster(gvk apischema.GroupVersionKind) bool {
-	return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Type == gvk && l.IsClusterScoped })
+// ReadsOfCluster returns the first type that the kind looks up and that is known to be cluster-scoped; it
+// is empty if there is none.
+func (k *Kind) ReadsOfCluster() string {
+	for _, l := range k.Lookups {
+		if l.IsClusterScoped {
+			return l.Type.Kind
+		}
+	}
+	return ""
 }
 
 // LookupPaths returns the paths of what the controller may read of the objects of a type that it
@@ -266,6 +332,7 @@ func (k *Kind) addLookup(c *checker, name string, parts []part, conditional bool
 		}
 		facts.ObjectName = text
 	}
+	facts.ObjectNamespace, _ = c.onlyText(body, "namespace")
 	k.Lookups = append(k.Lookups, facts)
 	return nil
 }

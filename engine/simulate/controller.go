@@ -233,7 +233,7 @@ func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.Vie
 
 // lookUp returns the objects that a lookup finds for an object.
 func (c *Cluster) lookUp(k *kind.Kind, l kind.Lookup, owner *unstructured.Unstructured) []*unstructured.Unstructured {
-	namespace := l.In(owner.GetNamespace(), !k.ReadsOfCluster(l.Type))
+	namespace := l.In(owner.GetNamespace(), !slices.ContainsFunc(k.Lookups, func(f kind.LookupFacts) bool { return f.Type == l.Type && f.IsClusterScoped }))
 	return plan.Selected(l, slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind() != l.Type || namespace != metav1.NamespaceAll && o.GetNamespace() != namespace
 	}))

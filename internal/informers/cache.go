@@ -196,6 +196,19 @@ func (c *Cache) ByIndex(namespace, index, value string) ([]any, error) {
 	return found, err
 }
 
+// List returns the objects of all namespaces.
+func (c *Cache) List() []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for _, informer := range c.informers {
+		for _, object := range informer.GetStore().List() {
+			if u, ok := decoded(object).(*unstructured.Unstructured); ok {
+				objects = append(objects, u)
+			}
+		}
+	}
+	return objects
+}
+
 // InNamespace returns the objects of a namespace.
 func (c *Cache) InNamespace(namespace string) []*unstructured.Unstructured {
 	found, err := c.ByIndex(namespace, cache.NamespaceIndex, namespace)

@@ -1,0 +1,64 @@
+package admission
+
+import (
+	"fmt"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Fescue reads what a behaviour names with its own rights, and the behaviour may show it: in a child, in
+// the status, or by what it does. So the author of an object needs the right to read it.
+
+// needsOfLookups lists what the author needs for what is read for an object: to get the objects that are
+// read by name, and to list those that are selected.
+func needsOfLookups(lookups []kind.Lookup) (needs []need) {
+	for _, l := range lookups {
+		switch {
+		case len(l.Absent) > 0: // nothing is read
+		case l.Selector != nil:
+			needs = append(needs, need{verb: "list", of: l.Type, in: l.Namespace})
+		default:
+			needs = append(needs, need{verb: "get", of: l.Type, in: l.Namespace, name: l.ObjectName})
+		}
+	}
+	return needs
+}
+
+// needsOfReads lists what the author of an object needs for what children of a kind read. The names and
+// namespaces that the kind computes are not known before the children exist, and may be any.
+func needsOfReads(k *kind.Kind) (needs []need) {
+	for _, l := range k.Lookups {
+		n := need{verb: "get", of: l.Type, through: k.GroupVersionKind.Kind, name: l.ObjectName}
+		if l.IsSelection {
+			n.verb = "list"
+		}
+		if l.Namespace != "" {
+			n.in = new(l.ObjectNamespace)
+		}
+		needs = append(needs, n)
+	}
+	return needs
+}
+
+// reads returns what the kind reads for the object. An object for which that cannot be told is stalled, and
+// nothing is read for it.
+func (s *state) reads() []kind.Lookup {
+	checked := s.check().Stored()
+	if len(s.kind.Lookups) == 0 || len(checked.Errors) > 0 {
+		return nil
+	}
+	lookups, err := s.kind.LookupsOf(checked.Object)
+	if err != nil {
+		return nil
+	}
+	return lookups
+}
+
+// identity is the same for needs that are the same.
+func (n need) identity() string {
+	in := "own"
+	if n.in != nil {
+		in = fmt.Sprintf("%q", *n.in)
+	}
+	return fmt.Sprintf("%s %s %q in %s", n.verb, n.of, n.name, in)
+}
