@@ -143,6 +143,7 @@ func (c *checker) child(child *checkedChild) {
 	c.namespace(child)
 	c.name(child)
 	c.podSelector(child)
+	c.relations(child)
 }
 
 // dropped advises on an if that reads children: it deletes as well as creates. Children of a phase are

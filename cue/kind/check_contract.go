@@ -21,6 +21,7 @@ func checkContract(k *Kind) []*LoadError {
 	c.mistakes, c.found = nil, make(map[string]bool) // without types, the rest cannot be told
 	c.definition(c.controller, "#Controller", "")
 	c.contractChildren(c.controller, "")
+	c.loopNames(c.controller, "")
 	reads := c.structureOf(c.controller, readsName)
 	for _, name := range reads.order {
 		c.definition(c.structureOf(reads, name), "#Read", readsName+"."+name+".")
@@ -32,6 +33,7 @@ func checkContract(k *Kind) []*LoadError {
 		phase := c.structureOf(phases, name)
 		c.definition(phase, "#Phase", path)
 		c.contractChildren(phase, path)
+		c.loopNames(phase, path)
 		next := phase.fields["next"]
 		if next == nil {
 			continue
