@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -41,46 +41,24 @@ func (c *controller) observe(ctx context.Context, object *unstructured.Unstructu
 	return v, nil
 }
 
-// readServer reads the API server itself, for a cache that does not show what was written.
+// readServer reads the children of an object from the API server itself, for a cache that does not show
+// what was written. Children that someone has taken the label from, and strays, are those of the caches:
+// only lists of all objects would show them.
 func (c *controller) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
-	types, watches := c.types.known()
-	v := &plan.View{Types: types}
-	list := func(resource schema.GroupVersionResource, selector string) ([]*unstructured.Unstructured, error) {
-		found, err := c.config.Client.Resource(resource).Namespace(object.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: selector})
-		if err != nil {
-			return nil, err
-		}
-		items := make([]*unstructured.Unstructured, len(found.Items))
-		for i := range found.Items {
-			items[i] = &found.Items[i]
-		}
-		return items, nil
+	v, err := c.types.view(object)
+	if err != nil {
+		return nil, err
 	}
+	v.Children = slices.DeleteFunc(v.Children, func(child plan.LiveChild) bool { return plan.IsLabelledFor(child.Object, object) })
+	_, watches := c.types.known()
 	for resource := range watches {
-		items, err := list(resource, plan.ManagedSelector)
+		found, err := c.config.Client.Resource(resource).Namespace(object.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: plan.OwnerSelector(object)})
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range items {
-			if plan.IsChildOf(item, object, c.kind) {
-				v.Children = append(v.Children, plan.Live(resource, item))
-			}
+		for i := range found.Items {
+			v.Children = append(v.Children, plan.Live(resource, &found.Items[i]))
 		}
-	}
-	strays := make(map[string][]*unstructured.Unstructured)
-	for set, facts := range c.kind.Sets {
-		served, ok := v.Types[facts.Type]
-		if len(facts.StrayLabels) == 0 || !ok || served.Err != nil {
-			continue
-		}
-		items, err := list(served.Resource, plan.StraySelector(facts.StrayLabels))
-		if err != nil {
-			return nil, err
-		}
-		strays[set] = items
-	}
-	v.Strays = func(set string, template map[string]string) []*unstructured.Unstructured {
-		return plan.WithLabels(strays[set], template)
 	}
 	return v, nil
 }

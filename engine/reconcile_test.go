@@ -303,3 +303,30 @@ func TestConflictIsRequeued(t *testing.T) {
 	require.Equal(t, 1, reconciles(c, resultRequeue))
 	require.Zero(t, reconciles(c, resultError))
 }
+
+// For a cache that is behind, the children of one object are read from the API server, and no others: a
+// namespace may have many thousands.
+func TestStaleCacheIsPassedOver(t *testing.T) {
+	t.Parallel()
+	c, _ := runningAt(t, &answers{})
+	client := c.config.Client.(*fake.FakeDynamicClient)
+	object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "RUNNING")}
+	for name, uid := range map[string]string{"own": string(object.GetUID()), "other": "other"} {
+		pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+			"name": name, "namespace": object.GetNamespace(), "uid": name, "labels": map[string]any{"fescue.dev/owner-uid": uid},
+		}}}
+		require.NoError(t, client.Tracker().Add(pod))
+	}
+	client.ClearActions()
+	v, err := c.observe(t.Context(), object, true)
+	require.NoError(t, err)
+	require.Len(t, v.Children, 1)
+	require.Equal(t, "own", v.Children[0].Object.GetName())
+	var selectors []string
+	for _, action := range client.Actions() {
+		if list, ok := action.(clienttesting.ListAction); ok {
+			selectors = append(selectors, list.GetListRestrictions().Labels.String())
+		}
+	}
+	require.Equal(t, []string{plan.OwnerSelector(object)}, selectors)
+}

@@ -62,6 +62,11 @@ func OwnerSelector(owner *unstructured.Unstructured) string {
 	return labelOwnerUID + "=" + string(owner.GetUID())
 }
 
+// IsLabelledFor reports whether OwnerSelector selects an object for an owner.
+func IsLabelledFor(object, owner *unstructured.Unstructured) bool {
+	return object.GetLabels()[labelOwnerUID] == string(owner.GetUID())
+}
+
 // StraySelector selects the unmanaged objects that have all of a set's labels.
 func StraySelector(labels []string) string {
 	return strings.Join(labels, ",") + "," + unmanagedSelector
