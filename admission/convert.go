@@ -62,17 +62,7 @@ func conversions(kinds *kind.Catalog, log *slog.Logger) opener {
 // error comes a request with the UID, if that could be read.
 func decodeConversion(body []byte) (request *conversionRequest, values int, err error) {
 	request = &conversionRequest{}
-	review, err := jsontext.ParseTo(body, reviewLevels)
-	defer review.Release()
-	given := review.Member("request")
-	_ = decodeText(&request.uid, given.Member("uid"))
-	if err != nil {
-		return request, 0, failuref(http.StatusBadRequest, "request body: %v", err)
-	}
-	if values = review.ValuesOfText(); values > maxValues {
-		return request, values, failuref(http.StatusRequestEntityTooLarge, "request body: has %d values: must have at most %d", values, maxValues)
-	}
-	err = decodeFields(given, func(name []byte, value jsontext.Value) error {
+	values, err = decodeRequest(body, conversionType, &request.uid, func(name []byte, value jsontext.Value) error {
 		switch string(name) {
 		case "uid":
 			return decodeText(&request.uid, value)
@@ -90,21 +80,7 @@ func decodeConversion(body []byte) (request *conversionRequest, values int, err 
 		}
 		return nil
 	})
-	if err != nil {
-		return request, values, failuref(http.StatusBadRequest, "request body: request%v", err)
-	}
-	var reviewed metav1.TypeMeta
-	_ = decodeText(&reviewed.APIVersion, review.Member("apiVersion"))
-	_ = decodeText(&reviewed.Kind, review.Member("kind"))
-	switch {
-	case reviewed != conversionType:
-		return request, values, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", reviewed.APIVersion, reviewed.Kind, conversionType.APIVersion, conversionType.Kind)
-	case !given.IsSet():
-		return request, values, failuref(http.StatusBadRequest, "request: Required value")
-	case request.uid == "":
-		return request, values, failuref(http.StatusBadRequest, "request.uid: Required value")
-	}
-	return request, values, nil
+	return request, values, err
 }
 
 // convert converts all objects, or returns an error that names the first that it cannot convert.

@@ -46,36 +46,47 @@ func failuref(code int, format string, args ...any) *failure {
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
 // decodeReview reads the request of an AdmissionReview, and counts the values in the body. The raw objects of the request share
-// memory with body. With an error comes a request with the UID, if that could be read: the API
-// server writes it first, so it can mostly be read from a body that is cut off.
+// memory with body. With an error comes a request with the UID, if that could be read.
 func decodeReview(body []byte) (request *admissionv1.AdmissionRequest, values int, err error) {
 	request = &admissionv1.AdmissionRequest{}
+	values, err = decodeRequest(body, reviewType, &request.UID, func(name []byte, value jsontext.Value) error {
+		return decodeField(request, name, value)
+	})
+	return request, values, err
+}
+
+// decodeRequest reads the request of a review of a type, field by field, and counts the values in the
+// body. field reads the UID into uid. If something cannot be read, the UID is read nevertheless: the API
+// server writes it first, so it can mostly be read from a body that is cut off.
+func decodeRequest(body []byte, want metav1.TypeMeta, uid *types.UID, field func(name []byte, value jsontext.Value) error) (values int, err error) {
 	review, err := jsontext.ParseTo(body, reviewLevels)
 	defer review.Release()
 	given := review.Member("request")
+	defer func() {
+		if err != nil {
+			_ = decodeText(uid, given.Member("uid"))
+		}
+	}()
 	if err != nil {
-		_ = decodeText(&request.UID, given.Member("uid"))
-		return request, 0, failuref(http.StatusBadRequest, "request body: %v", err)
+		return 0, failuref(http.StatusBadRequest, "request body: %v", err)
 	}
 	if values = review.ValuesOfText(); values > maxValues {
-		_ = decodeText(&request.UID, given.Member("uid"))
-		return request, values, failuref(http.StatusRequestEntityTooLarge, "request body: has %d values: must have at most %d", values, maxValues)
+		return values, failuref(http.StatusRequestEntityTooLarge, "request body: has %d values: must have at most %d", values, maxValues)
 	}
-	err = decodeFields(given, func(name []byte, value jsontext.Value) error { return decodeField(request, name, value) })
-	if err != nil {
-		return request, values, failuref(http.StatusBadRequest, "request body: request%v", err)
+	if err := decodeFields(given, field); err != nil {
+		return values, failuref(http.StatusBadRequest, "request body: request%v", err)
 	}
 	var reviewed metav1.TypeMeta
 	err = errors.Join(decodeText(&reviewed.APIVersion, review.Member("apiVersion")), decodeText(&reviewed.Kind, review.Member("kind")))
 	switch {
-	case err != nil || reviewed != reviewType:
-		return request, values, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", reviewed.APIVersion, reviewed.Kind, reviewType.APIVersion, reviewType.Kind)
+	case err != nil || reviewed != want:
+		return values, failuref(http.StatusBadRequest, "request body: apiVersion %q, kind %q: must be %s, %s", reviewed.APIVersion, reviewed.Kind, want.APIVersion, want.Kind)
 	case !given.IsSet():
-		return request, values, failuref(http.StatusBadRequest, "request: Required value")
-	case request.UID == "":
-		return request, values, failuref(http.StatusBadRequest, "request.uid: Required value")
+		return values, failuref(http.StatusBadRequest, "request: Required value")
+	case *uid == "":
+		return values, failuref(http.StatusBadRequest, "request.uid: Required value")
 	}
-	return request, values, nil
+	return values, nil
 }
 
 // decodeField reads one field of a request, and skips those that are not known.
