@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -66,8 +65,7 @@ func (c *comparer) numbered(child wantedChild) map[int]*unstructured.Unstructure
 		if e.Resource != child.resource || !isNamed {
 			continue
 		}
-		isOrphan := metav1.GetControllerOfNoCopy(e.Object) == nil && !IsCopy(e.Object)
-		if number < child.Set.Replicas || isOrphan || e.isMember(c.plan.Object, child.Child, prefix) {
+		if number < child.Set.Replicas || e.isMemberOrOrphan(c.plan.Object, child.Child, prefix) {
 			found[number] = e.Object
 			c.wanted[e.Object.GetUID()] = true
 		}

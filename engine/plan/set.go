@@ -114,8 +114,7 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 		if isNamed {
 			highest = max(highest, number)
 		}
-		isOrphan := metav1.GetControllerOfNoCopy(e.Object) == nil && isNamed && !IsCopy(e.Object)
-		if !isOrphan && !e.isMember(c.plan.Object, child.Child, prefix) {
+		if !e.isMemberOrOrphan(c.plan.Object, child.Child, prefix) {
 			continue // someone has copied or adopted a member
 		}
 		c.wanted[e.Object.GetUID()] = true
@@ -188,6 +187,14 @@ func (c LiveChild) isMember(owner *unstructured.Unstructured, set kind.Child, pr
 	}
 	_, isNamed := memberNumber(set.Set, prefix, c.Object.GetName())
 	return c.isOriginal() && c.Name == set.Name || isNamed && !IsCopy(c.Object)
+}
+
+// isMemberOrOrphan reports whether a child is a member of a set, or has the name of one and lost its
+// controller.
+func (c LiveChild) isMemberOrOrphan(owner *unstructured.Unstructured, set kind.Child, prefix string) bool {
+	_, isNamed := memberNumber(set.Set, prefix, c.Object.GetName())
+	isOrphan := metav1.GetControllerOfNoCopy(c.Object) == nil && isNamed && !IsCopy(c.Object)
+	return isOrphan || c.isMember(owner, set, prefix)
 }
 
 // strays returns the unmanaged objects that have all labels of the template and that no one
