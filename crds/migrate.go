@@ -80,6 +80,10 @@ func (m Migration) rewriteAll(ctx context.Context, k *kind.Kind, result *Migrate
 	var total atomic.Int64 // the next page is read meanwhile
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		list, err := client.List(ctx, options)
+		if next := continueAfter(err); next != "" {
+			options.Continue = next
+			list, err = client.List(ctx, options)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -109,6 +113,17 @@ func (m Migration) rewriteAll(ctx context.Context, k *kind.Kind, result *Migrate
 		return fmt.Errorf("list %s: %w", k.Name(), err)
 	}
 	return errors.Join(append(failures, err)...)
+}
+
+// continueAfter returns where a list goes on that took longer than the API server keeps its version; it is
+// empty for any other error. The rest of the list is of a newer version. That is no harm: objects that
+// were created in between are stored in the present version.
+func continueAfter(err error) string {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || !apierrors.IsResourceExpired(err) {
+		return ""
+	}
+	return status.ErrStatus.Continue
 }
 
 // rewrite updates one object. If someone else has written it since it was read, it is stored in the
