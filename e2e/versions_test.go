@@ -133,7 +133,16 @@ func TestVersions(t *testing.T) {
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 		return err == nil && strategy == "None"
 	}))
+	v.collected("old")
 	require.Zero(t, v.operator.stop())
+}
+
+// collected deletes an object and waits until the garbage collector has deleted its child. It only does
+// so for an owner reference in a version that is served.
+func (v *versionsTest) collected(name string) {
+	v.t.Helper()
+	require.NoError(v.t, v.objects(v.newer).Delete(v.t.Context(), name, metav1.DeleteOptions{}))
+	v.awaitGone(configMaps, name+"-config")
 }
 
 // run runs an operator with a folder of kinds, instead of the one that runs.

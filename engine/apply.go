@@ -225,7 +225,7 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 		return errWaiting
 	case holder == nil:
 		return &rejectedError{plan.NotCreatedFor(s.Resource, live.GetName())}
-	case holder.Kind == a.owner.GetKind() && holder.APIVersion == a.owner.GetAPIVersion() && holder.Name == a.owner.GetName():
+	case a.controllerOf(live) != nil && holder.Name == a.owner.GetName():
 		return errWaiting // it belonged to a former object of this name, and is about to be collected
 	}
 	return &rejectedError{plan.ControlledBy(s.Resource, live, holder)}

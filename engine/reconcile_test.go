@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -123,6 +124,24 @@ func TestReconcileCreatesAndReports(t *testing.T) {
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.cacheWaits.WithLabelValues(c.metrics.name)), 0)
+}
+
+// A child of a former object of the same name is about to be collected, also if it was created when the
+// kind stored another version: nothing is rejected.
+func TestChildOfFormerObjectIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"v1alpha1", "v1alpha0"} {
+		api := &answers{create: apierrors.NewAlreadyExists(pods.GroupResource(), "a-pod")}
+		c, _ := runningAt(t, api)
+		c.config.Client.(*fake.FakeDynamicClient).PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			pod := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a-pod", "namespace": "default", "uid": "former-pod"}}}
+			pod.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cnat.fescue.dev/" + version, Kind: "At", Name: "a", UID: "former", Controller: new(true)}})
+			return true, pod, nil
+		})
+		require.True(t, c.work(t.Context()))
+		require.Zero(t, reconciles(c, resultRejected), version)
+		require.Equal(t, 1, reconciles(c, resultRequeueAfter), version)
+	}
 }
 
 // The events of an object's own writes do not reconcile it again, and neither do those that show

@@ -453,6 +453,31 @@ func TestRestoredChildrenAreAdopted(t *testing.T) {
 	}
 }
 
+// A controller reference in a version that the kind no longer stores is written anew, once, and nothing
+// else is: the garbage collector cannot resolve it when that version is no longer served.
+func TestReferencesFollowTheStoredVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(2, "m"))
+	w.converge(t, func(*Comparison) {})
+	wanted := w.objects[0].Object.GetOwnerReferences()
+	former := slices.Clone(wanted)
+	former[0].APIVersion = "samplecontroller.fescue.dev/v1alpha0"
+	for _, e := range w.objects {
+		e.Object.SetOwnerReferences(former)
+	}
+	steps := 0
+	w.converge(t, func(c *Comparison) {
+		for _, s := range c.Steps {
+			require.Equal(t, Adopt, s.Verb)
+			steps++
+		}
+	})
+	require.Equal(t, 2, steps)
+	for _, e := range w.objects {
+		require.Equal(t, wanted, e.Object.GetOwnerReferences())
+	}
+}
+
 // Labels that are not strings select nothing, and not everything.
 func TestMetadataHasToBeStrings(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,9 @@ import (
 )
 
 // IsManaged reports whether a child has the labels, the annotations and the controller
-// reference by which it is found.
+// reference by which it is found. The reference has to be in the version that the kind stores: once a
+// former version is not served, the garbage collector no longer finds an owner in it, and would
+// neither delete the child nor let a foreground deletion end.
 func IsManaged(live, wanted *unstructured.Unstructured) bool {
 	for _, name := range OwnLabels {
 		if live.GetLabels()[name] != wanted.GetLabels()[name] {
@@ -29,7 +31,8 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 			return string(r.UID) == wanted.GetLabels()[labelOwnerUID]
 		})
 	}
-	return holder != nil && holder.UID == wanted.GetOwnerReferences()[0].UID
+	reference := wanted.GetOwnerReferences()[0]
+	return holder != nil && holder.UID == reference.UID && holder.APIVersion == reference.APIVersion
 }
 
 // isInSync reports whether a managed child was created by the template that is wanted now
