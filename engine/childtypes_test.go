@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,9 +26,11 @@ func TestStrayWatchIsRetriedAlone(t *testing.T) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "CustomclusterList"})
 	var allowed atomic.Bool
+	var giveUp atomic.Pointer[context.CancelFunc] // the present try
 	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		selector := action.(clienttesting.ListAction).GetListRestrictions().Labels.String()
 		if strings.Contains(selector, "controller") && !allowed.Load() {
+			(*giveUp.Load())()
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
 		}
 		return false, nil, nil
@@ -39,7 +40,8 @@ func TestStrayWatchIsRetriedAlone(t *testing.T) {
 	c := newController(k, &e.config, e.shards)
 	t.Cleanup(c.queue.ShutDown)
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		giveUp.Store(&cancel)
 		_, err := c.watchServed(ctx)
 		cancel()
 		require.ErrorContains(t, err, "stopped before the cache was filled")
