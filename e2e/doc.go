@@ -31,6 +31,7 @@
 //   - children_test.go: kinds without phases, and sets
 //   - invariants_test.go: sets under random disturbances
 //   - scenarios_test.go: the scenarios of the shipped kinds, which fescue test runs in memory
+//   - examples_test.go: those of the examples
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
 //   - kstatus_test.go: the status as Flux and kpt read it
 //   - injectedpods_test.go: the report of Pods with an outdated or missing sidecar

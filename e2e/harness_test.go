@@ -187,7 +187,7 @@ func (o *process) stop() int {
 func (c *cluster) prepare(args []string) {
 	c.t.Helper()
 	var dirs []string
-	webhooks, shards := false, 1
+	webhooks, shards, shipped := false, 1, !slices.Contains(args, "--shipped-kinds=false")
 	for i, arg := range args {
 		webhooks = webhooks || arg == "--webhook-url" || arg == "--webhook-service"
 		if arg == "--kinds" {
@@ -199,11 +199,11 @@ func (c *cluster) prepare(args []string) {
 			require.NoError(c.t, err)
 		}
 	}
-	key := fmt.Sprint(dirs, webhooks, shards)
+	key := fmt.Sprint(dirs, webhooks, shards, shipped)
 	if key == c.prepared {
 		return
 	}
-	kinds, err := kind.Load(true, dirs...)
+	kinds, err := kind.Load(shipped, dirs...)
 	require.NoError(c.t, errors.Join(err, kinds.BrokenError()))
 	if !c.keepCRDs {
 		c.installCRDs(kinds.All())

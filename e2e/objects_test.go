@@ -34,6 +34,8 @@ var (
 	replicaSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
 	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
 	secrets     = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+
+	serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 )
 
 const (
@@ -234,7 +236,11 @@ func (c *cluster) eventReasonsUntilDone(name string) []string {
 
 // eventReasons lists the reasons of the present Events of an object, in the order of their times.
 func (c *cluster) eventReasons(name string) []string {
-	list, err := c.objects(events).List(context.Background(), metav1.ListOptions{FieldSelector: "regarding.name=" + name})
+	return c.selectEventReasons("regarding.name=" + name)
+}
+
+func (c *cluster) selectEventReasons(fields string) []string {
+	list, err := c.objects(events).List(context.Background(), metav1.ListOptions{FieldSelector: fields})
 	if err != nil {
 		return nil
 	}

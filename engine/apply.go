@@ -34,6 +34,9 @@ func (e *rejectedError) Unwrap() error { return e.err }
 // errWaiting reports that a child cannot be created before another object is gone.
 var errWaiting = errors.New("waiting for an object of the same name to be gone")
 
+// errNewKind reports that a part of the API server cannot look up the kind of the object yet.
+var errNewKind = errors.New("the API server does not know the new kind everywhere yet, which takes up to half a minute")
+
 // maxBatch is how many requests for members the objects of a kind may have in flight together, beside
 // one for each worker, so that sets with a thousand members leave room for others at the API server.
 const maxBatch = 64
@@ -265,18 +268,35 @@ func (a *applier) takeOver(ctx context.Context, s plan.Step) error {
 
 // applied notes what the API server answered to a create or an apply.
 func (a *applier) applied(s plan.Step, stored *unstructured.Unstructured, err error) error {
+	if err != nil {
+		return answer(err)
+	}
+	stored.SetManagedFields(nil)
+	if s.Keeps {
+		a.normalized.Remember(stored, s.Wanted)
+	}
+	a.remember(s, stored)
+	return nil
+}
+
+// answer tells an error that stays the same until someone changes something from others.
+func answer(err error) error {
 	switch {
-	case err == nil:
-		stored.SetManagedFields(nil)
-		if s.Keeps {
-			a.normalized.Remember(stored, s.Wanted)
-		}
-		a.remember(s, stored)
-		return nil
+	case isUnknownOwner(err):
+		return fmt.Errorf("%w: %w", errNewKind, err)
 	case isRejection(err):
 		return &rejectedError{err}
 	}
 	return err
+}
+
+// isUnknownOwner reports whether the admission plugin OwnerReferencesPermissionEnforcement does not know the
+// kind of the owner yet. It reads the list of kinds every 30 seconds (pkg/server/options/admission.go in
+// k8s.io/apiserver), and forbids the child until then; only the text distinguishes that from a missing right
+// (plugin/pkg/admission/gc in k8s.io/kubernetes).
+func isUnknownOwner(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsForbidden(err) && strings.Contains(status.Status().Message, "cannot find RESTMapping for APIVersion ")
 }
 
 // isRejection reports whether the API server will answer the same until someone changes
@@ -324,11 +344,8 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 		return err
 	}
 	stored, err := a.writer(s).Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
-	if isRejection(err) {
-		return &rejectedError{err}
-	}
 	if err != nil {
-		return err
+		return answer(err)
 	}
 	stored.SetManagedFields(nil)
 	a.remember(s, stored)

@@ -447,7 +447,11 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 		c.queue.AddAfter(name, max(plan.RejectedRetry, c.queue.limiter.When(name)))
 	case resultError:
 		log.Log(ctx, c.warnings.level(name, err.Error()), "reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
-		c.queue.AddRateLimited(name)
+		wait := c.queue.limiter.When(name)
+		if errors.Is(err, errNewKind) {
+			wait = min(wait, plan.RejectedRetry) // it is over soon
+		}
+		c.queue.AddAfter(name, wait)
 	}
 	return took
 }

@@ -189,6 +189,23 @@ func TestRejectionStalls(t *testing.T) {
 	require.Equal(t, 1, reconciles(c, resultRejected))
 }
 
+// A kind that the API server does not know everywhere yet, as after its CRD was installed, is retried without
+// stalling its objects, and reported if that lasts.
+func TestKindThatTheAPIServerLearnsOf(t *testing.T) {
+	t.Parallel()
+	const text = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion cnat.fescue.dev/v1alpha1 Kind At: no matches for kind"
+	api := &answers{create: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a-pod", errors.New(text))}
+	c, recorder := runningAt(t, api)
+	for range patience + 1 {
+		require.True(t, c.work(t.Context()))
+	}
+	require.Len(t, api.statuses, 1)
+	require.Nil(t, condition(api.statuses[0], "Stalled"))
+	require.Contains(t, condition(api.statuses[0], "Succeeded")[2], `child "pod": the API server does not know the new kind everywhere yet`)
+	require.Empty(t, recorder.Events)
+	require.Equal(t, patience+1, reconciles(c, resultError))
+}
+
 // Without normal Events, a change of phase is logged only, and a rejection is still an Event.
 func TestOnlyWarnings(t *testing.T) {
 	t.Parallel()

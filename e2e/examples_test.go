@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+	scenarios "github.com/fescue-dev/fescue/internal/scenario"
+)
+
+// example is how the scenario of an example is replayed on the real control plane.
+type example struct {
+	// edits are pairs of an old and a new text, for the kind and the scenario: kwok ends a container after
+	// half a second unless it sleeps, and real seconds pass.
+	edits []string
+	// claims are the names of PersistentVolumeClaims that get a volume, which no provisioner makes here.
+	claims []string
+	// skip are steps that a real control plane cannot take, with the reason; those from end on are not
+	// replayed.
+	skip map[string]string
+	end  int
+}
+
+// examples are those with something particular; the others are replayed as they are.
+var examples = map[string]example{
+	"archive": {
+		edits:  []string{`args: ["save", "/files", object.spec.bucket]`, `command: ["sleep", "infinity"]`},
+		claims: []string{"photos-files", "photos-files"}, // one after the other
+	},
+	"bluegreen": {edits: []string{"minReadySeconds: 5", "minReadySeconds: 1"}},
+	"catset":    {claims: []string{"www-nginx-0", "www-nginx-1", "www-nginx-2"}},
+	"cronjob": {
+		edits: []string{
+			`"*/1 * * * *"`, `"0 * * * *"`, "wait 1m", "wait 1h", "startingDeadlineSeconds: 60", "startingDeadlineSeconds: 7200",
+			"args: [/bin/sh, -c, date; echo Hello from the Kubernetes cluster]", "command: [sleep, infinity]",
+		},
+		end: 2, // the time at which the phase was entered can be moved, but not that of a Job
+	},
+	"database": {
+		claims: []string{"data-books-db-0"},
+		skip:   map[string]string{"patch statefulset/books-db {status: {readyReplicas: 0}}": "its controller corrects the status"},
+	},
+	"indexedjob": {edits: []string{`command: [sh, -c, "echo $JOB_INDEX"]`, "command: [sleep, infinity]", "- sh\n    - -c\n    - echo $JOB_INDEX", "- sleep\n    - infinity"}},
+}
+
+// TestExamples replays the scenarios of the examples, which fescue test runs in memory: the real control
+// plane comes to the same phases, status, conditions, children and Events.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("..", "examples", "*", "*.txtar"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	all := newClients(t, "")
+	type run struct {
+		scenario *scenarios.Scenario
+		dir      string
+		kinds    []*kind.Kind
+	}
+	runs := make(map[string]run)
+	for _, file := range files { // the API server takes up to half a minute to learn of kinds, so all are installed first
+		name := filepath.Base(filepath.Dir(file))
+		text, source := examples[name].edited(t, file, filepath.Join(filepath.Dir(file), "kind.cue"))
+		s, err := scenarios.Parse(file, []byte(text))
+		require.NoError(t, err)
+		dir, kinds := writeKind(t, source)
+		require.NoError(t, crds.Install(t.Context(), all.client, kinds))
+		for _, k := range kinds {
+			all.deleteCRDs(k.Name())
+		}
+		runs[name] = run{scenario: s, dir: dir, kinds: kinds}
+	}
+	for name, run := range runs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := examples[name]
+			r := &replay{cluster: newCluster(t), kinds: run.kinds, now: run.scenario.Start, numbered: true}
+			r.patch(serviceAccounts, "default", `{"automountServiceAccountToken":false}`) // Pods get no volume for it
+			for _, claim := range e.claims {
+				r.createVolume(claim)
+			}
+			r.play(e.steps(t, run.scenario), "--kinds", run.dir, "--shipped-kinds=false")
+		})
+	}
+}
+
+// edited returns the scenario and the kind with the edits, each of which is needed.
+func (e example) edited(t *testing.T, scenarioFile, kindFile string) (scenario, source string) {
+	t.Helper()
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return string(text)
+	}
+	scenario, source = read(scenarioFile), read(kindFile)
+	for edit := range slices.Chunk(e.edits, 2) {
+		require.Contains(t, scenario+source, edit[0])
+		scenario, source = strings.ReplaceAll(scenario, edit[0], edit[1]), strings.ReplaceAll(source, edit[0], edit[1])
+	}
+	return scenario, source
+}
+
+// steps returns the steps that are replayed.
+func (e example) steps(t *testing.T, s *scenarios.Scenario) (steps []*scenarios.Step) {
+	t.Helper()
+	steps = s.Steps
+	if e.end > 0 {
+		steps = steps[:e.end]
+	}
+	left := slices.DeleteFunc(slices.Clone(steps), func(step *scenarios.Step) bool { return e.skip[step.Text] != "" })
+	require.Len(t, left, len(steps)-len(e.skip))
+	return left
+}
+
+// createVolume creates a volume for a claim of the test's namespace.
+func (c *cluster) createVolume(claim string) {
+	c.t.Helper()
+	volumes := c.typed.CoreV1().PersistentVolumes()
+	created, err := volumes.Create(c.t.Context(), &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: c.namespace + "-"},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany},
+			ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.namespace, Name: claim},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() {
+		require.NoError(c.t, volumes.Delete(context.Background(), created.Name, metav1.DeleteOptions{}))
+	})
+}
