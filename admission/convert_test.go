@@ -112,7 +112,7 @@ func TestConvert(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.Empty(t, response.ConvertedObjects)
 	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
-# HELP fescue_admission_reviews_total Admission requests by outcome.
+# HELP fescue_admission_reviews_total Reviews (admission and conversion) by outcome.
 # TYPE fescue_admission_reviews_total counter
 fescue_admission_reviews_total{outcome="allowed",webhook="/default"} 0
 fescue_admission_reviews_total{outcome="allowed",webhook="/validate"} 0

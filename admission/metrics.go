@@ -22,21 +22,21 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "controller_runtime_webhook_requests_total", Help: "Admission requests by HTTP status code.",
+			Name: "controller_runtime_webhook_requests_total", Help: "Reviews (admission and conversion) by HTTP status code.",
 		}, []string{"webhook", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "controller_runtime_webhook_latency_seconds", Help: "How long admission requests take.",
+			Name: "controller_runtime_webhook_latency_seconds", Help: "How long reviews take.",
 			// From the time for a small object to the longest time that an API server waits.
 			Buckets: prometheus.ExponentialBucketsRange(0.0001, 30, 20),
 		}, []string{"webhook"}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "controller_runtime_webhook_requests_in_flight", Help: "Admission requests that are being answered.",
+			Name: "controller_runtime_webhook_requests_in_flight", Help: "Reviews that are being answered.",
 		}, []string{"webhook"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "controller_runtime_webhook_panics_total", Help: "Panics in webhooks, which were recovered.",
 		}),
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fescue_admission_reviews_total", Help: "Admission requests by outcome.",
+			Name: "fescue_admission_reviews_total", Help: "Reviews (admission and conversion) by outcome.",
 		}, []string{"webhook", "outcome"}),
 	}
 }

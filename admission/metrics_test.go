@@ -42,7 +42,7 @@ func TestReviewsAreCountedByOutcome(t *testing.T) {
 		require.Equal(t, request.code, code, "%v", request)
 	}
 	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
-# HELP fescue_admission_reviews_total Admission requests by outcome.
+# HELP fescue_admission_reviews_total Reviews (admission and conversion) by outcome.
 # TYPE fescue_admission_reviews_total counter
 fescue_admission_reviews_total{outcome="allowed",webhook="/default"} 1
 fescue_admission_reviews_total{outcome="allowed",webhook="/inject"} 0

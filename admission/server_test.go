@@ -184,12 +184,12 @@ func TestInjectorAnswers(t *testing.T) {
 # HELP controller_runtime_webhook_panics_total Panics in webhooks, which were recovered.
 # TYPE controller_runtime_webhook_panics_total counter
 controller_runtime_webhook_panics_total 1
-# HELP controller_runtime_webhook_requests_in_flight Admission requests that are being answered.
+# HELP controller_runtime_webhook_requests_in_flight Reviews that are being answered.
 # TYPE controller_runtime_webhook_requests_in_flight gauge
 controller_runtime_webhook_requests_in_flight{webhook="/default"} 0
 controller_runtime_webhook_requests_in_flight{webhook="/inject"} 0
 controller_runtime_webhook_requests_in_flight{webhook="/validate"} 0
-# HELP controller_runtime_webhook_requests_total Admission requests by HTTP status code.
+# HELP controller_runtime_webhook_requests_total Reviews (admission and conversion) by HTTP status code.
 # TYPE controller_runtime_webhook_requests_total counter
 controller_runtime_webhook_requests_total{code="200",webhook="/default"} 0
 controller_runtime_webhook_requests_total{code="200",webhook="/inject"} 1

@@ -131,6 +131,9 @@ func (c *Catalog) ValidateChild(child map[string]any) field.ErrorList {
 	return errs
 }
 
+// ErrShipped is the error of a kind in a folder that has the name of one that Fescue ships.
+var ErrShipped = errors.New("--shipped-kinds=false leaves out the kinds that Fescue ships")
+
 // LoadFolder adds the kinds of a folder to the catalog, and returns those that it has added.
 func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 	c.broken = append(c.broken, folder.Broken...)
@@ -145,8 +148,12 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 	first := len(c.added)
 	for _, k := range kinds {
 		if other := c.byName[k.Name()]; other != nil {
-			errs = append(errs, fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
-				folder.Dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name()))
+			err := fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
+				folder.Dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name())
+			if !slices.Contains(c.added, other) {
+				err = fmt.Errorf("%w; %w", err, ErrShipped)
+			}
+			errs = append(errs, err)
 			continue
 		}
 		if mistakes := k.checkBehaviour(c.types); len(mistakes) > 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -57,6 +58,7 @@ type Cluster struct {
 	// inert means that no object gets a status, and that created ones get no metadata.
 	inert bool
 	log   []Record
+	left  int // reconciles, until ErrLimit
 }
 
 // Record is something that happened to an object of a kind: an Event, or a write to a child.
@@ -98,7 +100,7 @@ type rejection struct {
 // New returns a cluster without objects, at a time.
 func New(kinds []*kind.Kind, now time.Time) *Cluster {
 	return &Cluster{
-		kinds: kinds, now: now.UTC(),
+		kinds: kinds, now: now.UTC(), left: math.MaxInt,
 		applied: make(map[types.UID]map[string]any), claimed: make(map[types.UID]bool),
 		controllers: make(map[types.UID]*controller), normalized: plan.NewNormalized(),
 	}
@@ -242,10 +244,20 @@ func (c *Cluster) Restart() {
 // Settle lets everything happen that takes no time.
 func (c *Cluster) Settle() error { return c.Wait(0) }
 
+// ErrLimit reports that more reconciles are left than Limit allows.
+var ErrLimit = errors.New("the limit of reconciles is reached")
+
+// Limit bounds how many reconciles all waits from now on take together. Wait returns ErrLimit when that is
+// reached.
+func (c *Cluster) Limit(reconciles int) { c.left = reconciles }
+
 // Wait lets time pass, and everything happen in it.
 func (c *Cluster) Wait(d time.Duration) error {
 	until, atOnce := c.now.Add(d), 0
 	for range maxReconciles {
+		if c.left <= 0 {
+			return ErrLimit
+		}
 		reconciled, err := c.reconcileDue()
 		if err != nil {
 			return err

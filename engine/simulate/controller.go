@@ -79,6 +79,7 @@ func (c *Cluster) reconcileDue() (any bool, err error) {
 			continue
 		}
 		any = true
+		c.left--
 		known.due, known.wakeAt = false, time.Time{}
 		if _, err := c.reconcile(k, object.GetUID(), known); err != nil {
 			return any, fmt.Errorf("%s: %w", NameOf(object), err)

@@ -65,6 +65,19 @@ func ticking(t *testing.T, spec map[string]any) (c *Cluster, clock func() *unstr
 	return c, clock, created
 }
 
+// A limit ends a wait early, with what has happened until then.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	c, clock, created := ticking(t, map[string]any{"schedule": "@hourly"})
+	began := c.Now()
+	c.Limit(10)
+	require.ErrorIs(t, c.Wait(7*24*time.Hour), ErrLimit)
+	require.Less(t, c.Now().Sub(began), 11*time.Hour)
+	require.NotEmpty(t, created())
+	require.NotNil(t, clock())
+	require.ErrorIs(t, c.Wait(0), ErrLimit)
+}
+
 // A phase is entered again at each time of its schedule, and each time has one child, however often
 // the operator restarts. A phase that is entered again with nothing to do in it is no circle.
 func TestWeekOfAnHourlyKind(t *testing.T) {

@@ -53,7 +53,7 @@ func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
 		return kind.NewCatalog(), err
 	}
 	if len(o.dirs) == 0 {
-		return kind.Load(o.shipped)
+		return kind.LoadFolders(o.shipped, o.types)
 	}
 	l, err := newLoader(o.timeout)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,6 +21,9 @@ const (
 	simulated = 10 * time.Minute
 	// simulatedStep is how often vet looks at it.
 	simulatedStep = 10 * time.Second
+	// simulatedReconciles is after how many reconciles vet looks no further, so that it ends soon also if each
+	// takes the budget of an evaluation (kinds.md#limits): what stalls objects usually does so in the first ones.
+	simulatedReconciles = 1000
 )
 
 // stallFindings reports where an object would be stalled: when it is created, with the children
@@ -99,13 +103,16 @@ func readBy(k *kind.Kind, objects []*unstructured.Unstructured) (read []*unstruc
 func (v *vetter) stalledInCluster(k *kind.Kind, object *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time) (string, error) {
 	cluster := simulate.New([]*kind.Kind{k}, now)
 	cluster.Validate(v.catalog.ValidateChild)
+	cluster.Limit(simulatedReconciles)
 	for _, o := range append(slices.Clip(others), object) {
 		if err := cluster.Apply(o); err != nil {
 			return "", err
 		}
 	}
 	for passed := time.Duration(0); passed < simulated; passed += simulatedStep {
-		if err := cluster.Wait(simulatedStep); err != nil {
+		err := cluster.Wait(simulatedStep)
+		isCut := errors.Is(err, simulate.ErrLimit)
+		if err != nil && !isCut {
 			return "", err
 		}
 		for _, o := range cluster.Objects() {
@@ -116,6 +123,9 @@ func (v *vetter) stalledInCluster(k *kind.Kind, object *unstructured.Unstructure
 			if stalled := stalledBy(status); stalled != "" {
 				return stalled, nil
 			}
+		}
+		if isCut {
+			break
 		}
 	}
 	return "", nil
