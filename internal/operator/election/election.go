@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"time"
@@ -43,7 +44,7 @@ type Election interface {
 	Shards() int
 	// Guard returns a copy of config for the clients of everything that only one process may
 	// do: their requests change nothing once another process may act, no matter for how long
-	// this one was stopped.
+	// this one was stopped. Those requests have connections of their own.
 	Guard(config *rest.Config) (*rest.Config, error)
 }
 
@@ -95,4 +96,6 @@ func (alone) Check(*http.Request) error { return nil }
 
 func (alone) Shards() int { return 0 }
 
-func (alone) Guard(config *rest.Config) (*rest.Config, error) { return config, nil }
+func (alone) Guard(config *rest.Config) (*rest.Config, error) {
+	return guarded(context.Background(), config, func() time.Duration { return math.MaxInt64 })
+}

@@ -44,7 +44,7 @@ func guarded(lost context.Context, config *rest.Config, left func() time.Duratio
 		return &guardedConn{connection, left}, nil
 	}
 	var err error
-	if g.writes, err = rest.TransportFor(writing); err != nil {
+	if g.writes, err = newBalanced(writing); err != nil {
 		return nil, err
 	}
 	reading := rest.CopyConfig(config)
