@@ -131,8 +131,14 @@ func (c *Catalog) ValidateChild(child map[string]any) field.ErrorList {
 	return errs
 }
 
-// ErrShipped is the error of a kind in a folder that has the name of one that Fescue ships.
-var ErrShipped = errors.New("--shipped-kinds=false leaves out the kinds that Fescue ships")
+// ShippedError is the error of a kind in a folder that has the name of one that Fescue ships.
+type ShippedError struct{ err error }
+
+func (e *ShippedError) Error() string {
+	return e.err.Error() + "; --shipped-kinds=false leaves out the kinds that Fescue ships"
+}
+
+func (e *ShippedError) Unwrap() error { return e.err }
 
 // LoadFolder adds the kinds of a folder to the catalog, and returns those that it has added.
 func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
@@ -151,7 +157,7 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 			err := fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
 				folder.Dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name())
 			if !slices.Contains(c.added, other) {
-				err = fmt.Errorf("%w; %w", err, ErrShipped)
+				err = &ShippedError{err}
 			}
 			errs = append(errs, err)
 			continue

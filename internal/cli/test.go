@@ -130,7 +130,7 @@ func (o testOptions) testFolder(ctx context.Context, dir string, selected *regex
 		o.kinds.dirs = append(slices.Clone(o.kinds.dirs), dir)
 	}
 	kinds, err := o.kinds.load(ctx)
-	if errors.Is(err, kind.ErrShipped) { // they are another state of the shipped ones
+	if _, isShipped := errors.AsType[*kind.ShippedError](err); isShipped { // they are another state of the shipped ones
 		o.kinds.shipped = false
 		kinds, err = o.kinds.load(ctx)
 	}
