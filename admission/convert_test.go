@@ -185,17 +185,31 @@ func TestValidatedAsStored(t *testing.T) {
 		{"valid", coop("v1beta1", "a", `{"hens":"ann"}`), "", ""},
 		{"invalid as stored", coop("v1beta1", "a", `{"hens":"a b"}`), "", `spec.hens: Too many: 4: as v1: must have at most 3 items`},
 		{"an immutable field", kept("south"), kept("north"), `spec.place: Invalid value: "south": as v1: field is immutable`},
+		{"a status of its own", keptStatus("v1beta1", "v1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), keptStatus("v1beta1", "v1", `"conditions":[]`, `{}`),
+			"metadata.annotations[conversion.fescue.dev/v1]: Forbidden: it would change the status"},
+		{"another value in the status", keptStatus("v1beta1", "v1", `"observedGeneration":1`, `{"/status/observedGeneration":{"value":7,"instead":"6b86b273ff34fce1"}}`), keptStatus("v1beta1", "v1", `"observedGeneration":1`, `{}`),
+			"metadata.annotations[conversion.fescue.dev/v1]: Forbidden: it would change the status"},
+		{"a status in the other version", keptStatus("v1", "v1beta1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), keptStatus("v1", "v1beta1", `"conditions":[]`, `{}`),
+			"metadata.annotations[conversion.fescue.dev/v1beta1]: Forbidden: it would change the status"},
+		{"a new object with a status", keptStatus("v1beta1", "v1", "", `{"/status":{"value":{"observedGeneration":7}}}`), "",
+			"metadata.annotations[conversion.fescue.dev/v1]: Forbidden: it would change the status"},
+		{"a new object from a backup", keptStatus("v1beta1", "v1", "", `{"/status/observedGeneration":{"value":7}}`), "", ""},
+		{"the same status as before", keptStatus("v1beta1", "v1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), keptStatus("v1beta1", "v1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), ""},
+		{"an annotation that is removed", keptStatus("v1beta1", "v1", `"conditions":[]`, `{}`), keptStatus("v1beta1", "v1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), ""},
 		{"an unchanged error", coop("v1beta1", "a", `{"hens":"a b"}`), coop("v1beta1", "a", `{"hens":"a b"}`), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			operation, old := admissionv1.Create, "null"
+			operation, old, version := admissionv1.Create, "null", "v1beta1"
+			if strings.Contains(test.object, `"coops.example.com/v1"`) {
+				version = "v1"
+			}
 			if test.old != "" {
 				operation, old = admissionv1.Update, test.old
 			}
 			_, review := server.post(t, ValidatePath, fmt.Appendf(nil,
-				`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","kind":{"group":"coops.example.com","version":"v1beta1","kind":"Coop"},"operation":%q,"object":%s,"oldObject":%s}}`,
-				operation, test.object, old))
+				`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","kind":{"group":"coops.example.com","version":%q,"kind":"Coop"},"operation":%q,"object":%s,"oldObject":%s}}`,
+				version, operation, test.object, old))
 			require.Equal(t, test.reason == "", review.Allowed, "%v", review.Result)
 			if test.reason != "" {
 				require.Contains(t, review.Result.Message, test.reason)
@@ -208,4 +222,12 @@ func TestValidatedAsStored(t *testing.T) {
 func kept(place string) string {
 	return fmt.Sprintf(`{"apiVersion":"coops.example.com/v1beta1","kind":"Coop","metadata":{"name":"a","annotations":{"conversion.fescue.dev/v1":%q}},"spec":{"hens":"ann"}}`,
 		fmt.Sprintf(`{"/spec/place":{"value":%q}}`, place))
+}
+
+// keptStatus is an object with a status that keeps something for another version.
+func keptStatus(version, other, status, annotation string) string {
+	if status != "" {
+		status = fmt.Sprintf(`,"status":{%s}`, status)
+	}
+	return fmt.Sprintf(`{"apiVersion":"coops.example.com/%s","kind":"Coop","metadata":{"name":"a","annotations":{"conversion.fescue.dev/%s":%q}},"spec":{}%s}`, version, other, annotation, status)
 }

@@ -107,6 +107,15 @@ func (s *submission) errors() field.ErrorList {
 	return without(errs, s.old.check().Errors)
 }
 
+// keptStatusErrors returns what an annotation of a conversion would change in the status, which is not the
+// author's.
+func (s *submission) keptStatusErrors() field.ErrorList {
+	if s.old == nil {
+		return s.kind.KeptStatusErrors(s.object.content, nil)
+	}
+	return s.kind.KeptStatusErrors(s.object.content, s.old.content)
+}
+
 // asStored returns the submission as it will be stored, with what prevents that: a conversion may make
 // an object invalid, and it restores what an annotation keeps, which the version that was submitted does
 // not show.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
@@ -141,6 +142,52 @@ func fingerprint(value any) string {
 // sameValue compares values, where 1 and 1.0 are the same.
 func sameValue(a, b any) bool {
 	return reflect.DeepEqual(a, b) || fingerprint(a) == fingerprint(b)
+}
+
+// KeptStatusErrors returns an error for each annotation that would have a conversion change the status of
+// an object that someone has written. The API server takes the status of a write from the object as it was
+// before, which is nil for a new one, and has the result converted: without this, anyone who may write an
+// object could write its status.
+func (k *Kind) KeptStatusErrors(object, before map[string]any) (errs field.ErrorList) {
+	if !k.Converts() {
+		return nil
+	}
+	for _, v := range k.Versions {
+		name := KeptPrefix + v.GroupVersionKind.Version
+		if all, _ := keptOf(object, v.GroupVersionKind.Version); !all.restoresStatus() {
+			continue
+		}
+		status := func(of map[string]any) any {
+			converted, err := k.Convert(of, v.GroupVersionKind.GroupVersion().String())
+			if err != nil {
+				return nil // it cannot be read in that version
+			}
+			return converted["status"]
+		}
+		will := status(object)
+		if !sameValue(will, status(withoutKeptStatus(object, v.GroupVersionKind.Version))) && (before == nil || !sameValue(will, status(before))) {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(name), "it would change the status: remove the annotation, or its entries that begin with /status"))
+		}
+	}
+	return errs
+}
+
+// keepsStatus reports whether the path of a field is that of the status, or of a field in it.
+func keepsStatus(path string) bool { return path == "/status" || strings.HasPrefix(path, "/status/") }
+
+func (k kept) restoresStatus() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(k)), keepsStatus)
+}
+
+// withoutKeptStatus returns an object whose annotation for a version keeps nothing of the status.
+func withoutKeptStatus(object map[string]any, version string) map[string]any {
+	all, rest := keptOf(object, version)
+	maps.DeleteFunc(all, func(path string, _ keptField) bool { return keepsStatus(path) })
+	object, err := all.keep(rest, version)
+	if err != nil {
+		return rest
+	}
+	return object
 }
 
 // keptOf reads the annotation of an object for a version, and returns the object without it. An
