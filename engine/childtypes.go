@@ -358,8 +358,7 @@ func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *i
 	}
 	for former := range t.keys[owner] { // for labels that the template had before
 		if former.set == set && former != key {
-			delete(t.owners[former], owner)
-			delete(t.keys[owner], former)
+			t.dropStrays(owner, former)
 		}
 	}
 	t.owners[key][owner], t.keys[owner][key] = true, true
@@ -404,10 +403,15 @@ func (t *childTypes) forgetOwner(name cache.ObjectName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key := range t.keys[name] {
-		delete(t.owners[key], name)
-		if len(t.owners[key]) == 0 {
-			delete(t.owners, key)
-		}
+		t.dropStrays(name, key)
 	}
 	delete(t.keys, name)
+}
+
+// dropStrays ends that events of objects with these labels queue an object. The caller holds the lock.
+func (t *childTypes) dropStrays(owner cache.ObjectName, key strayKey) {
+	delete(t.keys[owner], key)
+	if delete(t.owners[key], owner); len(t.owners[key]) == 0 {
+		delete(t.owners, key)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
@@ -52,4 +53,22 @@ func TestStrayWatchIsRetriedAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Len(t, c.watches, 2)
+}
+
+// What is remembered of strays does not grow with the labels that a template had.
+func TestFormerLabelsAreForgotten(t *testing.T) {
+	t.Parallel()
+	types := newChildTypes(enginetest.Shipped(t, "Customcluster"))
+	a, b := cache.ObjectName{Namespace: "default", Name: "a"}, cache.ObjectName{Namespace: "default", Name: "b"}
+	for _, labels := range []string{"v1,", "v2,", "v3,"} {
+		types.expectStrays(a, "pods", labels)
+		types.expectStrays(b, "pods", "v1,")
+	}
+	require.Equal(t, map[strayKey]map[cache.ObjectName]bool{
+		{"pods", "default", "v3,"}: {a: true}, {"pods", "default", "v1,"}: {b: true},
+	}, types.owners)
+	types.forgetOwner(a)
+	types.forgetOwner(b)
+	require.Empty(t, types.owners)
+	require.Empty(t, types.keys)
 }
