@@ -120,10 +120,14 @@ func (r *conversionRequest) convertOne(object map[string]any, kinds *kind.Catalo
 	return text, err
 }
 
-// nameOf returns how messages call an object: Kind namespace/name.
+// nameOf returns how messages call an object: Kind namespace/name. The API server also converts new objects
+// whose name it still has to generate.
 func nameOf(object map[string]any) string {
 	metadata, _ := object["metadata"].(map[string]any)
-	name := fmt.Sprint(metadata["name"])
+	name, _ := metadata["name"].(string)
+	if name == "" {
+		name, _ = metadata["generateName"].(string)
+	}
 	if namespace, ok := metadata["namespace"].(string); ok && namespace != "" {
 		name = namespace + "/" + name
 	}

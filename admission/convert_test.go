@@ -144,6 +144,8 @@ func TestConvertFails(t *testing.T) {
 		{"another group", "Coop default/a: apiVersion: apps/v1 is no version of Coop", 200, conversionOf("apps/v1", coop("v1", "a", `{}`))},
 		{"an unknown kind", "Pod default/a: /v1, Kind=Pod is not a kind that this server knows", 200,
 			conversionOf("coops.example.com/v1", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default"}}`)},
+		{"an object without a name", "Pod default/a-: /v1, Kind=Pod is not a kind", 200,
+			conversionOf("coops.example.com/v1", `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-","namespace":"default"}}`)},
 		{"annotations that get too large", "metadata.annotations: have", 200,
 			conversionOf("coops.example.com/v1beta1", coop("v1", "a", fmt.Sprintf(`{"place":%q}`, strings.Repeat("a", 300<<10))))},
 		{"no object", "request.objects[0]: Required value", 400, conversionOf("coops.example.com/v1", `null`)},

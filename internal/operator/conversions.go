@@ -121,7 +121,7 @@ func (c *conversions) apply(ctx context.Context) error {
 		change, err := conversionChange(crd, k, webhook)
 		switch {
 		case errors.Is(err, errForeign):
-			c.log.Warn("CRD is left as it is", "name", k.Name(), "error", err)
+			c.log.Warn("conversion of a CRD is left unchanged", "name", k.Name(), "error", err)
 			continue
 		case err == nil && change == keepConversion:
 			continue
@@ -130,7 +130,7 @@ func (c *conversions) apply(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
-			c.log.Info("CRD was told what converts its objects", "name", k.Name(), "conversion", change)
+			c.log.Info("conversion of a CRD is set", "name", k.Name(), "conversion", change)
 		case !apierrors.IsNotFound(err):
 			errs = append(errs, fmt.Errorf("CRD %s: %w", k.Name(), err))
 		}
