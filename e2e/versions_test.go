@@ -3,19 +3,24 @@ package e2e
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/yaml"
 
+	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -85,6 +90,15 @@ _unused: [strconv.Atoi("1"), strings.Fields("a")]
 `
 )
 
+// convertedBackup returns the kind with both versions, in a group.
+func convertedBackup(group string) string {
+	text := backupHeader + fmt.Sprintf(backupV1beta1, "V1beta1") + backupV1 + backupConversion + backupController
+	return strings.ReplaceAll(text, "versions.example.com", group)
+}
+
+// unwritten is how many objects nobody writes after the stored version has changed.
+const unwritten = 3
+
 // versionsTest is a kind whose versions change.
 type versionsTest struct {
 	*cluster
@@ -105,12 +119,17 @@ func TestVersions(t *testing.T) {
 	v.newer = schema.GroupVersionResource{Group: "versions.example.com", Version: "v1", Resource: "backups"}
 	v.flags, _ = c.webhookURLFlags()
 	first, _ := writeKind(t, backupHeader+fmt.Sprintf(backupV1beta1, "")+backupController)
-	both, _ := writeKind(t, backupHeader+fmt.Sprintf(backupV1beta1, "V1beta1")+backupV1+backupConversion+backupController)
+	both, _ := writeKind(t, convertedBackup("versions.example.com"))
 	last, _ := writeKind(t, backupHeader+backupV1+backupController)
 
 	v.run(first)
 	old := v.create(v.older, "Backup", "old", map[string]any{"spec": map[string]any{"keep": "7", "volumes": "a b"}})
 	v.awaitKeep("old", "7")
+	for i := range unwritten { // nobody writes these again
+		name := fmt.Sprintf("unwritten-%d", i)
+		v.create(v.older, "Backup", name, map[string]any{"spec": map[string]any{"keep": "5"}})
+		v.awaitReady(v.older, name)
+	}
 
 	v.run(both)
 	v.awaitConverted()
@@ -125,10 +144,12 @@ func TestVersions(t *testing.T) {
 	v.bothWays(t)
 	v.rejected(t)
 	v.restarted(both)
+	v.certificateReplaced()
 	v.migrated(both)
 
 	v.run(last)
 	v.awaitKeep("old", "9")
+	require.Len(t, v.list(v.newer, ""), 2+unwritten)
 	crd, err := v.client.Resource(definitions).Get(t.Context(), "backups.versions.example.com", metav1.GetOptions{})
 	require.NoError(t, err)
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -204,7 +225,7 @@ func (v *versionsTest) bothWays(t *testing.T) {
 
 	list, err := v.objects(v.older).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	require.Len(t, list.Items, 2)
+	require.Len(t, list.Items, 2+unwritten)
 }
 
 // rejected requires that the annotation of a conversion is no way around the rules of the stored
@@ -242,23 +263,86 @@ func (v *versionsTest) restarted(kinds string) {
 	v.awaitKeep("old", "9")
 }
 
-// migrated has all objects stored in the present version.
+// certificateReplaced replaces the certificate of the webhooks, which the CRD has to trust from then on.
+func (v *versionsTest) certificateReplaced() {
+	bundle := func() string {
+		crd, err := v.client.Resource(definitions).Get(v.t.Context(), "backups.versions.example.com", metav1.GetOptions{})
+		require.NoError(v.t, err)
+		text, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
+		return text
+	}
+	before := bundle()
+	require.NotEmpty(v.t, before)
+	v.patch(secrets, operator.DefaultSecret, `{"data":{"ca.crt":"YnJva2Vu","tls.crt":"YnJva2Vu","tls.key":"YnJva2Vu"}}`)
+	var err error
+	require.True(v.t, testcluster.WaitUntil(func() bool {
+		_, err = v.get(v.older, "new")
+		return bundle() != before && err == nil
+	}), "%v", err)
+}
+
+// migrated has all objects stored in the present version, with the rights that the documentation lists and
+// no others. The migration is killed after each of its writes.
 func (v *versionsTest) migrated(kinds string) {
 	require.ElementsMatch(v.t, []string{"v1beta1", "v1"}, v.storedVersions())
+	rules := documentedRules(v.t, "versions.md", "example.com", "versions.example.com")
+	v.serviceAccount("migrator", nil)
+	v.clusterRole("migrator", rules)
+	config := v.configOf("migrator")
+	v.awaitRights(config, flatten(rules))
 	kubeconfig := filepath.Join(v.t.TempDir(), "kubeconfig")
-	testcluster.WriteKubeconfig(v.t, kubeconfig, testcluster.Config(v.t), v.namespace)
-	fescue := func(args ...string) string {
+	testcluster.WriteKubeconfig(v.t, kubeconfig, v.proxy.through(config), v.namespace)
+	command := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(v.t.Context(), "fescue", append([]string{"migrate", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", kinds}, args...)...)
 		c.Stderr = os.Stderr
-		out, err := c.Output()
+		return c
+	}
+	fescue := func(args ...string) string {
+		out, err := command(args...).Output()
 		require.NoError(v.t, err)
 		return string(out)
 	}
-	require.Equal(v.t, "backups.versions.example.com: 2 objects, some of which may be stored as v1beta1, would be stored as v1\n", fescue("--dry-run"))
+	const objects = 2 + unwritten
+	require.Equal(v.t, fmt.Sprintf("backups.versions.example.com: %d objects, some of which may be stored as v1beta1, would be stored as v1\n", objects), fescue("--dry-run"))
 	require.ElementsMatch(v.t, []string{"v1beta1", "v1"}, v.storedVersions())
-	require.Regexp(v.t, `^backups.versions.example.com: 2 objects are stored as v1, of which \d were stored as v1beta1; that is no longer in use\n$`, fescue("backups"))
+
+	use := watchRights(v.proxy)
+	for last := 1; last <= objects+1; last++ { // the last write is that of the CRD
+		require.Contains(v.t, v.storedVersions(), "v1beta1")
+		c, written := command(), 0
+		v.proxy.answered.Store(new(func(r *http.Response) {
+			use.record(r)
+			if r.Request.Method != http.MethodPut || !strings.Contains(r.Request.Header.Get("Authorization"), config.BearerToken) {
+				return
+			}
+			if written++; written == last {
+				_ = c.Process.Kill()
+			}
+		}))
+		require.ErrorContains(v.t, c.Run(), "signal: killed")
+	}
 	require.Equal(v.t, []string{"v1"}, v.storedVersions())
 	require.Equal(v.t, "backups.versions.example.com: all objects are stored as v1\n", fescue())
+
+	crd := v.client.Resource(definitions)
+	_, err := crd.Patch(v.t.Context(), "backups.versions.example.com", types.MergePatchType, []byte(`{"status":{"storedVersions":["v1beta1","v1"]}}`), metav1.PatchOptions{}, "status")
+	require.NoError(v.t, err)
+	require.Equal(v.t, fmt.Sprintf("backups.versions.example.com: %d objects are stored as v1, of which 0 were stored as v1beta1; that is no longer in use\n", objects), fescue("backups"))
+	require.Equal(v.t, []string{"v1"}, v.storedVersions())
+	require.Empty(v.t, use.unused(flatten(rules)))
+	require.Empty(v.t, use.missingAny())
+}
+
+// documentedRules returns the rules that a page of the documentation lists, for another group.
+func documentedRules(t *testing.T, page, group, as string) (rules []rbacv1.PolicyRule) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", page))
+	require.NoError(t, err)
+	lines := regexp.MustCompile(`(?m)^    - \{apiGroups: .*$`).FindAllString(string(text), -1)
+	list := strings.ReplaceAll(strings.Join(lines, "\n"), "["+group+"]", "["+as+"]")
+	require.NoError(t, yaml.Unmarshal([]byte(list), &rules))
+	require.NotEmpty(t, rules)
+	return rules
 }
 
 func (v *versionsTest) storedVersions() []string {

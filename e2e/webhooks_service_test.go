@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/fescue-dev/fescue/crds/install"
@@ -36,14 +37,17 @@ type serviceTest struct {
 	flags   []string
 }
 
-func newServiceTest(t *testing.T) *serviceTest {
+func newServiceTest(t *testing.T, more ...string) *serviceTest {
 	t.Helper()
 	c := newCluster(t)
-	kinds := corpus.Folder(t, fenceKind)
+	kinds := append([]string{corpus.Folder(t, fenceKind)}, more...)
 	s := &serviceTest{cluster: c, address: testcluster.FreePort(t, hostAddress(t)), host: "fescue-webhooks." + c.namespace + ".svc"}
-	s.flags = append(c.webhookFlags(s.address), "--kinds", kinds, "--webhook-service", c.namespace+"/fescue-webhooks")
+	s.flags = append(c.webhookFlags(s.address), "--webhook-service", c.namespace+"/fescue-webhooks")
+	for _, dir := range kinds {
+		s.flags = append(s.flags, "--kinds", dir)
+	}
 	c.prepare(s.flags)
-	loaded, err := kind.Load(true, kinds)
+	loaded, err := kind.Load(true, kinds...)
 	require.NoError(t, err)
 	parts, err := c.installation(true).parts(loaded.All(), nil)
 	require.NoError(t, err)
@@ -92,7 +96,9 @@ func (s *serviceTest) bundle() []byte {
 
 func TestWebhooksBehindAService(t *testing.T) {
 	t.Parallel()
-	s := newServiceTest(t)
+	converted, kinds := writeKind(t, convertedBackup("service.example.com"))
+	s := newServiceTest(t, converted)
+	s.deleteCRDs(kinds[0].Name())
 	var err error
 	require.True(t, testcluster.WaitUntil(func() bool { // the operator does not run yet
 		err = s.submit()
@@ -110,6 +116,24 @@ func TestWebhooksBehindAService(t *testing.T) {
 	connection, err := (&tls.Dialer{Config: &tls.Config{RootCAs: trusted, ServerName: s.host}}).DialContext(t.Context(), "tcp", s.address)
 	require.NoError(t, err)
 	require.NoError(t, connection.Close())
+	s.converts(kinds[0])
+}
+
+// converts requires that the API server reaches the conversion webhook of a kind of backups by the Service.
+func (s *serviceTest) converts(backups *kind.Kind) {
+	s.t.Helper()
+	s.create(backups.GroupVersionResource(), "Backup", "a", map[string]any{"spec": map[string]any{"keep": int64(3), "volumes": []any{"x", "y"}}})
+	older := backups.GroupVersionResource()
+	older.Version = "v1beta1"
+	var object *unstructured.Unstructured
+	var err error
+	require.True(s.t, testcluster.WaitUntil(func() bool { object, err = s.get(older, "a"); return err == nil }), "%v", err)
+	require.Equal(s.t, map[string]any{"keep": "3", "volumes": "x y"}, object.Object["spec"])
+	crd, err := s.client.Resource(definitions).Get(s.t.Context(), backups.Name(), metav1.GetOptions{})
+	require.NoError(s.t, err)
+	service, _, _ := unstructured.NestedMap(crd.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+	require.Equal(s.t, s.namespace, service["namespace"])
+	s.delete(older, "a")
 }
 
 // A certificate in files is served, and its authority is registered, also when they are replaced.

@@ -25,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
@@ -44,6 +45,7 @@ type webhookTest struct {
 	flags    []string // of the operator
 	url      string   // of the webhooks
 	spans    *collector
+	backups  schema.GroupVersionResource // which have an older version
 }
 
 // TestWebhooks is not parallel: its certificates are valid for seconds, and a busy machine might
@@ -51,10 +53,12 @@ type webhookTest struct {
 func TestWebhooks(t *testing.T) {
 	c := newCluster(t)
 	kinds := corpus.Folder(t, fenceKind)
-	w := &webhookTest{cluster: c, spans: newCollector(t)}
+	converted, backups := writeKind(t, convertedBackup("rotated.example.com"))
+	c.deleteCRDs(backups[0].Name())
+	w := &webhookTest{cluster: c, spans: newCollector(t), backups: backups[0].GroupVersionResource()}
 	c.env = w.spans.env()
 	w.flags, w.url = c.webhookURLFlags()
-	w.flags = append(w.flags, "--kinds", kinds, "--webhook-cert-validity", "24s", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address)
+	w.flags = append(w.flags, "--kinds", kinds, "--kinds", converted, "--webhook-cert-validity", "24s", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address)
 	w.operator = c.start(w.flags...)
 	w.awaitRegistration()
 	require.True(t, testcluster.WaitUntil(func() bool { // the API server calls the webhooks a little later
@@ -384,6 +388,11 @@ func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 		require.NoError(t, err)
 		return s.Data[corev1.TLSCertKey]
 	}
+	w.create(w.backups, "Backup", "a", map[string]any{"spec": map[string]any{"keep": int64(3)}})
+	defer w.delete(w.backups, "a")
+	older := w.backups
+	older.Version = "v1beta1"
+	w.await(older, "a", "converted", exists)
 	var stop atomic.Bool
 	var sent atomic.Int64
 	failures := make(chan error, 16)
@@ -392,9 +401,12 @@ func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 		sending.Go(func() {
 			for i := 0; !stop.Load(); i++ {
 				var err error
-				if client%2 == 0 {
+				switch client % 3 {
+				case 0:
 					_, err = w.createBy(w.client, fences, "Fence", fmt.Sprintf("load-%d-%d", client, i), map[string]any{}, dryRun)
-				} else {
+				case 1:
+					_, err = w.get(older, "a")
+				default:
 					// A Pod is created even if the webhook fails, but then has no sidecar.
 					var pod *corev1.Pod
 					pod, err = w.typed.CoreV1().Pods(w.namespace).Create(t.Context(), podWith(map[string]string{"watch.fescue.dev/inject": "log"}), dryRun)
@@ -424,7 +436,7 @@ func (w *webhookTest) rotatedUnderLoad(t *testing.T) {
 	for err := range failures {
 		require.NoError(t, err)
 	}
-	t.Logf("%d objects created while the certificate was replaced twice", sent.Load())
+	t.Logf("%d objects created or converted while the certificate was replaced twice", sent.Load())
 }
 
 func (w *webhookTest) operatorIsDown(t *testing.T) {
