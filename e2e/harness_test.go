@@ -210,7 +210,7 @@ func (c *cluster) prepare(args []string) {
 	}
 	o := c.installation(webhooks)
 	o.Shards = shards
-	rights := o.rights(c.t, kinds.All())
+	rights := o.rights(c.t, kinds.Behaviours())
 	c.keepRights(rights)
 	c.config = c.grant(rights)
 	c.prepared = key

@@ -140,5 +140,5 @@ func rightsCommand(t *testing.T, ts *testscript.TestScript, neg bool, dirs []str
 	ts.Check(errors.Join(err, kinds.BrokenError()))
 	o := c.installation(false)
 	o.InstallCRDs = true
-	testcluster.WriteKubeconfig(t, ts.MkAbs("operator"), c.grant(o.rights(t, kinds.All())), c.namespace)
+	testcluster.WriteKubeconfig(t, ts.MkAbs("operator"), c.grant(o.rights(t, kinds.Behaviours())), c.namespace)
 }

@@ -56,7 +56,7 @@ func (i *installation) parts(kinds []*kind.Kind, mounted []install.Source) ([]in
 	options := i.Options
 	options.Sources = mounted
 	if i.webhooks {
-		options.Webhooks = operator.InstalledWebhooks(kinds, options)
+		options.Webhooks = operator.InstalledWebhooks(kind.WithoutDecorators(kinds), options)
 	}
 	return install.Parts(kinds, options)
 }

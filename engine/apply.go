@@ -226,6 +226,8 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 		return nil
 	case live.GetDeletionTimestamp() != nil:
 		return errWaiting
+	case holder != nil && holder.UID == a.owner.GetUID(): // another decorator, or the kind of the object, keeps it
+		return &rejectedError{plan.ControlledBy(s.Resource, live, holder)}
 	case holder == nil:
 		return &rejectedError{plan.NotCreatedFor(s.Resource, live.GetName())}
 	case a.controllerOf(live) != nil && holder.Name == a.owner.GetName():

@@ -71,7 +71,7 @@ func (t *childTypes) held(owner cache.ObjectName) (children []plan.LiveChild, er
 				return nil, err
 			}
 			for _, object := range found {
-				if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.Namespace {
+				if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.Namespace && plan.IsKeptBy(t.kind, u) {
 					children = append(children, plan.Live(resource, u))
 				}
 			}
@@ -90,7 +90,7 @@ func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watc
 			return nil, err
 		}
 		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.GetNamespace() {
+			if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.GetNamespace() && plan.IsKeptBy(t.kind, u) {
 				children = append(children, u)
 			}
 		}

@@ -59,6 +59,7 @@ type controller struct {
 	synced     atomic.Bool
 	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
 	told       sync.Map // types.UID → bool: the foreign objects that were reported
+	problems   sync.Map // cache.ObjectName → *plan.Problem: what was reported of objects whose status is not written
 	// kinds returns all that are known by now; they share caches.
 	kinds func() []*kind.Kind
 	// pods are those that the objects inject into; it is nil for a kind that does not.
@@ -88,7 +89,7 @@ func fieldManager(k *kind.Kind) string { return "fescue/" + k.Name() }
 func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards,
-		log:   config.Log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group),
+		log:   logOf(config.Log, k),
 		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch),
 		warnings:   newWarnings(clock.RealClock{}),
 		normalized: plan.NewNormalized(), manager: fieldManager(k),
@@ -183,7 +184,7 @@ func handle(ctx context.Context, register func(cache.ResourceEventHandler) (*inf
 // watch watches the objects of the kind, their children, and the Pods that they inject into,
 // and returns when the caches are filled.
 func (c *controller) watch(ctx context.Context) error {
-	objects, err := c.config.Informers.Watch(informers.Selection{Resource: c.kind.GroupVersionResource()})
+	objects, err := c.watchObjects()
 	if err != nil {
 		return err
 	}
@@ -215,6 +216,9 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, isInInitialList bool) {
 			c.metrics.saw(nil, object, false)
+			if !c.concerns(object) {
+				return
+			}
 			if isInInitialList {
 				c.enqueue(onList, object)
 			} else {
@@ -230,7 +234,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			c.metrics.saw(a, b, c.shards.owns(b.GetUID()))
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
-			if needsReconcile(a, b) {
+			if c.concerns(a, b) && c.isChanged(a, b) {
 				c.queue.addAs(onChange, name)
 			}
 		},
@@ -245,6 +249,14 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			}
 		},
 	}
+}
+
+// isChanged reports whether an object has to be reconciled after a change.
+func (c *controller) isChanged(a, b *unstructured.Unstructured) bool {
+	if c.kind.Target != nil {
+		return c.isRedecorated(a, b)
+	}
+	return needsReconcile(a, b)
 }
 
 // needsReconcile reports whether more than the status differs.
@@ -386,10 +398,11 @@ func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) 
 	}
 }
 
-// controllerOf returns the controller reference of an object if it names an object of the kind.
+// controllerOf returns the controller reference of a child if it names an object of the kind, and the
+// child is one that the kind keeps.
 func (c *controller) controllerOf(object *unstructured.Unstructured) *metav1.OwnerReference {
 	holder := metav1.GetControllerOfNoCopy(object)
-	if holder == nil || holder.Kind != c.kind.GroupVersionKind.Kind {
+	if holder == nil || !plan.IsKeptBy(c.kind, object) || holder.Kind != c.kind.GroupVersionKind.Kind {
 		return nil
 	}
 	gv, err := schema.ParseGroupVersion(holder.APIVersion)
@@ -491,6 +504,7 @@ func (c *controller) forget(name cache.ObjectName) {
 	c.progress.forget(name)
 	c.numbers.forget(name)
 	c.warnings.forget(name)
+	c.problems.Delete(name)
 	c.types.forgetOwner(name)
 	c.lookups.forget(name)
 	c.selections.forget(name)

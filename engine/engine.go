@@ -105,7 +105,7 @@ func (e *Engine) Add(kinds ...*kind.Kind) error {
 	kinds = slices.DeleteFunc(slices.Clone(kinds), func(k *kind.Kind) bool {
 		err := checkKind(k, e.config.Informers)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("kind %s: %w", k.GroupVersionKind.Kind, err))
+			errs = append(errs, fmt.Errorf("kind %s: %w", k.Title(), err))
 		}
 		return err != nil
 	})

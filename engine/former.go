@@ -36,7 +36,9 @@ func (c *controller) readFormer(ctx context.Context, object *unstructured.Unstru
 			continue
 		}
 		for i := range list.Items {
-			v.Children = append(v.Children, plan.Live(mapping.Resource, &list.Items[i]))
+			if plan.IsKeptBy(c.kind, &list.Items[i]) {
+				v.Children = append(v.Children, plan.Live(mapping.Resource, &list.Items[i]))
+			}
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func (c *controller) readLost(ctx context.Context, object *unstructured.Unstruct
 		}
 		live, err := c.config.Client.Resource(lost.resource).Namespace(object.GetNamespace()).Get(ctx, lost.name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !plan.IsOwnedBy(live, object)):
+		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !plan.IsOwnedBy(live, object) || !plan.IsKeptBy(c.kind, live)):
 			c.types.removeLost(owner, uid)
 		case err != nil:
 			return fmt.Errorf("read %s %q: %w", lost.resource.Resource, lost.name, err)

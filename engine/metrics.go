@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 )
 
 // Metrics counts what an engine does. Those that controller-runtime has too have its names,
@@ -75,13 +76,14 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // kindMetrics counts for one kind.
 type kindMetrics struct {
 	*Metrics
+	kind *kind.Kind
 	name string
 }
 
 // forKind starts all series of a kind at 0, so that rates of what has not happened yet
 // are 0 and not absent.
 func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
-	of := kindMetrics{m, k.Name()}
+	of := kindMetrics{m, k, k.Name()}
 	m.objects.DeletePartialMatch(prometheus.Labels{"controller": of.name}) // of a controller that has stopped
 	for _, result := range []result{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
 		m.reconciles.WithLabelValues(of.name, result.label())
@@ -127,8 +129,8 @@ func (r result) label() string {
 // saw follows an object from one state in the cache to the next; nil is one that does
 // not exist. Its transitions are counted by the replica that acts on it.
 func (m kindMetrics) saw(before, after any, mine bool) {
-	from, existed := phaseInCache(before)
-	to, exists := phaseInCache(after)
+	from, existed := m.phaseOf(before)
+	to, exists := m.phaseOf(after)
 	if existed && exists && from != to && mine {
 		m.transitions.WithLabelValues(m.name, to).Inc()
 	}
@@ -140,10 +142,12 @@ func (m kindMetrics) saw(before, after any, mine bool) {
 	}
 }
 
-func phaseInCache(object any) (phase string, exists bool) {
+// phaseOf returns the phase of an object, and whether it counts: one that a decorator is not for does
+// not.
+func (m kindMetrics) phaseOf(object any) (phase string, exists bool) {
 	u, ok := object.(*unstructured.Unstructured)
-	if !ok {
+	if !ok || m.kind.Target != nil && !plan.Decorates(m.kind, u) {
 		return "", false
 	}
-	return kind.PhaseOf(u.Object), true
+	return m.kind.PhaseOf(u.Object), true
 }

@@ -57,7 +57,9 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 			return nil, err
 		}
 		for i := range found.Items {
-			v.Children = append(v.Children, plan.Live(resource, &found.Items[i]))
+			if plan.IsKeptBy(c.kind, &found.Items[i]) {
+				v.Children = append(v.Children, plan.Live(resource, &found.Items[i]))
+			}
 		}
 	}
 	return v, nil

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -47,6 +46,8 @@ type reconciliation struct {
 	// requested is how long requests took.
 	requested time.Duration
 	news      plan.News
+	// had is how many children there were at first.
+	had int
 }
 
 // request measures a time that is spent on requests.
@@ -118,6 +119,7 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 			return time.Time{}, err
 		}
 		if rounds == nil {
+			r.had = plan.Living(v.Children)
 			progress := r.progress.of(r.name)
 			defer r.progress.keep(r.name, progress)
 			rounds = progress.Begin(r.kind, object, v, time.Now())
@@ -186,11 +188,15 @@ func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unst
 // store writes the status, and releases the children if it records those that are created once. It
 // returns the object as it is then.
 func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstructured.Unstructured, error) {
+	if r.kind.Target != nil {
+		r.report(p, o)
+		return p.Object, nil
+	}
 	object, err := r.writeStatus(ctx, p, o)
 	switch {
 	case err != nil:
 		return nil, errors.Join(o.Failed, err)
-	case kind.PhaseOf(object.Object) != p.Phase:
+	case r.kind.PhaseOf(object.Object) != p.Phase:
 		return nil, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
 	case !p.IsScheduleRecorded(object):
 		return nil, errors.New("the API server did not keep status.lastScheduleTime: the installed CRD is older than the kind; upgrade it")

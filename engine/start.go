@@ -116,7 +116,7 @@ func (e *Engine) announce(k *kind.Kind) {
 	state.announced = state.waits.Error()
 	e.mu.Unlock()
 	if isNew {
-		e.config.Log.Warn("kind waits for what it needs", "kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group, "missing", err.Error())
+		logOf(e.config.Log, k).Warn("kind waits for what it needs", "missing", err.Error())
 	}
 }
 

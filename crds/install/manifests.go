@@ -48,7 +48,7 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	}
 	rights := append([]runtime.Object{serviceAccount(o)}, roles...)
 	var definitions []runtime.Object
-	for _, k := range kinds {
+	for _, k := range kind.WithoutDecorators(kinds) {
 		definition, err := crds.Object(k, false)
 		if err != nil {
 			return nil, err

@@ -58,9 +58,16 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 		}
 	}
 	add(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, "", eventVerbs)
-	own := k.GroupVersionResource().GroupResource()
-	add(own, "", objectVerbs)
-	add(own, "status", statusVerbs)
+	own, err := ownResource(k, resourceOf)
+	if err != nil {
+		return nil, err
+	}
+	if !own.Empty() {
+		add(own, "", objectVerbs)
+	}
+	if k.Target == nil { // what is decorated is not written
+		add(own, "status", statusVerbs)
+	}
 	if k.OnDelete != "" { // the finalizer is in the metadata of the object
 		add(own, "", keepVerbs)
 	}
@@ -90,12 +97,24 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 			all[Right{resource.Group, resource.Resource, verb, target.ObjectName}] = true
 		}
 	}
-	if len(k.Owns) > 0 {
+	if len(k.Owns) > 0 && k.Target == nil {
 		// Children block the deletion of their owner, and where the admission plugin
 		// OwnerReferencesPermissionEnforcement is on, setting that needs this right.
 		add(own, "finalizers", finalizerVerbs)
 	}
 	return slices.SortedFunc(maps.Keys(all), compareRights), nil
+}
+
+// ownResource returns the resource of the objects of a kind.
+func ownResource(k *kind.Kind, resourceOf ResourceOf) (schema.GroupResource, error) {
+	if k.Target == nil {
+		return k.GroupVersionResource().GroupResource(), nil
+	}
+	resource, err := resourceOf(k.GroupVersionKind)
+	if err != nil {
+		return resource, fmt.Errorf("objects of type %s: %w", k.GroupVersionKind, err)
+	}
+	return resource, nil
 }
 
 // forKinds lists the rights for running all kinds.
@@ -104,7 +123,7 @@ func forKinds(kinds []*kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	for _, k := range kinds {
 		rights, err := ForKind(k, resourceOf)
 		if err != nil {
-			return nil, fmt.Errorf("kind %s: %w", k.GroupVersionKind.Kind, err)
+			return nil, fmt.Errorf("kind %s: %w", k.Title(), err)
 		}
 		for _, r := range rights {
 			all[r] = true

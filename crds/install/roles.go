@@ -21,9 +21,9 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	everywhere := toWatchCRDs(kinds)
+	everywhere := toWatchCRDs(kind.WithoutDecorators(kinds))
 	if o.InstallCRDs {
-		everywhere = append(everywhere, forCRDs(kinds)...)
+		everywhere = append(everywhere, forCRDs(kind.WithoutDecorators(kinds))...)
 	}
 	if o.Webhooks != nil {
 		rights, err := forWebhooks(o.Webhooks)
@@ -38,10 +38,10 @@ func operatorRoles(o Options, kinds []*kind.Kind) ([]runtime.Object, error) {
 	}
 	for _, k := range kinds {
 		if k.Scope == apiextensionsv1.ClusterScoped && len(o.Namespaces) > 0 {
-			return nil, fmt.Errorf("kind %s: it is cluster-scoped, so it cannot be limited to namespaces", k.GroupVersionKind.Kind)
+			return nil, fmt.Errorf("kind %s: it is cluster-scoped, so it cannot be limited to namespaces", k.Title())
 		}
 		if of := k.ReadsOfCluster(); of != "" && len(o.Namespaces) > 0 {
-			return nil, fmt.Errorf("kind %s: it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", k.GroupVersionKind.Kind, of)
+			return nil, fmt.Errorf("kind %s: it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", k.Title(), of)
 		}
 	}
 	for _, namespace := range o.Namespaces {

@@ -35,7 +35,7 @@ func offline(named Types, kinds []*kind.Kind) ResourceOf {
 		if plural, ok := named[gvk.GroupKind()]; ok {
 			return schema.GroupResource{Group: gvk.Group, Resource: plural}, nil
 		}
-		for _, k := range kinds {
+		for _, k := range kind.WithoutDecorators(kinds) {
 			if k.GroupVersionKind.GroupKind() == gvk.GroupKind() {
 				return k.GroupVersionResource().GroupResource(), nil
 			}

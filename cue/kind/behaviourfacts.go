@@ -214,7 +214,7 @@ func (c *checker) reads() []string {
 			}, nil)
 		}
 	}
-	follow(c.pkg.instance, "#"+c.kind.GroupVersionKind.Kind+controllerSuffix)
+	follow(c.pkg.instance, c.kind.behaviourName())
 	paths := append(collector.object.paths(objectName), collector.observed.paths(observedName)...)
 	slices.Sort(paths)
 	return slices.Compact(paths)

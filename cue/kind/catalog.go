@@ -20,6 +20,7 @@ import (
 // Once all folders are loaded, it never changes and may be used by many goroutines at once.
 type Catalog struct {
 	all, added []*Kind
+	decorators []*Kind
 	byGVK      map[apischema.GroupVersionKind]*Kind
 	byName     map[string]*Kind
 	broken     []*LoadError
@@ -149,11 +150,16 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 	kinds, err := FromDir(folder.Dir, folder.Only...)
 	errs := []error{c.takeBroken(err), c.AddTypes()}
 	for _, k := range kinds {
-		c.addType(k)
+		if k.Target == nil {
+			c.addType(k)
+		}
 	}
 	first := len(c.added)
 	for _, k := range kinds {
-		if other := c.byName[k.Name()]; other != nil {
+		if other := c.byName[k.Name()]; other != nil && k.Target != nil {
+			errs = append(errs, fmt.Errorf("kinds folder %s: there is a decorator %s already", folder.Dir, k.Name()))
+			continue
+		} else if other != nil {
 			err := fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
 				folder.Dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name())
 			if !slices.Contains(c.added, other) {
@@ -173,8 +179,12 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 }
 
 func (c *Catalog) add(k *Kind) {
-	c.all = append(c.all, k)
 	c.byName[k.Name()] = k
+	if k.Target != nil {
+		c.decorators = append(c.decorators, k)
+		return
+	}
+	c.all = append(c.all, k)
 	for _, v := range k.Versions {
 		c.byGVK[v.GroupVersionKind] = k
 	}
@@ -210,7 +220,23 @@ func (c *Catalog) takeBroken(err error) error {
 // All returns the kinds in the order in which they were loaded. Do not change it.
 func (c *Catalog) All() []*Kind { return c.all }
 
-// Added returns those of All that Load found in folders. Do not change it.
+// Decorators returns the decorators in the order in which they were loaded. Do not change it.
+func (c *Catalog) Decorators() []*Kind { return c.decorators }
+
+// DecoratorsOf returns the decorators of a type.
+func (c *Catalog) DecoratorsOf(gvk apischema.GroupVersionKind) (found []*Kind) {
+	for _, k := range c.decorators {
+		if k.GroupVersionKind == gvk {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// Behaviours returns the kinds and the decorators: everything that the engine runs.
+func (c *Catalog) Behaviours() []*Kind { return slices.Concat(c.all, c.decorators) }
+
+// Added returns those of Behaviours that Load found in folders. Do not change it.
 func (c *Catalog) Added() []*Kind { return c.added }
 
 // ByGVK returns the kind that serves gvk in any of its versions; nil if there is none.
@@ -227,7 +253,7 @@ func (c *Catalog) ByResource(gvr apischema.GroupVersionResource) *Kind {
 }
 
 // ByName returns the kind with the name plural.group, which is also that of its CRD and the text
-// of its GroupResource; nil if there is none.
+// of its GroupResource, or the decorator of a name; nil if there is none.
 func (c *Catalog) ByName(name string) *Kind { return c.byName[name] }
 
 // ByGroupKind returns the kind of that group and name, whatever its versions; nil if there is

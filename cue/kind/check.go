@@ -45,7 +45,7 @@ func newChecker(k *Kind, known *types.Catalog) *checker {
 		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
 	}
 	c.object = types.Unknown
-	if known != nil {
+	if known != nil && k.Target == nil {
 		c.object = known.FromRootSchema(k.Schema)
 		if k.status != nil && slices.Contains(k.status.Added, LastScheduleTime) {
 			delete(c.object.Field("status").Fields, LastScheduleTime) // a behaviour cannot read what was added
@@ -57,6 +57,9 @@ func newChecker(k *Kind, known *types.Catalog) *checker {
 	}
 	for _, s := range c.controller.literals {
 		c.own[s] = true
+	}
+	if k.Target != nil {
+		c.object = c.target()
 	}
 	c.quietly(func() { c.collectChildren() })
 	c.knowLookups()
@@ -153,13 +156,13 @@ func (c *checker) report(at ast.Node, format string, args ...any) {
 		return
 	}
 	c.found[key] = true
-	e.Kind = c.kind.GroupVersionKind.Kind
+	e.Kind = c.kind.loadName()
 	c.mistakes = append(c.mistakes, e)
 }
 
 // source returns the definition of the behaviour.
 func (c *checker) source() []part {
-	return c.topLevel(part{in: c.pkg.instance}, "#"+c.kind.GroupVersionKind.Kind+controllerSuffix)
+	return c.topLevel(part{in: c.pkg.instance}, c.kind.behaviourName())
 }
 
 // exhausted counts a step, and reports whether there were too many.
@@ -197,7 +200,7 @@ func (c *checker) behaviour() {
 	c.status()
 	for _, name := range c.controller.order {
 		switch declared := c.controller.fields[name]; name {
-		case "children", "phases", "status", objectName, observedName, readsName, indexName: // above, or given
+		case "children", "phases", "status", objectName, observedName, readsName, indexName, "target": // above, or given
 		case "conditions":
 			c.conditions(declared)
 		case injectName:

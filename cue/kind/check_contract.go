@@ -20,12 +20,7 @@ func checkContract(k *Kind) []*LoadError {
 	}
 	c.mistakes, c.found = nil, make(map[string]bool) // without types, the rest cannot be told
 	c.definition(c.controller, "#Controller", "")
-	c.contractChildren(c.controller, "")
-	c.loopNames(c.controller, "")
-	reads := c.structureOf(c.controller, readsName)
-	for _, name := range reads.order {
-		c.definition(c.structureOf(reads, name), "#Read", readsName+"."+name+".")
-	}
+	c.contractBehaviour(c.controller)
 	c.definition(c.structureOf(c.controller, injectName), "#Injection", "inject.")
 	phases := c.structureOf(c.controller, "phases")
 	for _, name := range phases.order {
@@ -45,6 +40,16 @@ func checkContract(k *Kind) []*LoadError {
 		}
 	}
 	return c.mistakes
+}
+
+// contractBehaviour checks what kinds and decorators have in common.
+func (c *checker) contractBehaviour(s *structure) {
+	c.contractChildren(s, "")
+	c.loopNames(s, "")
+	reads := c.structureOf(s, readsName)
+	for _, name := range reads.order {
+		c.definition(c.structureOf(reads, name), "#Read", readsName+"."+name+".")
+	}
 }
 
 func (c *checker) contractTransitions(p part, list *ast.ListLit, prefix string) {

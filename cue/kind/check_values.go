@@ -285,7 +285,7 @@ func (c *checker) root(name string) (value, bool) {
 	}
 	switch name {
 	case objectName:
-		return value{t: c.object, path: objectName, owner: "#" + c.kind.GroupVersionKind.Kind}, true
+		return value{t: c.object, path: objectName, owner: c.kind.objectTitle()}, true
 	case observedName:
 		fields := make(map[string]*types.Type)
 		for name, child := range c.children {

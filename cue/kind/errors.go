@@ -18,7 +18,7 @@ import (
 
 // LoadError explains why a kind, or the whole package if Kind is empty, fails to load.
 type LoadError struct {
-	// Kind is the name of the kind, as in #Kind.
+	// Kind is the name of the kind, as in #Kind, or that of a decorator, as in #XDecorator.
 	Kind string
 	// File and Line are the place of the error; Line is 0 if there is none.
 	File string
@@ -32,7 +32,10 @@ func (e *LoadError) Error() string {
 	if e.File != "" {
 		fmt.Fprintf(&b, "%s:%d: ", e.File, e.Line)
 	}
-	if e.Kind != "" {
+	switch {
+	case strings.HasSuffix(e.Kind, decoratorSuffix):
+		fmt.Fprintf(&b, "decorator %s: ", strings.TrimSuffix(e.Kind, decoratorSuffix))
+	case e.Kind != "":
 		fmt.Fprintf(&b, "kind %s: ", e.Kind)
 	}
 	b.WriteString(e.Reason)

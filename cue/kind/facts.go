@@ -25,6 +25,7 @@ type schemaProps = apiextensionsv1.JSONSchemaProps
 // contractRules are the rules that a behaviour is checked against.
 type contractRules struct {
 	controller                 cue.Value // of the contract
+	decorator, decorated       cue.Value // of the contract
 	podTemplate, labelSelector cue.Value // of the library: what may be injected, and where
 	contract                   *build.Instance
 }
@@ -78,7 +79,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	split, err := k.compileBehaviour(pkg.instance, name, stored.schema)
+	split, err := k.compileBehaviour(pkg.instance, stored.schema)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +120,8 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 
 // compileBehaviour compiles the controller of a kind. If CUE's evaluator is to compute it, there is
 // no budget: then it returns the paths of texts that checkSplit has to check.
-func (k *Kind) compileBehaviour(instance *build.Instance, name string, schema *schema.Schema) (split [][]string, err error) {
-	program, err := behaviour.Compile(instance, "#"+name+controllerSuffix)
+func (k *Kind) compileBehaviour(instance *build.Instance, schema *schema.Schema) (split [][]string, err error) {
+	program, err := behaviour.Compile(instance, k.behaviourName())
 	if unsupported, ok := errors.AsType[*behaviour.Error](err); ok {
 		return nil, errorAtPosition(positionAt(unsupported.At), "%s", unsupported.Message)
 	}
@@ -128,7 +129,7 @@ func (k *Kind) compileBehaviour(instance *build.Instance, name string, schema *s
 		return nil, err
 	}
 	if program.IsEvaluated() {
-		return checkSizes(instance, name, schema)
+		return checkSizes(instance, k.GroupVersionKind.Kind, schema)
 	}
 	k.program = program
 	return nil, nil

@@ -59,6 +59,9 @@ type Kind struct {
 	structural   *structuralschema.Structural // of the stored version
 	statusFields map[string]schema.Position   // where the behaviour writes them
 	scheduled    bool                         // whether a transition has cron
+	// Target is what the kind adds children to, if it is a decorator; nil for any other kind. The
+	// objects of a decorator are of a type of others, whose schema, names and status are not its own.
+	Target *Target
 	// InjectAnnotation is the annotation by which Pods ask for injection; it is empty if the
 	// kind does not inject.
 	InjectAnnotation string
@@ -136,8 +139,14 @@ func (k *Kind) GroupVersionResource() apischema.GroupVersionResource {
 }
 
 // Name returns plural.group, which no two kinds of a cluster share. It names the kind's CRD, and
-// the kind in metrics and as the owner of fields.
-func (k *Kind) Name() string { return k.GroupVersionResource().GroupResource().String() }
+// the kind in metrics and as the owner of fields. A decorator has the name of its definition, which
+// has no dot and so is that of no kind.
+func (k *Kind) Name() string {
+	if k.Target != nil {
+		return k.Target.Decorator
+	}
+	return k.GroupVersionResource().GroupResource().String()
+}
 
 // Problem is one error of an object, and the rule in CUE that it breaks.
 type Problem = schema.Problem
@@ -342,7 +351,7 @@ func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
 		return nil, err
 	}
 	defer v.release()
-	return k.decision(v, names, PhaseOf(object))
+	return k.decision(v, names, k.PhaseOf(object))
 }
 
 // decision reads what a behaviour wants of an object in a phase.
@@ -380,7 +389,16 @@ func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, *stan
 	return k.evaluator.piece(given)
 }
 
-// PhaseOf reads the phase of an object; one that has none yet is in phase "".
+// PhaseOf reads the phase of an object; one that has none yet is in phase "", and so is every object of
+// a decorator, whatever its status.
+func (k *Kind) PhaseOf(object map[string]any) string {
+	if k.Target != nil {
+		return ""
+	}
+	return PhaseOf(object)
+}
+
+// PhaseOf reads the phase of an object of a kind with a status of its own.
 func PhaseOf(object map[string]any) string {
 	status, _ := object["status"].(map[string]any)
 	phase, _ := status["phase"].(string)

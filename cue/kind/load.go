@@ -46,7 +46,7 @@ func Shipped() ([]*Kind, error) {
 }
 
 // FromDir loads the kinds of the CUE package in dir. Every definition #XController with a
-// definition #X is a kind. The package may import the contract and the shipped kinds as
+// definition #X is a kind, and every contract.#Decorator a decorator. The package may import the contract and the shipped kinds as
 // fescue.dev/cue/… without having them on disk. It may be part of a CUE module.
 //
 // If names of kinds are given, only those are loaded, and nothing of the package is evaluated
@@ -64,7 +64,7 @@ func FromDir(dir string, only ...string) ([]*Kind, error) {
 
 // Listed is a kind that a folder defines, whether or not it can be loaded.
 type Listed struct {
-	// Name is the name of the kind, as in #Kind.
+	// Name is the name of the kind, as in #Kind, or that of a decorator, as in #XDecorator.
 	Name string
 	// File and Line are the place of its behaviour.
 	File string
@@ -83,8 +83,8 @@ func List(dir string) ([]Listed, error) {
 	}
 	definitions := newCompiler().fieldsOf(instance)
 	var listed []Listed
-	for _, name := range kindNames(definitions) {
-		at := positionOf(definitions["#"+name+controllerSuffix][0])
+	for _, name := range loadableNames(definitions) {
+		at := positionOf(definitions[behaviourOf(name)][0])
 		listed = append(listed, Listed{name, at.File, at.Line})
 	}
 	return listed, nil
@@ -215,7 +215,7 @@ type packageError struct {
 }
 
 // errNoKind means that a package has no kind.
-var errNoKind = errors.New("a kind consists of two definitions, #X and #X" + controllerSuffix)
+var errNoKind = errors.New("a kind consists of two definitions, #X and #X" + controllerSuffix + ", and a decorator of one, #X" + decoratorSuffix)
 
 // unreadable returns the error of a package of which a file cannot be read.
 func unreadable(dir string, instance *build.Instance) *packageError {
@@ -249,7 +249,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			return nil, unreadable(dir, instance)
 		}
 	}
-	names = kindNames(newCompiler().fieldsOf(instances[0]))
+	names = loadableNames(newCompiler().fieldsOf(instances[0]))
 	if len(only) > 0 {
 		keepOnly(instances[0], only)
 	}
@@ -269,11 +269,13 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	}
 	rules := contractRules{
 		controller:    values[1].LookupPath(cue.MakePath(cue.Def("#Controller"))),
+		decorator:     values[1].LookupPath(cue.MakePath(cue.Def("#Decorator"))),
+		decorated:     values[1].LookupPath(cue.MakePath(cue.Def("#Decorated"))),
 		podTemplate:   values[2].LookupPath(cue.MakePath(cue.Def("#PodTemplateSpec"))),
 		labelSelector: values[2].LookupPath(cue.MakePath(cue.Def("#LabelSelector"))),
 		contract:      instances[1],
 	}
-	for _, value := range []cue.Value{rules.controller, rules.podTemplate, rules.labelSelector} {
+	for _, value := range []cue.Value{rules.controller, rules.decorator, rules.decorated, rules.podTemplate, rules.labelSelector} {
 		if err := value.Err(); err != nil {
 			return nil, newLoadError("", err)
 		}
@@ -287,21 +289,21 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	pkg := &kindsPackage{ctx, instances[0], values[0], definitions, readsOf(instances[0]), expressionsOf(instances[0]), rules}
 	var kinds []*Kind
 	var errs []error
-	for _, name := range kindNames(definitions) {
+	for _, name := range loadableNames(definitions) {
 		if len(only) > 0 && !slices.Contains(only, name) {
 			continue // another kind refers to it
 		}
-		k, err := newKind(name, pkg)
+		k, err := pkg.load(name)
 		if err != nil {
 			for _, one := range unjoined(err) {
-				errs = append(errs, newLoadError(name, one).orAt(definitions["#"+name+controllerSuffix][0]))
+				errs = append(errs, newLoadError(name, one).orAt(definitions[behaviourOf(name)][0]))
 			}
 			continue
 		}
 		k.Hash, k.facts, k.corrected = hash, k.describe(), newChecker(k, nil).corrected()
 		kinds = append(kinds, k)
 	}
-	orphans := orphanControllers(definitions, instances[0])
+	orphans := append(orphanControllers(definitions, instances[0]), misnamedDecorators(definitions, instances[0])...)
 	if len(errs) == 0 { // a kind that fails has none of its versions
 		orphans = append(orphans, orphanConversions(definitions, instances[0], kinds)...)
 	}
@@ -342,7 +344,7 @@ func keepOnly(instance *build.Instance, kinds []string) {
 	}
 	for _, name := range kinds {
 		keep("#" + name)
-		keep("#" + name + controllerSuffix)
+		keep(behaviourOf(name))
 		for definition, decls := range named { // its other versions
 			if slices.ContainsFunc(decls, func(d ast.Decl) bool { return statesKind(d, name) }) {
 				keep(definition)
@@ -490,8 +492,13 @@ func beginsWith(expr ast.Expr, definition string) bool {
 	return false
 }
 
-// kindNames lists the kinds of a package by syntax, so that a kind that cannot be evaluated
-// is still known by name.
+// loadableNames lists the kinds and the decorators of a package by syntax, so that one that cannot be
+// evaluated is still known by name. Those of decorators end in decoratorSuffix.
+func loadableNames(definitions map[string][]*ast.Field) []string {
+	return slices.Sorted(slices.Values(append(kindNames(definitions), decoratorNames(definitions)...)))
+}
+
+// kindNames lists the kinds of a package, sorted.
 func kindNames(definitions map[string][]*ast.Field) []string {
 	var names []string
 	for definition := range definitions {

@@ -136,6 +136,9 @@ func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 // ReadsOwnStatus reports whether the controller may read a field of the status that it writes itself,
 // conditions included, so that what it decides may change with that.
 func (k *Kind) ReadsOwnStatus() bool {
+	if k.Target != nil {
+		return false // it writes none
+	}
 	status := k.evaluator.reads.object.part("status")
 	if status.whole || status.elements != nil {
 		return true
@@ -409,7 +412,7 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 	case *ast.IndexExpr:
 		literal, ok := n.Index.(*ast.BasicLit)
 		if !ok {
-			if x, isName := n.X.(*ast.Ident); isName && (x.Name == "self" || strings.HasSuffix(x.Name, controllerSuffix)) {
+			if x, isName := n.X.(*ast.Ident); isName && (x.Name == "self" || strings.HasSuffix(x.Name, controllerSuffix) || strings.HasSuffix(x.Name, decoratorSuffix)) {
 				c.object.whole, c.observed.whole = true, true // it may be the controller, by a name that is computed
 			}
 			return nil

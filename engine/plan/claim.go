@@ -13,7 +13,7 @@ import (
 func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	_, hasOwner := object.GetLabels()[labelOwnerUID]
 	_, hasName := object.GetAnnotations()[AnnotationOwner]
-	isByHand := ChildName(object) != "" && !hasOwner && !hasName && object.GetNamespace() == owner.GetNamespace()
+	isByHand := IsKeptBy(k, object) && ChildName(object) != "" && !hasOwner && !hasName && object.GetNamespace() == owner.GetNamespace()
 	if !isByHand && !IsChildOf(object, owner, k) {
 		return false
 	}

@@ -284,6 +284,9 @@ func (c *comparer) create(child wantedChild) {
 
 // ControlledBy is the error of an object that another controls.
 func ControlledBy(resource schema.GroupVersionResource, live *unstructured.Unstructured, holder *metav1.OwnerReference) error {
+	if decorator := decoratorOf(live); decorator != "" {
+		return fmt.Errorf("%s %q exists and was created by the decorator %s for %s %q", resource.Resource, live.GetName(), decorator, holder.Kind, holder.Name)
+	}
 	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, live.GetName(), holder.Kind, holder.Name)
 }
 

@@ -27,6 +27,8 @@ type News struct {
 	problem *Problem
 	foreign []LiveChild
 	strays  []Step
+	// changed is about the children of an object whose status is not written.
+	changed *Event
 }
 
 // Met adds what an outcome has found and deleted. Foreign objects that were told of before are left
@@ -56,6 +58,29 @@ func (n *News) Stored(p *Plan, o *Outcome) {
 	}
 }
 
+// Told adds what happened to an object whose status is not written: the first child was created, or the
+// last one deleted because the decorator is no longer for the object, or a problem began. had is how
+// many children there were before, and known the problem that was told of last.
+func (n *News) Told(p *Plan, o *Outcome, had int, known *Problem) {
+	if problem := o.Problem(); problem != nil && (known == nil || *known != *problem) {
+		n.problem = problem
+	}
+	target, has := p.Kind.Target, Living(o.Children)
+	switch {
+	case had == 0 && has > 0:
+		n.changed = newEvent(corev1.EventTypeNormal, "Decorated", "Create", fmt.Sprintf("%s created %s", target.Decorator, counted(has)))
+	case had > 0 && has == 0 && !Decorates(p.Kind, p.Object):
+		n.changed = newEvent(corev1.EventTypeNormal, "Undecorated", "Delete", fmt.Sprintf("%s deleted %s: the object no longer has %s", target.Decorator, counted(had), target))
+	}
+}
+
+func counted(children int) string {
+	if children == 1 {
+		return "1 child"
+	}
+	return fmt.Sprintf("%d children", children)
+}
+
 // Event returns the Event; it is nil if there is nothing to tell. told are the foreign objects that it
 // is about.
 func (n *News) Event() (event *Event, told []LiveChild) {
@@ -69,6 +94,8 @@ func (n *News) Event() (event *Event, told []LiveChild) {
 		return newEvent(corev1.EventTypeNormal, entered, "ChangePhase", n.phaseNote(entered)), nil
 	case len(n.strays) > 0:
 		return n.strayEvent(), nil
+	case n.changed != nil:
+		return n.changed, nil
 	}
 	return nil, nil
 }

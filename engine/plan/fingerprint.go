@@ -12,8 +12,8 @@ import (
 
 // Fingerprint is what a decision about an object depends on, as far as others change it.
 type Fingerprint struct {
-	// Object sums up the labels and annotations of the object that its kind reads, and Found what the
-	// kind reads of objects that are not its children.
+	// Object sums up the labels and annotations of the object that its kind reads, or all that a
+	// decorator reads of it, and Found what the kind reads of objects that are not its children.
 	Object, Found uint64
 	// Children sums up each child: what the kind reads of it and, of a member of a set, whether
 	// it is ready, on which its replacement depends.
@@ -29,7 +29,11 @@ type ChildFingerprint struct {
 
 // FingerprintOf sums up an object, its children, and what else its kind reads.
 func FingerprintOf(k *kind.Kind, object *unstructured.Unstructured, children []LiveChild, found *Found) Fingerprint {
-	f := Fingerprint{Object: sum(k.ReadMetadata(object.Object)), Found: found.sum(k), Children: make(map[types.UID]ChildFingerprint, len(children))}
+	read := any(k.ReadMetadata(object.Object))
+	if k.Target != nil { // many types have no generation
+		read = k.ReadOfObject(object.Object)
+	}
+	f := Fingerprint{Object: sum(read), Found: found.sum(k), Children: make(map[types.UID]ChildFingerprint, len(children))}
 	for _, child := range children {
 		if !IsOwnedBy(child.Object, object) {
 			continue

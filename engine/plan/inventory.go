@@ -83,9 +83,10 @@ func (i inventory) status() map[string]any {
 }
 
 // FormerTypes returns the types of which an object may have children though its kind no longer
-// owns them. An object in a terminal phase keeps what it has.
+// owns them. An object in a terminal phase keeps what it has. A decorator records no types: those that
+// it had stay in its owns.
 func FormerTypes(k *kind.Kind, object *unstructured.Unstructured) []schema.GroupVersionKind {
-	if k.Phases[kind.PhaseOf(object.Object)].Terminal {
+	if k.Target != nil || k.Phases[k.PhaseOf(object.Object)].Terminal {
 		return nil
 	}
 	return slices.DeleteFunc(inventoryOf(object).types, func(gvk schema.GroupVersionKind) bool {

@@ -63,6 +63,9 @@ func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
 	if o.phase != "" {
 		labels[labelPhase] = o.phase
 	}
+	if k.Target != nil {
+		labels[labelDecorator] = k.Target.Decorator
+	}
 	object.SetLabels(merged(object.GetLabels(), labels))
 	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
 	o.record(object)

@@ -140,7 +140,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 // judge finds how long an object that never ends has not been ready, and whether that is
 // too long.
 func (o *Outcome) judge(p *Plan) error {
-	if p.Kind.Ends() {
+	if p.Kind.Ends() || p.Kind.Target != nil {
 		return nil
 	}
 	status, _ := p.Object.Object["status"].(map[string]any)
@@ -183,6 +183,25 @@ func (o *Outcome) waiting() string {
 		text += "; "
 	}
 	return text + "an if around children: " + kind.WaitingFor(o.undecided)
+}
+
+// Problem returns what keeps an object whose status is not written from having all its children; nil
+// is nothing.
+func (o *Outcome) Problem() *Problem {
+	if o.Stalled == nil && o.Failed != nil {
+		return &Problem{"ReconcileFailed", o.Failed.Error()}
+	}
+	return o.Stalled
+}
+
+// Living counts the children that exist and are not being deleted.
+func Living(children []LiveChild) (n int) {
+	for _, child := range children {
+		if child.isOriginal() && child.Object.GetDeletionTimestamp() == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // isReady reports whether all children of an object are as they should be.

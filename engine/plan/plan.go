@@ -78,6 +78,10 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 	if k.Phases[p.Phase].Terminal && (p.Leaving || !isLeaving(k, object)) {
 		return p
 	}
+	if k.Target != nil && !Decorates(k, object) {
+		p.Prune = true // it has no children, or no longer
+		return p
+	}
 	checked := k.Check(object.Object).Stored()
 	if len(checked.Errors) > 0 {
 		p.Stalled = &Problem{reasonInvalid, checked.Errors.ToAggregate().Error()}
@@ -91,9 +95,12 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 
 // unmoved returns a plan that leaves an object and its children as they are.
 func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Plan {
+	if k.Target != nil { // whatever the status is, it is that of others
+		return &Plan{Kind: k, Object: object, At: now, created: make(map[string]types.UID)}
+	}
 	p := &Plan{
 		Kind: k, Object: object, At: now,
-		Phase: kind.PhaseOf(object.Object), Entered: timeIn(object.Object, enteredField), created: inventoryOf(object).created,
+		Phase: k.PhaseOf(object.Object), Entered: timeIn(object.Object, enteredField), created: inventoryOf(object).created,
 		Leaving: isLeaving(k, object) && hasLeft(object),
 	}
 	if k.RecordsSchedule() {

@@ -27,10 +27,12 @@ const (
 	labelOwnerUID  = "fescue.dev/owner-uid"
 	labelChild     = "fescue.dev/child"
 	labelPhase     = "fescue.dev/phase"
+	// labelDecorator names the decorator that a child is kept by. Children of kinds do not have it.
+	labelDecorator = "fescue.dev/decorator"
 )
 
 // OwnLabels are the labels that only the engine writes.
-var OwnLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase}
+var OwnLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase, labelDecorator}
 
 const (
 	// annotationTemplate holds the templateHash that a child was last created or applied by. It
@@ -96,10 +98,38 @@ func hasOwnLabel(object *unstructured.Unstructured) bool {
 	return found || object.GetLabels()[labelManagedBy] == managedBy
 }
 
-// IsChildOf reports whether an object was created for an owner: it has its controller
+// IsKeptBy reports whether an object is one that a kind would keep for one of its objects: a child of a
+// decorator has its name, and that of a kind has none. Several may keep children for the same object.
+func IsKeptBy(k *kind.Kind, object *unstructured.Unstructured) bool {
+	if k.Target == nil {
+		return decoratorOf(object) == ""
+	}
+	return decoratorOf(object) == k.Target.Decorator
+}
+
+// Decorates reports whether a decorator is for an object: one that it selects, unless it has created it
+// itself, which would never end.
+func Decorates(k *kind.Kind, object *unstructured.Unstructured) bool {
+	return k.Target.Selects(object) && decoratorOf(object) != k.Target.Decorator
+}
+
+// decoratorOf returns the decorator that an object is kept by, by its label or, if it has lost that, by
+// the name of what it was created for: names of kinds have a dot. It is empty if there is none.
+func decoratorOf(object *unstructured.Unstructured) string {
+	if name, ok := object.GetLabels()[labelDecorator]; ok {
+		return name
+	}
+	name, _, ok := strings.Cut(object.GetAnnotations()[AnnotationOwner], "/")
+	if !ok || strings.Contains(name, ".") {
+		return ""
+	}
+	return name
+}
+
+// IsChildOf reports whether an object was created for an owner by a kind: it has its controller
 // reference or, without any, its label or its name.
 func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
-	if object.GetNamespace() != owner.GetNamespace() {
+	if object.GetNamespace() != owner.GetNamespace() || !IsKeptBy(k, object) {
 		return false
 	}
 	keys := OwnerKeys(object)
@@ -184,7 +214,8 @@ func ownerReference(k *kind.Kind, owner *unstructured.Unstructured) metav1.Owner
 		Name: owner.GetName(), UID: owner.GetUID(),
 		// A child of an object that is being deleted would be deleted at once by the garbage collector
 		// if it blocked that, and if the children are to go first.
-		Controller: new(true), BlockOwnerDeletion: new(owner.GetDeletionTimestamp() == nil),
+		// Blocking may need the right to update the finalizers of the owner, which a decorator has not.
+		Controller: new(true), BlockOwnerDeletion: new(owner.GetDeletionTimestamp() == nil && k.Target == nil),
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // View is what one reconcile knows of the cluster apart from its object. Nothing in it may be
 // changed.
 type View struct {
-	// Children are those of the object, including those that are being deleted.
+	// Children are those that the kind keeps for the object (IsKeptBy), including those that are being
+	// deleted.
 	Children []LiveChild
 	// Found is what the kind reads apart from the children; nil is nothing.
 	Found *Found

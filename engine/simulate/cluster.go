@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -50,7 +51,7 @@ type Cluster struct {
 	claimed     map[types.UID]bool
 	held        []Selection
 	rejections  []rejection
-	controllers map[types.UID]*controller
+	controllers map[reconciled]*controller
 	normalized  *plan.Normalized
 	created     int // objects, for their UIDs
 	// validate returns what in a child does not fit its type; nil means that nothing is known of types.
@@ -102,7 +103,7 @@ func New(kinds []*kind.Kind, now time.Time) *Cluster {
 	return &Cluster{
 		kinds: kinds, now: now.UTC(), left: math.MaxInt,
 		applied: make(map[types.UID]map[string]any), claimed: make(map[types.UID]bool),
-		controllers: make(map[types.UID]*controller), normalized: plan.NewNormalized(),
+		controllers: make(map[reconciled]*controller), normalized: plan.NewNormalized(),
 	}
 }
 
@@ -128,17 +129,32 @@ func (c *Cluster) Take() []Record {
 // KindOf returns the kind of an object; nil if it is of no kind that the cluster runs.
 func (c *Cluster) KindOf(object *unstructured.Unstructured) *kind.Kind {
 	for _, k := range c.kinds {
-		if k.GroupVersionKind == object.GroupVersionKind() {
+		if k.Target == nil && k.GroupVersionKind == object.GroupVersionKind() {
 			return k
 		}
 	}
 	return nil
 }
 
+// behavioursOf returns the kind of an object, and the decorators of its type.
+func (c *Cluster) behavioursOf(object *unstructured.Unstructured) (all []*kind.Kind) {
+	for _, k := range c.kinds {
+		if k.GroupVersionKind == object.GroupVersionKind() {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// IsRun reports whether an object is of a kind that the cluster runs, or one that a decorator is for.
+func (c *Cluster) IsRun(object *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(c.behavioursOf(object), func(k *kind.Kind) bool { return k.Target == nil || plan.Decorates(k, object) })
+}
+
 // kindInAnyVersion is KindOf for an object in any version of its kind.
 func (c *Cluster) kindInAnyVersion(object *unstructured.Unstructured) *kind.Kind {
 	for _, k := range c.kinds {
-		if slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == object.GroupVersionKind() }) {
+		if k.Target == nil && slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == object.GroupVersionKind() }) {
 			return k
 		}
 	}
@@ -149,7 +165,7 @@ func (c *Cluster) kindInAnyVersion(object *unstructured.Unstructured) *kind.Kind
 // guessed.
 func (c *Cluster) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	for _, k := range c.kinds {
-		if k.GroupVersionKind == gvk {
+		if k.Target == nil && k.GroupVersionKind == gvk {
 			return k.GroupVersionResource()
 		}
 	}
@@ -238,7 +254,7 @@ func (c *Cluster) Allow(verbs []string, s Selection) {
 
 // Restart is that of the operator, which then remembers nothing and reconciles all objects.
 func (c *Cluster) Restart() {
-	c.controllers, c.normalized = make(map[types.UID]*controller), plan.NewNormalized()
+	c.controllers, c.normalized = make(map[reconciled]*controller), plan.NewNormalized()
 }
 
 // Settle lets everything happen that takes no time.
@@ -331,7 +347,7 @@ func (c *Cluster) create(object *unstructured.Unstructured, manifest map[string]
 		giveAddress(object)
 	}
 	c.objects = append(c.objects, object)
-	c.touch("")
+	c.touch(reconciled{})
 	return nil
 }
 
@@ -347,13 +363,13 @@ func (c *Cluster) update(live, changed *unstructured.Unstructured) error {
 		}
 		changed = &unstructured.Unstructured{Object: checked.Object}
 	}
-	c.replace(live, changed, "")
+	c.replace(live, changed, reconciled{})
 	return nil
 }
 
 // replace stores an object in the place of an older state, and queues the controllers, except that
-// of the object by.
-func (c *Cluster) replace(live, changed *unstructured.Unstructured, by types.UID) {
+// that wrote it.
+func (c *Cluster) replace(live, changed *unstructured.Unstructured, by reconciled) {
 	if reflect.DeepEqual(live.Object, changed.Object) {
 		return
 	}
@@ -396,7 +412,7 @@ func (c *Cluster) remove(live *unstructured.Unstructured) {
 				live = live.DeepCopy()
 				live.SetGeneration(live.GetGeneration() + 1)
 			}
-			c.replace(live, changed, "")
+			c.replace(live, changed, reconciled{})
 		}
 		return
 	}
@@ -407,8 +423,8 @@ func (c *Cluster) remove(live *unstructured.Unstructured) {
 func (c *Cluster) drop(gone *unstructured.Unstructured) {
 	c.objects = slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool { return o.GetUID() == gone.GetUID() })
 	c.normalized.Forget(gone.GetUID())
-	delete(c.controllers, gone.GetUID())
-	c.touch("")
+	maps.DeleteFunc(c.controllers, func(of reconciled, _ *controller) bool { return of.object == gone.GetUID() })
+	c.touch(reconciled{})
 	for _, object := range c.objects {
 		owners := object.GetOwnerReferences()
 		owned := slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return r.UID == gone.GetUID() })
@@ -430,15 +446,15 @@ func (c *Cluster) released(live *unstructured.Unstructured) *unstructured.Unstru
 		left = nil // SetFinalizers drops the field
 	}
 	changed.SetFinalizers(left)
-	c.replace(live, changed, "")
+	c.replace(live, changed, reconciled{})
 	return changed
 }
 
-// touch queues all objects, except one. The engine queues only those that a change concerns; others
+// touch queues all objects for all their controllers, except one. The engine queues only those that a change concerns; others
 // find nothing to do.
-func (c *Cluster) touch(except types.UID) {
-	for uid, controller := range c.controllers {
-		controller.due = controller.due || uid != except
+func (c *Cluster) touch(except reconciled) {
+	for of, controller := range c.controllers {
+		controller.due = controller.due || of != except
 	}
 }
 

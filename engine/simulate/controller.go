@@ -23,6 +23,12 @@ import (
 // maxPhases is how many phases one reconcile may store, as in the engine.
 const maxPhases = 8
 
+// reconciled names an object and what is run for it: its kind, or a decorator.
+type reconciled struct {
+	kind   string
+	object types.UID
+}
+
 // controller is what the engine remembers for one object.
 type controller struct {
 	due      bool
@@ -31,24 +37,30 @@ type controller struct {
 	told     map[types.UID]bool
 	numbers  map[string]int // for plan.View.Numbers
 	progress plan.Progress
+	had      int           // children before the last reconcile
+	problem  *plan.Problem // that a decorator has told of
 }
 
-// controllerOf returns the controller of an object. A new one reconciles it first.
-func (c *Cluster) controllerOf(object *unstructured.Unstructured) *controller {
-	known := c.controllers[object.GetUID()]
+// controllerOf returns the controller of an object, of its kind or a decorator. A new one reconciles it
+// first.
+func (c *Cluster) controllerOf(k *kind.Kind, object *unstructured.Unstructured) *controller {
+	of := reconciled{k.Name(), object.GetUID()}
+	known := c.controllers[of]
 	if known == nil {
 		known = &controller{due: true, told: make(map[types.UID]bool), numbers: make(map[string]int)}
-		c.controllers[object.GetUID()] = known
+		c.controllers[of] = known
 	}
 	return known
 }
 
 // WakeAt returns when an object will be reconciled although nothing has changed; zero means never.
-func (c *Cluster) WakeAt(object *unstructured.Unstructured) time.Time {
-	if known := c.controllers[object.GetUID()]; known != nil {
-		return known.wakeAt
+func (c *Cluster) WakeAt(object *unstructured.Unstructured) (next time.Time) {
+	for of, known := range c.controllers {
+		if of.object == object.GetUID() {
+			next = earlier(next, known.wakeAt)
+		}
 	}
-	return time.Time{}
+	return next
 }
 
 // nextWake returns the first time at which an object is due.
@@ -70,19 +82,20 @@ func earlier(a, b time.Time) time.Time {
 // reconcileDue reconciles the objects that are due, and reports whether there were any.
 func (c *Cluster) reconcileDue() (any bool, err error) {
 	for _, object := range c.objects {
-		k := c.KindOf(object)
-		if k == nil || c.byUID(object.GetUID()) == nil {
-			continue
-		}
-		known := c.controllerOf(object)
-		if !known.due && (known.wakeAt.IsZero() || known.wakeAt.After(c.now)) {
-			continue
-		}
-		any = true
-		c.left--
-		known.due, known.wakeAt = false, time.Time{}
-		if _, err := c.reconcile(k, object.GetUID(), known); err != nil {
-			return any, fmt.Errorf("%s: %w", NameOf(object), err)
+		for _, k := range c.behavioursOf(object) {
+			if c.byUID(object.GetUID()) == nil {
+				continue
+			}
+			known := c.controllerOf(k, object)
+			if !known.due && (known.wakeAt.IsZero() || known.wakeAt.After(c.now)) {
+				continue
+			}
+			any = true
+			c.left--
+			known.due, known.wakeAt = false, time.Time{}
+			if _, err := c.reconcile(k, object.GetUID(), known); err != nil {
+				return any, fmt.Errorf("%s: %w", NameOf(object), err)
+			}
 		}
 	}
 	return any, nil
@@ -104,6 +117,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		v.Passed, v.Numbers = passed, known.numbers
 		object = c.keep(k, object, v)
 		if rounds == nil {
+			known.had = plan.Living(v.Children)
 			rounds = known.progress.Begin(k, object, v, c.now)
 		}
 		p, o, err := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes {
@@ -115,7 +129,10 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		p, o, blocked := rounds.Converged(p, o, c.now)
 		maps.Copy(known.numbers, o.Numbers)
 		news.Met(o, func(uid types.UID) bool { return known.told[uid] })
-		if err := c.store(p, o, &news); err != nil {
+		if k.Target != nil {
+			news.Told(p, o, known.had, known.problem)
+			known.problem = o.Problem()
+		} else if err := c.store(p, o, &news); err != nil {
 			return nil, err
 		}
 		if o.Over {
@@ -149,7 +166,7 @@ func (c *Cluster) keep(k *kind.Kind, object *unstructured.Unstructured, v *plan.
 	}
 	changed := object.DeepCopy()
 	changed.SetFinalizers(plan.WithFinalizer(object, true))
-	c.replace(object, changed, object.GetUID())
+	c.replace(object, changed, reconciled{k.Name(), object.GetUID()})
 	return c.byUID(object.GetUID())
 }
 
@@ -157,7 +174,7 @@ func (c *Cluster) keep(k *kind.Kind, object *unstructured.Unstructured, v *plan.
 func (c *Cluster) letGo(object *unstructured.Unstructured) {
 	changed := object.DeepCopy()
 	changed.SetFinalizers(plan.WithFinalizer(object, false))
-	c.replace(object, changed, "")
+	c.replace(object, changed, reconciled{})
 }
 
 // store writes the status of an object, if that is due, and releases the children if it records those
@@ -177,7 +194,7 @@ func (c *Cluster) store(p *plan.Plan, o *plan.Outcome, news *plan.News) error {
 			return c.store(p, o, news)
 		}
 		news.Stored(p, o)
-		c.replace(live, wanted, live.GetUID())
+		c.replace(live, wanted, reconciled{p.Kind.Name(), live.GetUID()})
 		live = wanted
 	}
 	if !o.IsRecorded(live) {
@@ -309,7 +326,7 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 			return err
 		}
 		live := c.byUID(s.Live.GetUID())
-		c.replace(live, stored, "")
+		c.replace(live, stored, reconciled{})
 		stored = c.byUID(s.Live.GetUID())
 		if s.Verb == plan.Apply {
 			c.applied[stored.GetUID()] = s.Wanted.Object
@@ -349,6 +366,8 @@ func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 	switch {
 	case ofSet:
 		done.Taken = append(done.Taken, plan.Taken{Resource: s.Resource, Name: s.Name})
+	case holder != nil && holder.UID == owner.GetUID() && other.GetDeletionTimestamp() == nil && !plan.IsKeptBy(k, other):
+		return plan.ControlledBy(s.Resource, other, holder)
 	case other.GetDeletionTimestamp() != nil, holder != nil && holder.Kind == owner.GetKind() && holder.Name == owner.GetName():
 		done.Waiting = true
 	case holder == nil:

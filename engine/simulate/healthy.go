@@ -34,7 +34,7 @@ func (c *Cluster) react() (changed bool) {
 		if status := behave(object, c.now); status != nil {
 			settled := object.DeepCopy()
 			settled.Object["status"] = status
-			c.replace(object, settled, "")
+			c.replace(object, settled, reconciled{})
 			changed = true
 		}
 	}

@@ -144,7 +144,7 @@ func TestOrphansOfAnObjectThatLeaves(t *testing.T) {
 	orphan := l.config("base").DeepCopy()
 	orphan.SetOwnerReferences(nil)
 	l.Delete(l.lease())
-	l.replace(l.config("base"), orphan, "")
+	l.replace(l.config("base"), orphan, reconciled{})
 	require.NoError(t, l.Wait(time.Hour))
 	require.Nil(t, l.lease())
 	require.Empty(t, l.config("base").GetOwnerReferences())

@@ -18,8 +18,10 @@ type Rendering struct {
 	Steps []RenderedStep `json:"steps"`
 	// Children are the objects that would exist then.
 	Children []map[string]any `json:"children"`
-	// Status is the status that it would report.
-	Status map[string]any `json:"status"`
+	// Status is the status that it would report; a decorator reports none.
+	Status map[string]any `json:"status,omitempty"`
+	// Problem is what a decorator would report in an Event.
+	Problem string `json:"problem,omitempty"`
 	// WakeAt is when it would reconcile although nothing has changed; nil means never.
 	WakeAt *metav1.MicroTime `json:"wakeAt,omitempty"`
 	// Waiting reports that it would wait for an object to be gone.
@@ -68,7 +70,7 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		plan.Claim(k, object, other)
 		c.objects = append(c.objects, other)
 	}
-	o, err := c.reconcile(k, object.GetUID(), c.controllerOf(object))
+	o, err := c.reconcile(k, object.GetUID(), c.controllerOf(k, object))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,12 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		return r, nil // it is being deleted, and its children with it
 	}
 	r.Waiting = o.Waiting
-	r.Status, _ = c.byUID(object.GetUID()).Object["status"].(map[string]any)
+	if problem := o.Problem(); k.Target != nil && problem != nil {
+		r.Problem = problem.Message
+	}
+	if k.Target == nil {
+		r.Status, _ = c.byUID(object.GetUID()).Object["status"].(map[string]any)
+	}
 	if !o.WakeAt.IsZero() {
 		r.WakeAt = new(metav1.NewMicroTime(o.WakeAt))
 	}

@@ -102,7 +102,7 @@ func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*
 		close(tried)
 	}()
 	kinds, err := kind.Load(o.shipped)
-	loaded(kinds.All())
+	loaded(kinds.Behaviours())
 	errs := []error{err, kinds.AddTypes(o.types...)}
 	for folder := range tried {
 		added, err := kinds.LoadFolder(folder)

@@ -62,7 +62,7 @@ func (o *installOptions) parts(ctx context.Context) ([]install.Part, []*kind.Kin
 		}
 		sources = append(sources, source)
 	}
-	parts, err := o.partsFor(loaded.All(), sources)
+	parts, err := o.partsFor(loaded.Behaviours(), sources)
 	return parts, loaded.All(), err
 }
 
@@ -78,7 +78,7 @@ func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []install.Source) 
 		options.Types[groupKind] = plural
 	}
 	if o.webhooks {
-		options.Webhooks = operator.InstalledWebhooks(kinds, options)
+		options.Webhooks = operator.InstalledWebhooks(kind.WithoutDecorators(kinds), options)
 	}
 	return install.Parts(kinds, options)
 }

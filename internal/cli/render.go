@@ -68,6 +68,7 @@ type rendered struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
+	Decorator  string `json:"decorator,omitempty"`
 	*simulate.Rendering
 }
 
@@ -97,7 +98,7 @@ func (o renderOptions) render(ctx context.Context) error {
 	v := newVetter(kinds, false)
 	objects = slices.DeleteFunc(objects, func(o manifest.Object) bool {
 		gvk, errs := typeOf(o.Content)
-		isRead := len(errs) == 0 && kinds.ByGVK(gvk) == nil && v.isForBehaviour(gvk, o)
+		isRead := len(errs) == 0 && kinds.ByGVK(gvk) == nil && len(kinds.DecoratorsOf(gvk)) == 0 && v.isForBehaviour(gvk, o)
 		if isRead {
 			existing = append(existing, o)
 		}
@@ -140,21 +141,40 @@ func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object,
 	if len(errs) > 0 {
 		return errors.New(fieldFindings(object, errs)[0].String())
 	}
-	k := kinds.ByGVK(gvk)
-	if k == nil {
+	k, decorators := kinds.ByGVK(gvk), kinds.DecoratorsOf(gvk)
+	if k == nil && len(decorators) == 0 {
 		return errors.New(v.unknownKind(object, gvk).String())
 	}
 	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}
-	if !k.IsStored(u.Object) {
+	if k != nil && !k.IsStored(u.Object) {
 		if u.Object, errs = k.AsStored(u.Object); len(errs) > 0 {
 			return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), errs.ToAggregate())
 		}
 	}
+	if k != nil {
+		if err := o.renderBy(k, v, u, observed, now, further); err != nil {
+			return err
+		}
+	}
+	for i, decorator := range decorators {
+		if err := o.renderBy(decorator, v, u, observed, now, further || k != nil || i > 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renderBy renders an object by its kind, or by a decorator.
+func (o renderOptions) renderBy(k *kind.Kind, v *vetter, u *unstructured.Unstructured, observed []*unstructured.Unstructured, now time.Time, further bool) error {
 	rendering, err := simulate.Render(k, u, observed, now)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", gvk.Kind, u.GetName(), err)
+		return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
 	}
-	text, err := json.MarshalIndent(rendered{u.GetAPIVersion(), u.GetKind(), u.GetName(), rendering}, "", "  ")
+	of := rendered{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), Rendering: rendering}
+	if k.Target != nil {
+		of.Decorator = k.Title()
+	}
+	text, err := json.MarshalIndent(of, "", "  ")
 	if err == nil && o.output == "yaml" {
 		text, err = yaml.JSONToYAML(text)
 		if further {
@@ -170,7 +190,7 @@ func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object,
 		return err
 	}
 	if stalled := v.stalledAs(rendering); stalled != "" {
-		return fmt.Errorf("%s %s would be stalled: %s", gvk.Kind, u.GetName(), stalled)
+		return fmt.Errorf("%s %s would be stalled: %s", u.GetKind(), u.GetName(), stalled)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
 				if broken := kinds.BrokenError(); broken != nil { // the other kinds run
 					printErrors(c.ErrOrStderr(), broken)
 				}
-				if len(kinds.All()) == 0 {
+				if len(kinds.Behaviours()) == 0 {
 					return errors.New("no kind could be loaded")
 				}
 				return nil

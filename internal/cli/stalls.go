@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -69,7 +71,7 @@ func (v *vetter) stalledWhenRendered(k *kind.Kind, object *unstructured.Unstruct
 
 // stalledAs returns why an object would be stalled that is rendered so; "" if it would not be.
 func (v *vetter) stalledAs(rendering *simulate.Rendering) string {
-	if stalled := stalledBy(rendering.Status); stalled != "" {
+	if stalled := cmp.Or(rendering.Problem, stalledBy(rendering.Status)); stalled != "" {
 		return stalled
 	}
 	for _, child := range rendering.Children {
@@ -115,8 +117,13 @@ func (v *vetter) stalledInCluster(k *kind.Kind, object *unstructured.Unstructure
 		if err != nil && !isCut {
 			return "", err
 		}
+		for _, r := range cluster.Take() {
+			if k.Target != nil && r.Event != nil && r.Event.Type == corev1.EventTypeWarning {
+				return r.Event.Note, nil
+			}
+		}
 		for _, o := range cluster.Objects() {
-			if cluster.KindOf(o) != k {
+			if k.Target != nil || cluster.KindOf(o) != k {
 				continue
 			}
 			status, _ := o.Object["status"].(map[string]any)

@@ -144,7 +144,7 @@ type statusRow struct {
 func rowOf(k *kind.Kind, object *unstructured.Unstructured) statusRow {
 	row := statusRow{
 		Namespace: object.GetNamespace(), Kind: k.GroupVersionKind.Kind, Group: k.GroupVersionKind.Group, Name: object.GetName(),
-		Phase: kind.PhaseOf(object.Object), Created: object.GetCreationTimestamp(), Health: inProgress,
+		Phase: k.PhaseOf(object.Object), Created: object.GetCreationTimestamp(), Health: inProgress,
 	}
 	var held struct {
 		Status struct {

@@ -11,11 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
@@ -217,14 +219,33 @@ func (v *vetter) vetObject(object manifest.Object, others []manifest.Object) []f
 		if errs := inject.Check(k, stored(content)); len(errs) > 0 {
 			return fieldFindings(object, errs)
 		}
+		var findings []finding
 		if slices.Contains(v.catalog.Added(), k) {
-			return v.stallFindings(k, object, content, others)
+			findings = v.stallFindings(k, object, content, others)
 		}
-		return nil
+		return append(findings, v.vetDecorated(gvk, object, others)...)
+	case len(v.catalog.DecoratorsOf(gvk)) > 0:
+		v.report.Objects++
+		content := kind.WithName(object.Content)
+		if errs := v.catalog.ValidateChild(content); len(errs) > 0 {
+			return fieldFindings(object, errs)
+		}
+		return v.vetDecorated(gvk, object, others)
 	case v.ignoreUnknown || v.isForBehaviour(gvk, object):
 		return nil
 	}
 	return []finding{v.unknownKind(object, gvk)}
+}
+
+// vetDecorated reports where the decorators of an object would be stalled.
+func (v *vetter) vetDecorated(gvk schema.GroupVersionKind, object manifest.Object, others []manifest.Object) (findings []finding) {
+	for _, k := range v.catalog.DecoratorsOf(gvk) {
+		content := kind.WithName(object.Content)
+		if plan.Decorates(k, &unstructured.Unstructured{Object: content}) {
+			findings = append(findings, v.stallFindings(k, object, content, others)...)
+		}
+	}
+	return findings
 }
 
 // stored returns an object with the metadata that the API server would have added, which a

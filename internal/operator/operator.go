@@ -194,7 +194,7 @@ func (p *operator) loadKinds(ctx context.Context) error {
 	go func() {
 		loading <- p.load(ctx, func(kinds []*kind.Kind) {
 			all = append(all, kinds...)
-			for _, k := range kinds {
+			for _, k := range kind.WithoutDecorators(kinds) {
 				failed = errors.Join(failed, p.watchDefinition(k))
 			}
 			if err := p.engine.Add(kinds...); err != nil {
@@ -213,7 +213,7 @@ func (p *operator) loadKinds(ctx context.Context) error {
 		err = unable
 	}
 	if err == nil {
-		err = p.webhooks.wire(ctx, p, all)
+		err = p.webhooks.wire(ctx, p, kind.WithoutDecorators(all))
 	}
 	if err != nil {
 		return err
@@ -276,6 +276,9 @@ func (p *operator) serve(ctx context.Context) (stop func(), err error) {
 
 // missing returns an error for a kind that cannot be run yet: its CRD or rights are missing.
 func (p *operator) missing(ctx context.Context, k *kind.Kind) error {
+	if k.Target != nil {
+		return p.checkRights(ctx, k)
+	}
 	err := p.installer.install(ctx, k)
 	if err == nil {
 		err = errors.Join(p.definitions.missing(ctx, k, p.discover), p.checkRights(ctx, k))

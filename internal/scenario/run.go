@@ -19,7 +19,7 @@ import (
 // Run runs the scenario, and returns what there is after each step. An error names file and line of
 // the step that failed; the output is that of the steps before it.
 func (s *Scenario) Run(kinds *kind.Catalog) (outputs []string, err error) {
-	c := simulate.New(kinds.All(), s.Start)
+	c := simulate.New(kinds.Behaviours(), s.Start)
 	c.Validate(kinds.ValidateChild)
 	for _, step := range s.Steps {
 		output, err := run(c, step)
@@ -127,10 +127,14 @@ func describe(c *simulate.Cluster) string {
 	fmt.Fprintf(&b, "time: %s\n", c.Now().Format(time.RFC3339))
 	records := c.Take()
 	for _, object := range c.Objects() {
-		if c.KindOf(object) == nil {
+		isOfKind, hasRecord := c.KindOf(object) != nil, slices.ContainsFunc(records, func(r simulate.Record) bool { return r.Object == object.GetUID() })
+		if !hasRecord && !c.IsRun(object) {
 			continue
 		}
 		state := simulate.StateOf(object, c.Objects())
+		if !isOfKind { // others write its status
+			state.Status, state.Conditions = nil, nil
+		}
 		fmt.Fprintf(&b, "%s:\n", simulate.NameOf(object))
 		if len(state.Status) > 0 {
 			text, err := yaml.Marshal(state.Status)

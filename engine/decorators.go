@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/projection"
+)
+
+// The objects of a decorator are those of a type of others. All of them are watched, because an
+// annotation cannot be selected by, and because one that is no longer selected has to be noticed,
+// whenever that happened. Of each, only what is read of it is kept.
+
+// logOf returns a log that names a kind.
+func logOf(log *slog.Logger, k *kind.Kind) *slog.Logger {
+	if k.Target != nil {
+		log = log.With("decorator", k.Title())
+	}
+	return log.With("kind", k.GroupVersionKind.Kind, "group", k.GroupVersionKind.Group)
+}
+
+// watchObjects starts to watch the objects of the kind.
+func (c *controller) watchObjects() (*informers.Watch, error) {
+	if c.kind.Target == nil {
+		return c.config.Informers.Watch(informers.Selection{Resource: c.kind.GroupVersionResource()})
+	}
+	gvk := c.kind.GroupVersionKind
+	mapping, err := c.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return nil, Absent(fmt.Sprintf("the API server does not serve %s, which it decorates", gvk))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; isNamespaced != (c.kind.Scope == "Namespaced") {
+		return nil, fmt.Errorf("objects of type %s do not have the scope %s: correct that of #%sDecorator", gvk, c.kind.Scope, c.kind.Title())
+	}
+	return c.config.Informers.Watch(informers.Selection{Resource: mapping.Resource, Keep: keptOfTargets(gvk, c.kinds())})
+}
+
+// keptOfTargets returns what decorators read of the objects of a type.
+func keptOfTargets(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.Fields {
+	keep := projection.Of([]string{"metadata", "labels"}, []string{"metadata", "annotations"},
+		[]string{"metadata", "deletionTimestamp"}, []string{"metadata", "finalizers"}, []string{"metadata", "generation"})
+	for _, k := range kinds {
+		if k.Target != nil && k.GroupVersionKind == gvk {
+			keep = keep.Union(projection.Of(k.ObjectPaths()...))
+		}
+	}
+	return keep
+}
+
+// concerns reports whether the kind is for one of the states of an object. A decorator is for few of a
+// type; what it has created for others queues them.
+func (c *controller) concerns(states ...any) bool {
+	if c.kind.Target == nil {
+		return true
+	}
+	for _, state := range states {
+		if object, ok := state.(*unstructured.Unstructured); ok && plan.Decorates(c.kind, object) {
+			return true
+		}
+	}
+	return false
+}
+
+// isRedecorated reports whether anything that a decorator reads of an object differs between two
+// states.
+func (c *controller) isRedecorated(a, b *unstructured.Unstructured) bool {
+	return a.GetUID() != b.GetUID() || (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
+		plan.Decorates(c.kind, a) != plan.Decorates(c.kind, b) ||
+		!equality.Semantic.DeepEqual(c.kind.ReadOfObject(a.Object), c.kind.ReadOfObject(b.Object))
+}
+
+// report remembers what an outcome shows of an object whose status is not written, for an Event.
+func (r *reconciliation) report(p *plan.Plan, o *plan.Outcome) {
+	before, _ := r.problems.Load(r.name)
+	known, _ := before.(*plan.Problem)
+	r.news.Told(p, o, r.had, known)
+	problem := o.Problem()
+	if problem == nil {
+		r.problems.Delete(r.name)
+		return
+	}
+	r.problems.Store(r.name, problem)
+	if known == nil || *known != *problem {
+		r.log.Warn("object is stalled", "reason", problem.Reason, "message", problem.Message)
+	}
+}
