@@ -298,6 +298,42 @@ func TestOrphanSurvives(t *testing.T) {
 	g.requireUntouched(configMaps, copied)
 }
 
+// Objects of a kind that has no onDelete any more are let go by fescue migrate, whether they stay or are
+// deleted. An operator of that kind has no right to.
+func TestMigrateReleasesObjects(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	o := g.start("--kinds", g.kind(guardDelete))
+	g.make("a", nil)
+	g.make("b", nil)
+	g.await(g.GroupVersionResource, "a", "kept", plan.IsKept)
+	g.await(g.GroupVersionResource, "b", "kept", plan.IsKept)
+	o.kill()
+	g.patch(g.GroupVersionResource, "b", `{"metadata":{"finalizers":["fescue.dev/on-delete","example.com/other"]}}`)
+	g.remove("a", metav1.DeletePropagationBackground)
+
+	dir, kinds := writeKind(t, strings.NewReplacer("GROUP", g.Group, "DELETE", "").Replace(guardKind))
+	g.installCRDs(kinds)
+	o = g.launchAs(g.proxy.through(g.grant(g.installation(false).rights(t, kinds))), "--kinds", dir, "--shipped-kinds=false")
+	o.awaitLog("the kind has no onDelete any more, and so no right to remove the finalizer fescue.dev/on-delete: 'fescue migrate' removes it")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), g.namespace)
+	migrate := func(flags ...string) string {
+		args := append([]string{"migrate", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", dir}, flags...)
+		out, err := exec.CommandContext(t.Context(), "fescue", args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	require.Contains(t, migrate("--dry-run"), "2 objects would lose the finalizer fescue.dev/on-delete: the kind has no onDelete any more\n")
+	require.Contains(t, migrate(), "2 objects lost the finalizer fescue.dev/on-delete: the kind has no onDelete any more\n")
+	g.awaitGone(g.GroupVersionResource, "a")
+	b, err := g.get(g.GroupVersionResource, "b")
+	require.NoError(t, err)
+	require.Equal(t, []string{"example.com/other"}, b.GetFinalizers())
+	g.patch(g.GroupVersionResource, "b", `{"metadata":{"finalizers":null}}`)
+	require.NotContains(t, migrate(), "finalizer")
+}
+
 // Without an operator, fescue uninstall lets the objects go, whether they stay or are deleted.
 func TestUninstallReleasesObjects(t *testing.T) {
 	t.Parallel()

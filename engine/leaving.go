@@ -70,7 +70,7 @@ func (r *reconciliation) writeFinalizers(ctx context.Context, verb string, objec
 func (r *reconciliation) releaseUnused(ctx context.Context, object *unstructured.Unstructured) error {
 	err := r.letGo(ctx, object)
 	if apierrors.IsForbidden(err) {
-		return &rejectedError{errors.Join(err, fmt.Errorf("the kind has no onDelete any more, and so no right to remove the finalizer %s: remove it, as in docs/kinds.md", plan.OwnerFinalizer))}
+		return &rejectedError{errors.Join(err, fmt.Errorf("the kind has no onDelete any more, and so no right to remove the finalizer %s: 'fescue migrate' removes it", plan.OwnerFinalizer))}
 	}
 	return err
 }

@@ -9,9 +9,16 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
@@ -31,8 +38,11 @@ func newMigrateCommand() *cobra.Command {
 After the version that a kind stores has changed, the API server still has objects in the
 former one, and converts them when they are read. This command has it store all objects of
 the kinds anew, and then removes the former versions from the CRD's status.storedVersions,
-so that they can be removed from the kind. Nothing is changed in the objects. It may be
+so that they can be removed from the kind. Nothing else is changed in the objects. It may be
 interrupted and run again at any time, and Fescue and other clients may work meanwhile.
+
+Objects of a kind that had onDelete and has none any more lose the finalizer that they got for
+it; the operator no longer has the right to remove it.
 
 It needs the rights to get customresourcedefinitions, to update their status, and to list
 and update the objects of the kinds in all namespaces.`,
@@ -95,5 +105,52 @@ func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, 
 	default:
 		printf("%d objects are stored as %s, of which %d were stored as %s; that is no longer in use", migrated.Objects, migrated.Version, migrated.Rewritten, former)
 	}
-	return failed
+	released, err := releaseUnused(ctx, clients.Dynamic, k, dryRun)
+	switch {
+	case released > 0 && dryRun:
+		printf("%d objects would lose the finalizer %s: the kind has no onDelete any more", released, plan.OwnerFinalizer)
+	case released > 0:
+		printf("%d objects lost the finalizer %s: the kind has no onDelete any more", released, plan.OwnerFinalizer)
+	}
+	return errors.Join(err, failed)
+}
+
+// releaseUnused removes the finalizer for onDelete from the objects of a kind that has none, and returns how
+// many had it.
+func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, dryRun bool) (released int, err error) {
+	if k.OnDelete != "" {
+		return 0, nil
+	}
+	resource := client.Resource(k.GroupVersionResource())
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return resource.List(ctx, options)
+	})
+	for again := true; again; {
+		again = false
+		err = pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
+			object, ok := item.(*unstructured.Unstructured)
+			if !ok || !plan.IsKept(object) {
+				return nil
+			}
+			if !dryRun {
+				object.SetFinalizers(plan.WithFinalizer(object, false))
+				_, err := resource.Namespace(object.GetNamespace()).Update(ctx, object, metav1.UpdateOptions{})
+				switch {
+				case apierrors.IsConflict(err):
+					again = true // it has changed since it was listed
+					return nil
+				case apierrors.IsNotFound(err):
+					return nil
+				case err != nil:
+					return fmt.Errorf("remove the finalizer of %s %s/%s: %w", k.Name(), object.GetNamespace(), object.GetName(), err)
+				}
+			}
+			released++
+			return nil
+		})
+		if err != nil {
+			return released, err
+		}
+	}
+	return released, nil
 }
