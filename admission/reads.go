@@ -28,7 +28,7 @@ func needsOfLookups(lookups []kind.Lookup) (needs []need) {
 // namespaces that the kind computes are not known before the children exist, and may be any.
 func needsOfReads(k *kind.Kind) (needs []need) {
 	for _, l := range k.Lookups {
-		n := need{verb: "get", of: l.Type, through: k.GroupVersionKind.Kind, name: l.ObjectName}
+		n := need{verb: "get", of: l.Type, name: l.ObjectName}
 		if l.IsSelection {
 			n.verb = "list"
 		}
@@ -54,11 +54,25 @@ func (s *state) reads() []kind.Lookup {
 	return lookups
 }
 
+// places returns the namespaces of the children that the object may have; nil stands for any. What is not
+// known of an object now may become known without its author.
+func (s *state) places() kind.Places {
+	checked := s.check().Stored()
+	if len(checked.Errors) > 0 {
+		return nil
+	}
+	places, err := s.kind.PlacesOf(checked.Object)
+	if err != nil {
+		return nil
+	}
+	return places
+}
+
 // identity is the same for needs that are the same.
 func (n need) identity() string {
 	in := "own"
 	if n.in != nil {
 		in = fmt.Sprintf("%q", *n.in)
 	}
-	return fmt.Sprintf("%s %s %q in %s", n.verb, n.of, n.name, in)
+	return fmt.Sprintf("%s %s %q in %s for %s", n.verb, n.of.GroupKind(), n.name, in, n.child)
 }

@@ -1,10 +1,10 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,9 +86,11 @@ type need struct {
 	verb    string
 	of      schema.GroupVersionKind
 	through string
+	// child is the type of the children of the object in whose namespaces it is needed.
+	child schema.GroupKind
 	// name is that of the only object that is concerned; it is empty for all.
 	name string
-	// in is a namespace, which may be empty for all; nil is that of the object.
+	// in is a namespace, which may be empty for all; nil is that of the object, or of its children.
 	in *string
 }
 
@@ -116,46 +118,56 @@ func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*
 // needsOf lists what the author of an object of a kind needs, in a fixed order: that of the
 // requests and of the error message. Fescue creates children as an exempt user, so the author of
 // the first object also needs the rights for what children of Fescue's kinds create.
-func needsOf(first *kind.Kind, kinds *kind.Catalog) []need {
-	found := make(map[string]need)
-	seen := sets.New(first.GroupVersionKind.GroupKind())
-	for owners := []*kind.Kind{first}; len(owners) > 0; owners = owners[1:] {
-		owner := owners[0]
-		through := ""
-		if owner != first {
-			through = owner.GroupVersionKind.Kind
+func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
+	type owner struct {
+		kind  *kind.Kind
+		child schema.GroupKind // of the first object, through which it is owned
+	}
+	known := sets.New[string]()
+	seen := make(map[owner]bool)
+	for owners := []owner{{kind: first}}; len(owners) > 0; owners = owners[1:] {
+		o := owners[0]
+		childOf := func(gk schema.GroupKind) schema.GroupKind {
+			if o.kind == first {
+				return gk
+			}
+			return o.child
 		}
-		add := func(verb string, of schema.GroupVersionKind) {
-			key := of.GroupKind().String() + " " + verb
-			if _, known := found[key]; !known {
-				found[key] = need{verb: verb, of: of, through: through}
+		add := func(n need) {
+			if o.kind != first {
+				n.through, n.child = o.kind.GroupVersionKind.Kind, o.child
+			}
+			if !known.Has(n.identity()) {
+				known.Insert(n.identity())
+				needs = append(needs, n)
 			}
 		}
-		if owner != first {
-			for _, n := range needsOfReads(owner) {
-				found[n.identity()] = n
+		if o.kind != first {
+			for _, n := range needsOfReads(o.kind) {
+				add(n)
 			}
 		}
-		for _, owned := range owner.Owns {
-			add("create", owned)
-			if next := kinds.ByGroupKind(owned.GroupKind()); next != nil && !seen.Has(owned.GroupKind()) {
-				seen.Insert(owned.GroupKind())
+		for _, owned := range o.kind.Owns {
+			gk := owned.GroupKind()
+			add(need{verb: "create", of: owned, child: gk})
+			next := owner{kinds.ByGroupKind(gk), childOf(gk)}
+			if next.kind != nil && next.kind != first && !seen[next] {
+				seen[next] = true
 				owners = append(owners, next)
 			}
 		}
-		if owner.Injects() {
-			add("create", corev1.SchemeGroupVersion.WithKind("Pod"))
+		if o.kind.Injects() {
+			add(need{verb: "create", of: corev1.SchemeGroupVersion.WithKind("Pod")})
 		}
-		for _, set := range owner.Sets {
+		for _, set := range o.kind.Sets {
 			if len(set.StrayLabels) > 0 { // the author chooses their values and so what is deleted
-				add("delete", set.Type)
+				add(need{verb: "delete", of: set.Type, child: set.Type.GroupKind()})
 			}
 		}
 	}
-	needs := make([]need, 0, len(found))
-	for _, key := range slices.Sorted(maps.Keys(found)) {
-		needs = append(needs, found[key])
-	}
+	slices.SortStableFunc(needs, func(a, b need) int {
+		return cmp.Or(strings.Compare(a.of.GroupKind().String(), b.of.GroupKind().String()), strings.Compare(a.verb, b.verb))
+	})
 	return needs
 }
 
@@ -175,13 +187,26 @@ func (r *Rights) servedAs(gvk schema.GroupVersionKind) (found served, isKnown bo
 	return found, true
 }
 
-// rightFor returns the right that a need amounts to for an object in a namespace.
-func (r *Rights) rightFor(n need, namespace string) right {
+// rightsFor returns the rights that a need amounts to for an object in a namespace or, without one, with
+// children in some places.
+func (r *Rights) rightsFor(n need, namespace string, places kind.Places) (all []right) {
+	namespaces := []string{namespace}
+	if known, isPlaced := places[n.child]; namespace == "" && isPlaced {
+		namespaces = known
+	}
+	if n.in != nil {
+		namespaces = []string{*n.in}
+	}
+	for _, namespace := range namespaces {
+		all = append(all, r.rightIn(n, namespace))
+	}
+	return all
+}
+
+// rightIn returns the right that a need amounts to in a namespace, or in all if that is empty.
+func (r *Rights) rightIn(n need, namespace string) right {
 	of, isKnown := r.servedAs(n.of)
 	do := right{n.verb, of.resource, namespace, n.name}
-	if n.in != nil {
-		do.namespace = *n.in
-	}
 	if isKnown && !of.isNamespaced || !isKnown && n.verb != "create" && n.verb != "delete" {
 		do.namespace = "" // what is read of an unknown type may be of the cluster, and this includes all namespaces
 	}
@@ -189,22 +214,29 @@ func (r *Rights) rightFor(n need, namespace string) right {
 }
 
 // check returns a Forbidden error that names all rights that the author of a request does not
-// have: those that the kind always needs, and those for what it reads for the object.
-func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, reads []kind.Lookup) error {
+// have: those that the kind always needs, and those for what it reads for the object. Children of
+// a cluster-scoped object are in places.
+func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, places kind.Places, reads []kind.Lookup) error {
 	user := request.UserInfo.Username
 	if r == nil || r.exempt.Has(user) || user == autoscaler && request.SubResource == scaleSubresource {
 		return nil
 	}
 	gk := k.GroupVersionKind.GroupKind()
 	var missing []string
+	asked := sets.New[right]()
 	for _, n := range slices.Concat(r.needs[gk], needsOfLookups(reads)) {
-		do := r.rightFor(n, request.Namespace)
-		ok, err := r.may(ctx, request.UserInfo, do)
-		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("check the rights of user %q: %w", user, err))
-		}
-		if !ok {
-			missing = append(missing, describe(user, do, n.through))
+		for _, do := range r.rightsFor(n, request.Namespace, places) {
+			if asked.Has(do) {
+				continue
+			}
+			asked.Insert(do)
+			ok, err := r.may(ctx, request.UserInfo, do)
+			if err != nil {
+				return apierrors.NewInternalError(fmt.Errorf("check the rights of user %q: %w", user, err))
+			}
+			if !ok {
+				missing = append(missing, describe(user, do, n.through))
+			}
 		}
 	}
 	if len(missing) == 0 {

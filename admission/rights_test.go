@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -174,6 +175,61 @@ import (
 	}
 }
 
+// The children of a cluster-scoped object are asked about in their namespaces, and what those need in the
+// same ones.
+func TestRightsInTheNamespacesOfChildren(t *testing.T) {
+	t.Parallel()
+	const text = `
+package farm
+
+import "fescue.dev/cue/contract"
+
+#Farm: {apiVersion!: "farm.example.com/v1", kind!: "Farm", metadata!: {name!: string, ...}, spec!: {fields!: [...string]}, status?: {contract.#Status, chosen?: string}}
+#FarmController: contract.#Controller & {
+	object!: #Farm
+	names: plural: "farms"
+	scope: "Cluster"
+	owns: [{apiVersion: "farm.example.com/v1", kind: "Hen"}, {apiVersion: "v1", kind: "Secret"}]
+	children: {
+		for f in object.spec.fields {"hen-\(f)": template: {apiVersion: "farm.example.com/v1", kind: "Hen", metadata: {name: "hen", namespace: f}}}
+		barn: template: {apiVersion: "v1", kind: "Namespace", metadata: name: "barn"}
+		if object.status.chosen != _|_ {secret: template: {apiVersion: "v1", kind: "Secret", metadata: {name: "s", namespace: object.status.chosen}}}
+	}
+}
+#Hen: {apiVersion!: "farm.example.com/v1", kind!: "Hen", metadata!: {name!: string, namespace?: string, ...}, status?: contract.#Status}
+#HenController: contract.#Controller & {
+	object!: #Hen
+	observed: _
+	names: plural: "hens"
+	reads: food: {apiVersion: "v1", kind: "ConfigMap", name: "food"}
+	children: egg: template: {apiVersion: "v1", kind: "Pod", metadata: labels: food: observed.food.metadata.name}
+}
+`
+	set, err := kind.Load(false, corpus.Folder(t, text))
+	require.NoError(t, errors.Join(err, set.BrokenError()))
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
+	for _, k := range []string{"ConfigMap", "Pod", "Secret"} {
+		mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: k}, meta.RESTScopeNamespace)
+	}
+	r := &reviewer{allowed: map[string][]string{"ada": {"hens", "namespaces", "secrets", "configmaps", "pods"}}}
+	objects := newObjects(set.All(), NewRights(r, mapper, set.All()), nil)
+	request := requestFor(t, kindtest.Named(t, set.All(), "Farm"), `{"apiVersion":"farm.example.com/v1","kind":"Farm","metadata":{"name":"a"},"spec":{"fields":["x","y"]}}`, "")
+	request.Namespace = ""
+	response, err := objects.validate(t.Context(), request)
+	require.NoError(t, err)
+	require.True(t, response.Allowed, "%v", response.Result)
+	var asked []string
+	for _, review := range r.asked {
+		of := review.ResourceAttributes
+		asked = append(asked, strings.TrimSpace(fmt.Sprintf("%s %s %s in %s", of.Verb, of.Resource, of.Name, of.Namespace)))
+	}
+	require.ElementsMatch(t, []string{
+		"create hens  in x", "create hens  in y", "create pods  in x", "create pods  in y", "get configmaps food in x", "get configmaps food in y",
+		"create namespaces  in", "create secrets  in",
+	}, asked)
+}
+
 // A set with strays: "Delete" deletes objects with labels that the author chooses.
 func TestRightsToDeleteStrays(t *testing.T) {
 	t.Parallel()
@@ -202,7 +258,7 @@ func TestRightsToDeleteStrays(t *testing.T) {
 	}
 	r := &reviewer{allowed: map[string][]string{"ada": {"create configmaps", "create pods"}}}
 	watcher := kindtest.Named(t, shipped, "Watcher")
-	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", ""), nil), "without a set nothing is deleted")
+	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", ""), nil, nil), "without a set nothing is deleted")
 }
 
 // A request has everything that is known of the user, and no answer is used for another user.

@@ -53,6 +53,8 @@ type cluster struct {
 	prepared string
 	config   *rest.Config
 	granted  []*unstructured.Unstructured
+
+	everywhere bool // the operator works in all namespaces, without the shipped kinds
 }
 
 // newCluster creates a namespace and a proxy for a test.
@@ -109,7 +111,12 @@ func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(c.t, kubeconfig, config, c.namespace)
 	o := &process{t: c.t, log: &logtest.Buffer{}, done: make(chan struct{})}
-	command := slices.Concat(c.wrapper, []string{"fescue", "run", "--kubeconfig", kubeconfig, "--namespace", c.namespace, "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}, args)
+	command := slices.Concat(c.wrapper, []string{"fescue", "run", "--kubeconfig", kubeconfig, "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}, args)
+	if c.everywhere {
+		command = append(command, "--shipped-kinds=false")
+	} else {
+		command = append(command, "--namespace", c.namespace)
+	}
 	o.cmd = exec.Command(command[0], command[1:]...)
 	o.cmd.Env = append(os.Environ(), c.env...)
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
@@ -203,7 +210,7 @@ func (c *cluster) prepare(args []string) {
 	if key == c.prepared {
 		return
 	}
-	kinds, err := kind.Load(shipped, dirs...)
+	kinds, err := kind.Load(shipped && !c.everywhere, dirs...)
 	require.NoError(c.t, errors.Join(err, kinds.BrokenError()))
 	if !c.keepCRDs {
 		c.installCRDs(kinds.All())

@@ -45,10 +45,14 @@ func (c *cluster) installation(webhooks bool) *installation {
 		require.NoError(c.t, err)
 		types[groupKind] = plural
 	}
-	return &installation{
+	i := &installation{
 		Options:  install.Options{Namespace: c.namespace, Namespaces: []string{c.namespace}, Image: "fescue", Types: types},
 		webhooks: webhooks,
 	}
+	if c.everywhere {
+		i.Namespaces = nil
+	}
+	return i
 }
 
 // parts returns the objects of the installation of kinds, some of which are mounted.
@@ -66,7 +70,18 @@ func (i *installation) rights(t testing.TB, kinds []*kind.Kind) []*unstructured.
 	t.Helper()
 	parts, err := i.parts(kinds, nil)
 	require.NoError(t, err)
-	return rightsIn(install.Objects(parts))
+	rights := rightsIn(install.Objects(parts))
+	if len(i.Namespaces) == 0 { // the names of cluster roles are then the same for all tests
+		for _, object := range rights {
+			if object.GetNamespace() == "" {
+				object.SetName(object.GetName() + "-" + i.Namespace)
+			}
+			if role, _, _ := unstructured.NestedString(object.Object, "roleRef", "name"); object.GetKind() == "ClusterRoleBinding" {
+				require.NoError(t, unstructured.SetNestedField(object.Object, role+"-"+i.Namespace, "roleRef", "name"))
+			}
+		}
+	}
+	return rights
 }
 
 // keepRights adds earlier rules to roles, for operators with other flags that may still run.

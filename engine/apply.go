@@ -102,7 +102,7 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 		}
 		for i, err := range errs {
 			if err == nil {
-				written = append(written, batch[i].Name)
+				written = append(written, batch[i].Called(a.owner))
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 }
 
 func (a *applier) step(ctx context.Context, s plan.Step) error {
-	ctx, span := a.traceWrite(ctx, string(s.Verb), s.Resource.GroupResource(), cache.ObjectName{Namespace: a.owner.GetNamespace(), Name: s.Name})
+	ctx, span := a.traceWrite(ctx, string(s.Verb), s.Resource.GroupResource(), cache.ObjectName{Namespace: s.Object().GetNamespace(), Name: s.Name})
 	err := a.write(ctx, s)
 	endWrite(span, err)
 	return err
@@ -170,11 +170,11 @@ func (a *applier) write(ctx context.Context, s plan.Step) error {
 }
 
 func (a *applier) client(s plan.Step) dynamic.ResourceInterface {
-	return a.config.Client.Resource(s.Resource).Namespace(a.owner.GetNamespace())
+	return a.config.Client.Resource(s.Resource).Namespace(s.Object().GetNamespace())
 }
 
 func (a *applier) writer(s plan.Step) dynamic.ResourceInterface {
-	return a.config.Writer.Resource(s.Resource).Namespace(a.owner.GetNamespace())
+	return a.config.Writer.Resource(s.Resource).Namespace(s.Object().GetNamespace())
 }
 
 // create creates a child that the cache does not hold. If an object of its name exists
@@ -186,7 +186,7 @@ func (a *applier) create(ctx context.Context, s plan.Step) error {
 	if apierrors.IsAlreadyExists(err) {
 		return a.meet(ctx, s)
 	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && s.Wanted.GetNamespace() == a.owner.GetNamespace() {
 		a.mu.Lock()
 		a.done.NamespaceLeaving = true
 		a.mu.Unlock()
@@ -222,18 +222,18 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	case ofSet:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.done.Taken = append(a.done.Taken, plan.Taken{Resource: s.Resource, Name: live.GetName()})
+		a.done.Taken = append(a.done.Taken, plan.Taken{Resource: s.Resource, Namespace: live.GetNamespace(), Name: live.GetName()})
 		return nil
 	case live.GetDeletionTimestamp() != nil:
 		return errWaiting
 	case holder != nil && holder.UID == a.owner.GetUID(): // another decorator, or the kind of the object, keeps it
-		return &rejectedError{plan.ControlledBy(s.Resource, live, holder)}
+		return &rejectedError{plan.ControlledBy(s.Resource, live, a.owner, holder)}
 	case holder == nil:
-		return &rejectedError{plan.NotCreatedFor(s.Resource, live.GetName())}
+		return &rejectedError{plan.NotCreatedFor(s.Resource, s.Called(a.owner))}
 	case a.controllerOf(live) != nil && holder.Name == a.owner.GetName():
 		return errWaiting // it belonged to a former object of this name, and is about to be collected
 	}
-	return &rejectedError{plan.ControlledBy(s.Resource, live, holder)}
+	return &rejectedError{plan.ControlledBy(s.Resource, live, a.owner, holder)}
 }
 
 // correct gives a child all fields of its template by server-side apply.

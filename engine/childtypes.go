@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,13 +72,21 @@ func (t *childTypes) held(owner cache.ObjectName) (children []plan.LiveChild, er
 				return nil, err
 			}
 			for _, object := range found {
-				if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.Namespace && plan.IsKeptBy(t.kind, u) {
+				if u, ok := object.(*unstructured.Unstructured); ok && t.ownerName(u, owner.Name) == owner && plan.IsKeptBy(t.kind, u) {
 					children = append(children, plan.Live(resource, u))
 				}
 			}
 		}
 	}
 	return children, nil
+}
+
+// ownerName returns the name of the object that a child names as its owner.
+func (t *childTypes) ownerName(child metav1.Object, owner string) cache.ObjectName {
+	if t.kind.Scope == apiextensionsv1.ClusterScoped {
+		return cache.ObjectName{Name: owner}
+	}
+	return cache.ObjectName{Namespace: child.GetNamespace(), Name: owner}
 }
 
 // ownedBy returns the cached children of an object, which must not be changed, sorted by
@@ -90,12 +99,14 @@ func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watc
 			return nil, err
 		}
 		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && u.GetNamespace() == owner.GetNamespace() && plan.IsKeptBy(t.kind, u) {
+			if u, ok := object.(*unstructured.Unstructured); ok && t.ownerName(u, owner.GetName()) == cache.MetaObjectToName(owner) && plan.IsKeptBy(t.kind, u) {
 				children = append(children, u)
 			}
 		}
 	}
-	slices.SortFunc(children, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	slices.SortFunc(children, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetName(), b.GetName()), strings.Compare(a.GetNamespace(), b.GetNamespace()))
+	})
 	return slices.CompactFunc(children, func(a, b *unstructured.Unstructured) bool { return a.GetUID() == b.GetUID() }), nil
 }
 
@@ -120,7 +131,7 @@ type childTypes struct {
 // lostChild locates a child of an object.
 type lostChild struct {
 	resource schema.GroupVersionResource
-	name     string
+	name     cache.ObjectName
 }
 
 // strayKey names the objects that could be strays of one set.
@@ -169,8 +180,8 @@ func (t *childTypes) view(owner *unstructured.Unstructured) (*plan.View, error) 
 			v.Children = append(v.Children, plan.Live(resource, child))
 		}
 	}
-	v.Strays = func(set string, labels map[string]string) []*unstructured.Unstructured {
-		return t.strays(cache.MetaObjectToName(owner), set, labels)
+	v.Strays = func(set, namespace string, labels map[string]string) []*unstructured.Unstructured {
+		return t.strays(cache.MetaObjectToName(owner), set, namespace, labels)
 	}
 	return v, nil
 }
@@ -227,10 +238,11 @@ func (c *controller) resolve(gvk schema.GroupVersionKind) (found plan.ChildType,
 	if err != nil {
 		return plan.ChildType{}, true, err
 	}
-	if namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; namespaced != (c.kind.Scope == apiextensionsv1.NamespaceScoped) {
-		return plan.ChildType{Err: errors.New("an object and its children must both be namespaced, or both cluster-scoped")}, false, nil
+	isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	if !isNamespaced && c.kind.Scope == apiextensionsv1.NamespaceScoped {
+		return plan.ChildType{Err: errors.New("it is cluster-scoped, and its object is namespaced")}, false, nil
 	}
-	return plan.ChildType{Resource: mapping.Resource}, false, nil
+	return plan.ChildType{Resource: mapping.Resource, IsNamespaced: isNamespaced}, false, nil
 }
 
 // watchServed watches the types of children that are served by now. It reports whether
@@ -334,20 +346,19 @@ func (c *controller) missingTypes() []schema.GroupVersionKind {
 	return missing
 }
 
-// strays returns the cached unmanaged objects that have the labels of a set's template. From
+// strays returns the cached unmanaged objects in a namespace that have the labels of a set's template. From
 // then on, their events queue the owner of the set.
-func (t *childTypes) strays(owner cache.ObjectName, set string, template map[string]string) []*unstructured.Unstructured {
-	w := t.expectStrays(owner, set, strayValues(t.kind.Sets[set].StrayLabels, template))
+func (t *childTypes) strays(owner cache.ObjectName, set, namespace string, template map[string]string) []*unstructured.Unstructured {
+	w := t.expectStrays(owner, strayKey{set, namespace, strayValues(t.kind.Sets[set].StrayLabels, template)})
 	if w == nil {
 		return nil
 	}
-	return plan.WithLabels(w.InNamespace(owner.Namespace), template)
+	return plan.WithLabels(w.InNamespace(namespace), template)
 }
 
-// expectStrays makes events of objects with these labels queue the owner of a set, and
+// expectStrays makes events of the objects that could be strays of a set queue its owner, and
 // returns the watch that they come from; it is nil until there is one.
-func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *informers.Watch {
-	key := strayKey{set, owner.Namespace, labels}
+func (t *childTypes) expectStrays(owner cache.ObjectName, key strayKey) *informers.Watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.owners[key] == nil {
@@ -357,12 +368,12 @@ func (t *childTypes) expectStrays(owner cache.ObjectName, set, labels string) *i
 		t.keys[owner] = make(map[strayKey]bool)
 	}
 	for former := range t.keys[owner] { // for labels that the template had before
-		if former.set == set && former != key {
+		if former.set == key.set && former != key {
 			t.dropStrays(owner, former)
 		}
 	}
 	t.owners[key][owner], t.keys[owner][key] = true, true
-	return t.bySet[set]
+	return t.bySet[key.set]
 }
 
 // strayValues returns the values of labels in the order of their names.

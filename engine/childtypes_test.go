@@ -61,8 +61,8 @@ func TestFormerLabelsAreForgotten(t *testing.T) {
 	types := newChildTypes(enginetest.Shipped(t, "Customcluster"))
 	a, b := cache.ObjectName{Namespace: "default", Name: "a"}, cache.ObjectName{Namespace: "default", Name: "b"}
 	for _, labels := range []string{"v1,", "v2,", "v3,"} {
-		types.expectStrays(a, "pods", labels)
-		types.expectStrays(b, "pods", "v1,")
+		types.expectStrays(a, strayKey{"pods", a.Namespace, labels})
+		types.expectStrays(b, strayKey{"pods", b.Namespace, "v1,"})
 	}
 	require.Equal(t, map[strayKey]map[cache.ObjectName]bool{
 		{"pods", "default", "v3,"}: {a: true}, {"pods", "default", "v1,"}: {b: true},

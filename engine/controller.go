@@ -364,7 +364,7 @@ func (c *controller) isDeleting(child *unstructured.Unstructured) bool {
 	if holder == nil {
 		return false
 	}
-	owner := cache.ObjectName{Namespace: child.GetNamespace(), Name: holder.Name}
+	owner := c.types.ownerName(child, holder.Name)
 	_, isRunning := c.running.Load(owner)
 	return isRunning || c.writes.isDeleting(owner, child.GetUID())
 }
@@ -385,10 +385,10 @@ func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) 
 			continue
 		}
 		if createdFor, found := strings.CutPrefix(child.GetAnnotations()[plan.AnnotationOwner], plan.OwnerName(c.kind, "")); found {
-			owners = append(owners, cache.ObjectName{Namespace: child.GetNamespace(), Name: createdFor})
+			owners = append(owners, c.types.ownerName(child, createdFor))
 		}
 		if owner := c.controllerOf(child); owner != nil {
-			owners = append(owners, cache.ObjectName{Namespace: child.GetNamespace(), Name: owner.Name})
+			owners = append(owners, c.types.ownerName(child, owner.Name))
 		}
 	}
 	for i, owner := range owners {

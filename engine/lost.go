@@ -24,11 +24,11 @@ func (c *controller) mayBeLost(resource schema.GroupVersionResource, child *unst
 	if holder == nil || child.GetDeletionTimestamp() != nil || !c.shards.owns(holder.UID) {
 		return
 	}
-	owner := cache.ObjectName{Namespace: child.GetNamespace(), Name: holder.Name}
+	owner := c.types.ownerName(child, holder.Name)
 	if object := c.objects.Get(owner); object == nil || object.GetUID() != holder.UID || c.writes.isDeleting(owner, child.GetUID()) {
 		return
 	}
-	c.types.addLost(owner, child.GetUID(), lostChild{resource, child.GetName()})
+	c.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
 }
 
 // findDamaged finds the children that lost the label by which they are watched while no process of
@@ -42,8 +42,8 @@ func (c *controller) findDamaged(ctx context.Context, resource schema.GroupVersi
 		for i := range list.Items {
 			child := &list.Items[i]
 			if holder := c.controllerOf(child); holder != nil {
-				owner := cache.ObjectName{Namespace: child.GetNamespace(), Name: holder.Name}
-				c.types.addLost(owner, child.GetUID(), lostChild{resource, child.GetName()})
+				owner := c.types.ownerName(child, holder.Name)
+				c.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
 				c.queue.Add(owner)
 			}
 		}
@@ -59,12 +59,12 @@ func (c *controller) readLost(ctx context.Context, object *unstructured.Unstruct
 			c.types.removeLost(owner, uid)
 			continue
 		}
-		live, err := c.config.Client.Resource(lost.resource).Namespace(object.GetNamespace()).Get(ctx, lost.name, metav1.GetOptions{})
+		live, err := c.config.Client.Resource(lost.resource).Namespace(lost.name.Namespace).Get(ctx, lost.name.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !plan.IsOwnedBy(live, object) || !plan.IsKeptBy(c.kind, live)):
 			c.types.removeLost(owner, uid)
 		case err != nil:
-			return fmt.Errorf("read %s %q: %w", lost.resource.Resource, lost.name, err)
+			return fmt.Errorf("read %s %q: %w", lost.resource.Resource, lost.name.Name, err)
 		default:
 			live.SetManagedFields(nil)
 			v.Children = append(v.Children, plan.Live(lost.resource, live))

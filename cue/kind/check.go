@@ -85,8 +85,8 @@ type checker struct {
 	ordering   bool                 // what it reads has to exist as long as it does
 	checked    string               // the path of what is checked; empty for what others refer to
 	children   map[string]childType // by name
-	// moreChildren means that there may be others.
-	moreChildren bool
+	// moreChildren means that there may be others, and unknownChildren that nothing is known of some.
+	moreChildren, unknownChildren bool
 
 	variables map[ast.Node]value // of comprehensions
 	// following are references whose parts are being looked at, to notice what contains itself.
@@ -98,6 +98,7 @@ type checker struct {
 	chain     references
 	tolerant  int  // it is asked whether something exists
 	lookingUp bool // an entry of reads is checked
+	beyond    int  // how often something was read that the author of an object does not submit
 	steps     int
 	depth     int
 	gaveUp    bool // something was not looked at
@@ -126,6 +127,8 @@ type part struct {
 	constraint bool
 	// partial means that it may be unified with more than is known.
 	partial bool
+	// beyond means that an if or a for around it reads more than the author of an object submits.
+	beyond bool
 	// at is where the author refers to it, if it is in a library.
 	at ast.Node
 }
@@ -193,6 +196,7 @@ func (c *checker) behaviour() {
 	for _, child := range c.kept {
 		c.child(child)
 	}
+	c.places()
 	c.deadlocks()
 	c.services(c.kept)
 	c.collisions(c.kept)

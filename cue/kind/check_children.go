@@ -14,6 +14,8 @@ import (
 
 // checkedChild is a child as the source has it.
 type checkedChild struct {
+	// beyond means that it depends on more than the author of an object submits whether it exists.
+	beyond      bool
 	name, phase string // the name is empty if it is computed
 	path        string
 	body        *structure
@@ -36,6 +38,7 @@ func (c *checker) collectChildren() []*checkedChild {
 			return
 		}
 		s := c.gather(m.parts)
+		c.unknownChildren = c.unknownChildren || len(s.others) > 0
 		for _, name := range s.order {
 			all = append(all, c.newChild(name, phase, prefix+"."+name, s.fields[name].node, s.fields[name].parts, !s.fields[name].certain))
 		}
@@ -49,9 +52,11 @@ func (c *checker) collectChildren() []*checkedChild {
 	if phases := c.controller.fields["phases"]; phases != nil {
 		s := c.gather(phases.parts)
 		c.moreChildren = c.moreChildren || s.mayHaveMore()
+		c.unknownChildren = c.unknownChildren || s.mayHaveMore()
 		for _, name := range s.order {
 			phase := c.gather(s.fields[name].parts)
 			c.moreChildren = c.moreChildren || phase.mayHaveMore()
+			c.unknownChildren = c.unknownChildren || len(phase.others) > 0
 			add(phase.fields["children"], name, "phases."+name+".children")
 		}
 	}
@@ -73,6 +78,7 @@ func (c *checker) collectChildren() []*checkedChild {
 
 func (c *checker) newChild(name, phase, path string, node ast.Node, parts []part, conditional bool) *checkedChild {
 	child := &checkedChild{name: name, phase: phase, path: path, node: node, conditional: conditional}
+	child.beyond = slices.ContainsFunc(parts, func(p part) bool { return p.beyond })
 	if conditional && len(parts) == 1 {
 		child.conditions = parts[0].conditions
 	}
@@ -192,39 +198,6 @@ func (c *checker) untyped(path string, at ast.Node, gvk apischema.GroupVersionKi
 
 const untypedAdvice = "; --types adds CRDs"
 
-// namespace checks the scope of a child, and the namespace of its template.
-func (c *checker) namespace(child *checkedChild) {
-	if !child.known || child.template.fields["kind"] == nil {
-		return
-	}
-	at := child.template.fields["kind"].node
-	switch {
-	case !child.resource.Namespaced && !c.isClusterScoped():
-		c.report(at, "%s.template: a %s is cluster-scoped, and the objects of the kind are namespaced: write scope: \"Cluster\", or leave the child out", child.path, child.gvk.Kind)
-		return
-	case child.resource.Namespaced && c.isClusterScoped():
-		c.report(at, "%s.template: a %s is namespaced, and the objects of the kind are cluster-scoped: remove scope: \"Cluster\", or leave the child out", child.path, child.gvk.Kind)
-		return
-	}
-	metadata := child.template.fields["metadata"]
-	if metadata == nil {
-		return
-	}
-	namespace := c.gather(metadata.parts).fields["namespace"]
-	if namespace == nil {
-		return
-	}
-	v := c.unified(slices.Clone(namespace.parts))
-	switch text, ok := v.literal.(string); {
-	case !child.resource.Namespaced:
-		c.report(namespace.node, "%s.template.metadata.namespace: a %s has no namespace: remove it", child.path, child.gvk.Kind)
-	case ok:
-		c.report(namespace.node, "%s.template.metadata.namespace: %q: children are in the namespace of their object: remove it", child.path, text)
-	case v.path != "" && v.path != "object.metadata.namespace":
-		c.report(namespace.node, "%s.template.metadata.namespace: %s may be another than that of the object, in which its children are: remove it", child.path, v.path)
-	}
-}
-
 // name checks the name of a child, as far as it is known.
 func (c *checker) name(child *checkedChild) {
 	metadata := child.template.fields["metadata"]
@@ -259,8 +232,8 @@ var pathNamed = []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBindi
 // collisions reports children of one type and one name.
 func (c *checker) collisions(children []*checkedChild) {
 	type identity struct {
-		gvk         apischema.GroupVersionKind
-		phase, name string
+		gvk                    apischema.GroupVersionKind
+		phase, namespace, name string
 	}
 	seen := make(map[identity]*checkedChild)
 	for _, child := range children {
@@ -275,7 +248,10 @@ func (c *checker) collisions(children []*checkedChild) {
 		if child.name == "" { // of a for
 			continue
 		}
-		id := identity{child.gvk, child.phase, sourceOf(name.parts[0].expr)}
+		id := identity{gvk: child.gvk, phase: child.phase, name: sourceOf(name.parts[0].expr)}
+		if namespace, _ := c.namespaceOf(child); namespace != nil {
+			id.namespace = sourceOf(namespace.parts[0].expr)
+		}
 		if other := seen[id]; other != nil && other.name != child.name {
 			c.report(name.node, "%s.template.metadata.name: %s has the same name and type: give them different names", child.path, other.path)
 		}

@@ -87,8 +87,10 @@ func (c *checker) lookup(path string, parts []part) {
 	}
 }
 
-// readsBeyond reports what an entry of reads must not depend on.
+// readsBeyond notes what the author of an object does not submit, and reports it in an entry of reads, which
+// must not depend on it.
 func (c *checker) readsBeyond(p part, e ast.Expr, path string) {
+	c.beyond++
 	if c.lookingUp {
 		c.report(p.node(), "%s: reads cannot depend on %s: they follow from the spec, name, namespace, labels and annotations of the object", sourceOf(e), path)
 	}

@@ -92,6 +92,7 @@ func (c *checker) collect(s *structure, p part) {
 			for _, inner := range v.parts {
 				inner.conditional = inner.conditional || p.conditional
 				inner.constraint = inner.constraint || p.constraint
+				inner.beyond = inner.beyond || p.beyond
 				inner.conditions = append(slices.Clip(p.conditions), inner.conditions...)
 				if inner.at == nil {
 					inner.at = p.node()
@@ -119,10 +120,11 @@ func (c *checker) collectLiteral(s *structure, p part, literal *ast.StructLit) {
 		case *ast.Ellipsis:
 			s.open = true
 		case *ast.Comprehension:
+			before := c.beyond
 			c.within(p, d.Clauses, func(inner part) { c.collect(s, inner.with(d.Value)) })
 			if d.Fallback != nil {
 				inner := p
-				inner.conditional = true
+				inner.conditional, inner.beyond = true, p.beyond || c.beyond > before
 				c.collect(s, inner.with(d.Fallback.Body))
 			}
 		}
@@ -180,6 +182,7 @@ func labelExpr(label ast.Label, value ast.Expr) ast.Expr {
 // within checks the clauses of a comprehension, and calls do for what it yields.
 func (c *checker) within(p part, clauses []ast.Clause, do func(part)) {
 	p.conditional = true
+	before := c.beyond
 	for _, clause := range clauses {
 		switch clause := clause.(type) {
 		case *ast.ForClause:
@@ -197,6 +200,7 @@ func (c *checker) within(p part, clauses []ast.Clause, do func(part)) {
 			c.variables[clause.Ident] = c.infer(p.with(clause.Expr))
 		}
 	}
+	p.beyond = p.beyond || c.beyond > before
 	do(p)
 }
 

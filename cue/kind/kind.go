@@ -47,6 +47,8 @@ type Kind struct {
 	Phases map[string]PhaseFacts
 	// Owns are the types of the children, each once, in a fixed order.
 	Owns []apischema.GroupVersionKind
+	// OwnsOfCluster are those of Owns that are known to have no namespaces.
+	OwnsOfCluster []apischema.GroupVersionKind
 	// Sets are the children that are sets, by name.
 	Sets map[string]SetFacts
 	// Lookups are the objects that the behaviour reads apart from its children.
@@ -65,6 +67,9 @@ type Kind struct {
 	// InjectAnnotation is the annotation by which Pods ask for injection; it is empty if the
 	// kind does not inject.
 	InjectAnnotation string
+
+	// placed are those of Owns whose namespaces follow from what the author of an object submits.
+	placed []apischema.GroupVersionKind
 
 	source *kindsPackage // until it is checked
 	facts  *BehaviourFacts

@@ -13,14 +13,14 @@ import (
 func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	_, hasOwner := object.GetLabels()[labelOwnerUID]
 	_, hasName := object.GetAnnotations()[AnnotationOwner]
-	isByHand := IsKeptBy(k, object) && ChildName(object) != "" && !hasOwner && !hasName && object.GetNamespace() == owner.GetNamespace()
+	isByHand := IsKeptBy(k, object) && ChildName(object) != "" && !hasOwner && !hasName && canOwn(owner, object)
 	if !isByHand && !IsChildOf(object, owner, k) {
 		return false
 	}
 	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
 	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}, object.GetAnnotations()))
 	if !IsCopy(object) {
-		origin{child: ChildName(object), phase: object.GetLabels()[labelPhase]}.record(object)
+		origin{child: ChildName(object), phase: object.GetLabels()[labelPhase], isElsewhere: isElsewhere(owner, object)}.record(object)
 	}
 	if o, _ := originOf(object); metav1.GetControllerOfNoCopy(object) == nil && !o.outlives {
 		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerReference(k, owner)))

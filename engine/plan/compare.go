@@ -48,6 +48,18 @@ type Step struct {
 	Foreground bool
 }
 
+// Object returns the object that the step writes: as it is wanted or, if it is deleted, as it is.
+func (s Step) Object() *unstructured.Unstructured {
+	if s.Wanted != nil {
+		return s.Wanted
+	}
+	return s.Live
+}
+
+// Called returns the name of the object that the step writes, for people: with its namespace if that is not
+// the owner's.
+func (s Step) Called(owner *unstructured.Unstructured) string { return called(s.Object(), owner) }
+
 // Comparison describes how the children of an object differ from its plan.
 type Comparison struct {
 	// Steps are the writes; those of one child follow each other.
@@ -92,7 +104,7 @@ func Compare(p *Plan, v *View) *Comparison {
 	}
 	for _, child := range children {
 		if i := slices.IndexFunc(children, child.clashesWith); i >= 0 {
-			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, child.object.GetName(), children[i].Name))
+			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, called(child.object, p.Object), children[i].Name))
 			continue
 		}
 		switch {
@@ -137,11 +149,7 @@ type wantedChild struct {
 
 // complete returns a child of the plan as an object of a type that is served.
 func (c *comparer) complete(child kind.Child) (wantedChild, error) {
-	object, err := childObject(c.plan.Kind, c.plan.Object, child)
-	if err != nil {
-		return wantedChild{}, err
-	}
-	gvk := object.GroupVersionKind()
+	gvk := typeOf(child)
 	served, owned := c.view.Types[gvk]
 	switch {
 	case !owned:
@@ -149,12 +157,24 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 	case served.Err != nil:
 		return wantedChild{}, fmt.Errorf("%s: %w", gvk, served.Err)
 	}
+	object, err := childObject(c.plan.Kind, c.plan.Object, child, served.IsNamespaced)
+	if err != nil {
+		return wantedChild{}, err
+	}
+	if known, isPlaced := c.plan.places[gvk.GroupKind()]; isPlaced && served.IsNamespaced && !slices.Contains(known, object.GetNamespace()) {
+		return wantedChild{}, fmt.Errorf("metadata.namespace: Forbidden: %q does not follow from what the author of the object submitted", object.GetNamespace())
+	}
 	return wantedChild{child, served.Resource, object}, nil
+}
+
+// isInPlace reports whether an object is of the type, and in the namespace, of a child.
+func (w wantedChild) isInPlace(e LiveChild) bool {
+	return e.Resource == w.resource && e.Object.GetNamespace() == w.object.GetNamespace()
 }
 
 // clashesWith reports whether another child could be the same object.
 func (w wantedChild) clashesWith(other wantedChild) bool {
-	if w.Name == other.Name || w.resource != other.resource {
+	if w.Name == other.Name || w.resource != other.resource || w.object.GetNamespace() != other.object.GetNamespace() {
 		return false
 	}
 	if (w.Set == nil) == (other.Set == nil) {
@@ -208,7 +228,7 @@ func (c *comparer) single(child wantedChild) {
 	state := ChildState{name: child.Name, wanted: 1}
 	defer func() { c.States = append(c.States, state) }()
 	i := slices.IndexFunc(c.view.Children, func(e LiveChild) bool {
-		return e.Resource == child.resource && e.Object.GetName() == child.object.GetName()
+		return child.isInPlace(e) && e.Object.GetName() == child.object.GetName()
 	})
 	switch {
 	case i < 0 && child.Delayed:
@@ -231,7 +251,7 @@ func (c *comparer) adjust(child wantedChild, live *unstructured.Unstructured) (i
 	case live.GetDeletionTimestamp() != nil:
 		c.Waiting = true
 	case other != nil && other.UID != c.plan.Object.GetUID():
-		c.reject(child.Name, ControlledBy(child.resource, live, other))
+		c.reject(child.Name, ControlledBy(child.resource, live, c.plan.Object, other))
 	case !IsManaged(live, child.object):
 		c.add(Adopt, child, child.object, live)
 	case c.corrects(child, child.object, live):
@@ -278,20 +298,20 @@ func (c *comparer) create(child wantedChild) {
 		// Its name has changed since.
 	default:
 		c.Gone = errors.Join(c.Gone, fmt.Errorf("child %q: %s %q was created in phase %s and is gone; it is created only once: to start over, recreate the object",
-			child.Name, child.resource.Resource, child.object.GetName(), c.plan.Phase))
+			child.Name, child.resource.Resource, called(child.object, c.plan.Object), c.plan.Phase))
 	}
 }
 
-// ControlledBy is the error of an object that another controls.
-func ControlledBy(resource schema.GroupVersionResource, live *unstructured.Unstructured, holder *metav1.OwnerReference) error {
+// ControlledBy is the error of an object, seen from an owner, that another controls.
+func ControlledBy(resource schema.GroupVersionResource, live, owner *unstructured.Unstructured, holder *metav1.OwnerReference) error {
 	if decorator := decoratorOf(live); decorator != "" {
-		return fmt.Errorf("%s %q exists and was created by the decorator %s for %s %q", resource.Resource, live.GetName(), decorator, holder.Kind, holder.Name)
+		return fmt.Errorf("%s %q exists and was created by the decorator %s for %s %q", resource.Resource, called(live, owner), decorator, holder.Kind, holder.Name)
 	}
-	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, live.GetName(), holder.Kind, holder.Name)
+	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, called(live, owner), holder.Kind, holder.Name)
 }
 
-// NotCreatedFor is the error of an object that no one controls and that has the name of a
-// child.
+// NotCreatedFor is the error of an object, by its name as Step.Called returns it, that no one controls
+// and that has the name of a child.
 func NotCreatedFor(resource schema.GroupVersionResource, name string) error {
 	return fmt.Errorf("%s %q exists and was not created for this object; rename or delete it", resource.Resource, name)
 }

@@ -51,16 +51,16 @@ func newWorld(k *kind.Kind, owner *unstructured.Unstructured) *world {
 func (w *world) view() *View {
 	return &View{
 		Children: slices.Clone(w.objects),
-		Strays: func(_ string, template map[string]string) []*unstructured.Unstructured {
+		Strays: func(_, _ string, template map[string]string) []*unstructured.Unstructured {
 			return slices.DeleteFunc(slices.Clone(w.strays), func(s *unstructured.Unstructured) bool {
 				return s.GetLabels()["controller"] != template["controller"]
 			})
 		},
 		Types: map[schema.GroupVersionKind]ChildType{
-			podKind:                                {Resource: pods},
-			{Version: "v1", Kind: "ConfigMap"}:     {Resource: configs},
+			podKind:                                {Resource: pods, IsNamespaced: true},
+			{Version: "v1", Kind: "ConfigMap"}:     {Resource: configs, IsNamespaced: true},
 			{Version: "v1", Kind: "Unserved"}:      {Err: ErrNotServed},
-			{Group: "x", Version: "v1", Kind: "Y"}: {Resource: schema.GroupVersionResource{Group: "x", Version: "v1", Resource: "ys"}},
+			{Group: "x", Version: "v1", Kind: "Y"}: {Resource: schema.GroupVersionResource{Group: "x", Version: "v1", Resource: "ys"}, IsNamespaced: true},
 		},
 		Normalized: w.normalized,
 		taken:      w.taken,
@@ -94,7 +94,7 @@ func (w *world) do(steps []Step) {
 				if w.taken == nil {
 					w.taken = make(map[Taken]bool)
 				}
-				w.taken[Taken{s.Resource, s.Name}] = true
+				w.taken[Taken{s.Resource, s.Object().GetNamespace(), s.Name}] = true
 				continue
 			}
 			w.created++
@@ -188,7 +188,7 @@ func withoutHash(name string) string {
 // memberName returns the name that a member of the only set would have now.
 func (w *world) memberName(number int) string {
 	p := Decide(w.kind, w.owner, w.view(), now)
-	object, err := childObject(w.kind, w.owner, p.Children[0])
+	object, err := childObject(w.kind, w.owner, p.Children[0], true)
 	if err != nil {
 		panic(err)
 	}
@@ -488,11 +488,11 @@ func TestMetadataHasToBeStrings(t *testing.T) {
 		"metadata: Invalid value: x: must be a struct":                        {"metadata": "x"},
 		"metadata.name: Invalid value: 7: must be a name":                     {"metadata": map[string]any{"name": int64(7)}},
 	} {
-		_, err := childObject(enginetest.Shipped(t, "Customcluster"), owner, kind.Child{Name: "x", Template: template})
+		_, err := childObject(enginetest.Shipped(t, "Customcluster"), owner, kind.Child{Name: "x", Template: template}, true)
 		require.EqualError(t, err, text)
 	}
 	c := &comparer{Comparison: &Comparison{}, plan: &Plan{Object: owner}, view: newWorld(nil, owner).view()}
-	c.view.Strays = func(string, map[string]string) []*unstructured.Unstructured {
+	c.view.Strays = func(string, string, map[string]string) []*unstructured.Unstructured {
 		return []*unstructured.Unstructured{customcluster(1, "m")}
 	}
 	require.Empty(t, c.strays(wantedChild{Child: kind.Child{Set: &kind.Set{DeleteStrays: true}, Template: map[string]any{}}}))

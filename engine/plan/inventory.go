@@ -132,9 +132,9 @@ func takeInventory(p *Plan, v *View) inventory {
 
 // find returns the object of a wanted child, which may be being deleted; nil if there is none.
 func find(children []LiveChild, owner *unstructured.Unstructured, wanted kind.Child) *unstructured.Unstructured {
-	name, gvk := nameOf(owner, wanted), typeOf(wanted)
+	name, namespace, gvk := nameOf(owner, wanted), namespaceOf(owner, wanted), typeOf(wanted)
 	for _, child := range children {
-		if child.Object.GetName() == name && child.Object.GroupVersionKind() == gvk && IsOwnedBy(child.Object, owner) {
+		if child.Object.GetName() == name && child.Object.GetNamespace() == namespace && child.Object.GroupVersionKind() == gvk && IsOwnedBy(child.Object, owner) {
 			return child.Object
 		}
 	}

@@ -55,7 +55,7 @@ func TestCreatedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := &View{Children: tc.live, Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods}}}
+			v := &View{Children: tc.live, Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}}
 			p := Decide(k, running(tc.created), v, now)
 			require.Nil(t, p.Stalled)
 			require.Equal(t, tc.phase, p.Phase)
@@ -81,7 +81,7 @@ func TestRecordWaits(t *testing.T) {
 	object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "RUNNING")}
 	hold := func(o *unstructured.Unstructured) { o.SetFinalizers([]string{Finalizer}) }
 	outcome := func(phase string, failed error, change func(*unstructured.Unstructured)) (*Plan, *Outcome, map[string]any) {
-		v := &View{Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods}}}
+		v := &View{Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}}
 		if phase != "" {
 			v.Children = children(k, object.Object, pod(phase))
 			change(v.Children[0].Object)

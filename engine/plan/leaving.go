@@ -86,7 +86,7 @@ func (c *comparer) keep(child wantedChild) {
 		return
 	}
 	for _, e := range c.view.Children {
-		if e.Resource == child.resource && e.Object.GetName() == child.object.GetName() && IsOwnedBy(e.Object, c.plan.Object) {
+		if child.isInPlace(e) && e.Object.GetName() == child.object.GetName() && IsOwnedBy(e.Object, c.plan.Object) {
 			c.wanted[e.Object.GetUID()] = true
 			if e.Object.GetDeletionTimestamp() == nil {
 				c.corrects(child, child.object, e.Object)
@@ -142,9 +142,10 @@ func deleting(p *Plan, o *Outcome) metav1.Condition {
 	case o.Failed != nil:
 		c.Message = o.Failed.Error()
 	case len(o.Leaving) > 0:
-		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Resource.Resource, o.Leaving[0].Object.GetName())
+		first := called(o.Leaving[0].Object, p.Object)
+		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Resource.Resource, first)
 		if more := len(o.Leaving) - 1; more > 0 {
-			c.Message = fmt.Sprintf("waiting until %s %q and %d more are gone", o.Leaving[0].Resource.Resource, o.Leaving[0].Object.GetName(), more)
+			c.Message = fmt.Sprintf("waiting until %s %q and %d more are gone", o.Leaving[0].Resource.Resource, first, more)
 		}
 	default:
 		c.Message = joined(o.waiting(), o.until())

@@ -53,11 +53,12 @@ func (o observation) of(decision *kind.Decision, owner *unstructured.Unstructure
 		if wanted.Template == nil {
 			continue // it is what it was created as
 		}
-		name, gvk := nameOf(owner, wanted), typeOf(wanted)
+		name, namespace, gvk := nameOf(owner, wanted), namespaceOf(owner, wanted), typeOf(wanted)
 		if wanted.Set != nil {
 			var members []*unstructured.Unstructured
 			for _, child := range children {
-				if child.Object.GetDeletionTimestamp() == nil && child.Object.GroupVersionKind() == gvk && child.isMember(owner, wanted, name) {
+				isInPlace := child.Object.GroupVersionKind() == gvk && child.Object.GetNamespace() == namespace
+				if child.Object.GetDeletionTimestamp() == nil && isInPlace && child.isMember(owner, wanted, name) {
 					members = append(members, child.Object)
 				}
 			}

@@ -62,7 +62,7 @@ func (c *comparer) numbered(child wantedChild) map[int]*unstructured.Unstructure
 	prefix := child.object.GetName()
 	for _, e := range c.view.Children {
 		number, isNamed := memberNumber(child.Set, prefix, e.Object.GetName())
-		if e.Resource != child.resource || !isNamed {
+		if !child.isInPlace(e) || !isNamed {
 			continue
 		}
 		if number < child.Set.Replicas || e.isMemberOrOrphan(c.plan.Object, child.Child, prefix) {
@@ -153,12 +153,16 @@ func (r *rollout) replaceable() *unstructured.Unstructured {
 func (r *rollout) wantedMember(index int, template map[string]any) (*unstructured.Unstructured, error) {
 	of := r.child.Child
 	of.Template = template
-	object, err := childObject(r.plan.Kind, r.plan.Object, of)
+	first := r.child.object
+	object, err := childObject(r.plan.Kind, r.plan.Object, of, first.GetNamespace() != "")
 	if err != nil {
 		return nil, err
 	}
-	if object.GroupVersionKind() != r.child.object.GroupVersionKind() || object.GetName() != r.child.object.GetName() {
+	switch {
+	case object.GroupVersionKind() != first.GroupVersionKind() || object.GetName() != first.GetName():
 		return nil, errors.New("apiVersion, kind and metadata.name of the template must not depend on index: Fescue appends it to the name")
+	case object.GetNamespace() != first.GetNamespace():
+		return nil, errors.New("metadata.namespace of the template must not depend on index: the members of a set are in one namespace")
 	}
 	return named(object, orderedName(object.GetName(), index)), nil
 }

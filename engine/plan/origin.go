@@ -11,17 +11,25 @@ import (
 
 // origin is what a child was created as: the child of a kind and, of a child that belongs to a
 // phase, the phase. It is recorded in annotationCreatedAs together with the type and the name of
-// the object, as in ConfigMap/w-config/config or Pod/a-pod/pod/RUNNING. So a child keeps its role
-// when it loses its labels, and a copy under another name has none. A child that outlives its object
-// has no controller reference, which would have it deleted, and its record ends in Orphan.
+// the object, as in ConfigMap/w-config/config or Pod/a-pod/pod/RUNNING, and with the namespace if that is not
+// its owner's, as in ConfigMap/w-config@team-a/config. So a child keeps its role when it loses its labels, and
+// a copy under another name, or in another namespace where the owner could have it, has none. A child that
+// outlives its object has no controller reference, which would have it deleted, and its record ends in Orphan.
 type origin struct {
 	child, phase string
 	outlives     bool
+	// isElsewhere means that it is not in the namespace of its owner.
+	isElsewhere bool
+}
+
+// isElsewhere reports whether an object is not in the namespace of its owner.
+func isElsewhere(owner, object metav1.Object) bool {
+	return object.GetNamespace() != owner.GetNamespace()
 }
 
 // recordOf returns how annotationCreatedAs of an object begins if the object is no copy.
 func recordOf(object *unstructured.Unstructured) string {
-	return object.GroupVersionKind().GroupKind().String() + "/" + object.GetName() + "/"
+	return object.GroupVersionKind().GroupKind().String() + "/" + object.GetName()
 }
 
 // originOf returns what an object was created as. It reports false for an object that the engine
@@ -30,6 +38,12 @@ func originOf(object *unstructured.Unstructured) (o origin, ok bool) {
 	rest, ok := strings.CutPrefix(object.GetAnnotations()[annotationCreatedAs], recordOf(object))
 	if !ok {
 		return origin{}, false
+	}
+	rest, o.isElsewhere = strings.CutPrefix(rest, "@"+object.GetNamespace()+"/")
+	if !o.isElsewhere {
+		if rest, ok = strings.CutPrefix(rest, "/"); !ok {
+			return origin{}, false
+		}
 	}
 	o.child, rest, _ = strings.Cut(rest, "/")
 	o.phase, rest, _ = strings.Cut(rest, "/")
@@ -45,9 +59,13 @@ func IsCopy(object *unstructured.Unstructured) bool {
 	return isRecorded && !isOriginal
 }
 
-// record sets annotationCreatedAs for the name that an object has.
+// record sets annotationCreatedAs for the name and the namespace that an object has.
 func (o origin) record(object *unstructured.Unstructured) {
-	text := recordOf(object) + o.child
+	text := recordOf(object)
+	if o.isElsewhere {
+		text += "@" + object.GetNamespace()
+	}
+	text += "/" + o.child
 	switch {
 	case o.outlives:
 		text += "/" + o.phase + "/" + string(kind.Orphan)
@@ -68,6 +86,7 @@ func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
 	}
 	object.SetLabels(merged(object.GetLabels(), labels))
 	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
+	o.isElsewhere = isElsewhere(owner, object)
 	o.record(object)
 	if o.outlives {
 		object.SetOwnerReferences(nil)
@@ -87,7 +106,7 @@ func IsOwnedBy(child metav1.Object, owner metav1.Object) bool {
 		return false
 	}
 	o, isOriginal := originOf(object)
-	return isOriginal && o.outlives && child.GetNamespace() == owner.GetNamespace()
+	return isOriginal && o.outlives && canOwn(owner, child)
 }
 
 // isOriginal reports whether the engine created a child under the name that it has.

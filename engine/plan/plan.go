@@ -54,6 +54,7 @@ type Plan struct {
 	Stalled *Problem
 
 	created map[string]types.UID // in Phase, of children that are created once
+	places  kind.Places          // of the children of a cluster-scoped object
 	passed  []string             // the phases left since anything but the phase, or time, has changed
 }
 
@@ -90,6 +91,8 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 	if err := p.follow(checked.Object, v); err != nil {
 		return stalled(p, err)
 	}
+	// Admission asks about these namespaces, and about all if they cannot be told.
+	p.places, _ = k.PlacesOf(checked.Object)
 	return p
 }
 

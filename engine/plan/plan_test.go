@@ -191,7 +191,7 @@ func TestCycleOfStoredPhasesIsAnError(t *testing.T) {
 	object := map[string]any{"apiVersion": "stored.example.com/v1", "kind": "A", "metadata": map[string]any{"name": "a", "uid": "1"}, "status": map[string]any{"phase": "X"}}
 	live := children(k, object, map[string]any{"c": map[string]any{}})
 	origin{child: "c"}.record(live[0].Object)
-	v := &View{Children: live, Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods}}, Normalized: NewNormalized()}
+	v := &View{Children: live, Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}, Normalized: NewNormalized()}
 	var phases []string
 	for range 3 {
 		p := Decide(k, &unstructured.Unstructured{Object: object}, v, now)

@@ -28,8 +28,8 @@ func projected(t *testing.T, k *kind.Kind, v *View) *View {
 		keep := metadata.Union(projection.Of(ReadOfReadiness(child.Object.GroupVersionKind())...)).Union(projection.Of(k.ObservedPaths()...))
 		less.Children = append(less.Children, Live(child.Resource, part(child.Object, keep)))
 	}
-	less.Strays = func(set string, labels map[string]string) (strays []*unstructured.Unstructured) {
-		for _, s := range v.Strays(set, labels) {
+	less.Strays = func(set, namespace string, labels map[string]string) (strays []*unstructured.Unstructured) {
+		for _, s := range v.Strays(set, namespace, labels) {
 			strays = append(strays, part(s, metadata))
 		}
 		return strays

@@ -58,7 +58,7 @@ func (c *comparer) set(child wantedChild) {
 	c.Numbers[child.Name] = highest
 	for number := highest + 1; missing > 0; number++ {
 		name := memberName(child.object, number)
-		if used[name] || c.view.taken[Taken{child.resource, name}] {
+		if used[name] || c.view.taken[Taken{child.resource, child.object.GetNamespace(), name}] {
 			continue
 		}
 		c.add(Create, child, named(child.object, name), nil)
@@ -106,7 +106,7 @@ func (c *comparer) members(child wantedChild) (members []*member, used map[strin
 	}
 	prefix := child.object.GetName()
 	for _, e := range c.view.Children {
-		if e.Resource != child.resource {
+		if !child.isInPlace(e) {
 			continue
 		}
 		used[e.Object.GetName()] = true
@@ -215,11 +215,11 @@ func (c *comparer) strays(child wantedChild) []*unstructured.Unstructured {
 	if err != nil || len(template) == 0 {
 		return nil // no labels would select everything
 	}
-	for _, object := range c.view.Strays(child.Name, template) {
+	for _, object := range c.view.Strays(child.Name, child.object.GetNamespace(), template) {
 		add(object)
 	}
 	for _, e := range c.view.Children { // copies of members
-		if e.Resource == child.resource && e.Name == child.Name {
+		if child.isInPlace(e) && e.Name == child.Name {
 			add(e.Object)
 		}
 	}

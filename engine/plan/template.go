@@ -129,7 +129,7 @@ func decoratorOf(object *unstructured.Unstructured) string {
 // IsChildOf reports whether an object was created for an owner by a kind: it has its controller
 // reference or, without any, its label or its name.
 func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
-	if object.GetNamespace() != owner.GetNamespace() || !IsKeptBy(k, object) {
+	if !canOwn(owner, object) || !IsKeptBy(k, object) {
 		return false
 	}
 	keys := OwnerKeys(object)
@@ -141,10 +141,10 @@ func OwnerName(k *kind.Kind, name string) string {
 	return k.Name() + "/" + name
 }
 
-// childObject completes the template of a child: with a name, the owner's namespace,
+// childObject completes the template of a child: with a name, a namespace if its type has one,
 // the labels by which it is found, a hash of the template, and a controller reference.
 // For a set, the name is the prefix of its members' names.
-func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Child) (*unstructured.Unstructured, error) {
+func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Child, isNamespaced bool) (*unstructured.Unstructured, error) {
 	hash, err := hashOf(child.Template)
 	if err != nil {
 		return nil, err
@@ -153,19 +153,48 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 		return nil, err
 	}
 	object := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(child.Template)}
-	if namespace := object.GetNamespace(); namespace != "" && namespace != owner.GetNamespace() {
-		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: must be the namespace of its object, %q", namespace, owner.GetNamespace())
+	namespace := namespaceOf(owner, child)
+	switch own := owner.GetNamespace(); {
+	case !isNamespaced && namespace != "":
+		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: a %s has no namespace", namespace, object.GetKind())
+	case isNamespaced && namespace == "":
+		return nil, fmt.Errorf("metadata.namespace: Required value: a %s is namespaced, and its object is not", object.GetKind())
+	case own != "" && namespace != own:
+		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: must be the namespace of its object, %q", namespace, own)
 	}
-	object.SetNamespace(owner.GetNamespace())
+	object.SetNamespace(namespace)
 	object.SetName(nameOf(owner, child))
 	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{annotationTemplate: hash.String()}))
-	origin{child.Name, child.Phase, child.OnDelete == kind.Orphan}.mark(k, owner, object)
+	origin{child: child.Name, phase: child.Phase, outlives: child.OnDelete == kind.Orphan}.mark(k, owner, object)
 	return object, nil
 }
 
 // typeOf returns the type of a child.
 func typeOf(child kind.Child) schema.GroupVersionKind {
 	return (&unstructured.Unstructured{Object: child.Template}).GroupVersionKind()
+}
+
+// namespaceOf returns the namespace of a child: the one in its template, or else its owner's.
+func namespaceOf(owner *unstructured.Unstructured, child kind.Child) string {
+	stated, _, err := unstructured.NestedString(child.Template, "metadata", "namespace")
+	if err != nil || stated == "" { // checkMetadata rejects what is not a string
+		return owner.GetNamespace()
+	}
+	return stated
+}
+
+// canOwn reports whether an object is in a namespace in which an owner may have children: that of the owner,
+// or any if the owner is cluster-scoped.
+func canOwn(owner, object metav1.Object) bool {
+	return owner.GetNamespace() == "" || object.GetNamespace() == owner.GetNamespace()
+}
+
+// called returns the name of a child for people: with its namespace if that is not the owner's.
+func called(child, owner metav1.Object) string {
+	if child.GetNamespace() == owner.GetNamespace() {
+		return child.GetName()
+	}
+	return child.GetNamespace() + "/" + child.GetName()
 }
 
 // nameOf returns the name of a child or, of a set, the prefix of its members' names.
@@ -200,6 +229,11 @@ func checkMetadata(template map[string]any) error {
 			if _, isString := value.(string); !isString {
 				return fmt.Errorf("metadata.%s.%s: Invalid value: %v: must be a string", name, key, value)
 			}
+		}
+	}
+	if namespace := metadata["namespace"]; namespace != nil {
+		if _, isString := namespace.(string); !isString {
+			return fmt.Errorf("metadata.namespace: Invalid value: %v: must be a name", namespace)
 		}
 	}
 	if name, isString := metadata["name"].(string); metadata["name"] != nil && (!isString || name == "") {

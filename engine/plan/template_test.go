@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
@@ -16,7 +17,7 @@ func TestChildObject(t *testing.T) {
 	k := enginetest.Shipped(t, "At")
 	owner := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "")}
 	template := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"labels": map[string]any{"a": "b"}}}
-	object, err := childObject(k, owner, kind.Child{Name: "config", Template: template})
+	object, err := childObject(k, owner, kind.Child{Name: "config", Template: template}, true)
 	require.NoError(t, err)
 	require.Equal(t, "a-config", object.GetName())
 	require.Equal(t, "default", object.GetNamespace())
@@ -27,6 +28,73 @@ func TestChildObject(t *testing.T) {
 	require.Equal(t, map[string]any{"labels": map[string]any{"a": "b"}}, template["metadata"], "the template is not changed")
 
 	template["metadata"] = map[string]any{"namespace": "kube-system"}
-	_, err = childObject(k, owner, kind.Child{Name: "config", Template: template})
+	_, err = childObject(k, owner, kind.Child{Name: "config", Template: template}, true)
 	require.EqualError(t, err, `metadata.namespace: Invalid value: "kube-system": must be the namespace of its object, "default"`)
+}
+
+// A child of a cluster-scoped object is where its template says, and a copy of it elsewhere is none.
+func TestChildObjectElsewhere(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Shipped(t, "At")
+	owner := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "")}
+	owner.SetNamespace("")
+	wanted := func(namespace any) kind.Child {
+		template := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}}
+		if namespace != nil {
+			template["metadata"].(map[string]any)["namespace"] = namespace
+		}
+		return kind.Child{Name: "config", Template: template}
+	}
+	object, err := childObject(k, owner, wanted("team-a"), true)
+	require.NoError(t, err)
+	require.Equal(t, "team-a", object.GetNamespace())
+	require.True(t, metav1.IsControlledBy(object, owner))
+	require.Equal(t, "ConfigMap/c@team-a/config", object.GetAnnotations()[annotationCreatedAs])
+	require.True(t, IsChildOf(object, owner, k))
+	require.Equal(t, "team-a/c", called(object, owner))
+	copied := object.DeepCopy()
+	copied.SetNamespace("team-b")
+	require.True(t, IsCopy(copied))
+
+	_, err = childObject(k, owner, wanted(nil), true)
+	require.EqualError(t, err, "metadata.namespace: Required value: a ConfigMap is namespaced, and its object is not")
+	_, err = childObject(k, owner, wanted(int64(1)), true)
+	require.EqualError(t, err, "metadata.namespace: Invalid value: 1: must be a name")
+	_, err = childObject(k, owner, wanted("team-a"), false)
+	require.EqualError(t, err, `metadata.namespace: Invalid value: "team-a": a ConfigMap has no namespace`)
+	object, err = childObject(k, owner, wanted(nil), false)
+	require.NoError(t, err)
+	require.Equal(t, "ConfigMap/c/config", object.GetAnnotations()[annotationCreatedAs])
+}
+
+// What admission was not asked about is not created, whatever the status says.
+func TestChildInAnUnknownPlace(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Shipped(t, "At")
+	owner := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "")}
+	owner.SetNamespace("")
+	config := schema.GroupKind{Kind: "ConfigMap"}
+	template := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "kube-system"}}
+	v := &View{Types: map[schema.GroupVersionKind]ChildType{config.WithVersion("v1"): {IsNamespaced: true}}, Normalized: NewNormalized()}
+	for name, test := range map[string]struct {
+		places  kind.Places
+		message string
+	}{
+		"asked about":        {places: kind.Places{config: {"team-a", "kube-system"}}},
+		"asked about all":    {},
+		"not asked about":    {places: kind.Places{config: {"team-a"}}, message: `child "c": metadata.namespace: Forbidden: "kube-system" does not follow from what the author of the object submitted`},
+		"asked about no one": {places: kind.Places{config: nil}, message: "Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := Compare(&Plan{Kind: k, Object: owner, Children: []kind.Child{{Name: "c", Template: template}}, places: test.places}, v)
+			if test.message == "" {
+				require.NoError(t, c.Rejected)
+				require.Len(t, c.Steps, 1)
+				return
+			}
+			require.ErrorContains(t, c.Rejected, test.message)
+			require.Empty(t, c.Steps)
+		})
+	}
 }

@@ -18,8 +18,8 @@ type View struct {
 	Children []LiveChild
 	// Found is what the kind reads apart from the children; nil is nothing.
 	Found *Found
-	// Strays returns the unmanaged objects that have the labels of a set's template.
-	Strays func(set string, labels map[string]string) []*unstructured.Unstructured
+	// Strays returns the unmanaged objects in the namespace of a set that have the labels of its template.
+	Strays func(set, namespace string, labels map[string]string) []*unstructured.Unstructured
 	// Types are where the types of children are served.
 	Types map[schema.GroupVersionKind]ChildType
 	// Normalized knows what the API server writes differently from a template.
@@ -64,14 +64,15 @@ func ChildName(child *unstructured.Unstructured) string {
 
 // ChildType is where the API server serves a type of children, or why it is not used.
 type ChildType struct {
-	Resource schema.GroupVersionResource
-	Err      error
+	Resource     schema.GroupVersionResource
+	IsNamespaced bool
+	Err          error
 }
 
 // Taken is a name that belongs to an object which is not a child.
 type Taken struct {
-	Resource schema.GroupVersionResource
-	Name     string
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
 }
 
 // Changes are the results of steps.
@@ -87,7 +88,8 @@ type Changes struct {
 	// Waiting reports that a child waits for another object to be gone, and Held that a write
 	// was left for later.
 	Waiting, Held bool
-	// NamespaceLeaving reports that a child was rejected because its namespace is being deleted.
+	// NamespaceLeaving reports that a child was rejected because its namespace, which is that of the
+	// object, is being deleted.
 	NamespaceLeaving bool
 }
 
@@ -116,9 +118,9 @@ func (v *View) with(done *Changes, now time.Time) *View {
 			next.Children = append(next.Children, child)
 		}
 	}
-	next.Strays = func(set string, labels map[string]string) []*unstructured.Unstructured {
+	next.Strays = func(set, namespace string, labels map[string]string) []*unstructured.Unstructured {
 		var left []*unstructured.Unstructured
-		for _, s := range v.Strays(set, labels) {
+		for _, s := range v.Strays(set, namespace, labels) {
 			if !done.Deleted[s.GetUID()] {
 				left = append(left, s)
 			}

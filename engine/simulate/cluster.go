@@ -13,6 +13,7 @@ import (
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,6 +69,8 @@ type Record struct {
 	Object types.UID
 	Event  *plan.Event
 	Step   *plan.Step
+
+	namespace string // of the object
 }
 
 // String returns a write as "create Pod/a", and an Event as "Normal Reason note".
@@ -75,20 +78,20 @@ func (r Record) String() string {
 	if r.Event != nil {
 		return r.Event.Type + " " + r.Event.Reason + " " + r.Event.Note
 	}
-	return string(r.Step.Verb) + " " + NameOf(target(*r.Step))
-}
-
-// target returns the object that a step writes.
-func target(s plan.Step) *unstructured.Unstructured {
-	if s.Wanted != nil {
-		return s.Wanted
-	}
-	return s.Live
+	return string(r.Step.Verb) + " " + nameFrom(r.namespace, r.Step.Object())
 }
 
 // NameOf returns the name of an object for people: Kind/name.
 func NameOf(object *unstructured.Unstructured) string {
 	return object.GetKind() + "/" + object.GetName()
+}
+
+// nameFrom is NameOf for an object that is referred to from a namespace: with its own if that is another.
+func nameFrom(namespace string, object *unstructured.Unstructured) string {
+	if own := object.GetNamespace(); own != namespace && own != "" {
+		return object.GetKind() + "/" + own + "/" + object.GetName()
+	}
+	return NameOf(object)
 }
 
 // rejection is what the API server answers to some requests.
@@ -173,6 +176,15 @@ func (c *Cluster) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionRes
 	return plural
 }
 
+// isNamespaced reports whether objects of a type have a namespace, as far as the kinds of the cluster show.
+func (c *Cluster) isNamespaced(gvk schema.GroupVersionKind) bool {
+	return !slices.ContainsFunc(c.kinds, func(k *kind.Kind) bool {
+		return k.Scope == apiextensionsv1.ClusterScoped && slices.ContainsFunc(k.Versions, func(v *kind.Version) bool { return v.GroupVersionKind == gvk }) ||
+			slices.Contains(k.OwnsOfCluster, gvk) ||
+			slices.ContainsFunc(k.Lookups, func(l kind.LookupFacts) bool { return l.Type == gvk && l.IsClusterScoped })
+	})
+}
+
 // Apply creates an object or updates it, as `kubectl apply` does: an object of a kind is checked,
 // and gets its defaults.
 func (c *Cluster) Apply(manifest *unstructured.Unstructured) error {
@@ -185,7 +197,7 @@ func (c *Cluster) Apply(manifest *unstructured.Unstructured) error {
 		}
 		object.Object = converted
 	}
-	if object.GetNamespace() == "" && (k == nil || k.Scope == "Namespaced") {
+	if object.GetNamespace() == "" && c.isNamespaced(object.GroupVersionKind()) {
 		object.SetNamespace(metav1.NamespaceDefault)
 	}
 	if object.GetName() == "" {

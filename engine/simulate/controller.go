@@ -228,7 +228,7 @@ func (c *Cluster) tell(object types.UID, known *controller, news *plan.News) {
 func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.View {
 	v := &plan.View{Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized}
 	for _, gvk := range k.Owns {
-		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk)}
+		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk), IsNamespaced: c.isNamespaced(gvk)}
 	}
 	for _, object := range c.objects {
 		if slices.Contains(k.Owns, object.GroupVersionKind()) && plan.IsChildOf(object, owner, k) {
@@ -237,11 +237,11 @@ func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.Vie
 	}
 	slices.SortStableFunc(v.Children, func(a, b plan.LiveChild) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
 	lookups, err := plan.LookupsOf(k, owner)
-	if v.Found = plan.Find(lookups, func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return c.lookUp(k, l, owner), nil }); err != nil {
+	if v.Found = plan.Find(lookups, func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return c.lookUp(l, owner), nil }); err != nil {
 		v.Found = &plan.Found{Err: err}
 	}
-	v.Strays = func(set string, template map[string]string) []*unstructured.Unstructured {
-		return c.strays(k.Sets[set], owner, template)
+	v.Strays = func(set, namespace string, template map[string]string) []*unstructured.Unstructured {
+		return c.strays(k.Sets[set], namespace, template)
 	}
 	if k.Injects() && !c.inert {
 		v.Uptake, v.InjectionErr = c.uptake(k, owner)
@@ -250,21 +250,21 @@ func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.Vie
 }
 
 // lookUp returns the objects that a lookup finds for an object.
-func (c *Cluster) lookUp(k *kind.Kind, l kind.Lookup, owner *unstructured.Unstructured) []*unstructured.Unstructured {
-	namespace := l.In(owner.GetNamespace(), !slices.ContainsFunc(k.Lookups, func(f kind.LookupFacts) bool { return f.Type == l.Type && f.IsClusterScoped }))
+func (c *Cluster) lookUp(l kind.Lookup, owner *unstructured.Unstructured) []*unstructured.Unstructured {
+	namespace := l.In(owner.GetNamespace(), c.isNamespaced(l.Type))
 	return plan.Selected(l, slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind() != l.Type || namespace != metav1.NamespaceAll && o.GetNamespace() != namespace
 	}))
 }
 
-// strays returns the unmanaged objects that have the labels of a set's template.
-func (c *Cluster) strays(set kind.SetFacts, owner *unstructured.Unstructured, template map[string]string) []*unstructured.Unstructured {
+// strays returns the unmanaged objects in a namespace that have the labels of a set's template.
+func (c *Cluster) strays(set kind.SetFacts, namespace string, template map[string]string) []*unstructured.Unstructured {
 	unmanaged, err := labels.Parse(plan.StraySelector(set.StrayLabels))
 	if err != nil || len(set.StrayLabels) == 0 {
 		return nil
 	}
 	return plan.WithLabels(slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool {
-		return o.GroupVersionKind() != set.Type || o.GetNamespace() != owner.GetNamespace() || !unmanaged.Matches(labels.Set(o.GetLabels()))
+		return o.GroupVersionKind() != set.Type || o.GetNamespace() != namespace || !unmanaged.Matches(labels.Set(o.GetLabels()))
 	}), template)
 }
 
@@ -297,7 +297,7 @@ var verbs = map[plan.Verb]string{plan.Create: "create", plan.Apply: "patch", pla
 // step carries out one step. An error is an answer of the API server, or a rule of the engine.
 func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.Step, done *plan.Changes) error {
 	for _, r := range c.rejections {
-		if slices.Contains(r.verbs, verbs[s.Verb]) && r.objects.matches(c, target(s)) {
+		if slices.Contains(r.verbs, verbs[s.Verb]) && r.objects.matches(c, s.Object()) {
 			return errors.New(r.message)
 		}
 	}
@@ -334,7 +334,7 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		}
 		done.Stored = append(done.Stored, plan.Live(s.Resource, stored))
 	}
-	c.log = append(c.log, Record{At: c.now, Object: owner.GetUID(), Step: &s})
+	c.log = append(c.log, Record{At: c.now, Object: owner.GetUID(), Step: &s, namespace: owner.GetNamespace()})
 	return nil
 }
 
@@ -365,15 +365,15 @@ func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 	_, ofSet := k.Sets[s.Child]
 	switch {
 	case ofSet:
-		done.Taken = append(done.Taken, plan.Taken{Resource: s.Resource, Name: s.Name})
+		done.Taken = append(done.Taken, plan.Taken{Resource: s.Resource, Namespace: other.GetNamespace(), Name: s.Name})
 	case holder != nil && holder.UID == owner.GetUID() && other.GetDeletionTimestamp() == nil && !plan.IsKeptBy(k, other):
-		return plan.ControlledBy(s.Resource, other, holder)
+		return plan.ControlledBy(s.Resource, other, owner, holder)
 	case other.GetDeletionTimestamp() != nil, holder != nil && holder.Kind == owner.GetKind() && holder.Name == owner.GetName():
 		done.Waiting = true
 	case holder == nil:
-		return plan.NotCreatedFor(s.Resource, s.Name)
+		return plan.NotCreatedFor(s.Resource, s.Called(owner))
 	default:
-		return plan.ControlledBy(s.Resource, other, holder)
+		return plan.ControlledBy(s.Resource, other, owner, holder)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -61,8 +62,8 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 	c.objects = append(c.objects, object)
 	for i, other := range observed {
 		other = other.DeepCopy()
-		if other.GetNamespace() == "" {
-			other.SetNamespace(object.GetNamespace())
+		if other.GetNamespace() == "" && c.isNamespaced(other.GroupVersionKind()) {
+			other.SetNamespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
 		}
 		if other.GetUID() == "" {
 			other.SetUID(types.UID(fmt.Sprint("observed-", i)))
@@ -92,7 +93,7 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		if record.Step == nil {
 			continue
 		}
-		written := target(*record.Step)
+		written := record.Step.Object()
 		r.Steps = append(r.Steps, RenderedStep{
 			Verb: string(record.Step.Verb), Child: record.Step.Child, APIVersion: written.GetAPIVersion(), Kind: written.GetKind(), Name: written.GetName(),
 		})

@@ -10,11 +10,11 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Selection selects objects by their type as people write it for kubectl, and by name. An empty name
-// selects all of the type.
+// Selection selects objects by their type as people write it for kubectl, and by name, which may have the
+// namespace before it. An empty name selects all of the type.
 type Selection struct{ Type, Name string }
 
-// String returns the selection as TYPE or TYPE/NAME.
+// String returns the selection as TYPE, TYPE/NAME or TYPE/NAMESPACE/NAME.
 func (s Selection) String() string {
 	if s.Name == "" {
 		return s.Type
@@ -23,7 +23,8 @@ func (s Selection) String() string {
 }
 
 func (s Selection) matches(c *Cluster, object *unstructured.Unstructured) bool {
-	return (s.Name == "" || s.Name == object.GetName()) && s.isType(c, object.GroupVersionKind())
+	isNamed := s.Name == "" || s.Name == object.GetName() || s.Name == object.GetNamespace()+"/"+object.GetName()
+	return isNamed && s.isType(c, object.GroupVersionKind())
 }
 
 // isType reports whether the type of a selection is the name of a type.

@@ -19,15 +19,15 @@ type State struct {
 	Status map[string]any `json:"status,omitempty"`
 	// Conditions are "STATUS REASON" or "STATUS REASON: MESSAGE", by type.
 	Conditions map[string]string `json:"conditions,omitempty"`
-	// Children are the objects that it controls, by Kind/name: the word of kstatus, and before it
-	// the phase, as in "Running (Current)".
+	// Children are the objects that it controls, by Kind/name, or Kind/namespace/name in another namespace:
+	// the word of kstatus, and before it the phase, as in "Running (Current)".
 	Children map[string]string `json:"children,omitempty"`
 }
 
 // bookkeeping are the fields of the status that tell nothing that Events and conditions do not.
 var bookkeeping = []string{"conditions", "observedGeneration", "lastPhaseTransitionTime", kind.ChildInventory}
 
-// StateOf returns the state of an object, given the objects in its namespace.
+// StateOf returns the state of an object, given the objects that may be its children.
 func StateOf(object *unstructured.Unstructured, others []*unstructured.Unstructured) State {
 	s := State{Conditions: make(map[string]string), Children: make(map[string]string)}
 	reported, _ := object.Object["status"].(map[string]any)
@@ -45,7 +45,7 @@ func StateOf(object *unstructured.Unstructured, others []*unstructured.Unstructu
 	}
 	for _, other := range others {
 		if plan.IsOwnedBy(other, object) {
-			s.Children[NameOf(other)] = conditionOf(other)
+			s.Children[nameFrom(object.GetNamespace(), other)] = conditionOf(other)
 		}
 	}
 	return s
