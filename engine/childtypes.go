@@ -48,7 +48,7 @@ func indexByOwner(object any) ([]string, error) {
 	}
 	holder := metav1.GetControllerOfNoCopy(u)
 	if holder == nil {
-		return append(keys, orphanKey(u.GetAnnotations()[plan.AnnotationOwner])), nil
+		return append(keys, orphanKey(plan.Annotation(u, plan.AnnotationOwner))), nil
 	}
 	if gv, err := schema.ParseGroupVersion(holder.APIVersion); err == nil {
 		keys = append(keys, heldKey(schema.GroupKind{Group: gv.Group, Kind: holder.Kind}, holder.Name))
@@ -115,10 +115,11 @@ type childTypes struct {
 	kind        *kind.Kind
 	ownerPrefix string // of plan.OwnerName
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// types and children are replaced and not changed: each reconcile reads them.
 	types    map[schema.GroupVersionKind]plan.ChildType
-	awaited  map[schema.GroupVersionKind]bool // the types that may be served later
 	children map[schema.GroupVersionResource]*informers.Watch
+	awaited  map[schema.GroupVersionKind]bool // the types that may be served later
 	bySet    map[string]*informers.Watch
 	// owners are the objects whose sets have strays of these labels; keys is the reverse.
 	owners map[strayKey]map[cache.ObjectName]bool
@@ -157,14 +158,21 @@ func newChildTypes(k *kind.Kind) *childTypes {
 func (t *childTypes) set(gvk schema.GroupVersionKind, found plan.ChildType, awaited bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.types[gvk], t.awaited[gvk] = found, awaited
+	t.types, t.awaited[gvk] = with(t.types, gvk, found), awaited
 }
 
-// known returns copies of the types known now, and of the watches of children.
+// with returns a copy of a map with another entry.
+func with[K comparable, V any](entries map[K]V, key K, value V) map[K]V {
+	entries = maps.Clone(entries)
+	entries[key] = value
+	return entries
+}
+
+// known returns the types known now, and the watches of children. Nothing changes the maps.
 func (t *childTypes) known() (map[schema.GroupVersionKind]plan.ChildType, map[schema.GroupVersionResource]*informers.Watch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.types), maps.Clone(t.children)
+	return t.types, t.children
 }
 
 // view returns what the caches know of the children of an object.
@@ -276,7 +284,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 			return err
 		}
 		c.types.mu.Lock()
-		c.types.children[resource] = w
+		c.types.children = with(c.types.children, resource, w)
 		c.types.mu.Unlock()
 	}
 	for set, facts := range c.kind.Sets {

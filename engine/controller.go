@@ -384,7 +384,7 @@ func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) 
 		if !ok {
 			continue
 		}
-		if createdFor, found := strings.CutPrefix(child.GetAnnotations()[plan.AnnotationOwner], plan.OwnerName(c.kind, "")); found {
+		if createdFor, found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerName(c.kind, "")); found {
 			owners = append(owners, c.types.ownerName(child, createdFor))
 		}
 		if owner := c.controllerOf(child); owner != nil {

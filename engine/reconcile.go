@@ -227,8 +227,7 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	if !o.IsDue(p, status) {
 		return p.Object, nil
 	}
-	wanted := p.Object.DeepCopy()
-	wanted.Object["status"] = status
+	wanted := &unstructured.Unstructured{Object: with(p.Object.Object, "status", any(status))}
 	// The resource version in wanted makes the API server reject a write that is based
 	// on an older state of the object.
 	end := r.request()

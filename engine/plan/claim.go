@@ -11,8 +11,8 @@ import (
 // written by hand that has only the label of the engine that names the child. It adds to such an
 // object what else the engine gives children.
 func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
-	_, hasOwner := object.GetLabels()[labelOwnerUID]
-	_, hasName := object.GetAnnotations()[AnnotationOwner]
+	_, hasOwner := entry(object, "labels", labelOwnerUID)
+	_, hasName := entry(object, "annotations", AnnotationOwner)
 	isByHand := IsKeptBy(k, object) && ChildName(object) != "" && !hasOwner && !hasName && canOwn(owner, object)
 	if !isByHand && !IsChildOf(object, owner, k) {
 		return false
@@ -20,7 +20,7 @@ func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
 	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}, object.GetAnnotations()))
 	if !IsCopy(object) {
-		origin{child: ChildName(object), phase: object.GetLabels()[labelPhase], isElsewhere: isElsewhere(owner, object)}.record(object)
+		origin{child: ChildName(object), phase: Label(object, labelPhase), isElsewhere: isElsewhere(owner, object)}.record(object)
 	}
 	if o, _ := originOf(object); metav1.GetControllerOfNoCopy(object) == nil && !o.outlives {
 		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerReference(k, owner)))

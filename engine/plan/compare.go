@@ -325,7 +325,7 @@ func (c *comparer) restoreOthers() {
 		created, isOriginal := originOf(e.Object)
 		holder := metav1.GetControllerOfNoCopy(e.Object)
 		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID() ||
-			created.outlives && e.Object.GetLabels()[labelOwnerUID] != string(owner.GetUID()) // it has outlived another
+			created.outlives && Label(e.Object, labelOwnerUID) != string(owner.GetUID()) // it has outlived another
 		if c.wanted[e.Object.GetUID()] || isForeign || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}

@@ -60,10 +60,10 @@ func (s Step) Differences(live *unstructured.Unstructured) (paths [][]string) {
 		}
 	}
 	for _, name := range OwnAnnotations {
-		add(live.GetAnnotations()[name], s.Wanted.GetAnnotations()[name], "metadata", "annotations", name)
+		add(Annotation(live, name), Annotation(s.Wanted, name), "metadata", "annotations", name)
 	}
 	for _, name := range OwnLabels {
-		add(live.GetLabels()[name], s.Wanted.GetLabels()[name], "metadata", "labels", name)
+		add(Label(live, name), Label(s.Wanted, name), "metadata", "labels", name)
 	}
 	if len(paths) == 0 {
 		paths = append(paths, []string{"metadata", "ownerReferences"})

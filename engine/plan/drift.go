@@ -16,19 +16,19 @@ import (
 // neither delete the child nor let a foreground deletion end.
 func IsManaged(live, wanted *unstructured.Unstructured) bool {
 	for _, name := range OwnLabels {
-		if live.GetLabels()[name] != wanted.GetLabels()[name] {
+		if Label(live, name) != Label(wanted, name) {
 			return false
 		}
 	}
 	for _, name := range OwnAnnotations {
-		if live.GetAnnotations()[name] != wanted.GetAnnotations()[name] {
+		if Annotation(live, name) != Annotation(wanted, name) {
 			return false
 		}
 	}
 	holder := metav1.GetControllerOfNoCopy(live)
 	if len(wanted.GetOwnerReferences()) == 0 { // it outlives its owner
 		return !slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-			return string(r.UID) == wanted.GetLabels()[labelOwnerUID]
+			return string(r.UID) == Label(wanted, labelOwnerUID)
 		})
 	}
 	reference := wanted.GetOwnerReferences()[0]

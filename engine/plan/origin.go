@@ -35,7 +35,7 @@ func recordOf(object *unstructured.Unstructured) string {
 // originOf returns what an object was created as. It reports false for an object that the engine
 // did not create under its name.
 func originOf(object *unstructured.Unstructured) (o origin, ok bool) {
-	rest, ok := strings.CutPrefix(object.GetAnnotations()[annotationCreatedAs], recordOf(object))
+	rest, ok := strings.CutPrefix(Annotation(object, annotationCreatedAs), recordOf(object))
 	if !ok {
 		return origin{}, false
 	}
@@ -54,7 +54,7 @@ func originOf(object *unstructured.Unstructured) (o origin, ok bool) {
 // IsCopy reports whether an object has the record of a child that was created under another name
 // or with another type.
 func IsCopy(object *unstructured.Unstructured) bool {
-	_, isRecorded := object.GetAnnotations()[annotationCreatedAs]
+	_, isRecorded := entry(object, "annotations", annotationCreatedAs)
 	_, isOriginal := originOf(object)
 	return isRecorded && !isOriginal
 }
@@ -120,6 +120,6 @@ func (c LiveChild) isOfPhase() bool {
 	if o, ok := originOf(c.Object); ok {
 		return o.phase != ""
 	}
-	_, ok := c.Object.GetLabels()[labelPhase]
+	_, ok := entry(c.Object, "labels", labelPhase)
 	return ok
 }

@@ -66,7 +66,7 @@ func OwnerSelector(owner *unstructured.Unstructured) string {
 
 // IsLabelledFor reports whether OwnerSelector selects an object for an owner.
 func IsLabelledFor(object, owner *unstructured.Unstructured) bool {
-	return object.GetLabels()[labelOwnerUID] == string(owner.GetUID())
+	return Label(object, labelOwnerUID) == string(owner.GetUID())
 }
 
 // StraySelector selects the unmanaged objects that have all of a set's labels.
@@ -86,16 +86,16 @@ func OwnerKeys(child *unstructured.Unstructured) []string {
 	if holder := metav1.GetControllerOfNoCopy(child); holder != nil {
 		add(string(holder.UID))
 	} else if hasOwnLabel(child) {
-		add(child.GetAnnotations()[AnnotationOwner])
+		add(Annotation(child, AnnotationOwner))
 	}
-	add(child.GetLabels()[labelOwnerUID])
+	add(Label(child, labelOwnerUID))
 	return keys
 }
 
 // hasOwnLabel reports whether an object has one of the labels by which children are found.
 func hasOwnLabel(object *unstructured.Unstructured) bool {
-	_, found := object.GetLabels()[labelOwnerUID]
-	return found || object.GetLabels()[labelManagedBy] == managedBy
+	_, found := entry(object, "labels", labelOwnerUID)
+	return found || Label(object, labelManagedBy) == managedBy
 }
 
 // IsKeptBy reports whether an object is one that a kind would keep for one of its objects: a child of a

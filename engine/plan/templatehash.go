@@ -65,7 +65,7 @@ var writtenHash = regexp.MustCompile(`^([0-9a-f]{16})(?:-([0-9a-f]{8}))?$`)
 // recordedHash returns the templateHash in the annotation of an object; it reports false for one that
 // others have changed.
 func recordedHash(object *unstructured.Unstructured) (h templateHash, ok bool) {
-	groups := writtenHash.FindStringSubmatch(object.GetAnnotations()[annotationTemplate])
+	groups := writtenHash.FindStringSubmatch(Annotation(object, annotationTemplate))
 	if groups == nil {
 		return templateHash{}, false
 	}
@@ -79,7 +79,7 @@ func sameTemplate(live, wanted *unstructured.Unstructured) bool {
 
 // contentHash returns the part of the hash that stays the same when fields are handed over.
 func contentHash(object *unstructured.Unstructured) string {
-	content, _, _ := strings.Cut(object.GetAnnotations()[annotationTemplate], "-")
+	content, _, _ := strings.Cut(Annotation(object, annotationTemplate), "-")
 	return content
 }
 

@@ -59,7 +59,7 @@ func ChildName(child *unstructured.Unstructured) string {
 	if o, ok := originOf(child); ok {
 		return o.child
 	}
-	return child.GetLabels()[labelChild]
+	return Label(child, labelChild)
 }
 
 // ChildType is where the API server serves a type of children, or why it is not used.
