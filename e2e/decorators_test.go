@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,16 @@ func targetPort(service *unstructured.Unstructured) int64 {
 	return target
 }
 
+// statusOfDecorated returns what fescue status prints of the objects of the decorator.
+func (c *cluster) statusOfDecorated() string {
+	c.t.Helper()
+	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
+	testcluster.WriteKubeconfig(c.t, kubeconfig, testcluster.Config(c.t), c.namespace)
+	out, err := exec.CommandContext(c.t.Context(), "fescue", "status", "--kubeconfig", kubeconfig, "--kinds", servicePerPod, "--shipped-kinds=false").CombinedOutput()
+	require.NoError(c.t, err, "%s", out)
+	return string(out)
+}
+
 // eventNote waits for an Event about an object with a reason, and returns its note.
 func (c *cluster) eventNote(name, reason string) (note string) {
 	c.t.Helper()
@@ -110,8 +122,11 @@ func TestDecorator(t *testing.T) {
 	c.patch(statefulSets, "plain", `{"metadata":{"annotations":{"`+servicePorts+`":"90"}}}`)
 	c.awaitServices("plain-0", "web-0", "web-1", "web-2")
 
+	require.Regexp(t, `StatefulSet/web \(ServicePerPod\) +Current +- +- +\S+ +Reconciled`, c.statusOfDecorated())
+
 	c.patch(statefulSets, "web", withoutPorts)
 	c.awaitServices("plain-0")
+	require.NotContains(t, c.statusOfDecorated(), "StatefulSet/web")
 	require.Contains(t, c.eventNote("web", "Undecorated"), "the object no longer has the annotation "+servicePorts)
 	require.NoError(t, c.objects(statefulSets).Delete(t.Context(), "plain", metav1.DeleteOptions{}))
 	c.awaitServices()
@@ -135,6 +150,8 @@ func TestDecoratorDeletesNothingElse(t *testing.T) {
 	set := c.createSet("web", 2, "80")
 	c.awaitServices("web-1")
 	require.Contains(t, c.eventNote("web", "ChildRejected"), `services "web-0" exists and was not created for this object`)
+
+	require.Regexp(t, `StatefulSet/web \(ServicePerPod\) +InProgress .*service-0.*; last Warning: child "service-0": services "web-0" exists`, c.statusOfDecorated())
 
 	child, err := c.get(services, "web-1")
 	require.NoError(t, err)

@@ -134,6 +134,9 @@ func (o *Outcome) unreadable() string {
 	return strings.Join(texts, "; ")
 }
 
+// Ready returns the condition that an object would have whose status is not written.
+func Ready(p *Plan, o *Outcome) metav1.Condition { return ready(p, o) }
+
 // ready returns the condition Ready of an object that never ends.
 func ready(p *Plan, o *Outcome) metav1.Condition {
 	c := metav1.Condition{Type: kind.ConditionReady, Status: metav1.ConditionFalse, Reason: "Progressing", Message: describeStates(o.States)}

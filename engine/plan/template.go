@@ -107,6 +107,9 @@ func IsKeptBy(k *kind.Kind, object *unstructured.Unstructured) bool {
 	return decoratorOf(object) == k.Target.Decorator
 }
 
+// DecoratorSelector selects the children that a decorator keeps.
+func DecoratorSelector(k *kind.Kind) string { return labelDecorator + "=" + k.Target.Decorator }
+
 // Decorates reports whether a decorator is for an object: one that it selects, unless it has created it
 // itself, which would never end.
 func Decorates(k *kind.Kind, object *unstructured.Unstructured) bool {

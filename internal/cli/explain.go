@@ -56,6 +56,9 @@ group. Lists and maps need no steps of their own: watcher.spec.container.env.nam
 		for _, k := range kinds.All() {
 			names = append(names, k.Names.Plural)
 		}
+		for _, k := range kinds.Decorators() {
+			names = append(names, k.Title())
+		}
 		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	return c
@@ -65,6 +68,12 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 	kinds, err := o.kinds.load(ctx)
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
+	}
+	if k := findDecorator(kinds, arg); k != nil {
+		e := &explainer{kind: k, version: k.Version}
+		e.decorator()
+		_, err = io.WriteString(w, e.String())
+		return errors.Join(err, kinds.BrokenError())
 	}
 	k, path, err := findKind(kinds.All(), arg)
 	if err != nil {
@@ -103,6 +112,16 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 	}
 	_, err = io.WriteString(w, e.String())
 	return errors.Join(err, kinds.BrokenError())
+}
+
+// findDecorator returns the decorator of a name; nil if there is none.
+func findDecorator(kinds *kind.Catalog, name string) *kind.Kind {
+	for _, k := range kinds.Decorators() {
+		if strings.EqualFold(k.Title(), name) {
+			return k
+		}
+	}
+	return nil
 }
 
 // withMetadata returns a schema with the fields of metadata, which are the same for all kinds.
@@ -232,6 +251,14 @@ func (e *explainer) header() {
 	e.printf("GROUP:      %s\nKIND:       %s\nVERSION:    %s\n", gvk.Group, gvk.Kind, gvk.Version)
 	e.printf("NAMES:      %s\n", strings.Join(slices.DeleteFunc(append([]string{names.Plural, names.Singular}, names.ShortNames...), func(n string) bool { return n == "" }), ", "))
 	e.printf("SCOPE:      %s\n", e.kind.Scope)
+}
+
+// decorator explains a decorator.
+func (e *explainer) decorator() {
+	gvk, target := e.kind.GroupVersionKind, e.kind.Target
+	e.printf("DECORATOR:  %s\nGROUP:      %s\nKIND:       %s\nVERSION:    %s\nSCOPE:      %s\n", e.kind.Title(), gvk.Group, gvk.Kind, gvk.Version, e.kind.Scope)
+	e.printf("FOR:        objects with %s\n", cmp.Or(target.String(), "any labels and annotations"))
+	e.behaviour(e.kind.Behaviour())
 }
 
 func (e *explainer) description(s *apiextensionsv1.JSONSchemaProps) {

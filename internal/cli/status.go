@@ -40,7 +40,9 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the health of all objects, unhealthy first",
 		Long: `Show the health of the objects of the shipped kinds and of those of --kinds: unhealthy
-objects first, then those that are still in progress.`,
+objects first, then those that are still in progress. Objects of others are shown for each
+decorator of --kinds that is for them, by the children that it gives them; --watch leaves
+them out.`,
 		Example: "  fescue status -A\n  fescue status --watch",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return status(c.Context(), c.OutOrStdout(), &o) },
@@ -92,6 +94,8 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 			rows = append(rows, rowOf(k, &list.Items[i]))
 		}
 	}
+	rows, err = addDecorated(ctx, clients, loaded.Decorators(), namespace, rows)
+	errs = append(errs, err)
 	if err := errors.Join(errs...); len(rows) == 0 && err != nil {
 		return err
 	}
@@ -132,6 +136,7 @@ type statusRow struct {
 	Kind       string             `json:"kind"`
 	Group      string             `json:"group"`
 	Name       string             `json:"name"`
+	Decorator  string             `json:"decorator,omitempty"`
 	Health     health             `json:"health"`
 	Phase      string             `json:"phase,omitempty"`
 	Reason     string             `json:"reason,omitempty"`
@@ -284,8 +289,12 @@ func (p *statusPrinter) cells(row statusRow) []any {
 	if row.Message != "" {
 		reason += ": " + row.Message
 	}
+	name := row.Kind + "/" + row.Name
+	if row.Decorator != "" {
+		name += " (" + row.Decorator + ")"
+	}
 	cells := []any{
-		row.Kind + "/" + row.Name, row.Health.String(), cmp.Or(row.Phase, "-"), cmp.Or(strings.Join(conditions, ","), "-"),
+		name, row.Health.String(), cmp.Or(row.Phase, "-"), cmp.Or(strings.Join(conditions, ","), "-"),
 		duration.HumanDuration(p.now().Sub(row.Created.Time)), cmp.Or(strings.ReplaceAll(reason, "\n", " "), "-"),
 	}
 	if p.o.allNamespaces {
