@@ -136,20 +136,33 @@ func (c *controller) run(ctx context.Context) error {
 	return nil
 }
 
-// requeueOverdue queues the objects for which a reconcile waits for an event in vain, until ctx ends.
+// requeueOverdue queues the objects for which a reconcile waits for an event, or for a timer, in vain, until
+// ctx ends.
 func (c *controller) requeueOverdue(ctx context.Context) {
+	var clock clockWatch
 	tick := time.NewTicker(staleRecheck)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-tick.C:
+		case <-tick.C:
+			now := time.Now()
 			for _, name := range c.writes.overdue(c.types, now.Add(-staleLimit)) {
 				c.queue.Add(name)
 			}
+			c.requeueLate(&clock, now, now.Round(0))
 		}
 	}
+}
+
+// requeueLate queues all objects after the clock was set forward.
+func (c *controller) requeueLate(watch *clockWatch, passed, clock time.Time) {
+	if !watch.isAhead(passed, clock) {
+		return
+	}
+	c.log.Warn("the clock was set forward; reconciling all objects, whose timers are late")
+	c.objects.Each(func(object metav1.Object) { c.enqueue(onList, object) })
 }
 
 // fill watches a selection until the controller ends, and returns when handler has seen all
