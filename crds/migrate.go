@@ -43,11 +43,17 @@ type Migrated struct {
 	Objects, Rewritten int
 }
 
+// ErrNotInstalled is the error for a kind that the cluster does not have.
+var ErrNotInstalled = errors.New("its CRD is not installed")
+
 // Run rewrites all objects, and then removes the former versions from the CRD's status.storedVersions,
 // so that they can be removed from the kind.
 func (m Migration) Run(ctx context.Context, k *kind.Kind) (Migrated, error) {
 	result := Migrated{Version: k.GroupVersionKind.Version}
 	crd, err := definitions(m.Client).Get(ctx, k.Name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return result, fmt.Errorf("%s: %w", k.Name(), ErrNotInstalled)
+	}
 	if err != nil {
 		return result, fmt.Errorf("read CRD %s: %w", k.Name(), err)
 	}

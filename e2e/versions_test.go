@@ -323,6 +323,7 @@ func (v *versionsTest) migrated(kinds string) {
 	}
 	require.Equal(v.t, []string{"v1"}, v.storedVersions())
 	require.Equal(v.t, "backups.versions.example.com: all objects are stored as v1\n", fescue())
+	require.Equal(v.t, "backups.versions.example.com: all objects are stored as v1\n", fescue("--kinds", v.uninstalled()), "a kind without a CRD has no objects")
 
 	crd := v.client.Resource(definitions)
 	_, err := crd.Patch(v.t.Context(), "backups.versions.example.com", types.MergePatchType, []byte(`{"status":{"storedVersions":["v1beta1","v1"]}}`), metav1.PatchOptions{}, "status")
@@ -343,6 +344,12 @@ func documentedRules(t *testing.T, page, group, as string) (rules []rbacv1.Polic
 	require.NoError(t, yaml.Unmarshal([]byte(list), &rules))
 	require.NotEmpty(t, rules)
 	return rules
+}
+
+// uninstalled writes a kind that the cluster does not have.
+func (v *versionsTest) uninstalled() string {
+	dir, _ := writeKind(v.t, strings.ReplaceAll(backupHeader+backupV1+backupController, "versions.example.com", "absent.example.com"))
+	return dir
 }
 
 func (v *versionsTest) storedVersions() []string {

@@ -40,6 +40,7 @@ former one, and converts them when they are read. This command has it store all 
 the kinds anew, and then removes the former versions from the CRD's status.storedVersions,
 so that they can be removed from the kind. Nothing else is changed in the objects. It may be
 interrupted and run again at any time, and Fescue and other clients may work meanwhile.
+Without KIND, all kinds are migrated whose CRD is installed.
 
 Objects of a kind that had onDelete and has none any more lose the finalizer that they got for
 it; the operator no longer has the right to remove it.
@@ -80,7 +81,11 @@ func migrate(ctx context.Context, out io.Writer, o *migrateOptions, names []stri
 	}
 	var errs []error
 	for _, k := range kinds {
-		errs = append(errs, migrateKind(ctx, out, clients, k, o.dryRun))
+		err := migrateKind(ctx, out, clients, k, o.dryRun)
+		if errors.Is(err, crds.ErrNotInstalled) && len(names) == 0 {
+			continue // there is no object
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
