@@ -196,14 +196,14 @@ func (r *roundTrip) one(object map[string]any, set, lost map[string]int, invalid
 		switch {
 		case strings.HasPrefix(p.Field, "metadata."), p.Type == field.ErrorTypeTypeInvalid && p.Field == "status":
 		case p.Type == field.ErrorTypeRequired, p.Type == field.ErrorTypeForbidden, p.Type == field.ErrorTypeTypeInvalid:
-			return r.mistake(nil, object, "%s makes an object that is no %s of an object that %s allows: %v", r.direction(false), to, from, p.Error)
+			return r.mistake(nil, object, "%s turns an object that %s allows into one that is no valid %s: %v", r.direction(false), from, to, p.Error)
 		default:
 			invalid[p.Field] = p.ErrorBody()
 		}
 	}
 	again, err := r.kind.convertStep(converted, r.to, r.from)
 	if err != nil {
-		return r.mistake(err, object, "%s cannot be applied to what %s makes of an object: %v", r.direction(true), r.direction(false), err)
+		return r.mistake(err, object, "%s cannot be applied to what %s returns: %v", r.direction(true), r.direction(false), err)
 	}
 	_, again = keptOf(again, to)
 	if err := sameJSON("an object differs after it was converted there and back, which is a bug in Fescue", again, object); err != nil {
@@ -267,7 +267,7 @@ func (r *roundTrip) neverBack(set, lost map[string]int) *LoadError {
 		isRead := slices.ContainsFunc(c.reads[gives], func(read string) bool { return read == path || strings.HasPrefix(read, path+".") })
 		if isRead && set[path] >= minLost && lost[path] == set[path] {
 			return &LoadError{Kind: r.kind.GroupVersionKind.Kind, File: c.at.File, Line: c.at.Line, Reason: fmt.Sprintf(
-				"%s of %s gets lost: %s reads it, but %s never yields its value again", path, r.from.GroupVersionKind.Version, r.direction(false), r.direction(true))}
+				"%s of %s is lost: %s reads it, but %s never returns its value", path, r.from.GroupVersionKind.Version, r.direction(false), r.direction(true))}
 		}
 	}
 	return nil
