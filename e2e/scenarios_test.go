@@ -212,7 +212,7 @@ func (r *replay) fail(target simulate.Selection) {
 		return map[string]any{"type": of, "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
 	}
 	patch := map[string]any{"status": map[string]any{"active": 0, "ready": 0, "terminating": 0, "failed": 4, "conditions": []any{condition("FailureTarget"), condition("Failed")}}}
-	r.await(r.resource(target.Type), target.Name, "failed", func(job *unstructured.Unstructured) bool {
+	r.await(r.resource(target.Type), target.Name, "failed", func(*unstructured.Unstructured) bool {
 		return r.tryPatch(target, patch) == nil
 	})
 }
