@@ -296,6 +296,17 @@ func TestOrphanSurvives(t *testing.T) {
 	g.patch(g.GroupVersionResource, "a", `{"spec":{"keeps":false}}`)
 	g.awaitGone(configMaps, "a-kept")
 	g.requireUntouched(configMaps, copied)
+
+	// An object that someone else made under the name of a child is neither adopted nor deleted.
+	others := g.create(configMaps, "ConfigMap", "other-kept", map[string]any{"data": map[string]any{"number": "theirs"}})
+	g.make("other", map[string]any{"keeps": true})
+	_, reason, _ := g.awaitStalled(g.GroupVersionResource, "other")
+	require.Equal(t, "ChildRejected", reason)
+	g.patch(g.GroupVersionResource, "other", `{"spec":{"keeps":false}}`)
+	g.awaitReady(g.GroupVersionResource, "other")
+	g.remove("other", metav1.DeletePropagationForeground)
+	g.awaitGone(g.GroupVersionResource, "other")
+	g.requireUntouched(configMaps, others)
 }
 
 // Objects of a kind that has no onDelete any more are let go by fescue migrate, whether they stay or are

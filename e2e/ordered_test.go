@@ -140,6 +140,29 @@ func TestOrderedSet(t *testing.T) {
 	c.awaitReady(rows, "r")
 }
 
+// What others made under the name of a member, and copies of members, are neither counted nor deleted.
+func TestOrderedSetLeavesOthers(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dir, kinds := writeKind(t, strings.ReplaceAll(orderedKind, "ordered.example.com", "others.example.com"))
+	c.deleteCRDs(kinds[0].Name())
+	rows := kinds[0].GroupVersionResource()
+	c.start("--kinds", dir)
+	c.createPod("r-1", "Always", map[string]any{"row": "r", "message": "a"}, nil)
+	theirs, err := c.get(pods, "r-1")
+	require.NoError(t, err)
+	c.create(rows, "Row", "r", map[string]any{"spec": map[string]any{"count": int64(3), "message": "a"}})
+	_, reason, message := c.awaitStalled(rows, "r")
+	require.Equal(t, "ChildRejected", reason)
+	require.Contains(t, message, "r-1")
+	copied := c.copyOf(pods, "r-0", "r-7", true)
+	c.patch(rows, "r", `{"spec":{"count":0}}`)
+	c.awaitGone(pods, "r-0")
+	c.awaitReady(rows, "r")
+	c.requireUntouched(pods, theirs)
+	c.requireUntouched(pods, copied)
+}
+
 // The operator is killed after each write while an ordered set is created: no two members are made at
 // a time, and none twice.
 func TestOrderedSetKilledAfterAnyWrite(t *testing.T) {

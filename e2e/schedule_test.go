@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +47,57 @@ import (
 	}
 }
 `
+
+// A leader that is frozen when it has written, and continues when another one leads, meets a time of a
+// schedule only once.
+func TestScheduleOverALeaderChange(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dir, kinds := writeKind(t, strings.ReplaceAll(clockKind, "clock.example.com", "frozen.example.com"))
+	c.deleteCRDs(kinds[0].Name())
+	clocks := kinds[0].GroupVersionResource()
+	flags := append([]string{"--kinds", dir, "--shipped-kinds=false"}, quickElection...)
+	leader := c.start(flags...)
+	require.True(t, testcluster.WaitUntil(leader.leads))
+	for last := 1; last <= 3; last++ { // the status, the child, the status
+		standby := c.launch(flags...)
+		standby.awaitReady()
+		name, written, frozen := fmt.Sprintf("frozen-%d", last), 0, make(chan struct{})
+		c.proxy.answered.Store(new(func(r *http.Response) {
+			path := r.Request.URL.Path
+			if r.Request.Method == http.MethodGet || r.StatusCode >= 300 || !strings.Contains(path, "/clocks/") && !strings.Contains(path, "/configmaps") {
+				return
+			}
+			if written++; written == last {
+				_ = leader.cmd.Process.Signal(syscall.SIGSTOP)
+				close(frozen)
+			}
+		}))
+		c.create(clocks, "Clock", name, map[string]any{"spec": map[string]any{"schedule": "0 0 1 1 *"}})
+		entered := time.Now().AddDate(-1, 0, 0).UTC()
+		_, err := c.objects(clocks).Patch(t.Context(), name, types.MergePatchType,
+			fmt.Appendf(nil, `{"status":{"phase":"WAITING","lastPhaseTransitionTime":%q}}`, entered.Format(time.RFC3339)), metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
+		c.patch(clocks, name, `{"metadata":{"annotations":{"e2e":"look at the status"}}}`)
+		<-frozen
+		require.True(t, testcluster.WaitUntil(standby.leads))
+		hasTicked := func(object *unstructured.Unstructured) bool {
+			last, _, _ := unstructured.NestedString(object.Object, "status", "lastScheduleTime")
+			return phaseOf(object) == "WAITING" && last != ""
+		}
+		c.await(clocks, name, "waiting again", hasTicked)
+		require.NoError(t, leader.cmd.Process.Signal(syscall.SIGCONT))
+		<-leader.done // it has lost its Lease
+		var ticks []string
+		for _, configMap := range c.list(configMaps, "") {
+			if strings.HasPrefix(configMap.GetName(), name+"-") {
+				ticks = append(ticks, configMap.GetName())
+			}
+		}
+		require.Len(t, ticks, 1, "frozen after write %d", last)
+		leader = standby
+	}
+}
 
 // An operator that comes back after 90 minutes meets the last time of an hourly schedule, once, and is
 // killed once after each of the writes that this takes.

@@ -204,7 +204,7 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 		return err
 	}
 	holder := metav1.GetControllerOf(live)
-	_, ofSet := a.kind.Sets[s.Child]
+	set, ofSet := a.kind.Sets[s.Child]
 	isCopy := ofSet && plan.IsCopy(live)
 	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy
 	switch {
@@ -219,7 +219,7 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 		}
 		a.remember(s, live)
 		return nil
-	case ofSet:
+	case ofSet && !set.Ordered: // another number will do
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.done.Taken = append(a.done.Taken, plan.Taken{Resource: s.Resource, Namespace: live.GetNamespace(), Name: live.GetName()})

@@ -362,9 +362,9 @@ func (c *Cluster) admitted(s plan.Step) (*unstructured.Unstructured, error) {
 // meet decides about an object that has the name of a child to create.
 func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.Step, other *unstructured.Unstructured, done *plan.Changes) error {
 	holder := metav1.GetControllerOfNoCopy(other)
-	_, ofSet := k.Sets[s.Child]
+	set, ofSet := k.Sets[s.Child]
 	switch {
-	case ofSet:
+	case ofSet && !set.Ordered: // another number will do
 		done.Taken = append(done.Taken, plan.Taken{Resource: s.Resource, Namespace: other.GetNamespace(), Name: s.Name})
 	case holder != nil && holder.UID == owner.GetUID() && other.GetDeletionTimestamp() == nil && !plan.IsKeptBy(k, other):
 		return plan.ControlledBy(s.Resource, other, owner, holder)

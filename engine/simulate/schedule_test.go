@@ -78,6 +78,32 @@ func TestLimit(t *testing.T) {
 	require.ErrorIs(t, c.Wait(0), ErrLimit)
 }
 
+// A clock that is set back repeats no time of a schedule, also with another process, and one that is set
+// forward skips to the last one.
+func TestScheduleOverAClockStep(t *testing.T) {
+	t.Parallel()
+	c, clock, created := ticking(t, map[string]any{"schedule": "@hourly", "deadline": "12h"})
+	last := func() string {
+		text, _, _ := unstructured.NestedString(clock().Object, "status", "lastScheduleTime")
+		return text
+	}
+	require.NoError(t, c.Wait(time.Hour))
+	require.Equal(t, []string{"a-20300330-0100"}, created())
+	for range 3 {
+		c.now = c.now.Add(-2 * time.Hour)
+		c.Restart()
+		require.NoError(t, c.Wait(2*time.Hour))
+		require.Empty(t, created())
+		require.Equal(t, "2030-03-30T01:00:00Z", last())
+	}
+	c.now = c.now.Add(10 * time.Hour)
+	c.Restart()
+	require.NoError(t, c.Settle())
+	require.Equal(t, []string{"a-20300330-1100"}, created())
+	require.NoError(t, c.Wait(time.Hour))
+	require.Equal(t, []string{"a-20300330-1200"}, created())
+}
+
 // A phase is entered again at each time of its schedule, and each time has one child, however often
 // the operator restarts. A phase that is entered again with nothing to do in it is no circle.
 func TestWeekOfAnHourlyKind(t *testing.T) {
