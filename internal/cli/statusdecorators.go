@@ -30,7 +30,7 @@ func decoratedRows(ctx context.Context, c *operator.Clients, k *kind.Kind, names
 	types := make(map[schema.GroupVersionKind]plan.ChildType)
 	var children []plan.LiveChild
 	for _, gvk := range k.Owns {
-		found, resource, err := listType(ctx, c, gvk, namespace, plan.DecoratorSelector(k))
+		found, served, err := listType(ctx, c, gvk, namespace, plan.DecoratorSelector(k))
 		if meta.IsNoMatchError(err) {
 			types[gvk] = plan.ChildType{Err: plan.ErrNotServed}
 			continue
@@ -38,9 +38,9 @@ func decoratedRows(ctx context.Context, c *operator.Clients, k *kind.Kind, names
 		if err != nil {
 			return nil, fmt.Errorf("decorator %s: %w", k.Title(), err)
 		}
-		types[gvk] = plan.ChildType{Resource: resource}
+		types[gvk] = served
 		for i := range found {
-			children = append(children, plan.Live(resource, &found[i]))
+			children = append(children, plan.Live(served.Resource, &found[i]))
 		}
 	}
 	var rows []statusRow
@@ -93,17 +93,18 @@ func decoratedRow(k *kind.Kind, object *unstructured.Unstructured, v *plan.View)
 	return row, nil
 }
 
-// listType lists the objects of a type.
-func listType(ctx context.Context, c *operator.Clients, gvk schema.GroupVersionKind, namespace, selector string) ([]unstructured.Unstructured, schema.GroupVersionResource, error) {
+// listType lists the objects of a type, and returns where it is served.
+func listType(ctx context.Context, c *operator.Clients, gvk schema.GroupVersionKind, namespace, selector string) ([]unstructured.Unstructured, plan.ChildType, error) {
 	mapping, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return nil, schema.GroupVersionResource{}, err
+		return nil, plan.ChildType{}, err
 	}
+	served := plan.ChildType{Resource: mapping.Resource, IsNamespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
 	list, err := c.Dynamic.Resource(mapping.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, mapping.Resource, fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
+		return nil, served, fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
 	}
-	return list.Items, mapping.Resource, nil
+	return list.Items, served, nil
 }
 
 // findFor finds what a decorator reads for an object.
