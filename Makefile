@@ -84,7 +84,7 @@ BENCH ?=
 .PHONY: test-decisions
 test-decisions: ## compare a million decisions of each shipped kind, and 100,000 of each other, with CUE's evaluator; takes hours
 	go test ./cue/kind -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds '^shipped/' -decisions 1000000
-	go test ./cue/kind -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds txtar -decisions 100000
+	go test ./cue/kind -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds 'txtar|^examples/' -decisions 100000
 	go test ./cue/kind -timeout 0 -v -run TestDecisionsKeepNothing -many-decisions 1000000
 
 .PHONY: bench

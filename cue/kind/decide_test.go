@@ -2,6 +2,7 @@ package kind
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -193,25 +194,43 @@ func comparable(d *Decision, err error) string {
 	return string(b)
 }
 
-// differ returns how the compiled behaviour and CUE's evaluator differ about an object.
-func (k *Kind) differ(object, observed map[string]any) error {
+// differ returns how the compiled behaviour and CUE's evaluator differ about an object, and whether
+// the compiled one decides something or fails.
+func (k *Kind) differ(object, observed map[string]any) (decides bool, _ error) {
 	compiled, err := k.decide(object, observed)
+	decides = err == nil
 	var evaluated *Decision
 	v, names, errEvaluated := k.evaluatedBehaviour(object, observed)
 	if errEvaluated == nil {
 		evaluated, errEvaluated = k.decision(v, names, PhaseOf(object))
 	}
 	if got, want := comparable(compiled, err), comparable(evaluated, errEvaluated); got != want {
-		return fmt.Errorf("compiled %s (%s)\nCUE      %s (%s)", got, fmt.Sprint(err), want, fmt.Sprint(errEvaluated))
+		return decides, fmt.Errorf("compiled %s (%s)\nCUE      %s (%s)", got, fmt.Sprint(err), want, fmt.Sprint(errEvaluated))
 	}
 	if err := k.differInLookups(object); err != nil || !k.Injects() {
-		return err
+		return decides, err
 	}
+	// An injection reads no child: the behaviour that was evaluated has it too. What is wrong with the
+	// children can hide it there, so that it needs a behaviour without them.
+	problem := k.differInInjection(object, v)
+	if problem != nil || errEvaluated != nil {
+		v, _, errEvaluated = k.evaluatedBehaviour(object, nil)
+		if errEvaluated != nil {
+			v = nil
+		}
+		problem = k.differInInjection(object, v)
+	}
+	return decides, problem
+}
+
+// differInInjection returns how both differ about what an object injects, which is an error for an
+// evaluated behaviour that is nil.
+func (k *Kind) differInInjection(object map[string]any, evaluated piece) error {
 	injected, err := k.Injection(object)
+	errEvaluated := errors.New("it has no behaviour")
 	var expected *Injection
-	v, _, errEvaluated = k.evaluatedBehaviour(object, nil)
-	if errEvaluated == nil {
-		expected, errEvaluated = injectionOf(v)
+	if evaluated != nil {
+		expected, errEvaluated = injectionOf(evaluated)
 	}
 	if (err == nil) != (errEvaluated == nil) {
 		return fmt.Errorf("injection: compiled %s\nCUE      %s", fmt.Sprint(err), fmt.Sprint(errEvaluated))
@@ -252,8 +271,8 @@ func (k *Kind) differInLookups(object map[string]any) error {
 	return nil
 }
 
-// TestDecisionsLikeCUE generates objects and their children for each kind, shipped and in the
-// corpus, and compares the decisions of the compiled behaviour with those of CUE's evaluator.
+// TestDecisionsLikeCUE generates objects and their children for each kind, shipped, in the corpus and
+// in the examples, and compares the decisions of the compiled behaviour with those of CUE's evaluator.
 func TestDecisionsLikeCUE(t *testing.T) {
 	skipComparison(t)
 	t.Parallel()
@@ -273,8 +292,11 @@ func TestDecisionsLikeCUE(t *testing.T) {
 					seed := *firstSeed + i
 					p.random = rand.New(rand.NewPCG(seed, 2))
 					object, observed := p.next()
-					require.NoError(t, k.differ(object, observed), "seed %d: %s\nobserved %s", seed, text(object), text(observed))
-					if _, err := k.decide(object, observed); err == nil {
+					decides, err := k.differ(object, observed)
+					if err != nil {
+						require.NoError(t, err, "seed %d: %s\nobserved %s", seed, text(object), text(observed))
+					}
+					if decides {
 						values++
 					} else {
 						failures++
@@ -293,22 +315,25 @@ type kindSource struct {
 }
 
 func kindSources(t *testing.T) map[string]kindSource {
-	kinds := corpusKinds(t)
 	sources := make(map[string]kindSource)
-	for name, loaded := range kinds {
-		var text []byte
-		if name == "shipped" {
+	for name, loaded := range allKinds(t) {
+		file := filepath.Join(root(), "testdata/kinds", name)
+		switch {
+		case name == "shipped":
+			var text []byte
 			for _, file := range []string{"at.cue", "customcluster.cue", "watcher.cue"} {
 				b, err := fescuecue.Files.ReadFile(file)
 				require.NoError(t, err)
 				text = append(text, b...)
 			}
-		} else {
-			b, err := os.ReadFile(filepath.Join(root(), "testdata/kinds", name))
-			require.NoError(t, err)
-			text = b
+			sources[name] = kindSource{loaded, string(text)}
+			continue
+		case strings.HasPrefix(name, "examples/"):
+			file = filepath.Join(root(), name, "kind.cue")
 		}
-		sources[name] = kindSource{loaded, string(text)}
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		sources[name] = kindSource{loaded, string(b)}
 	}
 	return sources
 }

@@ -78,7 +78,8 @@ func TestMutationsOfBehaviours(t *testing.T) {
 				found := false
 				for range 1000 {
 					object, observed := p.next()
-					if found = k.differ(object, observed) != nil; found {
+					_, err := k.differ(object, observed)
+					if found = err != nil; found {
 						break
 					}
 				}

@@ -27,13 +27,13 @@ func skipComparison(t testing.TB) {
 	}
 }
 
-// TestDifferential generates objects for each kind, shipped and in the corpus, and
+// TestDifferential generates objects for each kind, shipped, in the corpus and in the examples, and
 // compares what the compiled form, CUE's evaluator and the API server's library for CRDs
 // return for them.
 func TestDifferential(t *testing.T) {
 	skipComparison(t)
 	t.Parallel()
-	for name, kinds := range corpusKinds(t) {
+	for name, kinds := range allKinds(t) {
 		for _, k := range kinds {
 			t.Run(name+"/"+k.GroupVersionKind.Kind, func(t *testing.T) {
 				t.Parallel()
@@ -121,4 +121,23 @@ func corpusKinds(t testing.TB) map[string][]*Kind {
 		}
 	}
 	return kinds
+}
+
+// allKinds are those of corpusKinds and of the examples, by the folder of each.
+func allKinds(t testing.TB) map[string][]*Kind {
+	kinds := corpusKinds(t)
+	for _, file := range exampleFiles(t) {
+		loaded, err := FromDir(filepath.Dir(file))
+		require.NoError(t, err)
+		kinds["examples/"+filepath.Base(filepath.Dir(file))] = loaded
+	}
+	return kinds
+}
+
+// exampleFiles returns the paths of the kinds of the examples.
+func exampleFiles(t testing.TB) []string {
+	files, err := filepath.Glob(filepath.Join(corpus.Path(t, "examples"), "*/kind.cue"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
 }
