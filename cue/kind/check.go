@@ -198,7 +198,7 @@ func (c *checker) behaviour() {
 	}
 	c.places()
 	c.deadlocks()
-	c.services(c.kept)
+	c.selections(c.kept)
 	c.collisions(c.kept)
 	c.phases()
 	c.status()

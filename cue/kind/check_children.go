@@ -325,50 +325,6 @@ func (c *checker) podSelector(child *checkedChild) {
 	}
 }
 
-// services checks that the Services of a kind select Pods of its other children, if all Pods that
-// it may create are known.
-func (c *checker) services(children []*checkedChild) {
-	type podLabels struct {
-		labels map[string]labelValue
-		closed bool
-	}
-	var pods []podLabels
-	for _, child := range children {
-		if !child.known || !isBuiltIn(child.gvk) {
-			return
-		}
-		way := podTemplates[child.gvk.Kind]
-		if way == nil {
-			continue
-		}
-		labels, closed := c.labelsAt(child.template, append(slices.Clone(way), "metadata", "labels")...)
-		pods = append(pods, podLabels{labels, closed})
-	}
-	if len(pods) == 0 {
-		return
-	}
-	for _, child := range children {
-		if child.gvk.Kind != "Service" {
-			continue
-		}
-		selector, _ := c.labelsAt(child.template, "spec", "selector")
-		if len(selector) == 0 {
-			continue
-		}
-		key, why := "", ""
-		matches := slices.ContainsFunc(pods, func(p podLabels) bool {
-			k, w := mismatchOf(selector, p.labels, p.closed)
-			if key == "" {
-				key, why = k, w
-			}
-			return k == ""
-		})
-		if !matches {
-			c.report(c.gather(child.template.fields["spec"].parts).fields["selector"].node, "%s.template.spec.selector.%s: no child has such Pods: they %s", child.path, key, why)
-		}
-	}
-}
-
 // podTemplates are where the built-in workloads have their Pod templates.
 var podTemplates = map[string][]string{
 	"Pod": {}, "Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "DaemonSet": {"spec", "template"},

@@ -165,9 +165,9 @@ func (r *roundTrip) position() schema.Position {
 func (r *roundTrip) try() (*LoadError, []Advice) {
 	var set, lost = make(map[string]int), make(map[string]int)
 	invalid := make(map[string]string)
-	tried := 0
+	tried, sample := 0, r.from.Sampler()
 	for seed := uint64(0); seed < roundTripSeeds && tried < roundTripSamples; seed++ {
-		object := r.from.Sample(rand.New(rand.NewPCG(seed, 1)))
+		object := sample(rand.New(rand.NewPCG(seed, 1)))
 		if len(r.kind.Problems(object)) > 0 {
 			continue
 		}

@@ -2,11 +2,16 @@ package kind
 
 import (
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -17,62 +22,151 @@ func (c *checker) relations(child *checkedChild) {
 	if !child.known {
 		return
 	}
-	spec := c.structureIn(child.template, "spec")
 	prefix := child.path + ".template."
+	if way, ok := podTemplates[child.gvk.Kind]; ok {
+		c.pod(child, way, prefix)
+	}
+	spec := c.structureIn(child.template, "spec")
 	switch child.gvk.Kind {
 	case "CronJob":
-		if text, ok := c.constantOf(spec, "schedule"); ok {
-			if _, err := ParseSchedule(text, ""); err != nil {
-				c.report(c.valueNode(spec.fields["schedule"]), "%sspec.schedule: %v", prefix, err)
-			}
-		}
+		c.mustParse(spec, "schedule", prefix+"spec", func(text string) error {
+			_, err := ParseSchedule(text, "")
+			return err
+		})
 	case "Deployment":
-		strategy := c.structureIn(spec, "strategy")
-		if kind, _ := c.constantOf(strategy, "type"); kind == "Recreate" && strategy.fields["rollingUpdate"] != nil {
-			c.report(strategy.fields["rollingUpdate"].node, "%sspec.strategy.rollingUpdate: cannot be set with the type Recreate: remove one of them", prefix)
-		}
+		c.rollout(spec, prefix+"spec")
+	case "HorizontalPodAutoscaler":
+		c.scaler(spec, prefix+"spec")
+	case "NetworkPolicy":
+		c.addresses(spec, prefix+"spec")
+	case "PersistentVolumeClaim":
+		c.claim(spec, prefix+"spec")
+	case "PodDisruptionBudget":
+		c.onlyOne(spec, prefix+"spec", "minAvailable", "maxUnavailable")
 	case "Secret":
 		data := c.structureIn(child.template, "data")
 		for _, name := range data.order {
-			text, ok := c.constantOf(data, name)
-			if _, err := base64.StdEncoding.DecodeString(text); ok && err != nil {
-				c.report(c.valueNode(data.fields[name]), "%sdata.%s: must be base64: write plain text in stringData", prefix, name)
-			}
+			c.mustParse(data, name, prefix+"data", func(text string) error {
+				if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+					return errors.New("must be base64: write plain text in stringData")
+				}
+				return nil
+			})
 		}
 	}
-	c.volumes(child, prefix)
 }
 
-// volumes reports mounts of volumes that the Pods of a child do not have.
-func (c *checker) volumes(child *checkedChild, prefix string) {
-	way, ok := podTemplates[child.gvk.Kind]
+// mustParse reports a text that is known and wrong.
+func (c *checker) mustParse(s *structure, name, path string, parse func(string) error) {
+	text, ok := c.constantOf(s, name)
 	if !ok {
 		return
 	}
-	path := append(slices.Clone(way), "spec")
-	pod := child.template
-	for _, name := range path {
-		pod = c.structureIn(pod, name)
+	if err := parse(text); err != nil {
+		c.report(c.valueNode(s.fields[name]), "%s.%s: %v", path, name, err)
 	}
-	known, closed := c.namesOf(pod, "volumes")
-	if child.gvk.Kind == "StatefulSet" {
-		closed = closed && c.structureIn(child.template, "spec").fields["volumeClaimTemplates"] == nil
+}
+
+// onlyOne reports two fields of which the API server takes one. A field that an if may drop is none.
+func (c *checker) onlyOne(s *structure, path string, names ...string) {
+	var set []string
+	for _, name := range names {
+		if m := s.fields[name]; m != nil && m.certain {
+			set = append(set, name)
+		}
 	}
-	isInjected := child.gvk.Kind == "Pod" && c.structureIn(child.template, "metadata").fields["annotations"] != nil // perhaps
-	if !closed || pod.isOpen() || isInjected {
-		return
+	if len(set) > 1 {
+		c.report(s.fields[set[1]].node, "%s.%s: cannot be set together with %s: remove one of them", path, set[1], set[0])
 	}
-	for _, list := range []string{"initContainers", "containers"} {
-		for _, container := range c.itemsOf(pod, list) {
-			for _, mount := range c.itemsOf(c.gather([]part{container}), "volumeMounts") {
-				s := c.gather([]part{mount})
-				name, ok := c.constantOf(s, "name")
-				if ok && !slices.Contains(known, name) {
-					c.report(c.valueNode(s.fields["name"]), "%s%s.%s: no volume of the Pod is called %q%s", prefix, strings.Join(path, "."), list, name, types.DidYouMean(name, known))
+}
+
+// rollout checks how a Deployment replaces its Pods.
+func (c *checker) rollout(spec *structure, path string) {
+	strategy := c.structureIn(spec, "strategy")
+	path += ".strategy.rollingUpdate"
+	if kind, _ := c.constantOf(strategy, "type"); kind == "Recreate" && strategy.fields["rollingUpdate"] != nil {
+		c.report(strategy.fields["rollingUpdate"].node, "%s: cannot be set with the type Recreate: remove one of them", path)
+	}
+	update := c.structureIn(strategy, "rollingUpdate")
+	for _, name := range []string{"maxSurge", "maxUnavailable"} {
+		c.mustParse(update, name, path, func(text string) error {
+			if len(validation.IsValidPercent(text)) == 0 {
+				return nil
+			}
+			return fmt.Errorf("%q must be a number, or a percentage like %q", text, "25%")
+		})
+	}
+}
+
+// scaler checks the bounds and the target of a HorizontalPodAutoscaler.
+func (c *checker) scaler(spec *structure, path string) {
+	least, okLeast := c.literalIn(spec, "minReplicas").(int64)
+	most, okMost := c.literalIn(spec, "maxReplicas").(int64)
+	if okLeast && okMost && least > most {
+		c.report(c.valueNode(spec.fields["minReplicas"]), "%s.minReplicas: %d is more than maxReplicas, %d", path, least, most)
+	}
+	target := c.structureIn(spec, "scaleTargetRef")
+	apiVersion, okVersion := c.constantOf(target, "apiVersion")
+	name, okName := c.constantOf(target, "kind")
+	if okVersion && okName {
+		if _, _, err := c.types.Find(apischema.FromAPIVersionAndKind(apiVersion, name)); err != nil {
+			c.report(target.fields["apiVersion"].node, "%s.scaleTargetRef: %v", path, err)
+		}
+	}
+	metrics, _ := c.structuresIn(spec, "metrics")
+	for i, metric := range metrics {
+		for _, source := range metric.order {
+			kinds := []string{"AverageValue", "Utilization", "Value"}
+			c.mustParse(c.structureIn(c.structureIn(metric, source), "target"), "type", fmt.Sprintf("%s.metrics[%d].%s.target", path, i, source), func(text string) error {
+				if slices.Contains(kinds, text) {
+					return nil
 				}
+				return fmt.Errorf("%q must be one of %s%s", text, strings.Join(kinds, ", "), types.DidYouMean(text, kinds))
+			})
+		}
+	}
+}
+
+// addresses checks the ranges of addresses of a NetworkPolicy.
+func (c *checker) addresses(spec *structure, path string) {
+	for direction, field := range map[string]string{"ingress": "from", "egress": "to"} {
+		rules, _ := c.structuresIn(spec, direction)
+		for i, rule := range rules {
+			peers, _ := c.structuresIn(rule, field)
+			for j, peer := range peers {
+				c.mustParse(c.structureIn(peer, "ipBlock"), "cidr", fmt.Sprintf("%s.%s[%d].%s[%d].ipBlock", path, direction, i, field, j), func(text string) error {
+					if _, err := netip.ParsePrefix(text); err != nil {
+						return fmt.Errorf("%q is not a range of addresses like \"10.0.0.0/8\"", text)
+					}
+					return nil
+				})
 			}
 		}
 	}
+}
+
+// claim checks that a PersistentVolumeClaim states what the API server requires, if all of it is known.
+func (c *checker) claim(spec *structure, path string) {
+	if !spec.isStruct || spec.isOpen() {
+		return
+	}
+	resources := c.structureIn(spec, "resources")
+	requests := c.structureIn(resources, "requests")
+	if requests.fields["storage"] == nil && !resources.isOpen() && !requests.isOpen() {
+		c.report(spec.literals[0], "%s.resources.requests.storage: is missing: Kubernetes requires the size of a claim, as in \"1Gi\"", path)
+	}
+	if spec.fields["accessModes"] == nil {
+		c.report(spec.literals[0], "%s.accessModes: is missing: Kubernetes requires it, as in [\"ReadWriteOnce\"]", path)
+	}
+}
+
+// literalIn returns the value of a field that is the same for all objects, or nil.
+func (c *checker) literalIn(s *structure, name string) any {
+	m := s.fields[name]
+	if m == nil {
+		return nil
+	}
+	return c.unified(slices.Clone(m.parts)).literal
 }
 
 // isOpen reports whether a structure may have fields that are not known.
@@ -84,40 +178,6 @@ func (c *checker) structureIn(s *structure, name string) *structure {
 		return c.gather(slices.Clone(m.parts))
 	}
 	return c.gather(nil)
-}
-
-// itemsOf returns the items of a field that is one list.
-func (c *checker) itemsOf(s *structure, name string) []part {
-	m := s.fields[name]
-	if m == nil || len(m.parts) != 1 {
-		return nil
-	}
-	if list, ok := m.parts[0].expr.(*ast.ListLit); ok {
-		return c.items(m.parts[0], list)
-	}
-	return nil
-}
-
-// namesOf returns the names of the items of a list; closed is false if there may be others.
-func (c *checker) namesOf(s *structure, name string) (names []string, closed bool) {
-	m := s.fields[name]
-	if m == nil {
-		return nil, true
-	}
-	for _, p := range m.parts {
-		list, ok := p.expr.(*ast.ListLit)
-		if !ok {
-			return nil, false
-		}
-		for _, item := range c.items(p, list) {
-			text, ok := c.constantOf(c.gather([]part{item}), "name")
-			if !ok {
-				return nil, false
-			}
-			names = append(names, text)
-		}
-	}
-	return names, true
 }
 
 // valueNode returns the place of the value of a field.

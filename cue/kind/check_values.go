@@ -248,7 +248,7 @@ func (c *checker) identifier(p part, e *ast.Ident) value {
 		}
 	}
 	if e.Node == ast.Node(e) {
-		c.report(p.node(), "%s refers to this field itself, and hides what has the same name further out: give that another name", e.Name)
+		c.report(p.node(), "%s refers to this field itself, which hides the other %[1]s: quote the field, as in %[1]q: %[1]s, or rename the other", e.Name)
 		return unknownValue
 	}
 	var fields []part

@@ -31,6 +31,7 @@ var (
 // pairs generates objects of a kind, with their children.
 type pairs struct {
 	kind     *Kind
+	sample   func(*rand.Rand) map[string]any
 	random   *rand.Rand
 	literals []string // of the source
 	numbers  []int64
@@ -45,7 +46,7 @@ var compared = regexp.MustCompile(`[=!]= *"([^"\\\n]+)"|[<>=]=? *(\d{1,6})`)
 // newPairs returns a generator whose texts and numbers are those at the edges of conditions in a
 // source, among others.
 func newPairs(k *Kind, source string, random *rand.Rand) *pairs {
-	p := &pairs{kind: k, literals: literalsIn(source), numbers: []int64{-1, 0, 1, 2, 3}, random: random}
+	p := &pairs{kind: k, sample: k.Sampler(), literals: literalsIn(source), numbers: []int64{-1, 0, 1, 2, 3}, random: random}
 	for _, match := range compared.FindAllStringSubmatch(source, -1) {
 		if match[1] != "" {
 			p.literals = append(p.literals, match[1], match[1], match[1], match[1], match[1])
@@ -70,7 +71,7 @@ func literalsIn(source string) (found []string) {
 func (p *pairs) next() (object, observed map[string]any) {
 	k := p.kind
 	for {
-		object = k.Sample(p.random)
+		object = p.sample(p.random)
 		if len(k.Problems(object)) == 0 {
 			break
 		}

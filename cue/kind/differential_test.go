@@ -72,10 +72,10 @@ func compareSamples(t *testing.T, k *Kind) int {
 	t.Helper()
 	crd, err := newCRDOracle(k.Schema)
 	require.NoError(t, err)
-	valid := 0
+	valid, sample := 0, sampler(k)
 	for i := range uint64(*samples) {
 		seed := *firstSeed + i
-		object := sample(k, seed)
+		object := sample(seed)
 		require.NoError(t, disagreement(k, crd, object), "seed %d: %s", seed, text(object))
 		if len(k.Problems(object)) == 0 {
 			valid++
@@ -97,16 +97,18 @@ func TestDifferentialOfSeeds(t *testing.T) {
 		}
 		crd, err := newCRDOracle(k.Schema)
 		require.NoError(t, err)
+		sample := sampler(k)
 		for seed := range uint64(*samples) {
-			object := sample(k, seed)
+			object := sample(seed)
 			require.NoError(t, disagreement(k, crd, object), "%s: seed %d: %s", spec, seed, text(object))
 		}
 	}
 }
 
-// sample generates an object of a kind.
-func sample(k *Kind, seed uint64) map[string]any {
-	return schema.Sample(k.schema, rand.New(rand.NewPCG(seed, 1)))
+// sampler returns a generator of objects of a kind from numbers.
+func sampler(k *Kind) func(seed uint64) map[string]any {
+	s := schema.NewSampler(k.schema)
+	return func(seed uint64) map[string]any { return s.Sample(rand.New(rand.NewPCG(seed, 1))) }
 }
 
 // corpusKinds loads the shipped kinds and those of the corpus that load.

@@ -317,12 +317,15 @@ func (k *Kind) Default(object map[string]any) (map[string]any, error) {
 	return schema.Default(v.schema, object), nil
 }
 
-// Sample returns an object of the version: often a valid one, often one at the edge of what is
-// valid, and sometimes one beyond it.
-func (v *Version) Sample(random *rand.Rand) map[string]any {
-	object := schema.Sample(v.schema, random)
-	object["apiVersion"], object["kind"] = v.GroupVersionKind.ToAPIVersionAndKind()
-	return object
+// Sampler returns a generator of objects of the version: often a valid one, often one at the edge of
+// what is valid, and sometimes one beyond it.
+func (v *Version) Sampler() func(random *rand.Rand) map[string]any {
+	sampler := schema.NewSampler(v.schema)
+	return func(random *rand.Rand) map[string]any {
+		object := sampler.Sample(random)
+		object["apiVersion"], object["kind"] = v.GroupVersionKind.ToAPIVersionAndKind()
+		return object
+	}
 }
 
 // Enforcement lists the rules of the version's schema and who enforces them, in the order of

@@ -111,10 +111,10 @@ type judged struct {
 // judgedSamples generates objects for a kind. Fields marked for the
 // evaluator are left out, because the compiled form does not check them.
 func judgedSamples(k *Kind, n int) []judged {
-	compiled := compiledOnly(k, k.schema)
+	compiled, sample := compiledOnly(k, k.schema), sampler(k)
 	var all []judged
 	for seed := range uint64(n) {
-		object := sample(k, seed)
+		object := sample(seed)
 		j := judged{object, compiled.evaluate(object), compiled.Problems(object)}
 		if compiled.disagrees(ofSchema(compiled, object), object, j.evaluator) == nil {
 			all = append(all, j)

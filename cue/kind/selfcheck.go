@@ -22,8 +22,9 @@ const selfCheckSamples = 8
 // objects, so that a construct that they treat differently is found when the kind is loaded,
 // before it affects objects.
 func (v *Version) selfCheck() error {
+	sample := v.Sampler()
 	for seed := range uint64(selfCheckSamples) {
-		object := v.Sample(rand.New(rand.NewPCG(seed, 0)))
+		object := sample(rand.New(rand.NewPCG(seed, 0)))
 		if checkLimits(object, evaluatorLimits) != nil {
 			continue
 		}
@@ -94,9 +95,9 @@ func sameJSON(what string, a, b map[string]any) error {
 // results do not matter: it is for finding out, in a process that can be stopped, whether the
 // evaluator is able to.
 func (k *Kind) Try() {
-	tried := 0
+	tried, sample := 0, k.Sampler()
 	for seed := uint64(0); seed < 20*selfCheckSamples && tried < selfCheckSamples; seed++ {
-		checked := k.Check(k.Sample(rand.New(rand.NewPCG(seed, 0))))
+		checked := k.Check(sample(rand.New(rand.NewPCG(seed, 0))))
 		if len(checked.Errors) > 0 {
 			continue
 		}

@@ -11,22 +11,35 @@ import (
 	"strings"
 )
 
-// Sample returns an object for a schema. Most are valid except at one random place, where the
+// Sampler generates objects for a schema.
+type Sampler struct {
+	schema *Schema
+	places []place
+}
+
+// NewSampler returns a generator of objects for a schema.
+func NewSampler(s *Schema) *Sampler {
+	p := placeCollector{seen: make(map[any]bool), parent: -1}
+	p.schema(s)
+	return &Sampler{s, p.places}
+}
+
+// Sample returns an object. Most are valid except at one random place, where the
 // value is at the edge of what is allowed, or beyond it: an error at one place could hide
 // that of another. The checks of the compiled form against CUE's evaluator and against the
 // CRD use it.
-func Sample(s *Schema, random *rand.Rand) map[string]any {
+func (s *Sampler) Sample(random *rand.Rand) map[string]any {
 	g := generator{Rand: random, extras: pick(random, []float64{0.1, 0.4, 0.8})}
 	switch random.IntN(10) {
 	case 0: // nothing is wrong on purpose
 	case 1:
 		g.noise = 0.1
 	default:
-		g.focusOn(s)
+		g.focusOn(s.places)
 	}
-	object, _ := g.value(s, 0).(map[string]any)
+	object, _ := g.value(s.schema, 0).(map[string]any)
 	if object == nil {
-		object, _ = g.structure(s.Struct, 0).(map[string]any)
+		object, _ = g.structure(s.schema.Struct, 0).(map[string]any)
 	}
 	return object
 }
@@ -53,40 +66,56 @@ func (g *generator) chance(p float64) bool { return g.Float64() < p }
 
 func pick[T any](random interface{ IntN(int) int }, from []T) T { return from[random.IntN(len(from))] }
 
-// focusOn chooses one of the places within a schema.
-func (g *generator) focusOn(s *Schema) {
-	p := places{random: g.Rand, seen: make(map[any]bool)}
-	p.schema(s)
+// focusOn chooses one of the places within a schema, each as likely as its weight.
+func (g *generator) focusOn(places []place) {
+	chosen := -1
+	for i, p := range places {
+		if g.IntN(p.weights) < p.weight {
+			chosen = i
+		}
+	}
 	g.way = make(map[any]bool)
-	for _, step := range p.chosen {
-		g.way[step], g.focus = true, step
+	if chosen >= 0 {
+		g.focus = places[chosen].step
+	}
+	for i := chosen; i >= 0; i = places[i].parent {
+		g.way[places[i].step] = true
 	}
 }
 
-// places walks through a schema and chooses one place of all, each as likely.
-type places struct {
-	random *rand.Rand
+// place is a part of a schema: a schema, a field or a struct. parent is the number of the place that
+// it is in, or -1.
+type place struct {
+	step            any
+	parent          int
+	weight, weights int // its own, and those of all places so far
+}
+
+// placeCollector lists the places within a schema.
+type placeCollector struct {
 	seen   map[any]bool
-	way    []any
-	chosen []any
-	n      int
+	places []place
+	parent int
 }
 
 // within adds a place, and what is within it; values offer more to try than other places.
-func (p *places) within(place any, weight int, walk func()) {
-	if p.seen[place] {
+func (p *placeCollector) within(step any, weight int, walk func()) {
+	if p.seen[step] {
 		return
 	}
-	p.seen[place] = true
-	p.way = append(p.way, place)
-	if p.n += weight; p.random.IntN(p.n) < weight {
-		p.chosen = slices.Clone(p.way)
+	p.seen[step] = true
+	weights := weight
+	if len(p.places) > 0 {
+		weights += p.places[len(p.places)-1].weights
 	}
+	parent := p.parent
+	p.parent = len(p.places)
+	p.places = append(p.places, place{step, parent, weight, weights})
 	walk()
-	p.way = p.way[:len(p.way)-1]
+	p.parent = parent
 }
 
-func (p *places) schema(s *Schema) {
+func (p *placeCollector) schema(s *Schema) {
 	p.within(s, 1+2*max(1, len(s.rules())), func() {
 		for _, a := range s.Alternatives {
 			p.schema(a.Schema)
@@ -100,7 +129,7 @@ func (p *places) schema(s *Schema) {
 	})
 }
 
-func (p *places) structure(s *StructSchema) {
+func (p *placeCollector) structure(s *StructSchema) {
 	p.within(s, 1, func() {
 		for _, f := range s.Fields {
 			p.within(f, 1, func() { p.schema(f.Schema) })
