@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -73,7 +74,8 @@ func TestExamples(t *testing.T) {
 		s, err := scenarios.Parse(file, []byte(text))
 		require.NoError(t, err)
 		dir, kinds := writeKind(t, source)
-		if len(kind.WithoutDecorators(kinds)) == 0 { // TestDecorator has it
+		isClusterScoped := slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return k.Scope == apiextensionsv1.ClusterScoped })
+		if len(kind.WithoutDecorators(kinds)) == 0 || isClusterScoped { // TestDecorator and TestClusterKind have them
 			continue
 		}
 		require.NoError(t, crds.Install(t.Context(), all.client, kinds))
