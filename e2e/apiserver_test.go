@@ -123,8 +123,9 @@ func suitesOf(t *testing.T, name string, kinds []*kind.Kind, archive *txtar.Arch
 	var suites []*suite
 	for _, k := range kinds {
 		s := &suite{name: name + "/" + k.GroupVersionKind.Kind, kind: k}
+		sample := k.Sampler()
 		for seed := range uint64(*samples) {
-			s.objects = append(s.objects, conformanceObject{fmt.Sprintf("seed %d", seed), k.Sample(rand.New(rand.NewPCG(seed, 1)))})
+			s.objects = append(s.objects, conformanceObject{fmt.Sprintf("seed %d", seed), sample(rand.New(rand.NewPCG(seed, 1)))})
 		}
 		for _, object := range objectsIn(t, archive) {
 			isStored := object.content["apiVersion"] == k.GroupVersionKind.GroupVersion().String()
@@ -268,12 +269,13 @@ func (s *suite) existing(t *testing.T) *unstructured.Unstructured {
 func (s *suite) valid(t *testing.T) map[string]any {
 	t.Helper()
 	const more = 1000
+	sample := s.kind.Sampler()
 	for i := range len(s.objects) + more {
 		var content map[string]any
 		if i < len(s.objects) {
 			content = s.objects[i].content
 		} else {
-			content = s.normalised(t, s.kind.Sample(rand.New(rand.NewPCG(uint64(i), 2))))
+			content = s.normalised(t, sample(rand.New(rand.NewPCG(uint64(i), 2))))
 		}
 		object := unstructuredCopy(withoutStatus(content))
 		object.SetName("existing")
