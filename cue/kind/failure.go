@@ -75,6 +75,8 @@ type expressions struct {
 	// of one.
 	observed passages
 	declared schema.Position
+	// phases are the values of the fields of that name.
+	phases passages
 	// guardsChildren reports that an if stands around the field children, or phases, itself.
 	guardsChildren bool
 }
@@ -117,7 +119,9 @@ func (x *expressions) visit(node ast.Node) bool {
 			if len(x.observed) == 0 {
 				x.declared = positionOf(node)
 			}
-			x.observed = append(x.observed, passage{node.Pos().Filename(), node.Pos().Offset(), node.End().Offset()})
+			x.observed = append(x.observed, passageOf(node))
+		} else if err == nil && name == "phases" {
+			x.phases = append(x.phases, passageOf(node.Value))
 		}
 	}
 	return true
@@ -129,6 +133,10 @@ type passages []passage
 type passage struct {
 	file     string
 	from, to int // offsets in bytes
+}
+
+func passageOf(node ast.Node) passage {
+	return passage{node.Pos().Filename(), node.Pos().Offset(), node.End().Offset()}
 }
 
 func (p passages) contain(at token.Pos) bool {
@@ -148,13 +156,13 @@ func (x *expressions) absent(value cue.Value, path string, err error) ([]Absence
 	if failed == nil {
 		return nil, evaluationError(path, err)
 	}
-	if !cue.IsIncomplete(failed) {
-		return nil, evaluationError(path, failed)
-	}
+	isIncomplete := cue.IsIncomplete(failed)
 	var absent []Absence
 	for _, each := range cueerrors.Errors(failed) {
 		absence, ok := x.absence(each)
-		if !ok {
+		// What a builtin returns is closed in a definition, so that CUE counts a field that it lacks as
+		// wrong. A behaviour waits for it, as for one of the object.
+		if !ok || !isIncomplete && !strings.HasPrefix(messageOf(each), undefinedField) {
 			return nil, evaluationError(path, each)
 		}
 		absent = append(absent, absence)
@@ -172,8 +180,8 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 	// Errors within the struct have longer paths and are found where the value is read.
 	depth := len(owner.Path().Selectors())
 	for _, each := range cueerrors.Errors(failed) {
-		if len(each.Path()) > depth {
-			continue
+		if len(each.Path()) > depth || path == "" && x.phases.contain(each.Position()) {
+			continue // CUE knows no path for what is wrong within a list that is an argument
 		}
 		absence, ok := x.absence(each)
 		if !ok {
@@ -184,9 +192,11 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 	return absent, nil
 }
 
+const undefinedField = "undefined field: "
+
 // absentMessages begin the errors of CUE v0.17.1 for a reference to an absent field; the name
 // follows. CUE counts other errors as incomplete as well, and has no code for these.
-var absentMessages = []string{"undefined field: ", "cannot reference optional field: ", "required field missing: "}
+var absentMessages = []string{undefinedField, "cannot reference optional field: ", "required field missing: "}
 
 // absence returns what an incomplete expression reads that is absent.
 func (x *expressions) absence(err cueerrors.Error) (Absence, bool) {
