@@ -348,6 +348,9 @@ func (r *run) operate(x *Binary, e *env) (any, *Problem) {
 	}
 	switch x.Op {
 	case token.EQL, token.NEQ:
+		if problem := worse(r.unknown(left), r.unknown(right)); problem != nil {
+			return nil, problem
+		}
 		equal, problem := r.equal(left, right)
 		return equal == (x.Op == token.EQL), problem
 	case token.LAND, token.LOR:
@@ -435,6 +438,19 @@ func (r *run) isAbsent(n *node) bool {
 	}
 	n, ok := t.(*node)
 	return ok && n.problem != nil
+}
+
+// unknown returns what is absent or wrong within an operand of a comparison.
+func (r *run) unknown(operand any) (worst *Problem) {
+	switch operand := operand.(type) {
+	case *node:
+		_, worst = r.export(operand)
+	case []any: // what a builtin returns
+		for _, element := range operand {
+			worst = worse(worst, r.unknown(element))
+		}
+	}
+	return worst
 }
 
 // equal compares two values.
@@ -677,8 +693,8 @@ func (r *run) slice(x *Slice, e *env) (any, *Problem) {
 }
 
 // within tests the limits of a sized integer.
-func within(t *Type) func(any) *Problem {
-	return func(value any) *Problem {
+func within(t *Type) func(*run, any) *Problem {
+	return func(_ *run, value any) *Problem {
 		if kindOf(value)&Number == 0 {
 			return nil
 		}
@@ -721,7 +737,7 @@ func (r *run) addBound(n *node, x *Unary, limit any) {
 	} else if x.Op == token.NEQ || x.Op == token.EQL {
 		n.limit(kind, x)
 	}
-	n.checks = append(n.checks, check{x, func(value any) *Problem {
+	n.checks = append(n.checks, check{x, func(r *run, value any) *Problem {
 		holds := false
 		switch x.Op {
 		case token.NEQ, token.EQL:

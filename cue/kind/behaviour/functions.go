@@ -557,18 +557,17 @@ func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
 		n.fail(wrong(x, "%s is a function: it must be called", f.Name))
 		return
 	}
-	values := make([]any, 1, len(args)+1)
+	limits := make([]any, 0, len(args))
 	for _, arg := range args {
 		value, problem := r.eval(arg, e)
 		if problem != nil {
 			n.fail(problem)
 			return
 		}
-		values = append(values, value)
+		limits = append(limits, value)
 	}
-	n.checks = append(n.checks, check{x, func(value any) *Problem {
-		values[0] = value
-		holds, problem := f.call(r, x, values)
+	n.checks = append(n.checks, check{x, func(r *run, value any) *Problem {
+		holds, problem := f.call(r, x, append([]any{value}, limits...))
 		if problem != nil {
 			return problem
 		}
@@ -635,6 +634,9 @@ func (r *run) call(x *Call, e *env) (any, *Problem) {
 	var worst *Problem
 	for i, arg := range x.Args {
 		value, problem := r.eval(arg, e)
+		if problem == nil && x.Function.Name != "len" {
+			problem = r.unfit(value)
+		}
 		worst = worse(worst, problem)
 		args[i] = value
 	}

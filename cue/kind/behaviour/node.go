@@ -203,9 +203,10 @@ type choice struct {
 	env *env
 }
 
+// check is a constraint. A shape has the checks of all its runs: what they read is of the run that they get.
 type check struct {
 	x    Expr
-	test func(value any) *Problem
+	test func(r *run, value any) *Problem
 }
 
 type arc struct {
@@ -672,6 +673,26 @@ func (r *run) dead(n *node) *Problem {
 	return nil
 }
 
+// unfit returns why a struct or a list cannot be an argument: it is not known which fields or elements it has, or
+// something within it is wrong. What nobody looks at counts as well: otherwise the result would depend on the
+// order of the elements, and hide that some are wrong.
+func (r *run) unfit(argument any) *Problem {
+	n, ok := argument.(*node)
+	if !ok {
+		return nil
+	}
+	var problem *Problem
+	if kindOf(n) == List {
+		_, problem = r.length(n)
+	} else {
+		_, problem = r.fields(n)
+	}
+	if problem != nil {
+		return problem
+	}
+	return r.broken(n)
+}
+
 // broken returns what is wrong within a struct or a list.
 func (r *run) broken(n *node) *Problem {
 	r.enter()
@@ -738,7 +759,7 @@ func (r *run) value(n *node) (any, *Problem) {
 				n.fail(c.problem)
 			}
 		}
-		if len(n.lits) > 0 && !n.isScalar && len(n.lists) == 0 {
+		if len(n.lits) > 0 && n.kinds&Struct != 0 && !n.isScalar && len(n.lists) == 0 {
 			n.kinds &= Struct
 		}
 	}
@@ -749,7 +770,7 @@ func (r *run) value(n *node) (any, *Problem) {
 	switch {
 	case n.isScalar:
 		value = n.scalar
-	case len(n.lists)+len(n.lits)+len(n.data) > 0:
+	case len(n.lists)+len(n.data) > 0 || len(n.lits) > 0 && n.kinds&Struct != 0:
 		value = n.plain()
 	default:
 		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), Message: fmt.Sprintf("incomplete value %s", n.kinds)}
@@ -757,7 +778,7 @@ func (r *run) value(n *node) (any, *Problem) {
 	if !n.checked {
 		n.checked = true
 		for _, c := range n.checks {
-			if problem := c.test(value); problem != nil {
+			if problem := c.test(r, value); problem != nil {
 				if problem.At == token.NoPos {
 					problem.At = c.x.Pos()
 				}

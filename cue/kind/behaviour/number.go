@@ -86,6 +86,9 @@ func plain(value any) (any, string) {
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
 		return nil, "is a number that 64 bits cannot hold"
 	}
+	if f == 0 { // CUE has no -0
+		return 0.0, ""
+	}
 	return f, ""
 }
 

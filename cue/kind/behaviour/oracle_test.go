@@ -23,13 +23,17 @@ type oracle struct {
 // instanceOf loads a package of one file.
 func instanceOf(t testing.TB, source string) *build.Instance {
 	t.Helper()
+	instance := loaded(source)
+	require.NoError(t, instance.Err)
+	return instance
+}
+
+func loaded(source string) *build.Instance {
 	overlay := map[string]load.Source{
 		"/x/cue.mod/module.cue": load.FromString("module: \"x.example@v0\"\nlanguage: version: \"v0.17.0\"\n"),
 		"/x/x.cue":              load.FromString(source),
 	}
-	instance := load.Instances([]string{"."}, &load.Config{Dir: "/x", Overlay: overlay})[0]
-	require.NoError(t, instance.Err)
-	return instance
+	return load.Instances([]string{"."}, &load.Config{Dir: "/x", Overlay: overlay})[0]
 }
 
 func newOracle(t testing.TB, source string) *oracle {
@@ -119,6 +123,8 @@ var expressions = []string{
 	`strings.ToUpper(object.spec.s)`, `strings.Fields("a b  c")`, `strings.Join(object.spec.list, ",")`, `strings.Join([1], ",")`, `strings.Join("a", ",")`, `strings.Join(object.spec.list, 1)`, `regexp.ReplaceAll(1, "a", "b")`, `regexp.FindAll("a", 1, 1)`, `strings.Replace(1, "a", "b", 1)`, `math.Floor(null)`, `json.Indent(1, "", "")`, `strings.Repeat("a", "b")`, `list.Range("a", 1, 1)`, `list.Concat(1)`, `list.Sort(1, list.Ascending)`, `list.Sort([2, 1], 5)`, `len(null)`, `len(true)`, `or(1)`, `and(1)`, `list.Contains(1, 1)`, `struct.MinFields(1) & [1]`, `strings.Split("a,b", ",")`, `strings.Repeat("ab", 3)`, `strings.Replace("aab", "a", "x", -1)`, `strings.MaxRunes(3) & "abcd"`, `strings.MinRunes(3) & "abcd"`, `strings.MaxRunes(3) & object.spec.absent`, `strings.ToUpper(5)`, `strings.SliceRunes("abc", 1, 5)`, `strings.HasPrefix("abc", "ab")`, `strings.TrimSuffix(object.spec.s, "t")`, `strings.Contains(object.spec.s, "ex")`, `strings.ToTitle("a b")`, `strings.Index("abc", "c")`, `strings.ToUpper(object.spec.absent)`,
 	`list.Contains(["Succeeded", "Failed"], observed.pod.status.phase)`, `list.Contains(object.spec.list, "a")`, `list.Concat([[1], [2, 3]])`, `list.Concat([[1], *object.spec.absent | []])`, `list.Concat([1])`, `list.FlattenN([1, [2, [3]]], 1)`, `list.FlattenN([1, [2, [3]]], -1)`, `list.Range(0, 5, 2)`, `list.Range(0, 5, 0)`, `list.Range(5, 0, 1)`, `list.Range(0, 2, 0.5)`, `list.Repeat([1, 2], 2)`, `list.Reverse([1, 2, 3])`, `list.Slice([1, 2, 3], 1, 2)`, `list.Slice([1, 2, 3], 1, 9)`, `list.Take([1, 2, 3], 2)`, `list.Drop([1, 2, 3], 2)`, `list.Sum([1, 2.5])`, `list.Sum(object.spec.list)`, `list.Max([1, 5, 2])`, `list.Min([])`, `list.Avg([1, 2])`, `list.Sort([3, 1, 2], list.Ascending)`, `list.Sort([3, 1, 2], list.Descending)`, `list.SortStrings(["b", "a"])`, `list.Sort([{n: 2}, {n: 1}], {x: {}, y: {}, less: x.n < y.n})`, `list.UniqueItems([1, 1])`, `list.UniqueItems() & [1, 2]`, `list.MaxItems(1) & [1, 2]`, `list.MinItems(1) & [1, 2]`, `list.IsSortedStrings(["a", "b"])`, `list.Sort([1, "a"], list.Ascending)`,
 	`math.Floor(2.7)`, `math.Ceil(2.1)`, `math.Round(2.5)`, `math.Pow(2, 10)`, `math.Sqrt(2)`, `math.Abs(-3)`, `math.Pi`, `math.MultipleOf(6, 4)`, `math.Log10(1000)`, `math.Floor("a")`,
+	`list.MaxItems(3) & [for x in object.spec.list {x}]`, `list.MaxItems(1) & [for x in object.spec.list {x}]`, `{a: list.UniqueItems(), a: [for x in object.spec.list {1}]}`, `struct.MinFields(3) & {for k, v in object.spec.map {(k): v}}`, `list.MinItems(1) & [for x in object.spec.list {object.spec.absent}]`,
+	`[for x in ["a"] {(*object.spec.absent | string)}]`, `{string}`, `{a: {(*object.spec.absent | int)}}`, `{c: object.spec.absent} == {d: 1}`, `[object.spec.absent] == [1, 2]`, `list.Concat([[1], [object.spec.absent]]) == [1]`, `list.Contains(object.spec.list, {if object.spec.absent {a: 1}})`, `list.Contains([1], {(object.spec.absent): 1})`,
 	`time.Time & "2020-01-01T00:00:00Z"`, `time.Time & "nope"`, `time.Duration & "5m"`, `time.ParseDuration("1h")`, `time.Parse(time.RFC3339, "2020-01-01T00:00:00Z")`, `time.Unix(0, 0)`, `time.FormatDuration(3600000000000)`, `time.ToUnix("2020-01-01T00:00:00Z")`, `time.Split("2020-01-02T03:04:05Z")`, `time.ParseDuration("x")`, `time.Format(time.RFC3339Date) & "2020-01-01"`, `time.Format("2020-01-01", time.RFC3339Date)`,
 	`strconv.Atoi("12")`, `strconv.Atoi("x")`, `strconv.FormatInt(255, 16)`, `strconv.ParseBool("true")`, `strconv.ParseFloat("1.5", 64)`, `strconv.FormatFloat(1.5, 102, 2, 64)`, `strconv.Quote("a\"b")`, `strconv.ParseInt("ff", 16, 64)`, `strconv.FormatBool(true)`,
 	`regexp.Match("^a", "abc")`, `regexp.Find("b+", "abbc")`, `regexp.FindNamedSubmatch(#"(?P<x>\d)"#, "a1")`, `regexp.FindSubmatch(#"(\d)"#, "a1")`, `regexp.Find("z", "abbc")`, `regexp.ReplaceAll("b", "abc", "x")`, `regexp.Valid & "("`, `regexp.Valid & "a"`,
@@ -150,6 +156,12 @@ func headerFor(body string) string {
 	return b.String()
 }
 
+// packageOf is a package with X, whose field out is an expression.
+func packageOf(expression string) string {
+	body := "X: {\n\tobject: {...}\n\tobserved: {...}\n\tout: " + expression + "\n}\n"
+	return headerFor(body) + body
+}
+
 func sampleObject() map[string]any {
 	return map[string]any{"apiVersion": "x/v1", "kind": "X", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{
 		"n": int64(3), "s": "text", "b": true, "f": 1.5, "key": "k", "list": []any{"a", "b", "c"}, "map": map[string]any{"a": "1", "b": "2"},
@@ -169,8 +181,7 @@ func TestExpressionsLikeCUE(t *testing.T) {
 	for _, expression := range expressions {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			body := "X: {\n\tobject: {...}\n\tobserved: {...}\n\tout: " + expression + "\n}\n"
-			o := newOracle(t, headerFor(body)+body)
+			o := newOracle(t, packageOf(expression))
 			wantClass, want := o.evaluated(sampleObject(), sampleObserved(), "out")
 			class, got := o.compiled(sampleObject(), sampleObserved(), "out")
 			require.Equal(t, wantClass, class, "CUE: %v\ncompiled: %v", want, got)
