@@ -117,15 +117,16 @@ func Decorates(k *kind.Kind, object *unstructured.Unstructured) bool {
 }
 
 // decoratorOf returns the decorator that an object is kept by, by its label or, if it has lost that, by
-// the name of what it was created for: names of kinds have a dot. It is empty if there is none.
+// the annotation that names its owner. It is empty if there is none.
 func decoratorOf(object *unstructured.Unstructured) string {
-	if name, ok := object.GetLabels()[labelDecorator]; ok {
+	if name, ok := entry(object, "labels", labelDecorator); ok {
 		return name
 	}
-	name, _, ok := strings.Cut(object.GetAnnotations()[AnnotationOwner], "/")
-	if !ok || strings.Contains(name, ".") {
+	owner, ok := strings.CutPrefix(Annotation(object, AnnotationOwner), ownedByDecorator)
+	if !ok {
 		return ""
 	}
+	name, _, _ := strings.Cut(owner, "/")
 	return name
 }
 
@@ -139,8 +140,15 @@ func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
 	return slices.Contains(keys, string(owner.GetUID())) || slices.Contains(keys, OwnerName(k, owner.GetName()))
 }
 
+// ownedByDecorator begins AnnotationOwner of the children of decorators. A mere name would not do: another
+// tool may write anything there, and a child of a kind stays one.
+const ownedByDecorator = "decorator:"
+
 // OwnerName returns the name of an object in AnnotationOwner.
 func OwnerName(k *kind.Kind, name string) string {
+	if k.Target != nil {
+		return ownedByDecorator + k.Name() + "/" + name
+	}
 	return k.Name() + "/" + name
 }
 
