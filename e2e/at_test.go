@@ -229,6 +229,8 @@ func TestCommandRunsOnce(t *testing.T) {
 			}, pods: 1},
 		"the At is deleted without its Pod": {command: forLong, killAt: podCreated,
 			down: func(c *cluster) {
+				// The garbage collector deletes what it hears of only after the owner is gone.
+				c.await(pods, "a-pod", "running", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "Running" })
 				require.NoError(c.t, c.objects(ats).Delete(c.t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
 				c.awaitGone(ats, "a")
 			},
