@@ -85,11 +85,7 @@ func (m Migration) rewriteAll(ctx context.Context, k *kind.Kind, result *Migrate
 	client := m.Client.Resource(k.GroupVersionResource())
 	var total atomic.Int64 // the next page is read meanwhile
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		list, err := client.List(ctx, options)
-		if next := continueAfter(err); next != "" {
-			options.Continue = next
-			list, err = client.List(ctx, options)
-		}
+		list, err := ListPage(ctx, client, options)
 		if err != nil {
 			return nil, err
 		}
@@ -121,9 +117,19 @@ func (m Migration) rewriteAll(ctx context.Context, k *kind.Kind, result *Migrate
 	return errors.Join(append(failures, err)...)
 }
 
-// continueAfter returns where a list goes on that took longer than the API server keeps its version; it is
-// empty for any other error. The rest of the list is of a newer version. That is no harm: objects that
-// were created in between are stored in the present version.
+// ListPage lists a page of objects. If the pages before took longer than the API server keeps the version of
+// the list, 5 minutes by default, it returns the next page of a newer version. So the pages together may lack
+// objects that were created meanwhile, which a migration does not need.
+func ListPage(ctx context.Context, client dynamic.ResourceInterface, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	list, err := client.List(ctx, options)
+	if next := continueAfter(err); next != "" {
+		options.Continue = next
+		return client.List(ctx, options)
+	}
+	return list, err
+}
+
+// continueAfter returns the token with which an expired list continues; it is empty for any other error.
 func continueAfter(err error) string {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || !apierrors.IsResourceExpired(err) {

@@ -72,13 +72,19 @@ func (t *childTypes) held(owner cache.ObjectName) (children []plan.LiveChild, er
 				return nil, err
 			}
 			for _, object := range found {
-				if u, ok := object.(*unstructured.Unstructured); ok && t.ownerName(u, owner.Name) == owner && plan.IsKeptBy(t.kind, u) {
+				if u, ok := object.(*unstructured.Unstructured); ok && t.isKeptFor(owner, u) {
 					children = append(children, plan.Live(resource, u))
 				}
 			}
 		}
 	}
 	return children, nil
+}
+
+// isKeptFor reports whether an object found for an owner is a child that the kind keeps where the owner may have
+// children.
+func (t *childTypes) isKeptFor(owner cache.ObjectName, child *unstructured.Unstructured) bool {
+	return t.ownerName(child, owner.Name) == owner && plan.IsKeptBy(t.kind, child)
 }
 
 // ownerName returns the name of the object that a child names as its owner.
@@ -99,7 +105,7 @@ func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watc
 			return nil, err
 		}
 		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && t.ownerName(u, owner.GetName()) == cache.MetaObjectToName(owner) && plan.IsKeptBy(t.kind, u) {
+			if u, ok := object.(*unstructured.Unstructured); ok && t.isKeptFor(cache.MetaObjectToName(owner), u) {
 				children = append(children, u)
 			}
 		}

@@ -109,11 +109,7 @@ func (c *checker) newChild(name, phase, path string, node ast.Node, parts []part
 
 // constantOf returns the text of a field that is the same for all objects.
 func (c *checker) constantOf(s *structure, name string) (string, bool) {
-	m := s.fields[name]
-	if m == nil {
-		return "", false
-	}
-	text, ok := c.unified(slices.Clone(m.parts)).literal.(string)
+	text, ok := c.literalIn(s, name).(string)
 	return text, ok
 }
 
@@ -270,7 +266,7 @@ func (c *checker) labelsAt(s *structure, path ...string) (labels map[string]labe
 	for _, name := range path {
 		m := s.fields[name]
 		if m == nil {
-			return nil, !s.open && len(s.others) == 0 && len(s.dynamic) == 0
+			return nil, !s.isOpen()
 		}
 		s = c.gather(m.parts)
 	}
@@ -281,7 +277,7 @@ func (c *checker) labelsAt(s *structure, path ...string) (labels map[string]labe
 		text, known := v.literal.(string)
 		labels[name] = labelValue{text, known && m.certain}
 	}
-	return labels, !s.open && len(s.others) == 0 && len(s.dynamic) == 0
+	return labels, !s.isOpen()
 }
 
 // mismatchOf returns what keeps labels from matching a selector for certain.

@@ -14,10 +14,7 @@ import (
 // the child.
 func (c *checker) pod(child *checkedChild, way []string, prefix string) {
 	path := append(slices.Clone(way), "spec")
-	pod := child.template
-	for _, name := range path {
-		pod = c.structureIn(pod, name)
-	}
+	pod := c.structureIn(child.template, path...)
 	prefix += strings.Join(path, ".")
 	mountable, known := c.mountable(child, pod)
 	for _, list := range []string{"initContainers", "containers"} {

@@ -117,7 +117,7 @@ func (c *checker) scaler(spec *structure, path string) {
 	for i, metric := range metrics {
 		for _, source := range metric.order {
 			kinds := []string{"AverageValue", "Utilization", "Value"}
-			c.mustParse(c.structureIn(c.structureIn(metric, source), "target"), "type", fmt.Sprintf("%s.metrics[%d].%s.target", path, i, source), func(text string) error {
+			c.mustParse(c.structureIn(metric, source, "target"), "type", fmt.Sprintf("%s.metrics[%d].%s.target", path, i, source), func(text string) error {
 				if slices.Contains(kinds, text) {
 					return nil
 				}
@@ -172,12 +172,16 @@ func (c *checker) literalIn(s *structure, name string) any {
 // isOpen reports whether a structure may have fields that are not known.
 func (s *structure) isOpen() bool { return s.open || s.mayHaveMore() }
 
-// structureIn returns a field as a structure, which is empty if there is none.
-func (c *checker) structureIn(s *structure, name string) *structure {
-	if m := s.fields[name]; m != nil {
-		return c.gather(slices.Clone(m.parts))
+// structureIn returns the field at a path as a structure, which is empty if there is none.
+func (c *checker) structureIn(s *structure, path ...string) *structure {
+	for _, name := range path {
+		var parts []part
+		if m := s.fields[name]; m != nil {
+			parts = slices.Clone(m.parts)
+		}
+		s = c.gather(parts)
 	}
-	return c.gather(nil)
+	return s
 }
 
 // valueNode returns the place of the value of a field.

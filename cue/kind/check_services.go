@@ -71,11 +71,7 @@ func (c *checker) podsOf(children []*checkedChild) (pods []childPods) {
 		}
 		var p childPods
 		p.labels, p.hasAllLabels = c.labelsAt(child.template, append(slices.Clone(way), "metadata", "labels")...)
-		template := child.template
-		for _, name := range way {
-			template = c.structureIn(template, name)
-		}
-		p.ports, p.hasAllPorts = c.podPorts(template)
+		p.ports, p.hasAllPorts = c.podPorts(c.structureIn(child.template, way...))
 		pods = append(pods, p)
 	}
 	return pods

@@ -32,8 +32,12 @@ type Target struct {
 
 // Selects reports whether an object of the type is one of the decorator's.
 func (t *Target) Selects(object metav1.Object) bool {
-	_, hasAnnotation := object.GetAnnotations()[t.Annotation]
-	return (hasAnnotation || t.Annotation == "") && t.Selector.Matches(labels.Set(object.GetLabels()))
+	if t.Annotation != "" { // both getters copy their maps, and every event of the type comes here
+		if _, found := object.GetAnnotations()[t.Annotation]; !found {
+			return false
+		}
+	}
+	return t.Selector.Empty() || t.Selector.Matches(labels.Set(object.GetLabels()))
 }
 
 // String describes the objects for people: what they have.

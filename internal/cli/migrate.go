@@ -128,7 +128,7 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 	}
 	resource := client.Resource(k.GroupVersionResource())
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return resource.List(ctx, options)
+		return crds.ListPage(ctx, resource, options)
 	})
 	for again := true; again; {
 		again = false

@@ -145,12 +145,18 @@ type statusRow struct {
 	Created    metav1.Time        `json:"created"`
 }
 
+// newRow names an object, which is in progress as far as nothing else is known of it.
+func newRow(k *kind.Kind, object *unstructured.Unstructured) statusRow {
+	return statusRow{
+		Namespace: object.GetNamespace(), Kind: k.GroupVersionKind.Kind, Group: k.GroupVersionKind.Group, Name: object.GetName(),
+		Created: object.GetCreationTimestamp(), Health: inProgress,
+	}
+}
+
 // rowOf reads the status of an object.
 func rowOf(k *kind.Kind, object *unstructured.Unstructured) statusRow {
-	row := statusRow{
-		Namespace: object.GetNamespace(), Kind: k.GroupVersionKind.Kind, Group: k.GroupVersionKind.Group, Name: object.GetName(),
-		Phase: k.PhaseOf(object.Object), Created: object.GetCreationTimestamp(), Health: inProgress,
-	}
+	row := newRow(k, object)
+	row.Phase = k.PhaseOf(object.Object)
 	var held struct {
 		Status struct {
 			ObservedGeneration int64              `json:"observedGeneration"`

@@ -69,10 +69,8 @@ func decoratedRows(ctx context.Context, c *operator.Clients, k *kind.Kind, names
 
 // decoratedRow returns the health of one object: that of its children.
 func decoratedRow(k *kind.Kind, object *unstructured.Unstructured, v *plan.View) (statusRow, error) {
-	row := statusRow{
-		Namespace: object.GetNamespace(), Kind: k.GroupVersionKind.Kind, Group: k.GroupVersionKind.Group, Name: object.GetName(),
-		Decorator: k.Title(), Created: object.GetCreationTimestamp(), Health: inProgress,
-	}
+	row := newRow(k, object)
+	row.Decorator = k.Title()
 	if object.GetDeletionTimestamp() != nil {
 		row.Reason = "Terminating"
 		return row, nil

@@ -54,7 +54,7 @@ var own = []*Function{
 	{Name: "and", params: 1, isNode: true},
 	{Name: "or", params: 1, isNode: true},
 	{Name: "close", params: 1, isNode: true},
-	{Name: "len", params: 1, call: func(r *run, x Expr, args []any) (any, *Problem) { return r.len(x, args[0]) }},
+	{Name: "len", params: 1, counts: true, call: func(r *run, x Expr, args []any) (any, *Problem) { return r.len(x, args[0]) }},
 	{Name: "div", params: 2, call: division((*big.Int).Div)},
 	{Name: "mod", params: 2, call: division((*big.Int).Mod)},
 	{Name: "quo", params: 2, call: division((*big.Int).Quo)},

@@ -45,6 +45,8 @@ type Function struct {
 	optional int
 	// isValidator means that it can be a constraint: its first argument is then the value.
 	isValidator bool
+	// counts means that it counts the elements of its argument, whatever is wrong within them.
+	counts bool
 	// isNode means that its result is unified from its arguments.
 	isNode bool
 	call   func(r *run, x Expr, args []any) (any, *Problem)
@@ -634,7 +636,7 @@ func (r *run) call(x *Call, e *env) (any, *Problem) {
 	var worst *Problem
 	for i, arg := range x.Args {
 		value, problem := r.eval(arg, e)
-		if problem == nil && x.Function.Name != "len" {
+		if problem == nil && !x.Function.counts {
 			problem = r.unfit(value)
 		}
 		worst = worse(worst, problem)

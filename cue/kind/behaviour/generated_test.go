@@ -220,11 +220,11 @@ func TestGeneratedExpressionsLikeCUE(t *testing.T) {
 	for seed := range *expressionsGenerated {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 		expression := g.any(1 + g.IntN(3))
-		source := packageOf(expression)
-		if loaded(source).Err != nil {
+		instance := loaded(packageOf(expression))
+		if instance.Err != nil {
 			continue
 		}
-		o := newOracle(t, source)
+		o := oracleOf(t, instance)
 		class, got := o.compiled(sampleObject(), sampleObserved(), "out")
 		if class != "value" {
 			continue

@@ -38,7 +38,11 @@ func loaded(source string) *build.Instance {
 
 func newOracle(t testing.TB, source string) *oracle {
 	t.Helper()
-	instance := instanceOf(t, source)
+	return oracleOf(t, instanceOf(t, source))
+}
+
+func oracleOf(t testing.TB, instance *build.Instance) *oracle {
+	t.Helper()
 	program, err := Compile(instance, "X")
 	require.NoError(t, err)
 	ctx := cuecontext.New()
