@@ -366,9 +366,7 @@ func TestWatcherKeepsItsConfigMap(t *testing.T) {
 	c.patch(watchers, "w", `{"spec":{"configData":{"a":"3","b":null}}}`)
 	c.await(configMaps, name, "changed", has(`[{"a":"3"},{"c":"AAEC"}]`))
 	c.patch(configMaps, name, `{"data":{"a":"by hand"}}`)
-	reverted := c.await(configMaps, name, "reverted", has(`[{"a":"3"},{"c":"AAEC"}]`))
-	c.delete(configMaps, name)
-	c.await(configMaps, name, "recreated", func(o *unstructured.Unstructured) bool { return o.GetUID() != reverted.GetUID() })
+	c.await(configMaps, name, "reverted", has(`[{"a":"3"},{"c":"AAEC"}]`))
 
 	// Objects that are restored from a backup have another UID and no owner references.
 	require.NoError(t, c.objects(watchers).Delete(t.Context(), "w", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
@@ -379,6 +377,9 @@ func TestWatcherKeepsItsConfigMap(t *testing.T) {
 	adopted := c.await(configMaps, name, "adopted", func(o *unstructured.Unstructured) bool { return metav1.IsControlledBy(o, restored) })
 	require.Equal(t, orphan.GetUID(), adopted.GetUID())
 	c.await(configMaps, name, "that of the restored Watcher", has(`[{"a":"4"},null]`))
+
+	c.delete(configMaps, name)
+	c.await(configMaps, name, "recreated", func(o *unstructured.Unstructured) bool { return o.GetUID() != adopted.GetUID() })
 }
 
 // awaitQuota waits until a quota of Pods is enforced.

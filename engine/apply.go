@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
@@ -45,6 +46,8 @@ const maxBatch = 64
 type applier struct {
 	*reconciliation
 	owner *unstructured.Unstructured
+	// stays asks the API server once whether the owner is still one that keeps children.
+	stays func() error
 
 	mu   sync.Mutex
 	done plan.Changes
@@ -56,6 +59,7 @@ type applier struct {
 func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	defer r.request()()
 	a := &applier{reconciliation: r, owner: owner, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
+	a.stays = sync.OnceValue(func() error { return r.stays(ctx, owner) })
 	a.all(ctx, todo.Steps)
 	if todo.Rejected == nil && !todo.Waiting && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
 		a.all(ctx, todo.Prunes)
@@ -321,6 +325,9 @@ func isUnknownField(err error) bool {
 // adopt gives a child back the labels, the annotations and the controller reference by which it is found, and
 // leaves the rest of it unchanged.
 func (a *applier) adopt(ctx context.Context, s plan.Step) error {
+	if err := a.stays(); err != nil {
+		return err
+	}
 	live, references := s.Live, s.Wanted.GetOwnerReferences()
 	for _, other := range live.GetOwnerReferences() {
 		if other.UID != a.owner.GetUID() {
@@ -352,6 +359,25 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 	stored.SetManagedFields(nil)
 	a.remember(s, stored)
 	return nil
+}
+
+// stays returns errWaiting if an owner is gone or began to be deleted since it was cached. The cache may hear
+// that the garbage collector orphaned a child before it hears why; a child that is adopted then would be
+// collected with its former owner. The object is listed by its name, for which no right to get is needed.
+func (r *reconciliation) stays(ctx context.Context, owner *unstructured.Unstructured) error {
+	list, err := r.config.Client.Resource(r.resource).Namespace(owner.GetNamespace()).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, owner.GetName()).String(),
+	})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		live := &list.Items[i]
+		if live.GetUID() == owner.GetUID() && (live.GetDeletionTimestamp() == nil || owner.GetDeletionTimestamp() != nil) {
+			return nil
+		}
+	}
+	return errWaiting // for the event, which queues the object
 }
 
 // delete deletes exactly the object that the cache holds, not a newer one of the same

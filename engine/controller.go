@@ -43,6 +43,7 @@ type controller struct {
 	log        *slog.Logger
 	queue      *queues
 	objects    *informers.Watch
+	resource   schema.GroupVersionResource // of the objects
 	types      *childTypes
 	lookups    *lookups
 	watches    []*informers.Watch // to be released

@@ -30,7 +30,8 @@ func logOf(log *slog.Logger, k *kind.Kind) *slog.Logger {
 // watchObjects starts to watch the objects of the kind.
 func (c *controller) watchObjects() (*informers.Watch, error) {
 	if c.kind.Target == nil {
-		return c.config.Informers.Watch(informers.Selection{Resource: c.kind.GroupVersionResource()})
+		c.resource = c.kind.GroupVersionResource()
+		return c.config.Informers.Watch(informers.Selection{Resource: c.resource})
 	}
 	gvk := c.kind.GroupVersionKind
 	mapping, err := c.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -43,7 +44,8 @@ func (c *controller) watchObjects() (*informers.Watch, error) {
 	if isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; isNamespaced != (c.kind.Scope == "Namespaced") {
 		return nil, fmt.Errorf("objects of type %s do not have the scope %s: correct that of #%sDecorator", gvk, c.kind.Scope, c.kind.Title())
 	}
-	return c.config.Informers.Watch(informers.Selection{Resource: mapping.Resource, Keep: keptOfTargets(gvk, c.kinds())})
+	c.resource = mapping.Resource
+	return c.config.Informers.Watch(informers.Selection{Resource: c.resource, Keep: keptOfTargets(gvk, c.kinds())})
 }
 
 // keptOfTargets returns what decorators read of the objects of a type.

@@ -53,7 +53,7 @@ func (r *reconciliation) writeFinalizers(ctx context.Context, verb string, objec
 	}
 	end := r.request()
 	writing, span := r.traceWrite(ctx, verb, schema.GroupResource{Group: r.kind.GroupVersionKind.Group, Resource: r.kind.Names.Plural}, r.name)
-	stored, err := r.config.Client.Resource(r.kind.GroupVersionResource()).Namespace(r.name.Namespace).
+	stored, err := r.config.Client.Resource(r.resource).Namespace(r.name.Namespace).
 		Patch(writing, r.name.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
 	end()
 	endWrite(span, err)

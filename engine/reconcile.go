@@ -232,7 +232,7 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	// on an older state of the object.
 	end := r.request()
 	writing, span := r.traceWrite(ctx, "update", schema.GroupResource{Group: r.kind.GroupVersionKind.Group, Resource: r.kind.Names.Plural + "/status"}, r.name)
-	stored, err := r.config.Writer.Resource(r.kind.GroupVersionResource()).Namespace(r.name.Namespace).
+	stored, err := r.config.Writer.Resource(r.resource).Namespace(r.name.Namespace).
 		UpdateStatus(writing, wanted, metav1.UpdateOptions{FieldManager: r.manager})
 	end()
 	endWrite(span, err)

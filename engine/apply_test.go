@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/plan"
+)
+
+// The cache hears that a child was orphaned before it hears that its owner is being deleted.
+func TestOnlyOwnersThatStayAdopt(t *testing.T) {
+	t.Parallel()
+	leaving := func(object *unstructured.Unstructured) *unstructured.Unstructured {
+		object.SetDeletionTimestamp(new(metav1.Now()))
+		return object
+	}
+	successor := keptObject()
+	successor.SetUID("2")
+	for name, test := range map[string]struct {
+		cached  *unstructured.Unstructured
+		stored  []runtime.Object
+		adopted bool
+	}{
+		"as it was":                      {keptObject(), []runtime.Object{keptObject()}, true},
+		"is being deleted":               {keptObject(), []runtime.Object{leaving(keptObject())}, false},
+		"is in the phase of its leaving": {leaving(keptObject()), []runtime.Object{leaving(keptObject())}, true},
+		"is gone":                        {keptObject(), nil, false},
+		"has a successor":                {keptObject(), []runtime.Object{successor}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := enginetest.Kind(t, keptKind)
+			orphan := version("3", "7")
+			orphan.SetAPIVersion("v1")
+			orphan.SetKind("Pod")
+			orphan.SetNamespace("default")
+			client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "KeptList"}, append(test.stored, orphan)...)
+			e, err := New(Config{Client: client, Log: quiet()})
+			require.NoError(t, err)
+			c := newController(k, &e.config, e.shards)
+			t.Cleanup(c.queue.ShutDown)
+			c.resource = k.GroupVersionResource()
+			r := &reconciliation{controller: c, name: cache.MetaObjectToName(test.cached), log: quiet()}
+			wanted := orphan.DeepCopy()
+			wanted.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(test.cached, k.GroupVersionKind)})
+			done := r.apply(t.Context(), test.cached, &plan.Comparison{Steps: []plan.Step{
+				{Verb: plan.Adopt, Child: "pod", Resource: pods, Name: orphan.GetName(), Wanted: wanted, Live: orphan},
+			}})
+			require.NoError(t, done.Failed)
+			require.NoError(t, done.Rejected)
+			require.Equal(t, !test.adopted, done.Waiting)
+			live, err := client.Resource(pods).Namespace("default").Get(t.Context(), orphan.GetName(), metav1.GetOptions{})
+			require.NoError(t, err)
+			require.Equal(t, test.adopted, metav1.IsControlledBy(live, test.cached))
+			list, ok := client.Actions()[0].(clienttesting.ListAction)
+			require.True(t, ok)
+			require.Equal(t, "metadata.name=a", list.GetListRestrictions().Fields.String())
+		})
+	}
+}
