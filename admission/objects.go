@@ -97,7 +97,7 @@ func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admis
 	if errs := s.injectionErrors(); len(errs) > 0 {
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))
 	}
-	if err := o.rights.check(ctx, s.kind, request, s.object.places(), s.object.reads()); err != nil {
+	if err := o.rights.check(ctx, s.kind, request, s.object.places(request.Namespace), s.object.reads()); err != nil {
 		return rejected(err)
 	}
 	if err := o.podSecurity.check(ctx, s); err != nil {
@@ -112,13 +112,13 @@ const scaleSubresource = "scale"
 
 // validateScale checks the rights only: the API server writes the number into the object and
 // validates it against the CRD's schema. What the kind reads does not depend on the number, and the
-// object with the namespaces of its children, if it is cluster-scoped, is not in the request.
+// object with the namespaces of its children, if they have others, is not in the request.
 func (o *objects) validateScale(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	k := o.kinds.ByResource(schema.GroupVersionResource(request.Resource))
 	if k == nil {
 		return nil, failuref(http.StatusNotFound, "request.resource: %s is not served here", request.Resource)
 	}
-	if err := o.rights.check(ctx, k, request, nil, nil); err != nil {
+	if err := o.rights.check(ctx, k, request, k.AnyPlaces(request.Namespace), nil); err != nil {
 		return rejected(err)
 	}
 	return allowed(nil), nil

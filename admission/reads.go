@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -54,16 +55,21 @@ func (s *state) reads() []kind.Lookup {
 	return lookups
 }
 
-// places returns the namespaces of the children that the object may have; nil stands for any. What is not
-// known of an object now may become known without its author.
-func (s *state) places() kind.Places {
+// places returns the namespaces of the children that the object may have. What is not known of an object in a
+// namespace now may become known without its author.
+func (s *state) places(namespace string) kind.Places {
 	checked := s.check().Stored()
 	if len(checked.Errors) > 0 {
-		return nil
+		return s.kind.AnyPlaces(namespace)
 	}
-	places, err := s.kind.PlacesOf(checked.Object)
+	object := maps.Clone(checked.Object)
+	if metadata, ok := object["metadata"].(map[string]any); ok && namespace != "" { // one that is created may state none
+		metadata = maps.Clone(metadata)
+		metadata["namespace"], object["metadata"] = namespace, metadata
+	}
+	places, err := s.kind.PlacesOf(object)
 	if err != nil {
-		return nil
+		return s.kind.AnyPlaces(namespace)
 	}
 	return places
 }

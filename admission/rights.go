@@ -136,6 +136,9 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 		add := func(n need) {
 			if o.kind != first {
 				n.through, n.child = o.kind.GroupVersionKind.Kind, o.child
+				if slices.Contains(o.kind.Elsewhere, n.of) && n.in == nil {
+					n.in = new("") // where its objects want their children is not known yet
+				}
 			}
 			if !known.Has(n.identity()) {
 				known.Insert(n.identity())
@@ -187,12 +190,11 @@ func (r *Rights) servedAs(gvk schema.GroupVersionKind) (found served, isKnown bo
 	return found, true
 }
 
-// rightsFor returns the rights that a need amounts to for an object in a namespace or, without one, with
-// children in some places.
+// rightsFor returns the rights that a need amounts to for an object in a namespace with children in some places.
 func (r *Rights) rightsFor(n need, namespace string, places kind.Places) (all []right) {
-	namespaces := []string{namespace}
-	if known, isPlaced := places[n.child]; namespace == "" && isPlaced {
-		namespaces = known
+	namespaces, isChild := places[n.child]
+	if !isChild { // it is about the object itself
+		namespaces = []string{namespace}
 	}
 	if n.in != nil {
 		namespaces = []string{*n.in}
@@ -214,8 +216,7 @@ func (r *Rights) rightIn(n need, namespace string) right {
 }
 
 // check returns a Forbidden error that names all rights that the author of a request does not
-// have: those that the kind always needs, and those for what it reads for the object. Children of
-// a cluster-scoped object are in places.
+// have: those that the kind always needs, for children in places, and those for what it reads for the object.
 func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, places kind.Places, reads []kind.Lookup) error {
 	user := request.UserInfo.Username
 	if r == nil || r.exempt.Has(user) || user == autoscaler && request.SubResource == scaleSubresource {

@@ -258,7 +258,7 @@ func TestRightsToDeleteStrays(t *testing.T) {
 	}
 	r := &reviewer{allowed: map[string][]string{"ada": {"create configmaps", "create pods"}}}
 	watcher := kindtest.Named(t, shipped, "Watcher")
-	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", ""), nil, nil), "without a set nothing is deleted")
+	require.NoError(t, NewRights(r, noTypes(), shipped).check(t.Context(), watcher, requestFor(t, watcher, "{}", ""), watcher.AnyPlaces("default"), nil), "without a set nothing is deleted")
 }
 
 // A request has everything that is known of the user, and no answer is used for another user.

@@ -239,6 +239,34 @@ func TestClusterKindDropsChildren(t *testing.T) {
 	s.a.awaitGone(configMaps, "x")
 }
 
+// ada returns a client of a user with rights by namespace; those of no namespace are for all.
+func (s *spreads) ada(rights map[string][]rbacv1.PolicyRule) dynamic.Interface {
+	s.t.Helper()
+	name := "ada-" + s.namespace
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}}
+	api := s.typed.RbacV1()
+	for namespace, rules := range rights {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name + namespace}, Rules: rules}
+		_, err := api.ClusterRoles().Create(s.t.Context(), role, metav1.CreateOptions{})
+		require.NoError(s.t, err)
+		s.t.Cleanup(func() { _ = api.ClusterRoles().Delete(context.Background(), role.Name, metav1.DeleteOptions{}) })
+		meta, reference := metav1.ObjectMeta{Name: name}, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
+		if namespace != "" {
+			_, err = api.RoleBindings(namespace).Create(s.t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: reference, Subjects: subjects}, metav1.CreateOptions{})
+			require.NoError(s.t, err)
+			continue
+		}
+		_, err = api.ClusterRoleBindings().Create(s.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: reference, Subjects: subjects}, metav1.CreateOptions{})
+		require.NoError(s.t, err)
+		s.t.Cleanup(func() { _ = api.ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	}
+	config := testcluster.Config(s.t)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name}
+	ada, err := dynamic.NewForConfig(config)
+	require.NoError(s.t, err)
+	return ada
+}
+
 // Who may create objects of a cluster-scoped kind, and children in one namespace, gets children in no other: not by
 // a new object, by a change of one, nor by a kind whose namespaces follow from what others write.
 func TestChildrenInNamespacesOfOthersAreDenied(t *testing.T) {
@@ -247,35 +275,14 @@ func TestChildrenInNamespacesOfOthersAreDenied(t *testing.T) {
 	flags, _ := s.webhookURLFlags()
 	s.start(append(flags, "--kinds", s.kind(`if object.status.observedGeneration > 1 {later: template: {apiVersion: "v1", kind: "Secret", metadata: {name: "x", namespace: "kube-system"}}}`))...)
 	s.awaitRegistration()
-	config := testcluster.Config(t)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "ada-" + s.namespace}
-	ada, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	grant := func(namespace string, rules ...rbacv1.PolicyRule) {
-		t.Helper()
-		name := "ada-" + s.namespace
-		subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}}
-		reference := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name + namespace}
-		_, err := s.typed.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: reference.Name}, Rules: rules}, metav1.CreateOptions{})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			require.NoError(t, s.typed.RbacV1().ClusterRoles().Delete(context.Background(), reference.Name, metav1.DeleteOptions{}))
-		})
-		if namespace != "" {
-			_, err = s.typed.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: reference, Subjects: subjects}, metav1.CreateOptions{})
-			require.NoError(t, err)
-			return
-		}
-		_, err = s.typed.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: reference, Subjects: subjects}, metav1.CreateOptions{})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			require.NoError(t, s.typed.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
-		})
-	}
-	grant("", rbacv1.PolicyRule{APIGroups: []string{s.Group}, Resources: []string{"spreads"}, Verbs: []string{"create", "patch"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list"}})
-	grant(s.a.namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"create"}})
-
+	create := []string{"create"}
+	ada := s.ada(map[string][]rbacv1.PolicyRule{
+		"": {
+			{APIGroups: []string{s.Group}, Resources: []string{"spreads"}, Verbs: []string{"create", "patch"}},
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list"}},
+		},
+		s.a.namespace: {{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: create}},
+	})
 	make := func(options metav1.CreateOptions, in ...*cluster) error {
 		_, err := s.root.createBy(ada, s.GroupVersionResource, "Spread", "x", map[string]any{"namespaces": namespacesOf(in)}, options)
 		return err
@@ -285,6 +292,7 @@ func TestChildrenInNamespacesOfOthersAreDenied(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(err), "%v", err)
 		require.ErrorContains(t, err, fmt.Sprintf(`cannot create resource %q in API group "" %s, which the kind Spread does on behalf of the author`, resource, where))
 	}
+	var err error
 	require.True(t, testcluster.WaitUntil(func() bool { // RBAC and the webhooks are known a little later
 		err = make(dryRun, s.a)
 		return err != nil && strings.Contains(err.Error(), "at the cluster scope") && !strings.Contains(err.Error(), "configmaps")
@@ -292,7 +300,7 @@ func TestChildrenInNamespacesOfOthersAreDenied(t *testing.T) {
 	denied(err, "secrets", "at the cluster scope") // it depends on the status
 	denied(make(dryRun, s.b, s.a), "configmaps", fmt.Sprintf(`in the namespace %q; user "ada-%s" cannot create resource "secrets" in API group "" at the cluster scope`, s.b.namespace, s.namespace))
 
-	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: create}
 	role, err := s.typed.RbacV1().ClusterRoles().Get(t.Context(), "ada-"+s.namespace, metav1.GetOptions{})
 	require.NoError(t, err)
 	role.Rules = append(role.Rules, rule)
@@ -305,4 +313,235 @@ func TestChildrenInNamespacesOfOthersAreDenied(t *testing.T) {
 	s.a.await(configMaps, "x", "created", exists)
 	_, err = ada.Resource(s.GroupVersionResource).Patch(t.Context(), "x", types.MergePatchType, []byte(fmt.Sprintf(`{"spec":{"namespaces":[%q,%q]}}`, s.a.namespace, s.b.namespace)), metav1.PatchOptions{})
 	denied(err, "configmaps", fmt.Sprintf("in the namespace %q", s.b.namespace))
+}
+
+// cleanKind has ConfigMaps in the namespaces that an object names, a ClusterRole, and one of its own. GROUP is replaced,
+// and MORE by what else it has.
+const cleanKind = `
+package clean
+
+import "fescue.dev/cue/contract"
+
+#Clean: {
+	apiVersion!: "GROUP/v1", kind!: "Clean", metadata!: {name!: string, namespace?: string, ...}
+	spec: {namespaces: *[] | [...string], text: *"1" | string, role: *false | bool}
+	status?: contract.#Status
+}
+#CleanController: contract.#Controller & {
+	object!: #Clean
+	observed: _
+	names: plural: "cleans"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}, {apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole"}]
+	children: {
+		own: template: {apiVersion: "v1", kind: "ConfigMap", data: text: object.spec.text}
+		for n in object.spec.namespaces {
+			"in-\(n)": template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: object.metadata.name, namespace: n}, data: text: object.spec.text}
+		}
+		if object.spec.role {role: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", metadata: name: "\(object.metadata.namespace)-\(object.metadata.name)", rules: []}}
+	}
+	MORE
+}
+`
+
+// cleans are a test's own kind with children in other namespaces.
+type cleans struct{ *spreads }
+
+func newCleans(t *testing.T) *cleans {
+	t.Helper()
+	s := newSpreads(t)
+	s.Resource = "cleans"
+	s.deleteCRDs("cleans." + s.Group)
+	return &cleans{s}
+}
+
+func (c *cleans) kind(more string) (dir string) {
+	dir, _ = writeKind(c.t, strings.NewReplacer("GROUP", c.Group, "MORE", more).Replace(cleanKind))
+	return dir
+}
+
+func (c *cleans) make(name string, role bool, in ...*cluster) {
+	c.t.Helper()
+	c.create(c.GroupVersionResource, "Clean", name, map[string]any{"spec": map[string]any{"namespaces": namespacesOf(in), "role": role}})
+}
+
+func (c *cleans) move(name, text string, in ...*cluster) {
+	c.t.Helper()
+	names := strings.Join(strings.Fields(fmt.Sprintf("%q", namespacesOf(in))), ",")
+	c.patch(c.GroupVersionResource, name, fmt.Sprintf(`{"spec":{"namespaces":%s,"text":%q}}`, names, text))
+}
+
+// places returns the namespaces that the status of an object lists.
+func places(object *unstructured.Unstructured) (names []string) {
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "childInventory", "elsewhere")
+	for _, item := range list {
+		names = append(names, item.(map[string]any)["namespace"].(string))
+	}
+	return names
+}
+
+// Nothing of an object stays in other namespaces, whenever the operator is killed: neither what the spec drops,
+// nor what is left when the object is deleted.
+func TestElsewhereKilledAfterAnyWrite(t *testing.T) {
+	t.Parallel()
+	c := newCleans(t)
+	dir := c.kind("")
+	c.start("--kinds", dir).kill()
+	role := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	for n := int64(1); ; n++ {
+		name := fmt.Sprintf("killed-%d", n)
+		o := c.launch("--kinds", dir)
+		c.proxy.writes.Store(0)
+		hook := func(written int64) {
+			if written == n {
+				_ = o.cmd.Process.Kill()
+			}
+		}
+		c.proxy.afterWrite.Store(&hook)
+		c.make(name, true, c.a, c.b)
+		wasKilled, moved, deleted := false, false, false
+		require.True(t, testcluster.WaitUntil(func() bool {
+			wasKilled = o.hasEnded()
+			object, err := c.get(c.GroupVersionResource, name)
+			if wasKilled || deleted && apierrors.IsNotFound(err) {
+				return true
+			}
+			if err != nil || !isTrue(object, "Ready") || deleted {
+				return false
+			}
+			if !moved {
+				moved = true
+				c.move(name, "2", c.b)
+				return false
+			}
+			inB, errB := c.b.get(configMaps, name)
+			if _, errA := c.a.get(configMaps, name); apierrors.IsNotFound(errA) && errB == nil && hasText("2")(inB) {
+				deleted = true
+				c.delete(c.GroupVersionResource, name)
+			}
+			return false
+		}), "neither killed nor done")
+		c.proxy.afterWrite.Store(nil)
+		o.kill()
+		if !deleted {
+			c.delete(c.GroupVersionResource, name) // while no operator runs, in whatever state it was left
+		}
+		o = c.start("--kinds", dir)
+		c.awaitGone(c.GroupVersionResource, name)
+		for _, in := range []*cluster{c.a, c.b} {
+			_, err := in.get(configMaps, name)
+			require.True(t, apierrors.IsNotFound(err), "killed after write %d: %v", n, err) // before the object was gone
+		}
+		_, err := c.root.get(role, c.namespace+"-"+name)
+		require.True(t, apierrors.IsNotFound(err), "killed after write %d: %v", n, err)
+		c.awaitGone(configMaps, name+"-own")
+		o.kill()
+		if !wasKilled {
+			require.Greater(t, n, int64(8), "it takes the writes of the finalizer, the places, the children and the status")
+			return
+		}
+	}
+}
+
+// Children in other namespaces are kept in place, and only those: what someone there gives the labels of a child is
+// none. An object waits for a child that refuses to go.
+func TestElsewhereKeepsItsChildren(t *testing.T) {
+	t.Parallel()
+	c := newCleans(t)
+	use := watchRights(c.proxy)
+	c.start("--kinds", c.kind(""))
+	c.make("x", false, c.a)
+	object := c.awaitReady(c.GroupVersionResource, "x")
+	require.Equal(t, []string{c.a.namespace}, places(object))
+	require.Equal(t, []string{"fescue.dev/on-delete"}, object.GetFinalizers())
+	child, err := c.a.get(configMaps, "x")
+	require.NoError(t, err)
+	require.Empty(t, child.GetOwnerReferences())
+
+	c.a.patch(configMaps, "x", `{"data":{"text":"other"}}`)
+	c.a.await(configMaps, "x", "corrected", hasText("1"))
+	c.a.patch(configMaps, "x", `{"metadata":{"labels":{"fescue.dev/owner-uid":null}}}`)
+	c.a.await(configMaps, "x", "labelled", func(o *unstructured.Unstructured) bool { return o.GetLabels()["fescue.dev/owner-uid"] != "" })
+	c.a.delete(configMaps, "x")
+	c.a.await(configMaps, "x", "created again", func(o *unstructured.Unstructured) bool { return o.GetUID() != child.GetUID() })
+
+	// Someone who may write in the namespace b makes a child of it.
+	forged := child.DeepCopy()
+	forged.SetNamespace(c.b.namespace)
+	forged.SetResourceVersion("")
+	forged.SetUID("")
+	annotations := forged.GetAnnotations()
+	annotations["fescue.dev/created-as"] = "ConfigMap/x@" + c.b.namespace + "/in-" + c.a.namespace
+	forged.SetAnnotations(annotations)
+	forged, err = c.b.objects(configMaps).Create(t.Context(), forged, metav1.CreateOptions{})
+	require.NoError(t, err)
+	c.patch(c.GroupVersionResource, "x", `{"spec":{"text":"2"}}`)
+	c.a.await(configMaps, "x", "changed", hasText("2"))
+	c.b.requireUntouched(configMaps, forged)
+
+	c.a.patch(configMaps, "x", `{"metadata":{"finalizers":["example.com/stays"]}}`)
+	c.delete(c.GroupVersionResource, "x")
+	c.await(c.GroupVersionResource, "x", "waiting", func(o *unstructured.Unstructured) bool {
+		_, _, message := condition(o, "Deleting")
+		return message == fmt.Sprintf(`waiting until configmaps "%s/x" is gone`, c.a.namespace)
+	})
+	c.a.patch(configMaps, "x", `{"metadata":{"finalizers":null}}`)
+	c.awaitGone(c.GroupVersionResource, "x")
+	c.b.requireUntouched(configMaps, forged)
+	require.Empty(t, use.missingAny())
+}
+
+// A kind that drops the children has them deleted, also of objects that are deleted before an operator sees the change.
+func TestElsewhereOfAFormerKind(t *testing.T) {
+	t.Parallel()
+	c := newCleans(t)
+	dir := c.kind("")
+	o := c.start("--kinds", dir)
+	c.make("lives", false, c.a)
+	c.make("goes", false, c.a)
+	c.awaitReady(c.GroupVersionResource, "lives")
+	c.awaitReady(c.GroupVersionResource, "goes")
+	o.kill()
+	c.delete(c.GroupVersionResource, "goes")
+	before, rest, _ := strings.Cut(cleanKind, "		for n in")
+	_, after, _ := strings.Cut(rest, "rules: []}}\n")
+	dir, _ = writeKind(t, strings.NewReplacer("GROUP", c.Group, "MORE", "").Replace(before+after))
+	c.start("--kinds", dir)
+	c.a.awaitGone(configMaps, "lives")
+	c.awaitGone(c.GroupVersionResource, "goes")
+	_, err := c.a.get(configMaps, "goes")
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+	c.await(c.GroupVersionResource, "lives", "places dropped", func(o *unstructured.Unstructured) bool { return len(places(o)) == 0 })
+}
+
+// Who may create objects in a namespace, and ConfigMaps in another, gets none in a third. It is not parallel, because
+// there is one configuration of webhooks for all namespaces.
+func TestChildrenElsewhereAreDenied(t *testing.T) {
+	c := newCleans(t)
+	flags, _ := c.webhookURLFlags()
+	c.start(append(flags, "--kinds", c.kind(""))...)
+	c.awaitRegistration()
+	configs := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}}
+	ada := c.ada(map[string][]rbacv1.PolicyRule{
+		"":            {{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"create"}}},
+		c.namespace:   {{APIGroups: []string{c.Group}, Resources: []string{"cleans"}, Verbs: []string{"create", "patch"}}, configs},
+		c.a.namespace: {configs},
+	})
+	submit := func(options metav1.CreateOptions, in ...*cluster) error {
+		_, err := c.createBy(ada, c.GroupVersionResource, "Clean", "x", map[string]any{"namespaces": namespacesOf(in)}, options)
+		return err
+	}
+	denied := func(err error) {
+		t.Helper()
+		require.True(t, apierrors.IsForbidden(err), "%v", err)
+		require.ErrorContains(t, err, fmt.Sprintf(`cannot create resource "configmaps" in API group "" in the namespace %q, which the kind Clean does on behalf of the author`, c.b.namespace))
+	}
+	var err error
+	require.True(t, testcluster.WaitUntil(func() bool { // RBAC is known a little later
+		err = submit(metav1.CreateOptions{}, c.a)
+		return err == nil
+	}), "%v", err)
+	denied(submit(dryRun, c.a, c.b))
+	c.a.await(configMaps, "x", "created", exists)
+	_, err = ada.Resource(c.GroupVersionResource).Namespace(c.namespace).Patch(t.Context(), "x", types.MergePatchType, []byte(fmt.Sprintf(`{"spec":{"namespaces":[%q]}}`, c.b.namespace)), metav1.PatchOptions{})
+	denied(err)
 }

@@ -74,8 +74,10 @@ func TestExamples(t *testing.T) {
 		s, err := scenarios.Parse(file, []byte(text))
 		require.NoError(t, err)
 		dir, kinds := writeKind(t, source)
-		isClusterScoped := slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return k.Scope == apiextensionsv1.ClusterScoped })
-		if len(kind.WithoutDecorators(kinds)) == 0 || isClusterScoped { // TestDecorator and TestClusterKind have them
+		loaded, err := kind.Load(false, dir)
+		require.NoError(t, err)
+		needsAll := slices.ContainsFunc(loaded.All(), func(k *kind.Kind) bool { return k.Scope == apiextensionsv1.ClusterScoped || len(k.Elsewhere) > 0 })
+		if len(kind.WithoutDecorators(kinds)) == 0 || needsAll { // decorators_test.go and elsewhere_test.go have them
 			continue
 		}
 		require.NoError(t, crds.Install(t.Context(), all.client, kinds))

@@ -66,8 +66,8 @@ func orphanKey(owner string) string                    { return "orphan:" + owne
 func (t *childTypes) held(owner cache.ObjectName) (children []plan.LiveChild, err error) {
 	_, watches := t.known()
 	for resource, w := range watches {
-		for _, key := range []string{heldKey(t.kind.GroupVersionKind.GroupKind(), owner.Name), orphanKey(t.ownerPrefix + owner.Name)} {
-			found, err := w.ByIndex(owner.Namespace, ownerIndex, key)
+		for _, key := range []string{heldKey(t.kind.GroupVersionKind.GroupKind(), owner.Name), orphanKey(t.ownerPrefix + owner.Name), orphanKey(t.ownerPrefix + owner.String())} {
+			found, err := byOwner(w, owner.Namespace, len(t.kind.Elsewhere) > 0, key)
 			if err != nil {
 				return nil, err
 			}
@@ -81,14 +81,27 @@ func (t *childTypes) held(owner cache.ObjectName) (children []plan.LiveChild, er
 	return children, nil
 }
 
-// isKeptFor reports whether an object found for an owner is a child that the kind keeps where the owner may have
-// children.
+// isKeptFor reports whether an object found for an owner is a child that the kind keeps and that names this owner: by
+// its name and the child's namespace, or by both names.
 func (t *childTypes) isKeptFor(owner cache.ObjectName, child *unstructured.Unstructured) bool {
-	return t.ownerName(child, owner.Name) == owner && plan.IsKeptBy(t.kind, child)
+	createdFor := strings.TrimPrefix(plan.Annotation(child, plan.AnnotationOwner), t.ownerPrefix)
+	return plan.IsKeptBy(t.kind, child) && (t.ownerName(child, owner.Name) == owner || createdFor == owner.String())
 }
 
-// ownerName returns the name of the object that a child names as its owner.
+// byOwner returns the cached children of a key: in the namespace of their owner, or anywhere.
+func byOwner(w *informers.Watch, namespace string, isAnywhere bool, key string) ([]any, error) {
+	if isAnywhere {
+		return w.ByIndexAnywhere(ownerIndex, key)
+	}
+	return w.ByIndex(namespace, ownerIndex, key)
+}
+
+// ownerName returns the name of the object that a child names as its owner, with its namespace if that is not the
+// child's.
 func (t *childTypes) ownerName(child metav1.Object, owner string) cache.ObjectName {
+	if namespace, name, isElsewhere := strings.Cut(owner, "/"); isElsewhere {
+		return cache.ObjectName{Namespace: namespace, Name: name}
+	}
 	if t.kind.Scope == apiextensionsv1.ClusterScoped {
 		return cache.ObjectName{Name: owner}
 	}
@@ -99,13 +112,17 @@ func (t *childTypes) ownerName(child metav1.Object, owner string) cache.ObjectNa
 // name.
 func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watch) ([]*unstructured.Unstructured, error) {
 	var children []*unstructured.Unstructured
-	for _, key := range []string{string(owner.GetUID()), t.ownerPrefix + owner.GetName()} {
-		found, err := w.ByIndex(owner.GetNamespace(), ownerIndex, key)
+	keys, reaches := []string{string(owner.GetUID()), t.ownerPrefix + owner.GetName()}, plan.Reaches(t.kind, owner)
+	if reaches {
+		keys = append(keys, t.ownerPrefix+cache.MetaObjectToName(owner).String())
+	}
+	for _, key := range keys {
+		found, err := byOwner(w, owner.GetNamespace(), reaches, key)
 		if err != nil {
 			return nil, err
 		}
 		for _, object := range found {
-			if u, ok := object.(*unstructured.Unstructured); ok && t.isKeptFor(cache.MetaObjectToName(owner), u) {
+			if u, ok := object.(*unstructured.Unstructured); ok && plan.CanOwn(owner, u) && plan.IsKeptBy(t.kind, u) {
 				children = append(children, u)
 			}
 		}
@@ -119,7 +136,7 @@ func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watc
 // childTypes are the types of a kind's children, and the watches of those that are served.
 type childTypes struct {
 	kind        *kind.Kind
-	ownerPrefix string // of plan.OwnerName
+	ownerPrefix string // plan.OwnerPrefix
 
 	mu sync.Mutex
 	// types and children are replaced and not changed: each reconcile reads them.
@@ -146,7 +163,7 @@ type strayKey struct{ set, namespace, labels string }
 
 func newChildTypes(k *kind.Kind) *childTypes {
 	t := &childTypes{
-		kind: k, ownerPrefix: plan.OwnerName(k, ""),
+		kind: k, ownerPrefix: plan.OwnerPrefix(k),
 		types:    make(map[schema.GroupVersionKind]plan.ChildType),
 		awaited:  make(map[schema.GroupVersionKind]bool),
 		children: make(map[schema.GroupVersionResource]*informers.Watch),
@@ -253,8 +270,8 @@ func (c *controller) resolve(gvk schema.GroupVersionKind) (found plan.ChildType,
 		return plan.ChildType{}, true, err
 	}
 	isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
-	if !isNamespaced && c.kind.Scope == apiextensionsv1.NamespaceScoped {
-		return plan.ChildType{Err: errors.New("it is cluster-scoped, and its object is namespaced")}, false, nil
+	if !isNamespaced && c.kind.Scope == apiextensionsv1.NamespaceScoped && !slices.Contains(c.kind.OwnsOfCluster, gvk) {
+		return plan.ChildType{Err: errors.New("it is cluster-scoped, which was not known when the kind was loaded: --types adds its CRD")}, false, nil
 	}
 	return plan.ChildType{Resource: mapping.Resource, IsNamespaced: isNamespaced}, false, nil
 }

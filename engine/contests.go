@@ -46,7 +46,7 @@ type contest struct {
 
 type childKey struct {
 	resource schema.GroupVersionResource
-	name     string
+	name     cache.ObjectName
 }
 
 // corrections are those of one child.
@@ -90,7 +90,9 @@ func (c *contests) begin(owner *unstructured.Unstructured) *contest {
 	return known
 }
 
-func keyOf(s plan.Step) childKey { return childKey{s.Resource, s.Name} }
+func keyOf(s plan.Step) childKey {
+	return childKey{s.Resource, cache.ObjectName{Namespace: s.Object().GetNamespace(), Name: s.Name}}
+}
 
 // wrote counts a correction.
 func (c *contests) wrote(owner *unstructured.Unstructured, s plan.Step) {

@@ -149,7 +149,7 @@ func TestContestEnds(t *testing.T) {
 func TestRepeatedDeletionsAreHeld(t *testing.T) {
 	t.Parallel()
 	f := newFight()
-	f.step.Verb, f.step.Wanted = plan.Delete, nil
+	f.step.Verb, f.step.Wanted, f.step.Live = plan.Delete, nil, f.step.Wanted
 	require.Equal(t, 7, f.during(5*time.Second))
 	f.step.Name = "b"
 	require.True(t, f.correct())

@@ -74,6 +74,9 @@ func checkKind(k *kind.Kind, watched *informers.Informers) error {
 	if of := k.ReadsOfCluster(); of != "" && !watched.AllNamespaces() {
 		return fmt.Errorf("it reads %s, which is cluster-scoped, so it cannot be limited to namespaces", of)
 	}
+	if len(k.OwnsOfCluster) > 0 && !watched.AllNamespaces() {
+		return fmt.Errorf("it has children of the type %s, which is cluster-scoped, so it cannot be limited to namespaces", k.OwnsOfCluster[0].Kind)
+	}
 	if k.Scope == apiextensionsv1.ClusterScoped && !watched.AllNamespaces() {
 		return errors.New("it is cluster-scoped, so it cannot be limited to namespaces")
 	}
@@ -398,7 +401,7 @@ func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) 
 		if !ok {
 			continue
 		}
-		if createdFor, found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerName(c.kind, "")); found {
+		if createdFor, found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerPrefix(c.kind)); found {
 			owners = append(owners, c.types.ownerName(child, createdFor))
 		}
 		if owner := c.controllerOf(child); owner != nil {

@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -27,19 +26,12 @@ func (c *controller) readFormer(ctx context.Context, object *unstructured.Unstru
 		if v.Former == nil {
 			v.Former = make(map[schema.GroupVersionKind]error)
 		}
-		list, err := c.config.Client.Resource(mapping.Resource).Namespace(object.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: plan.OwnerSelector(object)})
+		children, err := c.list(ctx, object, mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, gvk.GroupKind())
 		if err != nil && !apierrors.IsForbidden(err) {
 			return fmt.Errorf("former children of type %s: %w", gvk, err)
 		}
 		v.Former[gvk] = err
-		if err != nil {
-			continue
-		}
-		for i := range list.Items {
-			if plan.IsKeptBy(c.kind, &list.Items[i]) {
-				v.Children = append(v.Children, plan.Live(mapping.Resource, &list.Items[i]))
-			}
-		}
+		v.Children = append(v.Children, children...)
 	}
 	return nil
 }

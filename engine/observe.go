@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -31,7 +32,7 @@ func (c *controller) observe(ctx context.Context, object *unstructured.Unstructu
 	if err := c.readFormer(ctx, object, v); err != nil {
 		return nil, err
 	}
-	v.Found = c.lookUp(object)
+	v.Reach, v.Found = c.reach, c.lookUp(object)
 	v.Normalized, v.Numbers = c.normalized, c.numbers.of(object)
 	if c.pods != nil {
 		if err := c.readPods(object, v); err != nil {
@@ -50,19 +51,53 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 		return nil, err
 	}
 	v.Children = slices.DeleteFunc(v.Children, func(child plan.LiveChild) bool { return plan.IsLabelledFor(child.Object, object) })
-	_, watches := c.types.known()
-	for resource := range watches {
-		found, err := c.config.Client.Resource(resource).Namespace(object.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: plan.OwnerSelector(object)})
+	types, watches := c.types.known()
+	read := make(map[schema.GroupVersionResource]bool)
+	for gvk, served := range types {
+		if watches[served.Resource] == nil || served.Err != nil || read[served.Resource] {
+			continue
+		}
+		read[served.Resource] = true
+		children, err := c.list(ctx, object, served.Resource, served.IsNamespaced, gvk.GroupKind())
+		if err != nil {
+			return nil, err
+		}
+		v.Children = append(v.Children, children...)
+	}
+	v.Live = true
+	return v, nil
+}
+
+// list reads the children of an object of a type from the API server: in its namespace, and where its status lists
+// others.
+func (c *controller) list(ctx context.Context, object *unstructured.Unstructured, resource schema.GroupVersionResource, isNamespaced bool, gk schema.GroupKind) (children []plan.LiveChild, err error) {
+	namespaces := []string{object.GetNamespace()} // which is empty for all
+	if object.GetNamespace() != "" {
+		namespaces = plan.Places(object, gk)
+	}
+	if object.GetNamespace() != "" && isNamespaced {
+		namespaces = append(namespaces, object.GetNamespace())
+	}
+	for _, namespace := range namespaces {
+		found, err := c.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: plan.OwnerSelector(object)})
 		if err != nil {
 			return nil, err
 		}
 		for i := range found.Items {
 			if plan.IsKeptBy(c.kind, &found.Items[i]) {
-				v.Children = append(v.Children, plan.Live(resource, &found.Items[i]))
+				children = append(children, plan.Live(resource, &found.Items[i]))
 			}
 		}
 	}
-	return v, nil
+	return children, nil
+}
+
+// reach returns why nothing is created in a namespace.
+func (c *controller) reach(namespace string) error {
+	if c.config.Informers.AllNamespaces() || slices.Contains(c.config.Informers.Namespaces(), namespace) {
+		return nil
+	}
+	return fmt.Errorf("metadata.namespace: Forbidden: the operator does not work in the namespace %q", namespace)
 }
 
 // readPods counts what the Pods have of an object.

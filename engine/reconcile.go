@@ -89,16 +89,17 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		return time.Time{}, nil // the garbage collector deletes the children
 	case plan.IsOrphaning(object):
 		return time.Time{}, nil // until they are no longer the object's
-	case isLeaving && r.kind.OnDelete == "":
+	case plan.IsUnused(r.kind, object):
 		return time.Time{}, r.releaseUnused(ctx, object)
 	}
 	seen, since := r.writes.seen(r.name, r.types)
-	fromServer := !seen && time.Since(since) > staleLimit
+	isStale := !seen && time.Since(since) > staleLimit
+	fromServer := isStale || plan.MustBeSure(r.kind, object)
 	if !seen && !fromServer {
 		r.metrics.cacheWaits.WithLabelValues(r.metrics.name).Inc()
 		return time.Time{}, nil // the event that is still to come queues the object again
 	}
-	if fromServer {
+	if isStale {
 		r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
 	}
 	defer r.tell(cached)
@@ -139,11 +140,16 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 			return time.Time{}, r.leave(ctx, object, o)
 		}
 		passed = o.Passed
-		if o.Unfinished || p.Again && stored == maxPhases {
+		if o.Doubted && !fromServer {
+			fromServer = true
+			continue
+		}
+		isAgain := p.Again || o.Unlisted
+		if o.Unfinished || isAgain && stored == maxPhases {
 			rounds.End(o.Children, false)
 			return nextReconcile(p, o), errUnfinished
 		}
-		if !p.Again || blocked {
+		if !isAgain || blocked {
 			rounds.End(o.Children, !blocked)
 			return nextReconcile(p, o), errors.Join(o.Rejected, o.Failed)
 		}
@@ -200,6 +206,8 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 		return nil, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
 	case !p.IsScheduleRecorded(object):
 		return nil, errors.New("the API server did not keep status.lastScheduleTime: the installed CRD is older than the kind; upgrade it")
+	case !o.IsListed(object):
+		return nil, errors.New("the API server did not keep status.childInventory.elsewhere: the installed CRD is older than the kind; upgrade it")
 	case !o.IsRecorded(object) && object == p.Object:
 		return object, nil // nothing was due, and the children are kept
 	case !o.IsRecorded(object):

@@ -156,7 +156,7 @@ func TestOwnWritesQueueNothing(t *testing.T) {
 		}}
 		object.SetResourceVersion(version)
 		object.SetFinalizers(finalizers)
-		object.SetAnnotations(map[string]string{plan.AnnotationOwner: plan.OwnerName(c.kind, "a")})
+		object.SetAnnotations(map[string]string{plan.AnnotationOwner: plan.OwnerPrefix(c.kind) + "a"})
 		return object
 	}
 	events := c.childHandler(pods)

@@ -43,7 +43,7 @@ func (r *reconciliation) release(ctx context.Context, child plan.LiveChild) erro
 			return nil
 		case err == nil:
 			if holder := metav1.GetControllerOfNoCopy(stored); holder != nil {
-				r.writes.rememberChild(r.name, holder.UID, child.Resource, stored.GetResourceVersion())
+				r.writes.rememberChild(r.name, holder.UID, childPlace{child.Resource, stored.GetNamespace()}, stored.GetResourceVersion())
 			}
 			return nil
 		case !apierrors.IsInvalid(err) || try == releaseTries:

@@ -117,7 +117,7 @@ func TestTakingAndGivingUp(t *testing.T) {
 	require.Zero(t, c.queue.Len())
 
 	name := cache.ObjectName{Namespace: "test", Name: "one"}
-	c.writes.rememberChild(name, uidIn(e.shards, 1), pods, "7")
+	c.writes.rememberChild(name, uidIn(e.shards, 1), childPlace{pods, name.Namespace}, "7")
 	e.GiveUp(1)
 	require.Zero(t, owned())
 	require.Equal(t, 1, c.queue.Len())

@@ -25,7 +25,7 @@ type written struct {
 	object *unstructured.Unstructured
 	// children are the resource versions of the last write to each resource that its
 	// cache has not seen yet, and deleted the children that it still has.
-	children map[schema.GroupVersionResource]string
+	children map[childPlace]string
 	deleted  map[types.UID]deletedChild
 	// answered are the versions of children that answers have shown, and whose events are still to come.
 	answered map[childVersion]bool
@@ -33,6 +33,12 @@ type written struct {
 	since time.Time
 	// awaited reports that a reconcile has ended because the caches did not have everything.
 	awaited bool
+}
+
+// childPlace is a resource in a namespace; each may have a cache of its own.
+type childPlace struct {
+	resource  schema.GroupVersionResource
+	namespace string
 }
 
 // childVersion is one state of a child.
@@ -87,13 +93,13 @@ func (w *writes) rememberObject(name cache.ObjectName, object *unstructured.Unst
 	w.entry(name, object.GetUID()).object = object
 }
 
-func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, resource schema.GroupVersionResource, resourceVersion string) {
+func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, in childPlace, resourceVersion string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.unseen(name, owner)
-	known.answered[childVersion{resource, resourceVersion}] = true
-	if older(known.children[resource], resourceVersion) {
-		known.children[resource] = resourceVersion
+	known.answered[childVersion{in.resource, resourceVersion}] = true
+	if older(known.children[in], resourceVersion) {
+		known.children[in] = resourceVersion
 	}
 }
 
@@ -165,9 +171,9 @@ func (w *writes) seen(name cache.ObjectName, caches cacheState) (ok bool, since 
 
 // catchUp drops what the caches have of the writes for an object.
 func (w *writes) catchUp(name cache.ObjectName, known *written, caches cacheState) {
-	for resource, version := range known.children {
-		if caches.hasSeen(resource, name.Namespace, version) {
-			delete(known.children, resource)
+	for in, version := range known.children {
+		if caches.hasSeen(in.resource, in.namespace, version) {
+			delete(known.children, in)
 		}
 	}
 	for uid, child := range known.deleted {
@@ -225,7 +231,7 @@ func (w *writes) entry(name cache.ObjectName, uid types.UID) *written {
 	known := w.byObject[name]
 	if known == nil || known.uid != uid {
 		known = &written{
-			uid: uid, children: make(map[schema.GroupVersionResource]string), deleted: make(map[types.UID]deletedChild),
+			uid: uid, children: make(map[childPlace]string), deleted: make(map[types.UID]deletedChild),
 			answered: make(map[childVersion]bool),
 		}
 		w.byObject[name] = known

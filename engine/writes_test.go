@@ -54,8 +54,8 @@ func TestSeenWaitsForChildren(t *testing.T) {
 	seen := func() bool { ok, _ := w.seen(name, c); return ok }
 	require.True(t, seen())
 
-	w.rememberChild(name, "u", pods, "9")
-	w.rememberChild(name, "u", pods, "7")
+	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "9")
+	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "7")
 	require.False(t, seen(), "nothing is seen")
 	require.True(t, w.isAwaited(name))
 	c.version = "8"
@@ -71,7 +71,7 @@ func TestSeenWaitsForChildren(t *testing.T) {
 	require.True(t, seen())
 	require.Empty(t, w.byObject)
 
-	w.rememberChild(name, "u", pods, "20")
+	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "20")
 	w.forget(name)
 	require.True(t, seen())
 }
@@ -85,7 +85,7 @@ func TestEchoes(t *testing.T) {
 	w, c := newWrites(), &caches{version: "8"}
 	require.False(t, w.isEcho(name, pods, "9"))
 
-	w.rememberChild(name, "u", pods, "9")
+	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "9")
 	require.False(t, w.isEcho(name, pods, "8"), "someone else's")
 	require.False(t, w.isEcho(name, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "9"))
 	require.True(t, w.isEcho(name, pods, "9"))
@@ -98,7 +98,7 @@ func TestEchoes(t *testing.T) {
 	require.Empty(t, w.overdue(c, long))
 	require.Empty(t, w.byObject, "the cache has everything")
 
-	w.rememberChild(name, "u", pods, "11")
+	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "11")
 	ok, _ := w.seen(name, c)
 	require.False(t, ok)
 	require.True(t, w.isAwaited(name))
@@ -118,10 +118,10 @@ func TestLagCountsFromTheFirstWrite(t *testing.T) {
 	name := cache.ObjectName{Name: "a"}
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	w, c := newWrites(), &caches{}
-	w.rememberChild(name, "u", pods, "9")
+	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "9")
 	_, first := w.seen(name, c)
 	require.False(t, first.IsZero())
-	w.rememberChild(name, "u", pods, "10")
+	w.rememberChild(name, "u", childPlace{pods, name.Namespace}, "10")
 	_, second := w.seen(name, c)
 	require.Equal(t, first, second)
 	w.readLive(name)

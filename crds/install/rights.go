@@ -68,7 +68,7 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	if k.Target == nil { // what is decorated is not written
 		add(own, "status", statusVerbs)
 	}
-	if k.OnDelete != "" { // the finalizer is in the metadata of the object
+	if k.IsHeld() { // the finalizer is in the metadata of the object
 		add(own, "", keepVerbs)
 	}
 	if k.Injects() { // injected Pods are counted, and repeated Events are patched

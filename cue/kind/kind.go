@@ -68,6 +68,9 @@ type Kind struct {
 	// kind does not inject.
 	InjectAnnotation string
 
+	// Elsewhere are those of Owns of which an object that has a namespace may have children in others, or at the
+	// cluster scope. The garbage collector does not delete these: a finalizer keeps the object until they are gone.
+	Elsewhere []apischema.GroupVersionKind
 	// placed are those of Owns whose namespaces follow from what the author of an object submits.
 	placed []apischema.GroupVersionKind
 

@@ -1,44 +1,73 @@
 package kind
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Places are the namespaces of children, by their type. A type that is not among them may have children in
-// any namespace.
+// Places are the namespaces in which an object may have children, by their type. Those of an empty name are
+// all namespaces, or the cluster scope for a type that has none.
 type Places map[apischema.GroupKind][]string
 
-// PlacesOf returns the namespaces in which the behaviour may create children for a valid, defaulted object of a
-// cluster-scoped kind, whatever its status, its other children and what it reads are. It has the types whose
-// namespaces follow from what the author submits of the object. An error is an *EvaluationError.
+// Has reports whether children of a type may be in a namespace.
+func (p Places) Has(gk apischema.GroupKind, namespace string) bool {
+	return slices.Contains(p[gk], namespace) || slices.Contains(p[gk], "")
+}
+
+// IsHeld reports whether objects of the kind have a finalizer until nothing is left to do for them when they are
+// deleted: phases to pass, or children that the garbage collector does not delete.
+func (k *Kind) IsHeld() bool { return k.OnDelete != "" || len(k.Elsewhere) > 0 }
+
+// AnyPlaces returns the namespaces of the children of an object of which only its own is known; it is empty for
+// a cluster-scoped one.
+func (k *Kind) AnyPlaces(namespace string) Places {
+	places := make(Places)
+	for _, gvk := range k.Owns {
+		place := namespace
+		if slices.Contains(k.Elsewhere, gvk) {
+			place = ""
+		}
+		places[gvk.GroupKind()] = []string{place}
+	}
+	return places
+}
+
+// PlacesOf returns the namespaces in which the behaviour may create children for a valid, defaulted object,
+// whatever its status, its other children and what it reads are. For types whose namespaces do not follow from
+// what the author submits of the object, these are all. An error is an *EvaluationError.
 func (k *Kind) PlacesOf(object map[string]any) (Places, error) {
+	metadata, _ := object["metadata"].(map[string]any)
+	own, _ := metadata["namespace"].(string)
+	places := k.AnyPlaces(own)
 	if len(k.placed) == 0 {
-		return nil, nil
+		return places, nil
 	}
 	v, names, err := k.behaviour(k.readable(object), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer v.release()
-	r := &placeReader{kind: k, places: make(Places)}
+	r := &placeReader{kind: k, own: own, places: places, placed: make(map[apischema.GroupKind]bool)}
 	for _, gvk := range k.placed {
-		r.places[gvk.GroupKind()] = nil
+		places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
 	}
 	if err := r.read(v); err != nil {
 		return nil, names.error(err)
 	}
-	return r.places, nil
+	return places, nil
 }
 
 // placeReader reads the namespaces of the children of all phases from a behaviour.
 type placeReader struct {
 	kind   *Kind
+	own    string // the namespace of the object
 	places Places
+	placed map[apischema.GroupKind]bool
 }
 
 func (r *placeReader) read(v piece) error {
@@ -77,23 +106,21 @@ func (r *placeReader) children(owner piece, prefix string) error {
 			texts[field], _ = data.(string)
 		}
 		gk := apischema.FromAPIVersionAndKind(texts["apiVersion"], texts["kind"]).GroupKind()
-		known, isPlaced := r.places[gk]
-		switch namespace := texts["namespace"]; {
+		switch namespace := cmp.Or(texts["namespace"], r.own); {
 		case gk.Kind == "":
 			return &EvaluationError{Path: path, Err: errors.New("its type is not known"), Position: template.position()}
-		case isPlaced && namespace != "" && !slices.Contains(known, namespace):
-			r.places[gk] = append(known, namespace)
+		case r.placed[gk] && namespace != "" && !slices.Contains(r.places[gk], namespace):
+			r.places[gk] = append(r.places[gk], namespace)
 		}
 	}
 	return nil
 }
 
 // places finds the types whose namespaces follow from what the author of an object submits: so it can be
-// checked then whether the author has rights there. It is asked for cluster-scoped kinds alone, since the
-// children of others are in the namespace of their object, and not for decorators, whose targets have no author
-// that admission asks.
+// checked then whether the author has rights there. It is not asked where all children are in the namespace of
+// their object, and not for decorators, whose targets have no author that admission asks.
 func (c *checker) places() {
-	if c.kind.Scope != apiextensionsv1.ClusterScoped || c.kind.Target != nil || c.unknownChildren {
+	if !c.isClusterScoped() && len(c.kind.Elsewhere) == 0 || c.kind.Target != nil || c.unknownChildren {
 		return
 	}
 	elsewhere := make(map[apischema.GroupVersionKind]bool)
@@ -132,17 +159,23 @@ func (c *checker) isPlaced(child *checkedChild) bool {
 // namespace checks the scope of a child, and the namespace of its template.
 func (c *checker) namespace(child *checkedChild) {
 	kind := child.template.fields["kind"]
-	if !child.known || kind == nil {
+	if kind == nil {
+		return
+	}
+	namespace, isKnown := c.namespaceOf(child)
+	isOwn := namespace == nil || c.isOwnNamespace(namespace)
+	if !c.isClusterScoped() && (child.known && !child.resource.Namespaced || !isOwn) {
+		c.elsewhere(child, kind.node)
+	}
+	if (!isOwn || child.known && child.resource.Namespaced == c.isClusterScoped()) && c.kind.Target == nil && !c.kind.RecordsChildren() {
+		c.report(kind.node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, ChildInventory)
+	}
+	if !child.known {
 		return
 	}
 	if !child.resource.Namespaced && !slices.Contains(c.kind.OwnsOfCluster, child.gvk) {
 		c.kind.OwnsOfCluster = append(c.kind.OwnsOfCluster, child.gvk)
 	}
-	if !child.resource.Namespaced && !c.isClusterScoped() {
-		c.report(kind.node, "%s.template: a %s is cluster-scoped, and the objects of the kind are namespaced: write scope: \"Cluster\", or leave the child out", child.path, child.gvk.Kind)
-		return
-	}
-	namespace, isKnown := c.namespaceOf(child)
 	if namespace == nil {
 		if isKnown && child.resource.Namespaced && c.isClusterScoped() {
 			c.report(kind.node, "%s.template.metadata.namespace: is missing: a %s is namespaced, and the objects of the kind are cluster-scoped: write the namespace to create it in", child.path, child.gvk.Kind)
@@ -155,14 +188,25 @@ func (c *checker) namespace(child *checkedChild) {
 	switch {
 	case !child.resource.Namespaced:
 		c.report(namespace.node, "%s: a %s has no namespace: remove it", path, child.gvk.Kind)
-	case c.isClusterScoped():
-		if problems := validation.IsDNS1123Label(text); isText && len(problems) > 0 {
+	case isText:
+		if problems := validation.IsDNS1123Label(text); len(problems) > 0 {
 			c.report(namespace.node, "%s: %q is no name of a namespace: %s", path, text, problems[0])
 		}
-	case isText:
-		c.report(namespace.node, "%s: %q: children are in the namespace of their object: remove it", path, text)
-	case v.path != "" && v.path != "object.metadata.namespace":
-		c.report(namespace.node, "%s: %s may be another than that of the object, in which its children are: remove it", path, v.path)
+	}
+}
+
+// isOwnNamespace reports whether a namespace is that of the object for certain.
+func (c *checker) isOwnNamespace(namespace *member) bool {
+	return c.unified(slices.Clone(namespace.parts)).path == objectName+".metadata.namespace"
+}
+
+// elsewhere notes a type of which objects may have children outside of their namespace.
+func (c *checker) elsewhere(child *checkedChild, at ast.Node) {
+	if !slices.Contains(c.kind.Elsewhere, child.gvk) {
+		c.kind.Elsewhere = append(c.kind.Elsewhere, child.gvk)
+	}
+	if c.kind.Target != nil {
+		c.report(at, "%s.template: a decorator of objects with a namespace has children in that namespace only", child.path)
 	}
 }
 

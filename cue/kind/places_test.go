@@ -90,9 +90,54 @@ func TestPlaces(t *testing.T) {
 			places, err := kinds[0].PlacesOf(checked.Object)
 			require.NoError(t, err)
 			require.Equal(t, []string{"fixed"}, places[secret])
-			got, isPlaced := places[configMap]
-			require.Equal(t, test.want != nil, isPlaced)
-			require.ElementsMatch(t, test.want, got)
+			if test.want == nil {
+				test.want = []string{""}
+			}
+			require.ElementsMatch(t, test.want, places[configMap])
 		})
 	}
+}
+
+// The children of a namespaced object are in its namespace, except for types with a child elsewhere.
+func TestPlacesOfNamespacedObjects(t *testing.T) {
+	t.Parallel()
+	const text = `
+package k
+import "fescue.dev/cue/contract"
+#P: {
+	apiVersion!: "places.example.com/v1", kind!: "P", metadata!: {name!: string, namespace?: string, ...}
+	spec!: {team!: string}
+	status?: contract.#Status
+}
+#PController: contract.#Controller & {
+	object!: #P
+	observed: _
+	names: plural: "ps"
+	children: {
+		own: template: {apiVersion: "v1", kind: "Secret", metadata: namespace: object.metadata.namespace}
+		here: template: {apiVersion: "v1", kind: "ConfigMap"}
+		there: template: {apiVersion: "v1", kind: "ConfigMap", metadata: namespace: object.spec.team}
+		anywhere: template: {apiVersion: "v1", kind: "Service", metadata: namespace: observed.here.data.team}
+		role: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole"}
+	}
+}
+`
+	kinds, err := kindsOf(t, text)
+	require.NoError(t, err)
+	known, err := types.New()
+	require.NoError(t, err)
+	k := kinds[0]
+	require.Empty(t, k.checkBehaviour(known))
+	require.Len(t, k.Elsewhere, 3)
+	require.True(t, k.IsHeld())
+	places, err := k.PlacesOf(map[string]any{
+		"apiVersion": "places.example.com/v1", "kind": "P", "metadata": map[string]any{"name": "p", "namespace": "own"}, "spec": map[string]any{"team": "red"},
+	})
+	require.NoError(t, err)
+	secret, configMap, service := apischema.GroupKind{Kind: "Secret"}, apischema.GroupKind{Kind: "ConfigMap"}, apischema.GroupKind{Kind: "Service"}
+	role := apischema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}
+	require.Equal(t, Places{secret: {"own"}, configMap: {"own", "red"}, service: {""}, role: {""}}, places)
+	require.Equal(t, Places{secret: {"own"}, configMap: {""}, service: {""}, role: {""}}, k.AnyPlaces("own"))
+	require.True(t, places.Has(service, "kube-system"))
+	require.False(t, places.Has(configMap, "kube-system"))
 }

@@ -96,8 +96,9 @@ var writtenStatus = map[string][]any{
 		writtenCondition("Succeeded"), writtenCondition("Ready"), writtenCondition("Stalled"), writtenCondition("Reconciling"), writtenCondition("Injected"), writtenCondition("Pruned"),
 	}},
 	ChildInventory: {map[string]any{
-		"types":   []any{map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}},
-		"created": map[string]any{"pod": "00000000-0000-0000-0000-000000000000"},
+		"types":     []any{map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}},
+		"elsewhere": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "a"}},
+		"created":   map[string]any{"pod": "00000000-0000-0000-0000-000000000000"},
 	}},
 }
 

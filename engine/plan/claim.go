@@ -13,16 +13,16 @@ import (
 func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
 	_, hasOwner := entry(object, "labels", labelOwnerUID)
 	_, hasName := entry(object, "annotations", AnnotationOwner)
-	isByHand := IsKeptBy(k, object) && ChildName(object) != "" && !hasOwner && !hasName && canOwn(owner, object)
+	isByHand := IsKeptBy(k, object) && ChildName(object) != "" && !hasOwner && !hasName && (CanOwn(owner, object) || len(k.Elsewhere) > 0)
 	if !isByHand && !IsChildOf(object, owner, k) {
 		return false
 	}
 	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
-	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}, object.GetAnnotations()))
+	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(k, owner, object)}, object.GetAnnotations()))
 	if !IsCopy(object) {
 		origin{child: ChildName(object), phase: Label(object, labelPhase), isElsewhere: isElsewhere(owner, object)}.record(object)
 	}
-	if o, _ := originOf(object); metav1.GetControllerOfNoCopy(object) == nil && !o.outlives {
+	if o, _ := originOf(object); metav1.GetControllerOfNoCopy(object) == nil && !o.outlives && !isDetached(owner, object) {
 		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerReference(k, owner)))
 	}
 	return true

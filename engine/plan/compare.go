@@ -80,6 +80,8 @@ type Comparison struct {
 	Leaving []LiveChild
 	// Numbers are the highest numbers that were in use for members, by set.
 	Numbers map[string]int
+	// Unlisted reports that children are wanted in places that the status has to list first.
+	Unlisted bool
 }
 
 // ErrNotServed reports that the API server does not serve the type of a child. Once it
@@ -125,7 +127,7 @@ func Compare(p *Plan, v *View) *Comparison {
 	if !p.Leaving {
 		c.restoreOthers()
 	}
-	if p.Prune {
+	if p.Prune && !c.Unlisted { // what replaces it comes first
 		c.prune()
 	}
 	return c.Comparison
@@ -161,8 +163,11 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 	if err != nil {
 		return wantedChild{}, err
 	}
-	if known, isPlaced := c.plan.places[gvk.GroupKind()]; isPlaced && served.IsNamespaced && !slices.Contains(known, object.GetNamespace()) {
+	if c.plan.places != nil && !c.plan.places.Has(gvk.GroupKind(), object.GetNamespace()) {
 		return wantedChild{}, fmt.Errorf("metadata.namespace: Forbidden: %q does not follow from what the author of the object submitted", object.GetNamespace())
+	}
+	if err := c.view.reach(object); err != nil {
+		return wantedChild{}, err
 	}
 	return wantedChild{child, served.Resource, object}, nil
 }
@@ -213,6 +218,10 @@ func (c *comparer) leave(child kind.Child) {
 }
 
 func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.Unstructured) {
+	if c.plan.Kind.Target == nil && (verb == Create || verb == Adopt) && isElsewhere(c.plan.Object, wanted) && !inventoryOf(c.plan.Object).lists(wanted) {
+		c.Unlisted = true
+		return
+	}
 	object := live
 	if live == nil {
 		object = wanted
@@ -325,7 +334,8 @@ func (c *comparer) restoreOthers() {
 		created, isOriginal := originOf(e.Object)
 		holder := metav1.GetControllerOfNoCopy(e.Object)
 		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID() ||
-			created.outlives && Label(e.Object, labelOwnerUID) != string(owner.GetUID()) // it has outlived another
+			(created.outlives || isDetached(owner, e.Object)) && !IsOwnedBy(e.Object, owner) || // it has outlived another
+			k.Target == nil && isElsewhere(owner, e.Object) && !inventoryOf(owner).lists(e.Object)
 		if c.wanted[e.Object.GetUID()] || isForeign || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}

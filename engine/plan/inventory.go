@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -40,6 +41,48 @@ type inventory struct {
 	types []schema.GroupVersionKind
 	// created are the UIDs of the children that were created once in the present phase.
 	created map[string]types.UID
+	// elsewhere are the places outside of the object's namespace in which it has children, or is about to have.
+	elsewhere []place
+}
+
+// place is where an object has children of a type outside of its namespace; the namespace is empty for a type that
+// has none.
+type place struct {
+	gk        schema.GroupKind
+	version   string
+	namespace string
+}
+
+func placeOf(object *unstructured.Unstructured) place {
+	gvk := object.GroupVersionKind()
+	return place{gvk.GroupKind(), gvk.Version, object.GetNamespace()}
+}
+
+// lists reports whether an object is in one of the places.
+func (i inventory) lists(object *unstructured.Unstructured) bool {
+	at := placeOf(object)
+	return slices.ContainsFunc(i.elsewhere, func(p place) bool { return p.gk == at.gk && p.namespace == at.namespace })
+}
+
+// Places returns the namespaces beside its own in which an object may have children of a type, by its status.
+func Places(object *unstructured.Unstructured, gk schema.GroupKind) (namespaces []string) {
+	for _, p := range inventoryOf(object).elsewhere {
+		if p.gk == gk {
+			namespaces = append(namespaces, p.namespace)
+		}
+	}
+	return namespaces
+}
+
+// hasPlaces reports whether the status of an object lists places outside of its namespace.
+func hasPlaces(object *unstructured.Unstructured) bool {
+	list, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", kind.ChildInventory, "elsewhere")
+	return list != nil
+}
+
+// Reaches reports whether an object may have children that the garbage collector does not delete with it.
+func Reaches(k *kind.Kind, object *unstructured.Unstructured) bool {
+	return len(k.Elsewhere) > 0 || k.Target == nil && object.GetNamespace() != "" && hasPlaces(object)
 }
 
 // inventoryOf reads the inventory of an object.
@@ -51,6 +94,15 @@ func inventoryOf(object *unstructured.Unstructured) inventory {
 		apiVersion, _ := fields["apiVersion"].(string)
 		name, _ := fields["kind"].(string)
 		i.types = append(i.types, schema.FromAPIVersionAndKind(apiVersion, name))
+	}
+	list, _, _ = unstructured.NestedSlice(object.Object, "status", kind.ChildInventory, "elsewhere")
+	for _, item := range list {
+		fields, _ := item.(map[string]any)
+		apiVersion, _ := fields["apiVersion"].(string)
+		name, _ := fields["kind"].(string)
+		namespace, _ := fields["namespace"].(string)
+		gvk := schema.FromAPIVersionAndKind(apiVersion, name)
+		i.elsewhere = append(i.elsewhere, place{gvk.GroupKind(), gvk.Version, namespace})
 	}
 	created, _, _ := unstructured.NestedStringMap(object.Object, "status", kind.ChildInventory, "created")
 	for child, uid := range created {
@@ -68,6 +120,13 @@ func (i inventory) status() map[string]any {
 			list[n] = map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind}
 		}
 		stored["types"] = list
+	}
+	if len(i.elsewhere) > 0 {
+		list := make([]any, len(i.elsewhere))
+		for n, p := range i.elsewhere {
+			list[n] = map[string]any{"apiVersion": p.gk.WithVersion(p.version).GroupVersion().String(), "kind": p.gk.Kind, "namespace": p.namespace}
+		}
+		stored["elsewhere"] = list
 	}
 	if len(i.created) > 0 {
 		created := make(map[string]any, len(i.created))
@@ -92,6 +151,47 @@ func FormerTypes(k *kind.Kind, object *unstructured.Unstructured) []schema.Group
 	return slices.DeleteFunc(inventoryOf(object).types, func(gvk schema.GroupVersionKind) bool {
 		return slices.ContainsFunc(k.Owns, func(owned schema.GroupVersionKind) bool { return owned.GroupKind() == gvk.GroupKind() })
 	})
+}
+
+// takePlaces returns where an object has children outside of its namespace after a plan was carried out, or is about
+// to have. A place that nothing is wanted in is dropped only if the API server itself has shown that nothing is left
+// there: a cache that is behind would lose what the process before has created.
+func takePlaces(p *Plan, v *View) (places []place, isDoubted bool) {
+	if p.Kind.Target != nil {
+		return nil, false // it has no status to list them in
+	}
+	stored := inventoryOf(p.Object)
+	add := func(at place) {
+		if !slices.ContainsFunc(places, func(known place) bool { return known.gk == at.gk && known.namespace == at.namespace }) {
+			places = append(places, at)
+		}
+	}
+	for _, wanted := range p.Children {
+		served := v.Types[typeOf(wanted)]
+		if wanted.Template == nil || served.Err != nil || p.Object.GetNamespace() != "" && !slices.Contains(p.Kind.Elsewhere, typeOf(wanted)) {
+			continue
+		}
+		object, err := childObject(p.Kind, p.Object, wanted, served.IsNamespaced)
+		if err == nil && isElsewhere(p.Object, object) && v.reach(object) == nil {
+			add(placeOf(object))
+		}
+	}
+	for _, at := range stored.elsewhere {
+		isUsed := slices.ContainsFunc(v.Children, func(child LiveChild) bool {
+			found := placeOf(child.Object)
+			return found.gk == at.gk && found.namespace == at.namespace && IsOwnedBy(child.Object, p.Object)
+		})
+		isWanted := slices.ContainsFunc(places, func(known place) bool { return known.gk == at.gk && known.namespace == at.namespace })
+		isDropped := !isUsed && !isWanted && p.Stalled == nil && len(p.Transitions) == 0
+		isDoubted = isDoubted || isDropped && !v.Live
+		if !isDropped || !v.Live {
+			add(at)
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(strings.Compare(a.gk.String(), b.gk.String()), strings.Compare(a.namespace, b.namespace))
+	})
+	return places, isDoubted
 }
 
 // takeInventory returns the inventory after a plan was carried out.
@@ -123,7 +223,7 @@ func takeInventory(p *Plan, v *View) inventory {
 		if !isOnce(wanted) || wanted.Template == nil {
 			continue
 		}
-		if live := find(v.Children, p.Object, wanted); live != nil {
+		if live := find(p.Kind, v.Children, p.Object, wanted); live != nil {
 			i.created[wanted.Name] = live.GetUID()
 		}
 	}
@@ -131,8 +231,8 @@ func takeInventory(p *Plan, v *View) inventory {
 }
 
 // find returns the object of a wanted child, which may be being deleted; nil if there is none.
-func find(children []LiveChild, owner *unstructured.Unstructured, wanted kind.Child) *unstructured.Unstructured {
-	name, namespace, gvk := nameOf(owner, wanted), namespaceOf(owner, wanted), typeOf(wanted)
+func find(k *kind.Kind, children []LiveChild, owner *unstructured.Unstructured, wanted kind.Child) *unstructured.Unstructured {
+	name, namespace, gvk := nameOf(owner, wanted), namespaceOf(k, owner, wanted), typeOf(wanted)
 	for _, child := range children {
 		if child.Object.GetName() == name && child.Object.GetNamespace() == namespace && child.Object.GroupVersionKind() == gvk && IsOwnedBy(child.Object, owner) {
 			return child.Object

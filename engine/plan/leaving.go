@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ func IsOrphaning(object *unstructured.Unstructured) bool {
 // is invalid, or that its kind cannot evaluate, does not: nothing is done for it, and it would be kept
 // for as long when it is deleted.
 func MustKeep(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) bool {
-	return k.OnDelete != "" && object.GetDeletionTimestamp() == nil && !IsKept(object) && Decide(k, object, v, now).Stalled == nil
+	return k.IsHeld() && object.GetDeletionTimestamp() == nil && !IsKept(object) && Decide(k, object, v, now).Stalled == nil
 }
 
 // WithFinalizer returns the finalizers of an object with that of the engine, or without it.
@@ -43,10 +44,22 @@ func WithFinalizer(object *unstructured.Unstructured, wanted bool) []string {
 	return names
 }
 
-// isLeaving reports whether an object is being deleted and waits for the phases that follow that. One
-// that was deleted before it got the finalizer has nothing that it could leave behind.
+// isLeaving reports whether an object is being deleted and waits for the phases that follow that, or for children
+// elsewhere to be gone. One that was deleted before it got the finalizer has nothing that it could leave behind.
 func isLeaving(k *kind.Kind, object *unstructured.Unstructured) bool {
-	return k.OnDelete != "" && object.GetDeletionTimestamp() != nil && IsKept(object)
+	return object.GetDeletionTimestamp() != nil && IsKept(object) && (k.OnDelete != "" || Reaches(k, object))
+}
+
+// IsUnused reports whether an object is being deleted and has the finalizer for nothing: its kind has neither a phase
+// for that nor children elsewhere any more.
+func IsUnused(k *kind.Kind, object *unstructured.Unstructured) bool {
+	return object.GetDeletionTimestamp() != nil && IsKept(object) && !isLeaving(k, object)
+}
+
+// MustBeSure reports whether the children of an object have to be read from the API server itself: it is about to go,
+// and a cache that is behind would leave some of them behind that nothing else deletes.
+func MustBeSure(k *kind.Kind, object *unstructured.Unstructured) bool {
+	return isLeaving(k, object) && Reaches(k, object)
 }
 
 // hasLeft reports whether the stored status of an object shows that it entered the phase for its deletion.
@@ -59,7 +72,7 @@ func hasLeft(object *unstructured.Unstructured) bool {
 
 // isOver reports whether a plan is for an object that has passed all phases that follow its deletion.
 func (p *Plan) isOver() bool {
-	return p.Leaving && p.Kind.Phases[p.Phase].Terminal && len(p.Transitions) == 0
+	return p.Leaving && (p.Kind.OnDelete == "" || p.abandoned || p.Kind.Phases[p.Phase].Terminal && len(p.Transitions) == 0)
 }
 
 // keep compares a child that belongs to no phase while its object is being deleted. It is corrected, and
@@ -96,7 +109,8 @@ func (c *comparer) keep(child wantedChild) {
 }
 
 // dismantle deletes the children of an object that has passed its last phase, as far as the order
-// matters: a child goes before those that its template reads. The rest is the garbage collector's.
+// matters: a child goes before those that its template reads. The rest is the garbage collector's, except for
+// children elsewhere.
 func (c *comparer) dismantle() {
 	var left []LiveChild
 	for _, e := range c.view.Children {
@@ -108,17 +122,15 @@ func (c *comparer) dismantle() {
 	isUsed := func(child LiveChild) bool {
 		return slices.ContainsFunc(left, func(other LiveChild) bool { return uses(other.Name, child.Name) })
 	}
-	if !slices.ContainsFunc(left, isUsed) {
-		return
-	}
+	hasOrder := !c.plan.abandoned && slices.ContainsFunc(left, isUsed)
 	first := slices.DeleteFunc(slices.Clone(left), isUsed)
 	if len(first) == 0 {
 		first = left // they use each other
 	}
 	for _, e := range first {
-		isLast := !slices.ContainsFunc(left, func(other LiveChild) bool { return uses(e.Name, other.Name) })
+		isLast := !hasOrder || !slices.ContainsFunc(left, func(other LiveChild) bool { return uses(e.Name, other.Name) })
 		switch {
-		case isLast: // nothing has to wait for it
+		case isLast && !isDetached(c.plan.Object, e.Object): // nothing has to wait for it
 		case e.Object.GetDeletionTimestamp() == nil:
 			c.Steps = append(c.Steps, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object, Foreground: true})
 			fallthrough
@@ -133,7 +145,7 @@ func (c *comparer) dismantle() {
 func deleting(p *Plan, o *Outcome) metav1.Condition {
 	c := metav1.Condition{Type: kind.ConditionDeleting, Status: metav1.ConditionFalse, Reason: p.Kind.OnDelete}
 	if p.Leaving {
-		c.Status, c.Reason = metav1.ConditionTrue, p.Phase
+		c.Status, c.Reason = metav1.ConditionTrue, cmp.Or(p.Phase, kind.ConditionDeleting)
 	}
 	switch {
 	case o.Stalled != nil:

@@ -47,13 +47,13 @@ func isNewer(a, b *unstructured.Unstructured) bool {
 
 // of returns the observation for a decision, and whether it is the same: a child that the decision
 // wants is the object of the name and type that it would create, and no other.
-func (o observation) of(decision *kind.Decision, owner *unstructured.Unstructured, children []LiveChild) (exact observation, same bool) {
+func (o observation) of(k *kind.Kind, decision *kind.Decision, owner *unstructured.Unstructured, children []LiveChild) (exact observation, same bool) {
 	exact, same = observation{maps.Clone(o.singles), maps.Clone(o.sets)}, true
 	for _, wanted := range decision.Children {
 		if wanted.Template == nil {
 			continue // it is what it was created as
 		}
-		name, namespace, gvk := nameOf(owner, wanted), namespaceOf(owner, wanted), typeOf(wanted)
+		name, namespace, gvk := nameOf(owner, wanted), namespaceOf(k, owner, wanted), typeOf(wanted)
 		if wanted.Set != nil {
 			var members []*unstructured.Unstructured
 			for _, child := range children {
@@ -68,7 +68,7 @@ func (o observation) of(decision *kind.Decision, owner *unstructured.Unstructure
 		}
 		delete(exact.singles, wanted.Name)
 		// How a child ended that is created once can be read until it is gone.
-		if live := find(children, owner, wanted); live != nil && (live.GetDeletionTimestamp() == nil || isOnce(wanted)) {
+		if live := find(k, children, owner, wanted); live != nil && (live.GetDeletionTimestamp() == nil || isOnce(wanted)) {
 			exact.singles[wanted.Name] = live
 		}
 		same = same && exact.singles[wanted.Name] == o.singles[wanted.Name]

@@ -14,7 +14,8 @@ import (
 // the object, as in ConfigMap/w-config/config or Pod/a-pod/pod/RUNNING, and with the namespace if that is not
 // its owner's, as in ConfigMap/w-config@team-a/config. So a child keeps its role when it loses its labels, and
 // a copy under another name, or in another namespace where the owner could have it, has none. A child that
-// outlives its object has no controller reference, which would have it deleted, and its record ends in Orphan.
+// outlives its object has no controller reference, which would have it deleted, and its record ends in Orphan. Nor
+// has a child outside of the namespace of its object, for the same reason.
 type origin struct {
 	child, phase string
 	outlives     bool
@@ -25,6 +26,12 @@ type origin struct {
 // isElsewhere reports whether an object is not in the namespace of its owner.
 func isElsewhere(owner, object metav1.Object) bool {
 	return object.GetNamespace() != owner.GetNamespace()
+}
+
+// isDetached reports whether an object is where the garbage collector would not find its owner, and delete it: an
+// owner reference is about the own namespace or the cluster.
+func isDetached(owner, object metav1.Object) bool {
+	return owner.GetNamespace() != "" && isElsewhere(owner, object)
 }
 
 // recordOf returns how annotationCreatedAs of an object begins if the object is no copy.
@@ -85,28 +92,36 @@ func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
 		labels[labelDecorator] = k.Target.Decorator
 	}
 	object.SetLabels(merged(object.GetLabels(), labels))
-	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner.GetName())}))
+	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationOwner: OwnerName(k, owner, object)}))
 	o.isElsewhere = isElsewhere(owner, object)
 	o.record(object)
-	if o.outlives {
+	if o.outlives || isDetached(owner, object) {
 		object.SetOwnerReferences(nil)
 		return
 	}
 	object.SetOwnerReferences([]metav1.OwnerReference{ownerReference(k, owner)})
 }
 
-// IsOwnedBy reports whether an object is a child that belongs to an owner: the owner controls it, or the
-// engine created it for the owner as a child that outlives it, and nothing controls it.
-func IsOwnedBy(child metav1.Object, owner metav1.Object) bool {
-	if metav1.IsControlledBy(child, owner) {
-		return true
-	}
-	object, isObject := child.(*unstructured.Unstructured)
-	if !isObject || metav1.GetControllerOfNoCopy(child) != nil || child.GetLabels()[labelOwnerUID] != string(owner.GetUID()) {
+// IsOwnedBy reports whether an object is a child that belongs to an owner: the owner controls it, or nothing does
+// and the engine created it for the owner as a child that outlives it or is detached. Outside of the namespace of
+// the owner, the status of the owner has to list the place: so nobody who can write in another namespace adds
+// children to the owner.
+func IsOwnedBy(child *unstructured.Unstructured, owner *unstructured.Unstructured) bool {
+	o, isOriginal := originOf(child)
+	isHere := decoratorOf(child) != "" || !isElsewhere(owner, child) // a decorator has no status to list anything in
+	isListed := isHere || isOriginal && o.isElsewhere && inventoryOf(owner).lists(child)
+	if !isListed {
 		return false
 	}
-	o, isOriginal := originOf(object)
-	return isOriginal && o.outlives && canOwn(owner, child)
+	if metav1.IsControlledBy(child, owner) {
+		return !isDetached(owner, child)
+	}
+	return isOriginal && (o.outlives || isDetached(owner, child)) && isFor(child, owner)
+}
+
+// isFor reports whether nothing controls an object and its label names an owner.
+func isFor(child, owner *unstructured.Unstructured) bool {
+	return metav1.GetControllerOfNoCopy(child) == nil && child.GetLabels()[labelOwnerUID] == string(owner.GetUID())
 }
 
 // isOriginal reports whether the engine created a child under the name that it has.

@@ -62,6 +62,9 @@ type Outcome struct {
 	// can be done for it, because its namespace is being deleted as well.
 	Leaving         []LiveChild
 	Over, Abandoned bool
+	// Unlisted reports that the status lists places now in which children are to be created next, and Doubted
+	// that it lists some in which the caches have none, and the API server itself has to be asked.
+	Unlisted, Doubted bool
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out.
 	Stalled *Problem
@@ -90,6 +93,10 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 			return p, o, err
 		}
 		done = apply(c)
+		if done.NamespaceLeaving && isLeaving(k, object) && !v.Abandoned {
+			v, done = v.abandon(), &Changes{}
+			continue
+		}
 		strays = append(strays, done.Strays...)
 		if len(done.Stored)+len(done.Deleted) > 0 || len(done.Taken) == 0 {
 			rounds++ // names that are taken are tried until one is free
@@ -106,12 +113,14 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving,
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
-	o.Abandoned = done.NamespaceLeaving && isLeaving(p.Kind, p.Object)
-	o.Over = o.Abandoned || p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held
+	o.Abandoned = v.Abandoned
+	o.Over = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && (v.Live || !Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed
 	}
 	o.inventory, o.former = takeInventory(p, v), v.Former
+	o.inventory.elsewhere, o.Doubted = takePlaces(p, v)
+	o.Unlisted = c.Unlisted && !o.Over
 	for _, child := range v.Children {
 		if IsHeld(child.Object) && IsOwnedBy(child.Object, p.Object) {
 			o.Tracked = append(o.Tracked, child)
@@ -245,14 +254,26 @@ func (o *Outcome) IsRecorded(stored *unstructured.Unstructured) bool {
 	return maps.Equal(inventoryOf(stored).created, o.inventory.created)
 }
 
+// IsListed reports whether the stored status of an object has the places in which it has children.
+func (o *Outcome) IsListed(stored *unstructured.Unstructured) bool {
+	return slices.Equal(inventoryOf(stored).elsewhere, o.inventory.elsewhere)
+}
+
 // Hold returns what to report instead of a change of phase that has to wait because of a problem.
 func Hold(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
 	instead := unmoved(p.Kind, p.Object, p.At)
 	instead.Stalled = problem
 	return instead, &Outcome{
 		States: o.States, Children: o.Children, Tracked: o.Tracked, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Held: true, Stalled: problem,
-		former: o.former, inventory: takeInventory(instead, &View{Children: o.Children, Former: o.former}),
+		former: o.former, inventory: heldInventory(instead, o),
 	}
+}
+
+// heldInventory is the inventory of an object for which nothing is done now.
+func heldInventory(p *Plan, o *Outcome) inventory {
+	i := takeInventory(p, &View{Children: o.Children, Former: o.former})
+	i.elsewhere = inventoryOf(p.Object).elsewhere
+	return i
 }
 
 // Unreportable returns what to report instead when the status of a plan is not valid: the

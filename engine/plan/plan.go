@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -54,8 +55,10 @@ type Plan struct {
 	Stalled *Problem
 
 	created map[string]types.UID // in Phase, of children that are created once
-	places  kind.Places          // of the children of a cluster-scoped object
-	passed  []string             // the phases left since anything but the phase, or time, has changed
+	places  kind.Places          // of the children; nil is any
+	// abandoned means that nothing can be created for an object that is being deleted any more.
+	abandoned bool
+	passed    []string // the phases left since anything but the phase, or time, has changed
 }
 
 // Transition is a change of phase, or a phase that is entered again; From is empty for the first phase.
@@ -76,6 +79,10 @@ const (
 // kind.
 func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
 	p := unmoved(k, object, now)
+	if p.abandoned = v.Abandoned; p.abandoned || isLeaving(k, object) && k.OnDelete == "" {
+		p.Leaving = true
+		return p // nothing is left but what its children elsewhere need
+	}
 	if k.Phases[p.Phase].Terminal && (p.Leaving || !isLeaving(k, object)) {
 		return p
 	}
@@ -91,8 +98,10 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 	if err := p.follow(checked.Object, v); err != nil {
 		return stalled(p, err)
 	}
-	// Admission asks about these namespaces, and about all if they cannot be told.
-	p.places, _ = k.PlacesOf(checked.Object)
+	if k.Scope == apiextensionsv1.ClusterScoped || len(k.Elsewhere) > 0 {
+		// Admission asks about these namespaces, and about all if they cannot be told.
+		p.places, _ = k.PlacesOf(checked.Object)
+	}
 	return p
 }
 
@@ -194,7 +203,7 @@ func (p *Plan) evaluate(object map[string]any, v *View) (*kind.Decision, observa
 			return nil, seen, err
 		}
 		v.Found.explain(decision)
-		exact, same := seen.of(decision, p.Object, children)
+		exact, same := seen.of(p.Kind, decision, p.Object, children)
 		if same {
 			return decision, seen, nil
 		}

@@ -31,6 +31,7 @@ func newEndless(t *testing.T) *endless {
 	}
 	l.owner.SetUID("owner")
 	l.owner.SetGeneration(1)
+	l.child.SetNamespace(l.owner.GetNamespace())
 	l.child.SetUID("child")
 	l.child.SetOwnerReferences([]metav1.OwnerReference{{Kind: "At", Name: "a", UID: l.owner.GetUID(), Controller: new(true)}})
 	return l

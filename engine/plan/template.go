@@ -133,23 +133,32 @@ func decoratorOf(object *unstructured.Unstructured) string {
 // IsChildOf reports whether an object was created for an owner by a kind: it has its controller
 // reference or, without any, its label or its name.
 func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
-	if !canOwn(owner, object) || !IsKeptBy(k, object) {
+	if !CanOwn(owner, object) || !IsKeptBy(k, object) {
 		return false
 	}
 	keys := OwnerKeys(object)
-	return slices.Contains(keys, string(owner.GetUID())) || slices.Contains(keys, OwnerName(k, owner.GetName()))
+	return slices.Contains(keys, string(owner.GetUID())) || slices.Contains(keys, OwnerName(k, owner, object))
 }
 
 // ownedByDecorator begins AnnotationOwner of the children of decorators. A mere name would not do: another
 // tool may write anything there, and a child of a kind stays one.
 const ownedByDecorator = "decorator:"
 
-// OwnerName returns the name of an object in AnnotationOwner.
-func OwnerName(k *kind.Kind, name string) string {
+// OwnerPrefix returns how AnnotationOwner begins for all objects of a kind.
+func OwnerPrefix(k *kind.Kind) string {
 	if k.Target != nil {
-		return ownedByDecorator + k.Name() + "/" + name
+		return ownedByDecorator + k.Name() + "/"
 	}
-	return k.Name() + "/" + name
+	return k.Name() + "/"
+}
+
+// OwnerName returns the name of an owner in AnnotationOwner of a child: with its namespace if that is not the
+// child's.
+func OwnerName(k *kind.Kind, owner, child metav1.Object) string {
+	if isDetached(owner, child) {
+		return OwnerPrefix(k) + owner.GetNamespace() + "/" + owner.GetName()
+	}
+	return OwnerPrefix(k) + owner.GetName()
 }
 
 // childObject completes the template of a child: with a name, a namespace if its type has one,
@@ -164,13 +173,13 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 		return nil, err
 	}
 	object := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(child.Template)}
-	namespace := namespaceOf(owner, child)
+	namespace := namespaceOf(k, owner, child)
 	switch own := owner.GetNamespace(); {
 	case !isNamespaced && namespace != "":
 		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: a %s has no namespace", namespace, object.GetKind())
 	case isNamespaced && namespace == "":
 		return nil, fmt.Errorf("metadata.namespace: Required value: a %s is namespaced, and its object is not", object.GetKind())
-	case own != "" && namespace != own:
+	case own != "" && namespace != own && !slices.Contains(k.Elsewhere, object.GroupVersionKind()):
 		return nil, fmt.Errorf("metadata.namespace: Invalid value: %q: must be the namespace of its object, %q", namespace, own)
 	}
 	object.SetNamespace(namespace)
@@ -185,19 +194,23 @@ func typeOf(child kind.Child) schema.GroupVersionKind {
 	return (&unstructured.Unstructured{Object: child.Template}).GroupVersionKind()
 }
 
-// namespaceOf returns the namespace of a child: the one in its template, or else its owner's.
-func namespaceOf(owner *unstructured.Unstructured, child kind.Child) string {
+// namespaceOf returns the namespace of a child: the one in its template, or else its owner's if its type has one.
+func namespaceOf(k *kind.Kind, owner *unstructured.Unstructured, child kind.Child) string {
 	stated, _, err := unstructured.NestedString(child.Template, "metadata", "namespace")
-	if err != nil || stated == "" { // checkMetadata rejects what is not a string
-		return owner.GetNamespace()
+	switch {
+	case err == nil && stated != "": // checkMetadata rejects what is not a string
+		return stated
+	case slices.Contains(k.OwnsOfCluster, typeOf(child)):
+		return ""
 	}
-	return stated
+	return owner.GetNamespace()
 }
 
-// canOwn reports whether an object is in a namespace in which an owner may have children: that of the owner,
-// or any if the owner is cluster-scoped.
-func canOwn(owner, object metav1.Object) bool {
-	return owner.GetNamespace() == "" || object.GetNamespace() == owner.GetNamespace()
+// CanOwn reports whether an object may be a child of an owner by its namespace: that of the owner, or any if the
+// owner is cluster-scoped or the object was created elsewhere.
+func CanOwn(owner metav1.Object, object *unstructured.Unstructured) bool {
+	o, _ := originOf(object)
+	return !isDetached(owner, object) || o.isElsewhere
 }
 
 // called returns the name of a child for people: with its namespace if that is not the owner's.

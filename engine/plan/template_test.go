@@ -52,6 +52,11 @@ func TestChildObjectElsewhere(t *testing.T) {
 	require.Equal(t, "ConfigMap/c@team-a/config", object.GetAnnotations()[annotationCreatedAs])
 	require.True(t, IsChildOf(object, owner, k))
 	require.Equal(t, "team-a/c", called(object, owner))
+	require.False(t, IsOwnedBy(object, owner), "anyone could have written it")
+	owner.Object["status"] = map[string]any{"childInventory": map[string]any{"elsewhere": []any{
+		map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "team-a"},
+	}}}
+	require.True(t, IsOwnedBy(object, owner))
 	copied := object.DeepCopy()
 	copied.SetNamespace("team-b")
 	require.True(t, IsCopy(copied))
@@ -75,6 +80,9 @@ func TestChildInAnUnknownPlace(t *testing.T) {
 	owner.SetNamespace("")
 	config := schema.GroupKind{Kind: "ConfigMap"}
 	template := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "kube-system"}}
+	owner.Object["status"] = map[string]any{"childInventory": map[string]any{"elsewhere": []any{
+		map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "kube-system"},
+	}}}
 	v := &View{Types: map[schema.GroupVersionKind]ChildType{config.WithVersion("v1"): {IsNamespaced: true}}, Normalized: NewNormalized()}
 	for name, test := range map[string]struct {
 		places  kind.Places

@@ -38,7 +38,28 @@ type View struct {
 	// set. They are not used again: what was to delete a member by its name would hit its successor.
 	Numbers map[string]int
 
+	// Reach returns why nothing is created in a namespace; nil is nothing.
+	Reach func(namespace string) error
+	// Live means that the children were read from the API server itself, and Abandoned that nothing can be created
+	// for an object that is being deleted.
+	Live, Abandoned bool
+
 	taken map[Taken]bool
+}
+
+// reach returns why an object is not created where it is wanted.
+func (v *View) reach(object *unstructured.Unstructured) error {
+	if v.Reach == nil {
+		return nil
+	}
+	return v.Reach(object.GetNamespace())
+}
+
+// abandon returns the view after it turned out that nothing can be created any more.
+func (v *View) abandon() *View {
+	next := *v
+	next.Abandoned = true
+	return &next
 }
 
 // LiveChild is a child as the API server had it last.

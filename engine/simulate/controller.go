@@ -142,11 +142,12 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 			return o, nil
 		}
 		passed = o.Passed
-		if p.Again && !blocked && stored < maxPhases {
+		isAgain := p.Again || o.Unlisted
+		if isAgain && !blocked && stored < maxPhases {
 			continue
 		}
-		rounds.End(o.Children, !blocked && !p.Again)
-		known.due = known.due || o.Unfinished || p.Again && !blocked
+		rounds.End(o.Children, !blocked && !isAgain)
+		known.due = known.due || o.Unfinished || isAgain && !blocked
 		known.wakeAt = o.WakeAt
 		if o.Rejected == nil {
 			known.failures = 0
@@ -226,7 +227,7 @@ func (c *Cluster) tell(object types.UID, known *controller, news *plan.News) {
 
 // view returns what a reconcile sees of the cluster.
 func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.View {
-	v := &plan.View{Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized}
+	v := &plan.View{Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized, Live: true}
 	for _, gvk := range k.Owns {
 		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk), IsNamespaced: c.isNamespaced(gvk)}
 	}

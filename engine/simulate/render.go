@@ -54,7 +54,7 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 	if object.GetUID() == "" {
 		object.SetUID("rendered")
 	}
-	if k.OnDelete != "" { // as if it had been there for a while
+	if k.IsHeld() { // as if it had been there for a while
 		object.SetFinalizers(plan.WithFinalizer(object, true))
 	}
 	c := New([]*kind.Kind{k}, now)

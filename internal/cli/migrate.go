@@ -123,7 +123,7 @@ func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, 
 // releaseUnused removes the finalizer for onDelete from the objects of a kind that has none, and returns how
 // many had it.
 func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, dryRun bool) (released int, err error) {
-	if k.OnDelete != "" {
+	if k.IsHeld() {
 		return 0, nil
 	}
 	resource := client.Resource(k.GroupVersionResource())
@@ -134,7 +134,7 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 		again = false
 		err = pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 			object, ok := item.(*unstructured.Unstructured)
-			if !ok || !plan.IsKept(object) {
+			if !ok || !plan.IsKept(object) || plan.Reaches(k, object) {
 				return nil
 			}
 			if !dryRun {

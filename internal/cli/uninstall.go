@@ -242,7 +242,7 @@ func (r *remover) awaitLeft(ctx context.Context, objects []*unstructured.Unstruc
 // installation: without an operator, they could not be deleted.
 func (r *remover) releaseObjects(ctx context.Context, kinds []*kind.Kind, isOwn func(namespace string) bool) error {
 	for _, k := range kinds {
-		if k.OnDelete == "" {
+		if !k.IsHeld() {
 			continue
 		}
 		client := r.Dynamic.Resource(k.GroupVersionResource())

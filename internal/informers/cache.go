@@ -196,6 +196,18 @@ func (c *Cache) ByIndex(namespace, index, value string) ([]any, error) {
 	return found, err
 }
 
+// ByIndexAnywhere is ByIndex for the caches of all namespaces.
+func (c *Cache) ByIndexAnywhere(index, value string) (all []any, err error) {
+	for namespace := range c.informers {
+		found, err := c.ByIndex(namespace, index, value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
 // List returns the objects of all namespaces.
 func (c *Cache) List() []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured

@@ -1,0 +1,178 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/corpus"
+)
+
+const farKind = `
+package far
+
+import "fescue.dev/cue/contract"
+
+#Far: {
+	apiVersion!: "far.example.com/v1", kind!: "Far", metadata!: {name!: string, namespace?: string, ...}
+	spec: {in: *"team-a" | string, on: *true | bool}
+	status?: contract.#Status
+}
+#FarController: contract.#Controller & {
+	object!: #Far
+	observed: _
+	names: plural: "fars"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}]
+	children: {if object.spec.on {config: template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "c", namespace: object.spec.in}}}}
+}
+`
+
+// far is an object with a child in another namespace.
+type far struct {
+	t     *testing.T
+	kind  *kind.Kind
+	owner *unstructured.Unstructured
+	view  *View
+}
+
+var configMapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+
+func newFar(t *testing.T) *far {
+	t.Helper()
+	kinds, err := kind.Load(false, corpus.Folder(t, farKind))
+	require.NoError(t, err)
+	require.Equal(t, []schema.GroupVersionKind{configMapKind}, kinds.All()[0].Elsewhere)
+	owner := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "far.example.com/v1", "kind": "Far", "metadata": map[string]any{"name": "a", "namespace": "default", "uid": "1"}, "spec": map[string]any{},
+	}}
+	v := &View{Types: map[schema.GroupVersionKind]ChildType{configMapKind: {Resource: configs, IsNamespaced: true}}, Normalized: NewNormalized()}
+	return &far{t, kinds.All()[0], owner, v}
+}
+
+// converge carries out what is wanted, and stores the status. Children that are deleted stay, as with a finalizer.
+func (f *far) converge() (*Outcome, []Step) {
+	f.t.Helper()
+	var steps []Step
+	p, o, err := Converge(f.kind, f.owner, f.view, time.Now(), func(todo *Comparison) *Changes {
+		done := &Changes{Deleted: map[types.UID]bool{}}
+		for _, s := range append(todo.Steps, todo.Prunes...) {
+			steps = append(steps, s)
+			if s.Verb == Delete {
+				done.Deleted[s.Live.GetUID()] = true
+				continue
+			}
+			stored := s.Wanted.DeepCopy()
+			stored.SetUID("child")
+			done.Stored = append(done.Stored, Live(s.Resource, stored))
+		}
+		f.view = f.view.with(done, time.Now())
+		f.view.Strays = nil
+		return done
+	})
+	require.NoError(f.t, err)
+	status, err := Report(p, o)
+	require.NoError(f.t, err)
+	f.owner = f.owner.DeepCopy()
+	f.owner.Object["status"] = status
+	return o, steps
+}
+
+// A place is listed in the status before anything is created in it.
+func TestPlacesAreListedFirst(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	require.True(t, MustKeep(f.kind, f.owner, f.view, time.Now()))
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+	o, steps := f.converge()
+	require.Empty(t, steps)
+	require.True(t, o.Unlisted)
+	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
+
+	o, steps = f.converge()
+	require.Len(t, steps, 1)
+	require.False(t, o.Unlisted)
+	child := f.view.Children[0].Object
+	require.Empty(t, child.GetOwnerReferences())
+	require.Equal(t, "fars.far.example.com/default/a", child.GetAnnotations()[AnnotationOwner])
+	require.True(t, IsOwnedBy(child, f.owner))
+
+	// What someone makes of their own object in another namespace is no child, although it says so.
+	forged := child.DeepCopy()
+	forged.SetNamespace("team-b")
+	origin{child: "config", isElsewhere: true}.record(forged)
+	require.True(t, IsChildOf(forged, f.owner, f.kind))
+	require.False(t, IsOwnedBy(forged, f.owner))
+	f.view.Children = append(f.view.Children, Live(configs, forged))
+	o, steps = f.converge()
+	require.Empty(t, steps)
+	require.Empty(t, o.Foreign)
+}
+
+// A cache in which a child is missing makes nobody forget it: the place stays listed, and the object stays, until the
+// API server itself has been asked.
+func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+	f.converge()
+	f.converge()
+	all := f.view.Children
+	behind := func(live bool) {
+		next := *f.view
+		next.Children, next.Live = nil, live
+		if live {
+			next.Children = all
+		}
+		f.view = &next
+	}
+
+	f.owner.Object["spec"] = map[string]any{"on": false}
+	behind(false)
+	o, steps := f.converge()
+	require.True(t, o.Doubted)
+	require.Empty(t, steps)
+	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
+	behind(true)
+	_, steps = f.converge()
+	require.Equal(t, Delete, steps[0].Verb)
+	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()), "until it is gone")
+
+	f.owner.SetDeletionTimestamp(new(metav1.Now()))
+	require.True(t, MustBeSure(f.kind, f.owner))
+	behind(false)
+	o, _ = f.converge()
+	require.False(t, o.Over)
+	behind(true)
+	o, _ = f.converge()
+	require.False(t, o.Over)
+	require.Len(t, o.Leaving, 1)
+	all = nil
+	behind(true)
+	o, _ = f.converge()
+	require.True(t, o.Over)
+}
+
+// An object that can be evaluated no more still takes its children with it.
+func TestInvalidObjectLeavesNothingElsewhere(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+	f.converge()
+	f.converge()
+	f.owner.Object["spec"] = map[string]any{"on": "invalid"}
+	f.view.Live = true
+	_, steps := f.converge()
+	require.Empty(t, steps)
+	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
+	f.owner.SetDeletionTimestamp(new(metav1.Now()))
+	o, steps := f.converge()
+	require.Len(t, steps, 1)
+	require.Equal(t, Delete, steps[0].Verb)
+	require.False(t, o.Over)
+}
