@@ -326,7 +326,7 @@ func TestMigrateReleasesObjects(t *testing.T) {
 	dir, kinds := writeKind(t, strings.NewReplacer("GROUP", g.Group, "DELETE", "").Replace(guardKind))
 	g.installCRDs(kinds)
 	o = g.launchAs(g.proxy.through(g.grant(g.installation(false).rights(t, kinds))), "--kinds", dir, "--shipped-kinds=false")
-	o.awaitLog("the kind has no onDelete any more, and so no right to remove the finalizer fescue.dev/on-delete: 'fescue migrate' removes it")
+	o.awaitLog("the kind has neither onDelete nor children in other namespaces any more, and so no right to remove the finalizer fescue.dev/on-delete: 'fescue migrate' removes it")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), g.namespace)
 	migrate := func(flags ...string) string {
@@ -335,8 +335,8 @@ func TestMigrateReleasesObjects(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}
-	require.Contains(t, migrate("--dry-run"), "2 objects would lose the finalizer fescue.dev/on-delete: the kind has no onDelete any more\n")
-	require.Contains(t, migrate(), "2 objects lost the finalizer fescue.dev/on-delete: the kind has no onDelete any more\n")
+	require.Contains(t, migrate("--dry-run"), "2 objects would lose the finalizer fescue.dev/on-delete: the kind has neither onDelete nor children in other namespaces any more\n")
+	require.Contains(t, migrate(), "2 objects lost the finalizer fescue.dev/on-delete: the kind has neither onDelete nor children in other namespaces any more\n")
 	g.awaitGone(g.GroupVersionResource, "a")
 	b, err := g.get(g.GroupVersionResource, "b")
 	require.NoError(t, err)

@@ -46,8 +46,8 @@ const maxBatch = 64
 type applier struct {
 	*reconciliation
 	owner *unstructured.Unstructured
-	// stays asks the API server once whether the owner is still one that keeps children.
-	stays func() error
+	// stays asks the API server once for the owner, if that is still one that keeps children.
+	stays func() (*unstructured.Unstructured, error)
 
 	mu   sync.Mutex
 	done plan.Changes
@@ -59,7 +59,7 @@ type applier struct {
 func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	defer r.request()()
 	a := &applier{reconciliation: r, owner: owner, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
-	a.stays = sync.OnceValue(func() error { return r.stays(ctx, owner) })
+	a.stays = sync.OnceValues(func() (*unstructured.Unstructured, error) { return r.stays(ctx, owner) })
 	a.all(ctx, todo.Steps)
 	if todo.Rejected == nil && !todo.Waiting && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
 		a.all(ctx, todo.Prunes)
@@ -184,6 +184,9 @@ func (a *applier) writer(s plan.Step) dynamic.ResourceInterface {
 // create creates a child that the cache does not hold. If an object of its name exists
 // nevertheless, it is read: one that is not this owner's is not adopted.
 func (a *applier) create(ctx context.Context, s plan.Step) error {
+	if err := a.mayCreate(s); err != nil {
+		return err
+	}
 	stored, err := a.writer(s).Create(ctx, s.Wanted, metav1.CreateOptions{
 		FieldManager: a.manager, FieldValidation: metav1.FieldValidationStrict, // an apply rejects unknown fields in any case
 	})
@@ -196,6 +199,19 @@ func (a *applier) create(ctx context.Context, s plan.Step) error {
 		a.mu.Unlock()
 	}
 	return a.applied(s, stored, err)
+}
+
+// mayCreate returns errWaiting if a child is outside of the namespace of its owner, and the owner is gone or no longer
+// lists that place: a cache that is behind, as after a change of the leader, would create what nobody deletes.
+func (a *applier) mayCreate(s plan.Step) error {
+	if a.kind.Target != nil || s.Wanted.GetNamespace() == a.owner.GetNamespace() {
+		return nil
+	}
+	stored, err := a.stays()
+	if err == nil && !plan.Lists(stored, s.Wanted) {
+		return errWaiting
+	}
+	return err
 }
 
 // meet decides about an object that has the name of a child to create.
@@ -325,7 +341,7 @@ func isUnknownField(err error) bool {
 // adopt gives a child back the labels, the annotations and the controller reference by which it is found, and
 // leaves the rest of it unchanged.
 func (a *applier) adopt(ctx context.Context, s plan.Step) error {
-	if err := a.stays(); err != nil {
+	if _, err := a.stays(); err != nil {
 		return err
 	}
 	live, references := s.Live, s.Wanted.GetOwnerReferences()
@@ -361,23 +377,23 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 	return nil
 }
 
-// stays returns errWaiting if an owner is gone or began to be deleted since it was cached. The cache may hear
+// stays returns an owner as it is now, and errWaiting if it is gone or began to be deleted since it was cached. The cache may hear
 // that the garbage collector orphaned a child before it hears why; a child that is adopted then would be
 // collected with its former owner. The object is listed by its name, for which no right to get is needed.
-func (r *reconciliation) stays(ctx context.Context, owner *unstructured.Unstructured) error {
+func (r *reconciliation) stays(ctx context.Context, owner *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	list, err := r.config.Client.Resource(r.resource).Namespace(owner.GetNamespace()).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, owner.GetName()).String(),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range list.Items {
 		live := &list.Items[i]
 		if live.GetUID() == owner.GetUID() && (live.GetDeletionTimestamp() == nil || owner.GetDeletionTimestamp() != nil) {
-			return nil
+			return live, nil
 		}
 	}
-	return errWaiting // for the event, which queues the object
+	return nil, errWaiting // for the event, which queues the object
 }
 
 // delete deletes exactly the object that the cache holds, not a newer one of the same

@@ -33,11 +33,15 @@ func (r *reconciliation) leave(ctx context.Context, object *unstructured.Unstruc
 	return r.letGo(ctx, object)
 }
 
-// letGo takes the finalizer off an object that is being deleted.
+// letGo takes the finalizer off an object that is being deleted. A kind that has no use for the finalizer any more
+// may not have the right to.
 func (r *reconciliation) letGo(ctx context.Context, object *unstructured.Unstructured) error {
 	_, err := r.writeFinalizers(ctx, "let go", object, plan.WithFinalizer(object, false))
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
+	case apierrors.IsForbidden(err) && !r.kind.IsHeld():
+		return &rejectedError{errors.Join(err, fmt.Errorf("the kind has neither onDelete nor children in other namespaces any more, and so no right to remove the finalizer %s: 'fescue migrate' removes it", plan.OwnerFinalizer))}
 	}
 	return err
 }
@@ -63,14 +67,4 @@ func (r *reconciliation) writeFinalizers(ctx context.Context, verb string, objec
 	stored.SetManagedFields(nil)
 	r.writes.rememberObject(r.name, stored)
 	return stored, nil
-}
-
-// releaseUnused takes the finalizer off an object that is being deleted and whose kind has no phase for
-// that any more.
-func (r *reconciliation) releaseUnused(ctx context.Context, object *unstructured.Unstructured) error {
-	err := r.letGo(ctx, object)
-	if apierrors.IsForbidden(err) {
-		return &rejectedError{errors.Join(err, fmt.Errorf("the kind has no onDelete any more, and so no right to remove the finalizer %s: 'fescue migrate' removes it", plan.OwnerFinalizer))}
-	}
-	return err
 }

@@ -42,7 +42,12 @@ import "fescue.dev/cue/contract"
 // those of the object.
 func keeping(t *testing.T, object *unstructured.Unstructured, patch func(body map[string]any) error) (c *controller, written *[]string) {
 	t.Helper()
-	k := enginetest.Kind(t, keptKind)
+	return keepingBy(t, enginetest.Kind(t, keptKind), object, patch)
+}
+
+// keepingBy is keeping for a kind, which is a Kept.
+func keepingBy(t *testing.T, k *kind.Kind, object *unstructured.Unstructured, patch func(body map[string]any) error) (c *controller, written *[]string) {
+	t.Helper()
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "KeptList"}, object)
 	written = new([]string)

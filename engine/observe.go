@@ -2,9 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -53,24 +55,28 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 	v.Children = slices.DeleteFunc(v.Children, func(child plan.LiveChild) bool { return plan.IsLabelledFor(child.Object, object) })
 	types, watches := c.types.known()
 	read := make(map[schema.GroupVersionResource]bool)
+	v.Unread = make(map[schema.GroupVersionKind]error)
 	for gvk, served := range types {
+		if served.Err != nil && !errors.Is(served.Err, plan.ErrNotServed) { // nothing has objects of a type that is not served
+			v.Unread[gvk] = served.Err
+		}
 		if watches[served.Resource] == nil || served.Err != nil || read[served.Resource] {
 			continue
 		}
 		read[served.Resource] = true
 		children, err := c.list(ctx, object, served.Resource, served.IsNamespaced, gvk.GroupKind())
-		if err != nil {
+		if err != nil && (!apierrors.IsForbidden(err) || !plan.MustBeSure(c.kind, object)) {
 			return nil, err
 		}
-		v.Children = append(v.Children, children...)
+		v.Children, v.Unread[gvk] = append(v.Children, children...), err
 	}
 	v.Live = true
 	return v, nil
 }
 
 // list reads the children of an object of a type from the API server: in its namespace, and where its status lists
-// others.
-func (c *controller) list(ctx context.Context, object *unstructured.Unstructured, resource schema.GroupVersionResource, isNamespaced bool, gk schema.GroupKind) (children []plan.LiveChild, err error) {
+// others. If it may not read all, it returns the rest as well.
+func (c *controller) list(ctx context.Context, object *unstructured.Unstructured, resource schema.GroupVersionResource, isNamespaced bool, gk schema.GroupKind) (children []plan.LiveChild, denied error) {
 	namespaces := []string{object.GetNamespace()} // which is empty for all
 	if object.GetNamespace() != "" {
 		namespaces = plan.Places(object, gk)
@@ -80,6 +86,10 @@ func (c *controller) list(ctx context.Context, object *unstructured.Unstructured
 	}
 	for _, namespace := range namespaces {
 		found, err := c.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: plan.OwnerSelector(object)})
+		if apierrors.IsForbidden(err) {
+			denied = err
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +99,7 @@ func (c *controller) list(ctx context.Context, object *unstructured.Unstructured
 			}
 		}
 	}
-	return children, nil
+	return children, denied
 }
 
 // reach returns why nothing is created in a namespace.

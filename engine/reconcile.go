@@ -90,7 +90,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	case plan.IsOrphaning(object):
 		return time.Time{}, nil // until they are no longer the object's
 	case plan.IsUnused(r.kind, object):
-		return time.Time{}, r.releaseUnused(ctx, object)
+		return time.Time{}, r.letGo(ctx, object)
 	}
 	seen, since := r.writes.seen(r.name, r.types)
 	isStale := !seen && time.Since(since) > staleLimit

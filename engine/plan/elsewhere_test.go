@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +116,36 @@ func TestPlacesAreListedFirst(t *testing.T) {
 	require.Empty(t, o.Foreign)
 }
 
+// Anyone who may write in some namespace can write an owner reference to an object of the cluster. That makes no
+// child of it where its status does not list the namespace, whatever else the object has of a child.
+func TestForgedChildrenOfTheClusterAreNone(t *testing.T) {
+	t.Parallel()
+	text := strings.NewReplacer(`names: plural: "fars"`, "names: plural: \"fars\"\n\tscope: \"Cluster\"").Replace(farKind)
+	kinds, err := kind.Load(false, corpus.Folder(t, text))
+	require.NoError(t, err)
+	f := newFar(t)
+	f.kind = kinds.All()[0]
+	f.owner.SetNamespace("")
+	f.converge()
+	_, steps := f.converge()
+	require.Len(t, steps, 1)
+	child := f.view.Children[0].Object
+	require.True(t, metav1.IsControlledBy(child, f.owner))
+	require.True(t, IsOwnedBy(child, f.owner))
+
+	forged := child.DeepCopy()
+	forged.SetNamespace("team-b")
+	forged.SetUID("forged")
+	origin{child: "config", isElsewhere: true}.record(forged)
+	require.False(t, IsOwnedBy(forged, f.owner))
+	f.owner.Object["spec"] = map[string]any{"in": "team-c"}
+	f.view.Children = []LiveChild{Live(configs, forged)}
+	f.converge()
+	_, steps = f.converge()
+	require.Len(t, steps, 1, "the forged one is neither adopted nor deleted")
+	require.Equal(t, "team-c", steps[0].Wanted.GetNamespace())
+}
+
 // A cache in which a child is missing makes nobody forget it: the place stays listed, and the object stays, until the
 // API server itself has been asked.
 func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
@@ -175,4 +207,37 @@ func TestInvalidObjectLeavesNothingElsewhere(t *testing.T) {
 	require.Len(t, steps, 1)
 	require.Equal(t, Delete, steps[0].Verb)
 	require.False(t, o.Over)
+}
+
+// The children of a type that the kind no longer owns are read before an object goes that has ended: a place leaves
+// the status, and the finalizer the object, only if they could be.
+func TestEndedObjectLeavesNothingOfFormerTypes(t *testing.T) {
+	t.Parallel()
+	before, _, _ := strings.Cut(farKind, "	owns:")
+	text := before + `
+	initial: "DONE"
+	phases: DONE: terminal: true
+	children: pod: template: {apiVersion: "v1", kind: "Pod"}
+}
+`
+	kinds, err := kind.Load(false, corpus.Folder(t, text))
+	require.NoError(t, err)
+	f := newFar(t)
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+	f.converge()
+	f.converge()
+	require.NoError(t, unstructured.SetNestedField(f.owner.Object, "DONE", "status", "phase"))
+	f.kind = kinds.All()[0]
+	require.Empty(t, f.kind.Elsewhere)
+	require.Empty(t, FormerTypes(f.kind, f.owner), "an object that has ended keeps what it has")
+	f.owner.SetDeletionTimestamp(new(metav1.Now()))
+	require.Equal(t, []schema.GroupVersionKind{configMapKind}, FormerTypes(f.kind, f.owner))
+
+	f.view = &View{Live: true, Types: f.view.Types, Former: map[schema.GroupVersionKind]error{configMapKind: errors.New("denied")}}
+	o, _ := f.converge()
+	require.False(t, o.Over)
+	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
+	f.view.Former[configMapKind] = nil
+	o, _ = f.converge()
+	require.True(t, o.Over)
 }

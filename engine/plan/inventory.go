@@ -64,6 +64,9 @@ func (i inventory) lists(object *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(i.elsewhere, func(p place) bool { return p.gk == at.gk && p.namespace == at.namespace })
 }
 
+// Lists reports whether the status of an owner lists the place of an object.
+func Lists(owner, object *unstructured.Unstructured) bool { return inventoryOf(owner).lists(object) }
+
 // Places returns the namespaces beside its own in which an object may have children of a type, by its status.
 func Places(object *unstructured.Unstructured, gk schema.GroupKind) (namespaces []string) {
 	for _, p := range inventoryOf(object).elsewhere {
@@ -142,10 +145,10 @@ func (i inventory) status() map[string]any {
 }
 
 // FormerTypes returns the types of which an object may have children though its kind no longer
-// owns them. An object in a terminal phase keeps what it has. A decorator records no types: those that
-// it had stay in its owns.
+// owns them. An object in a terminal phase keeps what it has until it is deleted. A decorator records no types: those
+// that it had stay in its owns.
 func FormerTypes(k *kind.Kind, object *unstructured.Unstructured) []schema.GroupVersionKind {
-	if k.Target != nil || k.Phases[k.PhaseOf(object.Object)].Terminal {
+	if k.Target != nil || k.Phases[k.PhaseOf(object.Object)].Terminal && !MustBeSure(k, object) {
 		return nil
 	}
 	return slices.DeleteFunc(inventoryOf(object).types, func(gvk schema.GroupVersionKind) bool {
@@ -184,7 +187,7 @@ func takePlaces(p *Plan, v *View) (places []place, isDoubted bool) {
 		isWanted := slices.ContainsFunc(places, func(known place) bool { return known.gk == at.gk && known.namespace == at.namespace })
 		isDropped := !isUsed && !isWanted && p.Stalled == nil && len(p.Transitions) == 0
 		isDoubted = isDoubted || isDropped && !v.Live
-		if !isDropped || !v.Live {
+		if !isDropped || !v.isSure(p.Object) {
 			add(at)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -153,6 +154,8 @@ func deleting(p *Plan, o *Outcome) metav1.Condition {
 		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, OwnerFinalizer)
 	case o.Failed != nil:
 		c.Message = o.Failed.Error()
+	case len(o.unread) > 0:
+		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), OwnerFinalizer)
 	case len(o.Leaving) > 0:
 		first := called(o.Leaving[0].Object, p.Object)
 		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Resource.Resource, first)

@@ -72,6 +72,7 @@ type Outcome struct {
 	undecided []kind.Absence
 	inventory inventory
 	former    map[schema.GroupVersionKind]error
+	unread    []string
 }
 
 // Converge decides what an object needs and has apply carry it out, until nothing is left
@@ -114,11 +115,11 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
 	o.Abandoned = v.Abandoned
-	o.Over = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && (v.Live || !Reaches(p.Kind, p.Object))
+	o.Over = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && (v.isSure(p.Object) || !Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed
 	}
-	o.inventory, o.former = takeInventory(p, v), v.Former
+	o.inventory, o.former, o.unread = takeInventory(p, v), v.Former, v.unread(p.Object)
 	o.inventory.elsewhere, o.Doubted = takePlaces(p, v)
 	o.Unlisted = c.Unlisted && !o.Over
 	for _, child := range v.Children {
@@ -126,7 +127,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 			o.Tracked = append(o.Tracked, child)
 		}
 	}
-	if o.unreadable() != "" {
+	if o.unreadable() != "" || len(o.unread) > 0 {
 		if retry := p.At.Add(formerRetry); o.WakeAt.IsZero() || retry.Before(o.WakeAt) {
 			o.WakeAt = retry
 		}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +45,8 @@ type View struct {
 	// Live means that the children were read from the API server itself, and Abandoned that nothing can be created
 	// for an object that is being deleted.
 	Live, Abandoned bool
+	// Unread are the types of which some children could not be read from the API server, and why.
+	Unread map[schema.GroupVersionKind]error
 
 	taken map[Taken]bool
 }
@@ -53,6 +57,24 @@ func (v *View) reach(object *unstructured.Unstructured) error {
 		return nil
 	}
 	return v.Reach(object.GetNamespace())
+}
+
+// isSure reports whether an object has no children but those of the view outside of its namespace.
+func (v *View) isSure(object *unstructured.Unstructured) bool {
+	return v.Live && len(v.unread(object)) == 0
+}
+
+// unread describes, sorted, the children of an object outside of its namespace that cannot be read.
+func (v *View) unread(object *unstructured.Unstructured) (texts []string) {
+	for _, types := range []map[schema.GroupVersionKind]error{v.Unread, v.Former} {
+		for gvk, err := range types {
+			if err != nil && len(Places(object, gvk.GroupKind())) > 0 {
+				texts = append(texts, fmt.Sprintf("children of type %s cannot be read: %s", gvk.GroupKind(), err))
+			}
+		}
+	}
+	slices.Sort(texts)
+	return texts
 }
 
 // abandon returns the view after it turned out that nothing can be created any more.

@@ -113,9 +113,9 @@ func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, 
 	released, err := releaseUnused(ctx, clients.Dynamic, k, dryRun)
 	switch {
 	case released > 0 && dryRun:
-		printf("%d objects would lose the finalizer %s: the kind has no onDelete any more", released, plan.OwnerFinalizer)
+		printf("%d objects would lose the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.OwnerFinalizer)
 	case released > 0:
-		printf("%d objects lost the finalizer %s: the kind has no onDelete any more", released, plan.OwnerFinalizer)
+		printf("%d objects lost the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.OwnerFinalizer)
 	}
 	return errors.Join(err, failed)
 }
