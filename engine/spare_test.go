@@ -54,7 +54,7 @@ func TestSetsShareTheirRequests(t *testing.T) {
 			set := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "test", "name": owner, "uid": owner}}}
 			steps := make([]plan.Step, members)
 			for i := range steps {
-				pod := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": fmt.Sprint(owner, i), "resourceVersion": "1"}}}
+				pod := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "test", "name": fmt.Sprint(owner, i), "resourceVersion": "1"}}}
 				steps[i] = plan.Step{Verb: plan.Create, Child: "pods", Resource: pods, Name: pod.GetName(), Wanted: pod}
 			}
 			r := &reconciliation{controller: c, log: quiet()}
