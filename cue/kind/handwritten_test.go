@@ -145,7 +145,9 @@ func validateInventory(value any) field.ErrorList {
 	for name, value := range fields {
 		switch name {
 		case "types":
-			errs = append(errs, validateTypes(path.Child(name), value)...)
+			errs = append(errs, validateTypes(path.Child(name), value, "apiVersion", "kind")...)
+		case "elsewhere":
+			errs = append(errs, validateTypes(path.Child(name), value, "apiVersion", "kind", "namespace")...)
 		case "created":
 			errs = append(errs, validateStrings(path.Child(name), value)...)
 		default:
@@ -155,7 +157,8 @@ func validateInventory(value any) field.ErrorList {
 	return errs
 }
 
-func validateTypes(path *field.Path, value any) field.ErrorList {
+// validateTypes validates a list of types or of their places, whose fields are all required.
+func validateTypes(path *field.Path, value any, names ...string) field.ErrorList {
 	list, ok := value.([]any)
 	if !ok {
 		return field.ErrorList{field.TypeInvalid(path, value, "must be a list")}
@@ -167,14 +170,14 @@ func validateTypes(path *field.Path, value any) field.ErrorList {
 			errs = append(errs, field.TypeInvalid(path.Index(i), item, "must be an object"))
 			continue
 		}
-		for _, name := range []string{"apiVersion", "kind"} {
+		for _, name := range names {
 			if _, ok := fields[name]; !ok {
 				errs = append(errs, field.Required(path.Index(i).Child(name), ""))
 			}
 		}
 		errs = append(errs, validateStrings(path.Index(i), item)...)
 		for name := range fields {
-			if name != "apiVersion" && name != "kind" {
+			if !slices.Contains(names, name) {
 				errs = append(errs, field.Forbidden(path.Index(i).Child(name), "unknown field"))
 			}
 		}
