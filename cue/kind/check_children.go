@@ -212,7 +212,7 @@ func (c *checker) name(child *checkedChild) {
 		if !known {
 			text = sourceOf(name.parts[0].expr)
 		}
-		c.report(name.parts[0].node(), "%s.template.metadata.name: %s is no name of an object: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters", child.path, strings.Trim(text, `"`))
+		c.report(name.parts[0].node(), "%s.template.metadata.name: %s is not a valid object name: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters", child.path, strings.Trim(text, `"`))
 	}
 	if known && !c.isClusterScoped() && child.body.fields["replicas"] == nil {
 		c.advice = append(c.advice, Advice{

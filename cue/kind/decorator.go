@@ -125,7 +125,7 @@ func misnamedDecorators(definitions map[string][]*ast.Field, instance *build.Ins
 		if slices.Contains(known, name) || used[definition] || !slices.ContainsFunc(definitions[definition], isDecorator) {
 			continue
 		}
-		errs = append(errs, errorAtNode(definitions[definition][0], "%s is no decorator by its name: it must be named #X%s", definition, decoratorSuffix))
+		errs = append(errs, errorAtNode(definitions[definition][0], "%s does not have the name of a decorator: name it #X%s", definition, decoratorSuffix))
 	}
 	return errs
 }
@@ -210,7 +210,7 @@ func collectTarget(k *Kind, decorator cue.Value) error {
 			return err
 		}
 		if problems := validation.IsQualifiedName(strings.ToLower(k.Target.Annotation)); len(problems) > 0 {
-			return errorAt(annotation, "target.annotation", "%q is no name of an annotation: %s", k.Target.Annotation, problems[0])
+			return errorAt(annotation, "target.annotation", "%q is not a valid annotation name: %s", k.Target.Annotation, problems[0])
 		}
 	}
 	k.Target.Selector = labels.Everything()
@@ -270,7 +270,7 @@ func checkSameLookups(k *Kind) error {
 		if entry := c.structureOf(c.controller, readsName).fields[l.Name]; isSame && entry != nil && !c.mentions(entry.parts, objectName) {
 			continue
 		}
-		return errorAtPosition(l.Position, "%s.%s: must be the same for all objects: who writes an object is not asked for the right to read what it names", readsName, l.Name)
+		return errorAtPosition(l.Position, "%s.%s: must be the same for all objects: the author of an object is not asked for the right to read what it names", readsName, l.Name)
 	}
 	return nil
 }

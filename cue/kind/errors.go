@@ -63,7 +63,7 @@ func newLoadError(kind string, err error) *LoadError {
 	if inner, ok := errors.AsType[cueerrors.Error](errors.Unwrap(first)); ok && messageOf(first) == "import failed" {
 		first, path = inner, "" // it names the import and the cause; the path is the module
 	}
-	result := &LoadError{Kind: kind, Reason: reasonOf(first) + forgottenImport(messageOf(first))}
+	result := &LoadError{Kind: kind, Reason: explained(reasonOf(first))}
 	if _, cause, ok := strings.Cut(result.Reason, ": cannot expand module graph: "); ok {
 		result.Reason, path = "the dependencies in cue.mod/module.cue cannot be fetched: "+cause, "" // no import is wrong
 	}
@@ -80,24 +80,6 @@ func unjoined(err error) []error {
 		return joined.Unwrap()
 	}
 	return []error{err}
-}
-
-// forgottenImport ends the message of a name that is not found, if packages have such a name.
-func forgottenImport(message string) string {
-	var name string
-	if _, err := fmt.Sscanf(message, "reference %q not found", &name); err != nil {
-		return ""
-	}
-	paths := []string{
-		contractPackage, libraryPackage, "strings", "list", "math", "time", "strconv", "regexp", "struct", "net", "path", "uuid", "html",
-		"text/template", "encoding/json", "encoding/yaml", "encoding/base64", "encoding/hex", "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512",
-	}
-	for _, path := range paths {
-		if path[strings.LastIndex(path, "/")+1:] == name {
-			return fmt.Sprintf(": write import %q", path)
-		}
-	}
-	return ""
 }
 
 // orAt places an error that has no place in the author's files at a definition of theirs.

@@ -29,7 +29,7 @@ func fieldErrors(err error, object map[string]any, root string) field.ErrorList 
 		case strings.Contains(message, "field is required but not present"), strings.HasPrefix(message, "incomplete value"):
 			result = append(result, field.Required(path, ""))
 		case strings.Contains(message, "field not allowed"):
-			result = append(result, field.Forbidden(path, "unknown field"))
+			result = append(result, field.Forbidden(path, unknownField))
 		case isDisjunction(message):
 			enums[path.String()] = field.NotSupported(path, value, []string(nil))
 		case conflictOfValues.MatchString(message):

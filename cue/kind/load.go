@@ -296,7 +296,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		k, err := pkg.load(name)
 		if err != nil {
 			for _, one := range unjoined(err) {
-				errs = append(errs, newLoadError(name, one).orAt(definitions[behaviourOf(name)][0]))
+				errs = append(errs, explainSelfReference(instances[0], newLoadError(name, one).orAt(definitions[behaviourOf(name)][0])))
 			}
 			continue
 		}

@@ -328,7 +328,7 @@ func (k *Kind) addLookup(c *checker, name string, parts []part, conditional bool
 	}
 	if text, ok := c.onlyText(body, "name"); ok {
 		if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 && !slices.Contains(pathNamed, facts.Type.Kind) {
-			return errorAtNode(named.node, "%s.name: %q is no name of an object: %s", path, text, problems[0])
+			return errorAtNode(named.node, "%s.name: %q is not a valid object name: %s", path, text, problems[0])
 		}
 		facts.ObjectName = text
 	}

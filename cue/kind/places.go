@@ -190,7 +190,7 @@ func (c *checker) namespace(child *checkedChild) {
 		c.report(namespace.node, "%s: a %s has no namespace: remove it", path, child.gvk.Kind)
 	case isText:
 		if problems := validation.IsDNS1123Label(text); len(problems) > 0 {
-			c.report(namespace.node, "%s: %q is no name of a namespace: %s", path, text, problems[0])
+			c.report(namespace.node, "%s: %q is not a valid namespace name: %s", path, text, problems[0])
 		}
 	}
 }
