@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -204,16 +207,22 @@ func TestClusterKindKeepsItsChildren(t *testing.T) {
 		return len(s.a.list(configMaps, "fescue.dev/child=set,fescue.dev/owner-uid="+string(object.GetUID()))) == 0 && len(s.b.list(configMaps, "fescue.dev/child=set")) == 2
 	}))
 
+	require.Empty(t, use.unused(s.rightsTo("configmaps")))
+	require.Empty(t, use.missingAny())
+}
+
+// rightsTo returns the rights that the operator has to resources.
+func (s *spreads) rightsTo(resources ...string) sets.Set[install.Right] {
+	s.t.Helper()
 	all := flatten(nil)
 	for _, object := range s.granted {
-		for right := range flatten(rulesOf(t, object)) {
-			if right.Resource == "configmaps" {
+		for right := range flatten(rulesOf(s.t, object)) {
+			if slices.Contains(resources, right.Resource) {
 				all.Insert(right)
 			}
 		}
 	}
-	require.Empty(t, use.unused(all))
-	require.Empty(t, use.missingAny())
+	return all
 }
 
 // What a kind no longer has goes in all namespaces, and so do the children of an object that is deleted while no
@@ -343,6 +352,8 @@ import "fescue.dev/cue/contract"
 }
 `
 
+var clusterRoles = schema.GroupVersionResource{Group: rbacv1.GroupName, Version: "v1", Resource: "clusterroles"}
+
 // cleans are a test's own kind with children in other namespaces.
 type cleans struct{ *spreads }
 
@@ -386,7 +397,6 @@ func TestElsewhereKilledAfterAnyWrite(t *testing.T) {
 	c := newCleans(t)
 	dir := c.kind("")
 	c.start("--kinds", dir).kill()
-	role := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	for n := int64(1); ; n++ {
 		name := fmt.Sprintf("killed-%d", n)
 		o := c.launch("--kinds", dir)
@@ -431,7 +441,7 @@ func TestElsewhereKilledAfterAnyWrite(t *testing.T) {
 			_, err := in.get(configMaps, name)
 			require.True(t, apierrors.IsNotFound(err), "killed after write %d: %v", n, err) // before the object was gone
 		}
-		_, err := c.root.get(role, c.namespace+"-"+name)
+		_, err := c.root.get(clusterRoles, c.namespace+"-"+name)
 		require.True(t, apierrors.IsNotFound(err), "killed after write %d: %v", n, err)
 		c.awaitGone(configMaps, name+"-own")
 		o.kill()
@@ -443,15 +453,16 @@ func TestElsewhereKilledAfterAnyWrite(t *testing.T) {
 }
 
 // Children in other namespaces are kept in place, and only those: what someone there gives the labels of a child is
-// none. An object waits for a child that refuses to go.
+// none. An object waits for a child that refuses to go. The rights that fescue manifests prints are needed for that, and
+// no others.
 func TestElsewhereKeepsItsChildren(t *testing.T) {
 	t.Parallel()
 	c := newCleans(t)
 	use := watchRights(c.proxy)
 	c.start("--kinds", c.kind(""))
-	c.make("x", false, c.a)
+	c.make("x", true, c.a)
 	object := c.awaitReady(c.GroupVersionResource, "x")
-	require.Equal(t, []string{c.a.namespace}, places(object))
+	require.Equal(t, []string{"", c.a.namespace}, places(object))
 	require.Equal(t, []string{"fescue.dev/on-delete"}, object.GetFinalizers())
 	child, err := c.a.get(configMaps, "x")
 	require.NoError(t, err)
@@ -463,6 +474,10 @@ func TestElsewhereKeepsItsChildren(t *testing.T) {
 	c.a.await(configMaps, "x", "labelled", func(o *unstructured.Unstructured) bool { return o.GetLabels()["fescue.dev/owner-uid"] != "" })
 	c.a.delete(configMaps, "x")
 	c.a.await(configMaps, "x", "created again", func(o *unstructured.Unstructured) bool { return o.GetUID() != child.GetUID() })
+
+	role := c.namespace + "-x"
+	c.root.patch(clusterRoles, role, `{"metadata":{"labels":{"fescue.dev/owner-uid":null}}}`)
+	c.root.await(clusterRoles, role, "labelled", func(o *unstructured.Unstructured) bool { return o.GetLabels()["fescue.dev/owner-uid"] != "" })
 
 	// Someone who may write in the namespace b makes a child of it.
 	forged := child.DeepCopy()
@@ -478,8 +493,14 @@ func TestElsewhereKeepsItsChildren(t *testing.T) {
 	c.a.await(configMaps, "x", "changed", hasText("2"))
 	c.b.requireUntouched(configMaps, forged)
 
+	c.root.patch(clusterRoles, role, `{"metadata":{"finalizers":["example.com/stays"]}}`)
 	c.a.patch(configMaps, "x", `{"metadata":{"finalizers":["example.com/stays"]}}`)
 	c.delete(c.GroupVersionResource, "x")
+	c.await(c.GroupVersionResource, "x", "waiting", func(o *unstructured.Unstructured) bool {
+		_, _, message := condition(o, "Deleting")
+		return message == fmt.Sprintf(`waiting until clusterroles %q and 1 more are gone`, role)
+	})
+	c.root.patch(clusterRoles, role, `{"metadata":{"finalizers":null}}`)
 	c.await(c.GroupVersionResource, "x", "waiting", func(o *unstructured.Unstructured) bool {
 		_, _, message := condition(o, "Deleting")
 		return message == fmt.Sprintf(`waiting until configmaps "%s/x" is gone`, c.a.namespace)
@@ -487,6 +508,9 @@ func TestElsewhereKeepsItsChildren(t *testing.T) {
 	c.a.patch(configMaps, "x", `{"metadata":{"finalizers":null}}`)
 	c.awaitGone(c.GroupVersionResource, "x")
 	c.b.requireUntouched(configMaps, forged)
+	_, err = c.root.get(clusterRoles, role)
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+	require.Empty(t, use.unused(c.rightsTo("configmaps", "clusterroles", "cleans", "cleans/status")))
 	require.Empty(t, use.missingAny())
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,16 +29,24 @@ type example struct {
 	// replayed.
 	skip map[string]string
 	end  int
+	// namespaces are those with objects and children, if that is not one of the test's own. The first is that of the
+	// objects; none is for objects of the cluster.
+	namespaces []string
 }
 
 // examples are those with something particular; the others are replayed as they are.
 var examples = map[string]example{
+	"announcement": {
+		edits:      []string{"    Service/public/team-a-shop: Terminating\n", ""}, // such children are not compared
+		namespaces: []string{"team-a", "directory", "public"},
+	},
 	"archive": {
 		edits:  []string{`args: ["save", "/files", object.spec.bucket]`, `command: ["sleep", "infinity"]`},
 		claims: []string{"photos-files", "photos-files"}, // one after the other
 	},
-	"bluegreen": {edits: []string{"minReadySeconds: 5", "minReadySeconds: 1"}},
-	"catset":    {claims: []string{"www-nginx-0", "www-nginx-1", "www-nginx-2"}},
+	"bluegreen":            {edits: []string{"minReadySeconds: 5", "minReadySeconds: 1"}},
+	"catset":               {claims: []string{"www-nginx-0", "www-nginx-1", "www-nginx-2"}},
+	"configmappropagation": {namespaces: []string{"", "default", "team-a", "team-b", "team-c"}},
 	"cronjob": {
 		edits: []string{
 			`"*/1 * * * *"`, `"0 * * * *"`, "wait 1m", "wait 1h", "startingDeadlineSeconds: 60", "startingDeadlineSeconds: 7200",
@@ -52,6 +59,7 @@ var examples = map[string]example{
 		skip:   map[string]string{"patch statefulset/books-db {status: {readyReplicas: 0}}": "its controller corrects the status"},
 	},
 	"indexedjob": {edits: []string{`command: [sh, -c, "echo $JOB_INDEX"]`, "command: [sleep, infinity]", "- sh\n    - -c\n    - echo $JOB_INDEX", "- sleep\n    - infinity"}},
+	"tenant":     {edits: []string{"Namespace/tenant001: Current", "Namespace/tenant001: Active (Current)"}, namespaces: []string{"", "tenant001"}},
 }
 
 // TestExamples replays the scenarios of the examples, which fescue test runs in memory: the real control
@@ -74,10 +82,7 @@ func TestExamples(t *testing.T) {
 		s, err := scenarios.Parse(file, []byte(text))
 		require.NoError(t, err)
 		dir, kinds := writeKind(t, source)
-		loaded, err := kind.Load(false, dir)
-		require.NoError(t, err)
-		needsAll := slices.ContainsFunc(loaded.All(), func(k *kind.Kind) bool { return k.Scope == apiextensionsv1.ClusterScoped || len(k.Elsewhere) > 0 })
-		if len(kind.WithoutDecorators(kinds)) == 0 || needsAll { // decorators_test.go and elsewhere_test.go have them
+		if len(kind.WithoutDecorators(kinds)) == 0 { // decorators_test.go has them
 			continue
 		}
 		require.NoError(t, crds.Install(t.Context(), all.client, kinds))
@@ -86,12 +91,20 @@ func TestExamples(t *testing.T) {
 		}
 		runs[name] = run{scenario: s, dir: dir, kinds: kinds}
 	}
+	for _, name := range []string{"team-a", "team-b", "team-c", "directory", "public"} {
+		all.createNamespace(name)
+	}
 	for name, run := range runs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := examples[name]
-			r := &replay{cluster: newCluster(t), kinds: run.kinds, now: run.scenario.Start, numbered: true}
-			r.patch(serviceAccounts, "default", `{"automountServiceAccountToken":false}`) // Pods get no volume for it
+			c := newCluster(t)
+			r := &replay{cluster: c, home: c, namespaces: []string{c.namespace}, kinds: run.kinds, now: run.scenario.Start, numbered: true}
+			if len(e.namespaces) > 0 {
+				c.everywhere = true
+				r.cluster, r.namespaces = newClients(t, e.namespaces[0]), slices.DeleteFunc(slices.Clone(e.namespaces), func(name string) bool { return name == "" })
+			}
+			c.patch(serviceAccounts, "default", `{"automountServiceAccountToken":false}`) // Pods get no volume for it
 			for _, claim := range e.claims {
 				r.createVolume(claim)
 			}
@@ -126,6 +139,15 @@ func (e example) steps(t *testing.T, s *scenarios.Scenario) (steps []*scenarios.
 	left := slices.DeleteFunc(slices.Clone(steps), func(step *scenarios.Step) bool { return e.skip[step.Text] != "" })
 	require.Len(t, left, len(steps)-len(e.skip))
 	return left
+}
+
+// createNamespace creates a namespace of a name that a scenario has.
+func (c *cluster) createNamespace(name string) {
+	c.t.Helper()
+	api := c.typed.CoreV1().Namespaces()
+	_, err := api.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { require.NoError(c.t, api.Delete(context.Background(), name, metav1.DeleteOptions{})) })
 }
 
 // createVolume creates a volume for a claim of the test's namespace.

@@ -39,7 +39,8 @@ func TestScenarios(t *testing.T) {
 			require.NoError(t, err)
 			s, err := scenarios.Parse(file, text)
 			require.NoError(t, err)
-			r := &replay{cluster: newCluster(t), now: s.Start}
+			c := newCluster(t)
+			r := &replay{cluster: c, home: c, namespaces: []string{c.namespace}, now: s.Start}
 			r.kinds, err = kind.Shipped()
 			require.NoError(t, err)
 			r.play(s.Steps)
@@ -47,14 +48,16 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// replay is a scenario on a real control plane.
+// replay is a scenario on a real control plane: in a namespace or, for objects of the cluster, without one.
 type replay struct {
 	*cluster
-	kinds    []*kind.Kind
-	operator *process
-	flags    []string
-	now      time.Time // in the scenario
-	objects  []*unstructured.Unstructured
+	home       *cluster // where the operator runs
+	namespaces []string // in which there may be children
+	kinds      []*kind.Kind
+	operator   *process
+	flags      []string
+	now        time.Time // in the scenario
+	objects    []*unstructured.Unstructured
 	// reasons are those of the Events that are expected for the objects that exist, by name.
 	reasons map[string][]string
 	// numbered is false if members of sets have numbers that a replay does not repeat.
@@ -64,10 +67,15 @@ type replay struct {
 // play starts an operator, and carries out steps.
 func (r *replay) play(steps []*scenarios.Step, flags ...string) {
 	r.reasons = make(map[string][]string)
-	r.flags, _ = r.webhookURLFlags()
-	r.flags = append(r.flags, flags...)
-	r.operator = r.start(r.flags...)
-	r.awaitRegistration()
+	if r.home.everywhere { // there is one configuration of webhooks for all namespaces, which other tests have
+		r.flags = flags
+		r.operator = r.home.start(r.flags...)
+	} else {
+		r.flags, _ = r.home.webhookURLFlags()
+		r.flags = append(r.flags, flags...)
+		r.operator = r.home.start(r.flags...)
+		r.home.awaitRegistration()
+	}
 	for _, step := range steps {
 		r.t.Logf("%s", step.Text)
 		err := r.do(step)
@@ -96,6 +104,8 @@ var builtIn = map[string]schema.GroupVersionResource{
 	"replicaset":            replicaSets,
 	"statefulset":           {Group: "apps", Version: "v1", Resource: "statefulsets"},
 	"ingress":               {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	"networkpolicy":         {Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
+	"resourcequota":         quotas,
 	"job":                   {Group: "batch", Version: "v1", Resource: "jobs"},
 	"cronjob":               {Group: "batch", Version: "v1", Resource: "cronjobs"},
 }
@@ -110,6 +120,15 @@ func (r *replay) resource(typ string) schema.GroupVersionResource {
 	resource, ok := builtIn[strings.ToLower(typ)]
 	require.True(r.t, ok, "unknown type %s", typ)
 	return resource
+}
+
+// at returns where an object is that is named as in a command, and its name there.
+func (r *replay) at(target simulate.Selection) (in *cluster, name string) {
+	namespace, name, isElsewhere := strings.Cut(target.Name, "/")
+	if !isElsewhere {
+		return r.cluster, target.Name
+	}
+	return newClients(r.t, namespace), name
 }
 
 // do carries out a step, and returns the error of the API server. Time cannot be moved here, so the times
@@ -129,10 +148,11 @@ func (r *replay) do(step *scenarios.Step) error {
 	case "fail":
 		r.fail(step.Target)
 	case "delete":
-		r.delete(r.resource(step.Target.Type), step.Target.Name)
+		in, name := r.at(step.Target)
+		in.delete(r.resource(step.Target.Type), name)
 	case "restart":
 		require.Zero(r.t, r.operator.stop())
-		r.operator = r.start(r.flags...)
+		r.operator = r.home.start(r.flags...)
 	case "wait":
 		before := r.now
 		r.now = r.now.Add(step.Wait)
@@ -266,12 +286,16 @@ func (r *replay) apply(object *unstructured.Unstructured) {
 		moved.Object["spec"] = withTimes(spec, r.real)
 	}
 	r.objects = append(r.objects, object)
+	in := r.cluster
+	if namespace := object.GetNamespace(); namespace != "" {
+		in = newClients(r.t, namespace)
+	}
 	if watcher := object.GetAnnotations()["watch.fescue.dev/inject"]; watcher != "" {
 		r.awaitInjection(moved, watcher)
 	}
 	var err error
 	require.True(r.t, testcluster.WaitUntil(func() bool {
-		_, err = r.cluster.objects(resource).Apply(r.t.Context(), object.GetName(), moved, metav1.ApplyOptions{FieldManager: "author", Force: true})
+		_, err = in.objects(resource).Apply(r.t.Context(), object.GetName(), moved, metav1.ApplyOptions{FieldManager: "author", Force: true})
 		return !apierrors.IsInternalError(err) // the API server calls conversion webhooks once their address is known
 	}), "%v", err)
 	require.NoError(r.t, err)
@@ -301,7 +325,8 @@ func (r *replay) tryPatch(target simulate.Selection, patch map[string]any) error
 	if _, ofStatus := patch["status"]; ofStatus {
 		subresources = append(subresources, "status")
 	}
-	_, err = r.cluster.objects(r.resource(target.Type)).Patch(r.t.Context(), target.Name, types.MergePatchType, text, metav1.PatchOptions{}, subresources...)
+	in, name := r.at(target)
+	_, err = in.objects(r.resource(target.Type)).Patch(r.t.Context(), name, types.MergePatchType, text, metav1.PatchOptions{}, subresources...)
 	return err
 }
 
@@ -342,7 +367,8 @@ func (r *replay) expect(step *scenarios.Step) {
 		var want map[string]any
 		require.NoError(r.t, yaml.Unmarshal([]byte(varying.ReplaceAllString(text, "VARIES")), &want))
 		unstructured.RemoveNestedField(want, "metadata", "namespace")
-		r.await(r.resource(step.Target.Type), step.Target.Name, "as expected", func(o *unstructured.Unstructured) bool { return contains(o.Object, want) })
+		in, name := r.at(step.Target)
+		in.await(r.resource(step.Target.Type), name, "as expected", func(o *unstructured.Unstructured) bool { return contains(o.Object, want) })
 		return
 	}
 	var expected map[string]json.RawMessage
@@ -391,12 +417,22 @@ func (r *replay) expect(step *scenarios.Step) {
 
 // children returns the objects of the types of children, without those that are being deleted.
 func (r *replay) children() (children []*unstructured.Unstructured) {
-	for _, resource := range builtIn {
-		for _, object := range r.list(resource, "") {
+	add := func(objects []unstructured.Unstructured) {
+		for _, object := range objects {
 			if object.GetDeletionTimestamp() == nil {
 				children = append(children, &object)
 			}
 		}
+	}
+	for _, resource := range builtIn {
+		for _, namespace := range r.namespaces {
+			in := *r.cluster
+			in.namespace = namespace
+			add(in.list(resource, ""))
+		}
+	}
+	if r.cluster.namespace == "" {
+		add(r.list(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, ""))
 	}
 	return children
 }

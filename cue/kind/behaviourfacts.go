@@ -33,6 +33,8 @@ type ChildFacts struct {
 	Update           UpdatePolicy
 	// OnDelete is what becomes of it when its object is deleted.
 	OnDelete DeletePolicy
+	// Namespace is the source of its namespace; empty if its template states none.
+	Namespace string
 	// Replicas is the source of the number of members; empty for a single object.
 	Replicas string
 	// Ordered means that the members are numbered.
@@ -93,6 +95,9 @@ func (c *checker) childFacts(owner *structure, phase string) (facts []ChildFacts
 			t := c.gather(template.parts)
 			f.APIVersion, _ = c.constantOf(t, "apiVersion")
 			f.Kind, _ = c.constantOf(t, "kind")
+			if metadata := t.fields["metadata"]; metadata != nil {
+				f.Namespace = sourceOfField(c.gather(metadata.parts), "namespace")
+			}
 		}
 		if update, ok := c.constantOf(body, "update"); ok {
 			f.Update = UpdatePolicy(update)

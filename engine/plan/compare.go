@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -124,6 +125,9 @@ func Compare(p *Plan, v *View) *Comparison {
 	if p.isOver() {
 		c.dismantle()
 	}
+	slices.SortFunc(c.Leaving, func(a, b LiveChild) int { // the first is reported
+		return cmp.Or(strings.Compare(a.Resource.Resource, b.Resource.Resource), strings.Compare(called(a.Object, p.Object), called(b.Object, p.Object)))
+	})
 	if !p.Leaving {
 		c.restoreOthers()
 	}

@@ -213,12 +213,12 @@ func CanOwn(owner metav1.Object, object *unstructured.Unstructured) bool {
 	return !isDetached(owner, object) || o.isElsewhere
 }
 
-// called returns the name of a child for people: with its namespace if that is not the owner's.
+// called returns the name of a child for people: with its namespace if it has one that is not the owner's.
 func called(child, owner metav1.Object) string {
-	if child.GetNamespace() == owner.GetNamespace() {
-		return child.GetName()
+	if namespace := child.GetNamespace(); namespace != "" && isElsewhere(owner, child) {
+		return namespace + "/" + child.GetName()
 	}
-	return child.GetNamespace() + "/" + child.GetName()
+	return child.GetName()
 }
 
 // nameOf returns the name of a child or, of a set, the prefix of its members' names.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -398,18 +399,7 @@ func (e *explainer) behaviour(b *kind.BehaviourFacts) {
 			}
 		}
 	}
-	var children [][]string
-	for _, c := range b.Children {
-		if len(children) == 0 {
-			children = append(children, []string{"NAME", "TYPE", "PHASE", "UPDATE", "CREATED"})
-		}
-		typ := "<computed>"
-		if c.Kind != "" {
-			typ = c.APIVersion + " " + c.Kind
-		}
-		children = append(children, []string{cmp.Or(c.Name, "<computed>"), typ, cmp.Or(c.Phase, "all"), string(c.Update), createdText(c)})
-	}
-	e.table("CHILDREN", children)
+	e.children(b.Children)
 	e.lookups()
 	e.values("STATUS", b.Status)
 	e.values("CONDITIONS", b.Conditions)
@@ -422,6 +412,42 @@ func (e *explainer) behaviour(b *kind.BehaviourFacts) {
 	}
 	e.table("READS", reads)
 }
+
+// children lists the children, with their namespaces if one may be outside of that of the object.
+func (e *explainer) children(all []kind.ChildFacts) {
+	namespaceOf := func(c kind.ChildFacts) string {
+		switch {
+		case slices.Contains(e.kind.OwnsOfCluster, schema.FromAPIVersionAndKind(c.APIVersion, c.Kind)):
+			return "<none>"
+		case c.Namespace == "":
+			return ownNamespace
+		}
+		return c.Namespace
+	}
+	isElsewhere := slices.ContainsFunc(all, func(c kind.ChildFacts) bool { return namespaceOf(c) != ownNamespace })
+	var rows [][]string
+	add := func(name, typ, namespace string, rest ...string) {
+		row := []string{name, typ}
+		if isElsewhere {
+			row = append(row, namespace)
+		}
+		rows = append(rows, append(row, rest...))
+	}
+	if len(all) > 0 {
+		add("NAME", "TYPE", "NAMESPACE", "PHASE", "UPDATE", "CREATED")
+	}
+	for _, c := range all {
+		typ := "<computed>"
+		if c.Kind != "" {
+			typ = c.APIVersion + " " + c.Kind
+		}
+		add(cmp.Or(c.Name, "<computed>"), typ, namespaceOf(c), cmp.Or(c.Phase, "all"), string(c.Update), createdText(c))
+	}
+	e.table("CHILDREN", rows)
+}
+
+// ownNamespace is the source of the namespace of an object.
+const ownNamespace = "object.metadata.namespace"
 
 // lookups lists the objects that the behaviour reads apart from its children.
 func (e *explainer) lookups() {
