@@ -276,14 +276,7 @@ func TestKilledAfterAnyWrite(t *testing.T) {
 	c := newCluster(t)
 	for n := int64(1); ; n++ {
 		name := fmt.Sprintf("killed-%d", n)
-		o := c.launch()
-		c.proxy.writes.Store(0)
-		hook := func(written int64) {
-			if written == n {
-				_ = o.cmd.Process.Kill()
-			}
-		}
-		c.proxy.afterWrite.Store(&hook)
+		o := c.launchUntilWrite(n)
 		c.createAt(name, longAgo, "echo hello world!")
 		wasKilled := c.awaitKillOrDone(o, name)
 		c.proxy.afterWrite.Store(nil)

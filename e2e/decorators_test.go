@@ -270,14 +270,7 @@ func TestDecoratorKilledAfterAnyWrite(t *testing.T) {
 	for n := int64(1); ; n++ {
 		name := fmt.Sprintf("killed-%d", n)
 		c.createSet(name, 2, "80")
-		o := c.launch("--kinds", servicePerPod)
-		c.proxy.writes.Store(0)
-		hook := func(written int64) {
-			if written == n {
-				_ = o.cmd.Process.Kill()
-			}
-		}
-		c.proxy.afterWrite.Store(&hook)
+		o := c.launchUntilWrite(n, "--kinds", servicePerPod)
 		wasKilled, isUndecorated := false, false
 		require.True(t, testcluster.WaitUntil(func() bool {
 			wasKilled = o.hasEnded()

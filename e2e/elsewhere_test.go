@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -116,14 +118,7 @@ func TestClusterKindKilledAfterAnyWrite(t *testing.T) {
 	s.start("--kinds", dir).kill()
 	for n := int64(1); ; n++ {
 		name := fmt.Sprintf("killed-%d", n)
-		o := s.launch("--kinds", dir)
-		s.proxy.writes.Store(0)
-		hook := func(written int64) {
-			if written == n {
-				_ = o.cmd.Process.Kill()
-			}
-		}
-		s.proxy.afterWrite.Store(&hook)
+		o := s.launchUntilWrite(n, "--kinds", dir)
 		s.make(name, s.a, s.b)
 		wasKilled, moved := false, false
 		require.True(t, testcluster.WaitUntil(func() bool {
@@ -399,14 +394,7 @@ func TestElsewhereKilledAfterAnyWrite(t *testing.T) {
 	c.start("--kinds", dir).kill()
 	for n := int64(1); ; n++ {
 		name := fmt.Sprintf("killed-%d", n)
-		o := c.launch("--kinds", dir)
-		c.proxy.writes.Store(0)
-		hook := func(written int64) {
-			if written == n {
-				_ = o.cmd.Process.Kill()
-			}
-		}
-		c.proxy.afterWrite.Store(&hook)
+		o := c.launchUntilWrite(n, "--kinds", dir)
 		c.make(name, true, c.a, c.b)
 		wasKilled, moved, deleted := false, false, false
 		require.True(t, testcluster.WaitUntil(func() bool {
@@ -528,11 +516,17 @@ func TestElsewhereOfAFormerKind(t *testing.T) {
 	c.delete(c.GroupVersionResource, "goes")
 	before, rest, _ := strings.Cut(cleanKind, "		for n in")
 	_, after, _ := strings.Cut(rest, "rules: []}}\n")
-	dir, _ = writeKind(t, strings.NewReplacer("GROUP", c.Group, "MORE", "").Replace(before+after))
+	dir, kinds := writeKind(t, strings.NewReplacer("GROUP", c.Group, "MORE", "").Replace(before+after))
+	c.installCRDs(kinds)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), c.namespace)
+	out, err := exec.CommandContext(t.Context(), "fescue", "migrate", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "finalizer", "they have children elsewhere")
 	c.start("--kinds", dir)
 	c.a.awaitGone(configMaps, "lives")
 	c.awaitGone(c.GroupVersionResource, "goes")
-	_, err := c.a.get(configMaps, "goes")
+	_, err = c.a.get(configMaps, "goes")
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 	c.await(c.GroupVersionResource, "lives", "places dropped", func(o *unstructured.Unstructured) bool { return len(places(o)) == 0 })
 }

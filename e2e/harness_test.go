@@ -105,6 +105,20 @@ func (c *cluster) launch(args ...string) *process {
 	return c.launchAs(c.proxy.through(c.config), args...)
 }
 
+// launchUntilWrite starts an operator that is killed after its write number n.
+func (c *cluster) launchUntilWrite(n int64, args ...string) *process {
+	c.t.Helper()
+	o := c.launch(args...)
+	c.proxy.writes.Store(0)
+	hook := func(written int64) {
+		if written == n {
+			_ = o.cmd.Process.Kill()
+		}
+	}
+	c.proxy.afterWrite.Store(&hook)
+	return o
+}
+
 // launchAs starts an operator with the server and the token of config.
 func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	c.t.Helper()

@@ -101,14 +101,7 @@ func TestOnDeleteKilledAfterAnyWrite(t *testing.T) {
 	for n := int64(1); ; n++ {
 		name := fmt.Sprintf("killed-%d", n)
 		census := g.takeCensus("guard=" + name)
-		o := g.launch("--kinds", dir)
-		g.proxy.writes.Store(0)
-		hook := func(written int64) {
-			if written == n {
-				_ = o.cmd.Process.Kill()
-			}
-		}
-		g.proxy.afterWrite.Store(&hook)
+		o := g.launchUntilWrite(n, "--kinds", dir)
 		g.make(name, nil)
 		wasKilled := false
 		until := func(what string, holds func() bool) {

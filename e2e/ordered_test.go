@@ -174,14 +174,7 @@ func TestOrderedSetKilledAfterAnyWrite(t *testing.T) {
 	for n := int64(1); ; n++ {
 		row := fmt.Sprintf("killed-%d", n)
 		next := c.follow(row)
-		o := c.launch("--kinds", dir)
-		c.proxy.writes.Store(0)
-		hook := func(written int64) {
-			if written == n {
-				_ = o.cmd.Process.Kill()
-			}
-		}
-		c.proxy.afterWrite.Store(&hook)
+		o := c.launchUntilWrite(n, "--kinds", dir)
 		c.create(rows, "Row", row, map[string]any{"spec": map[string]any{"count": int64(2), "message": "a"}})
 		require.True(t, testcluster.WaitUntil(func() bool {
 			object, err := c.get(rows, row)

@@ -209,14 +209,7 @@ func TestReadsKilledAfterAnyWrite(t *testing.T) {
 		name := fmt.Sprintf("killed-%d", n)
 		r.config(name+"-from", "1", nil)
 		r.read(name, name+"-from", name)
-		o := c.launch("--kinds", r.dir)
-		c.proxy.writes.Store(0)
-		hook := func(written int64) {
-			if written == n {
-				_ = o.cmd.Process.Kill()
-			}
-		}
-		c.proxy.afterWrite.Store(&hook)
+		o := c.launchUntilWrite(n, "--kinds", r.dir)
 		wasKilled := false
 		changed := false
 		require.True(t, testcluster.WaitUntil(func() bool {

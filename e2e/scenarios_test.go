@@ -431,7 +431,7 @@ func (r *replay) children() (children []*unstructured.Unstructured) {
 			add(in.list(resource, ""))
 		}
 	}
-	if r.cluster.namespace == "" {
+	if r.namespace == "" {
 		add(r.list(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, ""))
 	}
 	return children

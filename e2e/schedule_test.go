@@ -122,14 +122,7 @@ func TestScheduleKilledAfterAnyWrite(t *testing.T) {
 			fmt.Appendf(nil, `{"status":{"phase":"WAITING","lastPhaseTransitionTime":%q}}`, entered.Format(time.RFC3339)), metav1.PatchOptions{}, "status")
 		require.NoError(t, err)
 
-		o := c.launch("--kinds", dir)
-		c.proxy.writes.Store(0)
-		hook := func(written int64) {
-			if written == n {
-				_ = o.cmd.Process.Kill()
-			}
-		}
-		c.proxy.afterWrite.Store(&hook)
+		o := c.launchUntilWrite(n, "--kinds", dir)
 		wasKilled := false
 		require.True(t, testcluster.WaitUntil(func() bool {
 			object, err := c.get(clocks, name)
