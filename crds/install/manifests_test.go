@@ -1,6 +1,7 @@
 package install
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
@@ -76,6 +78,48 @@ func TestRightsAreNarrow(t *testing.T) {
 					}
 				}
 			}
+		})
+	}
+}
+
+// An admin may write the status, to repair an object, except of kinds whose status records where the children are:
+// the operator forgets those that are not listed.
+func TestWhoWritesTheStatus(t *testing.T) {
+	t.Parallel()
+	const text = `
+package kinds
+
+import "fescue.dev/cue/contract"
+
+#Thing: {apiVersion!: "things.example.com/v1", kind!: "Thing", metadata!: {name!: string, namespace?: string, ...}, spec: in: *"x" | string, status?: contract.#Status}
+#ThingController: contract.#Controller & {object!: #Thing, names: plural: "things", SCOPE, children: child: template: CHILD}
+`
+	const (
+		configMap   = `{apiVersion: "v1", kind: "ConfigMap", metadata: {NAMESPACE}}`
+		clusterRole = `{apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", metadata: name: object.metadata.name, rules: []}`
+	)
+	elsewhere := strings.ReplaceAll(configMap, "NAMESPACE", "name: object.metadata.name, namespace: object.spec.in")
+	for name, tc := range map[string]struct {
+		scope, child string
+		records      bool
+	}{
+		"in its namespace":                      {"Namespaced", strings.ReplaceAll(configMap, "NAMESPACE", ""), false},
+		"in others":                             {"Namespaced", elsewhere, true},
+		"of the cluster":                        {"Namespaced", clusterRole, true},
+		"cluster-scoped, children in some":      {"Cluster", elsewhere, true},
+		"cluster-scoped, children of a cluster": {"Cluster", clusterRole, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, err := kind.Load(false, corpus.Folder(t, strings.NewReplacer("SCOPE", fmt.Sprintf("scope: %q", tc.scope), "CHILD", tc.child).Replace(text)))
+			require.NoError(t, errors.Join(err, set.BrokenError()))
+			parts, err := Parts(set.All(), Options{Image: "fescue"})
+			require.NoError(t, err)
+			want := []rbacv1.PolicyRule{{APIGroups: []string{"things.example.com"}, Resources: []string{"things/status"}, Verbs: []string{"patch", "update"}}}
+			if tc.records {
+				want = []rbacv1.PolicyRule{} // so that applying it takes away earlier rules
+			}
+			require.Equal(t, want, find[rbacv1.ClusterRole](t, Objects(parts), "ClusterRole", "fescue-things.things.example.com-admin").Rules)
 		})
 	}
 }

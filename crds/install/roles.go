@@ -89,13 +89,17 @@ func subjects(namespace string) []rbacv1.Subject {
 
 // userRoles let people work with the objects of a kind: they are aggregated to the cluster's
 // roles view, edit and admin. The status is the operator's; only an administrator may write
-// it, to repair an object.
+// it, to repair an object, and nobody where it records what the operator has to delete. The role
+// for admin is then empty, so that applying it takes away what an earlier version of the kind gave.
 func userRoles(k *kind.Kind) []runtime.Object {
 	group, plural := k.GroupVersionKind.Group, k.Names.Plural
 	viewer := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural}, Verbs: []string{"get", "list", "watch"}}
 	readStatus := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural + "/status"}, Verbs: []string{"get"}}
 	editor := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural}, Verbs: []string{"create", "delete", "deletecollection", "patch", "update"}}
-	writeStatus := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural + "/status"}, Verbs: []string{"patch", "update"}}
+	admin := []rbacv1.PolicyRule{}
+	if !k.RecordsPlaces() {
+		admin = append(admin, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{plural + "/status"}, Verbs: []string{"patch", "update"}})
+	}
 	view := []rbacv1.PolicyRule{viewer, readStatus}
 	edit := []rbacv1.PolicyRule{editor}
 	if k.Scale != nil {
@@ -108,7 +112,7 @@ func userRoles(k *kind.Kind) []runtime.Object {
 	return []runtime.Object{
 		aggregated(prefix+"viewer", "view", view),
 		aggregated(prefix+"editor", "edit", edit),
-		aggregated(prefix+"admin", "admin", []rbacv1.PolicyRule{writeStatus}),
+		aggregated(prefix+"admin", "admin", admin),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"cuelang.org/go/cue/ast"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -22,6 +23,13 @@ func (p Places) Has(gk apischema.GroupKind, namespace string) bool {
 // IsHeld reports whether objects of the kind have a finalizer until nothing is left to do for them when they are
 // deleted: phases to pass, or children that the garbage collector does not delete.
 func (k *Kind) IsHeld() bool { return k.OnDelete != "" || len(k.Elsewhere) > 0 }
+
+// RecordsPlaces reports whether the status of an object lists namespaces in which it has children: elsewhere than
+// in its own, or in any if it is cluster-scoped. What is not listed is none of its children.
+func (k *Kind) RecordsPlaces() bool {
+	isInNamespace := func(owned apischema.GroupVersionKind) bool { return !slices.Contains(k.OwnsOfCluster, owned) }
+	return len(k.Elsewhere) > 0 || k.Scope == apiextensionsv1.ClusterScoped && slices.ContainsFunc(k.Owns, isInNamespace)
+}
 
 // AnyPlaces returns the namespaces of the children of an object of which only its own is known; it is empty for
 // a cluster-scoped one.
