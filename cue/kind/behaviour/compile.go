@@ -66,6 +66,8 @@ type scope struct {
 	lets map[string]*Let
 	// aliases are names of values that the scope itself holds.
 	key, value string
+	// source is what a loop is over, if it is a reference.
+	source string
 	// self is the alias of the value of a field: the struct or list itself.
 	self map[string]string
 }
@@ -213,6 +215,48 @@ func sourceOf(node ast.Node) string {
 	return strings.Join(strings.Fields(string(b)), " ")
 }
 
+// referenceText returns a reference for people: a variable of a loop is written as an element of what the loop is
+// over, as in observed.pods[…].status, since only the author of the kind knows the name of the variable.
+func (p place) referenceText(e ast.Expr) string {
+	text := sourceOf(e)
+	root := rootOf(e)
+	if root == nil {
+		return text
+	}
+	for s := p.scope; s != nil; s = s.up {
+		_, isField := s.fields[root.Name]
+		_, isLet := s.lets[root.Name]
+		switch {
+		case s.value == root.Name && s.key != root.Name && s.source != "":
+			return s.source + "[…]" + strings.TrimPrefix(text, root.Name)
+		case s.value == root.Name, s.key == root.Name, s.self[root.Name] != "", isField, isLet:
+			return text
+		}
+	}
+	return text
+}
+
+// sourceOfLoop returns what a loop is over; it is empty for what is no reference.
+func (p place) sourceOfLoop(e ast.Expr) string {
+	if rootOf(e) == nil {
+		return ""
+	}
+	return p.referenceText(e)
+}
+
+// rootOf returns the name that a reference begins with; it is nil for any other expression.
+func rootOf(e ast.Expr) *ast.Ident {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e
+	case *ast.SelectorExpr:
+		return rootOf(e.X)
+	case *ast.IndexExpr:
+		return rootOf(e.X)
+	}
+	return nil
+}
+
 func (p place) within(s *scope) place {
 	s.up = p.scope
 	p.scope = s
@@ -262,7 +306,7 @@ func (p place) expr(e ast.Expr) Expr {
 	case *ast.SelectorExpr:
 		return p.selector(e)
 	case *ast.IndexExpr:
-		return &Index{pos, p.expr(e.X), p.expr(e.Index), sourceOf(e)}
+		return &Index{pos, p.expr(e.X), p.expr(e.Index), p.referenceText(e)}
 	case *ast.SliceExpr:
 		s := &Slice{at: pos, X: p.expr(e.X)}
 		if e.Low != nil {
@@ -401,7 +445,7 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 	}
 	path := importPath(e.X)
 	if path == "" {
-		return &Selector{pos, p.expr(e.X), p.label(name, isIdent), sourceOf(e)}
+		return &Selector{pos, p.expr(e.X), p.label(name, isIdent), p.referenceText(e)}
 	}
 	for _, imported := range p.instance.Imports {
 		if imported.ImportPath == path || imported.ID() == path || strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
@@ -532,7 +576,7 @@ func (p place) comprehension(e *ast.Comprehension) Expr {
 				compiled.Key = clause.Key.Name
 			}
 			c.Clauses = append(c.Clauses, compiled)
-			p = p.within(&scope{key: named(compiled.Key), value: named(compiled.Value)})
+			p = p.within(&scope{key: named(compiled.Key), value: named(compiled.Value), source: p.sourceOfLoop(clause.Source)})
 		case *ast.LetClause:
 			c.Clauses = append(c.Clauses, Clause{at: pos, Kind: token.LET, Value: clause.Ident.Name, X: p.expr(clause.Expr)})
 			p = p.within(&scope{value: clause.Ident.Name})
