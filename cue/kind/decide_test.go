@@ -318,6 +318,18 @@ func TestDecisionsLikeCUE(t *testing.T) {
 	}
 }
 
+// A child may be named by a text that is also the name of a field of the object, here in its status.
+func TestChildNamedLikeAFieldOfItsObject(t *testing.T) {
+	t.Parallel()
+	kinds, err := FromDir(filepath.Join(root(), "examples/workerpool"))
+	require.NoError(t, err)
+	object := objectOf(kinds[0], map[string]any{"workers": []any{"other", "web"}, "image": "i"})
+	object["status"] = map[string]any{"childInventory": map[string]any{"created": map[string]any{"web": "uid"}}}
+	decides, err := kinds[0].differ(object, nil)
+	require.NoError(t, err)
+	require.True(t, decides)
+}
+
 // kindSource are the kinds of a package and the texts in it.
 type kindSource struct {
 	kinds []*Kind

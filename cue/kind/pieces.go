@@ -164,11 +164,13 @@ func (p evaluatedPiece) member(index int, _ piece) piece {
 	return p.of(p.value.FillPath(pathIndex, index))
 }
 
+// field returns the field of a name. One that the behaviour computes from a text has that name itself, also if
+// the object has a field of the name, for which there is a stand-in.
 func (p evaluatedPiece) field(name string) piece {
 	if p.standIns != nil {
-		for standIn, original := range p.standIns.name {
-			if original == name {
-				name = standIn
+		if standIn, ok := p.standIns.standIn[name]; ok {
+			if value := p.value.LookupPath(cue.MakePath(cue.Str(standIn))); value.Exists() {
+				return p.of(value)
 			}
 		}
 	}
