@@ -90,13 +90,15 @@ type need struct {
 	child schema.GroupKind
 	// name is that of the only object that is concerned; it is empty for all.
 	name string
+	// grants means that it is to give away rights in the namespace of a child, also those of a ClusterRole.
+	grants bool
 	// in is a namespace, which may be empty for all; nil is that of the object, or of its children.
 	in *string
 }
 
 // NewRights collects what each kind does: it creates its children, the children of children that
-// are of a kind themselves, and Pods if it injects; it reads what those children read; and it deletes
-// objects with the labels of a set with strays: "Delete". The mapper finds where types are served. The exempt users are not
+// are of a kind themselves, and Pods if it injects; it gives away rights by RoleBindings and roles; it reads what
+// those children read; and it deletes objects with the labels of a set with strays: "Delete". The mapper finds where types are served. The exempt users are not
 // checked, above all Fescue's own.
 func NewRights(reviewer SubjectAccessReviewer, mapper meta.RESTMapper, kinds []*kind.Kind, exempt ...string) *Rights {
 	r := &Rights{
@@ -159,6 +161,13 @@ func needsOf(first *kind.Kind, kinds *kind.Catalog) (needs []need) {
 				owners = append(owners, next)
 			}
 		}
+		for _, g := range o.kind.Grants {
+			n := need{verb: g.Verb, of: g.Role, child: g.Child.GroupKind(), name: g.Name, grants: true}
+			if o.kind != first && slices.Contains(o.kind.Elsewhere, g.Child) {
+				n.in = new("")
+			}
+			add(n)
+		}
 		if o.kind.Injects() {
 			add(need{verb: "create", of: corev1.SchemeGroupVersion.WithKind("Pod")})
 		}
@@ -209,6 +218,9 @@ func (r *Rights) rightsFor(n need, namespace string, places kind.Places) (all []
 func (r *Rights) rightIn(n need, namespace string) right {
 	of, isKnown := r.servedAs(n.of)
 	do := right{n.verb, of.resource, namespace, n.name}
+	if n.grants {
+		return do
+	}
 	if isKnown && !of.isNamespaced || !isKnown && n.verb != "create" && n.verb != "delete" {
 		do.namespace = "" // what is read of an unknown type may be of the cluster, and this includes all namespaces
 	}

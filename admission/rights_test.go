@@ -15,6 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -228,6 +229,71 @@ import "fescue.dev/cue/contract"
 		"create hens  in x", "create hens  in y", "create pods  in x", "create pods  in y", "get configmaps food in x", "get configmaps food in y",
 		"create namespaces  in", "create secrets  in",
 	}, asked)
+}
+
+// The API server asks the operator whether it may bind a role, and so admission asks the author: for the role of the
+// kind, or for any where the author may choose it, in the namespace of the binding.
+func TestRightsToBind(t *testing.T) {
+	t.Parallel()
+	const text = `
+package guests
+
+import "fescue.dev/cue/contract"
+
+#Guest: {apiVersion!: "guests.example.com/v1", kind!: "Guest", metadata!: {name!: string, namespace?: string, ...}, spec!: {role!: string}, status?: contract.#Status}
+#GuestController: contract.#Controller & {
+	object!: #Guest
+	names: plural: "guests"
+	children: {
+		reads: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", roleRef: {apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view"}}
+		chosen: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", metadata: namespace: "other", roleRef: {apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: object.spec.role}}
+		all: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRoleBinding", metadata: name: object.metadata.name, roleRef: {apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "lists"}}
+		role: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", rules: [{apiGroups: [""], resources: ["pods"], verbs: ["get"]}]}
+	}
+}
+#Party: {apiVersion!: "guests.example.com/v1", kind!: "Party", metadata!: {name!: string, namespace?: string, ...}, spec!: {role!: string}, status?: contract.#Status}
+#PartyController: contract.#Controller & {
+	object!: #Party
+	names: plural: "parties"
+	children: guest: template: {apiVersion: "guests.example.com/v1", kind: "Guest", spec: role: object.spec.role}
+}
+`
+	set, err := kind.Load(false, corpus.Folder(t, text))
+	require.NoError(t, errors.Join(err, set.BrokenError()))
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, k := range []string{"ClusterRole", "ClusterRoleBinding"} {
+		mapper.Add(rbacv1.SchemeGroupVersion.WithKind(k), meta.RESTScopeRoot)
+	}
+	for _, k := range []string{"Role", "RoleBinding"} {
+		mapper.Add(rbacv1.SchemeGroupVersion.WithKind(k), meta.RESTScopeNamespace)
+	}
+	for of, want := range map[string][]string{
+		"Guest": {
+			"create rolebindings  in default", "create rolebindings  in other", "create clusterrolebindings  in", "create roles  in default",
+			"bind clusterroles view in default", "bind clusterroles view in other", "bind roles  in default", "bind roles  in other",
+			"bind clusterroles lists in", "escalate roles  in default",
+		},
+		"Party": { // where a Guest has its bindings is not known before it exists
+			"create guests  in default", "create rolebindings  in", "create clusterrolebindings  in", "create roles  in default",
+			"bind clusterroles view in", "bind roles  in", "bind clusterroles lists in", "escalate roles  in default",
+		},
+	} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			r := &reviewer{allowed: map[string][]string{"ada": {"guests", "rolebindings", "clusterrolebindings", "roles", "clusterroles"}}}
+			objects := newObjects(set.All(), NewRights(r, mapper, set.All()), nil)
+			request := requestFor(t, kindtest.Named(t, set.All(), of), `{"apiVersion":"guests.example.com/v1","kind":"`+of+`","metadata":{"name":"a","namespace":"default"},"spec":{"role":"x"}}`, "")
+			response, err := objects.validate(t.Context(), request)
+			require.NoError(t, err)
+			require.True(t, response.Allowed, "%v", response.Result)
+			var asked []string
+			for _, review := range r.asked {
+				of := review.ResourceAttributes
+				asked = append(asked, strings.TrimSpace(fmt.Sprintf("%s %s %s in %s", of.Verb, of.Resource, of.Name, of.Namespace)))
+			}
+			require.ElementsMatch(t, want, asked)
+		})
+	}
 }
 
 // A set with strays: "Delete" deletes objects with labels that the author chooses.

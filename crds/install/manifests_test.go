@@ -124,6 +124,53 @@ import "fescue.dev/cue/contract"
 	}
 }
 
+// The operator may bind the role that all RoleBindings of a kind name, and no other. Nobody is asked for a decorator,
+// so it gets no such right.
+func TestRightToBindIsForOneRole(t *testing.T) {
+	t.Parallel()
+	const text = `
+package kinds
+
+import "fescue.dev/cue/contract"
+
+#Thing: {apiVersion!: "things.example.com/v1", kind!: "Thing", metadata!: {name!: string, namespace?: string, ...}, spec: role: *"x" | string, status?: contract.#Status}
+#ThingController: contract.#Controller & {
+	object!: #Thing
+	names: plural: "things"
+	children: binding: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", roleRef: {apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: ROLE}}
+}
+`
+	const decorator = `
+package kinds
+
+import "fescue.dev/cue/contract"
+
+#BinderDecorator: contract.#Decorator & {
+	object: _
+	target: {apiVersion: "v1", kind: "ServiceAccount", annotation: "example.com/view"}
+	children: binding: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", roleRef: {apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view"}}
+}
+`
+	for name, tc := range map[string]struct {
+		text string
+		want []Right
+	}{
+		"one":       {strings.ReplaceAll(text, "ROLE", `"view"`), []Right{{rbacv1.GroupName, "clusterroles", "bind", "view"}}},
+		"any":       {strings.ReplaceAll(text, "ROLE", "object.spec.role"), nil},
+		"decorator": {decorator, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, err := kind.Load(false, corpus.Folder(t, tc.text))
+			require.NoError(t, errors.Join(err, set.BrokenError()))
+			rights, err := ForKind(set.Behaviours()[0], offline(nil, set.All()))
+			require.NoError(t, err)
+			require.Contains(t, rights, Right{rbacv1.GroupName, "rolebindings", "create", ""})
+			require.ElementsMatch(t, tc.want, slices.DeleteFunc(rights, func(r Right) bool { return r.Resource == "rolebindings" || r.Group != rbacv1.GroupName }))
+		})
+	}
+}
+
 func TestNamespacesGetRoles(t *testing.T) {
 	t.Parallel()
 	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue", Namespaces: []string{"b", "a", "a"}})

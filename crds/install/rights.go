@@ -97,6 +97,16 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 			all[Right{resource.Group, resource.Resource, verb, target.ObjectName}] = true
 		}
 	}
+	for _, g := range k.Grants {
+		resource, err := resourceOf(g.Role)
+		if err != nil {
+			return nil, fmt.Errorf("children of type %s: %w", g.Child, err)
+		}
+		// Rights to bind any role, or for targets of a decorator whose authors nobody asks, are not given unasked.
+		if g.Name != "" && k.Target == nil && !resource.Empty() {
+			all[Right{resource.Group, resource.Resource, g.Verb, g.Name}] = true
+		}
+	}
 	if len(k.Owns) > 0 && k.Target == nil {
 		// Children block the deletion of their owner, and where the admission plugin
 		// OwnerReferencesPermissionEnforcement is on, setting that needs this right.

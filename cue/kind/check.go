@@ -197,6 +197,7 @@ func (c *checker) behaviour() {
 		c.child(child)
 	}
 	c.places()
+	c.grants()
 	c.deadlocks()
 	c.selections(c.kept)
 	c.collisions(c.kept)

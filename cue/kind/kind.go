@@ -71,6 +71,8 @@ type Kind struct {
 	// Elsewhere are those of Owns of which an object that has a namespace may have children in others, or at the
 	// cluster scope. The garbage collector does not delete these: a finalizer keeps the object until they are gone.
 	Elsewhere []apischema.GroupVersionKind
+	// Grants are the rights to give rights away that the children need, each once.
+	Grants []Grant
 	// placed are those of Owns whose namespaces follow from what the author of an object submits.
 	placed []apischema.GroupVersionKind
 
