@@ -79,7 +79,7 @@ func (r *replay) play(steps []*scenarios.Step, flags ...string) {
 	for _, step := range steps {
 		r.t.Logf("%s", step.Text)
 		err := r.do(step)
-		if step.Fails {
+		if step.Fails && step.Verb != "get" {
 			r.rejected(step, err)
 		} else {
 			require.NoError(r.t, err)
@@ -363,6 +363,11 @@ func (r *replay) compared(s simulate.State) string {
 func (r *replay) expect(step *scenarios.Step) {
 	text, ok := step.Want()
 	require.True(r.t, ok)
+	if step.Verb == "get" && step.Fails {
+		in, name := r.at(step.Target)
+		in.awaitGone(r.resource(step.Target.Type), name)
+		return
+	}
 	if step.Verb == "get" {
 		var want map[string]any
 		require.NoError(r.t, yaml.Unmarshal([]byte(varying.ReplaceAllString(text, "VARIES")), &want))
@@ -381,9 +386,15 @@ func (r *replay) expect(step *scenarios.Step) {
 			simulate.State
 			Writes []string `json:"writes"`
 			Events []string `json:"events"`
+			Gone   string   `json:"gone"`
 		}
 		require.NoError(r.t, json.Unmarshal(fields, &want))
 		typ, object, _ := strings.Cut(name, "/")
+		if want.Gone != "" {
+			r.awaitGone(r.resource(typ), object)
+			delete(r.reasons, object)
+			continue
+		}
 		for _, event := range want.Events { // "Normal REASON note", perhaps after a time
 			words := strings.Fields(event)
 			at := slices.IndexFunc(words, func(word string) bool { return word == "Normal" || word == "Warning" })

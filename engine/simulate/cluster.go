@@ -63,20 +63,25 @@ type Cluster struct {
 	left  int // reconciles, until ErrLimit
 }
 
-// Record is something that happened to an object of a kind: an Event, or a write to a child.
+// Record is something that happened to an object of a kind: an Event, a write to a child, or its end.
 type Record struct {
 	At     time.Time
 	Object types.UID
 	Event  *plan.Event
 	Step   *plan.Step
+	// Gone is the object as it was when it was deleted.
+	Gone *unstructured.Unstructured
 
 	namespace string // of the object
 }
 
-// String returns a write as "create Pod/a", and an Event as "Normal Reason note".
+// String returns a write as "create Pod/a", an Event as "Normal Reason note", and an end as "gone At/a".
 func (r Record) String() string {
-	if r.Event != nil {
+	switch {
+	case r.Event != nil:
 		return r.Event.Type + " " + r.Event.Reason + " " + r.Event.Note
+	case r.Gone != nil:
+		return "gone " + NameOf(r.Gone)
 	}
 	return string(r.Step.Verb) + " " + nameFrom(r.namespace, r.Step.Object())
 }
@@ -435,6 +440,9 @@ func (c *Cluster) remove(live *unstructured.Unstructured) {
 func (c *Cluster) drop(gone *unstructured.Unstructured) {
 	c.objects = slices.DeleteFunc(slices.Clone(c.objects), func(o *unstructured.Unstructured) bool { return o.GetUID() == gone.GetUID() })
 	c.normalized.Forget(gone.GetUID())
+	if c.IsRun(gone) && !c.inert {
+		c.log = append(c.log, Record{At: c.now, Object: gone.GetUID(), Gone: gone})
+	}
 	maps.DeleteFunc(c.controllers, func(of reconciled, _ *controller) bool { return of.object == gone.GetUID() })
 	c.touch(reconciled{})
 	for _, object := range c.objects {

@@ -53,7 +53,7 @@ Read it once; from then on, every difference is a failure.
                                 create, patch, delete, or several with commas
   allow VERBS TYPE[/NAME]       ends reject
   restart                       the operator restarts
-  get TYPE/NAME                 expect an object as it is
+  get TYPE/NAME                 expect an object as it is; ! get: that it does not exist
 
 A ! before apply or patch expects that the API server rejects it. Other objects behave as on a
 healthy cluster: Pods run and are ready, Deployments, StatefulSets, ReplicaSets and DaemonSets

@@ -45,7 +45,8 @@ type Step struct {
 	Text string
 	// Verb is the first word of the command.
 	Verb string
-	// Fails means that the API server is expected to reject it: the command begins with !.
+	// Fails means that the API server is expected to reject it, or not to have the object: the command begins
+	// with !.
 	Fails bool
 	// Objects are to be applied.
 	Objects []*unstructured.Unstructured
@@ -171,8 +172,8 @@ func (s *Scenario) parse(step *Step) error {
 	if !known {
 		return fmt.Errorf("unknown command %q; the commands are %s", verb, strings.Join(slices.Sorted(maps.Keys(usage)), ", "))
 	}
-	if step.Fails && verb != "apply" && verb != "patch" {
-		return fmt.Errorf("! is for apply and patch, which the API server can reject")
+	if step.Fails && !slices.Contains([]string{"apply", "patch", "get"}, verb) {
+		return fmt.Errorf("! is for apply and patch, which the API server can reject, and for get, if the object does not exist")
 	}
 	wrong := fmt.Errorf("write: %s", use)
 	words := strings.Fields(rest)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -33,6 +34,9 @@ func (s *Scenario) Run(kinds *kind.Catalog) (outputs []string, err error) {
 
 // run runs one step and returns what there is then.
 func run(c *simulate.Cluster, step *Step) (string, error) {
+	if step.Verb == "get" && step.Fails {
+		return absent(c, step.Target)
+	}
 	var rejected string
 	if err := do(c, step); err != nil {
 		if !step.Fails {
@@ -73,7 +77,7 @@ func do(c *simulate.Cluster, step *Step) error {
 		return nil
 	case "hold", "release", "reject", "allow":
 		if !c.Known(step.Target) {
-			return fmt.Errorf("unknown type %q: no kind has it or creates it, and no object is of it", step.Target.Type)
+			return unknownType(step.Target)
 		}
 		switch step.Verb {
 		case "hold":
@@ -105,6 +109,26 @@ func do(c *simulate.Cluster, step *Step) error {
 	return c.Patch(object, patch)
 }
 
+// absent returns what is expected of an object that does not exist. The error says that it does, or that
+// its type is unknown.
+func absent(c *simulate.Cluster, s simulate.Selection) (string, error) {
+	if !c.Known(s) {
+		return "", unknownType(s)
+	}
+	found := c.Select(s)
+	switch {
+	case len(found) == 0:
+		return "it does not exist\n", nil
+	case found[0].GetDeletionTimestamp() != nil:
+		return "", fmt.Errorf("it was expected not to exist, and is being deleted; its finalizers are %s", strings.Join(found[0].GetFinalizers(), ", "))
+	}
+	return "", errors.New("it was expected not to exist, and exists")
+}
+
+func unknownType(s simulate.Selection) error {
+	return fmt.Errorf("unknown type %q: no kind has it or creates it, and no object is of it", s.Type)
+}
+
 // one returns the object that a selection names.
 func one(c *simulate.Cluster, s simulate.Selection) (*unstructured.Unstructured, error) {
 	found := c.Select(s)
@@ -121,11 +145,18 @@ func one(c *simulate.Cluster, s simulate.Selection) (*unstructured.Unstructured,
 	return nil, fmt.Errorf("%s is the name of %d objects", s, len(found))
 }
 
-// describe returns what there is in a cluster, and what has happened since the last time, as YAML.
+// describe returns what there is in a cluster, and what has happened since the last time, as YAML: first
+// the objects that are gone since.
 func describe(c *simulate.Cluster) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "time: %s\n", c.Now().Format(time.RFC3339))
 	records := c.Take()
+	for _, r := range records {
+		if r.Gone != nil {
+			fmt.Fprintf(&b, "%s:\n  gone: %s\n", simulate.NameOf(r.Gone), r.At.Format(time.RFC3339))
+			writeRecords(&b, c.Now(), r.Object, records)
+		}
+	}
 	for _, object := range c.Objects() {
 		isOfKind, hasRecord := c.KindOf(object) != nil, slices.ContainsFunc(records, func(r simulate.Record) bool { return r.Object == object.GetUID() })
 		if !hasRecord && !c.IsRun(object) {
@@ -145,27 +176,32 @@ func describe(c *simulate.Cluster) string {
 		}
 		writeMap(&b, "conditions", state.Conditions)
 		writeMap(&b, "children", state.Children)
-		var writes, events []string
-		for _, r := range records {
-			text := r.String()
-			if !r.At.Equal(c.Now()) {
-				text = r.At.Format(time.RFC3339) + " " + text
-			}
-			switch {
-			case r.Object != object.GetUID():
-			case r.Event != nil:
-				events = append(events, text)
-			default:
-				writes = append(writes, text)
-			}
-		}
-		writeList(&b, "writes", writes)
-		writeList(&b, "events", events)
+		writeRecords(&b, c.Now(), object.GetUID(), records)
 		if wakeAt := c.WakeAt(object); !wakeAt.IsZero() {
 			fmt.Fprintf(&b, "  wakeAt: %s\n", wakeAt.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	return b.String()
+}
+
+// writeRecords writes the writes and the Events of one object. Those before now begin with their time.
+func writeRecords(b *strings.Builder, now time.Time, object types.UID, records []simulate.Record) {
+	var writes, events []string
+	for _, r := range records {
+		text := r.String()
+		if !r.At.Equal(now) {
+			text = r.At.Format(time.RFC3339) + " " + text
+		}
+		switch {
+		case r.Object != object:
+		case r.Event != nil:
+			events = append(events, text)
+		case r.Step != nil:
+			writes = append(writes, text)
+		}
+	}
+	writeList(b, "writes", writes)
+	writeList(b, "events", events)
 }
 
 // writeMap writes the entries in the order of their names, in which c-2 is before c-10.
