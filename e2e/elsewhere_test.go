@@ -486,12 +486,12 @@ func TestElsewhereKeepsItsChildren(t *testing.T) {
 	c.delete(c.GroupVersionResource, "x")
 	c.await(c.GroupVersionResource, "x", "waiting", func(o *unstructured.Unstructured) bool {
 		_, _, message := condition(o, "Deleting")
-		return message == fmt.Sprintf(`waiting until clusterroles %q and 1 more are gone`, role)
+		return message == fmt.Sprintf(`waiting until ClusterRole %q and 1 more are gone`, role)
 	})
 	c.root.patch(clusterRoles, role, `{"metadata":{"finalizers":null}}`)
 	c.await(c.GroupVersionResource, "x", "waiting", func(o *unstructured.Unstructured) bool {
 		_, _, message := condition(o, "Deleting")
-		return message == fmt.Sprintf(`waiting until configmaps "%s/x" is gone`, c.a.namespace)
+		return message == fmt.Sprintf(`waiting until ConfigMap "%s/x" is gone`, c.a.namespace)
 	})
 	c.a.patch(configMaps, "x", `{"metadata":{"finalizers":null}}`)
 	c.awaitGone(c.GroupVersionResource, "x")

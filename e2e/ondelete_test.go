@@ -191,7 +191,7 @@ func TestDependantsGoFirst(t *testing.T) {
 	g.remove("a", metav1.DeletePropagationBackground)
 	object := g.await(g.GroupVersionResource, "a", "waiting", func(o *unstructured.Unstructured) bool {
 		_, _, message := condition(o, "Deleting")
-		return message == `waiting until configmaps "a-user" is gone`
+		return message == `waiting until ConfigMap "a-user" is gone`
 	})
 	require.Equal(t, "GONE", phaseOf(object))
 	base, err := g.get(configMaps, "a-base")

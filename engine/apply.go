@@ -249,7 +249,7 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	case holder != nil && holder.UID == a.owner.GetUID(): // another decorator, or the kind of the object, keeps it
 		return &rejectedError{plan.ControlledBy(s.Resource, live, a.owner, holder)}
 	case holder == nil:
-		return &rejectedError{plan.NotCreatedFor(s.Resource, s.Called(a.owner))}
+		return &rejectedError{plan.NotCreatedFor(a.kind, s.Resource, live, a.owner)}
 	case a.controllerOf(live) != nil && holder.Name == a.owner.GetName():
 		return errWaiting // it belonged to a former object of this name, and is about to be collected
 	}

@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -271,6 +272,15 @@ func (c *Catalog) ByGroupKind(gk apischema.GroupKind) *Kind {
 // whole package.
 func (c *Catalog) Broken() []*LoadError { return c.broken }
 
+// BrokenNames returns the names of the kinds that failed to load, each once, sorted; "" stands for whole packages.
+func (c *Catalog) BrokenNames() []string {
+	names := sets.New[string]()
+	for _, broken := range c.broken {
+		names.Insert(broken.Kind)
+	}
+	return sets.List(names)
+}
+
 // BrokenError joins what Broken returns; it is nil if all kinds loaded.
 func (c *Catalog) BrokenError() error {
 	errs := make([]error, len(c.broken))
@@ -300,11 +310,11 @@ func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 	}
 	var versions, inGroup, near, all []string
 	for _, known := range c.gvks() {
-		all = append(all, known.String())
+		all = append(all, TypeName(known))
 		if known.Group != gvk.Group {
 			continue
 		}
-		inGroup = append(inGroup, known.String())
+		inGroup = append(inGroup, TypeName(known))
 		if known.Kind == gvk.Kind {
 			versions = append(versions, known.Version)
 		}
@@ -323,6 +333,11 @@ func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 		return Unknown{Field: "kind", Reason: "kinds of this group: " + strings.Join(inGroup, "; ")}
 	}
 	return Unknown{Field: "kind", Reason: "known kinds: " + strings.Join(all, "; "), Elsewhere: true}
+}
+
+// TypeName names a type for people, as in apps/v1 Deployment.
+func TypeName(gvk apischema.GroupVersionKind) string {
+	return gvk.GroupVersion().String() + " " + gvk.Kind
 }
 
 // gvks returns what all kinds serve, sorted.

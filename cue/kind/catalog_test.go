@@ -77,7 +77,7 @@ func TestWhyUnknown(t *testing.T) {
 	t.Parallel()
 	c, err := kind.Load(false, corpus.Folder(t, shirts))
 	require.NoError(t, err)
-	const both = "acme.example/v1, Kind=Shirt; acme.example/v1beta1, Kind=Shirt"
+	const both = "acme.example/v1 Shirt; acme.example/v1beta1 Shirt"
 	for _, tc := range []struct {
 		gvk  apischema.GroupVersionKind
 		want kind.Unknown

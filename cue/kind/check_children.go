@@ -214,12 +214,37 @@ func (c *checker) name(child *checkedChild) {
 		}
 		c.report(name.parts[0].node(), "%s.template.metadata.name: %s is not a valid object name: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters", child.path, strings.Trim(text, `"`))
 	}
-	if known && !c.isClusterScoped() && child.body.fields["replicas"] == nil {
-		c.advice = append(c.advice, Advice{
-			Field: child.path + ".template.metadata.name", Position: positionOf(name.parts[0].node()),
-			Text: fmt.Sprintf("%s.template.metadata.name: all objects of the kind in a namespace share the child %q, and only the first gets it: add \\(object.metadata.name) to the name", child.path, text),
-		})
+	if known && child.body.fields["replicas"] == nil {
+		c.sharedName(child, text, name.parts[0].node())
 	}
+}
+
+// sharedName advises on a child that has the same name, and the same namespace, for several objects.
+func (c *checker) sharedName(child *checkedChild, name string, at ast.Node) {
+	objects, called, add := "objects of the kind", fmt.Sprintf("%q", name), `\(object.metadata.name)`
+	namespace, isKnown := c.namespaceOf(child)
+	switch {
+	case !isKnown:
+		return
+	case child.known && !child.resource.Namespaced:
+	case namespace == nil && c.isClusterScoped():
+		return // an error that namespace reports
+	case namespace == nil || c.isOwnNamespace(namespace):
+		objects += " in a namespace"
+	default:
+		text, isText := c.unified(slices.Clone(namespace.parts)).literal.(string)
+		if !isText {
+			return // it may depend on the object
+		}
+		called += fmt.Sprintf(" in the namespace %q", text)
+	}
+	if !c.isClusterScoped() && !strings.HasSuffix(objects, "namespace") {
+		add = `\(object.metadata.namespace)-` + add
+	}
+	c.advice = append(c.advice, Advice{
+		Field: child.path + ".template.metadata.name", Position: positionOf(at),
+		Text: fmt.Sprintf("%s.template.metadata.name: all %s share the child %s, and only the first gets it: add %s to the name", child.path, objects, called, add),
+	})
 }
 
 // pathNamed are kinds whose names may have other letters, such as system:node.

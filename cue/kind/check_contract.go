@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,24 @@ func (c *checker) contractBehaviour(s *structure) {
 	c.loopNames(s, "")
 	reads := c.structureOf(s, readsName)
 	for _, name := range reads.order {
-		c.definition(c.structureOf(reads, name), "#Read", readsName+"."+name+".")
+		read, path := c.structureOf(reads, name), readsName+"."+name+"."
+		c.definition(read, "#Read", path)
+		c.selectorFields(read, path)
+	}
+}
+
+// selectorFields reports labels that stand in the label selector of a structure itself, as in selectors of a Service.
+func (c *checker) selectorFields(s *structure, path string) {
+	selector, known := c.structureOf(s, "selector"), []string{"matchLabels", "matchExpressions"}
+	for _, name := range selector.order {
+		near := types.DidYouMean(name, known)
+		switch at := selector.fields[name].node; {
+		case slices.Contains(known, name):
+		case near != "" || name == "labels":
+			c.report(at, "%sselector.%s: unknown field%s", path, name, cmp.Or(near, "; did you mean matchLabels?"))
+		default:
+			c.report(at, `%sselector.%q: unknown field: write selector: matchLabels: %[2]q: "VALUE", or selector: matchExpressions: [{key: %[2]q, operator: "Exists"}]`, path, name)
+		}
 	}
 }
 
@@ -102,8 +120,14 @@ func (c *checker) definition(s *structure, definition, path string) {
 	for _, name := range s.order {
 		if isHidden := strings.HasPrefix(name, "_") || strings.HasPrefix(name, "#"); !isHidden && !slices.Contains(known, name) {
 			hint := types.DidYouMean(name, known)
-			if definition == "#Child" && slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "data"}, name) {
+			switch {
+			case definition == "#Child" && slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "data"}, name):
 				hint = ": write it in template"
+			case definition != "#Target" && definition != "#Read":
+			case slices.Contains([]string{"label", "labels", "matchLabels"}, name):
+				hint = `: write selector: matchLabels: "KEY": "VALUE", or selector: matchExpressions: [{key: "KEY", operator: "Exists"}]`
+			case name == "matchExpressions":
+				hint = `: write selector: matchExpressions: […]`
 			}
 			c.report(s.fields[name].node, "%s%s: unknown field%s", path, name, hint)
 		}

@@ -43,7 +43,9 @@ func (t *Target) Selects(object metav1.Object) bool {
 // String describes the objects for people: what they have.
 func (t *Target) String() string {
 	var parts []string
-	if !t.Selector.Empty() {
+	if requirements, _ := t.Selector.Requirements(); len(requirements) == 1 {
+		parts = append(parts, "the label "+t.Selector.String())
+	} else if len(requirements) > 1 {
 		parts = append(parts, "the labels "+t.Selector.String())
 	}
 	if t.Annotation != "" {
@@ -256,7 +258,9 @@ func checkDecoratorContract(k *Kind) []*LoadError {
 		return c.mistakes
 	}
 	c.definition(c.controller, "#"+decoratorSuffix, "")
-	c.definition(c.structureOf(c.controller, "target"), "#Target", "target.")
+	target := c.structureOf(c.controller, "target")
+	c.definition(target, "#Target", "target.")
+	c.selectorFields(target, "target.")
 	c.contractBehaviour(c.controller)
 	return c.mistakes
 }

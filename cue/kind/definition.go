@@ -2,6 +2,8 @@ package kind
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -123,10 +125,44 @@ func (k *Kind) checkScale(v *Version, controller cue.Value) error {
 			return errorAt(at, name, "#%s has no field %s%s", v.GroupVersionKind.Kind, field, types.DidYouMean(field[strings.LastIndex(field, ".")+1:], sortedKeys(around.Properties)))
 		}
 		if p := v.property(path); p.Type != "integer" || p.Minimum == nil || *p.Minimum < 0 {
-			return errorAt(at, name, "%s of %s must be an integer of at least 0: int32 & >=0", path, v.GroupVersionKind.Version)
+			if field := v.valueAt(path); field.Exists() && !isLibrary(field.Pos().Filename()) {
+				at = field
+			}
+			return errorAt(at, name, "%s of %s must be an integer of at least 0; %s", path, v.GroupVersionKind.Version, countInstead(p))
 		}
 	}
 	return nil
+}
+
+// valueAt returns the CUE of the field at a JSONPath like ".spec.count"; it does not exist if CUE knows the field
+// under a condition only.
+func (v *Version) valueAt(path string) cue.Value {
+	at := v.evaluator.schema
+	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+		var next cue.Value
+		for _, label := range []cue.Selector{cue.Str(name), cue.Str(name).Required(), cue.Str(name).Optional()} {
+			if next = at.LookupPath(cue.MakePath(label)); next.Exists() {
+				break
+			}
+		}
+		at = next
+	}
+	return at
+}
+
+// countInstead says what to write instead of the schema of a field that cannot be a number of replicas.
+func countInstead(p schemaProps) string {
+	var values []float64
+	for _, value := range p.Enum {
+		var n float64
+		if json.Unmarshal(value.Raw, &n) == nil && n >= 0 {
+			values = append(values, n)
+		}
+	}
+	if p.Type != "integer" || len(values) < 2 {
+		return "write int32 & >=0"
+	}
+	return fmt.Sprintf("a disjunction of values is not supported here: write their range, as in int32 & >=%v & <=%v", slices.Min(values), slices.Max(values))
 }
 
 // collectOpenAPI sets the OpenAPI schema of a version. The API server estimates the cost of

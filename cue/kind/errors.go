@@ -13,6 +13,9 @@ import (
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
@@ -69,6 +72,10 @@ func newLoadError(kind string, err error) *LoadError {
 	}
 	if path != "" && !strings.HasPrefix(result.Reason, path) {
 		result.Reason = path + ": " + result.Reason
+	}
+	if plural := "#" + kind + controllerSuffix + ".names.plural"; strings.HasPrefix(result.Reason, plural+": field is required") {
+		guessed, _ := meta.UnsafeGuessKindToResource(apischema.GroupVersionKind{Kind: kind})
+		result.Reason += fmt.Sprintf(": write names: plural: %q", guessed.Resource)
 	}
 	result.File, result.Line = position(first)
 	return result

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -23,7 +24,7 @@ const unknownField = "unknown field"
 // explained returns a message of CUE with what to write instead, if that is known.
 func explained(message string) string {
 	if m := noReference.FindStringSubmatch(message); m != nil {
-		return message + forgottenImport(m[1])
+		return message + cmp.Or(contractName(m[1]), forgottenImport(m[1]))
 	}
 	if m := noFunction.FindStringSubmatch(message); m != nil {
 		return m[1] + " has no function " + m[2] + similarFunction(m[1], m[2])
@@ -32,6 +33,18 @@ func explained(message string) string {
 		return unknownField
 	}
 	return message
+}
+
+// contractName ends the message of a name that is not found, if the contract gives it to a behaviour: a reference
+// finds only names that the file itself has around it.
+func contractName(name string) string {
+	switch name {
+	case objectName:
+		return ": write object!: #KIND in the controller of #KIND, or object: _ in a decorator, and refer to object only in there"
+	case observedName, indexName:
+		return fmt.Sprintf(": write %s: _ in the controller or decorator, and refer to %[1]s only in there", name)
+	}
+	return ""
 }
 
 // forgottenImport ends the message of a name that is not found, if a package has that name.

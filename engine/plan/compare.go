@@ -323,9 +323,13 @@ func ControlledBy(resource schema.GroupVersionResource, live, owner *unstructure
 	return fmt.Errorf("%s %q exists and is controlled by %s %q", resource.Resource, called(live, owner), holder.Kind, holder.Name)
 }
 
-// NotCreatedFor is the error of an object, by its name as Step.Called returns it, that no one controls
-// and that has the name of a child.
-func NotCreatedFor(resource schema.GroupVersionResource, name string) error {
+// NotCreatedFor is the error of an object, seen from an owner, that no one controls and that has the name of a child.
+// An annotation may say for whom it was created instead.
+func NotCreatedFor(k *kind.Kind, resource schema.GroupVersionResource, live, owner *unstructured.Unstructured) error {
+	name := called(live, owner)
+	if other, hasOwner := entry(live, "annotations", AnnotationOwner); hasOwner && other != OwnerName(k, owner, live) {
+		return fmt.Errorf("%s %q exists and was created for %s, as its annotation %s says; rename the child of one of the two", resource.Resource, name, other, AnnotationOwner)
+	}
 	return fmt.Errorf("%s %q exists and was not created for this object; rename or delete it", resource.Resource, name)
 }
 

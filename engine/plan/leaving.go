@@ -158,9 +158,9 @@ func deleting(p *Plan, o *Outcome) metav1.Condition {
 		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), OwnerFinalizer)
 	case len(o.Leaving) > 0:
 		first := called(o.Leaving[0].Object, p.Object)
-		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Resource.Resource, first)
+		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Object.GetKind(), first)
 		if more := len(o.Leaving) - 1; more > 0 {
-			c.Message = fmt.Sprintf("waiting until %s %q and %d more are gone", o.Leaving[0].Resource.Resource, first, more)
+			c.Message = fmt.Sprintf("waiting until %s %q and %d more are gone", o.Leaving[0].Object.GetKind(), first, more)
 		}
 	default:
 		c.Message = joined(o.waiting(), o.until())

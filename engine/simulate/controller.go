@@ -372,7 +372,7 @@ func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 	case other.GetDeletionTimestamp() != nil, holder != nil && holder.Kind == owner.GetKind() && holder.Name == owner.GetName():
 		done.Waiting = true
 	case holder == nil:
-		return plan.NotCreatedFor(s.Resource, s.Called(owner))
+		return plan.NotCreatedFor(k, s.Resource, other, owner)
 	default:
 		return plan.ControlledBy(s.Resource, other, owner, holder)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/plan"
 )
 
 var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -59,6 +60,11 @@ func TestRenderTakesLabelledChildren(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, fmt.Sprint(r.Status), "reason:ChildRejected")
 	require.Contains(t, fmt.Sprint(r.Status), `child "pod": pods "a-pod" exists and was not created for this object; rename or delete it`)
+
+	unlabelled.SetAnnotations(map[string]string{plan.AnnotationOwner: "as.example.com/other"})
+	r, err = Render(k, object, []*unstructured.Unstructured{unlabelled}, now)
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(r.Status), `pods "a-pod" exists and was created for as.example.com/other, as its annotation fescue.dev/owner says; rename the child of one of the two`)
 }
 
 const timedName = `

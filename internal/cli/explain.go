@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -76,7 +77,7 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 		_, err = io.WriteString(w, e.String())
 		return errors.Join(err, kinds.BrokenError())
 	}
-	k, path, err := findKind(kinds.All(), arg)
+	k, path, err := findKind(kinds, arg)
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}
@@ -138,10 +139,10 @@ func withMetadata(root *apiextensionsv1.JSONSchemaProps, kinds *kind.Catalog) (*
 }
 
 // findKind returns the kind that an argument names, and the fields after it.
-func findKind(kinds []*kind.Kind, arg string) (found *kind.Kind, path []string, err error) {
+func findKind(kinds *kind.Catalog, arg string) (found *kind.Kind, path []string, err error) {
 	longest := ""
 	var known []string
-	for _, k := range kinds {
+	for _, k := range kinds.All() {
 		names := append([]string{k.Name(), k.GroupVersionKind.Kind, k.Names.Plural, k.Names.Singular}, k.Names.ShortNames...)
 		names = append(names, k.GroupVersionKind.GroupKind().String())
 		known = append(known, k.Names.Plural)
@@ -156,6 +157,9 @@ func findKind(kinds []*kind.Kind, arg string) (found *kind.Kind, path []string, 
 			found, longest = k, name
 		}
 	}
+	if broken := slices.DeleteFunc(kinds.BrokenNames(), func(name string) bool { return name == "" }); found == nil && len(kinds.Broken()) > 0 {
+		return nil, nil, notLoaded(arg, broken)
+	}
 	if found == nil {
 		return nil, nil, fmt.Errorf("unknown kind %q; known kinds are %s, and --kinds adds others", arg, strings.Join(known, ", "))
 	}
@@ -163,6 +167,22 @@ func findKind(kinds []*kind.Kind, arg string) (found *kind.Kind, path []string, 
 		path = strings.Split(rest, ".")
 	}
 	return found, path, nil
+}
+
+// notLoaded is the error of a name that no loaded kind has, if some kinds failed to load. Of those only the names in
+// their definitions are known; a package that cannot be read has none.
+func notLoaded(arg string, broken []string) error {
+	first, _, _ := strings.Cut(arg, ".")
+	for _, name := range broken {
+		plural, singular := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: name})
+		if slices.Contains([]string{strings.ToLower(name), plural.Resource, singular.Resource}, strings.ToLower(first)) {
+			return fmt.Errorf("the kind %s failed to load", name)
+		}
+	}
+	if len(broken) == 0 {
+		return fmt.Errorf("no kind that loaded is named %q: it may be one of those that failed to load", first)
+	}
+	return fmt.Errorf("no kind that loaded is named %q: it may be one of those that failed to load: %s", first, strings.Join(broken, ", "))
 }
 
 // explained is a field.

@@ -170,7 +170,7 @@ func (v *vetter) unknownKind(object manifest.Object, gvk schema.GroupVersionKind
 	place := object.Locate(why.Field).Value
 	f := about(object)
 	f.Type = unknownKindType
-	f.Message = fmt.Sprintf("unknown kind %q: %s", gvk, reason)
+	f.Message = fmt.Sprintf("unknown kind %q: %s", kind.TypeName(gvk), reason)
 	if why.NotLoaded {
 		f.Message = "not checked: " + reason
 	}

@@ -65,7 +65,7 @@ func migrate(ctx context.Context, out io.Writer, o *migrateOptions, names []stri
 	if len(names) > 0 {
 		kinds = nil
 		for _, name := range names {
-			k, path, err := findKind(catalog.All(), name)
+			k, path, err := findKind(catalog, name)
 			if err != nil {
 				return err
 			}

@@ -43,18 +43,18 @@ The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
 			if err := selected.check(); err != nil {
 				return err
 			}
-			load := func(ctx context.Context, loaded func([]*kind.Kind)) error {
+			load := func(ctx context.Context, loaded func([]*kind.Kind)) (broken int, err error) {
 				kinds, err := selected.loadEach(ctx, loaded)
 				if err != nil {
-					return err
+					return 0, err
 				}
-				if broken := kinds.BrokenError(); broken != nil { // the other kinds run
-					printErrors(c.ErrOrStderr(), broken)
+				if err := kinds.BrokenError(); err != nil { // the other kinds run
+					printErrors(c.ErrOrStderr(), err)
 				}
 				if len(kinds.Behaviours()) == 0 {
-					return errors.New("no kind could be loaded")
+					return 0, errors.New("no kind could be loaded")
 				}
-				return nil
+				return len(kinds.BrokenNames()), nil
 			}
 			return operator.Run(c.Context(), &o, load, log)
 		},

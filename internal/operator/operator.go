@@ -68,8 +68,8 @@ type operator struct {
 }
 
 // Load loads the kinds to run. It calls loaded with those that are loaded while others are still
-// being loaded, and returns when there are no others, or an error that must end the process.
-type Load func(ctx context.Context, loaded func([]*kind.Kind)) error
+// being loaded, and returns when there are no others: how many failed to load, or an error that must end the process.
+type Load func(ctx context.Context, loaded func([]*kind.Kind)) (broken int, err error)
 
 // Run runs kinds on the cluster of completed options until ctx ends.
 func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) error {
@@ -190,9 +190,11 @@ func (p *operator) run(ctx context.Context) error {
 func (p *operator) loadKinds(ctx context.Context) error {
 	var all []*kind.Kind
 	var unable, failed error
+	var broken int
 	loading := make(chan error, 1)
 	go func() {
-		loading <- p.load(ctx, func(kinds []*kind.Kind) {
+		var err error
+		broken, err = p.load(ctx, func(kinds []*kind.Kind) {
 			all = append(all, kinds...)
 			for _, k := range kind.WithoutDecorators(kinds) {
 				failed = errors.Join(failed, p.watchDefinition(k))
@@ -202,6 +204,7 @@ func (p *operator) loadKinds(ctx context.Context) error {
 				p.log.Error("kind cannot run", "error", err)
 			}
 		})
+		loading <- err
 	}()
 	var err error
 	select {
@@ -225,6 +228,10 @@ func (p *operator) loadKinds(ctx context.Context) error {
 		if k.Converts() {
 			p.engine.Recheck(k.Name()) // its conversions are served from now on
 		}
+	}
+	if broken > 0 {
+		p.log.Warn("kinds are loaded, and some failed to load", "kinds", len(all), "failed", broken)
+		return nil
 	}
 	p.log.Info("all kinds are loaded", "kinds", len(all))
 	return nil
