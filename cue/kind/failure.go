@@ -63,6 +63,10 @@ func reasonOf(err cueerrors.Error) string {
 			reason += ": " + text
 		}
 	}
+	if _, call, ok := strings.Cut(reason, "error in call to "); ok { // strconv names the function again
+		function, _, _ := strings.Cut(call, ":")
+		reason = strings.Replace(reason, function+": "+function+": ", function+": ", 1)
+	}
 	return reason
 }
 

@@ -450,7 +450,7 @@ func (r *run) results(x Expr, name string, out []reflect.Value) (any, *Problem) 
 	last := out[len(out)-1]
 	if last.Type() == typeError {
 		if err, ok := reflect.TypeAssert[error](last); ok && err != nil {
-			return nil, wrong(x, "error in call to %s: %v", name, reasonOf(err))
+			return nil, wrong(x, "error in call to %s: %s", name, strings.TrimPrefix(reasonOf(err), name+": ")) // strconv names itself
 		}
 		if len(out) == 1 {
 			return true, nil
