@@ -43,6 +43,8 @@ func (c *checker) relations(child *checkedChild) {
 		c.claim(spec, prefix+"spec")
 	case "PodDisruptionBudget":
 		c.onlyOne(spec, prefix+"spec", "minAvailable", "maxUnavailable")
+		c.share(spec, "minAvailable", prefix+"spec")
+		c.share(spec, "maxUnavailable", prefix+"spec")
 	case "Secret":
 		data := c.structureIn(child.template, "data")
 		for _, name := range data.order {
@@ -89,13 +91,46 @@ func (c *checker) rollout(spec *structure, path string) {
 	}
 	update := c.structureIn(strategy, "rollingUpdate")
 	for _, name := range []string{"maxSurge", "maxUnavailable"} {
-		c.mustParse(update, name, path, func(text string) error {
-			if len(validation.IsValidPercent(text)) == 0 {
-				return nil
-			}
-			return fmt.Errorf("%q must be a number, or a percentage like %q", text, "25%")
-		})
+		c.share(update, name, path)
 	}
+}
+
+// share checks a field that is a number or a percentage: its type allows any string.
+func (c *checker) share(s *structure, name, path string) {
+	c.mustParse(s, name, path, func(text string) error {
+		if len(validation.IsValidPercent(text)) == 0 {
+			return nil
+		}
+		return fmt.Errorf("%q must be a number, or a percentage like %q", text, "25%")
+	})
+	m := s.fields[name]
+	if m == nil || len(m.parts) != 1 {
+		return
+	}
+	p := m.parts[0]
+	v := c.infer(p)
+	if v.kinds() != types.String || v.literal != nil || v.isType || len(v.alternatives) > 0 || len(v.t.Enum) > 0 {
+		return
+	}
+	path, source := path+"."+name, sourceOf(p.expr)
+	if isInterpolation(p.expr) {
+		const unknown = "?"
+		text, _, ok := c.text(p, func(value) string { return unknown })
+		if ok && !strings.HasSuffix(text, "%") && !strings.HasSuffix(text, unknown) {
+			c.report(p.node(), "%s: %s is no percentage, and the API server takes only a number or a percentage: end it in %%", path, source)
+		}
+		return
+	}
+	instead := fmt.Sprintf(`write strconv.Atoi(%s), or "\(%[1]s)%%"`, source)
+	isOfNames := strings.HasPrefix(v.path, objectName+".metadata.") && !strings.HasPrefix(v.path, objectName+".metadata.annotations.")
+	if isOfNames { // a label or a name has no %
+		c.report(p.node(), "%s: %s is no percentage, and the API server takes only a number or a percentage: %s", path, source, instead)
+		return
+	}
+	c.advice = append(c.advice, Advice{
+		Field: path, Position: positionOf(p.node()),
+		Text: fmt.Sprintf(`%s: the API server takes only a number or a percentage like "25%%", and %s may be another string: %s, unless it is one`, path, source, instead),
+	})
 }
 
 // scaler checks the bounds and the target of a HorizontalPodAutoscaler.

@@ -861,7 +861,10 @@ func (c *checker) arithmetic(p part, e *ast.BinaryExpr, x, y value) value {
 	if a&types.String != 0 || b&types.String != 0 { // as it may be either
 		return unknownValue
 	}
-	if a&numbers == types.Integer && b&numbers == types.Integer {
+	switch { // what is a float for certain makes the result one
+	case a == types.Number || b == types.Number:
+		return of(types.Number)
+	case a&numbers == types.Integer && b&numbers == types.Integer:
 		return of(types.Integer)
 	}
 	return of(a&numbers | b&numbers)
