@@ -63,6 +63,8 @@ func TestSlowKindDelaysNoOther(t *testing.T) {
 
 	o.awaitLog("kind Slow: loading takes longer than ") // 8s of CPU time, or 48s on a busy machine
 	o.awaitReady()
+	o.awaitLog("kinds are loaded, and some failed to load")
+	o.awaitLog("failed=1")
 	require.True(t, testcluster.WaitUntil(func() bool { return c.tryCreate(goods, "Good", "g", map[string]any{}) }))
 	c.awaitReady(goods, "g")
 	require.Zero(t, o.stop())
