@@ -2,12 +2,10 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -17,20 +15,10 @@ import (
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
-const (
-	// simulated is how long vet lets an object live on a healthy cluster in memory: Pods start
-	// and Deployments roll out within a minute there.
-	simulated = 10 * time.Minute
-	// simulatedStep is how often vet looks at it.
-	simulatedStep = 10 * time.Second
-	// simulatedReconciles is after how many reconciles vet looks no further, so that it ends soon also if each
-	// takes the budget of an evaluation (kinds.md#limits): what stalls objects usually does so in the first ones.
-	simulatedReconciles = 1000
-)
-
 // stallFindings reports where an object would be stalled: when it is created, with the children
-// among the other objects, and while its children come up. The API server, whose part the types take, rejects
-// children that do not fit them. content is the object as it is stored.
+// among the other objects, while its children come up, and when it is deleted after that. The API server, whose part
+// the types take, rejects children that do not fit them. Advice goes to the report. content is the object as it is
+// stored.
 func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map[string]any, others []manifest.Object) []finding {
 	u := &unstructured.Unstructured{Object: content}
 	observed := make([]*unstructured.Unstructured, len(others))
@@ -38,26 +26,38 @@ func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map
 		observed[i] = &unstructured.Unstructured{Object: others[i].Content}
 	}
 	now := time.Now()
+	l := newLife(k, v.catalog, now)
 	for _, situation := range []struct {
 		name    string
 		stalled func() (string, error)
 	}{
 		{"when it is created", func() (string, error) { return v.stalledWhenRendered(k, u, nil, now) }},
 		{"with the objects in this file", func() (string, error) { return v.stalledWhenRendered(k, u, observed, now) }},
-		{"on a healthy cluster", func() (string, error) { return v.stalledInCluster(k, u, readBy(k, observed), now) }},
+		{"on a healthy cluster", func() (string, error) { return l.begin(u, readBy(k, observed)) }},
+		{"when it is deleted", l.end},
 	} {
 		message, err := situation.stalled()
 		if err != nil {
 			message = err.Error()
 		}
 		if message != "" {
-			f := about(object).at(object.Locate("kind").Value.Position)
-			f.Type, f.Detail = stalledType, situation.name
+			f := foundIn(object, stalledType, situation.name)
 			f.Message = fmt.Sprintf("%s, the object would be stalled: %s", situation.name, message)
 			return []finding{f}
 		}
 	}
+	if where := l.stays(); where != "" {
+		f := foundIn(object, adviceType, "when it is deleted")
+		f.Message = fmt.Sprintf("advice: ten minutes after it is deleted on a healthy cluster, the object is still %s: it stays until someone changes it or what it reads", where)
+		v.report.Advice = append(v.report.Advice, f)
+	}
 	return nil
+}
+
+func foundIn(object manifest.Object, findingType, situation string) finding {
+	f := about(object).at(object.Locate("kind").Value.Position)
+	f.Type, f.Detail = findingType, situation
+	return f
 }
 
 // stalledWhenRendered returns why an object is stalled among objects, now.
@@ -100,54 +100,24 @@ func readBy(k *kind.Kind, objects []*unstructured.Unstructured) (read []*unstruc
 	return read
 }
 
-// stalledInCluster returns why an object is stalled at some time on a healthy cluster that has
-// others.
-func (v *vetter) stalledInCluster(k *kind.Kind, object *unstructured.Unstructured, others []*unstructured.Unstructured, now time.Time) (string, error) {
-	cluster := simulate.New([]*kind.Kind{k}, now)
-	cluster.Validate(v.catalog.ValidateChild)
-	cluster.Limit(simulatedReconciles)
-	for _, o := range append(slices.Clip(others), object) {
-		if err := cluster.Apply(o); err != nil {
-			return "", err
-		}
-	}
-	for passed := time.Duration(0); passed < simulated; passed += simulatedStep {
-		err := cluster.Wait(simulatedStep)
-		isCut := errors.Is(err, simulate.ErrLimit)
-		if err != nil && !isCut {
-			return "", err
-		}
-		for _, r := range cluster.Take() {
-			if k.Target != nil && r.Event != nil && r.Event.Type == corev1.EventTypeWarning {
-				return r.Event.Note, nil
-			}
-		}
-		for _, o := range cluster.Objects() {
-			if k.Target != nil || cluster.KindOf(o) != k {
-				continue
-			}
-			status, _ := o.Object["status"].(map[string]any)
-			if stalled := stalledBy(status); stalled != "" {
-				return stalled, nil
-			}
-		}
-		if isCut {
-			break
-		}
-	}
-	return "", nil
-}
-
 // stalledBy returns the message of the condition Stalled of a status; "" if the object is not.
 func stalledBy(status map[string]any) string {
-	conditions, _ := status["conditions"].([]any)
-	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == kind.ConditionStalled && c["status"] == "True" {
-			message, _ := c["message"].(string)
-			return message
-		}
+	if c := conditionOf(status, kind.ConditionStalled); c["status"] == "True" {
+		message, _ := c["message"].(string)
+		return message
 	}
 	return ""
+}
+
+// conditionOf returns a condition of a status; nil if there is none of that type.
+func conditionOf(status map[string]any, conditionType string) map[string]any {
+	conditions, _ := status["conditions"].([]any)
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == conditionType {
+			return c
+		}
+	}
+	return nil
 }
 
 // isForBehaviour reports whether an object in a file is there for the behaviour of a kind: it is of a
