@@ -568,7 +568,7 @@ type leaf struct {
 // choose takes the alternative that is the only one that fits, or the default.
 func (r *run) choose(n *node) (*node, *Problem) {
 	var few [4]leaf
-	leaves, _, problem := r.leaves(n, few[:0])
+	leaves, _, problem := r.leaves(n, few[:0], nil)
 	if len(leaves) == 0 {
 		if n.isScalar && !problem.IsIncomplete {
 			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), n.open[0].Text)
@@ -576,22 +576,56 @@ func (r *run) choose(n *node) (*node, *Problem) {
 		n.fail(problem)
 		return nil, n.problem
 	}
-	var defaults []leaf
+	if chosen := r.only(leaves); chosen != nil {
+		return chosen, nil
+	}
+	// If the default of a disjunction does not fit, it counts as one without default.
+	var m marks
+	if _, _, _ = r.leaves(n, nil, &m); m.ignoreUnfit() {
+		leaves, _, _ = r.leaves(n, nil, &m)
+		if chosen := r.only(leaves); chosen != nil && !m.isMixed {
+			return chosen, nil
+		}
+	}
+	return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), Message: "unresolved disjunction: more than one alternative fits"}
+}
+
+// only returns the default among alternatives, or the only one if none is; nil if there are several.
+func (r *run) only(leaves []leaf) (only *node) {
+	hasDefault := slices.ContainsFunc(leaves, func(l leaf) bool { return l.isDef })
 	for _, l := range leaves {
-		if l.isDef {
-			defaults = append(defaults, l)
+		switch {
+		case hasDefault && !l.isDef:
+		case only == nil:
+			only = l.node
+		case !r.same(only, l.node):
+			return nil
 		}
 	}
-	if len(defaults) == 0 {
-		defaults = leaves
+	return only
+}
+
+// marks says of which disjunctions the marked alternatives are no defaults.
+type marks struct {
+	met, fit []choice // those with a default that were met, and those of them whose default fits
+	ignored  []choice
+	// isMixed says that a disjunction has alternatives with defaults of their own and others without, which CUE
+	// resolves only in some orders of the operands.
+	isMixed bool
+}
+
+// ignoreUnfit ignores the marks of disjunctions whose defaults do not fit, and reports whether there are any.
+func (m *marks) ignoreUnfit() bool {
+	*m = marks{ignored: slices.DeleteFunc(m.met, func(c choice) bool { return slices.Contains(m.fit, c) })}
+	return len(m.ignored) > 0
+}
+
+// note adds whether the default of a disjunction fits.
+func (m *marks) note(c choice, fits bool) {
+	m.met = append(m.met, c)
+	if fits {
+		m.fit = append(m.fit, c)
 	}
-	chosen := defaults[0]
-	for _, other := range defaults[1:] {
-		if !r.same(chosen.node, other.node) {
-			return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), Message: "unresolved disjunction: more than one alternative fits"}
-		}
-	}
-	return chosen.node, nil
 }
 
 // same reports whether two alternatives are one value.
@@ -606,8 +640,8 @@ func (r *run) same(a, b *node) bool {
 }
 
 // leaves adds the alternatives of a node that fit to those that were found, and reports whether some
-// are marked as defaults.
-func (r *run) leaves(n *node, found []leaf) (all []leaf, explicit bool, problem *Problem) {
+// are marked as defaults. m may be nil.
+func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool, problem *Problem) {
 	r.expand(n)
 	if len(n.open) == 0 {
 		if problem := r.dead(n); problem != nil {
@@ -619,6 +653,8 @@ func (r *run) leaves(n *node, found []leaf) (all []leaf, explicit bool, problem 
 		return found, false, n.problem
 	}
 	disjunction := n.open[0].Disjunction
+	hasDefault := disjunction.HasDefault && (m == nil || !slices.Contains(m.ignored, n.open[0]))
+	defaultFits, isMixed := false, false
 	type branch struct {
 		end      int // of its leaves
 		explicit bool
@@ -632,12 +668,13 @@ func (r *run) leaves(n *node, found []leaf) (all []leaf, explicit bool, problem 
 		first := len(found)
 		var marked bool
 		var why *Problem
-		found, marked, why = r.leaves(candidate, found)
+		found, marked, why = r.leaves(candidate, found, m)
 		problem = worse(problem, why)
 		if why != nil && why.IsIncomplete {
 			problem = why
 		}
-		if disjunction.HasDefault {
+		defaultFits = defaultFits || alternative.Default && len(found) > first
+		if hasDefault {
 			for j := first; j < len(found); j++ {
 				found[j].isDef = found[j].isDef && alternative.Default
 			}
@@ -647,12 +684,19 @@ func (r *run) leaves(n *node, found []leaf) (all []leaf, explicit bool, problem 
 	}
 	for _, b := range branches {
 		for ; start < b.end; start++ {
-			if !disjunction.HasDefault && explicit && !b.explicit {
-				found[start].isDef = false
+			if !hasDefault && explicit && !b.explicit {
+				found[start].isDef, isMixed = false, true
 			}
 		}
 	}
-	return found, explicit || disjunction.HasDefault, problem
+	switch {
+	case m == nil:
+	case hasDefault:
+		m.note(n.open[0], defaultFits)
+	default:
+		m.isMixed = m.isMixed || isMixed
+	}
+	return found, explicit || hasDefault, problem
 }
 
 // dead returns why an alternative does not fit.
