@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,11 +94,24 @@ func WaitUntil(holds func() bool) bool {
 	}
 }
 
-// FreePort returns an address of host with a port that no process listens on.
+// Ports that FreePort returns. Linux gives connections a port from 32768 on, and Services have NodePorts from 30000
+// on, so nobody takes one of these between the test and the process that will listen on it.
+const firstPort, lastPort = 20000, 29999
+
+var triedPorts atomic.Int64
+
+// FreePort returns an address of host with a port that no process listens on. Another call returns another port.
 func FreePort(t testing.TB, host string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	first := int64(os.Getpid()) * 100 // processes that run at the same time begin at different ports
+	for range lastPort - firstPort {
+		port := firstPort + (first+triedPorts.Add(1))%(lastPort-firstPort+1)
+		address := net.JoinHostPort(host, strconv.FormatInt(port, 10))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+	require.FailNow(t, "no port is free")
+	return ""
 }
