@@ -107,7 +107,7 @@ func (r *conversionRequest) convertOne(object map[string]any, kinds *kind.Catalo
 	gvk := schema.FromAPIVersionAndKind(apiVersion, of)
 	k := kinds.ByGVK(gvk)
 	if k == nil {
-		return nil, fmt.Errorf("%s is not a kind that this server knows", gvk)
+		return nil, fmt.Errorf("%s is not a kind that this server knows", kind.TypeName(gvk))
 	}
 	result, err := k.Convert(object, r.apiVersion)
 	if err != nil {

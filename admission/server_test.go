@@ -95,7 +95,7 @@ func TestFailures(t *testing.T) {
 		"an old version": {with(func(r *admissionv1.AdmissionReview) { r.APIVersion = "admission.k8s.io/v1beta1" }), 400, uid, `request body: apiVersion "admission.k8s.io/v1beta1", kind "AdmissionReview": must be admission.k8s.io/v1, AdmissionReview`},
 		"a foreign kind": {with(func(r *admissionv1.AdmissionReview) {
 			r.Request.Kind = metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}
-		}), 404, uid, "request.kind: /v1, Kind=Pod is not a kind that this server knows"},
+		}), 404, uid, "request.kind: v1 Pod is not a kind that this server knows"},
 		"no object":         {with(func(r *admissionv1.AdmissionReview) { r.Request.Object.Raw = nil }), 400, uid, "request.object: "},
 		"an object of text": {with(func(r *admissionv1.AdmissionReview) { r.Request.Object.Raw = []byte(`"x"`) }), 400, uid, "request.object: "},
 		"no old object":     {with(func(r *admissionv1.AdmissionReview) { r.Request.Operation = admissionv1.Update }), 400, uid, "request.oldObject: "},

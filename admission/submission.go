@@ -45,7 +45,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 	gvk := schema.GroupVersionKind(request.Kind)
 	k := o.kinds.ByGVK(gvk)
 	if k == nil {
-		return nil, failuref(http.StatusNotFound, "request.kind: %s is not a kind that this server knows", gvk)
+		return nil, failuref(http.StatusNotFound, "request.kind: %s is not a kind that this server knows", kind.TypeName(gvk))
 	}
 	object, err := decodeObject("request.object", request.Object.Raw)
 	if err != nil {

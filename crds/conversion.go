@@ -87,7 +87,7 @@ func CallAt(crd *unstructured.Unstructured, k *kind.Kind, w Webhook) error {
 		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: w.clientConfig(), ConversionReviewVersions: reviewVersions()},
 	})
 	if err != nil {
-		return fmt.Errorf("CRD of %s: %w", k.GroupVersionKind, err)
+		return fmt.Errorf("CRD of %s: %w", kind.TypeName(k.GroupVersionKind), err)
 	}
 	return unstructured.SetNestedMap(crd.Object, content, "spec", "conversion")
 }

@@ -32,7 +32,7 @@ func YAML(bare bool, at Webhook, kinds ...*kind.Kind) ([]byte, error) {
 		}
 		b, err := yaml.Marshal(object.Object)
 		if err != nil {
-			return nil, fmt.Errorf("CRD of %s: %w", k.GroupVersionKind, err)
+			return nil, fmt.Errorf("CRD of %s: %w", kind.TypeName(k.GroupVersionKind), err)
 		}
 		if i > 0 {
 			out.WriteString("---\n")
@@ -59,7 +59,7 @@ func Size(k *kind.Kind, bare bool) (int, error) {
 func Object(k *kind.Kind, bare bool) (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(k.Definition())
 	if err != nil {
-		return nil, fmt.Errorf("CRD of %s: %w", k.GroupVersionKind, err)
+		return nil, fmt.Errorf("CRD of %s: %w", kind.TypeName(k.GroupVersionKind), err)
 	}
 	delete(object, "status")
 	crd := &unstructured.Unstructured{Object: object}

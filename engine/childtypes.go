@@ -283,12 +283,12 @@ func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 	for _, gvk := range c.types.missing() {
 		served, awaited, err := c.resolve(gvk)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("children of type %s: %w", gvk, err))
+			errs = append(errs, fmt.Errorf("children of type %s: %w", kind.TypeName(gvk), err))
 			continue
 		}
 		if served.Err == nil {
 			if err := c.watchChildren(ctx, gvk, served.Resource); err != nil {
-				errs = append(errs, fmt.Errorf("children of type %s: %w", gvk, err))
+				errs = append(errs, fmt.Errorf("children of type %s: %w", kind.TypeName(gvk), err))
 				served, awaited = plan.ChildType{Err: fmt.Errorf("its objects cannot be watched: %w", err)}, true
 			}
 		}

@@ -36,13 +36,13 @@ func (c *controller) watchObjects() (*informers.Watch, error) {
 	gvk := c.kind.GroupVersionKind
 	mapping, err := c.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		return nil, Absent(fmt.Sprintf("the API server does not serve %s, which it decorates", gvk))
+		return nil, Absent(fmt.Sprintf("the API server does not serve %s, which it decorates", kind.TypeName(gvk)))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; isNamespaced != (c.kind.Scope == "Namespaced") {
-		return nil, fmt.Errorf("objects of type %s do not have the scope %s: correct that of #%sDecorator", gvk, c.kind.Scope, c.kind.Title())
+		return nil, fmt.Errorf("objects of type %s do not have the scope %s: correct that of #%sDecorator", kind.TypeName(gvk), c.kind.Scope, c.kind.Title())
 	}
 	c.resource = mapping.Resource
 	return c.config.Informers.Watch(informers.Selection{Resource: c.resource, Keep: keptOfTargets(gvk, c.kinds())})

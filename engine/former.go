@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -21,14 +22,14 @@ func (c *controller) readFormer(ctx context.Context, object *unstructured.Unstru
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("former children of type %s: %w", gvk, err)
+			return fmt.Errorf("former children of type %s: %w", kind.TypeName(gvk), err)
 		}
 		if v.Former == nil {
 			v.Former = make(map[schema.GroupVersionKind]error)
 		}
 		children, err := c.list(ctx, object, mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, gvk.GroupKind())
 		if err != nil && !apierrors.IsForbidden(err) {
-			return fmt.Errorf("former children of type %s: %w", gvk, err)
+			return fmt.Errorf("former children of type %s: %w", kind.TypeName(gvk), err)
 		}
 		v.Former[gvk] = err
 		v.Children = append(v.Children, children...)

@@ -202,7 +202,7 @@ func (c *controller) watchLookups(ctx context.Context) (found bool, err error) {
 	for _, target := range c.lookups.missing() {
 		w, err := c.watchLookup(ctx, target)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("reads of type %s: %w", target.Type, err))
+			errs = append(errs, fmt.Errorf("reads of type %s: %w", kind.TypeName(target.Type), err))
 			w = lookupWatch{err: fmt.Errorf("its objects cannot be watched: %w", err), awaited: true}
 		}
 		c.lookups.mu.Lock()

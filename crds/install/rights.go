@@ -78,7 +78,7 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	for _, owned := range k.Owns {
 		resource, err := resourceOf(owned)
 		if err != nil {
-			return nil, fmt.Errorf("children of type %s: %w", owned, err)
+			return nil, fmt.Errorf("children of type %s: %w", kind.TypeName(owned), err)
 		}
 		if resource.Empty() {
 			continue
@@ -88,7 +88,7 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	for _, target := range k.LookupTargets() {
 		resource, err := resourceOf(target.Type)
 		if err != nil {
-			return nil, fmt.Errorf("reads of type %s: %w", target.Type, err)
+			return nil, fmt.Errorf("reads of type %s: %w", kind.TypeName(target.Type), err)
 		}
 		if resource.Empty() {
 			continue
@@ -100,7 +100,7 @@ func ForKind(k *kind.Kind, resourceOf ResourceOf) ([]Right, error) {
 	for _, g := range k.Grants {
 		resource, err := resourceOf(g.Role)
 		if err != nil {
-			return nil, fmt.Errorf("children of type %s: %w", g.Child, err)
+			return nil, fmt.Errorf("children of type %s: %w", kind.TypeName(g.Child), err)
 		}
 		// Rights to bind any role, or for targets of a decorator whose authors nobody asks, are not given unasked.
 		if g.Name != "" && k.Target == nil && !resource.Empty() {
@@ -122,7 +122,7 @@ func ownResource(k *kind.Kind, resourceOf ResourceOf) (schema.GroupResource, err
 	}
 	resource, err := resourceOf(k.GroupVersionKind)
 	if err != nil {
-		return resource, fmt.Errorf("objects of type %s: %w", k.GroupVersionKind, err)
+		return resource, fmt.Errorf("objects of type %s: %w", kind.TypeName(k.GroupVersionKind), err)
 	}
 	return resource, nil
 }

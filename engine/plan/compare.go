@@ -159,9 +159,9 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 	served, owned := c.view.Types[gvk]
 	switch {
 	case !owned:
-		return wantedChild{}, fmt.Errorf("its type %s is not among those that the kind owns; add it to owns in #%sController", gvk, c.plan.Kind.GroupVersionKind.Kind)
+		return wantedChild{}, fmt.Errorf("its type %s is not among those that the kind owns; add it to owns in #%sController", kind.TypeName(gvk), c.plan.Kind.GroupVersionKind.Kind)
 	case served.Err != nil:
-		return wantedChild{}, fmt.Errorf("%s: %w", gvk, served.Err)
+		return wantedChild{}, fmt.Errorf("%s: %w", kind.TypeName(gvk), served.Err)
 	}
 	object, err := childObject(c.plan.Kind, c.plan.Object, child, served.IsNamespaced)
 	if err != nil {

@@ -385,8 +385,8 @@ func TestCompareRejects(t *testing.T) {
 	}
 	for which, want := range map[string]string{
 		"same name":  "child \"a\": configmaps \"x\" is wanted by child \"b\" as well\nchild \"b\": configmaps \"x\" is wanted by child \"a\" as well",
-		"unserved":   `child "a": /v1, Kind=Unserved: its type is not served by the cluster: install its CRD`,
-		"undeclared": `child "a": its type /v1, Kind=Undeclared is not among those that the kind owns; add it to owns in #AController`,
+		"unserved":   `child "a": v1 Unserved: its type is not served by the cluster: install its CRD`,
+		"undeclared": `child "a": its type v1 Undeclared is not among those that the kind owns; add it to owns in #AController`,
 		"namespace":  `child "a": metadata.namespace: Invalid value: "kube-system": must be the namespace of its object, "default"`,
 	} {
 		t.Run(which, func(t *testing.T) {
