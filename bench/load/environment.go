@@ -36,7 +36,7 @@ type settings struct {
 	// scale multiplies the numbers of objects, and idle is how long idle objects are watched.
 	scale float64
 	idle  time.Duration
-	// profiles is the folder for CPU profiles of the rows; there are none if it is empty.
+	// profiles is the folder for CPU profiles of the rows and heap profiles; there are none if it is empty.
 	profiles string
 }
 
@@ -280,9 +280,23 @@ func (e *environment) profile(ctx context.Context, name string) <-chan error {
 	go func() {
 		text, err := get(ctx, e.process.metrics+"/debug/pprof/profile?seconds=15")
 		if err == nil {
-			err = os.WriteFile(filepath.Join(e.profiles, e.operator+" "+name+".pprof"), text, 0o600)
+			err = e.keepProfile(name, text)
 		}
 		done <- err
 	}()
 	return done
+}
+
+func (e *environment) keepProfile(name string, profile []byte) error {
+	return os.WriteFile(filepath.Join(e.profiles, e.operator+" "+name+".pprof"), profile, 0o600)
+}
+
+// liveHeap returns the size of the operator's live heap, in MiB, and writes its profile, if the run is asked for
+// profiles.
+func (e *environment) liveHeap(ctx context.Context, name string) (float64, error) {
+	mib, profile, err := e.process.liveHeap(ctx)
+	if err == nil && e.profiles != "" {
+		err = e.keepProfile(name, profile)
+	}
+	return mib, err
 }

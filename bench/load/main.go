@@ -49,7 +49,7 @@ func (o *options) addFlags(flags *flag.FlagSet) {
 	flags.DurationVar(&o.idle, "idle", time.Minute, "how long idle objects are watched")
 	flags.StringVar(&o.fescueArgs, "fescue-args", "--workers 32", "arguments for fescue run")
 	flags.StringVar(&o.byHandArgs, "by-hand-args", "--workers 32 --events=true --conditions=true", "arguments for the operator written by hand")
-	flags.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of the first 15 seconds of each row; none by default")
+	flags.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of the first 15 seconds of each row, and for heap profiles; none by default")
 	flags.StringVar(&o.rows, "rows", "", "file for the rows of each run, as JSON; none by default")
 	flags.StringVar(&o.root, "root", "..", "folder of the main module")
 	flags.StringVar(&o.single, "single", "", "file for the rows of a single run on a control plane that is running; what make bench uses")

@@ -167,19 +167,20 @@ func (p *process) idleAfter(ctx context.Context) (time.Duration, error) {
 	return since.Sub(p.started), err
 }
 
-// liveHeap returns the size of the live heap, in MiB.
-func (p *process) liveHeap(ctx context.Context) (float64, error) {
-	if _, err := get(ctx, p.metrics+"/debug/pprof/heap?gc=1"); err != nil {
-		return 0, err
+// liveHeap returns the size of the live heap, in MiB, and its profile.
+func (p *process) liveHeap(ctx context.Context) (mib float64, profile []byte, err error) {
+	profile, err = get(ctx, p.metrics+"/debug/pprof/heap?gc=1")
+	if err != nil {
+		return 0, nil, err
 	}
 	text, err := get(ctx, p.metrics+"/metrics")
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	_, rest, _ := strings.Cut(string(text), "\ngo_memstats_heap_alloc_bytes ")
 	value, _, _ := strings.Cut(rest, "\n")
 	size, err := strconv.ParseFloat(value, 64)
-	return size / (1 << 20), err
+	return size / (1 << 20), profile, err
 }
 
 // get returns the answer of a URL, and an error if it is not 200.

@@ -174,7 +174,7 @@ func idleObjects(ctx context.Context, e *environment) error {
 	if err := e.launch(ctx, false); err != nil {
 		return err
 	}
-	empty, err := e.process.liveHeap(ctx)
+	empty, err := e.liveHeap(ctx, "heap without objects")
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func idleObjects(ctx context.Context, e *environment) error {
 		return err
 	}
 	delete(r.Values, seconds)
-	heap, err := e.process.liveHeap(ctx)
+	heap, err := e.liveHeap(ctx, "heap with objects at rest")
 	if err != nil {
 		return err
 	}
