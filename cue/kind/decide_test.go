@@ -16,9 +16,10 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	fescuecue "github.com/fescue-dev/fescue/cue"
 )
@@ -35,6 +36,7 @@ type pairs struct {
 	random   *rand.Rand
 	literals []string // of the source
 	numbers  []int64
+	likely   []map[string]any // objects as people write them; half of those that are generated are like one of them
 }
 
 // quoted finds the texts in a source, which are the interesting values of what it reads.
@@ -72,6 +74,9 @@ func (p *pairs) next() (object, observed map[string]any) {
 	k := p.kind
 	for {
 		object = p.sample(p.random)
+		if len(p.likely) > 0 && p.random.IntN(2) == 0 {
+			object = p.mixed(p.likely[p.random.IntN(len(p.likely))], object)
+		}
 		if len(k.Problems(object)) == 0 {
 			break
 		}
@@ -105,6 +110,28 @@ func (p *pairs) next() (object, observed map[string]any) {
 		}
 	}
 	return object, observed
+}
+
+// mixed returns an object with most fields of one, and some of another.
+func (p *pairs) mixed(most, some map[string]any) map[string]any {
+	object := make(map[string]any)
+	names := slices.AppendSeq(slices.Collect(maps.Keys(most)), maps.Keys(some))
+	slices.Sort(names) // the same seed makes the same object
+	for _, name := range slices.Compact(names) {
+		a, isInMost := most[name]
+		b, isInSome := some[name]
+		inner, isStruct := a.(map[string]any)
+		other, isOtherStruct := b.(map[string]any)
+		switch {
+		case isStruct && isOtherStruct:
+			object[name] = p.mixed(inner, other)
+		case isInMost && p.random.IntN(5) > 0:
+			object[name] = a
+		case isInSome:
+			object[name] = b
+		}
+	}
+	return object
 }
 
 // object is a part that is a struct.
@@ -294,6 +321,7 @@ func TestDecisionsLikeCUE(t *testing.T) {
 				t.Parallel()
 				require.NotNil(t, k.program, "it is not compiled")
 				p := newPairs(k, source.text, nil)
+				p.likely = source.samplesOf(k)
 				values, failures, exceeding := 0, 0, 0
 				for i := range uint64(*decisions) {
 					seed := *firstSeed + i
@@ -330,16 +358,28 @@ func TestChildNamedLikeAFieldOfItsObject(t *testing.T) {
 	require.True(t, decides)
 }
 
-// kindSource are the kinds of a package and the texts in it.
+// kindSource are the kinds of a package, the texts in it, and objects that people wrote.
 type kindSource struct {
-	kinds []*Kind
-	text  string
+	kinds   []*Kind
+	text    string
+	samples []map[string]any
+}
+
+// samplesOf returns the objects of a kind.
+func (s kindSource) samplesOf(k *Kind) (samples []map[string]any) {
+	for _, object := range s.samples {
+		if k.GroupVersionKind == (&unstructured.Unstructured{Object: object}).GroupVersionKind() {
+			samples = append(samples, object)
+		}
+	}
+	return samples
 }
 
 func kindSources(t *testing.T) map[string]kindSource {
 	sources := make(map[string]kindSource)
 	for name, loaded := range allKinds(t) {
 		file := filepath.Join(root(), "testdata/kinds", name)
+		var samples []map[string]any
 		switch {
 		case name == "shipped":
 			var text []byte
@@ -348,14 +388,21 @@ func kindSources(t *testing.T) map[string]kindSource {
 				require.NoError(t, err)
 				text = append(text, b...)
 			}
-			sources[name] = kindSource{loaded, string(text)}
+			sources[name] = kindSource{kinds: loaded, text: string(text)}
 			continue
 		case strings.HasPrefix(name, "examples/"):
 			file = filepath.Join(root(), name, "kind.cue")
+			documents, err := os.ReadFile(filepath.Join(root(), name, "sample.yaml"))
+			require.NoError(t, err)
+			for document := range strings.SplitSeq(string(documents), "\n---\n") {
+				var object unstructured.Unstructured // whole numbers are int64
+				require.NoError(t, yaml.Unmarshal([]byte(document), &object))
+				samples = append(samples, object.Object)
+			}
 		}
 		b, err := os.ReadFile(file)
 		require.NoError(t, err)
-		sources[name] = kindSource{loaded, string(b)}
+		sources[name] = kindSource{loaded, string(b), samples}
 	}
 	return sources
 }
