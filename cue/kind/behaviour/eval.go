@@ -823,7 +823,12 @@ func (r *run) enumerate(n *node) *Problem {
 					p.conjs = append(p.conjs, conj{x: element, env: l.env})
 					continue
 				}
-				if problem := r.comprehend(c.Clauses, l.env, func(e *env) { p.conjs = append(p.conjs, conj{x: c.Body, env: e}) }); problem != nil {
+				if problem := r.comprehend(c.Clauses, l.env, func(e *env) {
+					if len(p.conjs) == cap(p.conjs) {
+						p.conjs = slices.Grow(p.conjs, len(p.conjs)+1) // append would grow a long list by a quarter, and copy it often
+					}
+					p.conjs = append(p.conjs, conj{x: c.Body, env: e})
+				}); problem != nil {
 					n.fail(problem)
 				}
 			}

@@ -78,6 +78,9 @@ type run struct {
 	// spare are nodes for the run, of which the first used are taken.
 	spare []node
 	used  int
+	// scopes are for the elements of loops; they are made in blocks.
+	scopes     []env
+	scopeBlock int
 }
 
 // node returns a node that is empty.
@@ -87,6 +90,17 @@ func (r *run) node() *node {
 	}
 	r.used++
 	return &r.spare[r.used-1]
+}
+
+// scope returns a scope that is empty.
+func (r *run) scope() *env {
+	if len(r.scopes) == 0 {
+		r.scopeBlock = min(max(8, 2*r.scopeBlock), 512)
+		r.scopes = make([]env, r.scopeBlock)
+	}
+	e := &r.scopes[0]
+	r.scopes = r.scopes[1:]
+	return e
 }
 
 // exhausted is what a run that exceeds its budget panics with.
@@ -908,17 +922,20 @@ func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
 	if problem != nil {
 		return problem
 	}
-	return r.each(source, clause.X, func(key, value any) *Problem {
-		return r.comprehend(rest, &env{up: e, key: key, value: value}, yield)
+	return r.each(source, clause, func(key, value any) *Problem {
+		inner := r.scope()
+		inner.up, inner.key, inner.value = e, key, value
+		return r.comprehend(rest, inner, yield)
 	})
 }
 
-// each calls a function for the fields of a struct or the elements of a list.
-func (r *run) each(source any, x Expr, visit func(key, value any) *Problem) *Problem {
+// each calls a function for the fields of a struct or the elements of a list, with their keys if the clause has a
+// variable for them.
+func (r *run) each(source any, clause Clause, visit func(key, value any) *Problem) *Problem {
 	switch s := source.(type) {
 	case []any:
 		for i, value := range s {
-			if problem := visit(int64(i), value); problem != nil {
+			if problem := visit(clause.keyOf(i), value); problem != nil {
 				return problem
 			}
 		}
@@ -937,7 +954,7 @@ func (r *run) each(source any, x Expr, visit func(key, value any) *Problem) *Pro
 				return problem
 			}
 			for i := range length {
-				if problem := visit(int64(i), r.element(s, i)); problem != nil {
+				if problem := visit(clause.keyOf(i), r.element(s, i)); problem != nil {
 					return problem
 				}
 			}
@@ -954,7 +971,15 @@ func (r *run) each(source any, x Expr, visit func(key, value any) *Problem) *Pro
 		}
 		return nil
 	}
-	return wrong(x, "cannot range over %s (type %s): it must be a struct or a list", textOf(source), kindOf(source))
+	return wrong(clause.X, "cannot range over %s (type %s): it must be a struct or a list", textOf(source), kindOf(source))
+}
+
+// keyOf returns the key of an element of a list; nil if nothing refers to it, so that it takes no memory.
+func (c Clause) keyOf(i int) any {
+	if c.Key == "" {
+		return nil
+	}
+	return int64(i)
 }
 
 // field returns a field of a struct that exists: a value or a node; nil if it does not exist.

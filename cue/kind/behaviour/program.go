@@ -61,6 +61,7 @@ func (v Value) Release() {
 	clear(r.instances)
 	clear(r.spare[:r.used])
 	r.used, r.steps, r.depth, r.lets, r.touched, r.values = 0, maxSteps, 0, nil, false, nil
+	r.scopes, r.scopeBlock = nil, 0
 	r.program.idle.Put(r)
 }
 
