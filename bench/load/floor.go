@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,7 +14,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fescue-dev/fescue/bench/byhand/api"
@@ -71,7 +75,15 @@ func runFloor(ctx context.Context, args []string) error {
 
 // follow calls do for each object of a type, and again when its generation has changed.
 func follow[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, do func(context.Context, client.Client, T) error) error {
-	watch, err := c.Watch(ctx, list)
+	// The API server ends watches under load. There is nothing to list yet when the floor starts.
+	if err := c.List(ctx, list); err != nil {
+		return err
+	}
+	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			return c.Watch(ctx, list, &client.ListOptions{Raw: &options})
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -89,7 +101,7 @@ func follow[T client.Object](ctx context.Context, c client.WithWatch, list clien
 		}()
 	}
 	generations := make(map[client.ObjectKey]int64)
-	for event := range watch.ResultChan() {
+	for event := range events.ResultChan() {
 		object, ok := event.Object.(T)
 		if !ok {
 			return fmt.Errorf("watch: %v", event.Object)
@@ -105,7 +117,10 @@ func follow[T client.Object](ctx context.Context, c client.WithWatch, list clien
 			return err
 		}
 	}
-	return ctx.Err()
+	if ctx.Err() == nil {
+		return errors.New("the watch has ended")
+	}
+	return nil
 }
 
 // finishAt sends what an At needs from its creation to its end.
