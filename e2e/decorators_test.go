@@ -100,7 +100,7 @@ func (c *cluster) eventNote(name, reason string) (note string) {
 	return note
 }
 
-// Objects of others get children, which follow them and go with the annotation, and with the object. The
+// Existing objects get children, which follow them and go with the annotation, and with the object. The
 // objects themselves are not written.
 func TestDecorator(t *testing.T) {
 	t.Parallel()

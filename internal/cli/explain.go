@@ -33,7 +33,7 @@ func newExplainCommand() *cobra.Command {
 		Long: `Explain describes a kind, or one of its fields, like 'kubectl explain'. It needs no cluster.
 
 For a kind it prints the fields of its objects and the behaviour: the phases and their
-transitions, the children, the objects of others that it looks at, what it writes to the
+transitions, the children, the other objects that it reads, what it writes to the
 status, and what it reads of all of them. For a field it also prints the rules, and who enforces
 each: the CRD, or only admission and the controller.
 
@@ -489,7 +489,7 @@ func (e *explainer) lookups() {
 		}
 		rows = append(rows, []string{cmp.Or(l.Name, "<computed>"), l.Type.GroupVersion().String() + " " + l.Type.Kind, namespace, which})
 	}
-	e.table("OBJECTS OF OTHERS", rows)
+	e.table("OTHER OBJECTS", rows)
 }
 
 // values lists what the behaviour writes.

@@ -32,17 +32,17 @@ func newMigrateCommand() *cobra.Command {
 	var o migrateOptions
 	c := &cobra.Command{
 		Use:   "migrate [KIND...]",
-		Short: "Store all objects in the present version of their kinds",
-		Long: `Store all objects in the present version of their kinds.
+		Short: "Rewrite all objects in the stored version of their kinds",
+		Long: `Rewrite all objects in the stored version of their kinds.
 
 After the version that a kind stores has changed, the API server still has objects in the
-former one, and converts them when they are read. This command has it store all objects of
-the kinds anew, and then removes the former versions from the CRD's status.storedVersions,
+former one, and converts them when they are read. This command makes it store all objects
+of the kinds again, and then removes the former versions from the CRD's status.storedVersions,
 so that they can be removed from the kind. Nothing else is changed in the objects. It may be
 interrupted and run again at any time, and Fescue and other clients may work meanwhile.
 Without KIND, all kinds are migrated whose CRD is installed.
 
-Objects of a kind that had onDelete and has none any more lose the finalizer that they got for
+Objects of a kind that no longer has onDelete lose the finalizer that they got for
 it; the operator no longer has the right to remove it.
 
 It needs the rights to get customresourcedefinitions, to update their status, and to list

@@ -40,8 +40,8 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the health of all objects, unhealthy first",
 		Long: `Show the health of the objects of the shipped kinds and of those of --kinds: unhealthy
-objects first, then those that are still in progress. Objects of others are shown for each
-decorator of --kinds that is for them, by the children that it gives them; --watch leaves
+objects first, then those that are still in progress. Existing objects are shown for each
+decorator of --kinds that selects them, by the children that it adds to them; --watch leaves
 them out.`,
 		Example: "  fescue status -A\n  fescue status --watch",
 		Args:    cobra.NoArgs,

@@ -32,7 +32,10 @@ children are checked against the types of Kubernetes, of the kinds, and of --typ
 
 For objects of the kinds of --kinds, it also evaluates the behaviour: when they are created,
 with the children that are in the same file and have the label fescue.dev/child, and for
-ten minutes on a healthy cluster in memory. Objects in the same file that it reads exist. It is an error if the object would be Stalled.
+ten minutes, or 1000 reconciles, on a healthy cluster in memory, where objects in the same
+file that it reads exist. Then it deletes the object, lets Jobs succeed, and waits as long
+again. It is an error if the object would be Stalled, or a child would not fit its type. If
+the deleted object would stay for good, there is advice.
 
 Each error is one line:
 
