@@ -13,7 +13,9 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -75,18 +77,6 @@ func runFloor(ctx context.Context, args []string) error {
 
 // follow calls do for each object of a type, and again when its generation has changed.
 func follow[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, do func(context.Context, client.Client, T) error) error {
-	// The API server ends watches under load. There is nothing to list yet when the floor starts.
-	if err := c.List(ctx, list); err != nil {
-		return err
-	}
-	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			return c.Watch(ctx, list, &client.ListOptions{Raw: &options})
-		},
-	})
-	if err != nil {
-		return err
-	}
 	failed := make(chan error, floorWorkers)
 	queue := make(chan T)
 	defer close(queue)
@@ -101,19 +91,40 @@ func follow[T client.Object](ctx context.Context, c client.WithWatch, list clien
 		}()
 	}
 	generations := make(map[client.ObjectKey]int64)
-	for event := range events.ResultChan() {
-		object, ok := event.Object.(T)
+	see := func(seen runtime.Object) error {
+		object, ok := seen.(T)
 		if !ok {
-			return fmt.Errorf("watch: %v", event.Object)
+			return fmt.Errorf("watch: %v", seen)
 		}
 		key := client.ObjectKeyFromObject(object)
 		if object.GetDeletionTimestamp() != nil || generations[key] == object.GetGeneration() {
-			continue
+			return nil
 		}
 		generations[key] = object.GetGeneration()
 		select {
 		case queue <- object:
+			return nil
 		case err := <-failed:
+			return err
+		}
+	}
+	if err := c.List(ctx, list); err != nil {
+		return err
+	}
+	if err := apimeta.EachListItem(list, see); err != nil {
+		return err
+	}
+	// The API server ends watches under load.
+	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			return c.Watch(ctx, list, &client.ListOptions{Raw: &options})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for event := range events.ResultChan() {
+		if err := see(event.Object); err != nil {
 			return err
 		}
 	}
