@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // namespaces are the kernel namespaces of a real node. They have its mounts, network interfaces,
@@ -190,7 +193,7 @@ func (n *namespaces) createCgroup() error {
 		for _, other := range others {
 			pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(other), cgroupPrefix))
 			if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-				_ = removeCgroup(other) // its last processes may still be ending
+				_ = removeCgroup(other) // the next devcluster tries again
 			}
 		}
 		if err := os.MkdirAll(filepath.Join(hierarchy, n.cgroup), 0o755); err != nil {
@@ -227,8 +230,18 @@ func (n *namespaces) end() error {
 	return errors.Join(errs...)
 }
 
-// removeCgroup removes a cgroup without processes, and the cgroups in it.
+// removeCgroup removes a cgroup and the cgroups in it. Their processes have been killed, but the
+// kernel may still be ending the last of them.
 func removeCgroup(dir string) error {
+	var err error
+	_ = wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		err = removeEmptyCgroup(dir)
+		return !errors.Is(err, syscall.EBUSY), nil
+	})
+	return err
+}
+
+func removeEmptyCgroup(dir string) error {
 	children, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -238,10 +251,13 @@ func removeCgroup(dir string) error {
 	}
 	for _, child := range children {
 		if child.IsDir() {
-			if err := removeCgroup(filepath.Join(dir, child.Name())); err != nil {
+			if err := removeEmptyCgroup(filepath.Join(dir, child.Name())); err != nil {
 				return err
 			}
 		}
 	}
-	return syscall.Rmdir(dir)
+	if err := syscall.Rmdir(dir); err != nil {
+		return fmt.Errorf("remove the cgroup %s: %w", dir, err)
+	}
+	return nil
 }
