@@ -2,16 +2,22 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/internal/logtest"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -133,6 +139,100 @@ func TestShardsAreShared(t *testing.T) {
 		require.NotContains(t, o.log.String(), "level=ERROR")
 	}
 	require.Equal(t, make([]string, 3), c.shardHolders(3), "all are released")
+}
+
+// watched follows the watches of a resource with a shard selector that the API server answers through the proxy
+// from now on. The result returns the UIDs that each selector has shown.
+func (c *cluster) watched(resource string) (shown func() map[string]sets.Set[types.UID]) {
+	var mu sync.Mutex
+	streams := make(map[string]*logtest.Buffer)
+	hook := func(r *http.Response) {
+		selector := r.Request.URL.Query().Get("shardSelector")
+		if selector == "" || !strings.HasSuffix(r.Request.URL.Path, "/"+resource) || r.Request.URL.Query().Get("watch") == "" {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if streams[selector] == nil {
+			streams[selector] = &logtest.Buffer{}
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(r.Body, streams[selector]), r.Body}
+	}
+	c.proxy.answered.Store(&hook)
+	return func() map[string]sets.Set[types.UID] {
+		mu.Lock()
+		defer mu.Unlock()
+		shown := make(map[string]sets.Set[types.UID])
+		for selector, stream := range streams {
+			shown[selector] = sets.New[types.UID]()
+			for _, match := range regexp.MustCompile(`"resourceVersion":"[^"]+","uid":"([^"]+)"`).FindAllStringSubmatch(stream.String(), -1) {
+				shown[selector].Insert(types.UID(match[1]))
+			}
+		}
+		return shown
+	}
+}
+
+// isGateOn reports whether the API server has a feature gate turned on.
+func (c *cluster) isGateOn(gate string) bool {
+	c.t.Helper()
+	text, err := c.typed.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(c.t.Context())
+	require.NoError(c.t, err)
+	return regexp.MustCompile(`(?m)^kubernetes_feature_enabled\{name="` + gate + `",[^}]*\} 1$`).Match(text)
+}
+
+// Each of three processes caches a third of the objects. An API server that can select them sends no others.
+func TestShardsDivideWhatIsRead(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	shown := c.watched("ats")
+	processes := []*process{c.launch(shardFlags(3)...), c.launch(shardFlags(3)...), c.launch(shardFlags(3)...)}
+	c.awaitShares(3, processes...)
+	const objects = 45
+	for i := range objects {
+		c.createAt(fmt.Sprintf("a-%d", i), longAgo, "echo")
+	}
+	for i := range objects {
+		c.awaitPhase(fmt.Sprintf("a-%d", i), "DONE")
+	}
+	counts := func() (counts []float64) {
+		for _, o := range processes {
+			counts = append(counts, sample(t, o.scrape(), "fescue_objects", map[string]string{"controller": "ats.cnat.fescue.dev", "phase": "DONE"}))
+		}
+		return counts
+	}
+	var last []float64
+	require.True(t, testcluster.WaitUntil(func() bool {
+		last = counts()
+		return last[0]+last[1]+last[2] == objects
+	}), "objects that the processes cache: %v", &last)
+	for _, n := range last {
+		require.Positive(t, n)
+	}
+
+	if c.isGateOn("ShardedListAndWatch") {
+		all := sets.New[types.UID]()
+		byShard := shown()
+		require.Len(t, byShard, 3)
+		for selector, uids := range byShard {
+			require.NotEmpty(t, uids, selector)
+			require.Empty(t, all.Intersection(uids), "objects that two processes were sent")
+			all = all.Union(uids)
+		}
+		require.Len(t, all, objects)
+	}
+
+	// What a process has no longer is cached by the others.
+	require.Zero(t, processes[2].stop())
+	processes = processes[:2]
+	c.awaitShares(3, processes...)
+	require.True(t, testcluster.WaitUntil(func() bool {
+		last = counts()
+		return last[0]+last[1] == objects
+	}), "objects that the processes cache: %v", &last)
 }
 
 // Processes with a different shard count never act at the same time: they wait until the others are

@@ -47,7 +47,7 @@ func TestOnlyOwnersThatStayAdopt(t *testing.T) {
 				map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "KeptList"}, append(test.stored, orphan)...)
 			e, err := New(Config{Client: client, Log: quiet()})
 			require.NoError(t, err)
-			c := newController(k, &e.config, e.shards)
+			c := newController(k, &e.config, e.shards, 0)
 			t.Cleanup(c.queue.ShutDown)
 			c.resource = k.GroupVersionResource()
 			r := &reconciliation{controller: c, name: cache.MetaObjectToName(test.cached), log: quiet()}

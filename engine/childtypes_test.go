@@ -38,7 +38,7 @@ func TestStrayWatchIsRetriedAlone(t *testing.T) {
 	})
 	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet()})
 	require.NoError(t, err)
-	c := newController(k, &e.config, e.shards)
+	c := newController(k, &e.config, e.shards, 0)
 	t.Cleanup(c.queue.ShutDown)
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -35,11 +35,12 @@ const (
 	reconcileTimeout = time.Minute
 )
 
-// controller runs one kind.
+// controller runs one kind, for the objects of one shard.
 type controller struct {
 	kind       *kind.Kind
 	config     *Config
 	shards     *shards
+	shard      int // on whose objects it acts
 	log        *slog.Logger
 	queue      *queues
 	objects    *informers.Watch
@@ -90,9 +91,9 @@ func checkKind(k *kind.Kind, watched *informers.Informers) error {
 // fieldManager is the owner of the fields that a kind's controller writes.
 func fieldManager(k *kind.Kind) string { return "fescue/" + k.Name() }
 
-func newController(k *kind.Kind, config *Config, shards *shards) *controller {
+func newController(k *kind.Kind, config *Config, shards *shards, shard int) *controller {
 	c := &controller{
-		kind: k, config: config, shards: shards,
+		kind: k, config: config, shards: shards, shard: shard,
 		log:   logOf(config.Log, k),
 		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch),
 		warnings:   newWarnings(clock.RealClock{}),
@@ -101,6 +102,9 @@ func newController(k *kind.Kind, config *Config, shards *shards) *controller {
 		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
 	}
 	c.queue = newQueues(k, config.Workers, c.metrics.slow.WithLabelValues(c.metrics.name))
+	if shards.divides() {
+		c.log = c.log.With("shard", shard)
+	}
 	if config.Tracing != nil {
 		c.tracer = config.Tracing.Tracer(tracerName)
 	}
@@ -116,6 +120,8 @@ func (c *controller) run(ctx context.Context) error {
 			w.Release()
 		}
 		c.podEvents.Remove()
+		c.metrics.end()
+		c.queue.end()
 	}()
 	if err := c.watch(ctx); err != nil {
 		return err
@@ -232,7 +238,7 @@ func (c *controller) watch(ctx context.Context) error {
 func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, isInInitialList bool) {
-			c.metrics.saw(nil, object, false)
+			c.sees(nil, object)
 			if !c.concerns(object) {
 				return
 			}
@@ -248,7 +254,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			if !okA || !okB {
 				return
 			}
-			c.metrics.saw(a, b, c.shards.owns(b.GetUID()))
+			c.sees(a, b)
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
 			if c.concerns(a, b) && c.isChanged(a, b) {
@@ -260,12 +266,24 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				last = tombstone.Obj
 			}
-			c.metrics.saw(last, nil, false)
+			c.sees(last, nil)
 			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
 				c.queue.addAs(onChange, name)
 			}
 		},
 	}
+}
+
+// sees counts an object that the controller acts on, and no longer in the state before; nil is one that does
+// not exist.
+func (c *controller) sees(before, after any) {
+	ours := func(state any) any {
+		if object, ok := state.(*unstructured.Unstructured); ok && c.isOfShard(object.GetUID()) {
+			return state
+		}
+		return nil
+	}
+	c.metrics.saw(ours(before), ours(after), c.shards.owns(c.shard))
 }
 
 // isChanged reports whether an object has to be reconciled after a change.
@@ -433,19 +451,18 @@ func (c *controller) controllerOf(object *unstructured.Unstructured) *metav1.Own
 // that took without the requests.
 func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took time.Duration) {
 	object := c.objects.Get(name)
-	switch {
-	case object == nil && c.shards.owned() == 0:
-		c.forget(name)
-		c.types.forgetLost(name)
-		return 0
-	case object != nil:
-		end, mine := c.shards.begin(object.GetUID())
-		if !mine {
-			c.forget(name) // Take queues it again
-			return 0
-		}
-		defer end()
+	if object != nil && !c.isOfShard(object.GetUID()) {
+		object = nil // another controller acts on it; this one may have acted on its predecessor
 	}
+	end, mine := c.shards.begin(c.shard)
+	if !mine {
+		c.forget(name) // Take queues it again
+		if object == nil {
+			c.types.forgetLost(name)
+		}
+		return 0
+	}
+	defer end()
 	log := c.log.With("object", name.String())
 
 	ctx, cancel := context.WithTimeoutCause(ctx, reconcileTimeout, fmt.Errorf("reconcile took longer than %s", reconcileTimeout))

@@ -59,7 +59,7 @@ func TestNeedsReconcile(t *testing.T) {
 func BenchmarkTimers(b *testing.B) {
 	const waiting = 100_000
 	for b.Loop() {
-		c := newController(enginetest.Shipped(b, "At"), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics(), Workers: DefaultWorkers}, newShards(0))
+		c := newController(enginetest.Shipped(b, "At"), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics(), Workers: DefaultWorkers}, newShards(0), 0)
 		before := heap()
 		for i := range waiting {
 			c.queue.AddAfter(cache.ObjectName{Namespace: "default", Name: fmt.Sprintf("at-%d", i)}, time.Hour)

@@ -31,7 +31,7 @@ func logOf(log *slog.Logger, k *kind.Kind) *slog.Logger {
 func (c *controller) watchObjects() (*informers.Watch, error) {
 	if c.kind.Target == nil {
 		c.resource = c.kind.GroupVersionResource()
-		return c.config.Informers.Watch(informers.Selection{Resource: c.resource})
+		return c.config.Informers.Watch(informers.Selection{Resource: c.resource, Share: c.shareOfObjects()})
 	}
 	gvk := c.kind.GroupVersionKind
 	mapping, err := c.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -45,7 +45,7 @@ func (c *controller) watchObjects() (*informers.Watch, error) {
 		return nil, fmt.Errorf("objects of type %s do not have the scope %s: correct that of #%sDecorator", kind.TypeName(gvk), c.kind.Scope, c.kind.Title())
 	}
 	c.resource = mapping.Resource
-	return c.config.Informers.Watch(informers.Selection{Resource: c.resource, Keep: keptOfTargets(gvk, c.kinds())})
+	return c.config.Informers.Watch(informers.Selection{Resource: c.resource, Share: c.shareOfObjects(), Keep: keptOfTargets(gvk, c.kinds())})
 }
 
 // keptOfTargets returns what decorators read of the objects of a type.
@@ -60,14 +60,12 @@ func keptOfTargets(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.
 	return keep
 }
 
-// concerns reports whether the kind is for one of the states of an object. A decorator is for few of a
+// concerns reports whether the controller is for one of the states of an object. A decorator is for few of a
 // type; what it has created for others queues them.
 func (c *controller) concerns(states ...any) bool {
-	if c.kind.Target == nil {
-		return true
-	}
 	for _, state := range states {
-		if object, ok := state.(*unstructured.Unstructured); ok && plan.Decorates(c.kind, object) {
+		object, ok := state.(*unstructured.Unstructured)
+		if ok && c.isOfShard(object.GetUID()) && (c.kind.Target == nil || plan.Decorates(c.kind, object)) {
 			return true
 		}
 	}

@@ -110,7 +110,7 @@ func TestStaleCacheCreatesNothingElsewhere(t *testing.T) {
 				map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "KeptList"}, test.stored...)
 			e, err := New(Config{Client: client, Log: quiet()})
 			require.NoError(t, err)
-			c := newController(k, &e.config, e.shards)
+			c := newController(k, &e.config, e.shards, 0)
 			t.Cleanup(c.queue.ShutDown)
 			c.resource = k.GroupVersionResource()
 			owner := listing(func(*unstructured.Unstructured) {})

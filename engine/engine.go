@@ -57,8 +57,9 @@ type Config struct {
 	// stops if it returns an Absent. A nil Missing means that nothing is missing.
 	Missing func(context.Context, *kind.Kind) error
 	// Shards is the number of parts into which the objects of all kinds are divided by UID; it
-	// must be the same in all processes. Until Take is called for a part, nothing is
-	// written for its objects. 0 means that this process may act on all objects at once.
+	// must be the same in all processes. Until Take is called for a part, nothing is written for its
+	// objects and, if there are several, they are not cached. 0 means that this process may act on all
+	// objects at once.
 	Shards int
 	// Metrics counts what the engine does; nil means that no one reads them.
 	Metrics *Metrics
@@ -116,7 +117,7 @@ func (e *Engine) Add(kinds ...*kind.Kind) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, k := range kinds {
-		state := &kindState{recheck: make(chan struct{}, 1)}
+		state := &kindState{recheck: make(chan struct{}, 1), running: make(map[int]*controller)}
 		if k.Injects() {
 			state.pods = pods
 		}

@@ -15,7 +15,8 @@ import (
 const stuckAfter = 3 * reconcileTimeout
 
 // Synced returns nil when the caches of every kind that can be run are filled, or else an
-// error that names the others.
+// error that names the others. With several shards, caches are filled when one is taken, and no kind waits
+// for that.
 func (e *Engine) Synced() error { return e.SyncedExcept(func(*kind.Kind) bool { return false }) }
 
 // SyncedExcept is Synced without some kinds: those whose objects cannot be read before this process is
@@ -32,7 +33,8 @@ func (e *Engine) SyncedExcept(late func(*kind.Kind) bool) error {
 		case late(k):
 		case !state.tried:
 			errs = append(errs, fmt.Errorf("%s has not started yet", k.Name()))
-		case state.running != nil && !state.running.synced.Load():
+		case e.shards.divides(): // it fills its caches for each shard that it takes
+		case state.waits == nil && (state.running[0] == nil || !state.running[0].synced.Load()):
 			errs = append(errs, fmt.Errorf("the caches of %s are not filled yet", k.Name()))
 		}
 	}

@@ -81,7 +81,7 @@ func keepingBy(t *testing.T, k *kind.Kind, object *unstructured.Unstructured, pa
 	})
 	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet(), Events: events.NewFakeRecorder(10)})
 	require.NoError(t, err)
-	c = newController(k, &e.config, e.shards)
+	c = newController(k, &e.config, e.shards, 0)
 	t.Cleanup(c.queue.ShutDown)
 	require.NoError(t, c.watch(t.Context()))
 	require.Equal(t, 1, c.queue.Len())

@@ -21,7 +21,7 @@ import (
 // child whose deletion had begun or was requested by this process.
 func (c *controller) mayBeLost(resource schema.GroupVersionResource, child *unstructured.Unstructured) {
 	holder := c.controllerOf(child)
-	if holder == nil || child.GetDeletionTimestamp() != nil || !c.shards.owns(holder.UID) {
+	if holder == nil || child.GetDeletionTimestamp() != nil || !c.isOfShard(holder.UID) || !c.shards.owns(c.shard) {
 		return
 	}
 	owner := c.types.ownerName(child, holder.Name)

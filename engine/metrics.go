@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,18 +74,26 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// kindMetrics counts for one kind.
+// kindMetrics counts for one controller. All those of a kind count in the same series.
 type kindMetrics struct {
 	*Metrics
-	kind *kind.Kind
-	name string
+	kind    *kind.Kind
+	name    string
+	workers int
+	seen    *seenObjects
+}
+
+// seenObjects are the objects that one controller has counted.
+type seenObjects struct {
+	mu      sync.Mutex
+	byPhase map[string]int
+	isOver  bool
 }
 
 // forKind starts all series of a kind at 0, so that rates of what has not happened yet
 // are 0 and not absent.
 func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
-	of := kindMetrics{m, k, k.Name()}
-	m.objects.DeletePartialMatch(prometheus.Labels{"controller": of.name}) // of a controller that has stopped
+	of := kindMetrics{m, k, k.Name(), workers, &seenObjects{byPhase: make(map[string]int)}}
 	for _, result := range []result{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
 		m.reconciles.WithLabelValues(of.name, result.label())
 	}
@@ -93,7 +102,7 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	}
 	m.busy.WithLabelValues(of.name)
 	m.seconds.WithLabelValues(of.name)
-	m.workers.WithLabelValues(of.name).Set(float64(workers))
+	m.workers.WithLabelValues(of.name).Add(float64(workers))
 	for phase := range k.Phases {
 		m.objects.WithLabelValues(of.name, phase)
 		m.transitions.WithLabelValues(of.name, phase)
@@ -131,14 +140,32 @@ func (r result) label() string {
 func (m kindMetrics) saw(before, after any, mine bool) {
 	from, existed := m.phaseOf(before)
 	to, exists := m.phaseOf(after)
+	m.seen.mu.Lock()
+	defer m.seen.mu.Unlock()
+	if m.seen.isOver {
+		return
+	}
 	if existed && exists && from != to && mine {
 		m.transitions.WithLabelValues(m.name, to).Inc()
 	}
 	if existed {
 		m.objects.WithLabelValues(m.name, from).Dec()
+		m.seen.byPhase[from]--
 	}
 	if exists {
 		m.objects.WithLabelValues(m.name, to).Inc()
+		m.seen.byPhase[to]++
+	}
+}
+
+// end takes back what a controller that has stopped still counts.
+func (m kindMetrics) end() {
+	m.seen.mu.Lock()
+	defer m.seen.mu.Unlock()
+	m.seen.isOver = true
+	m.Metrics.workers.WithLabelValues(m.name).Sub(float64(m.workers))
+	for phase, n := range m.seen.byPhase {
+		m.objects.WithLabelValues(m.name, phase).Sub(float64(n))
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // objects of another namespace were changed; and of each of those, some are taken meanwhile.
 func TestOneChangeAmongMany(t *testing.T) {
 	t.Parallel()
-	c := newController(enginetest.Shipped(t, "At"), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics(), Workers: 1}, newShards(0))
+	c := newController(enginetest.Shipped(t, "At"), &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics(), Workers: 1}, newShards(0), 0)
 	t.Cleanup(c.queue.ShutDown)
 	objects, children := c.objectHandler(), c.childHandler(pods)
 	at := func(namespace, name string, generation int64) *unstructured.Unstructured {

@@ -112,7 +112,7 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	k := enginetest.Corpus(t, "inject")
 	p, err := newPodWatch(client, []*kind.Kind{enginetest.Shipped(t, "At"), k}, informers.New(t.Context(), nil, nil))
 	require.NoError(t, err)
-	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0))
+	c := newController(k, &Config{Mapper: mapper(), Log: quiet(), Metrics: NewMetrics()}, newShards(0), 0)
 	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown) // so that queued does not block
 	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p

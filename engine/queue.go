@@ -131,12 +131,21 @@ func (q *queues) workSlowly(do func(cache.ObjectName) time.Duration) bool {
 func (q *queues) took(name cache.ObjectName, long time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	before := len(q.slow)
 	if long > slowAfter {
 		q.slow[name] = true
 	} else {
 		delete(q.slow, name)
 	}
-	q.size.Set(float64(len(q.slow)))
+	q.size.Add(float64(len(q.slow) - before))
+}
+
+// end takes back what queues that have shut down still count.
+func (q *queues) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.size.Sub(float64(len(q.slow)))
+	clear(q.slow)
 }
 
 func (q *queues) isSlow(name cache.ObjectName) bool {

@@ -77,7 +77,7 @@ func dueAt(t *testing.T, api *answers, phase string) (*controller, *events.FakeR
 	recorder := events.NewFakeRecorder(10)
 	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet(), Events: recorder})
 	require.NoError(t, err)
-	c := newController(k, &e.config, e.shards)
+	c := newController(k, &e.config, e.shards, 0)
 	t.Cleanup(c.queue.ShutDown)
 	require.NoError(t, c.watch(t.Context()))
 	require.Equal(t, 1, c.queue.Len())

@@ -76,7 +76,8 @@ func (r *reconciliation) releaseAll(ctx context.Context, children []plan.LiveChi
 }
 
 // releaseFormer releases the children of objects of this name that are gone or being deleted, and those
-// that were orphaned, which nothing else would do. The present object is nil if there is none.
+// that were orphaned, which nothing else would do. The present object is nil if there is none. Other shards
+// may have one, so their children are left to them.
 func (r *reconciliation) releaseFormer(ctx context.Context, present *unstructured.Unstructured) error {
 	children, err := r.types.held(r.name)
 	if err != nil {
@@ -84,6 +85,6 @@ func (r *reconciliation) releaseFormer(ctx context.Context, present *unstructure
 	}
 	isLeaving := present == nil || present.GetDeletionTimestamp() != nil && !plan.IsKept(present)
 	return r.releaseAll(ctx, slices.DeleteFunc(children, func(child plan.LiveChild) bool {
-		return !isLeaving && plan.IsOwnedBy(child.Object, present)
+		return !r.isKeptHere(child.Object) || !isLeaving && plan.IsOwnedBy(child.Object, present)
 	}))
 }

@@ -47,7 +47,7 @@ func TestSetsShareTheirRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := slowCreates{inFlight: new(atomic.Int64), most: new(atomic.Int64)}
-		c := newController(enginetest.Shipped(t, "Customcluster"), &Config{Writer: client, Mapper: mapper(), Log: quiet(), Metrics: NewMetrics(), Workers: 1}, newShards(0))
+		c := newController(enginetest.Shipped(t, "Customcluster"), &Config{Writer: client, Mapper: mapper(), Log: quiet(), Metrics: NewMetrics(), Workers: 1}, newShards(0), 0)
 		defer c.queue.ShutDown()
 		create := func(owner string, members int) (took time.Duration) {
 			began := time.Now()

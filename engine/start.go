@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +41,8 @@ type kindState struct {
 	waits error
 	// announced is the reason that was logged last since the kind ran.
 	announced string
-	// running is the controller; it is nil if the kind does not run.
-	running *controller
+	// running are the controllers, by shard; there are none if the kind does not run.
+	running map[int]*controller
 	// pods is nil if the kind does not inject.
 	pods *podWatch
 }
@@ -123,19 +125,12 @@ func (e *Engine) announce(k *kind.Kind) {
 // runController runs a kind until ctx ends, something is missing for it, or its start fails, and
 // returns why. synced reports whether it got as far as filled caches.
 func (e *Engine) runController(ctx context.Context, k *kind.Kind) (synced bool, err error) {
-	c := newController(k, &e.config, e.shards)
 	state := e.state(k)
-	c.pods, c.kinds = state.pods, e.Kinds
 	e.mu.Lock()
-	state.tried, state.waits, state.announced, state.running = true, nil, "", c
+	state.tried, state.waits, state.announced = true, nil, ""
 	e.mu.Unlock()
 	e.config.Metrics.waiting.WithLabelValues(k.Name()).Set(0)
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		state.running = nil
-	}()
-	c.pods.start()
+	state.pods.start()
 
 	ctx, stop := context.WithCancelCause(ctx)
 	var rechecking sync.WaitGroup
@@ -154,11 +149,69 @@ func (e *Engine) runController(ctx context.Context, k *kind.Kind) (synced bool, 
 			}
 		}
 	})
-	err = c.run(ctx)
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
+	synced = e.runShards(ctx, stop, k)
+	return synced, context.Cause(ctx)
+}
+
+// runShards runs a kind for each of the shards to run, until ctx ends. fail ends it when one cannot be
+// started. synced reports whether one got as far as filled caches.
+func (e *Engine) runShards(ctx context.Context, fail context.CancelCauseFunc, k *kind.Kind) (synced bool) {
+	type run struct {
+		*controller
+		taken int
+		stop  func()
 	}
-	return c.synced.Load(), err
+	runs := make(map[int]run)
+	end := func(shard int) {
+		runs[shard].stop()
+		synced = synced || runs[shard].synced.Load()
+		delete(runs, shard)
+	}
+	for {
+		shards, changed := e.shards.toRun()
+		for shard, r := range runs {
+			if taken, ok := shards[shard]; !ok || taken != r.taken {
+				end(shard)
+			}
+		}
+		for shard, taken := range shards {
+			if _, ok := runs[shard]; !ok {
+				c, stop := e.startShard(ctx, fail, k, shard)
+				runs[shard] = run{c, taken, stop}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for shard := range runs {
+				end(shard)
+			}
+			return synced
+		case <-changed:
+		}
+	}
+}
+
+// startShard starts to run a kind for the objects of one shard. stop ends that, and returns when the
+// running reconciles have ended.
+func (e *Engine) startShard(ctx context.Context, fail context.CancelCauseFunc, k *kind.Kind, shard int) (c *controller, stop func()) {
+	c = newController(k, &e.config, e.shards, shard)
+	state := e.state(k)
+	c.pods, c.kinds = state.pods, e.Kinds
+	e.mu.Lock()
+	state.running[shard] = c
+	e.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := c.run(ctx); err != nil && ctx.Err() == nil {
+			fail(err)
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(state.running, shard)
+	}()
+	return c, func() { cancel(); <-ended }
 }
 
 func isAbsent(err error) bool {
@@ -187,8 +240,8 @@ func (e *Engine) running() []*controller {
 	defer e.mu.Unlock()
 	var running []*controller
 	for _, k := range e.order {
-		if c := e.kinds[k].running; c != nil {
-			running = append(running, c)
+		for _, shard := range slices.Sorted(maps.Keys(e.kinds[k].running)) {
+			running = append(running, e.kinds[k].running[shard])
 		}
 	}
 	return running

@@ -228,9 +228,9 @@ func TestAliveNoticesAReconcileThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(Config{Kinds: []*kind.Kind{at}, Informers: informers.New(t.Context(), nil, nil), Mapper: mapper(), Log: quiet()})
 		require.NoError(t, err)
-		c := newController(at, &e.config, e.shards)
+		c := newController(at, &e.config, e.shards, 0)
 		defer c.queue.ShutDown()
-		e.kinds[at].tried, e.kinds[at].running = true, c
+		e.kinds[at].tried, e.kinds[at].running = true, map[int]*controller{0: c}
 		require.EqualError(t, e.Synced(), "the caches of ats.cnat.fescue.dev are not filled yet")
 
 		c.running.Store("test/a", time.Now())

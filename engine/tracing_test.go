@@ -20,7 +20,7 @@ import (
 // tracedController returns a controller for its spans alone.
 func tracedController(tb testing.TB, provider trace.TracerProvider) *controller {
 	tb.Helper()
-	c := newController(enginetest.Shipped(tb, "At"), &Config{Workers: 1, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler), Tracing: provider}, newShards(0))
+	c := newController(enginetest.Shipped(tb, "At"), &Config{Workers: 1, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler), Tracing: provider}, newShards(0), 0)
 	tb.Cleanup(c.queue.ShutDown)
 	return c
 }

@@ -11,13 +11,13 @@ import (
 // written by hand that has only the label of the engine that names the child. It adds to such an
 // object what else the engine gives children.
 func Claim(k *kind.Kind, owner, object *unstructured.Unstructured) bool {
-	_, hasOwner := entry(object, "labels", labelOwnerUID)
+	_, hasOwner := entry(object, "labels", LabelOwnerUID)
 	_, hasName := entry(object, "annotations", AnnotationOwner)
 	isByHand := IsKeptBy(k, object) && ChildName(object) != "" && !hasOwner && !hasName && (CanOwn(owner, object) || len(k.Elsewhere) > 0)
 	if !isByHand && !IsChildOf(object, owner, k) {
 		return false
 	}
-	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID())}))
+	object.SetLabels(merged(object.GetLabels(), map[string]string{labelManagedBy: managedBy, LabelOwnerUID: string(owner.GetUID())}))
 	object.SetAnnotations(merged(map[string]string{AnnotationOwner: OwnerName(k, owner, object)}, object.GetAnnotations()))
 	if !IsCopy(object) {
 		origin{child: ChildName(object), phase: Label(object, labelPhase), isElsewhere: isElsewhere(owner, object)}.record(object)

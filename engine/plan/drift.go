@@ -28,7 +28,7 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 	holder := metav1.GetControllerOfNoCopy(live)
 	if len(wanted.GetOwnerReferences()) == 0 { // it outlives its owner
 		return !slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-			return string(r.UID) == Label(wanted, labelOwnerUID)
+			return string(r.UID) == Label(wanted, LabelOwnerUID)
 		})
 	}
 	reference := wanted.GetOwnerReferences()[0]

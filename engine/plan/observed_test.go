@@ -148,8 +148,8 @@ func TestLabelsOfFormerChildrenAreRestored(t *testing.T) {
 	child := children(k, w.owner.Object, pod("Succeeded"))[0].Object
 	for name, damaged := range map[string]*unstructured.Unstructured{
 		"no labels":     changed(child, func(o *unstructured.Unstructured) { o.SetLabels(nil) }),
-		"no phase":      changed(child, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{labelOwnerUID: "1"}) }),
-		"another owner": changed(child, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{labelOwnerUID: "2"}) }),
+		"no phase":      changed(child, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{LabelOwnerUID: "1"}) }),
+		"another owner": changed(child, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{LabelOwnerUID: "2"}) }),
 		"no reference":  withoutReferences(child),
 	} {
 		w.objects = []LiveChild{Live(pods, damaged)}

@@ -84,7 +84,7 @@ func (o origin) record(object *unstructured.Unstructured) {
 
 // mark gives a child everything by which it is found and recognized as that of its owner.
 func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
-	labels := map[string]string{labelManagedBy: managedBy, labelOwnerUID: string(owner.GetUID()), labelChild: o.child}
+	labels := map[string]string{labelManagedBy: managedBy, LabelOwnerUID: string(owner.GetUID()), labelChild: o.child}
 	if o.phase != "" {
 		labels[labelPhase] = o.phase
 	}
@@ -121,7 +121,7 @@ func IsOwnedBy(child *unstructured.Unstructured, owner *unstructured.Unstructure
 
 // isFor reports whether nothing controls an object and its label names an owner.
 func isFor(child, owner *unstructured.Unstructured) bool {
-	return metav1.GetControllerOfNoCopy(child) == nil && child.GetLabels()[labelOwnerUID] == string(owner.GetUID())
+	return metav1.GetControllerOfNoCopy(child) == nil && child.GetLabels()[LabelOwnerUID] == string(owner.GetUID())
 }
 
 // isOriginal reports whether the engine created a child under the name that it has.

@@ -24,7 +24,7 @@ import (
 const (
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "fescue"
-	labelOwnerUID  = "fescue.dev/owner-uid"
+	LabelOwnerUID  = "fescue.dev/owner-uid"
 	labelChild     = "fescue.dev/child"
 	labelPhase     = "fescue.dev/phase"
 	// labelDecorator names the decorator that a child is kept by. Children of kinds do not have it.
@@ -32,7 +32,7 @@ const (
 )
 
 // OwnLabels are the labels that only the engine writes.
-var OwnLabels = []string{labelManagedBy, labelOwnerUID, labelChild, labelPhase, labelDecorator}
+var OwnLabels = []string{labelManagedBy, LabelOwnerUID, labelChild, labelPhase, labelDecorator}
 
 const (
 	// annotationTemplate holds the templateHash that a child was last created or applied by. It
@@ -52,8 +52,8 @@ var OwnAnnotations = []string{AnnotationOwner, annotationCreatedAs}
 
 const (
 	// ManagedSelector selects the children of all kinds, and unmanagedSelector everything else.
-	ManagedSelector   = labelOwnerUID
-	unmanagedSelector = "!" + labelOwnerUID
+	ManagedSelector   = LabelOwnerUID
+	unmanagedSelector = "!" + LabelOwnerUID
 	// DamagedSelector selects what ManagedSelector does not and what only the label
 	// managed-by shows to be a child.
 	DamagedSelector = labelManagedBy + "=" + managedBy + "," + unmanagedSelector
@@ -61,12 +61,12 @@ const (
 
 // OwnerSelector selects the children of an object.
 func OwnerSelector(owner *unstructured.Unstructured) string {
-	return labelOwnerUID + "=" + string(owner.GetUID())
+	return LabelOwnerUID + "=" + string(owner.GetUID())
 }
 
 // IsLabelledFor reports whether OwnerSelector selects an object for an owner.
 func IsLabelledFor(object, owner *unstructured.Unstructured) bool {
-	return Label(object, labelOwnerUID) == string(owner.GetUID())
+	return Label(object, LabelOwnerUID) == string(owner.GetUID())
 }
 
 // StraySelector selects the unmanaged objects that have all of a set's labels.
@@ -88,13 +88,13 @@ func OwnerKeys(child *unstructured.Unstructured) []string {
 	} else if hasOwnLabel(child) {
 		add(Annotation(child, AnnotationOwner))
 	}
-	add(Label(child, labelOwnerUID))
+	add(Label(child, LabelOwnerUID))
 	return keys
 }
 
 // hasOwnLabel reports whether an object has one of the labels by which children are found.
 func hasOwnLabel(object *unstructured.Unstructured) bool {
-	_, found := entry(object, "labels", labelOwnerUID)
+	_, found := entry(object, "labels", LabelOwnerUID)
 	return found || Label(object, labelManagedBy) == managedBy
 }
 

@@ -21,7 +21,7 @@ func TestChildObject(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a-config", object.GetName())
 	require.Equal(t, "default", object.GetNamespace())
-	require.Equal(t, map[string]string{"a": "b", labelManagedBy: managedBy, labelOwnerUID: "1", labelChild: "config"}, object.GetLabels())
+	require.Equal(t, map[string]string{"a": "b", labelManagedBy: managedBy, LabelOwnerUID: "1", labelChild: "config"}, object.GetLabels())
 	require.True(t, metav1.IsControlledBy(object, owner))
 	require.True(t, IsManaged(object, object))
 	require.True(t, isInSync(object, object, NewNormalized()))

@@ -54,11 +54,13 @@ type controlPlane struct {
 	bin, dir string
 	// auditPolicy is the file with the API server's audit policy; it has none if this is empty.
 	auditPolicy string
-	log         func(format string, args ...any)
-	thread      thread
-	node        *realNode         // nil with kwok
-	tokens      map[string]string // by name in users
-	running     []*process
+	// gates are the API server's feature gates.
+	gates   string
+	log     func(format string, args ...any)
+	thread  thread
+	node    *realNode         // nil with kwok
+	tokens  map[string]string // by name in users
+	running []*process
 }
 
 type process struct {
@@ -149,6 +151,9 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 		"--tracing-config-file", c.path(tracingFile), "--admission-control-config-file", c.path(admissionFile),
 		// The generated rights must suffice with this plugin.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+	}
+	if c.gates != "" {
+		args = append(args, "--feature-gates", c.gates)
 	}
 	if c.auditPolicy != "" {
 		// Without a maximum size, the log is rotated at 100 MB.

@@ -128,7 +128,7 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	if err != nil {
 		return err
 	}
-	cluster := &controlPlane{bin: bin, dir: dir, auditPolicy: o.auditPolicy, log: progressTo(os.Stderr), thread: newThread()}
+	cluster := &controlPlane{bin: bin, dir: dir, auditPolicy: o.auditPolicy, gates: r.gates, log: progressTo(os.Stderr), thread: newThread()}
 	defer func() {
 		err = errors.Join(err, cluster.stop())
 		if o.keep || errors.Is(err, errPartFailed) {

@@ -7,11 +7,19 @@ import (
 )
 
 // release is a version of Kubernetes whose control plane can be started.
-type release struct{ minor, version string }
+type release struct {
+	minor, version string
+	// gates are the feature gates that its API server turns on.
+	gates string
+}
 
 // releases has the version that go.mod pins, which is the default, and older ones, each pinned by a
 // module of its own. TestVersion checks that these and the modules agree.
-var releases = []release{{"1.36", kubernetesVersion}, {"1.34", "v1.34.4"}}
+var releases = []release{
+	// With it, operators with --shards are sent their share of the objects.
+	{minor: "1.36", version: kubernetesVersion, gates: "ShardedListAndWatch=true"},
+	{minor: "1.34", version: "v1.34.4"},
+}
 
 // releaseOf returns the release of a minor version.
 func releaseOf(minor string) (release, error) {

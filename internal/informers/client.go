@@ -47,6 +47,7 @@ var parameters = func() runtime.ParameterCodec {
 }()
 
 func (c streaming) source(selection Selection, namespace string, kept projection.Projection) Source {
+	shared := newFilter(selection.Share)
 	send := func(ctx context.Context, options metav1.ListOptions) (io.ReadCloser, error) {
 		selection.narrow(&options)
 		return c.client.Get().AbsPath(pathOf(selection.Resource, namespace)).SetHeader("Accept", runtime.ContentTypeJSON).
@@ -58,7 +59,8 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 			if err != nil {
 				return nil, err
 			}
-			list, err := readList(body, kept)
+			shared.begin()
+			list, err := readList(body, kept, shared)
 			_ = body.Close() // nothing more is read
 			return list, err
 		},
@@ -68,7 +70,10 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 			if err != nil {
 				return nil, err
 			}
-			return watch.NewStreamWatcher(&events{body, newFrames(body), kept},
+			if options.SendInitialEvents != nil {
+				shared.begin()
+			}
+			return watch.NewStreamWatcher(&events{body, newFrames(body), kept, shared},
 				apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")), nil
 		},
 	}
@@ -87,7 +92,7 @@ func pathOf(resource schema.GroupVersionResource, namespace string) string {
 }
 
 // readList reads a list, of which it holds one object at a time as a whole.
-func readList(body io.Reader, kept projection.Projection) (*projection.List, error) {
+func readList(body io.Reader, kept projection.Projection, shared *filter) (*projection.List, error) {
 	decoder := json.NewDecoder(bufio.NewReaderSize(body, readSize))
 	list := &projection.List{}
 	var kind metav1.TypeMeta
@@ -101,7 +106,12 @@ func readList(body io.Reader, kept projection.Projection) (*projection.List, err
 			return decoder.Decode(&list.ListMeta)
 		case "items":
 			return eachItem(decoder, func(text json.RawMessage) error {
-				o, err := kept.In(kind).Parse(text) // lists of built-in types begin with their type
+				parsed, err := jsontext.Parse(text)
+				defer parsed.Release()
+				if err != nil || !shared.passes(parsed) {
+					return err
+				}
+				o, err := kept.In(kind).Of(parsed) // lists of built-in types begin with their type
 				list.Items = append(list.Items, o)
 				return err
 			})
@@ -155,6 +165,7 @@ type events struct {
 	body   io.Closer
 	frames *frames
 	kept   projection.Projection
+	shared *filter
 }
 
 // Close implements watch.Decoder.
@@ -162,10 +173,20 @@ func (e *events) Close() { _ = e.body.Close() } // nothing more is read
 
 // Decode implements watch.Decoder.
 func (e *events) Decode() (watch.EventType, runtime.Object, error) {
-	frame, err := e.frames.next()
-	if err != nil {
-		return "", nil, err
+	for {
+		frame, err := e.frames.next()
+		if err != nil {
+			return "", nil, err
+		}
+		verb, object, err := e.event(frame)
+		if object != nil || err != nil {
+			return verb, object, err
+		}
 	}
+}
+
+// event reads an event. The object is nil if it is not part of the share.
+func (e *events) event(frame []byte) (watch.EventType, runtime.Object, error) {
 	event, err := jsontext.Parse(frame)
 	defer event.Release()
 	if err != nil {
@@ -177,8 +198,15 @@ func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 	}
 	switch t := watch.EventType(event.Member("type").String()); t {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
+		as, passes := e.shared.event(t, object)
+		if !passes {
+			return "", nil, nil
+		}
 		o, err := e.kept.Of(object)
-		return t, o, err
+		if err != nil {
+			return "", nil, err
+		}
+		return as, o, nil
 	case watch.Error:
 		status := &metav1.Status{}
 		return t, status, json.Unmarshal(object.Raw(), status)
@@ -195,6 +223,24 @@ type whole struct{ client dynamic.Interface }
 
 func (c whole) source(selection Selection, namespace string, kept projection.Projection) Source {
 	api := c.client.Resource(selection.Resource).Namespace(namespace)
+	shared := newFilter(selection.Share)
+	read := func(verb watch.EventType, object runtime.Object) (as watch.EventType, o *projection.Object, err error) {
+		all, err := projection.To(projection.Everything()).Convert(object)
+		if err != nil {
+			return "", nil, err
+		}
+		parsed, err := jsontext.Parse([]byte(all.Text()))
+		defer parsed.Release()
+		if err != nil {
+			return "", nil, err
+		}
+		as, passes := shared.event(verb, parsed)
+		if !passes {
+			return "", nil, nil
+		}
+		o, err = kept.Of(parsed)
+		return as, o, err
+	}
 	return Source{
 		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			selection.narrow(&options)
@@ -202,10 +248,13 @@ func (c whole) source(selection Selection, namespace string, kept projection.Pro
 			if err != nil {
 				return nil, err
 			}
+			shared.begin()
 			list := &projection.List{ListMeta: metav1.ListMeta{ResourceVersion: found.GetResourceVersion(), Continue: found.GetContinue()}}
 			return list, meta.EachListItem(found, func(object runtime.Object) error {
-				o, err := kept.Convert(object)
-				list.Items = append(list.Items, o)
+				_, o, err := read(watch.Added, object)
+				if o != nil {
+					list.Items = append(list.Items, o)
+				}
 				return err
 			})
 		},
@@ -219,12 +268,11 @@ func (c whole) source(selection Selection, namespace string, kept projection.Pro
 				if event.Type == watch.Error {
 					return event, true
 				}
-				o, err := kept.Convert(event.Object)
+				as, o, err := read(event.Type, event.Object)
 				if err != nil {
 					return watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}}, true
 				}
-				event.Object = o
-				return event, true
+				return watch.Event{Type: as, Object: o}, o != nil
 			}), nil
 		},
 		Client: c.client,

@@ -25,18 +25,20 @@ type Selection struct {
 	Resource schema.GroupVersionResource
 	// Labels and Where are a label selector and a field selector.
 	Labels, Where string
+	// Share selects a part of these objects.
+	Share Share
 	// Keep are the fields that are read of each object; nil is everything but managedFields.
 	Keep *projection.Fields
 }
 
 // narrow selects the objects in a request.
 func (s *Selection) narrow(options *metav1.ListOptions) {
-	options.LabelSelector, options.FieldSelector = s.Labels, s.Where
+	options.LabelSelector, options.FieldSelector, options.ShardSelector = s.Labels, s.Where, s.Share.selector()
 }
 
 // selects reports whether two selections name the same objects.
 func (s *Selection) selects(other *Selection) bool {
-	return s.Resource == other.Resource && s.Labels == other.Labels && s.Where == other.Where
+	return s.Resource == other.Resource && s.Labels == other.Labels && s.Where == other.Where && s.Share == other.Share
 }
 
 // Informers shares Caches between all users of the same objects.
