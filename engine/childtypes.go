@@ -144,9 +144,10 @@ type childTypes struct {
 	children map[schema.GroupVersionResource]*informers.Watch
 	awaited  map[schema.GroupVersionKind]bool // the types that may be served later
 	bySet    map[string]*informers.Watch
-	// owners are the objects whose sets have strays of these labels; keys is the reverse.
-	owners map[strayKey]map[cache.ObjectName]bool
-	keys   map[cache.ObjectName]map[strayKey]bool
+	// owners are the objects whose sets have strays of these labels, in order; keys is the reverse. Most have
+	// one entry, so they are slices.
+	owners map[strayKey][]cache.ObjectName
+	keys   map[cache.ObjectName][]strayKey
 	// lost are the children that left the caches, or never entered them, and may still exist
 	// without the label by which they are watched.
 	lost map[cache.ObjectName]map[types.UID]lostChild
@@ -168,8 +169,8 @@ func newChildTypes(k *kind.Kind) *childTypes {
 		awaited:  make(map[schema.GroupVersionKind]bool),
 		children: make(map[schema.GroupVersionResource]*informers.Watch),
 		bySet:    make(map[string]*informers.Watch),
-		owners:   make(map[strayKey]map[cache.ObjectName]bool),
-		keys:     make(map[cache.ObjectName]map[strayKey]bool),
+		owners:   make(map[strayKey][]cache.ObjectName),
+		keys:     make(map[cache.ObjectName][]strayKey),
 		lost:     make(map[cache.ObjectName]map[types.UID]lostChild),
 	}
 	for _, gvk := range k.Owns {
@@ -392,18 +393,20 @@ func (t *childTypes) strays(owner cache.ObjectName, set, namespace string, templ
 func (t *childTypes) expectStrays(owner cache.ObjectName, key strayKey) *informers.Watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.owners[key] == nil {
-		t.owners[key] = make(map[cache.ObjectName]bool)
+	if slices.Contains(t.keys[owner], key) {
+		return t.bySet[key.set]
 	}
-	if t.keys[owner] == nil {
-		t.keys[owner] = make(map[strayKey]bool)
-	}
-	for former := range t.keys[owner] { // for labels that the template had before
-		if former.set == key.set && former != key {
+	t.keys[owner] = slices.DeleteFunc(t.keys[owner], func(former strayKey) bool {
+		isFormer := former.set == key.set // for labels that the template had before
+		if isFormer {
 			t.dropStrays(owner, former)
 		}
+		return isFormer
+	})
+	t.keys[owner] = append(t.keys[owner], key)
+	if at, found := slices.BinarySearchFunc(t.owners[key], owner, compareNames); !found {
+		t.owners[key] = slices.Insert(t.owners[key], at, owner)
 	}
-	t.owners[key][owner], t.keys[owner][key] = true, true
 	return t.bySet[key.set]
 }
 
@@ -433,7 +436,7 @@ func (c *controller) enqueueStray(set string, names []string, object any) {
 		return
 	}
 	c.types.mu.Lock()
-	owners := slices.Collect(maps.Keys(c.types.owners[strayKey{set, stray.GetNamespace(), strayValues(names, stray.GetLabels())}]))
+	owners := slices.Clone(c.types.owners[strayKey{set, stray.GetNamespace(), strayValues(names, stray.GetLabels())}])
 	c.types.mu.Unlock()
 	for _, owner := range owners {
 		c.queue.Add(owner)
@@ -444,7 +447,7 @@ func (c *controller) enqueueStray(set string, names []string, object any) {
 func (t *childTypes) forgetOwner(name cache.ObjectName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for key := range t.keys[name] {
+	for _, key := range t.keys[name] {
 		t.dropStrays(name, key)
 	}
 	delete(t.keys, name)
@@ -452,8 +455,14 @@ func (t *childTypes) forgetOwner(name cache.ObjectName) {
 
 // dropStrays ends that events of objects with these labels queue an object. The caller holds the lock.
 func (t *childTypes) dropStrays(owner cache.ObjectName, key strayKey) {
-	delete(t.keys[owner], key)
-	if delete(t.owners[key], owner); len(t.owners[key]) == 0 {
+	if at, found := slices.BinarySearchFunc(t.owners[key], owner, compareNames); found {
+		t.owners[key] = slices.Delete(t.owners[key], at, at+1)
+	}
+	if len(t.owners[key]) == 0 {
 		delete(t.owners, key)
 	}
+}
+
+func compareNames(a, b cache.ObjectName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }

@@ -64,8 +64,10 @@ func TestFormerLabelsAreForgotten(t *testing.T) {
 		types.expectStrays(a, strayKey{"pods", a.Namespace, labels})
 		types.expectStrays(b, strayKey{"pods", b.Namespace, "v1,"})
 	}
-	require.Equal(t, map[strayKey]map[cache.ObjectName]bool{
-		{"pods", "default", "v3,"}: {a: true}, {"pods", "default", "v1,"}: {b: true},
+	types.expectStrays(a, strayKey{"pods", a.Namespace, "v1,"})
+	types.expectStrays(a, strayKey{"more", a.Namespace, "v3,"})
+	require.Equal(t, map[strayKey][]cache.ObjectName{
+		{"pods", "default", "v1,"}: {a, b}, {"more", "default", "v3,"}: {a},
 	}, types.owners)
 	types.forgetOwner(a)
 	types.forgetOwner(b)

@@ -173,14 +173,19 @@ func (p *process) liveHeap(ctx context.Context) (mib float64, profile []byte, er
 	if err != nil {
 		return 0, nil, err
 	}
+	size, err := p.metric(ctx, "go_memstats_heap_alloc_bytes")
+	return size / (1 << 20), profile, err
+}
+
+// metric returns the value of a metric without labels.
+func (p *process) metric(ctx context.Context, name string) (float64, error) {
 	text, err := get(ctx, p.metrics+"/metrics")
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(text), "\ngo_memstats_heap_alloc_bytes ")
+	_, rest, _ := strings.Cut(string(text), "\n"+name+" ")
 	value, _, _ := strings.Cut(rest, "\n")
-	size, err := strconv.ParseFloat(value, 64)
-	return size / (1 << 20), profile, err
+	return strconv.ParseFloat(value, 64)
 }
 
 // get returns the answer of a URL, and an error if it is not 200.

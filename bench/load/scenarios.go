@@ -18,18 +18,32 @@ type scenario struct {
 	run       func(context.Context, *environment) error
 	// hasFloor means that the same requests can be sent by a program that does nothing else.
 	hasFloor bool
+	// isAlone means that only Fescue can do it.
+	isAlone bool
+}
+
+// isFor reports whether an operator runs the scenario.
+func (s *scenario) isFor(operator string) bool {
+	switch operator {
+	case floor:
+		return s.hasFloor
+	case byHand:
+		return !s.isAlone
+	}
+	return true
 }
 
 var scenarios = []scenario{
-	{"ats", "1,000 Ats that are due", dueAts, true},
-	{"ats-at-once", "300 Ats that become due in the same second", atsAtOnce, false},
-	{"watchers", "1,000 Watchers created, and all of them changed", changedWatchers, true},
-	{"sets", "20 Customclusters of 50 Pods, and another message for all", replacedSets, false},
-	{"webhook", "reviews of Pods sent to the webhook by 64 clients", rawWebhook, true},
-	{"idle", "10,000 objects of each kind: created, idle, one changed, operator restarted", idleObjects, false},
-	{"foreign", "20,000 Pods that no object is about", foreignPods, false},
-	{"growth", "Watchers up to 100, 1,000 and 10,000", growth, false},
-	{"mass", "3,000 Watchers changed at once, and one by a person", massChange, false},
+	{"ats", "1,000 Ats that are due", dueAts, true, false},
+	{"ats-at-once", "300 Ats that become due in the same second", atsAtOnce, false, false},
+	{"watchers", "1,000 Watchers created, and all of them changed", changedWatchers, true, false},
+	{"sets", "20 Customclusters of 50 Pods, and another message for all", replacedSets, false, false},
+	{"webhook", "reviews of Pods sent to the webhook by 64 clients", rawWebhook, true, false},
+	{"idle", "10,000 objects of each kind: created, idle, one changed, operator restarted", idleObjects, false, false},
+	{"foreign", "20,000 Pods that no object is about", foreignPods, false, false},
+	{"growth", "Watchers up to 100, 1,000 and 10,000", growth, false, false},
+	{"mass", "3,000 Watchers changed at once, and one by a person", massChange, false, false},
+	{"shards", "5,000 Ats that are DONE, divided among 1, 2 and 4 replicas", dividedAts, false, true},
 }
 
 func dueAts(ctx context.Context, e *environment) error {

@@ -68,7 +68,7 @@ func alertRules(o Options) []any {
 type panel struct{ title, expr, legend, unit string }
 
 var panels = []panel{
-	{"Objects by phase", `max by (controller, phase) (fescue_objects)`, "{{controller}} {{phase}}", "short"},
+	{"Objects by phase", `sum by (controller, phase) (fescue_objects{job="fescue-metrics"} and on (instance) (fescue_shards_owned > 0))`, "{{controller}} {{phase}}", "short"},
 	{"Transitions per second", `sum by (controller, phase) (rate(fescue_transitions_total[5m]))`, "{{controller}} {{phase}}", "ops"},
 	{"Reconciles per second by result", `sum by (controller, result) (rate(controller_runtime_reconcile_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{result}}", "ops"},
 	{"Duration of a reconcile, 99 %", `histogram_quantile(0.99, sum by (controller, le) (rate(controller_runtime_reconcile_time_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{controller}}", "s"},

@@ -1,6 +1,7 @@
 package informers
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -113,7 +114,7 @@ func TestEventsOfAShare(t *testing.T) {
 	var seen []string
 	for {
 		verb, object, err := e.Decode()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		require.NoError(t, err)
