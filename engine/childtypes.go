@@ -362,7 +362,7 @@ func (c *controller) awaitTypes(ctx context.Context) {
 		}
 		if found {
 			c.log.Info("types of children or reads are now served", "missing", c.missingTypes())
-			c.objects.Each(func(object metav1.Object) { c.enqueue(onList, object) })
+			c.enqueueAll()
 		}
 	}
 }

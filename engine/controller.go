@@ -101,7 +101,11 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 		metrics: config.Metrics.forKind(k, config.Workers),
 		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
 	}
-	c.queue = newQueues(k, config.Workers, c.metrics.slow.WithLabelValues(c.metrics.name))
+	queue := k.Name()
+	if shards.divides() {
+		queue = fmt.Sprintf("%s/shard-%d", queue, shard)
+	}
+	c.queue = newQueues(queue, config.Workers, c.metrics.slow.WithLabelValues(c.metrics.name))
 	if shards.divides() {
 		c.log = c.log.With("shard", shard)
 	}
@@ -114,8 +118,8 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 // run fills the caches and works until ctx ends and the running reconciles have finished.
 // Those still read the caches, which are released after them. An error is one of the start.
 func (c *controller) run(ctx context.Context) error {
-	defer c.queue.ShutDown()
 	defer func() {
+		c.queue.ShutDown()
 		for _, w := range c.watches {
 			w.Release()
 		}
@@ -172,7 +176,16 @@ func (c *controller) requeueLate(watch *clockWatch, passed, clock time.Time) {
 		return
 	}
 	c.log.Warn("the clock was set forward; reconciling all objects, whose timers are late")
-	c.objects.Each(func(object metav1.Object) { c.enqueue(onList, object) })
+	c.enqueueAll()
+}
+
+// enqueueAll queues all objects that the controller acts on.
+func (c *controller) enqueueAll() {
+	c.objects.Each(func(object metav1.Object) {
+		if c.isOfShard(object.GetUID()) {
+			c.enqueue(onList, object)
+		}
+	})
 }
 
 // fill watches a selection until the controller ends, and returns when handler has seen all
@@ -267,6 +280,9 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 				last = tombstone.Obj
 			}
 			c.sees(last, nil)
+			if object, ok := last.(*unstructured.Unstructured); ok && !c.isOfShard(object.GetUID()) {
+				return
+			}
 			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
 				c.queue.addAs(onChange, name)
 			}
@@ -419,11 +435,16 @@ func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) 
 		if !ok {
 			continue
 		}
+		add := func(owner cache.ObjectName) {
+			if c.isKeptHere(child) || c.objects.Get(owner) != nil { // otherwise another shard has to act
+				owners = append(owners, owner)
+			}
+		}
 		if createdFor, found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerPrefix(c.kind)); found {
-			owners = append(owners, c.types.ownerName(child, createdFor))
+			add(c.types.ownerName(child, createdFor))
 		}
 		if owner := c.controllerOf(child); owner != nil {
-			owners = append(owners, c.types.ownerName(child, owner.Name))
+			add(c.types.ownerName(child, owner.Name))
 		}
 	}
 	for i, owner := range owners {
@@ -456,7 +477,7 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 	}
 	end, mine := c.shards.begin(c.shard)
 	if !mine {
-		c.forget(name) // Take queues it again
+		c.forget(name) // it is queued again when the shard is taken
 		if object == nil {
 			c.types.forgetLost(name)
 		}

@@ -15,8 +15,8 @@ import (
 const stuckAfter = 3 * reconcileTimeout
 
 // Synced returns nil when the caches of every kind that can be run are filled, or else an
-// error that names the others. With several shards, caches are filled when one is taken, and no kind waits
-// for that.
+// error that names the others. With several shards, caches are filled when one is taken, and this does
+// not wait for them.
 func (e *Engine) Synced() error { return e.SyncedExcept(func(*kind.Kind) bool { return false }) }
 
 // SyncedExcept is Synced without some kinds: those whose objects cannot be read before this process is

@@ -41,7 +41,7 @@ func (c *controller) findDamaged(ctx context.Context, resource schema.GroupVersi
 		}
 		for i := range list.Items {
 			child := &list.Items[i]
-			if holder := c.controllerOf(child); holder != nil {
+			if holder := c.controllerOf(child); holder != nil && c.isOfShard(holder.UID) {
 				owner := c.types.ownerName(child, holder.Name)
 				c.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
 				c.queue.Add(owner)

@@ -201,7 +201,10 @@ func (c *controller) enqueueConcerned(object any) {
 		}
 	}
 	for _, name := range names {
-		c.queue.AddAfter(cache.ObjectName{Namespace: pod.Namespace, Name: name}, memberDelay)
+		name := cache.ObjectName{Namespace: pod.Namespace, Name: name}
+		if !c.isOfOthers(name) {
+			c.queue.AddAfter(name, memberDelay)
+		}
 	}
 }
 

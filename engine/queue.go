@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -35,7 +34,8 @@ type queues struct {
 	size prometheus.Gauge // of slow
 }
 
-func newQueues(k *kind.Kind, workers int, slow prometheus.Gauge) *queues {
+// newQueues returns the queues of a controller, by whose name metrics know them.
+func newQueues(controller string, workers int, slow prometheus.Gauge) *queues {
 	in := func(order workqueue.Queue[cache.ObjectName], name string) workqueue.TypedInterface[cache.ObjectName] {
 		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: name, Queue: order})
 	}
@@ -43,13 +43,13 @@ func newQueues(k *kind.Kind, workers int, slow prometheus.Gauge) *queues {
 		order: newUrgentFirst(),
 		limiter: workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](plan.RetryBase, plan.RetryMax), newNamespaceLimiter()),
-		lane:  in(newFairQueue(), k.Name()+"/slow"),
+		lane:  in(newFairQueue(), controller+"/slow"),
 		slots: make(chan struct{}, workers),
 		slow:  make(map[cache.ObjectName]bool), size: slow,
 	}
 	q.TypedRateLimitingInterface = workqueue.NewTypedRateLimitingQueueWithConfig(q.limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
-			Name: k.Name(), Queue: in(q.order, k.Name()),
+			Name: controller, Queue: in(q.order, controller),
 		}),
 	})
 	return q
@@ -140,8 +140,17 @@ func (q *queues) took(name cache.ObjectName, long time.Duration) {
 	q.size.Add(float64(len(q.slow) - before))
 }
 
-// end takes back what queues that have shut down still count.
+// end empties queues that have shut down and have no workers, so that metrics do not count what was in them.
 func (q *queues) end() {
+	for _, lane := range []workqueue.TypedInterface[cache.ObjectName]{q.TypedRateLimitingInterface, q.lane} {
+		for {
+			name, shutdown := lane.Get()
+			if shutdown {
+				break
+			}
+			lane.Done(name)
+		}
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.size.Sub(float64(len(q.slow)))

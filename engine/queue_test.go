@@ -15,8 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 )
 
 // Retries of one namespace do not delay those of another, and idle namespaces are dropped.
@@ -42,7 +40,7 @@ func TestRetriesAreLimitedByNamespace(t *testing.T) {
 // lanes runs queues with a number of workers and their slow lane until the test ends.
 func lanes(t *testing.T, workers int, do func(cache.ObjectName) time.Duration) *queues {
 	t.Helper()
-	q := newQueues(enginetest.Shipped(t, "At"), workers, prometheus.NewGauge(prometheus.GaugeOpts{Name: "slow"}))
+	q := newQueues("ats", workers, prometheus.NewGauge(prometheus.GaugeOpts{Name: "slow"}))
 	done := q.run(t.Context(), do)
 	t.Cleanup(func() { q.ShutDown(); done.Wait() })
 	return q
@@ -172,7 +170,7 @@ func changeBesideMany(t *testing.T, workers int) (delay time.Duration, most int)
 	}
 	one := fmt.Sprint(objects / 2)
 	reached := make(chan time.Time, 1)
-	q := newQueues(enginetest.Shipped(t, "At"), workers, prometheus.NewGauge(prometheus.GaugeOpts{Name: "slow"}))
+	q := newQueues("ats", workers, prometheus.NewGauge(prometheus.GaugeOpts{Name: "slow"}))
 	done := q.run(t.Context(), func(name cache.ObjectName) time.Duration {
 		request() // the child
 		if name.Name == one {
@@ -204,4 +202,22 @@ func changeBesideMany(t *testing.T, workers int) (delay time.Duration, most int)
 	q.ShutDown()
 	done.Wait()
 	return delay, most
+}
+
+// What waits in queues that are shut down is not counted any more.
+func TestEndedQueuesAreEmpty(t *testing.T) {
+	t.Parallel()
+	slow := prometheus.NewGauge(prometheus.GaugeOpts{Name: "slow"})
+	q := newQueues("ats", 1, slow)
+	for _, name := range []string{"a", "b", "c"} {
+		q.Add(cache.ObjectName{Name: name})
+		q.lane.Add(cache.ObjectName{Name: name})
+		q.took(cache.ObjectName{Name: name}, 2*slowAfter)
+	}
+	require.InDelta(t, 3, testutil.ToFloat64(slow), 0)
+	q.ShutDown()
+	q.end()
+	require.Zero(t, q.Len())
+	require.Zero(t, q.lane.Len())
+	require.Zero(t, testutil.ToFloat64(slow))
 }

@@ -76,8 +76,8 @@ func (r *reconciliation) releaseAll(ctx context.Context, children []plan.LiveChi
 }
 
 // releaseFormer releases the children of objects of this name that are gone or being deleted, and those
-// that were orphaned, which nothing else would do. The present object is nil if there is none. Other shards
-// may have one, so their children are left to them.
+// that were orphaned, which nothing else would do. The present object is nil if there is none. An
+// object of this name may belong to another shard, which then releases its children.
 func (r *reconciliation) releaseFormer(ctx context.Context, present *unstructured.Unstructured) error {
 	children, err := r.types.held(r.name)
 	if err != nil {

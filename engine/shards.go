@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
@@ -151,7 +152,7 @@ func (e *Engine) Take(shard int) {
 	}
 	for _, c := range e.running() {
 		if c.synced.Load() { // otherwise it queues all of them itself, and has no worker yet
-			c.objects.Each(func(object metav1.Object) { c.enqueue(onList, object) })
+			c.enqueueAll()
 		}
 	}
 }
@@ -182,6 +183,15 @@ func (c *controller) shareOfChildren() informers.Share {
 
 // isOfShard reports whether the controller acts on the object with a UID.
 func (c *controller) isOfShard(object types.UID) bool { return c.shards.of(object) == c.shard }
+
+// isOfOthers reports whether there is an object of a name that the controller does not act on.
+func (c *controller) isOfOthers(name cache.ObjectName) bool {
+	if !c.shards.divides() {
+		return false
+	}
+	object := c.objects.Get(name)
+	return object != nil && !c.isOfShard(object.GetUID())
+}
 
 // isKeptHere reports whether the controller acts on the owner of a child: the object that controls it or,
 // if none does, the one that its label names.

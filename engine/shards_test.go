@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -179,6 +183,33 @@ func TestShardsDivideTheCaches(t *testing.T) {
 		require.Len(t, e.running(), 1)
 		require.NotSame(t, before, e.running()[0], "what the other had forgotten is queued again")
 		require.NotEmpty(t, client.Actions())
+	})
+}
+
+// A shard that cannot be started is tried again, and does not stop those that run.
+func TestShardThatCannotStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, client := sharded(t)
+		var isDown atomic.Bool
+		client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			isDamaged := strings.Contains(action.(clienttesting.ListAction).GetListRestrictions().Labels.String(), "managed-by")
+			return isDown.Load() && isDamaged, nil, apierrors.NewServiceUnavailable("no answer")
+		})
+		wait := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
+		e.Take(0)
+		wait(time.Second)
+		first := e.running()[0]
+		isDown.Store(true)
+		e.Take(1)
+		wait(time.Minute)
+		require.Same(t, first, e.running()[0])
+		require.True(t, first.synced.Load())
+		require.Empty(t, e.Waiting())
+		isDown.Store(false)
+		wait(2 * time.Minute)
+		require.Len(t, e.running(), 2)
+		require.True(t, e.running()[1].synced.Load())
 	})
 }
 

@@ -32,6 +32,10 @@ type Absent string
 
 func (a Absent) Error() string { return string(a) }
 
+func newStartBackoff() wait.Backoff {
+	return wait.Backoff{Duration: startRetryBase, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: startRetryMax}
+}
+
 // kindState is whether a kind runs.
 type kindState struct {
 	// recheck receives when Config.Missing may return something else than before.
@@ -49,16 +53,13 @@ type kindState struct {
 
 // runKind runs a kind whenever nothing is missing for it, until ctx ends. No kind waits for another.
 func (e *Engine) runKind(ctx context.Context, k *kind.Kind) {
-	newBackoff := func() wait.Backoff {
-		return wait.Backoff{Duration: startRetryBase, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: startRetryMax}
-	}
-	backoff := newBackoff()
+	backoff := newStartBackoff()
 	for {
 		err := e.missing(ctx, k)
 		if err == nil {
 			var synced bool
 			if synced, err = e.runController(ctx, k); synced {
-				backoff = newBackoff()
+				backoff = newStartBackoff()
 			}
 		}
 		if ctx.Err() != nil {
@@ -153,37 +154,39 @@ func (e *Engine) runController(ctx context.Context, k *kind.Kind) (synced bool, 
 	return synced, context.Cause(ctx)
 }
 
-// runShards runs a kind for each of the shards to run, until ctx ends. fail ends it when one cannot be
-// started. synced reports whether one got as far as filled caches.
+// runShards runs a kind for each of the shards to run, until ctx ends. fail ends it when the kind cannot be
+// run at all. synced reports whether a shard got as far as filled caches.
 func (e *Engine) runShards(ctx context.Context, fail context.CancelCauseFunc, k *kind.Kind) (synced bool) {
-	type run struct {
-		*controller
-		taken int
-		stop  func()
-	}
-	runs := make(map[int]run)
-	end := func(shard int) {
-		runs[shard].stop()
-		synced = synced || runs[shard].synced.Load()
-		delete(runs, shard)
-	}
+	runs := make(map[int]*shardRun)
 	for {
 		shards, changed := e.shards.toRun()
 		for shard, r := range runs {
 			if taken, ok := shards[shard]; !ok || taken != r.taken {
-				end(shard)
+				r.stop()
 			}
 		}
 		for shard, taken := range shards {
-			if _, ok := runs[shard]; !ok {
-				c, stop := e.startShard(ctx, fail, k, shard)
-				runs[shard] = run{c, taken, stop}
+			former := runs[shard]
+			if former != nil && former.taken == taken {
+				continue
 			}
+			starting, stop := context.WithCancel(ctx)
+			r := &shardRun{taken: taken, stop: stop, ended: make(chan struct{})}
+			runs[shard] = r
+			go func() {
+				defer close(r.ended)
+				if former != nil {
+					<-former.ended
+				}
+				r.synced = e.runShard(starting, fail, k, shard)
+			}()
 		}
 		select {
 		case <-ctx.Done():
-			for shard := range runs {
-				end(shard)
+			for _, r := range runs {
+				r.stop()
+				<-r.ended
+				synced = synced || r.synced
 			}
 			return synced
 		case <-changed:
@@ -191,27 +194,48 @@ func (e *Engine) runShards(ctx context.Context, fail context.CancelCauseFunc, k 
 	}
 }
 
-// startShard starts to run a kind for the objects of one shard. stop ends that, and returns when the
-// running reconciles have ended.
-func (e *Engine) startShard(ctx context.Context, fail context.CancelCauseFunc, k *kind.Kind, shard int) (c *controller, stop func()) {
-	c = newController(k, &e.config, e.shards, shard)
+// shardRun is a kind that runs for one shard.
+type shardRun struct {
+	// taken is which time of taking the shard it is for.
+	taken int
+	// stop ends it, without waiting. ended is closed when its running reconciles have ended.
+	stop  func()
+	ended chan struct{}
+	// synced is whether it got as far as filled caches. It is set when it has ended.
+	synced bool
+}
+
+// runShard runs a kind for the objects of one shard until ctx ends. A start that fails is repeated without effect
+// on the other shards; if there are none, or what the kind needs is absent, fail is called. synced reports
+// whether it got as far as filled caches.
+func (e *Engine) runShard(ctx context.Context, fail context.CancelCauseFunc, k *kind.Kind, shard int) (synced bool) {
 	state := e.state(k)
-	c.pods, c.kinds = state.pods, e.Kinds
-	e.mu.Lock()
-	state.running[shard] = c
-	e.mu.Unlock()
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := c.run(ctx); err != nil && ctx.Err() == nil {
-			fail(err)
-		}
+	backoff := newStartBackoff()
+	for ctx.Err() == nil {
+		c := newController(k, &e.config, e.shards, shard)
+		c.pods, c.kinds = state.pods, e.Kinds
 		e.mu.Lock()
-		defer e.mu.Unlock()
+		state.running[shard] = c
+		e.mu.Unlock()
+		err := c.run(ctx)
+		e.mu.Lock()
 		delete(state.running, shard)
-	}()
-	return c, func() { cancel(); <-ended }
+		e.mu.Unlock()
+		synced = synced || c.synced.Load()
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return synced
+		case !e.shards.divides() || isAbsent(err):
+			fail(err)
+			return synced
+		}
+		c.log.Warn("the shard could not be started; retrying", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff.Step()):
+		}
+	}
+	return synced
 }
 
 func isAbsent(err error) bool {

@@ -59,7 +59,9 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 			if err != nil {
 				return nil, err
 			}
-			shared.begin()
+			if options.Continue == "" { // not a later page
+				shared.begin()
+			}
 			list, err := readList(body, kept, shared)
 			_ = body.Close() // nothing more is read
 			return list, err
@@ -248,7 +250,9 @@ func (c whole) source(selection Selection, namespace string, kept projection.Pro
 			if err != nil {
 				return nil, err
 			}
-			shared.begin()
+			if options.Continue == "" {
+				shared.begin()
+			}
 			list := &projection.List{ListMeta: metav1.ListMeta{ResourceVersion: found.GetResourceVersion(), Continue: found.GetContinue()}}
 			return list, meta.EachListItem(found, func(object runtime.Object) error {
 				_, o, err := read(watch.Added, object)

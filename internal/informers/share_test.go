@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/sharding"
 
 	"github.com/fescue-dev/fescue/internal/projection"
@@ -122,4 +124,36 @@ func TestEventsOfAShare(t *testing.T) {
 	}
 	require.Equal(t, []string{"ADDED a", "DELETED a", "MODIFIED b", "BOOKMARK", "DELETED b", "DELETED c"}, seen)
 	require.Empty(t, e.shared.passed)
+}
+
+// An object of any page of a list is known, also when it leaves the share later.
+func TestShareOfAListInPages(t *testing.T) {
+	t.Parallel()
+	ours, others := owners()
+	pages := map[string]string{
+		"":  `{"metadata":{"continue":"c"},"items":[` + ownedBy("a", ours, ours) + `]}`,
+		"c": `{"items":[` + ownedBy("b", ours, ours) + `]}`,
+	}
+	c := served(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") == "" {
+			_, _ = io.WriteString(w, pages[r.URL.Query().Get("continue")])
+			return
+		}
+		for _, name := range []string{"a", "b"} {
+			_, _ = fmt.Fprintf(w, `{"type":"MODIFIED","object":%s}`, ownedBy(name, others, others))
+		}
+	})
+	source := c.source(Selection{Resource: pods, Share: Share{Shard: 0, Count: 2, OwnerLabel: "owner"}}, "", projection.To(nil))
+	for _, page := range []string{"", "c"} {
+		_, err := source.List(t.Context(), metav1.ListOptions{Continue: page})
+		require.NoError(t, err)
+	}
+	watched, err := source.Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	defer watched.Stop()
+	for _, name := range []string{"a", "b"} {
+		event := <-watched.ResultChan()
+		require.Equal(t, watch.Deleted, event.Type)
+		require.Equal(t, name, event.Object.(*projection.Object).GetObjectMeta().GetName())
+	}
 }

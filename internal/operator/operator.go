@@ -246,7 +246,7 @@ func (p *operator) allLoaded() error {
 }
 
 // candidate is the engine for the election: it takes nothing from other members before all kinds are
-// loaded and their caches filled.
+// loaded and, without shards, their caches filled.
 type candidate struct {
 	*engine.Engine
 	operator *operator

@@ -46,7 +46,7 @@ func (b *balanced) RoundTrip(r *http.Request) (*http.Response, error) {
 	c := b.pick()
 	c.inFlight.Add(1)
 	defer c.inFlight.Add(-1)
-	return c.RoundTripper.RoundTrip(r)
+	return c.RoundTrip(r)
 }
 
 // pick returns the first connection that has room or, if none has, the one with the fewest requests.

@@ -129,7 +129,7 @@ func (s *sharding) round(ctx context.Context, e Engine, mayChange bool) (more bo
 	}
 	seen := s.holders()
 	mine := seen.claims(s.me, layoutOf(s.options.Shards))
-	// A process whose caches are not filled takes nothing from members that already act.
+	// A process that is not ready takes nothing from members that already act.
 	canJoin := mayChange && (e.Synced() == nil || !seen.hasMembers())
 	if mine.member < 0 || !s.isMember && !canJoin {
 		if !s.isMember { // it may have won the shared Lease without winning a member's Lease
