@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/logtest"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -233,6 +236,36 @@ func TestShardsDivideWhatIsRead(t *testing.T) {
 		last = counts()
 		return last[0]+last[1] == objects
 	}), "objects that the processes cache: %v", &last)
+}
+
+// A set whose Pod someone makes that of a set in another shard creates another Pod.
+func TestChildThatLeavesItsShard(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.launch(shardFlags(2)...)
+	var sets [2]*unstructured.Unstructured
+	for i := 0; sets[0] == nil || sets[1] == nil; i++ {
+		set := c.createCustomcluster(fmt.Sprintf("c-%d", i), 1, "m")
+		sets[informers.ShardOf(set.GetUID(), 2)] = set
+	}
+	podOf := func(set *unstructured.Unstructured) string {
+		c.awaitReady(customclusters, set.GetName())
+		found := c.list(pods, plan.LabelOwnerUID+"="+string(set.GetUID()))
+		require.Len(t, found, 1)
+		return found[0].GetName()
+	}
+	left, taken := podOf(sets[0]), podOf(sets[1])
+	taker, err := c.get(pods, taken)
+	require.NoError(t, err)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": taker.GetLabels(), "annotations": taker.GetAnnotations(), "ownerReferences": taker.GetOwnerReferences(),
+	}})
+	require.NoError(t, err)
+	c.patch(pods, left, string(patch))
+	c.await(customclusters, sets[0].GetName(), "another Pod", func(*unstructured.Unstructured) bool {
+		found := c.list(pods, plan.LabelOwnerUID+"="+string(sets[0].GetUID()))
+		return len(found) == 1 && found[0].GetName() != left
+	})
 }
 
 // Processes with a different shard count never act at the same time: they wait until the others are

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -75,8 +76,7 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 			if options.SendInitialEvents != nil {
 				shared.begin()
 			}
-			return watch.NewStreamWatcher(&events{body, newFrames(body), kept, shared},
-				apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")), nil
+			return watcher(&events{close: func() { _ = body.Close() }, next: newFrames(body).next, kept: kept, shared: shared}), nil
 		},
 	}
 }
@@ -108,14 +108,7 @@ func readList(body io.Reader, kept projection.Projection, shared *filter) (*proj
 			return decoder.Decode(&list.ListMeta)
 		case "items":
 			return eachItem(decoder, func(text json.RawMessage) error {
-				parsed, err := jsontext.Parse(text)
-				defer parsed.Release()
-				if err != nil || !shared.passes(parsed) {
-					return err
-				}
-				o, err := kept.In(kind).Of(parsed) // lists of built-in types begin with their type
-				list.Items = append(list.Items, o)
-				return err
+				return appendItem(list, text, kept.In(kind), shared) // lists of built-in types begin with their type
 			})
 		}
 		return decoder.Decode(new(json.RawMessage))
@@ -124,6 +117,18 @@ func readList(body io.Reader, kept projection.Projection, shared *filter) (*proj
 		return nil, fmt.Errorf("read a list: %w", err)
 	}
 	return list, nil
+}
+
+// appendItem appends what is kept of an object to a list if it is part of the share.
+func appendItem(list *projection.List, text []byte, kept projection.Projection, shared *filter) error {
+	parsed, err := jsontext.Parse(text)
+	defer parsed.Release()
+	if err != nil || !shared.passes(parsed) {
+		return err
+	}
+	o, err := kept.Of(parsed)
+	list.Items = append(list.Items, o)
+	return err
 }
 
 // eachMember calls do at the value of each member of an object, which it has to read.
@@ -164,19 +169,31 @@ func eachItem(decoder *json.Decoder, do func(json.RawMessage) error) error {
 
 // events are those of a watch.
 type events struct {
-	body   io.Closer
-	frames *frames
+	close  func() // nothing more is read
+	next   func() (frame []byte, err error)
 	kept   projection.Projection
 	shared *filter
+	// left is an object that has left the share, which is told as a change before it is as a deletion: who only
+	// saw the deletion would not know the state before.
+	left *projection.Object
+}
+
+// watcher returns a watch with these events.
+func watcher(e *events) watch.Interface {
+	return watch.NewStreamWatcher(e, apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding"))
 }
 
 // Close implements watch.Decoder.
-func (e *events) Close() { _ = e.body.Close() } // nothing more is read
+func (e *events) Close() { e.close() }
 
 // Decode implements watch.Decoder.
 func (e *events) Decode() (watch.EventType, runtime.Object, error) {
+	if left := e.left; left != nil {
+		e.left = nil
+		return watch.Deleted, left, nil
+	}
 	for {
-		frame, err := e.frames.next()
+		frame, err := e.next()
 		if err != nil {
 			return "", nil, err
 		}
@@ -200,7 +217,7 @@ func (e *events) event(frame []byte) (watch.EventType, runtime.Object, error) {
 	}
 	switch t := watch.EventType(event.Member("type").String()); t {
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
-		as, passes := e.shared.event(t, object)
+		passes, leaves := e.shared.event(t, object)
 		if !passes {
 			return "", nil, nil
 		}
@@ -208,7 +225,10 @@ func (e *events) event(frame []byte) (watch.EventType, runtime.Object, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		return as, o, nil
+		if leaves {
+			e.left = o
+		}
+		return t, o, nil
 	case watch.Error:
 		status := &metav1.Status{}
 		return t, status, json.Unmarshal(object.Raw(), status)
@@ -226,23 +246,6 @@ type whole struct{ client dynamic.Interface }
 func (c whole) source(selection Selection, namespace string, kept projection.Projection) Source {
 	api := c.client.Resource(selection.Resource).Namespace(namespace)
 	shared := newFilter(selection.Share)
-	read := func(verb watch.EventType, object runtime.Object) (as watch.EventType, o *projection.Object, err error) {
-		all, err := projection.To(projection.Everything()).Convert(object)
-		if err != nil {
-			return "", nil, err
-		}
-		parsed, err := jsontext.Parse([]byte(all.Text()))
-		defer parsed.Release()
-		if err != nil {
-			return "", nil, err
-		}
-		as, passes := shared.event(verb, parsed)
-		if !passes {
-			return "", nil, nil
-		}
-		o, err = kept.Of(parsed)
-		return as, o, err
-	}
 	return Source{
 		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			selection.narrow(&options)
@@ -255,30 +258,42 @@ func (c whole) source(selection Selection, namespace string, kept projection.Pro
 			}
 			list := &projection.List{ListMeta: metav1.ListMeta{ResourceVersion: found.GetResourceVersion(), Continue: found.GetContinue()}}
 			return list, meta.EachListItem(found, func(object runtime.Object) error {
-				_, o, err := read(watch.Added, object)
-				if o != nil {
-					list.Items = append(list.Items, o)
+				text, err := textOf(object)
+				if err != nil {
+					return err
 				}
-				return err
+				return appendItem(list, text, kept, shared)
 			})
 		},
 		Watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			selection.narrow(&options)
-			events, err := api.Watch(ctx, options)
+			watched, err := api.Watch(ctx, options)
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(events, func(event watch.Event) (watch.Event, bool) {
-				if event.Type == watch.Error {
-					return event, true
-				}
-				as, o, err := read(event.Type, event.Object)
-				if err != nil {
-					return watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}}, true
-				}
-				return watch.Event{Type: as, Object: o}, o != nil
-			}), nil
+			return watcher(&events{close: watched.Stop, next: func() ([]byte, error) { return nextFrame(watched) }, kept: kept, shared: shared}), nil
 		},
 		Client: c.client,
 	}
+}
+
+// nextFrame returns the next event of a watch as an API server sends it.
+func nextFrame(watched watch.Interface) ([]byte, error) {
+	event, ok := <-watched.ResultChan()
+	if !ok {
+		return nil, io.EOF
+	}
+	text, err := textOf(event.Object)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"type":%q,"object":%s}`, event.Type, text), nil
+}
+
+// textOf returns an object as JSON.
+func textOf(object runtime.Object) ([]byte, error) {
+	if u, ok := object.(*unstructured.Unstructured); ok { // it would not encode itself without a type
+		return json.Marshal(u.Object)
+	}
+	return json.Marshal(object)
 }

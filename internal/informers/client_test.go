@@ -176,7 +176,7 @@ func TestEventsOfWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := &events{io.NopCloser(nil), newFrames(strings.NewReader(tc.stream)), projection.To(phases), newFilter(Share{})}
+			e := &events{next: newFrames(strings.NewReader(tc.stream)).next, kept: projection.To(phases), shared: newFilter(Share{})}
 			got, object, err := e.Decode()
 			if tc.err != "" {
 				require.EqualError(t, err, tc.err)

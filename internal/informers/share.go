@@ -101,27 +101,25 @@ func (f *filter) begin() {
 
 // passes reports whether a listed object is part of the share.
 func (f *filter) passes(object jsontext.Value) bool {
-	_, passes := f.event(watch.Added, object)
+	passes, _ := f.event(watch.Added, object)
 	return passes
 }
 
-// event returns the type of an event for someone who sees only the share, and whether there is one: an
-// object that leaves the share, as one that another owner has taken, is deleted.
-func (f *filter) event(verb watch.EventType, object jsontext.Value) (as watch.EventType, passes bool) {
+// event reports whether an event is for someone who sees only the share, and whether the object leaves the share with
+// it, as one that another owner has taken: then it is deleted for them.
+func (f *filter) event(verb watch.EventType, object jsontext.Value) (passes, leaves bool) {
 	has := f.share.has(object)
 	if f.share.OwnerLabel == "" || verb == watch.Bookmark { // an object keeps its own UID
-		return verb, has || verb == watch.Bookmark
+		return has || verb == watch.Bookmark, false
 	}
 	uid := maphash.Bytes(f.seed, object.Member("metadata").Member("uid").Raw())
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case verb == watch.Deleted || !has:
-		passes = has || f.passed[uid]
-		delete(f.passed, uid)
-		return watch.Deleted, passes
-	default:
+	if has && verb != watch.Deleted {
 		f.passed[uid] = true
-		return verb, true
+		return true, false
 	}
+	had := f.passed[uid]
+	delete(f.passed, uid)
+	return has || had, had && verb != watch.Deleted
 }

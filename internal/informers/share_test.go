@@ -93,7 +93,7 @@ func TestChildrenOfAShare(t *testing.T) {
 	require.Equal(t, []string{"ours", "adopted", "relabelled", "orphan"}, names)
 }
 
-// Someone who sees only a share sees an object that leaves it as deleted, once, and nothing of others.
+// Someone who sees only a share sees an object that leaves it change and then as deleted, once, and nothing of others.
 func TestEventsOfAShare(t *testing.T) {
 	t.Parallel()
 	ours, others := owners()
@@ -112,7 +112,7 @@ func TestEventsOfAShare(t *testing.T) {
 	} {
 		stream += fmt.Sprintf(`{"type":%q,"object":%s}`, event[0], event[1])
 	}
-	e := &events{io.NopCloser(nil), newFrames(strings.NewReader(stream)), projection.To(nil), newFilter(Share{Shard: 0, Count: 2, OwnerLabel: "owner"})}
+	e := &events{next: newFrames(strings.NewReader(stream)).next, kept: projection.To(nil), shared: newFilter(Share{Shard: 0, Count: 2, OwnerLabel: "owner"})}
 	var seen []string
 	for {
 		verb, object, err := e.Decode()
@@ -122,7 +122,7 @@ func TestEventsOfAShare(t *testing.T) {
 		require.NoError(t, err)
 		seen = append(seen, strings.TrimSpace(string(verb)+" "+object.(*projection.Object).GetObjectMeta().GetName()))
 	}
-	require.Equal(t, []string{"ADDED a", "DELETED a", "MODIFIED b", "BOOKMARK", "DELETED b", "DELETED c"}, seen)
+	require.Equal(t, []string{"ADDED a", "MODIFIED a", "DELETED a", "MODIFIED b", "BOOKMARK", "DELETED b", "DELETED c"}, seen)
 	require.Empty(t, e.shared.passed)
 }
 
@@ -152,8 +152,10 @@ func TestShareOfAListInPages(t *testing.T) {
 	require.NoError(t, err)
 	defer watched.Stop()
 	for _, name := range []string{"a", "b"} {
-		event := <-watched.ResultChan()
-		require.Equal(t, watch.Deleted, event.Type)
-		require.Equal(t, name, event.Object.(*projection.Object).GetObjectMeta().GetName())
+		for _, verb := range []watch.EventType{watch.Modified, watch.Deleted} {
+			event := <-watched.ResultChan()
+			require.Equal(t, verb, event.Type)
+			require.Equal(t, name, event.Object.(*projection.Object).GetObjectMeta().GetName())
+		}
 	}
 }
