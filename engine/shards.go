@@ -54,7 +54,12 @@ func (s *shards) divides() bool { return len(s.parts) > 1 }
 
 // of returns the part that an object belongs to. All processes must agree, so this must never
 // change.
-func (s *shards) of(object types.UID) int { return informers.ShardOf(object, len(s.parts)) }
+func (s *shards) of(object types.UID) int {
+	if !s.divides() { // each event asks
+		return 0
+	}
+	return informers.ShardOf(object, len(s.parts))
+}
 
 // toRun returns the parts for which kinds run here, each with a number that differs when it was given up
 // and taken again. changed is closed when there may be others.

@@ -177,8 +177,11 @@ func (e *Engine) runShards(ctx context.Context, fail context.CancelCauseFunc, k 
 				defer close(r.ended)
 				if former != nil {
 					<-former.ended
+					r.synced = former.synced
 				}
-				r.synced = e.runShard(starting, fail, k, shard)
+				if e.runShard(starting, fail, k, shard) {
+					r.synced = true
+				}
 			}()
 		}
 		select {
@@ -201,7 +204,7 @@ type shardRun struct {
 	// stop ends it, without waiting. ended is closed when its running reconciles have ended.
 	stop  func()
 	ended chan struct{}
-	// synced is whether it got as far as filled caches. It is set when it has ended.
+	// synced is whether it got as far as filled caches, or a former run of the shard did. It is set when it has ended.
 	synced bool
 }
 

@@ -74,20 +74,6 @@ func (p Projection) Parse(text []byte) (*Object, error) {
 	return p.Of(parsed)
 }
 
-// Convert returns what is kept of an object that is decoded already.
-func (p Projection) Convert(object runtime.Object) (*Object, error) {
-	if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() == "" { // such an object cannot be encoded
-		u = u.DeepCopy()
-		u.SetKind("Object")
-		object = u
-	}
-	text, err := runtime.Encode(unstructured.UnstructuredJSONScheme, object)
-	if err != nil {
-		return nil, err
-	}
-	return p.Parse(text)
-}
-
 var identity = Of([]string{"apiVersion"}, []string{"kind"},
 	[]string{"metadata", "name"}, []string{"metadata", "namespace"}, []string{"metadata", "uid"}, []string{"metadata", "resourceVersion"},
 	[]string{"metadata", "annotations", metav1.InitialEventsAnnotationKey}) // of a bookmark

@@ -175,17 +175,12 @@ func TestObjectsOfCaches(t *testing.T) {
 	_, err = To(Of()).Parse([]byte(`{`))
 	require.EqualError(t, err, "object: is not valid JSON")
 
-	for _, object := range []k8sruntime.Object{
-		&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "managedFields": []any{}}, "spec": int64(1)}},
-		&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-	} {
-		o, err := To(Of([]string{"metadata"})).Convert(object)
-		require.NoError(t, err)
-		require.Equal(t, "a", o.GetObjectMeta().GetName())
-		require.NotContains(t, o.Text(), "managedFields")
-		require.NotContains(t, o.Text(), "spec")
-		require.Equal(t, o.Text(), o.DeepCopyObject().(*Object).Text())
-	}
+	o, err := To(Of([]string{"metadata"})).Parse([]byte(`{"metadata":{"name":"a","managedFields":[]},"spec":1}`))
+	require.NoError(t, err)
+	require.Equal(t, "a", o.GetObjectMeta().GetName())
+	require.NotContains(t, o.Text(), "managedFields")
+	require.NotContains(t, o.Text(), "spec")
+	require.Equal(t, o.Text(), o.DeepCopyObject().(*Object).Text())
 }
 
 func BenchmarkPod(b *testing.B) {
