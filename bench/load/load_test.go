@@ -171,7 +171,7 @@ func (e *environment) results(t *testing.T) string {
 		require.NoError(t, e.client.List(t.Context(), found, client.InNamespace(e.namespace)))
 		for _, o := range found.Items {
 			if o.GetName() != "kube-root-ca.crt" {
-				all = append(all, compared(&o))
+				all = append(all, essence(&o))
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func (e *environment) results(t *testing.T) string {
 	return strings.Join(texts, "\n")
 }
 
-func compared(o *unstructured.Unstructured) map[string]any {
+func essence(o *unstructured.Unstructured) map[string]any {
 	labels := o.GetLabels()
 	maps.DeleteFunc(labels, func(name, _ string) bool {
 		return strings.HasPrefix(name, "fescue.dev/") || name == "app.kubernetes.io/managed-by"

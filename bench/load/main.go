@@ -127,7 +127,7 @@ func (o *options) compare(ctx context.Context) error {
 		var t table
 		for range o.runs {
 			for operator := range strings.SplitSeq(o.operators, ",") {
-				if !s.isFor(operator) {
+				if !slices.Contains(s.operators, operator) {
 					continue
 				}
 				rows, err := o.runOnce(ctx, s, operator)

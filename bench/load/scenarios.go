@@ -16,38 +16,36 @@ import (
 type scenario struct {
 	name, doc string
 	run       func(context.Context, *environment) error
-	// hasFloor means that the same requests can be sent by a program that does nothing else.
-	hasFloor bool
-	// isAlone means that only Fescue can do it.
-	isAlone bool
+	// operators are those that it is for.
+	operators []string
 }
 
-// isFor reports whether an operator runs the scenario.
-func (s *scenario) isFor(operator string) bool {
-	switch operator {
-	case floor:
-		return s.hasFloor
-	case byHand:
-		return !s.isAlone
-	}
-	return true
-}
+var (
+	// compared can do the same.
+	compared = []string{fescue, byHand}
+	// withFloor is for scenarios whose requests can be sent by a program that does nothing else.
+	withFloor = []string{fescue, byHand, floor}
+	// alone is for what only Fescue can do.
+	alone = []string{fescue}
+)
 
 var scenarios = []scenario{
-	{"ats", "1,000 Ats that are due", dueAts, true, false},
-	{"ats-at-once", "300 Ats that become due in the same second", atsAtOnce, false, false},
-	{"watchers", "1,000 Watchers created, and all of them changed", changedWatchers, true, false},
-	{"sets", "20 Customclusters of 50 Pods, and another message for all", replacedSets, false, false},
-	{"webhook", "reviews of Pods sent to the webhook by 64 clients", rawWebhook, true, false},
-	{"idle", "10,000 objects of each kind: created, idle, one changed, operator restarted", idleObjects, false, false},
-	{"foreign", "20,000 Pods that no object is about", foreignPods, false, false},
-	{"growth", "Watchers up to 100, 1,000 and 10,000", growth, false, false},
-	{"mass", "3,000 Watchers changed at once, and one by a person", massChange, false, false},
-	{"shards", "5,000 Ats that are DONE, divided among 1, 2 and 4 replicas", dividedAts, false, true},
+	{"ats", "1,000 Ats that are due", dueAts, withFloor},
+	{"ats-at-once", "300 Ats that become due in the same second", atsAtOnce, compared},
+	{"watchers", "1,000 Watchers created, and all of them changed", changedWatchers, withFloor},
+	{"sets", "20 Customclusters of 50 Pods, and another message for all", replacedSets, compared},
+	{"webhook", "reviews of Pods sent to the webhook by 64 clients", rawWebhook, withFloor},
+	{"idle", "10,000 objects of each kind: created, idle, one changed, operator restarted", idleObjects, compared},
+	{"foreign", "20,000 Pods that no object is about", foreignPods, compared},
+	{"growth", "Watchers up to 100, 1,000 and 10,000", growth, compared},
+	{"mass", "3,000 Watchers changed at once, and one by a person", massChange, compared},
+	{"shards", "5,000 Ats that are DONE, divided among 1, 2 and 4 replicas", dividedAts, alone},
 }
 
-func dueAts(ctx context.Context, e *environment) error {
-	n := e.scaled(1000, 5)
+func dueAts(ctx context.Context, e *environment) error { return e.finishAts(ctx, e.scaled(1000, 5)) }
+
+// finishAts launches the operator and measures how n Ats become DONE.
+func (e *environment) finishAts(ctx context.Context, n int) error {
 	if err := e.launch(ctx, false); err != nil {
 		return err
 	}

@@ -10,20 +10,7 @@ import (
 
 // dividedAts measures what each of several replicas takes to cache its share of the same objects.
 func dividedAts(ctx context.Context, e *environment) error {
-	n := e.scaled(5000, 20)
-	if err := e.launch(ctx, false); err != nil {
-		return err
-	}
-	done, err := e.doneAts(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := e.measure(ctx, fmt.Sprintf("%d Ats due, all DONE", n), patience(n), func(ctx context.Context) error {
-		if err := e.createAts(ctx, n); err != nil {
-			return err
-		}
-		return done.await(ctx, n)
-	}); err != nil {
+	if err := e.finishAts(ctx, e.scaled(5000, 20)); err != nil {
 		return err
 	}
 	for _, replicas := range []int{1, 2, 4} {
