@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,8 +93,14 @@ func (p *podWatch) strip(object any) (any, error) {
 	}
 	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		DeletionTimestamp: pod.DeletionTimestamp, Labels: pod.Labels,
+		DeletionTimestamp: pod.DeletionTimestamp,
 	}}
+	if len(pod.Labels) > 0 {
+		kept.Labels = make(map[string]string, len(pod.Labels))
+	}
+	for name, value := range pod.Labels {
+		kept.Labels[unique.Make(name).Value()] = value // Pods share few names of labels
+	}
 	for name, value := range pod.Annotations {
 		if p.kept[name] {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, value)

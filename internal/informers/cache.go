@@ -3,6 +3,7 @@ package informers
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -89,9 +90,16 @@ func decoded(object any) any {
 	return object
 }
 
-// Index returns an index function for stored objects, given one for decoded objects.
+// Index returns an index function for stored objects, given one for decoded objects. The index keeps a value for as
+// long as an object has it, so a value is no part of the text of its first state.
 func Index(of cache.IndexFunc) cache.IndexFunc {
-	return func(object any) ([]string, error) { return of(decoded(object)) }
+	return func(object any) ([]string, error) {
+		values, err := of(decoded(object))
+		for i, value := range values {
+			values[i] = strings.Clone(value)
+		}
+		return values, err
+	}
 }
 
 // decoding passes decoded objects to a handler.

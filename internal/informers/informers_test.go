@@ -1,11 +1,14 @@
 package informers
 
 import (
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/internal/projection"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -131,6 +136,27 @@ func TestCacheReads(t *testing.T) {
 	n := 0
 	w.Each(func(object metav1.Object) { n += len(object.GetName()) })
 	require.Equal(t, len("one")+len("two"), n)
+}
+
+// An index keeps a value for longer than the object that it was first computed for.
+func TestIndexDoesNotKeepTheText(t *testing.T) {
+	t.Parallel()
+	index := Index(func(object any) ([]string, error) {
+		return []string{object.(*unstructured.Unstructured).GetLabels()["owner"]}, nil
+	})
+	values := func() (weak.Pointer[byte], []string) {
+		o, err := projection.To(projection.Everything()).Parse([]byte(`{"metadata":{"name":"a","labels":{"owner":"b"}}}`))
+		require.NoError(t, err)
+		values, err := index(o)
+		require.NoError(t, err)
+		return weak.Make(unsafe.StringData(o.Text())), values
+	}
+	text, found := values()
+	require.Eventually(t, func() bool {
+		goruntime.GC()
+		return text.Value() == nil
+	}, 1e10, 1e6)
+	require.Equal(t, []string{"b"}, found)
 }
 
 func TestTransformStripsManagedFields(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"unique"
 	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,7 +96,31 @@ func decodeObject(text string) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &unstructured.Unstructured{Object: value.(map[string]any)}, nil
+	u := &unstructured.Unstructured{Object: value.(map[string]any)}
+	detachIdentity(u)
+	return u, nil
+}
+
+// detachIdentity makes the type of an object and what identifies it no part of its text: who remembers objects, as those
+// of Events, would otherwise keep the text of a former state of each in memory.
+func detachIdentity(u *unstructured.Unstructured) {
+	for _, name := range [...]string{"apiVersion", "kind"} {
+		if value, ok := u.Object[name].(string); ok {
+			u.Object[name] = unique.Make(value).Value()
+		}
+	}
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	names := [...]string{"namespace", "name", "uid", "resourceVersion"}
+	var values [len(names)]string
+	for i, name := range names {
+		values[i], _ = metadata[name].(string)
+	}
+	all := strings.Join(values[:], "")
+	for i, name := range names {
+		if values[i] != "" {
+			metadata[name], all = all[:len(values[i])], all[len(values[i]):]
+		}
+	}
 }
 
 // Text returns what is kept, as JSON.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+	"unsafe"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -161,6 +163,23 @@ func TestDecodedObjectsAreCollected(t *testing.T) {
 		return o.decoded.Value() == nil
 	}, 1e10, 1e6)
 	require.Equal(t, "a", o.Unstructured().GetName())
+}
+
+// Who remembers what an object is does not keep its text.
+func TestIdentityDoesNotKeepTheText(t *testing.T) {
+	t.Parallel()
+	identify := func() (weak.Pointer[byte], []string) {
+		o, err := To(Everything()).Parse([]byte(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"7","labels":{"x":"y"}}}`))
+		require.NoError(t, err)
+		u := o.Unstructured()
+		return weak.Make(unsafe.StringData(o.Text())), []string{u.GetAPIVersion(), u.GetKind(), u.GetNamespace(), u.GetName(), string(u.GetUID()), u.GetResourceVersion()}
+	}
+	text, identity := identify()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return text.Value() == nil
+	}, 1e10, 1e6)
+	require.Equal(t, []string{"example.com/v1", "Thing", "n", "a", "u", "7"}, identity)
 }
 
 func TestObjectsOfCaches(t *testing.T) {
