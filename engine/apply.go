@@ -91,14 +91,16 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 		extra := a.spare.take(min(size, len(steps)-done) - 1)
 		batch := steps[done : done+1+extra]
 		errs := make([]error, len(batch))
-		var running sync.WaitGroup
-		for i, s := range batch {
-			running.Go(func() {
-				defer a.recoverTo(&errs[i])
-				errs[i] = a.step(ctx, s)
-			})
+		carryOut := func(i int) {
+			defer a.recoverTo(&errs[i])
+			errs[i] = a.step(ctx, batch[i])
 		}
-		running.Wait()
+		var others sync.WaitGroup
+		for i := 1; i < len(batch); i++ {
+			others.Go(func() { carryOut(i) })
+		}
+		carryOut(0) // most have only this one, and a new goroutine would have to grow its stack for it
+		others.Wait()
 		a.spare.give(extra)
 		done += len(batch)
 		if !a.record(first.Child, errs) {
