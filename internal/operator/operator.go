@@ -181,6 +181,7 @@ func (p *operator) run(ctx context.Context) error {
 		}
 		return err
 	})
+	running.Go(func() error { releaseUnusedMemory(ctx); return nil })
 	go func() { ended <- running.Wait() }()
 	return <-ended
 }
