@@ -18,20 +18,27 @@ type numbers struct {
 
 type numbered struct {
 	uid   types.UID
-	bySet map[string]int
+	bySet []setNumber // most kinds have one set, for which a map would take five times the memory
+}
+
+type setNumber struct {
+	set     string
+	highest int
 }
 
 func newNumbers() *numbers { return &numbers{byObject: make(map[cache.ObjectName]numbered)} }
 
-// of returns the numbers for an object, which must not be changed.
+// of returns the numbers for an object, by set.
 func (n *numbers) of(object *unstructured.Unstructured) map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	known := n.byObject[cache.MetaObjectToName(object)]
-	if known.uid != object.GetUID() {
-		return nil
+	bySet := make(map[string]int)
+	if known := n.byObject[cache.MetaObjectToName(object)]; known.uid == object.GetUID() {
+		for _, number := range known.bySet {
+			bySet[number.set] = number.highest
+		}
 	}
-	return known.bySet
+	return bySet
 }
 
 // remember keeps numbers in addition to those of other sets.
@@ -39,9 +46,12 @@ func (n *numbers) remember(object *unstructured.Unstructured, highest map[string
 	if len(highest) == 0 {
 		return
 	}
-	bySet := make(map[string]int)
-	maps.Copy(bySet, n.of(object))
-	maps.Copy(bySet, highest)
+	all := n.of(object)
+	maps.Copy(all, highest)
+	bySet := make([]setNumber, 0, len(all))
+	for set, number := range all {
+		bySet = append(bySet, setNumber{set, number})
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.byObject[cache.MetaObjectToName(object)] = numbered{object.GetUID(), bySet}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"unique"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
@@ -85,38 +87,81 @@ func (p *podWatch) start() {
 	}
 }
 
-// strip keeps what is read: a cluster has many Pods, and most are irrelevant.
+// watchedPod is what is kept of a Pod. A cluster has many, and the same in a metav1.PartialObjectMetadata would
+// take more than twice the memory.
+type watchedPod struct {
+	inject.Pod
+	namespace, resourceVersion string
+	uid                        types.UID
+}
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor with what caches need to know.
+func (p *watchedPod) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.Name, UID: p.uid, ResourceVersion: p.resourceVersion}
+}
+
+// label is one label of a Pod.
+type label struct{ name, value string }
+
+// podLabels are the labels of a Pod, sorted by name. A list of few takes half the memory of a map.
+type podLabels []label
+
+// Lookup implements labels.Labels.
+func (l podLabels) Lookup(name string) (value string, exists bool) {
+	i := slices.IndexFunc(l, func(l label) bool { return l.name == name })
+	if i < 0 {
+		return "", false
+	}
+	return l[i].value, true
+}
+
+// Has implements labels.Labels.
+func (l podLabels) Has(name string) bool {
+	_, exists := l.Lookup(name)
+	return exists
+}
+
+// Get implements labels.Labels.
+func (l podLabels) Get(name string) string {
+	value, _ := l.Lookup(name)
+	return value
+}
+
+// strip keeps what is read of a Pod. Pods share few namespaces and names of labels.
 func (p *podWatch) strip(object any) (any, error) {
 	pod, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil // a tombstone of what was stripped before
 	}
-	kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		DeletionTimestamp: pod.DeletionTimestamp,
-	}}
-	if len(pod.Labels) > 0 {
-		kept.Labels = make(map[string]string, len(pod.Labels))
-	}
+	all := make(podLabels, 0, len(pod.Labels))
 	for name, value := range pod.Labels {
-		kept.Labels[unique.Make(name).Value()] = value // Pods share few names of labels
+		all = append(all, label{unique.Make(name).Value(), value})
+	}
+	slices.SortFunc(all, func(a, b label) int { return strings.Compare(a.name, b.name) })
+	kept := &watchedPod{
+		Pod:       inject.Pod{Name: pod.Name, Labels: all, IsBeingDeleted: pod.DeletionTimestamp != nil},
+		namespace: unique.Make(pod.Namespace).Value(), resourceVersion: pod.ResourceVersion, uid: pod.UID,
 	}
 	for name, value := range pod.Annotations {
-		if p.kept[name] {
-			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, value)
+		if !p.kept[name] {
+			continue
 		}
+		if kept.Annotations == nil {
+			kept.Annotations = make(map[string]string)
+		}
+		kept.Annotations[name] = value
 	}
 	return kept, nil
 }
 
 func (p *podWatch) indexByInjection(object any) ([]string, error) {
-	pod, ok := object.(*metav1.PartialObjectMetadata)
+	pod, ok := object.(*watchedPod)
 	if !ok {
 		return nil, fmt.Errorf("cache of Pods holds a %T", object)
 	}
 	var keys []string
 	for _, o := range p.concerned(pod) {
-		keys = append(keys, injectionKey(pod.Namespace, o))
+		keys = append(keys, injectionKey(pod.namespace, o))
 	}
 	return keys, nil
 }
@@ -126,7 +171,7 @@ func injectionKey(namespace string, object inject.Object) string {
 }
 
 // concerned returns the objects that a Pod names or that were injected into it, each once.
-func (p *podWatch) concerned(pod *metav1.PartialObjectMetadata) []inject.Object {
+func (p *podWatch) concerned(pod *watchedPod) []inject.Object {
 	objects := inject.InjectedInto(pod.Annotations)
 	for _, k := range p.kinds {
 		for name := range inject.Names(pod.Annotations[k.InjectAnnotation]) {
@@ -138,7 +183,7 @@ func (p *podWatch) concerned(pod *metav1.PartialObjectMetadata) []inject.Object 
 
 // podsOf returns the cached Pods that an object could concern, each once; they must not be
 // changed.
-func (p *podWatch) podsOf(namespace string, object inject.Offer) ([]*metav1.PartialObjectMetadata, error) {
+func (p *podWatch) podsOf(namespace string, object inject.Offer) ([]*inject.Pod, error) {
 	index, value := injectionIndex, injectionKey(namespace, object.Object)
 	if object.Selector != nil {
 		index, value = cache.NamespaceIndex, namespace // any of them may match
@@ -147,17 +192,17 @@ func (p *podWatch) podsOf(namespace string, object inject.Offer) ([]*metav1.Part
 	if err != nil {
 		return nil, err
 	}
-	pods := make([]*metav1.PartialObjectMetadata, 0, len(found))
+	pods := make([]*inject.Pod, 0, len(found))
 	for _, object := range found {
-		if pod, ok := object.(*metav1.PartialObjectMetadata); ok {
-			pods = append(pods, pod)
+		if pod, ok := object.(*watchedPod); ok {
+			pods = append(pods, &pod.Pod)
 		}
 	}
 	return pods, nil
 }
 
 // uptakeOf counts Pods of the object's namespace.
-func uptakeOf(object inject.Offer, pods []*metav1.PartialObjectMetadata) (u plan.Uptake) {
+func uptakeOf(object inject.Offer, pods []*inject.Pod) (u plan.Uptake) {
 	u.Current, u.Outdated, u.Missing = object.Count(pods)
 	return u
 }
@@ -172,8 +217,8 @@ func (c *controller) podHandler() cache.ResourceEventHandler {
 			}
 		},
 		UpdateFunc: func(before, after any) {
-			a, okA := before.(*metav1.PartialObjectMetadata)
-			b, okB := after.(*metav1.PartialObjectMetadata)
+			a, okA := before.(*watchedPod)
+			b, okB := after.(*watchedPod)
 			if okA && okB && !sameUptake(a, b) {
 				c.enqueueConcerned(a)
 				c.enqueueConcerned(b)
@@ -190,14 +235,13 @@ func (c *controller) podHandler() cache.ResourceEventHandler {
 
 // sameUptake reports whether two states of a Pod count the same for every object. Most
 // changes of a Pod are of its status.
-func sameUptake(a, b *metav1.PartialObjectMetadata) bool {
-	return a.UID == b.UID &&
-		(a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
-		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
+func sameUptake(a, b *watchedPod) bool {
+	return a.uid == b.uid && a.IsBeingDeleted == b.IsBeingDeleted &&
+		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Labels.(podLabels), b.Labels.(podLabels))
 }
 
 func (c *controller) enqueueConcerned(object any) {
-	pod, ok := object.(*metav1.PartialObjectMetadata)
+	pod, ok := object.(*watchedPod)
 	if !ok {
 		return
 	}
@@ -208,7 +252,7 @@ func (c *controller) enqueueConcerned(object any) {
 		}
 	}
 	for _, name := range names {
-		name := cache.ObjectName{Namespace: pod.Namespace, Name: name}
+		name := cache.ObjectName{Namespace: pod.namespace, Name: name}
 		if !c.isOfOthers(name) {
 			c.queue.AddAfter(name, memberDelay)
 		}
@@ -254,11 +298,11 @@ func (s *selections) of(object *unstructured.Unstructured, evaluate func() (labe
 }
 
 // matching returns the names of the objects that select a Pod.
-func (s *selections) matching(pod *metav1.PartialObjectMetadata) (names []string) {
+func (s *selections) matching(pod *watchedPod) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, known := range s.namespaces[pod.Namespace] {
-		if known.selector != nil && known.selector.Matches(labels.Set(pod.Labels)) {
+	for name, known := range s.namespaces[pod.namespace] {
+		if known.selector != nil && known.selector.Matches(pod.Labels) {
 			names = append(names, name)
 		}
 	}

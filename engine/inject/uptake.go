@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -29,13 +28,22 @@ func OfferOf(k *kind.Kind, object *unstructured.Unstructured, selector labels.Se
 	}
 }
 
+// Pod is what tells whether a Pod has, or requests, what an object adds.
+type Pod struct {
+	Name        string
+	Labels      labels.Labels
+	Annotations map[string]string
+	// IsBeingDeleted reports that it has a time of deletion. Then it counts as nothing.
+	IsBeingDeleted bool
+}
+
 // Count counts Pods of the object's namespace: those that have what it adds, and the names of those
 // that have it from another generation or request it and do not have it, sorted. A generation that
 // is not the present one is an older one, even if its number is higher: then it is that of an object
 // that was deleted, and this one has its name.
-func (o Offer) Count(pods []*metav1.PartialObjectMetadata) (current int, outdated, missing []string) {
+func (o Offer) Count(pods []*Pod) (current int, outdated, missing []string) {
 	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil {
+		if pod.IsBeingDeleted {
 			continue
 		}
 		generation, injected := InjectedInto(pod.Annotations)[o.Object]
@@ -55,7 +63,7 @@ func (o Offer) Count(pods []*metav1.PartialObjectMetadata) (current int, outdate
 
 // isRequestedBy reports whether a Pod names the object or is selected by it. Mirror Pods
 // request nothing: they stand for static ones, which a kubelet runs from its own files.
-func (o Offer) isRequestedBy(pod *metav1.PartialObjectMetadata) bool {
+func (o Offer) isRequestedBy(pod *Pod) bool {
 	if _, isMirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; isMirror {
 		return false
 	}
@@ -64,5 +72,5 @@ func (o Offer) isRequestedBy(pod *metav1.PartialObjectMetadata) bool {
 			return true
 		}
 	}
-	return o.Selector != nil && o.Selector.Matches(labels.Set(pod.Labels))
+	return o.Selector != nil && o.Selector.Matches(pod.Labels)
 }

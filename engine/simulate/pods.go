@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -51,14 +50,14 @@ func (c *Cluster) uptake(k *kind.Kind, owner *unstructured.Unstructured) (u plan
 		}
 		selector = injection.Selector()
 	}
-	var pods []*metav1.PartialObjectMetadata
+	var pods []*inject.Pod
 	for _, object := range c.objects {
 		phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
 		ended := phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)
 		if object.GroupVersionKind() == podKind && object.GetNamespace() == owner.GetNamespace() && !ended {
-			pods = append(pods, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-				Name: object.GetName(), Labels: object.GetLabels(), Annotations: object.GetAnnotations(), DeletionTimestamp: object.GetDeletionTimestamp(),
-			}})
+			pods = append(pods, &inject.Pod{
+				Name: object.GetName(), Labels: labels.Set(object.GetLabels()), Annotations: object.GetAnnotations(), IsBeingDeleted: object.GetDeletionTimestamp() != nil,
+			})
 		}
 	}
 	u.Current, u.Outdated, u.Missing = inject.OfferOf(k, owner, selector).Count(pods)

@@ -20,8 +20,8 @@ import (
 // the garbage collector takes when nobody holds them. Nothing changes an Object.
 type Object struct {
 	text string
-	// These are parts of text.
-	namespace, name, uid, resourceVersion string
+	// identifiers are parts of text.
+	identifiers identifiers
 
 	mu      sync.Mutex
 	decoded weak.Pointer[unstructured.Unstructured]
@@ -85,10 +85,12 @@ func parse(text string) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Object{
+	o := &Object{
 		text: text, decoded: weak.Make(u), // whatever stores the object reads it at once
-		namespace: u.GetNamespace(), name: u.GetName(), uid: string(u.GetUID()), resourceVersion: u.GetResourceVersion(),
-	}, nil
+		identifiers: identifiers{u.GetNamespace(), u.GetName(), string(u.GetUID()), u.GetResourceVersion()},
+	}
+	detachIdentity(u)
+	return o, nil
 }
 
 func decodeObject(text string) (*unstructured.Unstructured, error) {
@@ -96,9 +98,7 @@ func decodeObject(text string) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &unstructured.Unstructured{Object: value.(map[string]any)}
-	detachIdentity(u)
-	return u, nil
+	return &unstructured.Unstructured{Object: value.(map[string]any)}, nil
 }
 
 // detachIdentity makes the type of an object and what identifies it no part of its text: who remembers objects, as those
@@ -110,17 +110,29 @@ func detachIdentity(u *unstructured.Unstructured) {
 		}
 	}
 	metadata, _ := u.Object["metadata"].(map[string]any)
-	names := [...]string{"namespace", "name", "uid", "resourceVersion"}
-	var values [len(names)]string
-	for i, name := range names {
+	var values identifiers
+	for i, name := range identifierNames {
 		values[i], _ = metadata[name].(string)
 	}
-	all := strings.Join(values[:], "")
-	for i, name := range names {
-		if values[i] != "" {
-			metadata[name], all = all[:len(values[i])], all[len(values[i]):]
+	for i, value := range values.detached() {
+		if value != "" {
+			metadata[identifierNames[i]] = value
 		}
 	}
+}
+
+// identifiers are the values of identifierNames.
+type identifiers [len(identifierNames)]string
+
+var identifierNames = [...]string{"namespace", "name", "uid", "resourceVersion"}
+
+// detached returns the identifiers in memory of their own.
+func (i identifiers) detached() identifiers {
+	all := strings.Join(i[:], "")
+	for at, value := range i {
+		i[at], all = all[:len(value)], all[len(value):]
+	}
+	return i
 }
 
 // Text returns what is kept, as JSON.
@@ -137,14 +149,17 @@ func (o *Object) Unstructured() *unstructured.Unstructured {
 	if err != nil {
 		panic(fmt.Sprintf("an object that was decoded before: %v", err)) // cannot happen
 	}
+	detachIdentity(u)
 	o.decoded = weak.Make(u)
 	return u
 }
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor with what caches need to know.
+// GetObjectMeta implements metav1.ObjectMetaAccessor with what caches need to know. Who remembers it does not keep the
+// text in memory.
 func (o *Object) GetObjectMeta() metav1.Object {
-	m := &metav1.ObjectMeta{Namespace: o.namespace, Name: o.name, UID: types.UID(o.uid), ResourceVersion: o.resourceVersion}
-	if o.name == "" { // it is a bookmark
+	of := o.identifiers.detached()
+	m := &metav1.ObjectMeta{Namespace: of[0], Name: of[1], UID: types.UID(of[2]), ResourceVersion: of[3]}
+	if m.Name == "" { // it is a bookmark
 		m.Annotations = o.Unstructured().GetAnnotations()
 	}
 	return m
@@ -155,7 +170,7 @@ func (o *Object) GetObjectKind() schema.ObjectKind { return o.Unstructured().Get
 
 // DeepCopyObject implements runtime.Object.
 func (o *Object) DeepCopyObject() runtime.Object {
-	return &Object{text: o.text, namespace: o.namespace, name: o.name, uid: o.uid, resourceVersion: o.resourceVersion}
+	return &Object{text: o.text, identifiers: o.identifiers}
 }
 
 // List is a list of objects.

@@ -171,15 +171,18 @@ func TestIdentityDoesNotKeepTheText(t *testing.T) {
 	identify := func() (weak.Pointer[byte], []string) {
 		o, err := To(Everything()).Parse([]byte(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"7","labels":{"x":"y"}}}`))
 		require.NoError(t, err)
-		u := o.Unstructured()
-		return weak.Make(unsafe.StringData(o.Text())), []string{u.GetAPIVersion(), u.GetKind(), u.GetNamespace(), u.GetName(), string(u.GetUID()), u.GetResourceVersion()}
+		u, m := o.Unstructured(), o.GetObjectMeta()
+		return weak.Make(unsafe.StringData(o.Text())), []string{
+			u.GetAPIVersion(), u.GetKind(), u.GetNamespace(), u.GetName(), string(u.GetUID()), u.GetResourceVersion(),
+			m.GetNamespace(), m.GetName(), string(m.GetUID()), m.GetResourceVersion(),
+		}
 	}
 	text, identity := identify()
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return text.Value() == nil
 	}, 1e10, 1e6)
-	require.Equal(t, []string{"example.com/v1", "Thing", "n", "a", "u", "7"}, identity)
+	require.Equal(t, []string{"example.com/v1", "Thing", "n", "a", "u", "7", "n", "a", "u", "7"}, identity)
 }
 
 func TestObjectsOfCaches(t *testing.T) {
