@@ -18,9 +18,13 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -249,14 +253,45 @@ func (c *cluster) installCRDs(kinds []*kind.Kind) {
 	}))
 }
 
-// deleteCRDs deletes CRDs after the test, if they exist.
+// deleteCRDs deletes CRDs after the test, if they exist. Their objects lose their finalizers first, which no operator
+// removes any more: the API server has five workers for the CRDs of all tests, and each waits up to a minute, again and
+// again, for the objects of a CRD to be gone.
 func (c *cluster) deleteCRDs(names ...string) {
 	c.t.Cleanup(func() {
 		for _, name := range names {
-			err := c.client.Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
+			definition, err := c.client.Resource(definitions).Get(context.Background(), name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			require.NoError(c.t, err)
+			c.removeFinalizers(definition)
+			err = c.client.Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
 			require.True(c.t, err == nil || apierrors.IsNotFound(err), "%v", err)
 		}
 	})
+}
+
+// removeFinalizers removes the finalizers of all objects of a CRD. It leaves out a CRD that the API server does not
+// serve, or whose objects it cannot convert.
+func (c *cluster) removeFinalizers(definition *unstructured.Unstructured) {
+	c.t.Helper()
+	var crd apiextensionsv1.CustomResourceDefinition
+	require.NoError(c.t, runtime.DefaultUnstructuredConverter.FromUnstructured(definition.Object, &crd))
+	stored := crd.Spec.Versions[slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })]
+	objects := c.client.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: stored.Name, Resource: crd.Spec.Names.Plural})
+	list, err := objects.List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		c.t.Logf("CRD %s: %v", crd.Name, err)
+		return
+	}
+	for _, object := range list.Items {
+		if len(object.GetFinalizers()) == 0 {
+			continue
+		}
+		patch := []byte(`{"metadata":{"finalizers":null}}`)
+		_, err := objects.Namespace(object.GetNamespace()).Patch(context.Background(), object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		require.True(c.t, err == nil || apierrors.IsNotFound(err), "%v", err)
+	}
 }
 
 // address returns the address that an operator listens on for a flag. The port is random, so it is
