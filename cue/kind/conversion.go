@@ -166,8 +166,7 @@ func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string
 		if direction == fromStoredName {
 			slices.Reverse(given)
 		}
-		whole := compiledOf(c.program.RunGiven(given...))
-		defer whole.release()
+		whole := compiledPiece{c.program.RunGiven(given...)}
 		root = whole.field(direction)
 	}
 	fields, err := m.fields(withoutFixed(object), to.Schema, m.stated, root, direction)

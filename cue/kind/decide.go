@@ -36,8 +36,6 @@ type piece interface {
 	// fits returns why what is observed does not fit what is declared of it.
 	fits(path string) error
 	position() schema.Position
-	// release ends the use of all parts of the behaviour that this is one of.
-	release()
 }
 
 // decisionReader reads a decision from a behaviour.
@@ -187,11 +185,7 @@ func (r *decisionReader) template(child *Child, value piece, path string) error 
 func (r *decisionReader) members(child *Child, path string) error {
 	whole := r.whole
 	for i := range max(child.Set.Replicas, 1) {
-		former := whole
-		whole = r.whole.member(i, former)
-		if i > 0 {
-			former.release()
-		}
+		whole = r.whole.member(i, whole)
 		owner := whole
 		if child.Phase != "" {
 			owner = whole.field("phases").field(child.Phase)
@@ -210,7 +204,6 @@ func (r *decisionReader) members(child *Child, path string) error {
 			child.Set.Absent = append(child.Set.Absent, absent...)
 		}
 	}
-	whole.release()
 	return nil
 }
 

@@ -224,7 +224,7 @@ func collectTarget(k *Kind, decorator cue.Value) error {
 	if err := stated.Decode(&selector); err != nil {
 		return err
 	}
-	if k.Target.Selector, err = metav1.LabelSelectorAsSelector(&selector); err != nil {
+	if k.Target.Selector, err = selectorOf(&selector); err != nil {
 		return errorAt(stated, "target.selector", "%v", err)
 	}
 	return nil

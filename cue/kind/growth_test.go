@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,47 +104,4 @@ func heap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
-}
-
-// Workers share a kind; the race detector checks this.
-func TestConcurrentUse(t *testing.T) {
-	t.Parallel()
-	k := shippedKind(t, "At")
-	want, err := k.Decide(at, observedPod)
-	require.NoError(t, err)
-	var workers sync.WaitGroup
-	for range 8 {
-		workers.Go(func() {
-			for range 50 {
-				if len(k.Validate(at)) > 0 {
-					t.Error("object is not valid any more")
-				}
-				decision, err := k.Decide(at, observedPod)
-				if err != nil || len(decision.Children) != len(want.Children) || decision.Next[0] != want.Next[0] {
-					t.Errorf("decision differs: %v, %v", decision, err)
-				}
-			}
-		})
-	}
-	for _, d := range decidedObjects(t) {
-		if strings.HasSuffix(d.name, "000") {
-			continue // many Pods take long with the race detector
-		}
-		want, err := d.kind.Decide(d.object, d.observed)
-		require.NoError(t, err)
-		for range 4 {
-			workers.Go(func() {
-				for range 20 {
-					got, err := d.kind.Decide(d.object, d.observed)
-					if comparable(got, err) != comparable(want, nil) {
-						t.Errorf("%s: the decision differs: %v", d.name, err)
-					}
-					if _, err := d.kind.Injection(d.object); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	workers.Wait()
 }

@@ -41,7 +41,6 @@ func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer v.release()
 	injection, err := injectionOf(v)
 	return injection, names.error(err)
 }
@@ -70,7 +69,7 @@ func injectionOf(v piece) (*Injection, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, injection.Selector, true); err != nil {
 		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
 	}
-	if _, err := metav1.LabelSelectorAsSelector(injection.Selector); err != nil {
+	if _, err := selectorOf(injection.Selector); err != nil {
 		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
 	}
 	return injection, nil

@@ -363,7 +363,6 @@ func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer v.release()
 	return k.decision(v, names, k.PhaseOf(object))
 }
 
@@ -380,7 +379,7 @@ func (k *Kind) decision(v piece, names *standIns, phase string) (*Decision, erro
 // fields in its errors have to be restored.
 func (k *Kind) behaviour(object, observed map[string]any) (piece, *standIns, error) {
 	if k.program != nil {
-		return compiledOf(k.program.Run(k.evaluator.status.WithoutAdded(object), observed)), nil, nil
+		return compiledPiece{k.program.Run(k.evaluator.status.WithoutAdded(object), observed)}, nil, nil
 	}
 	return k.evaluatedBehaviour(object, observed)
 }

@@ -81,7 +81,6 @@ func (k *Kind) LookupsOf(object map[string]any) ([]Lookup, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer v.release()
 	lookups, err := lookupsOf(v)
 	return lookups, names.error(err)
 }
@@ -187,10 +186,21 @@ func lookupOf(name string, value piece) (Lookup, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, &parsed, true); err != nil {
 		return l, wrong("selector", err)
 	}
-	if l.Selector, err = metav1.LabelSelectorAsSelector(&parsed); err != nil {
+	if l.Selector, err = selectorOf(&parsed); err != nil {
 		return l, wrong("selector", err)
 	}
 	return l, nil
+}
+
+// selectorOf is metav1.LabelSelectorAsSelector, but of several labels that are not valid it always
+// reports the same: the message of a condition must not change from one reconcile to the next.
+func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
+	for _, name := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		if _, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(&metav1.LabelSelector{}, name, selector.MatchLabels[name])); err != nil {
+			return nil, err
+		}
+	}
+	return metav1.LabelSelectorAsSelector(selector)
 }
 
 // isList reports whether a name in observed stands for a list.

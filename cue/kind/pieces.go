@@ -3,7 +3,6 @@ package kind
 import (
 	"errors"
 	"strings"
-	"sync"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/token"
@@ -13,55 +12,17 @@ import (
 )
 
 // compiledPiece is a part of a compiled behaviour.
-type compiledPiece struct {
-	value behaviour.Value
-	of    *compiledPieces
+type compiledPiece struct{ value behaviour.Value }
+
+func (p compiledPiece) member(index int, former piece) piece {
+	return compiledPiece{p.value.Member(index, former.(compiledPiece).value)}
 }
 
-// compiledPieces are the parts of one run.
-type compiledPieces struct {
-	spare [40]compiledPiece // as many as the behaviour of a small kind takes
-	used  int
-}
+func (p compiledPiece) field(name string) piece { return compiledPiece{p.value.Lookup(name)} }
+func (p compiledPiece) exists() bool            { return p.value.Exists() }
+func (p compiledPiece) isStruct() bool          { return p.value.IsStruct() }
 
-var idlePieces = sync.Pool{New: func() any { return new(compiledPieces) }}
-
-// compiledOf returns a compiled behaviour as a piece.
-func compiledOf(value behaviour.Value) *compiledPiece {
-	return idlePieces.Get().(*compiledPieces).of(value)
-}
-
-func (c *compiledPieces) of(value behaviour.Value) *compiledPiece {
-	if c.used == len(c.spare) {
-		return &compiledPiece{value, c}
-	}
-	p := &c.spare[c.used]
-	c.used++
-	p.value, p.of = value, c
-	return p
-}
-
-// release also ends the use of the pieces if it is the first of them.
-func (p *compiledPiece) release() {
-	p.value.Release()
-	c := p.of
-	if p != &c.spare[0] {
-		return
-	}
-	clear(c.spare[:c.used])
-	c.used = 0
-	idlePieces.Put(c)
-}
-
-func (p *compiledPiece) member(index int, former piece) piece {
-	return p.of.of(p.value.Member(index, former.(*compiledPiece).value))
-}
-
-func (p *compiledPiece) field(name string) piece { return p.of.of(p.value.Lookup(name)) }
-func (p *compiledPiece) exists() bool            { return p.value.Exists() }
-func (p *compiledPiece) isStruct() bool          { return p.value.IsStruct() }
-
-func (p *compiledPiece) data(path, name string) (any, []Absence, error) {
+func (p compiledPiece) data(path, name string) (any, []Absence, error) {
 	data, problem := p.value.Data()
 	if problem == nil {
 		return data, nil, nil
@@ -70,25 +31,25 @@ func (p *compiledPiece) data(path, name string) (any, []Absence, error) {
 	return nil, absent, err
 }
 
-func (p *compiledPiece) guards(path string) ([]Absence, error) {
+func (p compiledPiece) guards(path string) ([]Absence, error) {
 	return p.absences(p.value.Guards(), path)
 }
 
-func (p *compiledPiece) names() ([]string, error) {
+func (p compiledPiece) names() ([]string, error) {
 	names, _ := p.value.Fields()
 	return names, nil
 }
 
-func (p *compiledPiece) elements() []piece {
+func (p compiledPiece) elements() []piece {
 	elements, _ := p.value.Elements()
 	parts := make([]piece, len(elements))
 	for i, element := range elements {
-		parts[i] = p.of.of(element)
+		parts[i] = compiledPiece{element}
 	}
 	return parts
 }
 
-func (p *compiledPiece) fits(path string) error {
+func (p compiledPiece) fits(path string) error {
 	if problem := p.value.Fits(); problem != nil && !problem.IsIncomplete {
 		_, err := p.absences(problem, path)
 		return err
@@ -97,7 +58,7 @@ func (p *compiledPiece) fits(path string) error {
 }
 
 // position returns a place in the author's files, if there is one.
-func (p *compiledPiece) position() (at schema.Position) {
+func (p compiledPiece) position() (at schema.Position) {
 	for _, pos := range p.value.Positions() {
 		if at.File == "" || isLibrary(at.File) {
 			at = positionAt(pos)
@@ -116,7 +77,7 @@ func positionAt(pos token.Pos) schema.Position {
 
 // absences returns what is absent, or the error of a problem that is about something else. path
 // is where the value is.
-func (p *compiledPiece) absences(problem *behaviour.Problem, path string) ([]Absence, error) {
+func (p compiledPiece) absences(problem *behaviour.Problem, path string) ([]Absence, error) {
 	if problem == nil {
 		return nil, nil
 	}
@@ -177,7 +138,6 @@ func (p evaluatedPiece) field(name string) piece {
 	return p.of(p.value.LookupPath(cue.MakePath(cue.Str(name))))
 }
 
-func (p evaluatedPiece) release()       {}
 func (p evaluatedPiece) exists() bool   { return p.value.Exists() }
 func (p evaluatedPiece) isStruct() bool { return p.value.IncompleteKind() == cue.StructKind }
 

@@ -59,7 +59,6 @@ func (k *Kind) PlacesOf(object map[string]any) (Places, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer v.release()
 	r := &placeReader{kind: k, own: own, places: places, placed: make(map[apischema.GroupKind]bool)}
 	for _, gvk := range k.placed {
 		places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
@@ -101,9 +100,11 @@ func (r *placeReader) children(owner piece, prefix string) error {
 	for _, name := range names {
 		template, path := children.field(name).field("template"), prefix+"children."+name+".template"
 		texts := make(map[string]string)
-		for field, value := range map[string]piece{
-			"apiVersion": template.field("apiVersion"), "kind": template.field("kind"), "namespace": template.field("metadata").field("namespace"),
-		} {
+		for _, names := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "namespace"}} {
+			value, field := template, names[len(names)-1]
+			for _, name := range names {
+				value = value.field(name)
+			}
 			if !value.exists() {
 				continue
 			}

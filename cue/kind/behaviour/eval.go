@@ -29,7 +29,7 @@ func (r *run) resolve(x Expr, e *env) (any, *Problem) {
 	r.step()
 	switch x := x.(type) {
 	case *Reference:
-		n := r.instance(e.at(x.Up).node)
+		n := e.at(x.Up).node
 		if field := r.arc(n, x.Name); field != nil {
 			return field, nil
 		}
@@ -49,7 +49,7 @@ func (r *run) resolve(x Expr, e *env) (any, *Problem) {
 		}
 		return e.value, nil
 	case *Self:
-		return r.instance(e.at(x.Up).node), nil
+		return e.at(x.Up).node, nil
 	case *Selector:
 		base, problem := r.base(x.X, e, x.Text)
 		if problem != nil {
@@ -71,15 +71,11 @@ type letIn struct {
 // let returns the node of a let clause. Each literal has its own, though those of a comprehension are
 // unified to one struct.
 func (r *run) let(x *LetReference, in *env) (any, *Problem) {
-	if r.shaping {
-		r.touched = true // its node is for one run
-		return nil, incomplete(x, "", "%s is not known yet", x.Let.Name)
-	}
 	key := letIn{x.Let, in}
 	if known := r.lets[key]; known != nil {
 		return known, nil
 	}
-	n := &node{up: r.instance(in.node), label: x.Let.Name, conjs: []conj{{x: x.Let.Value, env: in}}}
+	n := &node{up: in.node, label: x.Let.Name, conjs: []conj{{x: x.Let.Value, env: in}}}
 	if r.lets == nil {
 		r.lets = make(map[letIn]*node)
 	}
@@ -97,14 +93,14 @@ func (e *env) at(up int) *env {
 // top returns the struct of a package.
 func (r *run) top(p *Package) *node {
 	if known := r.packages[p]; known != nil {
-		return r.instance(known)
+		return known
 	}
 	n := &node{state: expanded, kinds: Struct}
 	n.lits = []lit{{StructLit: p.top, env: &env{node: n}}}
-	if r.shaping {
-		r.packages[p] = n
-		r.number(n)
+	if r.packages == nil {
+		r.packages = make(map[*Package]*node)
 	}
+	r.packages[p] = n
 	return n
 }
 
@@ -254,9 +250,7 @@ func (r *run) eval(x Expr, e *env) (any, *Problem) {
 			return x.constant, nil
 		}
 	}
-	n := r.node()
-	n.conjs = []conj{{x: x, env: e}}
-	return r.value(n)
+	return r.value(&node{conjs: []conj{{x: x, env: e}}})
 }
 
 // valueOf computes what a reference refers to.
@@ -791,7 +785,7 @@ func (r *run) element(list any, i int) any {
 		}
 		n.entries = nil
 	}
-	return r.instance(n.arcs[i].node)
+	return n.arcs[i].node
 }
 
 // enumerate finds the elements of a list.
@@ -799,7 +793,6 @@ func (r *run) enumerate(n *node) *Problem {
 	if n.enumerated {
 		return n.problem
 	}
-	r.note(n)
 	n.enumerated = true
 	type part struct {
 		conjs []conj
@@ -854,7 +847,7 @@ func (r *run) enumerate(n *node) *Problem {
 	}
 	r.spend(length)
 	n.length = length
-	if len(parts) == 1 && length > 0 && !r.shaping {
+	if len(parts) == 1 && length > 0 {
 		n.entries = parts[0].conjs
 		return nil
 	}

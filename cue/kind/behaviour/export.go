@@ -7,9 +7,6 @@ import "encoding/base64"
 func (r *run) export(value any) (any, *Problem) {
 	r.step()
 	if n, ok := value.(*node); ok {
-		if n.isConstant {
-			return r.export(n.constant)
-		}
 		var problem *Problem
 		if value, problem = r.value(n); problem != nil {
 			return nil, problem

@@ -613,7 +613,6 @@ func (r *run) addCall(n *node, x *Call, e *env) {
 			n.fail(incomplete(x, "", "empty list in call to or"))
 			return
 		}
-		r.touched = true // variables are for one run
 		d := &Disjunction{at: x.at}
 		for i := range elements {
 			d.Alternatives = append(d.Alternatives, Alternative{X: &Variable{at: x.at, Up: i}})

@@ -63,33 +63,14 @@ type run struct {
 	program *Program
 	values  []any // what is given to it
 
+	steps int // left
+	depth int
+	// packages are the nodes of packages, and lets those of let clauses.
 	packages map[*Package]*node
-	steps    int // left
-	depth    int
-	// instances are the nodes of this run, by the ids of their shapes; nil while the shapes are
-	// made.
-	instances []*node
-	// shaping means that shapes are made: nothing is given. touched is set by what depends on it.
-	shaping, touched bool
-	undo             []func()
-	shapes           int
-	// lets are the nodes of let clauses.
-	lets map[letIn]*node
-	// spare are nodes for the run, of which the first used are taken.
-	spare []node
-	used  int
+	lets     map[letIn]*node
 	// scopes are for the elements of loops; they are made in blocks.
 	scopes     []env
 	scopeBlock int
-}
-
-// node returns a node that is empty.
-func (r *run) node() *node {
-	if r.used == len(r.spare) {
-		return new(node)
-	}
-	r.used++
-	return &r.spare[r.used-1]
 }
 
 // scope returns a scope that is empty.
@@ -164,23 +145,6 @@ type node struct {
 	entries    []conj // of a list of one part, until an element is asked for
 	chosen     *node
 	checked    bool
-
-	// shape is the node that this one is an instance of; id counts those.
-	shape *node
-	id    int
-	// fields are the arcs of a shape that are the same in each run, by name.
-	fields map[string]*node
-	// shared is the shape that a shape refers to.
-	shared *node
-	// isConstant means that the value is the same in each run: data holds it.
-	isConstant bool
-	constant   any
-	// names are the fields of a struct if they are known to be the same in each run; isComplete
-	// means that it has all that are required.
-	names      []string
-	isComplete bool
-	// isGiven means that whoever runs the program gives the value.
-	isGiven bool
 }
 
 type state int8
@@ -217,7 +181,7 @@ type choice struct {
 	env *env
 }
 
-// check is a constraint. A shape has the checks of all its runs: what they read is of the run that they get.
+// check is a constraint.
 type check struct {
 	x    Expr
 	test func(r *run, value any) *Problem
@@ -250,7 +214,6 @@ func (r *run) expand(n *node) {
 		return
 	}
 	r.enter()
-	r.note(n)
 	n.state, n.kinds = expanding, Any
 	for _, c := range n.conjs {
 		r.add(n, c)
@@ -397,9 +360,6 @@ func (r *run) addValue(n *node, value any, x Expr) {
 		n.data = append(n.data, v)
 		return
 	case []any:
-		if r.shaping {
-			r.touched = true // it may have nodes, which are for one run
-		}
 		n.limit(List, x)
 		n.lists = append(n.lists, elements{data: v})
 		return
@@ -526,17 +486,9 @@ func (n *node) reference() (conj, bool) {
 // target follows references and disjunctions to the node, or the value, that counts.
 func (r *run) target(n *node) (any, *Problem) {
 	first := n
-	r.note(n)
 	for range maxDepth {
 		if n.chosen != nil {
-			return r.instance(n.chosen), nil
-		}
-		if n.isConstant && n.isScalar {
-			return n, nil
-		}
-		if n.shape != nil && n.shape.shared != nil {
-			n = r.instance(n.shape.shared)
-			continue
+			return n.chosen, nil
 		}
 		if c, ok := n.reference(); ok && len(n.choices) == 0 {
 			n.state = expanding // a reference to itself finds it
@@ -676,9 +628,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 	var few [4]branch
 	branches, start := few[:0], len(found)
 	for i, alternative := range disjunction.Alternatives {
-		candidate := r.node()
-		candidate.up, candidate.label, candidate.conjs = n.up, n.label, n.conjs
-		candidate.choices = append(slices.Clip(n.choices), i)
+		candidate := &node{up: n.up, label: n.label, conjs: n.conjs, choices: append(slices.Clip(n.choices), i)}
 		first := len(found)
 		var marked bool
 		var why *Problem
@@ -799,9 +749,6 @@ func (r *run) brokenValue(value any) *Problem {
 
 // value computes a node: a scalar, a struct or a list.
 func (r *run) value(n *node) (any, *Problem) {
-	if n.isConstant && n.isScalar {
-		return n.scalar, nil
-	}
 	t, problem := r.target(n)
 	if problem != nil {
 		return nil, problem
@@ -875,7 +822,6 @@ func (r *run) yield(n *node, i int) {
 	if n.comps[i].state != raw {
 		return
 	}
-	r.note(n)
 	n.comps[i].state = expanding
 	c := n.comps[i]
 	problem := r.comprehend(c.Clauses, c.env, func(e *env) { r.add(n, conj{x: c.Body, env: e}) })
@@ -891,10 +837,6 @@ func (r *run) yield(n *node, i int) {
 // comprehend calls a function for each time that clauses yield.
 func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
 	r.step()
-	if r.shaping {
-		r.touched = true // variables are for one run
-		return nil
-	}
 	if len(clauses) == 0 {
 		yield(e)
 		return nil
@@ -994,34 +936,15 @@ func (r *run) field(n *node, name string) any {
 func (r *run) arc(n *node, name string) *node {
 	for i := range n.arcs {
 		if n.arcs[i].label == name {
-			if field := n.arcs[i].node; field != nil && field.isGiven {
-				r.touched = true
-				return nil
-			}
 			return n.arcs[i].node
-		}
-	}
-	if n.shape != nil {
-		if field, ok := n.shape.fields[name]; ok {
-			return r.instance(field)
 		}
 	}
 	r.step()
 	r.expand(n)
-	if len(n.comps) > 0 {
-		if r.shaping && slices.ContainsFunc(n.comps, func(c pending) bool { return c.all || c.names[name] }) {
-			r.touched = true
-			return nil
-		}
-		r.yieldAll(n, func(c pending) bool { return c.all || c.names[name] })
-	}
-	if r.shaping && slices.ContainsFunc(n.lits, func(l lit) bool { return len(l.Dynamic) > 0 }) {
-		r.touched = true // the name of a dynamic field may follow from the object
-		return nil
-	}
+	r.yieldAll(n, func(c pending) bool { return c.all || c.names[name] })
 	field := r.declared(n, name)
-	if n.state == expanding || n.id != 0 && !r.shaping {
-		return field // there may be more of it, or the node is for all runs
+	if n.state == expanding {
+		return field // there may be more of it
 	}
 	for _, c := range n.comps {
 		if c.state == expanding && (c.all || c.names[name]) {
@@ -1063,8 +986,7 @@ func (r *run) declared(n *node, name string) *node {
 	if !exists {
 		return nil
 	}
-	field := r.node()
-	field.up, field.label, field.conjs = n, name, conjs
+	field := &node{up: n, label: name, conjs: conjs}
 	if !isHidden(name) {
 		r.addPatterns(n, field, name)
 	}
@@ -1143,9 +1065,6 @@ func fieldOf(data map[string]any, label string) (any, bool) {
 // fields lists the names of the fields of a struct, without definitions and hidden ones, and
 // returns why there may be others.
 func (r *run) fields(n *node) (names []string, problem *Problem) {
-	if n.names != nil {
-		return n.names, nil
-	}
 	r.expand(n)
 	r.yieldAll(n, func(pending) bool { return true })
 	for i := range n.lits {
@@ -1197,9 +1116,6 @@ func (r *run) fields(n *node) (names []string, problem *Problem) {
 
 // missing returns the required fields that a struct does not have.
 func (r *run) missing(n *node) *Problem {
-	if n.isComplete {
-		return nil
-	}
 	for _, l := range n.lits {
 		for _, f := range l.Fields {
 			if f.Mode == Required && r.arc(n, f.Name) == nil {

@@ -3,8 +3,6 @@ package behaviour
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
@@ -25,45 +23,19 @@ const (
 )
 
 // Program is the compiled behaviour of a kind. It never changes, and may be used by many
-// goroutines at once.
+// goroutines at once: all that a run computes belongs to that run alone, and nothing of it can be
+// reached from a program (TestProgramsHoldNoRun).
 type Program struct {
-	pkg  *Package
-	name string
-	// top is the shape of the behaviour, one of shapes; packages are those that it refers to.
-	top      *node
-	shapes   int
-	packages map[*Package]*node
-	given    []string
-	observed []conj // what it declares of its children
+	pkg   *Package
+	name  string
+	given []string
 
 	isEvaluated bool
-	idle        sync.Pool // of runs
 }
 
 // IsEvaluated reports whether a field of the behaviour is marked @kube(eval), so that CUE's
 // evaluator has to compute it. The program cannot be run then.
 func (p *Program) IsEvaluated() bool { return p.isEvaluated }
-
-// spareNodes are how many nodes a run has at hand: as many as the behaviour of a small kind takes.
-const spareNodes = 48
-
-func (p *Program) newRun() *run {
-	if r, ok := p.idle.Get().(*run); ok {
-		return r
-	}
-	return &run{steps: maxSteps, packages: p.packages, instances: make([]*node, p.shapes+1), spare: make([]node, spareNodes)}
-}
-
-// Release lets further runs reuse the memory of the one that the value is of. No value of it may be
-// used afterwards; data and problems may.
-func (v Value) Release() {
-	r := v.run
-	clear(r.instances)
-	clear(r.spare[:r.used])
-	r.used, r.steps, r.depth, r.lets, r.touched, r.values = 0, maxSteps, 0, nil, false, nil
-	r.scopes, r.scopeBlock = nil, 0
-	r.program.idle.Put(r)
-}
 
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
 // the language are returned as joined *Errors.
@@ -88,12 +60,7 @@ func CompileGiven(instance *build.Instance, name string, given ...string) (*Prog
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	p := &Program{pkg: pkg, name: name, given: given, isEvaluated: c.isEvaluated}
-	if p.isEvaluated {
-		return p, nil
-	}
-	p.prepare()
-	return p, nil
+	return &Program{pkg: pkg, name: name, given: given, isEvaluated: c.isEvaluated}, nil
 }
 
 // Value is a part of a behaviour, for one object. It is computed when it is asked for, and is for
@@ -118,36 +85,22 @@ func (v Value) Member(index int, former Value) Value {
 	return member
 }
 
-// RunGiven returns the definition for what is given to it, in the order of CompileGiven; nil is not
-// known. Nothing of it is changed.
+// RunGiven returns the definition unified with what is given to it, in the order of CompileGiven;
+// nil is not known. Nothing of it is changed.
 func (p *Program) RunGiven(values ...any) Value {
-	r := p.newRun()
-	r.program, r.values = p, values
-	top := r.instance(p.top)
-	top.arcs = make([]arc, len(p.given))
+	r := &run{program: p, values: values, steps: maxSteps}
+	given := make(map[string]any, len(values))
 	for i, name := range p.given {
-		given := r.node()
-		given.up, given.label = top, name
-		if name == observedName {
-			given.conjs = slices.Clone(p.observed)
+		if values[i] != nil {
+			given[name] = values[i]
 		}
-		value := conj{value: values[i]}
-		if values[i] == nil {
-			value = conj{x: &Type{Kinds: Any, Name: "_"}}
-		}
-		given.conjs = append(given.conjs, value)
-		top.arcs[i] = arc{name, given}
+	}
+	scope := r.top(p.pkg).lits[0].env
+	top := &node{conjs: []conj{{value: given}}}
+	for _, f := range p.pkg.top.byName[p.name] {
+		top.conjs = append(top.conjs, conj{x: f.Value, env: scope})
 	}
 	return Value{run: r, exists: true, value: top}
-}
-
-// unknown returns what is given, before it is known.
-func (p *Program) unknown() []arc {
-	arcs := make([]arc, len(p.given))
-	for i, name := range p.given {
-		arcs[i] = arc{name, &node{isGiven: true}}
-	}
-	return arcs
 }
 
 // guard turns an exceeded budget into a problem.

@@ -1,0 +1,265 @@
+package kind
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"cuelang.org/go/cue/token"
+	"github.com/stretchr/testify/require"
+)
+
+// asked is what a kind returns for an object, from everything that reconciles and reviews call.
+type asked struct {
+	Problems  []Problem
+	Defaulted map[string]any
+	Decision  *Decision
+	Injection *Injection
+	Lookups   []Lookup
+	Places    Places
+	Converted []map[string]any
+	Errors    []string
+}
+
+// ask asks a kind everything about an object and its children.
+func ask(k *Kind, object, observed map[string]any) *asked {
+	a := &asked{Problems: k.Problems(object)}
+	note := func(err error) {
+		if err != nil {
+			a.Errors = append(a.Errors, err.Error())
+		}
+	}
+	var err error
+	a.Defaulted, err = k.Default(object)
+	note(err)
+	a.Decision, err = k.Decide(object, observed)
+	note(err)
+	a.Injection, err = k.Injection(object)
+	note(err)
+	a.Lookups, err = k.LookupsOf(object)
+	note(err)
+	a.Places, err = k.PlacesOf(object)
+	note(err)
+	if k.Converts() {
+		for _, v := range k.Versions {
+			converted, err := k.Convert(object, v.GroupVersionKind.GroupVersion().String())
+			note(err)
+			a.Converted = append(a.Converted, converted)
+		}
+	}
+	return a
+}
+
+// manyParts has a template that is unified from many literals, so that evaluations append to what
+// they collect of one field.
+const manyParts = `package kinds
+
+import "fescue.dev/cue/contract"
+
+#Parts: {
+	apiVersion!: "parts.example.com/v1"
+	kind!:       "Parts"
+	metadata!: {...}
+	spec!: {secret?: string, items: [...string]}
+	status?: contract.#Status
+}
+#PartsController: contract.#Controller & {
+	object!: #Parts
+	names: plural: "parts"
+	children: c: template: {
+		apiVersion: "v1"
+		kind:       "ConfigMap"
+		if object.spec.secret != _|_ {data: secret: object.spec.secret}
+		for i, v in object.spec.items {data: "\(i)": v}
+	} & {data: p0: "x"} & {data: p1: "x"} & {data: p2: "x"}
+}
+`
+
+// question is an object with its children, and what its kind returns for them alone.
+type question struct {
+	object, observed map[string]any
+	alone            uint64
+}
+
+// Eight goroutines ask one kind about eight objects at once. Each gets what it would get alone, and
+// keeps it: nothing of an evaluation is reachable from another. The race detector watches.
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	const askers, rounds = 8, 10
+	use := func(t *testing.T, k *Kind, next func(i int) (object, observed map[string]any)) {
+		questions := make([]question, askers)
+		for i := range questions {
+			object, observed := next(i)
+			questions[i] = question{object, observed, deepHash(ask(k, object, observed), false, nil)}
+		}
+		program := deepHash(programsOf(k), true, nil)
+		answers := make([][]*asked, askers)
+		var asking sync.WaitGroup
+		for i, q := range questions {
+			asking.Go(func() {
+				for range rounds {
+					answers[i] = append(answers[i], ask(k, q.object, q.observed))
+				}
+			})
+		}
+		asking.Wait()
+		for i, q := range questions {
+			for _, answer := range answers[i] {
+				require.Equal(t, q.alone, deepHash(answer, false, nil), "%s\nobserved %s", text(q.object), text(q.observed))
+			}
+		}
+		require.Equal(t, program, deepHash(programsOf(k), true, nil), "the compiled form has changed")
+	}
+	for name, source := range kindSources(t) {
+		for _, k := range source.kinds {
+			t.Run(name+"/"+k.GroupVersionKind.Kind, func(t *testing.T) {
+				t.Parallel()
+				p := newPairs(k, source.text, nil)
+				p.likely = source.samplesOf(k)
+				use(t, k, func(i int) (object, observed map[string]any) {
+					p.random = rand.New(rand.NewPCG(uint64(i), 3))
+					return p.next()
+				})
+			})
+		}
+	}
+	t.Run("many parts", func(t *testing.T) {
+		t.Parallel()
+		kinds, err := kindsOf(t, manyParts)
+		require.NoError(t, err)
+		use(t, kinds[0], func(i int) (object, observed map[string]any) {
+			items := make([]any, 200)
+			for j := range items {
+				items[j] = fmt.Sprintf("%d of %d", j, i)
+			}
+			return objectOf(kinds[0], map[string]any{"secret": fmt.Sprint("of ", i), "items": items}), map[string]any{}
+		})
+	})
+}
+
+// A program holds no node, scope or run of an evaluation: what one run computes cannot be reached
+// from another.
+func TestProgramsHoldNoRun(t *testing.T) {
+	t.Parallel()
+	ofRuns := []string{"behaviour.node", "behaviour.env", "behaviour.run"}
+	for name, kinds := range allKinds(t) {
+		for _, k := range kinds {
+			var held []string
+			deepHash(programsOf(k), true, func(t reflect.Type) {
+				if slices.Contains(ofRuns, t.String()) {
+					held = append(held, t.String())
+				}
+			})
+			require.Empty(t, held, "%s/%s", name, k.GroupVersionKind.Kind)
+		}
+	}
+	// Where one is, it is found.
+	reached := make(map[string]bool)
+	run := shippedKind(t, "At").program.Run(at, observedPod)
+	_, _ = run.Data() // what it computes is looked at, not its result
+	deepHash(run, true, func(t reflect.Type) { reached[t.String()] = true })
+	for _, name := range ofRuns {
+		require.True(t, reached[name], name)
+	}
+}
+
+// programsOf returns the compiled programs of a kind: of its behaviour and of its conversions.
+func programsOf(k *Kind) []any {
+	programs := []any{k.program}
+	for _, v := range k.Versions {
+		if v.conversion != nil {
+			programs = append(programs, v.conversion.program)
+		}
+	}
+	return programs
+}
+
+// deepHash is a hash of a value and of all that it refers to, and visit, if there is one, gets the
+// type of each part. With spare, what slices hold beyond their length counts: an append writes there.
+func deepHash(value any, spare bool, visit func(reflect.Type)) uint64 {
+	f := &deepHasher{hash: fnv.New64a(), spare: spare, visit: visit, seen: make(map[reflect.Value]int)}
+	f.add(reflect.ValueOf(value))
+	return binary.BigEndian.Uint64(f.hash.Sum(nil))
+}
+
+type deepHasher struct {
+	hash  hash.Hash64
+	spare bool
+	visit func(reflect.Type)
+	seen  map[reflect.Value]int // pointers and maps, in the order in which they were met
+}
+
+func (f *deepHasher) write(parts ...any) { fmt.Fprintln(f.hash, parts...) }
+
+// isKnown reports whether a pointer or map was met before.
+func (f *deepHasher) isKnown(v reflect.Value) bool {
+	number, known := f.seen[v]
+	if !known {
+		number = len(f.seen)
+		f.seen[v] = number
+	}
+	f.write(number)
+	return known
+}
+
+func (f *deepHasher) add(v reflect.Value) {
+	if !v.IsValid() {
+		f.write("nil")
+		return
+	}
+	if f.visit != nil {
+		f.visit(v.Type())
+	}
+	f.write(v.Type())
+	if v.Type() == reflect.TypeFor[token.Pos]() {
+		return // a place in a file of CUE
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && !f.isKnown(v) {
+			f.add(v.Elem())
+		}
+	case reflect.Interface:
+		f.add(v.Elem())
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			f.add(field)
+		}
+	case reflect.Map:
+		if v.IsNil() || f.isKnown(v) {
+			return
+		}
+		f.addMap(v)
+	case reflect.Slice, reflect.Array:
+		f.write(v.Len())
+		if f.spare && v.Kind() == reflect.Slice {
+			v = v.Slice(0, v.Cap())
+		}
+		for i := range v.Len() {
+			f.add(v.Index(i))
+		}
+	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		f.write(v.IsNil())
+	default:
+		f.write(v)
+	}
+}
+
+// addMap adds the entries of a map in the order of their keys, which are texts, numbers or pointers.
+func (f *deepHasher) addMap(v reflect.Value) {
+	entries := make(map[string]reflect.Value, v.Len())
+	for key, value := range v.Seq2() {
+		entries[fmt.Sprint(key)] = value
+	}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		f.write(key)
+		f.add(entries[key])
+	}
+}
