@@ -38,7 +38,6 @@ func conversions(kinds *kind.Catalog, log *slog.Logger) opener {
 		request, values, err := decodeConversion(body)
 		return &exchange{
 			uid: request.uid, values: values,
-			trace: func(ctx context.Context) { traceConversion(ctx, request) },
 			answer: func(ctx context.Context) ([]byte, outcome, error) {
 				converted, err := request.convert(ctx, kinds)
 				if _, ok := errors.AsType[*failure](err); ok {

@@ -62,8 +62,6 @@ type exchange struct {
 	uid types.UID
 	// values is how many there are in the body.
 	values int
-	// trace records in the span of the context what is asked.
-	trace func(context.Context)
 	// answer returns the body of the answer.
 	answer func(context.Context) ([]byte, outcome, error)
 	// failed returns the body of the answer to a request that failed.
@@ -80,7 +78,6 @@ func reviews(handle handler) opener {
 		request, values, err := decodeReview(body)
 		return &exchange{
 			uid: request.UID, values: values,
-			trace: func(ctx context.Context) { traceRequest(ctx, request) },
 			answer: func(ctx context.Context) ([]byte, outcome, error) {
 				response, err := handle(ctx, request)
 				if err != nil {
@@ -98,7 +95,7 @@ func reviews(handle handler) opener {
 func (s *Server) endpoint(path string, open opener) http.Handler {
 	m := s.metrics.of(path)
 	places := make(chan struct{}, s.config.MaxInFlight)
-	return s.traced(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		m.inFlight.Inc()
 		defer m.inFlight.Dec()
@@ -110,9 +107,8 @@ func (s *Server) endpoint(path string, open opener) http.Handler {
 		if reply.code == http.StatusOK {
 			used(r.Context())
 		}
-		traceOutcome(r.Context(), reply.outcome)
 		m.observe(reply.code, reply.outcome, time.Since(began))
-	}))
+	})
 }
 
 // receive receives and answers one HTTP request, or fails with unacceptable if that is not nil. It
@@ -133,10 +129,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, unacceptable er
 	if err != nil {
 		return s.failed(request, err)
 	}
-	request.trace(r.Context())
 	answer, outcome, err := s.answer(r.Context(), request, places)
 	if err != nil {
-		traceError(r.Context(), err)
 		return s.failed(request, err)
 	}
 	return reply{http.StatusOK, answer, outcome}

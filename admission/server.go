@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 
@@ -87,9 +86,6 @@ type Config struct {
 
 	// Metrics is the registry for the server's metrics; nil means none.
 	Metrics prometheus.Registerer
-	// Tracing records a span for each review, in the trace of the API server's request if it
-	// has one; nil means none.
-	Tracing trace.TracerProvider
 	// Log receives failures; nil means slog.Default.
 	Log *slog.Logger
 }

@@ -24,8 +24,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -262,25 +260,20 @@ func TestPathPrefix(t *testing.T) {
 // A client that sends its body slowly does not block others.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	for name, tracing := range map[string]trace.TracerProvider{"plain": nil, "traced": noop.NewTracerProvider()} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := serve(t, Config{MaxInFlight: 1, Kinds: kindtest.Shipped(t), Tracing: tracing})
-			connection, err := tls.Dial("tcp", strings.TrimPrefix(server.url, "https://"), server.client.Transport.(*http.Transport).TLSClientConfig)
-			require.NoError(t, err)
-			began := time.Now()
-			_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", ValidatePath)
-			require.NoError(t, err)
-			answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
-			require.NoError(t, err)
-			require.NoError(t, answer.Body.Close())
-			require.Equal(t, http.StatusBadRequest, answer.StatusCode)
-			require.Less(t, time.Since(began), maxTimeout)
-			require.NoError(t, connection.Close())
-			code, _ := server.post(t, ValidatePath, reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, "")))
-			require.Equal(t, http.StatusOK, code)
-		})
-	}
+	server := serve(t, Config{MaxInFlight: 1, Kinds: kindtest.Shipped(t)})
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(server.url, "https://"), server.client.Transport.(*http.Transport).TLSClientConfig)
+	require.NoError(t, err)
+	began := time.Now()
+	_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", ValidatePath)
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusBadRequest, answer.StatusCode)
+	require.Less(t, time.Since(began), maxTimeout)
+	require.NoError(t, connection.Close())
+	code, _ := server.post(t, ValidatePath, reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, "")))
+	require.Equal(t, http.StatusOK, code)
 }
 
 // After Leave, the server answers as before and closes each connection after the answer.

@@ -40,6 +40,6 @@
 //     a CRD or a right
 //   - leader_test.go, shards_test.go: several processes
 //   - install_test.go, rights_test.go: the manifests, and their rights
-//   - metrics_test.go, metricsauth_test.go, tracing_test.go: what operators report
+//   - metrics_test.go, metricsauth_test.go: what operators report
 //   - apiserver_test.go: the API server and the compiled schemas judge objects alike
 package e2e

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // race detector; the others repeat that with other objects, rights and failures.
 const short = "^Test(CommandRunsOnce|APIServerOutage|StopFinishesTheRunningReconcile|CustomclusterKeepsItsPods|" +
 	"UnmanagedPodsOfASet|ChildrenFollowTheirTemplates|ChildContestedByAPolicy|KindStartsOnceItHasItsCRDAndRights|" +
-	"LeaderIsKilled|ShardsAreShared|SlowKindDelaysNoOther|TracesOfReconciles|MetricsAuth|Webhooks|PodWebhooks)$"
+	"LeaderIsKilled|ShardsAreShared|SlowKindDelaysNoOther|MetricsAuth|Webhooks|PodWebhooks)$"
 
 // endToEnd runs the tests of this package.
 type endToEnd struct{ *testing.M }

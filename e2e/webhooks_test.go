@@ -42,9 +42,8 @@ import (
 type webhookTest struct {
 	*cluster
 	operator *process
-	flags    []string // of the operator
-	url      string   // of the webhooks
-	spans    *collector
+	flags    []string                    // of the operator
+	url      string                      // of the webhooks
 	backups  schema.GroupVersionResource // which have an older version
 }
 
@@ -55,10 +54,9 @@ func TestWebhooks(t *testing.T) {
 	kinds := corpus.Folder(t, fenceKind)
 	converted, backups := writeKind(t, convertedBackup("rotated.example.com"))
 	c.deleteCRDs(backups[0].Name())
-	w := &webhookTest{cluster: c, spans: newCollector(t), backups: backups[0].GroupVersionResource()}
-	c.env = w.spans.env()
+	w := &webhookTest{cluster: c, backups: backups[0].GroupVersionResource()}
 	w.flags, w.url = c.webhookURLFlags()
-	w.flags = append(w.flags, "--kinds", kinds, "--kinds", converted, "--webhook-cert-validity", "24s", "--metrics-listen", "127.0.0.1:0", "--tracing-endpoint", w.spans.address)
+	w.flags = append(w.flags, "--kinds", kinds, "--kinds", converted, "--webhook-cert-validity", "24s", "--metrics-listen", "127.0.0.1:0")
 	w.operator = c.start(w.flags...)
 	w.awaitRegistration()
 	require.True(t, testcluster.WaitUntil(func() bool { // the API server calls the webhooks a little later
@@ -75,8 +73,6 @@ func TestWebhooks(t *testing.T) {
 		{"autoscaler", (*webhookTest).autoscaler},
 		{"sidecars", (*webhookTest).sidecars},
 		{"metrics", (*webhookTest).metrics},
-		{"traces", (*webhookTest).traces},
-		{"traces of the API server", (*webhookTest).tracesOfTheAPIServer},
 		{"pod security", (*webhookTest).podSecurity},
 		{"restored in any order", (*webhookTest).restoredInAnyOrder},
 		{"configurations are kept", (*webhookTest).configurationsAreKept},

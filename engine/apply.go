@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/csaupgrade"
 	"k8s.io/client-go/util/retry"
 
@@ -147,13 +146,6 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 }
 
 func (a *applier) step(ctx context.Context, s plan.Step) error {
-	ctx, span := a.traceWrite(ctx, string(s.Verb), s.Resource.GroupResource(), cache.ObjectName{Namespace: s.Object().GetNamespace(), Name: s.Name})
-	err := a.write(ctx, s)
-	endWrite(span, err)
-	return err
-}
-
-func (a *applier) write(ctx context.Context, s plan.Step) error {
 	if s.Verb == plan.Create {
 		return a.create(ctx, s)
 	}
@@ -237,7 +229,7 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 		// The cache is behind, or the child lost the label by which it is watched.
 		if !plan.IsManaged(live, s.Wanted) {
 			s.Verb, s.Live = plan.Adopt, live
-			return a.write(ctx, s)
+			return a.step(ctx, s)
 		}
 		a.remember(s, live)
 		return nil

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +56,6 @@ type controller struct {
 	normalized *plan.Normalized
 	manager    string // of the fields that are written
 	metrics    kindMetrics
-	tracer     trace.Tracer // nil if nothing is traced
 	synced     atomic.Bool
 	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
 	told       sync.Map // types.UID → bool: the foreign objects that were reported
@@ -108,9 +106,6 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 	c.queue = newQueues(queue, config.Workers, c.metrics.slow.WithLabelValues(c.metrics.name))
 	if shards.divides() {
 		c.log = c.log.With("shard", shard)
-	}
-	if config.Tracing != nil {
-		c.tracer = config.Tracing.Tracer(tracerName)
 	}
 	return c
 }
@@ -494,12 +489,11 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 	busy := c.metrics.busy.WithLabelValues(c.metrics.name)
 	busy.Inc()
 	defer busy.Dec()
-	ctx, span := c.traceReconcile(ctx, name)
 	r := &reconciliation{controller: c, name: name, log: log}
 	wakeAt, err := r.reconcileSafely(ctx, object)
 	took = time.Since(began) - r.requested
 	result := resultOf(wakeAt, err)
-	endReconcile(span, c.metrics.reconciled(began, result, err), err)
+	c.metrics.reconciled(began, result, err)
 	if !wakeAt.IsZero() {
 		c.queue.AddAfter(name, time.Until(wakeAt))
 	}

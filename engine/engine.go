@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -63,8 +62,6 @@ type Config struct {
 	Shards int
 	// Metrics counts what the engine does; nil means that no one reads them.
 	Metrics *Metrics
-	// Tracing records a span of each reconcile and of each of its writes; nil means none.
-	Tracing trace.TracerProvider
 	// Log receives what the engine does; nil means slog.Default.
 	Log *slog.Logger
 }

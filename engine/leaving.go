@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -22,7 +21,7 @@ func (r *reconciliation) keep(ctx context.Context, object *unstructured.Unstruct
 	if !plan.MustKeep(r.kind, object, v, time.Now()) {
 		return object, nil
 	}
-	return r.writeFinalizers(ctx, "keep", object, plan.WithFinalizer(object, true))
+	return r.writeFinalizers(ctx, object, plan.WithFinalizer(object, true))
 }
 
 // leave lets an object go that is being deleted and for which nothing is left to do.
@@ -36,7 +35,7 @@ func (r *reconciliation) leave(ctx context.Context, object *unstructured.Unstruc
 // letGo takes the finalizer off an object that is being deleted. A kind that has no use for the finalizer any more
 // may not have the right to.
 func (r *reconciliation) letGo(ctx context.Context, object *unstructured.Unstructured) error {
-	_, err := r.writeFinalizers(ctx, "let go", object, plan.WithFinalizer(object, false))
+	_, err := r.writeFinalizers(ctx, object, plan.WithFinalizer(object, false))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -48,7 +47,7 @@ func (r *reconciliation) letGo(ctx context.Context, object *unstructured.Unstruc
 
 // writeFinalizers replaces the finalizers of an object. The resource version makes the API server reject
 // a write that is based on an older state of the object: one that is being deleted, or was recreated.
-func (r *reconciliation) writeFinalizers(ctx context.Context, verb string, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
+func (r *reconciliation) writeFinalizers(ctx context.Context, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": names,
 	}})
@@ -56,11 +55,9 @@ func (r *reconciliation) writeFinalizers(ctx context.Context, verb string, objec
 		return nil, err
 	}
 	end := r.request()
-	writing, span := r.traceWrite(ctx, verb, schema.GroupResource{Group: r.kind.GroupVersionKind.Group, Resource: r.kind.Names.Plural}, r.name)
 	stored, err := r.config.Client.Resource(r.resource).Namespace(r.name.Namespace).
-		Patch(writing, r.name.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
+		Patch(ctx, r.name.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
 	end()
-	endWrite(span, err)
 	if err != nil {
 		return nil, fmt.Errorf("write metadata.finalizers: %w", err)
 	}

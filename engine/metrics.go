@@ -115,7 +115,7 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 
 // reconciled counts a reconcile that began at a time and has ended now. It returns the label
 // of its result.
-func (m kindMetrics) reconciled(began time.Time, result result, err error) string {
+func (m kindMetrics) reconciled(began time.Time, result result, err error) {
 	m.seconds.WithLabelValues(m.name).Observe(time.Since(began).Seconds())
 	if result == resultError || result == resultRejected {
 		m.failures.WithLabelValues(m.name).Inc()
@@ -124,10 +124,9 @@ func (m kindMetrics) reconciled(began time.Time, result result, err error) strin
 		}
 	}
 	m.reconciles.WithLabelValues(m.name, result.label()).Inc()
-	return result.label()
 }
 
-// label returns the result as metrics and spans have it.
+// label returns the result as metrics have it.
 func (r result) label() string {
 	if r == resultRejected {
 		r = resultError

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -239,11 +238,9 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	// The resource version in wanted makes the API server reject a write that is based
 	// on an older state of the object.
 	end := r.request()
-	writing, span := r.traceWrite(ctx, "update", schema.GroupResource{Group: r.kind.GroupVersionKind.Group, Resource: r.kind.Names.Plural + "/status"}, r.name)
 	stored, err := r.config.Writer.Resource(r.resource).Namespace(r.name.Namespace).
-		UpdateStatus(writing, wanted, metav1.UpdateOptions{FieldManager: r.manager})
+		UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: r.manager})
 	end()
-	endWrite(span, err)
 	if apierrors.IsInvalid(err) && p.Projection != nil {
 		// The kind projects what its schema does not allow; the status shows that instead.
 		rejected := &rejectedError{fmt.Errorf("status: %w", err)}

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/plan"
 )
@@ -65,10 +64,7 @@ func (r *reconciliation) releaseAll(ctx context.Context, children []plan.LiveChi
 		if !plan.IsHeld(child.Object) {
 			continue
 		}
-		writing, span := r.traceWrite(ctx, "release", child.Resource.GroupResource(), cache.MetaObjectToName(child.Object))
-		err := r.release(writing, child)
-		endWrite(span, err)
-		if err != nil {
+		if err := r.release(ctx, child); err != nil {
 			return err
 		}
 	}

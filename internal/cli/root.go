@@ -91,9 +91,7 @@ their objects look like and how they behave.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newRunCommand(), newCRDCommand(), newVetCommand(), newExplainCommand(), newRenderCommand(), newTestCommand(), newInjectCommand(),
 		newManifestsCommand(), newMigrateCommand(), newUninstallCommand(), newStatusCommand(), newVersionCommand(), newLoadKindsCommand())
 	return root

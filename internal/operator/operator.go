@@ -16,7 +16,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -49,7 +48,6 @@ type operator struct {
 	options *Options
 	load    Load
 	log     *slog.Logger
-	tracer  trace.TracerProvider // nil if tracing is off
 	events  events.EventRecorder
 
 	// informers are the caches that the engine and admission share.
@@ -78,10 +76,6 @@ func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	tracer, stopTracing, err := options.tracing.start(ctx, config, options.Version, log)
-	if err != nil {
-		return err
-	}
 	clients, err := Connect(config)
 	if err != nil {
 		return err
@@ -92,7 +86,7 @@ func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) err
 		return err
 	}
 	p := &operator{
-		Clients: clients, config: config, options: options, load: load, log: log, tracer: tracer,
+		Clients: clients, config: config, options: options, load: load, log: log,
 		events: broadcaster.NewRecorder(runtime.NewScheme(), "fescue"),
 	}
 	// The caches outlive ctx, because reconciles that finish after it still read them.
@@ -101,13 +95,10 @@ func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) err
 	p.caching, p.informers = caching, informers.New(caching, p.Caches, options.Namespaces)
 	p.informers.Failed = countWatchFailures(log)
 	p.rights.client = p.Typed.AuthorizationV1()
-	if err = p.wire(ctx, namespace); err == nil {
-		err = p.run(ctx)
+	if err := p.wire(ctx, namespace); err != nil {
+		return err
 	}
-	if !errors.Is(err, election.ErrLeaseLost) { // after which nothing may delay the end
-		stopTracing()
-	}
-	return err
+	return p.run(ctx)
 }
 
 // wire creates the parts. namespace is the default one of the cluster configuration.
@@ -131,7 +122,7 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 		Client: p.acting.dynamic, Writer: p.acting.writer, Informers: p.informers, Mapper: p.Mapper, Events: p.events, OnlyWarnings: !p.options.NormalEvents,
 		Pods: p.Metadata, Missing: p.missing,
 		Workers: p.options.Workers, Shards: p.election.Shards(),
-		Log: p.log, Metrics: metrics, Tracing: p.tracer,
+		Log: p.log, Metrics: metrics,
 	})
 	if err != nil {
 		return err

@@ -23,13 +23,12 @@ type Options struct {
 	NormalEvents bool
 	// InstallCRDs installs or upgrades the CRDs of the kinds first.
 	InstallCRDs bool
-	// Version is reported in the log and in traces.
+	// Version is reported in the log.
 	Version string
 
 	webhooks webhookOptions
 	election election.Options
 	serving  serving.Options
-	tracing  tracingOptions
 }
 
 // AddFlags adds the flags of a running operator.
@@ -42,7 +41,6 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.webhooks.addFlags(flags)
 	o.election.AddFlags(flags)
 	o.serving.AddFlags(flags)
-	o.tracing.addFlags(flags)
 }
 
 // Complete validates the flags and computes what they imply.

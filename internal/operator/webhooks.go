@@ -111,7 +111,7 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 		Rights:      admission.NewRights(p.Typed.AuthorizationV1().SubjectAccessReviews(), p.Mapper, kinds, w.user),
 		PodSecurity: w.podSecurity, IsOtherVersion: p.definitions.isOtherVersion,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
-		Metrics: legacyregistry.Registerer(), Tracing: p.tracer, Log: p.log,
+		Metrics: legacyregistry.Registerer(), Log: p.log,
 	})
 	if err != nil {
 		return err

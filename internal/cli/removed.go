@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// removedFlags have for each flag that a command once had what to do instead.
+var removedFlags = map[string]string{
+	"run --tracing-endpoint":                  noTraces,
+	"run --tracing-sampling-rate-per-million": noTraces,
+}
+
+const noTraces = "Fescue records no traces; use its metrics (--metrics-listen), Events and log, 'fescue explain', or the audit log of the API server"
+
+// flagError adds to an error of a command's flags what to do instead.
+func flagError(c *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if instead := removedFlags[c.Name()+" --"+unknown.GetSpecifiedName()]; instead != "" {
+			return fmt.Errorf("--%s was removed: %s", unknown.GetSpecifiedName(), instead)
+		}
+	}
+	return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
+}
