@@ -8,19 +8,28 @@ import (
 	"github.com/spf13/pflag"
 )
 
+const (
+	noTraces = "Fescue records no traces; use its metrics (--metrics-listen), Events and log, 'fescue explain', or the audit log of the API server"
+	noWatch  = "use 'kubectl get KIND --watch'"
+)
+
 // removedFlags have for each flag that a command once had what to do instead.
 var removedFlags = map[string]string{
 	"run --tracing-endpoint":                  noTraces,
 	"run --tracing-sampling-rate-per-million": noTraces,
+	"status --watch":                          noWatch,
+	"status -w":                               noWatch,
 }
-
-const noTraces = "Fescue records no traces; use its metrics (--metrics-listen), Events and log, 'fescue explain', or the audit log of the API server"
 
 // flagError adds to an error of a command's flags what to do instead.
 func flagError(c *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if instead := removedFlags[c.Name()+" --"+unknown.GetSpecifiedName()]; instead != "" {
-			return fmt.Errorf("--%s was removed: %s", unknown.GetSpecifiedName(), instead)
+		flag := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			flag = "-" + unknown.GetSpecifiedName()
+		}
+		if instead := removedFlags[c.Name()+" "+flag]; instead != "" {
+			return fmt.Errorf("%s was removed: %s", flag, instead)
 		}
 	}
 	return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())

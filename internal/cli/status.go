@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/liggitt/tabwriter"
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,10 +27,10 @@ import (
 
 type statusOptions struct {
 	operator.ClusterOptions
-	namespace            string
-	kinds                kindOptions
-	allNamespaces, watch bool
-	output               string
+	namespace     string
+	kinds         kindOptions
+	allNamespaces bool
+	output        string
 }
 
 func newStatusCommand() *cobra.Command {
@@ -41,9 +40,8 @@ func newStatusCommand() *cobra.Command {
 		Short: "Show the health of all objects, unhealthy first",
 		Long: `Show the health of the objects of the shipped kinds and of those of --kinds: unhealthy
 objects first, then those that are still in progress. Existing objects are shown for each
-decorator of --kinds that selects them, by the children that it adds to them; --watch leaves
-them out.`,
-		Example: "  fescue status -A\n  fescue status --watch",
+decorator of --kinds that selects them, by the children that it adds to them.`,
+		Example: "  fescue status -A",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return status(c.Context(), c.OutOrStdout(), &o) },
 	}
@@ -52,7 +50,6 @@ them out.`,
 	o.AddFlags(flags)
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the objects; defaults to the namespace of the kubeconfig context")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show objects in all namespaces")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "keep printing objects that change")
 	flags.StringVarP(&o.output, "output", "o", "table", "output format: table or json")
 	return c
 }
@@ -75,10 +72,6 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	if o.allNamespaces {
 		namespace = metav1.NamespaceAll
 	}
-	p := newStatusPrinter(out, o, time.Now)
-	if o.watch {
-		return errors.Join(watchStatus(ctx, clients, loaded.All(), namespace, p), loaded.BrokenError())
-	}
 	var rows []statusRow
 	errs := []error{loaded.BrokenError()} // neither a kind that fails to load nor one that cannot be listed hides another
 	for _, k := range loaded.All() {
@@ -99,6 +92,7 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 	if err := errors.Join(errs...); len(rows) == 0 && err != nil {
 		return err
 	}
+	p := &statusPrinter{out: out, o: o, now: time.Now, colour: printers.AllowsColorOutput(out)}
 	return errors.Join(p.print(rows), errors.Join(errs...))
 }
 
@@ -200,19 +194,6 @@ type statusPrinter struct {
 	o      *statusOptions
 	now    func() time.Time
 	colour bool
-	// lines holds what the table has written since it was flushed. The table remembers the widths of
-	// its columns, so that later rows are aligned with earlier ones.
-	lines   *bytes.Buffer
-	table   *tabwriter.Writer
-	started bool // whether the header was printed
-}
-
-func newStatusPrinter(out io.Writer, o *statusOptions, now func() time.Time) *statusPrinter {
-	lines := &bytes.Buffer{}
-	return &statusPrinter{
-		out: out, o: o, now: now, lines: lines, table: printers.GetNewTabWriter(lines),
-		colour: printers.AllowsColorOutput(out),
-	}
 }
 
 // print prints all rows, unhealthy objects first.
@@ -221,30 +202,18 @@ func (p *statusPrinter) print(rows []statusRow) error {
 		return cmp.Or(cmp.Compare(a.Health, b.Health), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
 	})
 	if p.o.output == "json" {
-		return p.printJSON(rows)
+		encoder := json.NewEncoder(p.out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(append([]statusRow{}, rows...))
 	}
-	if len(rows) == 0 && !p.started && !p.o.watch {
+	if len(rows) == 0 {
 		_, err := fmt.Fprintln(p.out, "no objects found")
 		return err
 	}
 	return p.printTable(rows)
 }
 
-func (p *statusPrinter) printJSON(rows []statusRow) error {
-	encoder := json.NewEncoder(p.out)
-	if !p.o.watch {
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(append([]statusRow{}, rows...))
-	}
-	for _, row := range rows { // one object on each line, as they arrive
-		if err := encoder.Encode(row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// printTable prints rows as kubectl does, below a header the first time.
+// printTable prints rows as kubectl does.
 func (p *statusPrinter) printTable(rows []statusRow) error {
 	columns := []string{"Object", "Status", "Phase", "Conditions", "Age", "Reason"}
 	if p.o.allNamespaces {
@@ -257,25 +226,19 @@ func (p *statusPrinter) printTable(rows []statusRow) error {
 	for _, row := range rows {
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: p.cells(row)})
 	}
-	if err := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: p.started}).PrintObj(table, p.table); err != nil {
+	var lines bytes.Buffer
+	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, &lines); err != nil {
 		return err
 	}
-	if err := p.table.Flush(); err != nil {
-		return err
-	}
-	lines := slices.Collect(strings.Lines(p.lines.String()))
-	p.lines.Reset()
-	header := len(lines) - len(rows)
-	for i, line := range lines {
+	for i, line := range slices.Collect(strings.Lines(lines.String())) {
 		line = strings.TrimRight(line, " \n")
-		if i >= header {
-			line = p.paint(rows[i-header].Health, line)
+		if i > 0 { // below the header
+			line = p.paint(rows[i-1].Health, line)
 		}
 		if _, err := fmt.Fprintln(p.out, line); err != nil {
 			return err
 		}
 	}
-	p.started = true
 	return nil
 }
 

@@ -60,8 +60,7 @@ func TestHealthOfObjects(t *testing.T) {
 	}
 }
 
-// Later rows are aligned with earlier ones. Control characters are escaped. Only terminals get
-// colours.
+// Control characters are escaped. Only terminals get colours.
 func TestStatusTable(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
@@ -70,20 +69,19 @@ func TestStatusTable(t *testing.T) {
 	late := statusRow{Kind: "At", Name: "d", Health: inProgress, Created: row.Created}
 	missed := statusRow{Kind: "At", Name: "c", Health: degraded, Created: row.Created}
 	var out bytes.Buffer
-	p := newStatusPrinter(&out, &statusOptions{output: "table"}, func() time.Time { return now })
-	require.False(t, p.colour)
+	p := &statusPrinter{out: &out, o: &statusOptions{output: "table"}, now: func() time.Time { return now }}
 	require.NoError(t, p.print([]statusRow{other, late, missed, row}))
-	require.NoError(t, p.print([]statusRow{other}))
 	require.Equal(t, `OBJECT   STATUS       PHASE     CONDITIONS   AGE   REASON
 At/b     Failed       RUNNING   -            5m    Invalid: line 1 line 2
 At/c     Degraded     -         -            5m    -
 At/d     InProgress   -         -            5m    -
 At/a     Current      -         -            5m    -
-At/a     Current      -         -            5m    -
 `, out.String())
 	out.Reset()
 	require.NoError(t, p.print([]statusRow{{Kind: "At", Name: "e", Health: failed, Reason: "Invalid", Message: "\x1b[2J", Created: row.Created}}))
-	require.Equal(t, "At/e     Failed       -         -            5m    Invalid: ^[[2J\n", out.String())
+	require.Equal(t, `OBJECT   STATUS   PHASE   CONDITIONS   AGE   REASON
+At/e     Failed   -       -            5m    Invalid: ^[[2J
+`, out.String())
 	p.colour = true
 	require.Equal(t, "\x1b[31mx\x1b[0m", p.paint(failed, "x"))
 	require.Equal(t, "\x1b[31mx\x1b[0m", p.paint(degraded, "x"))
