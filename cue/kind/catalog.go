@@ -191,14 +191,6 @@ func (c *Catalog) add(k *Kind) {
 	}
 }
 
-// MetadataSchema returns the schema of the metadata of objects, which CRDs leave out.
-func (c *Catalog) MetadataSchema() (apiextensionsv1.JSONSchemaProps, error) {
-	if err := c.AddTypes(); err != nil {
-		return apiextensionsv1.JSONSchemaProps{}, err
-	}
-	return c.types.MetadataSchema(), nil
-}
-
 // takeBroken keeps the LoadErrors among those joined in err, and returns the others.
 func (c *Catalog) takeBroken(err error) error {
 	if err == nil {

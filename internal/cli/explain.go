@@ -22,33 +22,30 @@ import (
 type explainOptions struct {
 	kinds      kindOptions
 	apiVersion string
-	recursive  bool
 }
 
 func newExplainCommand() *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
 		Use:   "explain KIND[.FIELD]...",
-		Short: "Describe a kind or a field, without a cluster",
-		Long: `Explain describes a kind, or one of its fields, like 'kubectl explain'. It needs no cluster.
+		Short: "Describe the behaviour of a kind or the rules of a field, without a cluster",
+		Long: `Explain describes what 'kubectl explain' does not know of a kind. It needs no cluster.
 
-For a kind it prints the fields of its objects and the behaviour: the phases and their
-transitions, the children, the other objects that it reads, what it writes to the
-status, and what it reads of all of them. For a field it also prints the rules, and who enforces
-each: the CRD, or only admission and the controller.
+For a kind it prints the behaviour: the phases and their transitions, the children, the other
+objects that it reads, what it writes to the status, and what it reads of all of them. For a
+field it prints the rules, who enforces each (the CRD, or only admission and the controller),
+and what the behaviour reads of the field.
 
 KIND is the name of a kind, or its plural, singular or short name, with or without the
 group. Lists and maps need no steps of their own: watcher.spec.container.env.name.`,
 		Example: `  fescue explain at
   fescue explain at.spec.schedule
-  fescue explain watchers --recursive
   fescue explain --kinds ./my-kinds site.spec`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.explain(c.Context(), c.OutOrStdout(), args[0]) },
 	}
 	o.kinds.addFlags(c)
 	c.Flags().StringVar(&o.apiVersion, "api-version", "", "the version of the kind, as GROUP/VERSION; the stored one by default")
-	c.Flags().BoolVar(&o.recursive, "recursive", false, "print the names and types of all fields below, instead of descriptions")
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -93,24 +90,15 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 		}
 		version = k.Versions[i]
 	}
-	root := version.Schema
-	if len(path) > 0 && path[0] == "metadata" {
-		if root, err = withMetadata(root, kinds); err != nil {
-			return err
-		}
-	}
-	at, err := findField(root, k.GroupVersionKind.Kind, path)
-	if err != nil {
-		return err
-	}
-	e := &explainer{kind: k, version: version, recursive: o.recursive}
+	e := &explainer{kind: k, version: version}
 	e.header()
-	if at.name == "" {
-		e.description(at.schema)
-		e.fields(at.schema)
+	if len(path) == 0 {
 		e.behaviour(k.Behaviour())
 	} else {
-		e.field(at)
+		if err := checkField(version.Schema, k.GroupVersionKind.Kind, path); err != nil {
+			return err
+		}
+		e.field(strings.Join(path, "."))
 	}
 	_, err = io.WriteString(w, e.String())
 	return errors.Join(err, kinds.BrokenError())
@@ -124,18 +112,6 @@ func findDecorator(kinds *kind.Catalog, name string) *kind.Kind {
 		}
 	}
 	return nil
-}
-
-// withMetadata returns a schema with the fields of metadata, which are the same for all kinds.
-func withMetadata(root *apiextensionsv1.JSONSchemaProps, kinds *kind.Catalog) (*apiextensionsv1.JSONSchemaProps, error) {
-	metadata, err := kinds.MetadataSchema()
-	if err != nil {
-		return nil, err
-	}
-	changed := *root
-	changed.Properties = maps.Clone(root.Properties)
-	changed.Properties["metadata"] = metadata
-	return &changed, nil
 }
 
 // findKind returns the kind that an argument names, and the fields after it.
@@ -185,69 +161,49 @@ func notLoaded(arg string, broken []string) error {
 	return fmt.Errorf("no kind that loaded is named %q: it may be one of those that failed to load: %s", first, strings.Join(broken, ", "))
 }
 
-// explained is a field.
-type explained struct {
-	name     string
-	schema   *apiextensionsv1.JSONSchemaProps
-	required bool
-	// path is as rules and reads have it: spec.steps[*].name.
-	path string
-}
-
-// findField returns the field at a path.
-func findField(root *apiextensionsv1.JSONSchemaProps, kindName string, path []string) (explained, error) {
-	at := explained{schema: root}
+// checkField returns an error if a kind has no field of a path. The schema of a CRD leaves the fields of metadata out.
+func checkField(at *apiextensionsv1.JSONSchemaProps, kindName string, path []string) error {
+	if path[0] == "metadata" {
+		return nil
+	}
 	for i, name := range path {
-		inner, steps := within(at.schema)
-		next, ok := inner.Properties[name]
+		at = within(at)
+		next, ok := at.Properties[name]
 		if !ok {
-			known := slices.Sorted(maps.Keys(inner.Properties))
+			known := slices.Sorted(maps.Keys(at.Properties))
 			where := strings.Join(append([]string{kindName}, path[:i]...), ".")
 			if len(known) == 0 {
-				return at, fmt.Errorf("%s has no field %q: it has no fields", where, name)
+				return fmt.Errorf("%s has no field %q: it has no fields", where, name)
 			}
-			return at, fmt.Errorf("%s has no field %q; its fields are %s", where, name, strings.Join(known, ", "))
+			return fmt.Errorf("%s has no field %q; its fields are %s", where, name, strings.Join(known, ", "))
 		}
-		at = explained{name: name, schema: &next, required: slices.Contains(inner.Required, name), path: strings.TrimPrefix(at.path+steps+"."+name, ".")}
+		at = &next
 	}
-	return at, nil
+	return nil
 }
 
-// within returns what a list or a map consists of, and the steps to it as rules have them.
-func within(s *apiextensionsv1.JSONSchemaProps) (inner *apiextensionsv1.JSONSchemaProps, steps string) {
+// within returns what a list or a map consists of.
+func within(s *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	for {
 		switch {
 		case s.Items != nil && s.Items.Schema != nil:
-			s, steps = s.Items.Schema, steps+"[*]"
+			s = s.Items.Schema
 		case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil && len(s.Properties) == 0:
-			s, steps = s.AdditionalProperties.Schema, steps+".{*}"
+			s = s.AdditionalProperties.Schema
 		default:
-			return s, steps
+			return s
 		}
 	}
 }
 
-// typeName returns the type of a field as kubectl prints it.
-func typeName(s *apiextensionsv1.JSONSchemaProps) string {
-	switch {
-	case s.XIntOrString:
-		return "IntOrString"
-	case s.Items != nil && s.Items.Schema != nil:
-		return "[]" + typeName(s.Items.Schema)
-	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil && len(s.Properties) == 0:
-		return "map[string]" + typeName(s.AdditionalProperties.Schema)
-	case s.Type == "object":
-		return "Object"
-	}
-	return cmp.Or(s.Type, "any")
-}
+// withoutSteps drops from paths the steps into lists and maps, which an argument does not have.
+var withoutSteps = strings.NewReplacer("[*]", "", ".{*}", "")
 
 // explainer writes an explanation.
 type explainer struct {
 	strings.Builder
-	kind      *kind.Kind
-	version   *kind.Version
-	recursive bool
+	kind    *kind.Kind
+	version *kind.Version
 }
 
 func (e *explainer) printf(format string, args ...any) {
@@ -282,107 +238,24 @@ func (e *explainer) decorator() {
 	e.behaviour(e.kind.Behaviour())
 }
 
-func (e *explainer) description(s *apiextensionsv1.JSONSchemaProps) {
-	e.printf("\nDESCRIPTION:\n%s\n", indentedText(cmp.Or(s.Description, "<empty>"), "    "))
-}
-
-// indentedText wraps a text at 76 characters, each line with an indentation.
-func indentedText(text, indentation string) string {
-	const width = 76
-	var lines []string
-	for paragraph := range strings.SplitSeq(text, "\n") {
-		line := indentation
-		for word := range strings.FieldsSeq(paragraph) {
-			if len(line)+1+len(word) > width && line != indentation {
-				lines, line = append(lines, line), indentation
-			}
-			if line != indentation {
-				line += " "
-			}
-			line += word
-		}
-		lines = append(lines, line)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// fields lists the fields of a struct, or of what a list or a map consists of.
-func (e *explainer) fields(s *apiextensionsv1.JSONSchemaProps) {
-	inner, _ := within(s)
-	if len(inner.Properties) == 0 {
-		return
-	}
-	e.printf("\nFIELDS:\n")
-	e.fieldsOf(inner, "  ")
-}
-
-func (e *explainer) fieldsOf(s *apiextensionsv1.JSONSchemaProps, indentation string) {
-	for i, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		property := s.Properties[name]
-		if i > 0 && !e.recursive {
-			e.printf("\n")
-		}
-		e.printf("%s%s\t<%s>", indentation, name, typeName(&property))
-		if slices.Contains(s.Required, name) {
-			e.printf(" -required-")
-		}
-		if property.Default != nil {
-			e.printf(" default %s", property.Default.Raw)
-		}
-		e.printf("\n")
-		if e.recursive {
-			inner, _ := within(&property)
-			e.fieldsOf(inner, indentation+"  ")
-			continue
-		}
-		if len(property.Enum) > 0 {
-			e.printf("%s  one of %s\n", indentation, strings.Join(enumOf(&property), ", "))
-		}
-		if property.Description != "" {
-			e.printf("%s\n", indentedText(property.Description, indentation+"  "))
-		}
-	}
-}
-
-func enumOf(s *apiextensionsv1.JSONSchemaProps) (values []string) {
-	for _, value := range s.Enum {
-		values = append(values, string(value.Raw))
-	}
-	return values
-}
-
-// field explains one field.
-func (e *explainer) field(at explained) {
-	e.printf("\nFIELD: %s <%s>", at.name, typeName(at.schema))
-	if at.required {
-		e.printf(" -required-")
-	}
-	e.printf("\n")
-	if at.schema.Default != nil {
-		e.printf("\nDEFAULT:\n    %s\n", at.schema.Default.Raw)
-	}
-	if len(at.schema.Enum) > 0 {
-		e.printf("\nENUM:\n    %s\n", strings.Join(enumOf(at.schema), "\n    "))
-	}
-	e.description(at.schema)
-	e.fields(at.schema)
-	_, steps := within(at.schema)
-	var rows [][]string
+// field prints who enforces the rules of a field, and what the behaviour reads of it.
+func (e *explainer) field(path string) {
+	e.printf("FIELD:      %s\n", path)
+	var rules, reads [][]string
 	for _, rule := range e.version.Enforcement() {
-		if rule.Words == "{…}" || rule.Field != at.path && (steps == "" || rule.Field != at.path+steps) {
+		if rule.Words == "{…}" || withoutSteps.Replace(rule.Field) != path {
 			continue
 		}
 		by := rule.By.String()
 		if rule.Evaluated {
 			by = evaluatedBy
 		}
-		rows = append(rows, []string{shortened(rule.Words), by, rule.Position.String()})
+		rules = append(rules, []string{shortened(rule.Words), by, rule.Position.String()})
 	}
-	e.table("RULES", rows)
-	var reads [][]string
+	e.table("RULES", rules)
+	path = "object." + path + "."
 	for _, read := range e.kind.Behaviour().Reads {
-		path := "object." + at.path
-		if read == path || strings.HasPrefix(read, path+".") || strings.HasPrefix(read, path+"[") || strings.HasPrefix(path, read+".") || strings.HasPrefix(path, read+"[") {
+		if of := withoutSteps.Replace(read) + "."; strings.HasPrefix(of, path) || strings.HasPrefix(path, of) {
 			reads = append(reads, []string{read})
 		}
 	}

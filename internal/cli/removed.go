@@ -10,6 +10,7 @@ import (
 
 const (
 	noTraces = "Fescue records no traces; use its metrics (--metrics-listen), Events and log, 'fescue explain', or the audit log of the API server"
+	noFields = "use 'kubectl explain KIND --recursive', which needs the CRD on the cluster"
 	noWatch  = "use 'kubectl get KIND --watch'"
 )
 
@@ -17,6 +18,7 @@ const (
 var removedFlags = map[string]string{
 	"run --tracing-endpoint":                  noTraces,
 	"run --tracing-sampling-rate-per-million": noTraces,
+	"explain --recursive":                     noFields,
 	"status --watch":                          noWatch,
 	"status -w":                               noWatch,
 }

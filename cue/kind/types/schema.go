@@ -86,36 +86,6 @@ func (c *Catalog) FromRootSchema(s *apiextensionsv1.JSONSchemaProps) *Type {
 	return &t
 }
 
-// MetadataSchema returns the schema of the metadata of objects, which CRDs leave out: its fields and
-// their types.
-func (c *Catalog) MetadataSchema() apiextensionsv1.JSONSchemaProps { return c.objectMeta.schema() }
-
-// schema returns a type as a schema, as far as one name of a type can state it.
-func (t *Type) schema() apiextensionsv1.JSONSchemaProps {
-	var s apiextensionsv1.JSONSchemaProps
-	for name, values := range map[string]Values{"string": String, "integer": Integer, "boolean": Boolean, "array": List, "object": Object} {
-		if t.Values == values {
-			s.Type = name
-		}
-	}
-	s.Required = t.Required
-	if len(t.Fields) > 0 {
-		s.Properties = make(map[string]apiextensionsv1.JSONSchemaProps, len(t.Fields))
-		for name, field := range t.Fields {
-			s.Properties[name] = field.schema()
-		}
-	}
-	if s.Type == "array" && t.Items != nil {
-		items := t.Items.schema()
-		s.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}
-	}
-	if s.Type == "object" && t.Others != nil && t.Others != Unknown {
-		others := t.Others.schema()
-		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &others}
-	}
-	return s
-}
-
 func valuesOf(typeName string) Values {
 	switch typeName {
 	case "string":
