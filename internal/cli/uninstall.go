@@ -26,9 +26,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
-// uninstallTimeout bounds the wait until everything is deleted, apart from that for --on-delete-timeout. A
-// namespace takes longest, about ten seconds.
-const uninstallTimeout = 3 * time.Minute
+// operatorTimeout bounds the wait for the Pods of the operator, which may take half a minute to end.
+const operatorTimeout = 2 * time.Minute
 
 type uninstallOptions struct {
 	installOptions
@@ -42,14 +41,14 @@ func newUninstallCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove what 'fescue manifests' installed",
-		Long: `Remove what 'fescue manifests' installed with the same flags, and wait until it is
-deleted. Deleting a CRD deletes its objects, so uninstall refuses while any exist, unless
---delete-objects or --keep-crds is set. While the cluster has another installation, the CRDs
-and the roles for users stay, and --delete-objects only deletes objects in the namespaces of
-this installation.
+		Long: `Remove what 'fescue manifests' installed with the same flags. Deleting a CRD deletes its
+objects, so uninstall refuses while any exist, unless --delete-objects or --keep-crds is set.
+While the cluster has another installation, the CRDs and the roles for users stay, and
+--delete-objects only deletes objects in the namespaces of this installation.
 
 Deleted objects of kinds with onDelete pass their phases while the operator still runs. After
---on-delete-timeout, also if it does not run, their finalizer is removed.`,
+--on-delete-timeout, also if it does not run, their finalizer is removed. Uninstall does not wait
+for other deletions to end; 'kubectl wait --for=delete' does.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
 	}
@@ -73,78 +72,66 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, uninstallTimeout+o.onDeleteTimeout)
-	defer cancel()
-	r := &remover{Clients: clients, out: out}
-	objects := reversed(install.Objects(parts))
-	if o.keepCRDs {
-		objects = slices.DeleteFunc(objects, isDefinition)
-	}
 	others, err := otherInstallations(ctx, clients, o.Namespace)
 	if err != nil {
 		return err
 	}
-	found, err := r.objectsOfKinds(ctx, objects, o, others)
+	r := &remover{Clients: clients, o: o, out: out, kinds: kinds, others: others}
+	found, err := r.objectsToDelete(ctx)
 	if err != nil {
 		return err
 	}
-	if len(others) > 0 {
-		objects = slices.DeleteFunc(objects, isShared)
-		if err := r.printKept(others); err != nil {
-			return err
+	if err := r.printKept(); err != nil {
+		return err
+	}
+	return r.removeAll(ctx, found, reversed(install.Objects(parts)))
+}
+
+// removeAll deletes objects of kinds, and then those of an installation except what is to be kept.
+func (r *remover) removeAll(ctx context.Context, found, objects []*unstructured.Unstructured) error {
+	var webhooks, others, deployments []*unstructured.Unstructured
+	last := createdByOperator(r.o.Options)
+	for _, object := range objects {
+		switch {
+		case r.o.keepCRDs && isDefinition(object), r.o.keepNamespace && isNamespace(object), len(r.others) > 0 && isShared(object):
+		case isWebhookConfiguration(object):
+			webhooks = append(webhooks, object)
+		case isDefinition(object) || isNamespace(object):
+			last = append(last, object)
+		case object.GetKind() == "Deployment":
+			deployments = append(deployments, object)
+		default:
+			others = append(others, object)
 		}
 	}
 	// The webhooks are removed first: without an operator that answers them, later writes would
-	// fail. A running operator registers them again, so they are not awaited here, and are
-	// removed once more when its Pods are gone.
-	for _, configuration := range webhookConfigurations(objects) {
-		if err := r.remove(ctx, configuration); err != nil {
-			return err
-		}
-	}
-	r.removed = nil
-	for _, object := range found {
-		if err := r.remove(ctx, object); err != nil {
-			return err
-		}
-	}
-	ofThis := func(namespace string) bool { return len(others) == 0 || ownedBy(o, others, namespace) }
-	if err := r.releaseChildren(ctx, kinds, ofThis); err != nil {
+	// fail. A running operator registers them again, so they are removed once more when its Pods
+	// are gone.
+	if err := r.remove(ctx, metav1.DeletePropagationBackground, webhooks); err != nil {
 		return err
 	}
-	if err := r.awaitLeft(ctx, found, o.onDeleteTimeout); err != nil {
+	if err := r.removeObjects(ctx, found); err != nil {
 		return err
 	}
-	if err := r.awaitGone(ctx); err != nil {
+	if err := r.remove(ctx, metav1.DeletePropagationBackground, others); err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool {
-		return isNamespace(object) || isWebhookConfiguration(object)
-	})
-	if err := r.removeAll(ctx, append(rest, createdByOperator(o.Options)...)); err != nil {
+	if err := r.removeOperator(ctx, deployments); err != nil {
 		return err
 	}
-	if err := r.removeAll(ctx, webhookConfigurations(objects)); err != nil {
+	if err := r.remove(ctx, metav1.DeletePropagationBackground, webhooks); err != nil {
 		return err
 	}
-	// The operator may have created more before it was gone.
-	if err := r.releaseChildren(ctx, kinds, ofThis); err != nil {
+	if err := r.releaseChildren(ctx); err != nil {
 		return err
 	}
-	if err := r.releaseObjects(ctx, kinds, ofThis); err != nil {
+	if err := r.releaseObjects(ctx); err != nil {
 		return err
 	}
-	if o.keepNamespace {
-		return nil
-	}
-	return r.removeAll(ctx, slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return !isNamespace(object) }))
+	return r.remove(ctx, metav1.DeletePropagationBackground, last)
 }
 
 func isNamespace(object *unstructured.Unstructured) bool { return object.GetKind() == "Namespace" }
-
-func webhookConfigurations(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool { return !isWebhookConfiguration(object) })
-}
 
 func isWebhookConfiguration(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().Group == admissionregistrationv1.GroupName
@@ -166,130 +153,88 @@ func createdByOperator(o install.Options) []*unstructured.Unstructured {
 	return created
 }
 
-// remover deletes objects and waits until they are deleted.
+// remover deletes objects.
 type remover struct {
 	*operator.Clients
-	out     io.Writer
-	removed []*unstructured.Unstructured
+	o      *uninstallOptions
+	out    io.Writer
+	kinds  []*kind.Kind
+	others []installation
 }
 
-// objectsOfKinds returns the objects to delete. It is an error if there are any, their CRDs are
-// to be deleted, and --delete-objects is not set. While other installations keep the CRDs, it
+// objectsToDelete returns the objects of the kinds that are to be deleted. It is an error if there are any,
+// their CRDs are to be deleted, and --delete-objects is not set. While other installations keep the CRDs, it
 // returns only objects that belong to this installation and no other.
-func (r *remover) objectsOfKinds(ctx context.Context, objects []*unstructured.Unstructured, o *uninstallOptions, others []installation) ([]*unstructured.Unstructured, error) {
-	if len(others) > 0 && !o.deleteObjects {
+func (r *remover) objectsToDelete(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	if r.o.keepCRDs || len(r.others) > 0 && !r.o.deleteObjects {
 		return nil, nil
 	}
 	var errs []error
 	var all []*unstructured.Unstructured
-	for _, definition := range objects {
-		if !isDefinition(definition) {
-			continue
-		}
-		found, err := r.objectsOf(ctx, definition)
+	for _, k := range r.kinds {
+		found, err := r.list(ctx, k.GroupVersionKind.GroupKind(), metav1.ListOptions{})
 		if err != nil {
 			return nil, err
 		}
-		if len(found) > 0 && !o.deleteObjects {
-			errs = append(errs, fmt.Errorf("%d objects of %s exist, such as %s/%s: delete them, or set --delete-objects or --keep-crds", len(found), definition.GetName(), found[0].GetNamespace(), found[0].GetName()))
+		if len(found) > 0 && !r.o.deleteObjects {
+			errs = append(errs, fmt.Errorf("%d objects of %s exist, such as %s/%s: delete them, or set --delete-objects or --keep-crds", len(found), k.Name(), found[0].GetNamespace(), found[0].GetName()))
 		}
-		for i := range found {
-			if len(others) == 0 || ownedBy(o, others, found[i].GetNamespace()) {
-				all = append(all, &found[i])
-			}
-		}
+		all = append(all, slices.DeleteFunc(found, r.isOthers)...)
 	}
 	return all, errors.Join(errs...)
 }
 
-// ownedBy reports whether a namespace belongs to the installation of o and to no other.
-func ownedBy(o *uninstallOptions, others []installation, namespace string) bool {
-	return installation{o.Namespace, o.Namespaces}.owns(namespace) &&
-		!slices.ContainsFunc(others, func(other installation) bool { return other.owns(namespace) })
+// isOthers reports whether the namespace of an object belongs to another installation, or not to this one.
+func (r *remover) isOthers(object *unstructured.Unstructured) bool {
+	owns := func(i installation) bool { return i.owns(object.GetNamespace()) }
+	return len(r.others) > 0 && (!owns(installation{r.o.Namespace, r.o.Namespaces}) || slices.ContainsFunc(r.others, owns))
 }
 
-// awaitLeft waits until objects that are deleted have passed their phases, which only a running operator
-// sees to, and removes the finalizer of those that take too long.
-func (r *remover) awaitLeft(ctx context.Context, objects []*unstructured.Unstructured, timeout time.Duration) error {
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for _, object := range objects {
-		client, resource, err := r.clientFor(object)
-		if meta.IsNoMatchError(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		left := func(ctx context.Context) (bool, error) {
-			live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
-			return apierrors.IsNotFound(err) || err == nil && (live.GetUID() != object.GetUID() || !plan.IsKept(live)), nil
-		}
-		if wait.PollUntilContextCancel(waiting, 200*time.Millisecond, true, left) == nil {
-			continue
-		}
-		if err := release(ctx, client, object, plan.OwnerFinalizer); err != nil {
-			return fmt.Errorf("remove the finalizer of %s %s/%s: %w", resource, object.GetNamespace(), object.GetName(), err)
-		}
-		if _, err := fmt.Fprintf(r.out, "%s/%s released: it has not passed the phases that follow its deletion\n", resource, object.GetName()); err != nil {
-			return err
-		}
+// removeObjects deletes objects of kinds after their children: the garbage collector cannot look up owners
+// whose CRD is gone. It waits until they have passed their phases, which only a running operator sees to, or
+// until a timeout.
+func (r *remover) removeObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
+	err := r.remove(ctx, metav1.DeletePropagationForeground, objects)
+	if err != nil || len(objects) == 0 {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, time.Second, r.o.onDeleteTimeout, true, func(context.Context) (bool, error) {
+		held, err := r.heldObjects(ctx)
+		return len(held) == 0, err
+	})
+	if wait.Interrupted(err) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// removeOperator deletes the operator's Deployment and waits until its Pods are gone, and with them the
+// Deployment.
+func (r *remover) removeOperator(ctx context.Context, deployments []*unstructured.Unstructured) error {
+	if err := r.remove(ctx, metav1.DeletePropagationForeground, deployments); err != nil {
+		return err
+	}
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, operatorTimeout, true, func(ctx context.Context) (bool, error) {
+		list, err := r.Typed.AppsV1().Deployments(r.o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: install.OperatorSelector()})
+		return err == nil && len(list.Items) == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the Deployment in namespace %s is deleted: %w; run the command again", r.o.Namespace, err)
 	}
 	return nil
 }
 
-// releaseObjects removes the finalizer of the objects that stay, in the namespaces that belong to the
-// installation: without an operator, they could not be deleted.
-func (r *remover) releaseObjects(ctx context.Context, kinds []*kind.Kind, isOwn func(namespace string) bool) error {
-	for _, k := range kinds {
-		if !k.IsHeld() {
-			continue
-		}
-		client := r.Dynamic.Resource(k.GroupVersionResource())
-		list, err := client.List(ctx, metav1.ListOptions{})
-		if apierrors.IsNotFound(err) {
-			continue // its CRD is gone
-		}
-		if err != nil {
-			return fmt.Errorf("list %s: %w", k.Name(), err)
-		}
-		for i := range list.Items {
-			object := &list.Items[i]
-			if !isOwn(object.GetNamespace()) || !plan.IsKept(object) {
-				continue
-			}
-			if err := release(ctx, client.Namespace(object.GetNamespace()), object, plan.OwnerFinalizer); err != nil {
-				return fmt.Errorf("remove the finalizer of %s %s/%s: %w", k.Name(), object.GetNamespace(), object.GetName(), err)
-			}
-		}
-	}
-	return nil
-}
-
-// releaseChildren removes the finalizer of children, which only a running operator would do, in the
-// namespaces that belong to the installation.
-func (r *remover) releaseChildren(ctx context.Context, kinds []*kind.Kind, isOwn func(namespace string) bool) error {
-	for _, k := range kinds {
+// releaseChildren removes the finalizer of children, which only a running operator would do.
+func (r *remover) releaseChildren(ctx context.Context) error {
+	for _, k := range r.kinds {
 		for _, gvk := range k.Owns {
-			mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-			if meta.IsNoMatchError(err) {
-				continue
-			}
+			children, err := r.held(ctx, gvk.GroupKind(), plan.Finalizer, metav1.ListOptions{LabelSelector: plan.ManagedSelector})
 			if err != nil {
 				return err
 			}
-			client := r.Dynamic.Resource(mapping.Resource)
-			children, err := client.List(ctx, metav1.ListOptions{LabelSelector: plan.ManagedSelector})
-			if err != nil {
-				return fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
-			}
-			for i := range children.Items {
-				child := &children.Items[i]
-				if !isOwn(child.GetNamespace()) || !slices.Contains(child.GetFinalizers(), plan.Finalizer) {
-					continue
-				}
-				if err := release(ctx, client.Namespace(child.GetNamespace()), child, plan.Finalizer); err != nil {
-					return fmt.Errorf("remove the finalizer of %s %s/%s: %w", mapping.Resource.GroupResource(), child.GetNamespace(), child.GetName(), err)
+			for _, child := range children {
+				if err := r.removeFinalizer(ctx, child, plan.Finalizer); err != nil {
+					return err
 				}
 			}
 		}
@@ -297,9 +242,56 @@ func (r *remover) releaseChildren(ctx context.Context, kinds []*kind.Kind, isOwn
 	return nil
 }
 
-// release removes a finalizer from an object, unless the object is gone by then.
-func release(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured, finalizer string) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+// releaseObjects removes the finalizer of the objects of the kinds: without an operator, they could not be
+// deleted.
+func (r *remover) releaseObjects(ctx context.Context) error {
+	objects, err := r.heldObjects(ctx)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := r.removeFinalizer(ctx, object, plan.OwnerFinalizer); err != nil {
+			return err
+		}
+		if object.GetDeletionTimestamp() == nil {
+			continue
+		}
+		if _, err := fmt.Fprintf(r.out, "%s %s/%s released: it has not passed the phases that follow its deletion\n", object.GetKind(), object.GetNamespace(), object.GetName()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heldObjects returns the objects of the kinds that have the finalizer.
+func (r *remover) heldObjects(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, k := range r.kinds {
+		held, err := r.held(ctx, k.GroupVersionKind.GroupKind(), plan.OwnerFinalizer, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, held...)
+	}
+	return all, nil
+}
+
+// held returns the objects of a type that have a finalizer, in the namespaces that belong to the
+// installation.
+func (r *remover) held(ctx context.Context, of schema.GroupKind, finalizer string, options metav1.ListOptions) ([]*unstructured.Unstructured, error) {
+	all, err := r.list(ctx, of, options)
+	return slices.DeleteFunc(all, func(object *unstructured.Unstructured) bool {
+		return r.isOthers(object) || !slices.Contains(object.GetFinalizers(), finalizer)
+	}), err
+}
+
+// removeFinalizer removes a finalizer from an object, unless the object is gone by then.
+func (r *remover) removeFinalizer(ctx context.Context, object *unstructured.Unstructured, finalizer string) error {
+	client, resource, err := r.clientFor(object)
+	if err != nil {
+		return err
+	}
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
 		if err != nil || live.GetUID() != object.GetUID() {
 			return err
@@ -308,69 +300,65 @@ func release(ctx context.Context, client dynamic.ResourceInterface, object *unst
 		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
 		return err
 	})
-	if apierrors.IsNotFound(err) {
-		return nil
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the finalizer of %s %s/%s: %w", resource, object.GetNamespace(), object.GetName(), err)
 	}
-	return err
+	return nil
 }
 
 // printKept prints what is kept for other installations.
-func (r *remover) printKept(others []installation) error {
+func (r *remover) printKept() error {
+	if len(r.others) == 0 {
+		return nil
+	}
 	var namespaces []string
-	for _, other := range others {
+	for _, other := range r.others {
 		namespaces = append(namespaces, other.namespace)
 	}
 	_, err := fmt.Fprintf(r.out, "kept the CRDs and the roles for users, which the installation in %s needs\n", strings.Join(namespaces, ", "))
 	return err
 }
 
-// removeAll deletes objects and returns when they are deleted.
-func (r *remover) removeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
-	for _, object := range objects {
-		if err := r.remove(ctx, object); err != nil {
-			return err
-		}
-	}
-	return r.awaitGone(ctx)
-}
-
-// objectsOf lists the objects of a kind in all namespaces.
-func (r *remover) objectsOf(ctx context.Context, definition *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
-	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-	of, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	mapping, err := r.Mapper.RESTMapping(schema.GroupKind{Group: group, Kind: of})
+// list lists the objects of a type in all namespaces. There are none of a type that the cluster does not
+// have.
+func (r *remover) list(ctx context.Context, of schema.GroupKind, options metav1.ListOptions) ([]*unstructured.Unstructured, error) {
+	mapping, err := r.Mapper.RESTMapping(of)
 	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.Dynamic.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", definition.GetName(), err)
+	list, err := r.Dynamic.Resource(mapping.Resource).List(ctx, options)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	return list.Items, nil
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
+	}
+	var all []*unstructured.Unstructured
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all, nil
 }
 
-// remove deletes an object if it exists.
-func (r *remover) remove(ctx context.Context, object *unstructured.Unstructured) error {
-	client, resource, err := r.clientFor(object)
-	if meta.IsNoMatchError(err) {
-		return nil
+// remove deletes the objects that exist.
+func (r *remover) remove(ctx context.Context, propagation metav1.DeletionPropagation, objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		client, resource, err := r.clientFor(object)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = client.Delete(ctx, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &propagation})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete %s %s: %w", resource, object.GetName(), err)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	err = client.Delete(ctx, object.GetName(), metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("delete %s %s: %w", resource, object.GetName(), err)
-	}
-	r.removed = append(r.removed, object)
-	_, err = fmt.Fprintf(r.out, "%s/%s deleted\n", resource, object.GetName())
-	return err
+	return nil
 }
 
 // clientFor returns the client and the resource of an object.
@@ -381,23 +369,4 @@ func (r *remover) clientFor(object *unstructured.Unstructured) (dynamic.Resource
 		return nil, "", err
 	}
 	return r.Dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace()), mapping.Resource.GroupResource().String(), nil
-}
-
-// awaitGone returns when everything that was removed is deleted.
-func (r *remover) awaitGone(ctx context.Context) error {
-	for _, object := range r.removed {
-		err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			client, _, err := r.clientFor(object)
-			if err != nil {
-				return meta.IsNoMatchError(err), nil
-			}
-			_, err = client.Get(ctx, object.GetName(), metav1.GetOptions{})
-			return apierrors.IsNotFound(err), nil
-		})
-		if err != nil {
-			return fmt.Errorf("%s %s is still being deleted; it may have finalizers: %w", object.GetKind(), object.GetName(), err)
-		}
-	}
-	r.removed = nil
-	return nil
 }
