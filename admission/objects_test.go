@@ -214,6 +214,7 @@ func TestInjectionIsValidated(t *testing.T) {
 		"valid":               {kind: watcher, spec: container("a")},
 		"selector":            {kind: watcher, spec: container("a") + "," + badSelector, field: "spec.selector.matchExpressions[0].values", message: "Required value: must be specified when `operator` is 'In' or 'NotIn'"},
 		"two sources":         {kind: watcher, spec: container("a") + `,"volume":{"name":"v","emptyDir":{},"configMap":{"name":"c","defaultMode":420}}`, field: "spec.volume.emptyDir", message: "Forbidden: a volume must have one source, and it already has configMap"},
+		"removed volume":      {kind: watcher, spec: container("a") + `,"volume":{"name":"v","rbd":{"monitors":["a"],"image":"a"}}`, field: "spec.volume.rbd", message: "Forbidden: cannot be injected: Kubernetes removed this type of volume or moved it to CSI; use persistentVolumeClaim or csi"},
 		"as it was":           {kind: watcher, spec: container("b") + "," + badSelector, old: container("a") + "," + badSelector},
 		"not as it was":       {kind: watcher, spec: container("a") + "," + badSelector, old: container("a"), field: "spec.selector.matchExpressions[0].values", message: "Required value"},
 		"unknown to a CRD":    {kind: agent, spec: `"image":"a","replicas":1,"selector":{"matchLabel":{"a":"b"}}`, field: "spec.selector", message: `Invalid value: strict decoding error: unknown field "matchLabel"`},

@@ -24,6 +24,9 @@ func oddWatchers(t *testing.T, watcher *kind.Kind) []map[string]any {
 	for _, part := range []string{"container", "volume", "imagePullSecrets"} {
 		schema := spec.Properties[part]
 		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+			if part == "volume" && slices.Contains(kind.RemovedVolumes, name) {
+				continue // each is rejected, though the API server accepts it
+			}
 			property := schema.Properties[name]
 			for _, value := range g.values(&property, name) {
 				odd = append(odd, oddity{part, name, value})
@@ -112,15 +115,15 @@ var (
 		"fieldPath": {"metadata.name", "metadata.labels", "metadata.labels['a']", "metadata.labels['a b']", "metadata.annotations['A/b']", "spec.host", "status.phase", "spec.nodeName['a']"},
 		"resource":  {"limits.cpu", "requests.memory", "limits.hugepages-2Mi", "limits.example.com/a"}, "apiVersion": {"v1", "v2"},
 		"iqn": {"iqn.2020-01.com.example:a", "eui.0123456789abcdef", "naa.1", "iqn.a"}, "initiatorName": {"iqn.2020-01.com.example:a"},
-		"add": {"CAP_SYS_ADMIN", "SYS_ADMIN"}, "signerName": {"example.com/a", "kubernetes.io/a", "example/a"}, "registry": {"a:1", "a:1,b"},
-		"diskURI": {"https://a", "/subscriptions/a"}, "kind": {"PersistentVolumeClaim", "Managed", "Dedicated"}, "runAsUserName": {`a\b`, `a\b\c`, "a:b", "...", `.a\b`},
+		"add": {"CAP_SYS_ADMIN", "SYS_ADMIN"}, "signerName": {"example.com/a", "kubernetes.io/a", "example/a"},
+		"kind": {"PersistentVolumeClaim"}, "runAsUserName": {`a\b`, `a\b\c`, "a:b", "...", `.a\b`},
 		"port": {"http", "12"}, "stopSignal": {"SIGTERM", "SIGHUP", "SIGODD"}, "operator": {"In", "Exists"},
 	}
 	// usual are the values of fields that are not the odd one.
 	usual = map[string]any{
 		"containerPort": int64(8080), "port": int64(8080), "mountPath": "/v", "devicePath": "/v", "name": "v", "env": "A", "volumeName": "v",
 		"fieldPath": "metadata.name", "resource": "limits.cpu", "containerName": "app", "resourceName": "cpu", "targetPortal": "a",
-		"iqn": "iqn.2020-01.com.example:a", "diskURI": "https://a", "registry": "a:1", "driver": "example.com", "seconds": int64(1), "signerName": "example.com/a",
+		"iqn": "iqn.2020-01.com.example:a", "driver": "example.com", "seconds": int64(1), "signerName": "example.com/a",
 		"storage": "1Gi", "lun": int64(1), "kind": "PersistentVolumeClaim", "path": "a",
 	}
 )

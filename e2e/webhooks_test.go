@@ -74,6 +74,7 @@ func TestWebhooks(t *testing.T) {
 		{"sidecars", (*webhookTest).sidecars},
 		{"metrics", (*webhookTest).metrics},
 		{"pod security", (*webhookTest).podSecurity},
+		{"removed volumes", (*webhookTest).removedVolumes},
 		{"restored in any order", (*webhookTest).restoredInAnyOrder},
 		{"configurations are kept", (*webhookTest).configurationsAreKept},
 		{"certificate is rotated under load", (*webhookTest).rotatedUnderLoad},
@@ -302,6 +303,21 @@ func (w *webhookTest) podSecurity(t *testing.T) {
 		err := create(capable)
 		return err != nil && strings.Contains(err.Error(), `violates PodSecurity "baseline:latest": non-default capabilities`)
 	}, testcluster.Timeout, testcluster.Poll)
+}
+
+// removedVolumes creates Watchers with volumes that the CRD and the API server accept, and that no node mounts.
+func (w *webhookTest) removedVolumes(t *testing.T) {
+	for source, content := range map[string]map[string]any{
+		"rbd":                  {"monitors": []any{"a"}, "image": "a"},
+		"awsElasticBlockStore": {"volumeID": "a"},
+	} {
+		_, err := w.createBy(w.client, watchers, "Watcher", "removed", map[string]any{
+			"container": map[string]any{"name": "watch", "image": "busybox:1.37"},
+			"volume":    map[string]any{"name": "v", source: content},
+		}, dryRun)
+		require.True(t, apierrors.IsInvalid(err), "%v", err)
+		require.ErrorContains(t, err, "spec.volume."+source+": Forbidden: cannot be injected: Kubernetes removed this type of volume or moved it to CSI; use persistentVolumeClaim or csi")
+	}
 }
 
 // requireSidecar checks that a Pod has everything that the Watcher adds, once.

@@ -364,6 +364,14 @@ func (c *checker) injection(declared *member) {
 		}
 		c.checkAt(s.fields[name].parts, t, "inject."+name, s.fields[name].node)
 	}
+	volumes, _ := c.structuresIn(c.structureIn(s, "add", "spec"), "volumes")
+	for i, volume := range volumes {
+		for _, name := range RemovedVolumes {
+			if m := volume.fields[name]; m != nil && !m.constraint {
+				c.report(m.node, "inject.add.spec.volumes[%d].%s: %s", i, name, WhyRemoved)
+			}
+		}
+	}
 }
 
 // builtIn returns the type of one of Kubernetes' own kinds in version v1.

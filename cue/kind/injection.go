@@ -28,6 +28,17 @@ var (
 	pathAdd        = cue.ParsePath("add")
 )
 
+// RemovedVolumes are the types of volumes that cannot be injected. The API server accepts them, but
+// the nodes of Kubernetes 1.34 to 1.37 leave the first seven to CSI drivers, and do not mount the
+// others; of gitRepo, 1.34 and 1.35 do so with a feature gate that is off by default.
+var RemovedVolumes = []string{
+	"awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk", "portworxVolume", "vsphereVolume",
+	"cephfs", "flocker", "gitRepo", "glusterfs", "photonPersistentDisk", "quobyte", "rbd", "scaleIO", "storageos",
+}
+
+// WhyRemoved is what an object or a kind that adds one of RemovedVolumes is rejected with.
+const WhyRemoved = "cannot be injected: Kubernetes removed this type of volume or moved it to CSI; use persistentVolumeClaim or csi, and image or emptyDir instead of gitRepo"
+
 // Injects reports whether objects of the kind add parts to Pods.
 func (k *Kind) Injects() bool { return k.InjectAnnotation != "" }
 

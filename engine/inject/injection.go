@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject/podrules"
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
@@ -118,8 +119,8 @@ func (i *Injection) Forbidden(why string) *Injection {
 	return &forbidden
 }
 
-// checkPart checks the types of all fields that this version of Kubernetes knows: the API
-// server would reject the whole Pod for a wrong one.
+// checkPart checks what cannot be added to any Pod, and the types of all fields that this version
+// of Kubernetes knows: the API server would reject the whole Pod for a wrong one.
 func checkPart(add map[string]any) (errs field.ErrorList) {
 	root := field.NewPath("add")
 	for name := range add {
@@ -136,11 +137,20 @@ func checkPart(add map[string]any) (errs field.ErrorList) {
 	if annotations, _ := metadata["annotations"].(map[string]any); annotations[StatusAnnotation] != nil {
 		errs = append(errs, field.Forbidden(root.Child("metadata", "annotations").Key(StatusAnnotation), "is reserved: it reports what was injected"))
 	}
-	if spec, _ := add["spec"].(map[string]any); spec["ephemeralContainers"] != nil {
+	spec, _ := add["spec"].(map[string]any)
+	if spec["ephemeralContainers"] != nil {
 		errs = append(errs, field.Forbidden(root.Child("spec", "ephemeralContainers"), "a Pod cannot be created with ephemeral containers"))
 	}
-	if spec, _ := add["spec"].(map[string]any); spec["os"] != nil {
+	if spec["os"] != nil {
 		errs = append(errs, field.Forbidden(root.Child("spec", "os"), "only the Pod itself can set its operating system"))
+	}
+	volumes, _ := spec["volumes"].([]any)
+	for i, volume := range volumes {
+		for _, name := range kind.RemovedVolumes {
+			if child(volume, name) != nil {
+				errs = append(errs, field.Forbidden(root.Child("spec", "volumes").Index(i).Child(name), kind.WhyRemoved))
+			}
+		}
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(add, &corev1.Pod{}); err != nil {
 		errs = append(errs, field.Invalid(root, field.OmitValueType{}, err.Error()))

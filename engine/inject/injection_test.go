@@ -4,8 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
@@ -33,6 +36,18 @@ func TestNewRejects(t *testing.T) {
 	}
 	_, err := New(Source{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}})
 	require.EqualError(t, err, `selector: "Like" is not a valid label selector operator`)
+}
+
+// No volume of a type that Kubernetes removed can be added, whatever else it says.
+func TestNewRejectsRemovedVolumes(t *testing.T) {
+	t.Parallel()
+	for _, name := range kind.RemovedVolumes {
+		add := corpus.Object(t, []byte(`{spec: {volumes: [{name: a, emptyDir: {}}, {name: b, `+name+`: {}}]}}`))
+		var known corev1.Pod
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(add, &known, true), "it is a field of core/v1")
+		_, err := New(Source{Add: add})
+		require.EqualError(t, err, "add.spec.volumes[1]."+name+": Forbidden: "+kind.WhyRemoved)
+	}
 }
 
 // Adding nothing is not an error, and nulls and empty values add nothing.

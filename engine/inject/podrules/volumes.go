@@ -2,7 +2,6 @@ package podrules
 
 import (
 	"fmt"
-	"net"
 	"reflect"
 	"regexp"
 	"slices"
@@ -27,7 +26,7 @@ func sources(volume *corev1.Volume) (names []string) {
 	return names
 }
 
-// volumes follows ValidateVolumes.
+// volumes follows ValidateVolumes, but for the types that Kubernetes removed or moved to CSI.
 func (v *validator) volumes(path *field.Path) {
 	names, created := make(map[string]bool), make(map[string]bool)
 	for i := range v.spec.Volumes {
@@ -46,7 +45,7 @@ func (v *validator) volumes(path *field.Path) {
 		v.localVolume(volume, path)
 		v.claimVolume(volume, path)
 		v.networkVolume(volume, path)
-		v.cloudVolume(volume, path)
+		v.driverVolume(volume, path)
 		if claim := volume.PersistentVolumeClaim; claim != nil && v.name != "" && created[claim.ClaimName] {
 			v.invalid(path.Child("persistentVolumeClaim", "claimName"), claim.ClaimName, "must not reference a PVC that gets created for an ephemeral volume")
 		}
@@ -93,11 +92,6 @@ func (v *validator) localVolume(volume *corev1.Volume, path *field.Path) {
 		path := path.Child("image")
 		v.required(s.Reference, path.Child("reference"))
 		v.pullPolicy(path.Child("pullPolicy"), s.PullPolicy)
-	}
-	if s := volume.GitRepo; s != nil {
-		path := path.Child("gitRepo")
-		v.required(s.Repository, path.Child("repository"))
-		v.descending(path.Child("directory"), s.Directory)
 	}
 }
 
@@ -147,28 +141,6 @@ func (v *validator) networkVolume(volume *corev1.Volume, path *field.Path) {
 	if s := volume.ISCSI; s != nil {
 		v.iscsi(volume.Name, s, path.Child("iscsi"))
 	}
-	if s := volume.Glusterfs; s != nil {
-		v.required(s.EndpointsName, path.Child("glusterfs", "endpoints"))
-		v.required(s.Path, path.Child("glusterfs", "path"))
-	}
-	if s := volume.RBD; s != nil {
-		if len(s.CephMonitors) == 0 {
-			v.add(field.Required(path.Child("rbd", "monitors"), ""))
-		}
-		v.required(s.RBDImage, path.Child("rbd", "image"))
-	}
-	if s := volume.CephFS; s != nil && len(s.Monitors) == 0 {
-		v.add(field.Required(path.Child("cephfs", "monitors"), ""))
-	}
-	if s := volume.Flocker; s != nil {
-		path := path.Child("flocker")
-		if (s.DatasetName == "") == (s.DatasetUUID == "") {
-			v.add(field.Required(path, "exactly one of datasetName and datasetUUID is required"))
-		}
-		if strings.Contains(s.DatasetName, "/") {
-			v.invalid(path.Child("datasetName"), s.DatasetName, "must not contain '/'")
-		}
-	}
 	if s := volume.FC; s != nil {
 		path := path.Child("fc")
 		if (len(s.TargetWWNs) == 0) == (len(s.WWIDs) == 0) {
@@ -180,19 +152,6 @@ func (v *validator) networkVolume(volume *corev1.Volume, path *field.Path) {
 			v.add(field.Required(path.Child("lun"), "lun is required if targetWWNs is specified"))
 		default:
 			v.inRange(path.Child("lun"), int64(*s.Lun), 0, 255)
-		}
-	}
-	if s := volume.Quobyte; s != nil {
-		path := path.Child("quobyte")
-		v.required(s.Volume, path.Child("volume"))
-		if len(s.Tenant) > 64 {
-			v.add(field.TooLong(path.Child("tenant"), "", 64))
-		}
-		for pair := range strings.SplitSeq(s.Registry, ",") {
-			if _, _, err := net.SplitHostPort(pair); err != nil {
-				v.invalid(path.Child("registry"), s.Registry, "must be a host:port pair or multiple pairs separated by commas")
-				break
-			}
 		}
 	}
 }
@@ -220,50 +179,8 @@ func (v *validator) iscsi(name string, s *corev1.ISCSIVolumeSource, path *field.
 	}
 }
 
-// cloudVolume checks the volumes of cloud providers and storage vendors.
-func (v *validator) cloudVolume(volume *corev1.Volume, path *field.Path) {
-	if s := volume.GCEPersistentDisk; s != nil {
-		v.required(s.PDName, path.Child("gcePersistentDisk", "pdName"))
-		v.inRange(path.Child("gcePersistentDisk", "partition"), int64(s.Partition), 0, 255)
-	}
-	if s := volume.AWSElasticBlockStore; s != nil {
-		v.required(s.VolumeID, path.Child("awsElasticBlockStore", "volumeID"))
-		v.inRange(path.Child("awsElasticBlockStore", "partition"), int64(s.Partition), 0, 255)
-	}
-	if s := volume.Cinder; s != nil {
-		v.required(s.VolumeID, path.Child("cinder", "volumeID"))
-		v.secretRef(s.SecretRef, path.Child("cinder", "secretRef"))
-	}
-	if s := volume.AzureFile; s != nil {
-		v.required(s.SecretName, path.Child("azureFile", "secretName"))
-		v.required(s.ShareName, path.Child("azureFile", "shareName"))
-	}
-	if s := volume.AzureDisk; s != nil {
-		v.azureDisk(s, path.Child("azureDisk"))
-	}
-	if s := volume.VsphereVolume; s != nil {
-		v.required(s.VolumePath, path.Child("vsphereVolume", "volumePath"))
-	}
-	if s := volume.PhotonPersistentDisk; s != nil {
-		v.required(s.PdID, path.Child("photonPersistentDisk", "pdID"))
-	}
-	if s := volume.PortworxVolume; s != nil {
-		v.required(s.VolumeID, path.Child("portworxVolume", "volumeID"))
-	}
-	if s := volume.ScaleIO; s != nil {
-		path := path.Child("scaleIO")
-		v.required(s.Gateway, path.Child("gateway"))
-		v.required(s.System, path.Child("system"))
-		v.required(s.VolumeName, path.Child("volumeName"))
-	}
-	if s := volume.StorageOS; s != nil {
-		path := path.Child("storageos")
-		v.invalid(path.Child("volumeName"), s.VolumeName, validation.IsDNS1123Label(s.VolumeName)...)
-		if s.VolumeNamespace != "" {
-			v.invalid(path.Child("volumeNamespace"), s.VolumeNamespace, validation.IsDNS1123Label(s.VolumeNamespace)...)
-		}
-		v.secretRef(s.SecretRef, path.Child("secretRef"))
-	}
+// driverVolume checks the volumes of drivers.
+func (v *validator) driverVolume(volume *corev1.Volume, path *field.Path) {
 	if s := volume.FlexVolume; s != nil {
 		path := path.Child("flexVolume")
 		v.required(s.Driver, path.Child("driver"))
@@ -284,12 +201,6 @@ func (v *validator) cloudVolume(volume *corev1.Volume, path *field.Path) {
 	}
 }
 
-func (v *validator) secretRef(ref *corev1.LocalObjectReference, path *field.Path) {
-	if ref != nil {
-		v.required(ref.Name, path.Child("name"))
-	}
-}
-
 // csiDriver follows ValidateCSIDriverName.
 func (v *validator) csiDriver(driver string, path *field.Path) {
 	if !v.required(driver, path) {
@@ -299,25 +210,4 @@ func (v *validator) csiDriver(driver string, path *field.Path) {
 		v.add(field.TooLong(path, "", validation.DNS1123LabelMaxLength))
 	}
 	v.invalid(path, driver, validation.IsDNS1123Subdomain(strings.ToLower(driver))...)
-}
-
-// azureDisk follows validateAzureDisk.
-func (v *validator) azureDisk(s *corev1.AzureDiskVolumeSource, path *field.Path) {
-	v.required(s.DiskName, path.Child("diskName"))
-	v.required(s.DataDiskURI, path.Child("diskURI"))
-	if s.CachingMode != nil {
-		oneOf(v, path.Child("cachingMode"), *s.CachingMode, corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)
-	}
-	kind := corev1.AzureSharedBlobDisk // SetDefaults_AzureDiskVolumeSource
-	if s.Kind != nil {
-		kind = *s.Kind
-	}
-	oneOf(v, path.Child("kind"), kind, corev1.AzureSharedBlobDisk, corev1.AzureDedicatedBlobDisk, corev1.AzureManagedDisk)
-	prefix := "https://"
-	if kind == corev1.AzureManagedDisk {
-		prefix = "/subscriptions/"
-	}
-	if !strings.HasPrefix(s.DataDiskURI, prefix) {
-		v.invalid(path.Child("diskURI"), s.DataDiskURI, fmt.Sprintf("must begin with %s where the kind is %s", prefix, kind))
-	}
 }
