@@ -116,7 +116,6 @@ func TestMetricsAreDocumented(t *testing.T) {
 	require.LessOrEqual(t, transitions("RUNNING"), 1.0)
 	require.LessOrEqual(t, 3.0, sample(t, families, "fescue_decisions_total", map[string]string{"controller": controller, "result": "made"}), "one for each phase")
 	require.InDelta(t, 0, sample(t, families, "fescue_decisions_total", map[string]string{"controller": controller, "result": "failed"}), 0)
-	require.InDelta(t, 0, sample(t, families, "fescue_evaluator_fallbacks_total", map[string]string{"controller": controller}), 0)
 	require.InDelta(t, 32, sample(t, families, "controller_runtime_max_concurrent_reconciles", map[string]string{"controller": controller}), 0)
 	require.Positive(t, sample(t, families, "controller_runtime_reconcile_total", map[string]string{"controller": controller, "result": "success"}))
 	require.Positive(t, sample(t, families, "controller_runtime_reconcile_time_seconds", map[string]string{"controller": controller}))

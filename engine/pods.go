@@ -259,8 +259,8 @@ func (c *controller) enqueueConcerned(object any) {
 	}
 }
 
-// selections remembers which Pods the objects of a kind select: finding that out takes the
-// CUE evaluator, and every Pod of the namespace has to be compared with it.
+// selections remembers which Pods the objects of a kind select: finding that out takes an
+// evaluation, and every Pod of the namespace has to be compared with it.
 type selections struct {
 	mu         sync.Mutex
 	namespaces map[string]map[string]selection // by namespace and name of the object

@@ -77,7 +77,6 @@ var panels = []panel{
 	{"Wait in the queue, 99 %", `histogram_quantile(0.99, sum by (name, le) (rate(workqueue_queue_duration_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{name}}", "s"},
 	{"Requests to the API server per second", `sum by (method, code) (rate(rest_client_requests_total{job="fescue-metrics"}[5m]))`, "{{method}} {{code}}", "ops"},
 	{"Decisions per second by result", `sum by (controller, result) (rate(fescue_decisions_total{job="fescue-metrics"}[5m]))`, "{{controller}} {{result}}", "ops"},
-	{"Objects checked by the CUE evaluator, per second", `sum by (controller) (rate(fescue_evaluator_fallbacks_total{job="fescue-metrics"}[5m]))`, "{{controller}}", "ops"},
 	{"Admission reviews per second by outcome", `sum by (webhook, outcome) (rate(fescue_admission_reviews_total{job="fescue-metrics"}[5m]))`, "{{webhook}} {{outcome}}", "ops"},
 	{"Duration of an admission review, 99 %", `histogram_quantile(0.99, sum by (webhook, le) (rate(controller_runtime_webhook_latency_seconds_bucket{job="fescue-metrics"}[5m])))`, "{{webhook}}", "s"},
 	{"Injections per second", `sum by (controller) (rate(fescue_injections_total{job="fescue-metrics"}[5m]))`, "{{controller}}", "ops"},

@@ -21,18 +21,6 @@ type Advice struct {
 // BehaviourAdvice is advice on the behaviour.
 func (k *Kind) BehaviourAdvice() []Advice { return k.advice }
 
-// Advice lists the fields that the CUE evaluator has to check.
-func (v *Version) Advice() []Advice {
-	var all []Advice
-	for _, e := range v.Enforcement() {
-		if e.Evaluated {
-			all = append(all, Advice{e.Field, e.Position, fmt.Sprintf(
-				"%s is checked by the CUE evaluator, so objects of the kind can have at most %d values", e.Field, evaluatorLimits.values)})
-		}
-	}
-	return all
-}
-
 // maxUnbounded is how many fields UnboundedAdvice names.
 const maxUnbounded = 8
 

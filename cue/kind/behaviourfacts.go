@@ -6,7 +6,6 @@ import (
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
@@ -189,9 +188,7 @@ func (c *checker) valueFacts(field string) (facts []ValueFacts) {
 
 // reads finds what the controller reads, itself and by the definitions that it refers to.
 func (c *checker) reads() []string {
-	collector := &readCollector{packageReads: packageReads{
-		object: &reads{}, observed: &reads{}, names: &names{metadata: sets.New[string]()},
-	}}
+	collector := &readCollector{packageReads: packageReads{object: &reads{}, observed: &reads{}}}
 	seen := make(map[*ast.Field]bool)
 	var follow func(instance *build.Instance, name string)
 	follow = func(instance *build.Instance, name string) {

@@ -68,6 +68,7 @@ func LoadFolders(shipped bool, typeFiles []string, folders ...Folder) (*Catalog,
 	if shipped {
 		kinds, err := Shipped()
 		for _, k := range kinds {
+			k.dropSource()
 			c.add(k)
 		}
 		errs = append(errs, c.takeBroken(err))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -33,8 +34,17 @@ func (k *Kind) checkBehaviour(known *types.Catalog) []*LoadError {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	mistakes, advice := k.checkConversions(known)
-	k.advice, k.source = append(c.advice, advice...), nil
+	k.advice = append(c.advice, advice...)
+	k.dropSource()
 	return append(c.mistakes, mistakes...)
+}
+
+// dropSource drops what only loading and checking need: the package, and with it all that CUE keeps.
+func (k *Kind) dropSource() {
+	k.source = nil
+	for _, v := range k.Versions {
+		v.value = cue.Value{}
+	}
 }
 
 // newChecker returns a checker that knows the children; without types, it knows the source alone.

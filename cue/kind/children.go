@@ -1,9 +1,11 @@
 package kind
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"cuelang.org/go/cue"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -127,8 +129,21 @@ func checkDeadline(k *Kind, controller cue.Value) error {
 	if !deadline.IsConcrete() {
 		return nil // it depends on the object
 	}
-	if _, err := deadlineOf(controller); err != nil {
+	text, err := deadline.String()
+	if err == nil {
+		_, err = parseDeadline(text)
+	}
+	if err != nil {
 		return errorAt(deadline, "deadline", "%v", err)
 	}
 	return nil
+}
+
+// parseDeadline reads how long an object may take to become ready.
+func parseDeadline(text string) (time.Duration, error) {
+	deadline, err := time.ParseDuration(text)
+	if err != nil || deadline <= 0 {
+		return 0, fmt.Errorf("%q must be a duration like \"5m\"", text)
+	}
+	return deadline, nil
 }

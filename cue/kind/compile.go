@@ -143,7 +143,7 @@ func (s scope) expression(expr ast.Expr) (*schema.Schema, error) {
 
 // unsupported returns the error for a construct that a schema cannot express.
 func (s scope) unsupported(node ast.Node, what string) error {
-	return errorAtNode(node, "%s cannot be compiled: write it with literals, definitions, bounds, & and |, or mark the field @kube(eval) to have the CUE evaluator check it", what)
+	return errorAtNode(node, "%s cannot be compiled: write it with literals, definitions, bounds, & and |", what)
 }
 
 func (s scope) conjunction(e *ast.BinaryExpr) (*schema.Schema, error) {

@@ -140,13 +140,13 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 	}
 	added := &schema.Field{Name: name, Schema: compiled, Rule: &schema.Rule{Text: name + "!", Position: positionOf(f)}}
 	switch {
-	case f.Constraint == token.OPTION, compiled.Eval != nil: // the evaluator checks whether it is required
+	case f.Constraint == token.OPTION:
 	case f.Constraint == token.NOT:
 		added.Presence = schema.Required
 	default:
 		added.Presence, added.Rule.Text = schema.Regular, name+" is required"
 		if compiled.Default == nil && slices.ContainsFunc(compiled.Relations, func(r schema.Relation) bool { return r.Op == "==" }) {
-			return errorAtNode(f, "a field that is set to another field of the object cannot be compiled: write %s? or %s!, or mark it @kube(eval)", name, name)
+			return errorAtNode(f, "a field that is set to another field of the object cannot be compiled: write %s? or %s!", name, name)
 		}
 	}
 	to.Fields = append(to.Fields, added)
@@ -163,17 +163,12 @@ func (s scope) hidden(f *ast.Field, compiled *schema.Schema) error {
 
 // fieldValue reads the value of a field, its comment and its attributes.
 func (s scope) fieldValue(f *ast.Field) (*schema.Schema, error) {
-	var compiled *schema.Schema
 	if _, isPattern := f.Label.(*ast.ListLit); isPattern || f.Constraint != token.ILLEGAL {
 		s.guards++ // it may be absent, or the author of the object ends it
 	}
-	if hasArgument(f.Attrs, "eval") {
-		compiled = schema.Anything(positionOf(f))
-	} else {
-		var err error
-		if compiled, err = s.expression(f.Value); err != nil {
-			return nil, err
-		}
+	compiled, err := s.expression(f.Value)
+	if err != nil {
+		return nil, err
 	}
 	own := *compiled
 	if description := describe(f); description != "" {
@@ -298,17 +293,10 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "preserveUnknownFields":
 			to.PreserveAll = true
 		case "eval":
-			to.Eval, rule.Evaluated = rule, true
+			return errorAtNode(attribute, "@kube(eval) does not exist: all of a schema is compiled. Write the field with literals, definitions, bounds, & and |")
 		default:
-			return errorAtNode(attribute, "@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource, preserveUnknownFields and eval", name)
+			return errorAtNode(attribute, "@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource and preserveUnknownFields", name)
 		}
 	}
 	return nil
-}
-
-func hasArgument(attributes []*ast.Attribute, name string) bool {
-	return slices.ContainsFunc(attributes, func(a *ast.Attribute) bool {
-		key, body := a.Split()
-		return key == "kube" && slices.Contains(strings.Split(strings.ReplaceAll(body, " ", ""), ","), name)
-	})
 }

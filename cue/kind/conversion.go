@@ -10,6 +10,7 @@ import (
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/token"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
@@ -314,9 +315,6 @@ func newConversion(k *Kind, v *Version, definition string, pkg *kindsPackage) er
 	if err != nil {
 		return err
 	}
-	if program.IsEvaluated() {
-		return errorAtNode(declared[0], "%s: a conversion cannot have @kube(eval): it has to be compiled", name)
-	}
 	v.conversion = &conversion{name: name, program: program, at: positionOf(declared[0]), stated: make(map[string]*stated), reads: readPaths(declared)}
 	for _, direction := range []string{toStoredName, fromStoredName} {
 		if m := c.controller.fields[direction]; m != nil {
@@ -348,6 +346,39 @@ func readPaths(declared []*ast.Field) map[string][]string {
 		}, nil)
 	}
 	return paths
+}
+
+// pathFrom returns the names of a selection from something of a name; nil if it is something else.
+func pathFrom(rootName string, e ast.Expr) []string {
+	var names []string
+	for {
+		switch x := e.(type) {
+		case *ast.ParenExpr:
+			e = x.X
+			continue
+		case *ast.SelectorExpr:
+			name, _, err := ast.LabelName(x.Sel)
+			if err != nil {
+				return nil
+			}
+			names, e = append(names, name), x.X
+			continue
+		case *ast.IndexExpr:
+			name := "[]"
+			if literal, ok := x.Index.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+				name, _, _ = ast.LabelName(literal)
+			}
+			names, e = append(names, name), x.X
+			continue
+		case *ast.Ident:
+			if x.Name != rootName || len(names) == 0 {
+				return nil
+			}
+			slices.Reverse(names)
+			return names
+		}
+		return nil
+	}
 }
 
 // statedBy returns which fields the parts of a value state.

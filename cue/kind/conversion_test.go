@@ -56,7 +56,7 @@ func compareConversion(t testing.TB, k *Kind, from *Version, object map[string]a
 		converted, err := k.convertOnce(object, from, to)
 		require.NoError(t, err, text(object))
 		definition := k.source.value.LookupPath(cue.MakePath(cue.Def(c.name)))
-		unified := definition.FillPath(cue.ParsePath(given), k.source.ctx.Encode(object))
+		unified := definition.FillPath(cue.ParsePath(given), k.source.value.Context().Encode(object))
 		for name := range c.stated[direction].fields["spec"].fields {
 			expected := unified.LookupPath(cue.MakePath(cue.Str(direction), cue.Str("spec"), cue.Str(name)))
 			ours := converted["spec"].(map[string]any)[name]

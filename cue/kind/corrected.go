@@ -70,14 +70,14 @@ func (c *checker) addCorrected(to *corrected, owner *structure) {
 // IsCorrected reports whether children of a type may have the update policy Apply, so that all their
 // fields are compared with their templates.
 func (k *Kind) IsCorrected(gvk apischema.GroupVersionKind) bool {
-	return k.program == nil || k.corrected.all || k.corrected.types[gvk]
+	return k.corrected.all || k.corrected.types[gvk]
 }
 
 // ObservedPaths returns the paths of what the controller may read of its children and of the members
 // of its sets, whichever child it is. In a path, "*" stands for each element of a list or each field of a
 // struct. The empty path is a child as a whole.
 func (k *Kind) ObservedPaths() (paths [][]string) {
-	observed := k.evaluator.reads.observed
+	observed := k.reads.observed
 	if observed.whole {
 		return [][]string{{}}
 	}

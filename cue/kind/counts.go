@@ -6,14 +6,11 @@ import "sync/atomic"
 type Counts struct {
 	// Decisions are the calls of Decide that succeeded, and Failures those that failed.
 	Decisions, Failures uint64
-	// Fallbacks is how often an object was validated or got defaults by the CUE evaluator,
-	// because its schema has fields marked @kube(eval) and the other checks found no error.
-	Fallbacks uint64
 }
 
 // counters are the only thing about a kind that changes once it is loaded; no answer
 // depends on them.
-type counters struct{ decisions, failures, fallbacks atomic.Uint64 }
+type counters struct{ decisions, failures atomic.Uint64 }
 
 func (c *counters) decided(err error) {
 	if err != nil {
@@ -23,14 +20,7 @@ func (c *counters) decided(err error) {
 	c.decisions.Add(1)
 }
 
-// Counts sums up over all versions of the kind.
+// Counts returns how often the kind was asked.
 func (k *Kind) Counts() Counts {
-	var sum Counts
-	for _, v := range k.Versions {
-		asked := &v.evaluator.asked
-		sum.Decisions += asked.decisions.Load()
-		sum.Failures += asked.failures.Load()
-		sum.Fallbacks += asked.fallbacks.Load()
-	}
-	return sum
+	return Counts{Decisions: k.asked.decisions.Load(), Failures: k.asked.failures.Load()}
 }

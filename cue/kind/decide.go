@@ -14,8 +14,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// piece is a part of a behaviour, for one object and its children. It is compiled, or a value of
-// CUE's evaluator. path is where it is.
+// piece is a part of a behaviour, for one object and its children: a compiledPiece or, in tests, what CUE's
+// evaluator says it should be. path is where it is.
 type piece interface {
 	// member returns a whole behaviour again, for a member of an ordered set. It has what the piece of
 	// the former member, or of none, has left of the budget.
@@ -50,9 +50,6 @@ func (r *decisionReader) read(v piece, phase string) error {
 	r.whole = v
 	if err, ok := errors.AsType[*EvaluationError](v.field(observedName).fits(observedName)); ok {
 		err.Err = fmt.Errorf("%w; the child does not fit the shape that the controller declares: write observed: _", err.Err)
-		if err.Position.File == "" {
-			err.Position = r.kind.evaluator.expressions.declared
-		}
 		return err
 	}
 	if err := r.children(v, "", ""); err != nil {
@@ -258,14 +255,14 @@ func (r *decisionReader) set(child *Child, value piece, path string) error {
 	count, _ := replicas.(int64)
 	away, err := intstr.GetScaledValueFromIntOrPercent(&share, int(count), false)
 	if err != nil {
-		return evaluationError(path+".maxUnavailable", err)
+		return &EvaluationError{Path: path + ".maxUnavailable", Err: err}
 	}
 	strays, err := r.wait(child, value, path, "strays")
 	if err != nil || len(child.Absent) > 0 {
 		return err
 	}
 	if _, known := r.kind.Sets[child.Name]; !known {
-		return evaluationError(path+".replicas", errors.New("a set must not be in an if: set replicas to 0 instead"))
+		return &EvaluationError{Path: path + ".replicas", Err: errors.New("a set must not be in an if: set replicas to 0 instead")}
 	}
 	child.Set = &Set{Replicas: int(count), MaxUnavailable: max(away, 1), DeleteStrays: strays == "Delete", Ordered: r.kind.Sets[child.Name].Ordered}
 	return nil

@@ -81,11 +81,7 @@ func (p *pairs) next() (object, observed map[string]any) {
 			break
 		}
 	}
-	object, err := k.Default(object)
-	if err != nil {
-		panic(err)
-	}
-	object = maps.Clone(object)
+	object = maps.Clone(k.Default(object))
 	if phases := slices.Sorted(maps.Keys(k.Phases)); len(phases) > 0 {
 		status, _ := object["status"].(map[string]any)
 		status = maps.Clone(status)
@@ -96,7 +92,7 @@ func (p *pairs) next() (object, observed map[string]any) {
 		status["lastPhaseTransitionTime"] = "2030-01-01T00:00:00Z"
 		object["status"] = status
 	}
-	observed, _ = p.part(k.evaluator.reads.observed, true, 0).(map[string]any)
+	observed, _ = p.part(k.reads.observed, true, 0).(map[string]any)
 	if observed == nil {
 		observed = map[string]any{}
 	}
@@ -104,7 +100,7 @@ func (p *pairs) next() (object, observed map[string]any) {
 		if k.isList(name) {
 			members := make([]any, p.random.IntN(4))
 			for i := range members {
-				members[i] = p.object(k.evaluator.reads.observed.part(name).element(), 0)
+				members[i] = p.object(k.reads.observed.part(name).element(), 0)
 			}
 			observed[name] = members
 		}
@@ -234,9 +230,9 @@ func (k *Kind) differ(object, observed map[string]any) (decides bool, _ error) {
 		return decides, errBudget
 	}
 	var evaluated *Decision
-	v, names, errEvaluated := k.evaluatedBehaviour(object, observed)
+	v, errEvaluated := k.evaluatedBehaviour(object, observed)
 	if errEvaluated == nil {
-		evaluated, errEvaluated = k.decision(v, names, PhaseOf(object))
+		evaluated, errEvaluated = k.decision(v, PhaseOf(object))
 	}
 	if got, want := comparable(compiled, err), comparable(evaluated, errEvaluated); got != want {
 		return decides, fmt.Errorf("compiled %s (%s)\nCUE      %s (%s)", got, fmt.Sprint(err), want, fmt.Sprint(errEvaluated))
@@ -248,7 +244,7 @@ func (k *Kind) differ(object, observed map[string]any) (decides bool, _ error) {
 	// children can hide it there, so that it needs a behaviour without them.
 	problem := k.differInInjection(object, v)
 	if problem != nil || errEvaluated != nil {
-		v, _, errEvaluated = k.evaluatedBehaviour(object, nil)
+		v, errEvaluated = k.evaluatedBehaviour(object, nil)
 		if errEvaluated != nil {
 			v = nil
 		}
@@ -284,7 +280,7 @@ func (k *Kind) differInLookups(object map[string]any) error {
 	}
 	compiled, err := k.LookupsOf(object)
 	var evaluated []Lookup
-	v, _, errEvaluated := k.evaluatedBehaviour(k.readable(object), nil)
+	v, errEvaluated := k.evaluatedBehaviour(k.readable(object), nil)
 	if errEvaluated == nil {
 		evaluated, errEvaluated = lookupsOf(v)
 	}
@@ -319,7 +315,6 @@ func TestDecisionsLikeCUE(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				require.NotNil(t, k.program, "it is not compiled")
 				p := newPairs(k, source.text, nil)
 				p.likely = source.samplesOf(k)
 				values, failures, exceeding := 0, 0, 0

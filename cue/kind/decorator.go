@@ -89,15 +89,15 @@ func behaviourOf(name string) string {
 
 // ReadOfObject returns what the behaviour may read of an object of the kind. The result shares memory
 // with the object.
-func (k *Kind) ReadOfObject(object map[string]any) any { return k.evaluator.reads.object.of(object) }
+func (k *Kind) ReadOfObject(object map[string]any) any { return k.reads.object.of(object) }
 
 // ObjectPaths returns the paths of what the behaviour may read of an object of the kind, as
 // ObservedPaths does for children.
 func (k *Kind) ObjectPaths() [][]string {
-	if k.evaluator.reads.object.whole {
+	if k.reads.object.whole {
 		return [][]string{{}}
 	}
-	return k.evaluator.reads.object.leaves(nil, nil)
+	return k.reads.object.leaves(nil, nil)
 }
 
 // decoratorNames lists the decorators of a package by their definitions, sorted.
@@ -145,7 +145,7 @@ func (pkg *kindsPackage) load(name string) (*Kind, error) {
 func newDecorator(name string, pkg *kindsPackage) (*Kind, error) {
 	definition := "#" + name + decoratorSuffix
 	decorator := pkg.value.LookupPath(cue.MakePath(cue.Def(definition)))
-	k := &Kind{source: pkg, Version: &Version{}, Target: &Target{Decorator: name}, Phases: map[string]PhaseFacts{}}
+	k := &Kind{source: pkg, reads: pkg.reads, asked: new(counters), Version: &Version{}, Target: &Target{Decorator: name}, Phases: map[string]PhaseFacts{}}
 	if mistakes := checkDecoratorContract(k); len(mistakes) > 0 {
 		return nil, joinMistakes(mistakes)
 	}
@@ -180,15 +180,9 @@ func newDecorator(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, err
 	}
 	k.Served, k.Versions, k.schema, k.status = true, []*Version{k.Version}, compiled, &schema.Completed{Schema: compiled}
+	k.value = pkg.rules.decorated
 	k.setOpenAPI(nil)
-	k.evaluator = &cueEvaluator{
-		ctx: pkg.ctx, schema: pkg.rules.decorated, controller: decorator, name: name,
-		reads: pkg.reads, expressions: pkg.expressions, status: k.status,
-	}
-	if _, err = k.compileBehaviour(pkg.instance, compiled); err == nil && k.program == nil {
-		err = errorAt(decorator, definition, "@kube(eval) is for kinds: an object of others can be larger than what the CUE evaluator takes")
-	}
-	return k, err
+	return k, k.compileBehaviour(pkg.instance)
 }
 
 // collectTarget reads which objects a decorator is for.

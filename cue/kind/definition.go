@@ -137,7 +137,7 @@ func (k *Kind) checkScale(v *Version, controller cue.Value) error {
 // valueAt returns the CUE of the field at a JSONPath like ".spec.count"; it does not exist if CUE knows the field
 // under a condition only.
 func (v *Version) valueAt(path string) cue.Value {
-	at := v.evaluator.schema
+	at := v.value
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		var next cue.Value
 		for _, label := range []cue.Selector{cue.Str(name), cue.Str(name).Required(), cue.Str(name).Optional()} {

@@ -32,14 +32,31 @@ type contractRules struct {
 
 // kindsPackage is a CUE package with kinds, which share all of this.
 type kindsPackage struct {
-	ctx         *cue.Context
 	instance    *build.Instance
 	value       cue.Value
 	definitions map[string][]*ast.Field // at the top of its files
 	reads       *packageReads
-	expressions *expressions
 	rules       contractRules
 }
+
+// Fields of the contract.
+var (
+	pathApproval   = cue.ParsePath("approval")
+	pathConditions = cue.ParsePath("conditions")
+	pathChildren   = cue.ParsePath("children")
+	pathDeadline   = cue.ParsePath("deadline")
+	pathNext       = cue.ParsePath("next")
+	pathOnDelete   = cue.ParsePath("onDelete")
+	pathStatus     = cue.ParsePath("status")
+	pathTemplate   = cue.ParsePath("template")
+	pathReplicas   = cue.ParsePath("replicas")
+	pathStrays     = cue.ParsePath("strays")
+	pathOrdered    = cue.ParsePath("ordered")
+	pathTo         = cue.ParsePath("to")
+	pathWhen       = cue.ParsePath("when")
+	pathAfter      = cue.ParsePath("after")
+	pathCron       = cue.ParsePath("cron")
+)
 
 // newKind checks one kind of a package against the contract and collects what is
 // known of it without looking at any object.
@@ -49,7 +66,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, err
 	}
 	controller := pkg.value.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix)))
-	k := &Kind{source: pkg, Version: &Version{GroupVersionKind: apischema.GroupVersionKind{Kind: name}}}
+	k := &Kind{source: pkg, reads: pkg.reads, asked: new(counters), Version: &Version{GroupVersionKind: apischema.GroupVersionKind{Kind: name}}}
 	if mistakes := checkContract(k); len(mistakes) > 0 {
 		return nil, joinMistakes(mistakes)
 	}
@@ -79,8 +96,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	split, err := k.compileBehaviour(pkg.instance, stored.schema)
-	if err != nil {
+	if err := k.compileBehaviour(pkg.instance); err != nil {
 		return nil, err
 	}
 	if stored.GroupVersionKind.Kind != name {
@@ -88,9 +104,6 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	}
 	if group := stored.GroupVersionKind.Group; k.Approval == "" && apihelpers.IsProtectedCommunityGroup(group) {
 		return nil, errorAt(controller, "approval", "is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
-	}
-	stored.evaluator = &cueEvaluator{
-		ctx: pkg.ctx, schema: objectSchema, controller: controller, name: name, reads: pkg.reads, split: split, expressions: pkg.expressions,
 	}
 	stored.Served = true
 	k.Version, k.Versions = stored, []*Version{stored}
@@ -118,21 +131,13 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	return k, k.collectProjection(pkg.definitions["#"+name+controllerSuffix])
 }
 
-// compileBehaviour compiles the controller of a kind. If CUE's evaluator is to compute it, there is
-// no budget: then it returns the paths of texts that checkSplit has to check.
-func (k *Kind) compileBehaviour(instance *build.Instance, schema *schema.Schema) (split [][]string, err error) {
-	program, err := behaviour.Compile(instance, k.behaviourName())
+// compileBehaviour compiles the controller of a kind.
+func (k *Kind) compileBehaviour(instance *build.Instance) (err error) {
+	k.program, err = behaviour.Compile(instance, k.behaviourName())
 	if unsupported, ok := errors.AsType[*behaviour.Error](err); ok {
-		return nil, errorAtPosition(positionAt(unsupported.At), "%s", unsupported.Message)
+		return errorAtPosition(positionAt(unsupported.At), "%s", unsupported.Message)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if program.IsEvaluated() {
-		return checkSizes(instance, k.GroupVersionKind.Kind, schema)
-	}
-	k.program = program
-	return nil, nil
+	return err
 }
 
 // newVersion compiles the schema of one version of a kind.
@@ -150,9 +155,7 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*Versio
 			return nil, errorAt(value, field, "is missing")
 		}
 	}
-	v := &Version{GroupVersionKind: gvk, schema: compiled}
-	v.evaluated, v.outdated = schema.HasEvaluated(compiled), schema.HasDeprecated(compiled)
-	return v, nil
+	return &Version{GroupVersionKind: gvk, schema: compiled, value: value, outdated: schema.HasDeprecated(compiled)}, nil
 }
 
 // collectVersions finds the other versions of the kind: definitions that state its
@@ -175,7 +178,6 @@ func collectVersions(k *Kind, pkg *kindsPackage) error {
 		if slices.ContainsFunc(k.Versions, func(o *Version) bool { return o.GroupVersionKind == gvk }) {
 			return errorAt(value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
 		}
-		v.evaluator = &cueEvaluator{ctx: pkg.ctx, schema: value, name: name, reads: pkg.reads}
 		if err := newConversion(k, v, definition, pkg); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"flag"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -25,9 +26,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 				"status":   map[string]any{"phase": "RUNNING"},
 			}
 			require.Empty(t, k.Validate(object))
-			defaulted, err := k.Default(object)
-			require.NoError(t, err)
-			_, err = k.Decide(defaulted, observedPod)
+			_, err := k.Decide(k.Default(object), observedPod)
 			require.NoError(t, err)
 		}
 	}
@@ -96,6 +95,20 @@ func TestDecisionsKeepNothing(t *testing.T) {
 	before := heap()
 	decide(rounds)
 	require.Less(t, int64(heap())-int64(before), bound, "bytes")
+}
+
+// Kinds that are loaded and checked keep nothing of CUE, which takes about as much memory as they do.
+func TestLoadedKindsKeepNoCUE(t *testing.T) {
+	t.Parallel()
+	c, err := Load(true, filepath.Join(root(), "examples/backup"))
+	require.NoError(t, err)
+	require.Len(t, c.Added(), 1)
+	for _, k := range c.Behaviours() {
+		require.Nil(t, k.source, k.Name())
+		for _, v := range k.Versions {
+			require.Zero(t, v.value, k.Name())
+		}
+	}
 }
 
 func heap() uint64 {

@@ -48,12 +48,7 @@ func (k *Kind) Injection(object map[string]any) (*Injection, error) {
 	if !k.Injects() {
 		return nil, nil
 	}
-	v, names, err := k.behaviour(object, nil)
-	if err != nil {
-		return nil, err
-	}
-	injection, err := injectionOf(v)
-	return injection, names.error(err)
+	return injectionOf(k.behaviour(object, nil))
 }
 
 func injectionOf(v piece) (*Injection, error) {

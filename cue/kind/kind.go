@@ -2,12 +2,12 @@ package kind
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
+	"cuelang.org/go/cue"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -82,9 +82,9 @@ type Kind struct {
 	corrected corrected
 	advice    []Advice // on its behaviour
 
-	// program is the compiled behaviour; it is nil for one with a field marked @kube(eval), which
-	// CUE's evaluator computes.
-	program *behaviour.Program
+	reads   *packageReads
+	program *behaviour.Program // the compiled behaviour
+	asked   *counters
 }
 
 // Version describes the objects of a kind in one version of its API.
@@ -103,9 +103,8 @@ type Version struct {
 	schema     *schema.Schema
 	status     *schema.Completed // what became of the status for that
 	enforcers  schema.Enforcers
-	evaluator  *cueEvaluator
+	value      cue.Value   // of its definition, until the kind is checked
 	conversion *conversion // nil for the stored version, and for one that states nothing
-	evaluated  bool        // whether fields are marked for the CUE evaluator
 	outdated   bool        // whether fields are deprecated
 	// initialStatus means that the CRD gives new objects a status.
 	initialStatus bool
@@ -170,19 +169,8 @@ func (k *Kind) Validate(object map[string]any) field.ErrorList {
 
 // Problems is Validate with the rules that the object breaks.
 func (k *Kind) Problems(object map[string]any) []Problem {
-	_, problems := k.defaultAndValidate(k.versionOf(object), object)
+	_, problems := k.versionOf(object).defaultAndValidate(object)
 	return problems
-}
-
-// defaultAndValidate also rejects an object that is too large for the behaviour.
-func (k *Kind) defaultAndValidate(v *Version, object map[string]any) (map[string]any, []Problem) {
-	defaulted, problems := v.defaultAndValidate(object)
-	if len(problems) == 0 && k.program == nil {
-		if _, err := k.evaluator.entering(object); err != nil {
-			return object, []Problem{{Error: err}}
-		}
-	}
-	return defaulted, problems
 }
 
 // Checked is an object with its defaults, or with its errors.
@@ -200,7 +188,7 @@ type Checked struct {
 // drops it. The object is not changed.
 func (k *Kind) Check(object map[string]any) *Checked {
 	v := k.versionOf(object)
-	defaulted, problems := k.defaultAndValidate(v, object)
+	defaulted, problems := v.defaultAndValidate(object)
 	if len(problems) > 0 {
 		defaulted = object
 	}
@@ -208,30 +196,12 @@ func (k *Kind) Check(object map[string]any) *Checked {
 }
 
 func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []Problem) {
-	if err := checkLimits(object, v.limits()); err != nil {
+	if err := checkLimits(object); err != nil {
 		return object, []Problem{{Error: err}}
 	}
-	object = v.withoutNulls(object)
-	defaulted := schema.Default(v.schema, object)
+	defaulted := v.withDefaults(object)
 	problems := schema.Validate(v.schema, defaulted)
-	if len(problems) == 0 && v.evaluated {
-		defaulted, problems = v.askEvaluator(object)
-	}
 	sortProblems(problems)
-	return defaulted, problems
-}
-
-// askEvaluator validates an object with the CUE evaluator, for fields marked @kube(eval).
-func (v *Version) askEvaluator(object map[string]any) (map[string]any, []Problem) {
-	v.evaluator.asked.fallbacks.Add(1)
-	defaulted, errs, err := v.evaluator.defaultAndValidate(object)
-	if err != nil {
-		errs = field.ErrorList{field.InternalError(field.NewPath(""), err)}
-	}
-	var problems []Problem
-	for _, err := range errs {
-		problems = append(problems, Problem{Error: err})
-	}
 	return defaulted, problems
 }
 
@@ -269,7 +239,7 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 // immutable fields that differ. An old object that exceeds the limits is not compared.
 func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 	v := c.version
-	if len(c.Errors) > 0 || len(old.Errors) > 0 && checkLimits(old.Object, v.limits()) != nil {
+	if len(c.Errors) > 0 || len(old.Errors) > 0 && checkLimits(old.Object) != nil {
 		return c.Errors
 	}
 	// The defaults are set here as well because an invalid old object has none yet.
@@ -282,7 +252,7 @@ func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 // instead, as in "spec.cron: deprecated: use spec.schedule".
 func (k *Kind) Deprecated(object map[string]any) []string {
 	v := k.versionOf(object)
-	if !v.outdated || checkLimits(object, v.limits()) != nil {
+	if !v.outdated || checkLimits(object) != nil {
 		return nil
 	}
 	return schema.Deprecated(v.schema, object)
@@ -302,24 +272,10 @@ func errorList(problems []Problem) field.ErrorList {
 	return list
 }
 
-// limits returns those that hold for objects of the version: the CUE evaluator takes less.
-func (v *Version) limits() limits {
-	if v.evaluated {
-		return evaluatorLimits
-	}
-	return compiledLimits
-}
-
 // Default returns a valid object in which every absent field that has a default is set to it.
 // The object is not changed; the result shares unchanged parts with it.
-func (k *Kind) Default(object map[string]any) (map[string]any, error) {
-	v := k.versionOf(object)
-	object = v.withoutNulls(object)
-	if v.evaluated {
-		v.evaluator.asked.fallbacks.Add(1)
-		return v.evaluator.withDefaults(object)
-	}
-	return schema.Default(v.schema, object), nil
+func (k *Kind) Default(object map[string]any) map[string]any {
+	return k.versionOf(object).withDefaults(object)
 }
 
 // Sampler returns a generator of objects of the version: often a valid one, often one at the edge of
@@ -354,51 +310,26 @@ func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
 // any other failure is an *EvaluationError.
 func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
 	decision, err := k.decide(object, observed)
-	k.evaluator.asked.decided(err)
+	k.asked.decided(err)
 	return decision, err
 }
 
 func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
-	v, names, err := k.behaviour(object, observed)
-	if err != nil {
-		return nil, err
-	}
-	return k.decision(v, names, k.PhaseOf(object))
+	return k.decision(k.behaviour(object, observed), k.PhaseOf(object))
 }
 
 // decision reads what a behaviour wants of an object in a phase.
-func (k *Kind) decision(v piece, names *standIns, phase string) (*Decision, error) {
+func (k *Kind) decision(v piece, phase string) (*Decision, error) {
 	r := &decisionReader{kind: k}
 	if err := r.read(v, phase); err != nil {
-		return nil, names.error(err)
+		return nil, err
 	}
 	return &r.decision, k.checkProjection(r.decision.Status)
 }
 
-// behaviour returns the behaviour for an object and its children; nil leaves them out. Names of
-// fields in its errors have to be restored.
-func (k *Kind) behaviour(object, observed map[string]any) (piece, *standIns, error) {
-	if k.program != nil {
-		return compiledPiece{k.program.Run(k.evaluator.status.WithoutAdded(object), observed)}, nil, nil
-	}
-	return k.evaluatedBehaviour(object, observed)
-}
-
-// evaluatedBehaviour is behaviour by CUE's evaluator.
-func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, *standIns, error) {
-	object, err := k.evaluator.admitted(object)
-	if err != nil {
-		return nil, nil, err
-	}
-	given := map[string]any{objectName: object}
-	if observed != nil {
-		observed, _ = k.evaluator.reads.observed.of(observed).(map[string]any)
-		if err := checkLimits(observed, evaluatorLimits); err != nil {
-			return nil, nil, &EvaluationError{Path: "observed." + err.Field, Err: errors.New(err.Detail)}
-		}
-		given[observedName] = observed
-	}
-	return k.evaluator.piece(given)
+// behaviour returns the behaviour for an object and its children; nil leaves them out.
+func (k *Kind) behaviour(object, observed map[string]any) piece {
+	return compiledPiece{k.program.Run(k.status.WithoutAdded(object), observed)}
 }
 
 // PhaseOf reads the phase of an object; one that has none yet is in phase "", and so is every object of

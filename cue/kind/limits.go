@@ -7,33 +7,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// limits bound an object; they are checked first.
-type limits struct {
-	depth  int // of structs and lists within each other
-	values int // in all
-}
-
-var (
-	// compiledLimits are those of the compiled form. Its time grows with the number of
-	// values, times the depth of nested disjunctions. Kubernetes' own JSON reader stops at a
-	// depth of 10,000; no schema that people write has 100. The API server accepts requests
-	// of 3 MiB, and a value takes at least two bytes.
-	compiledLimits = limits{depth: 128, values: 3 << 20 / 2}
-	// evaluatorLimits are those of the CUE evaluator, which takes time that grows with
-	// the square of the entries of one map (19.8 s for 100,000) and cannot be stopped.
-	evaluatorLimits = limits{depth: 64, values: 20_000}
+// These bound an object, and are checked first: the time of a validation grows with the number of
+// values, times the depth of nested disjunctions.
+const (
+	// maxObjectDepth bounds structs and lists within each other. Kubernetes' own JSON reader stops at
+	// 10,000; no schema that people write has 100.
+	maxObjectDepth = 128
+	// maxObjectValues bounds the values in all. The API server accepts requests of 3 MiB, and a value
+	// takes at least two bytes.
+	maxObjectValues = 3 << 20 / 2
 )
 
 // checkLimits is the first to walk an object; it reports the first limit that the object
 // exceeds.
-func checkLimits(object map[string]any, l limits) *field.Error {
-	left := l.values
+func checkLimits(object map[string]any) *field.Error {
+	left := maxObjectValues
 	var way []any
-	switch exceeds(object, l.depth, &left, &way) {
+	switch exceeds(object, maxObjectDepth, &left, &way) {
 	case tooDeep:
-		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not be nested deeper than %d levels", l.depth))
+		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not be nested deeper than %d levels", maxObjectDepth))
 	case tooMany:
-		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not have more than %d values", l.values))
+		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not have more than %d values", maxObjectValues))
 	}
 	return nil
 }

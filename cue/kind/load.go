@@ -286,7 +286,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		return nil, newLoadError("", err)
 	}
 	definitions := newCompiler().fieldsOf(instances[0])
-	pkg := &kindsPackage{ctx, instances[0], values[0], definitions, readsOf(instances[0]), expressionsOf(instances[0]), rules}
+	pkg := &kindsPackage{instances[0], values[0], definitions, readsOf(instances[0]), rules}
 	var kinds []*Kind
 	var errs []error
 	for _, name := range loadableNames(definitions) {

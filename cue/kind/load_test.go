@@ -102,13 +102,13 @@ func TestLimits(t *testing.T) {
 	kinds, err := Shipped()
 	require.NoError(t, err)
 	deep := map[string]any{}
-	for inner, i := deep, 0; i < compiledLimits.depth+1; i++ {
+	for inner, i := deep, 0; i < maxObjectDepth+1; i++ {
 		next := map[string]any{}
 		inner["a"] = next
 		inner = next
 	}
 	many := make(map[string]any)
-	list := make([]any, compiledLimits.values)
+	list := make([]any, maxObjectValues)
 	many["list"] = list
 	for name, tc := range map[string]struct {
 		object map[string]any

@@ -77,12 +77,7 @@ func (k *Kind) LookupsOf(object map[string]any) ([]Lookup, error) {
 	if len(k.Lookups) == 0 {
 		return nil, nil
 	}
-	v, names, err := k.behaviour(k.readable(object), nil)
-	if err != nil {
-		return nil, err
-	}
-	lookups, err := lookupsOf(v)
-	return lookups, names.error(err)
+	return lookupsOf(k.behaviour(k.readable(object), nil))
 }
 
 // readableMetadata are the fields of metadata that an author submits.
@@ -255,7 +250,7 @@ func (k *Kind) ReadsOfCluster() string {
 // LookupPaths returns the paths of what the controller may read of the objects of a type that it
 // looks up, as ObservedPaths does for children.
 func (k *Kind) LookupPaths(gvk apischema.GroupVersionKind) (paths [][]string) {
-	observed := k.evaluator.reads.observed
+	observed := k.reads.observed
 	for _, l := range k.Lookups {
 		if l.Type != gvk {
 			continue

@@ -108,10 +108,9 @@ type judged struct {
 	problems  []Problem // those that the original schema finds
 }
 
-// judgedSamples generates objects for a kind. Fields marked for the
-// evaluator are left out, because the compiled form does not check them.
+// judgedSamples generates objects for a kind.
 func judgedSamples(k *Kind, n int) []judged {
-	compiled, sample := compiledOnly(k, k.schema), sampler(k)
+	compiled, sample := withSchema(k, k.schema), sampler(k)
 	var all []judged
 	for seed := range uint64(n) {
 		object := sample(seed)
@@ -141,7 +140,7 @@ func crdShows(k, mutant *Kind, objects []judged) bool {
 	if err != nil {
 		return true
 	}
-	compiled := compiledOnly(k, k.schema)
+	compiled := withSchema(k, k.schema)
 	for _, j := range objects {
 		if crdDisagrees(compiled, crd, j.problems, j.object) != nil {
 			return true
@@ -164,15 +163,15 @@ func mutate(k *Kind, i int) (*Kind, mutation) {
 	change := mutationsOf(broken)[i]
 	change.apply()
 	prepareAll(reflect.ValueOf(broken), make(map[any]bool))
-	mutant := compiledOnly(k, broken)
+	mutant := withSchema(k, broken)
 	mutant.setOpenAPI(nil)
 	return mutant, change
 }
 
-// compiledOnly returns a kind with another schema; the evaluator checks none of it.
-func compiledOnly(k *Kind, broken *schema.Schema) *Kind {
+// withSchema returns a kind with another schema.
+func withSchema(k *Kind, broken *schema.Schema) *Kind {
 	v := *k.Version
-	v.schema, v.evaluated = broken, false
+	v.schema = broken
 	with := *k
 	with.Version, with.Versions = &v, []*Version{&v}
 	return &with

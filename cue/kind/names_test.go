@@ -3,7 +3,6 @@ package kind
 import (
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The evaluator keeps the names of fields indefinitely, so it gets none from objects: no path to
-// it holds memory for new ones. It is not parallel, so that no other test allocates meanwhile.
-func TestEvaluatorKeepsNoNames(t *testing.T) {
+// CUE's evaluator would keep the names of fields indefinitely: nothing that is done with an object does. It is not
+// parallel, so that no other test allocates meanwhile.
+func TestNamesOfFieldsAreNotKept(t *testing.T) {
 	kinds, err := kindsOf(t, `package k
 
 import "fescue.dev/cue/contract"
@@ -25,7 +24,7 @@ import "fescue.dev/cue/contract"
 	metadata!: {...}
 	spec!: {
 		data?: [string]: string
-		checked?: {...} & {checked?: >=other @kube(eval), other: *1 | int, [string]: _}
+		checked?: {other: *1 | int, [string]: _}
 	}
 	status?: {contract.#Status, labels?: [string]: string}
 }
@@ -56,8 +55,7 @@ import "fescue.dev/cue/contract"
 				"spec":     map[string]any{"data": map[string]any{key: "v", "none": "v"}, "checked": map[string]any{key: "v"}},
 			}
 			require.Empty(t, k.Validate(object))
-			defaulted, err := k.Default(object)
-			require.NoError(t, err)
+			defaulted := k.Default(object)
 			require.Equal(t, map[string]any{key: "v", "other": int64(1)}, defaulted["spec"].(map[string]any)["checked"])
 			decision, err := k.Decide(defaulted, map[string]any{"copy": map[string]any{"data": free}})
 			require.NoError(t, err)
@@ -81,13 +79,7 @@ import "fescue.dev/cue/contract"
 	require.Less(t, int64(heap())-int64(before), int64(rounds*10_000), "bytes")
 }
 
-// The shipped kinds look at no names, so that any number of different ones may come.
-func TestShippedKindsReadNoNames(t *testing.T) {
-	t.Parallel()
-	require.False(t, shippedKind(t, "Watcher").evaluator.reads.names.read) // the kinds are one package
-}
-
-// A behaviour that looks at names gets the real ones.
+// A behaviour may read the names of fields.
 func TestNamesThatAreRead(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -152,24 +144,7 @@ _json: json.Valid
 	}
 }
 
-// A behaviour that looks at names gets only so many different ones.
-func TestNamesThatAreReadAreBounded(t *testing.T) {
-	t.Parallel()
-	n := namesOf(instanceOf(t, `x: [for k, v in object.data {k}]`))
-	require.True(t, n.read)
-	for i := range maxNames - 2 { // but for "object" and "data"
-		_, _, err := n.admit(map[string]any{fmt.Sprint(i): 1})
-		require.NoError(t, err)
-	}
-	_, _, err := n.admit(map[string]any{"one": 1, "two": 1})
-	require.NoError(t, err)
-	_, _, err = n.admit(map[string]any{"three": 1})
-	require.EqualError(t, err, "object: the behaviour looks at the names of fields, and the evaluator, which keeps them, has had 250000 different ones since Fescue was started: restart it, or do not look at names")
-	_, _, err = n.admit(map[string]any{"two": 1, "5": 1})
-	require.NoError(t, err)
-}
-
-// What no behaviour reads costs nothing, and what it reads is limited.
+// A decision may be about objects as large as the API server takes them.
 func TestLargeObjects(t *testing.T) {
 	t.Parallel()
 	labels := mapOf(50_000, func(int) any { return "" })
@@ -183,15 +158,13 @@ func TestLargeObjects(t *testing.T) {
 		object["metadata"] = map[string]any{"name": "a", "labels": labels, "annotations": labels}
 		checked := k.Check(object)
 		require.Empty(t, checked.Errors)
-		part := k.evaluator.reads.names.within(checked.Object, k.evaluator.reads.object)
-		require.Equal(t, map[string]any{"name": "a", "labels": map[string]any{}, "annotations": map[string]any{}}, part["metadata"])
 		_, err := k.Decide(checked.Object, nil)
 		require.NoError(t, err)
 	}
 	watcher := shippedKind(t, "Watcher")
-	large := objectOf(watcher, map[string]any{"container": map[string]any{"name": "a"}, "configData": mapOf(10*evaluatorLimits.values, func(int) any { return "" })})
+	large := objectOf(watcher, map[string]any{"container": map[string]any{"name": "a"}, "configData": mapOf(200_000, func(int) any { return "" })})
 	require.Empty(t, watcher.Validate(large))
 	decision, err := watcher.Decide(large, nil)
 	require.NoError(t, err)
-	require.Len(t, decision.Children[0].Template["data"], 10*evaluatorLimits.values)
+	require.Len(t, decision.Children[0].Template["data"], 200_000)
 }

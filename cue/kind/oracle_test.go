@@ -80,14 +80,10 @@ func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 // ofSchema returns what the compiled form finds in an object as it is, with the nulls that the API
 // server would drop.
 func ofSchema(k *Kind, object map[string]any) []Problem {
-	if err := checkLimits(object, k.limits()); err != nil {
+	if err := checkLimits(object); err != nil {
 		return []Problem{{Error: err}}
 	}
-	problems := schema.Validate(k.schema, schema.Default(k.schema, object))
-	if len(problems) == 0 && k.evaluated {
-		_, problems = k.askEvaluator(object)
-	}
-	return problems
+	return schema.Validate(k.schema, schema.Default(k.schema, object))
 }
 
 // crdDisagrees returns how the compiled form, which found the problems, and the CRD differ
@@ -108,15 +104,7 @@ func crdDisagrees(k *Kind, crd *crdOracle, problems []Problem, object map[string
 	if len(problems) > 0 {
 		return nil
 	}
-	ours, err := k.Default(object)
-	if err != nil {
-		return err
-	}
-	again, err := k.Default(stored)
-	if err != nil {
-		return err
-	}
-	return sameJSON("the CRD's defaults differ", ours, again)
+	return sameJSON("the CRD's defaults differ", k.Default(object), k.Default(stored))
 }
 
 func text(object map[string]any) string {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 
-	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/token"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
@@ -109,89 +108,3 @@ func fieldPath(path, name string) string {
 	}
 	return path + "." + name
 }
-
-// evaluatedPiece is a value of CUE's evaluator.
-type evaluatedPiece struct {
-	value     cue.Value
-	evaluator *cueEvaluator
-	standIns  *standIns
-}
-
-func (p evaluatedPiece) of(value cue.Value) evaluatedPiece {
-	return evaluatedPiece{value, p.evaluator, p.standIns}
-}
-
-func (p evaluatedPiece) member(index int, _ piece) piece {
-	return p.of(p.value.FillPath(pathIndex, index))
-}
-
-// field returns the field of a name. One that the behaviour computes from a text has that name itself, also if
-// the object has a field of the name, for which there is a stand-in.
-func (p evaluatedPiece) field(name string) piece {
-	if p.standIns != nil {
-		if standIn, ok := p.standIns.standIn[name]; ok {
-			if value := p.value.LookupPath(cue.MakePath(cue.Str(standIn))); value.Exists() {
-				return p.of(value)
-			}
-		}
-	}
-	return p.of(p.value.LookupPath(cue.MakePath(cue.Str(name))))
-}
-
-func (p evaluatedPiece) exists() bool   { return p.value.Exists() }
-func (p evaluatedPiece) isStruct() bool { return p.value.IncompleteKind() == cue.StructKind }
-
-func (p evaluatedPiece) data(path, name string) (any, []Absence, error) {
-	if !p.exists() {
-		return nil, nil, nil
-	}
-	path = fieldPath(path, name)
-	var data any
-	err := decodeInto(p.value, path, &data)
-	if err != nil {
-		absent, err := p.evaluator.expressions.absent(p.value, path, err)
-		return nil, absent, err
-	}
-	switch value := data.(type) {
-	case map[string]any:
-		data = p.standIns.restore(value)
-	case string:
-		data = p.standIns.text(value)
-	}
-	return data, nil, nil
-}
-
-func (p evaluatedPiece) guards(path string) ([]Absence, error) {
-	absent, err := p.evaluator.expressions.guards(p.value, path)
-	if failed := p.value.Err(); err == nil && len(absent) == 0 && p.evaluator.expressions.guardsChildren && p.exists() && failed != nil {
-		return nil, evaluationError(path, failed) // something wrong within hides whether an if is undecided
-	}
-	return absent, err
-}
-
-func (p evaluatedPiece) names() (names []string, err error) {
-	err = eachField(p.value, func(name string, _ cue.Value) error {
-		names = append(names, p.standIns.text(name))
-		return nil
-	})
-	return names, err
-}
-
-func (p evaluatedPiece) elements() (elements []piece) {
-	for i := 0; ; i++ {
-		value := p.value.LookupPath(cue.MakePath(cue.Index(i)))
-		if !value.Exists() {
-			return elements
-		}
-		elements = append(elements, p.of(value))
-	}
-}
-
-func (p evaluatedPiece) fits(path string) error {
-	if err := p.value.Validate(); err != nil {
-		return evaluationError(path, err)
-	}
-	return nil
-}
-
-func (p evaluatedPiece) position() schema.Position { return positionOfValue(p.value) }

@@ -55,16 +55,13 @@ func (k *Kind) PlacesOf(object map[string]any) (Places, error) {
 	if len(k.placed) == 0 {
 		return places, nil
 	}
-	v, names, err := k.behaviour(k.readable(object), nil)
-	if err != nil {
-		return nil, err
-	}
+	v := k.behaviour(k.readable(object), nil)
 	r := &placeReader{kind: k, own: own, places: places, placed: make(map[apischema.GroupKind]bool)}
 	for _, gvk := range k.placed {
 		places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
 	}
 	if err := r.read(v); err != nil {
-		return nil, names.error(err)
+		return nil, err
 	}
 	return places, nil
 }

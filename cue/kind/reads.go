@@ -11,9 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reads are the parts of a value that the CUE of a kind can read. All else is removed from
-// the children before they are evaluated: a Pod has two hundred values, a controller reads a
-// few, and a set may have a thousand Pods.
+// reads are the parts of a value that the CUE of a kind can read. Nothing else can change a decision: a
+// Pod has two hundred values, and a controller reads a few.
 type reads struct {
 	// whole means that all of it may be read.
 	whole bool
@@ -119,7 +118,7 @@ func union(a, b *reads) *reads {
 // anyone who changes them changes what it does. kubectl's own annotation is left out.
 func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
-	read := k.evaluator.reads.object.part("metadata")
+	read := k.reads.object.part("metadata")
 	written := make(map[string]any)
 	for _, name := range []string{"labels", "annotations"} {
 		texts, _ := metadata[name].(map[string]any)
@@ -139,7 +138,7 @@ func (k *Kind) ReadsOwnStatus() bool {
 	if k.Target != nil {
 		return false // it writes none
 	}
-	status := k.evaluator.reads.object.part("status")
+	status := k.reads.object.part("status")
 	if status.whole || status.elements != nil {
 		return true
 	}
@@ -154,7 +153,7 @@ func (k *Kind) ReadsOwnStatus() bool {
 // ReadOfChild returns the part of a child, of a member of a set, or of an object that is looked up,
 // that the controller may read. The result shares memory with the object.
 func (k *Kind) ReadOfChild(name string, child map[string]any) any {
-	read := k.evaluator.reads.observed.part(name)
+	read := k.reads.observed.part(name)
 	if k.isList(name) && !read.whole {
 		if read.elements == nil {
 			return nil
@@ -181,13 +180,11 @@ type packageReads struct {
 	// object and observed are the reads of the object and of its children. Anything that is
 	// not plainly the name of a field counts as reading all.
 	object, observed *reads
-	// names are the names of fields in the source.
-	names *names
 }
 
 // readsOf finds what is read by the CUE of a package and of those that it imports.
 func readsOf(instance *build.Instance) *packageReads {
-	c := &readCollector{packageReads: packageReads{object: &reads{}, observed: &reads{}, names: namesOf(instance)}}
+	c := &readCollector{packageReads: packageReads{object: &reads{}, observed: &reads{}}}
 	eachPackage(instance, func(of *build.Instance) bool {
 		if of.ImportPath == contractPackage {
 			return false
@@ -263,14 +260,6 @@ func (c *readCollector) visit(node ast.Node) {
 				read.whole = true
 				return false
 			}
-			switch n := n.(type) { // it may be the object's, by another name
-			case *ast.Ident:
-				c.names.metadata.Insert(n.Name)
-			case *ast.SelectorExpr:
-				if name, _, err := ast.LabelName(n.Sel); err == nil {
-					c.names.metadata.Insert(name)
-				}
-			}
 		}
 		return true
 	}, nil)
@@ -290,7 +279,7 @@ func presenceTest(e *ast.BinaryExpr) ast.Expr {
 }
 
 // visitField reads a field. A field called observed may declare what the children look like;
-// what it declares is read as well, because the evaluator compares it.
+// what it declares is read as well, because the children are compared with it.
 func (c *readCollector) visitField(f *ast.Field) {
 	label, isAliased := f.Label, f.Alias != nil
 	if alias, ok := label.(*ast.Alias); ok {
@@ -310,8 +299,7 @@ func (c *readCollector) visitField(f *ast.Field) {
 	c.visit(f.Value)
 }
 
-// declare notes the fields in a declaration of the children, which the evaluator compares
-// with them.
+// declare notes the fields in a declaration of the children, which are compared with it.
 func (c *readCollector) declare(value ast.Expr, read *reads) {
 	switch value := value.(type) {
 	case *ast.Ident:

@@ -94,7 +94,7 @@ func TestReadMetadata(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			k := &Kind{Version: &Version{evaluator: &cueEvaluator{reads: readsOf(instanceOf(t, text))}}}
+			k := &Kind{reads: readsOf(instanceOf(t, text))}
 			read, err := json.Marshal(k.ReadMetadata(map[string]any{"metadata": map[string]any{
 				"name": "n", "labels": map[string]any{"a": "1", "b": "2"},
 				"annotations": map[string]any{"c": "3", corev1.LastAppliedConfigAnnotation: "{}"},
@@ -124,8 +124,8 @@ func instanceOf(t *testing.T, text string) *build.Instance {
 func TestDecideWithManyMembers(t *testing.T) {
 	t.Parallel()
 	k := shippedKind(t, "Customcluster")
-	require.Equal(t, "{pod:{status:{phase:*}} pods:{[]:{status:{phase:*}}}}", k.evaluator.reads.observed.String())
-	large := make(map[string]any) // as large as the evaluator takes an object
+	require.Equal(t, "{pod:{status:{phase:*}} pods:{[]:{status:{phase:*}}}}", k.reads.observed.String())
+	large := make(map[string]any)
 	for i := range 5000 {
 		large[fmt.Sprint(i)] = int64(i)
 	}

@@ -45,7 +45,7 @@ func (k *Kind) completeStatus(v *Version, contract *build.Instance) error {
 		engine.Struct.Fields = append(slices.Clone(engine.Struct.Fields), inferred...)
 	}
 	v.status = schema.CompleteStatus(v.schema, engine, writtenStatus)
-	v.schema, v.evaluator.status = v.status.Schema, v.status
+	v.schema = v.status.Schema
 	return nil
 }
 

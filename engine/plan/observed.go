@@ -76,7 +76,7 @@ func (o observation) of(k *kind.Kind, decision *kind.Decision, owner *unstructur
 	return exact, same
 }
 
-// values returns what the evaluator gets: an object for each child, and for a set a list in the
+// values returns what the behaviour gets: an object for each child, and for a set a list in the
 // order of the numbers.
 func (o observation) values(k *kind.Kind) map[string]any {
 	values := make(map[string]any, len(o.singles)+len(k.Sets))

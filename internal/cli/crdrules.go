@@ -50,19 +50,12 @@ func explainRules(w io.Writer, v *kind.Version) error {
 	_, _ = fmt.Fprintf(table, "\n%s\n", v.GroupVersionKind.GroupVersion())
 	write("FIELD", "RULE", "ENFORCED BY", "SOURCE")
 	for _, e := range v.Enforcement() {
-		by := e.By.String()
-		if e.Evaluated {
-			by = evaluatedBy
-		}
-		write(e.Field, shortened(e.Words), by, e.Position)
+		write(e.Field, shortened(e.Words), e.By, e.Position)
 	}
 	write("", "no unknown fields", "admission and controller; the API server drops them", "")
 	_, _ = fmt.Fprintln(table)
 	return table.Flush()
 }
-
-// evaluatedBy enforces the rules of fields marked @kube(eval).
-const evaluatedBy = "admission and controller, by the CUE evaluator"
 
 // maxRule is the number of characters of a rule that a line shows.
 const maxRule = 60

@@ -246,11 +246,7 @@ func (e *explainer) field(path string) {
 		if rule.Words == "{…}" || withoutSteps.Replace(rule.Field) != path {
 			continue
 		}
-		by := rule.By.String()
-		if rule.Evaluated {
-			by = evaluatedBy
-		}
-		rules = append(rules, []string{shortened(rule.Words), by, rule.Position.String()})
+		rules = append(rules, []string{shortened(rule.Words), rule.By.String(), rule.Position.String()})
 	}
 	e.table("RULES", rules)
 	path = "object." + path + "."

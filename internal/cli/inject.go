@@ -147,11 +147,7 @@ func (v *vetter) read(f manifestFile) []manifest.Object {
 }
 
 func injectionOf(k *kind.Kind, u unstructured.Unstructured, namespace string) (*inject.Injection, error) {
-	defaulted, err := k.Default(u.Object)
-	if err != nil {
-		return nil, err
-	}
-	copied := unstructured.Unstructured{Object: runtime.DeepCopyJSON(defaulted)}
+	copied := unstructured.Unstructured{Object: runtime.DeepCopyJSON(k.Default(u.Object))}
 	copied.SetNamespace(cmp.Or(copied.GetNamespace(), namespace))
 	return inject.Of(k, copied.Object)
 }

@@ -71,10 +71,7 @@ func newLoadKindsCommand() *cobra.Command {
 				kinds, _ := kind.List(args[0])
 				return answer.Encode(loadAnswer{Kinds: kinds})
 			}
-			kinds, _ := kind.FromDir(args[0], only...)
-			for _, k := range kinds {
-				k.Try()
-			}
+			_, _ = kind.FromDir(args[0], only...)
 			return answer.Encode(loadAnswer{})
 		},
 	}

@@ -30,7 +30,7 @@ var bombs = map[string]struct{ schema, behaviour, rest string }{
 	"a behaviour that doubles":         {behaviour: `status: x: #D24`, rest: doubling(24)},
 	"a product of disjunctions":        {schema: "x?: " + product(14)},
 	"a product in the behaviour":       {behaviour: "status: x: " + product(14)},
-	"loops within each other, @kube":   {schema: `x?: {for a in _l {"a\(a)": {for b in _l {"b\(b)": {for c in _l {"c\(c)": {for d in _l {"d\(d)": int}}}}}}}} @kube(eval)`, rest: "_l: list.Range(0, 40, 1)"},
+	"loops within each other":          {schema: `x?: {for a in _l {"a\(a)": {for b in _l {"b\(b)": {for c in _l {"c\(c)": {for d in _l {"d\(d)": int}}}}}}}}`, rest: "_l: list.Range(0, 40, 1)"},
 	"a list of lists":                  {behaviour: `status: x: len(list.FlattenN(list.Repeat([list.Repeat([0], 10000)], 10000), -1))`},
 	"a text that is repeated":          {behaviour: `status: x: len(strings.Repeat(strings.Repeat("x", 1000000), 100000))`},
 	"a text in a text":                 {behaviour: `status: x: len(_t30)`, rest: texts(30)},

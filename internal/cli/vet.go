@@ -150,9 +150,6 @@ func (v *vetter) advise(kinds []*kind.Kind) {
 			v.report.Advice = append(v.report.Advice, adviceFinding(k.Version, a))
 		}
 		for _, version := range k.Versions {
-			for _, a := range version.Advice() {
-				v.report.Advice = append(v.report.Advice, adviceFinding(version, a))
-			}
 			if a := version.UnboundedAdvice(); a != nil {
 				last = append(last, adviceFinding(version, *a))
 			}

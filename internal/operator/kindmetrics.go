@@ -6,10 +6,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-var (
-	decisionsDesc = prometheus.NewDesc("fescue_decisions_total", "Evaluations of a kind's behaviour for an object, by result.", []string{"controller", "result"}, nil)
-	fallbacksDesc = prometheus.NewDesc("fescue_evaluator_fallbacks_total", "Objects that the CUE evaluator checked because the compiled schema does not cover them.", []string{"controller"}, nil)
-)
+var decisionsDesc = prometheus.NewDesc("fescue_decisions_total", "Evaluations of a kind's behaviour for an object, by result.", []string{"controller", "result"}, nil)
 
 // kindMetrics returns the kinds whose evaluations are counted, by the engine and the webhooks
 // together.
@@ -18,7 +15,6 @@ type kindMetrics func() []*kind.Kind
 // Describe implements prometheus.Collector.
 func (m kindMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- decisionsDesc
-	to <- fallbacksDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -27,6 +23,5 @@ func (m kindMetrics) Collect(to chan<- prometheus.Metric) {
 		counts, name := k.Counts(), k.Name()
 		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Decisions), name, "made")
 		to <- prometheus.MustNewConstMetric(decisionsDesc, prometheus.CounterValue, float64(counts.Failures), name, "failed")
-		to <- prometheus.MustNewConstMetric(fallbacksDesc, prometheus.CounterValue, float64(counts.Fallbacks), name)
 	}
 }

@@ -37,8 +37,6 @@ type compiler struct {
 	roots map[root]bool
 	// given are the fields of the compiled definition that are given to each run.
 	given []string
-	// isEvaluated means that a field is marked for CUE's evaluator.
-	isEvaluated bool
 }
 
 // root is a definition of a package.
@@ -79,7 +77,6 @@ type place struct {
 	pkg      *Package
 	scope    *scope // nil at the top of the package
 	isRoot   bool   // it is the struct of a behaviour itself
-	isMarked bool   // it is within a field that is marked @kube(eval)
 }
 
 func newCompiler() *compiler {
@@ -111,6 +108,7 @@ func (c *compiler) open(instance *build.Instance) *Package {
 				}
 				name = p.label(name, isIdent)
 				pkg.pending[name] = append(pkg.pending[name], func() *Field {
+					p.attributes(decl.Attrs...)
 					if c.roots[root{pkg, name}] {
 						return &Field{at{decl.Pos()}, name, modeOf(decl), p.behaviour(decl.Value)}
 					}
@@ -199,12 +197,10 @@ func letName(l *ast.LetClause) string {
 	return "\x00let:" + l.Ident.Name + ":" + l.Pos().String()
 }
 
+// unsupported notes a construct outside the language. What it returns is never evaluated.
 func (p place) unsupported(node ast.Node, format string, args ...any) Expr {
-	message := fmt.Sprintf(format, args...)
-	if !p.isMarked {
-		p.errors = append(p.errors, &Error{node.Pos(), message})
-	}
-	return &Unsupported{at{node.Pos()}, message}
+	p.errors = append(p.errors, &Error{node.Pos(), fmt.Sprintf(format, args...)})
+	return &Bottom{at{node.Pos()}}
 }
 
 func sourceOf(node ast.Node) string {
@@ -465,7 +461,7 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 	if f := functions[path+"."+name]; f != nil {
 		return &Builtin{pos, f}
 	}
-	return p.unsupported(e, "%s cannot be used in a behaviour: mark the field @kube(eval) to have the CUE evaluator compute it", sourceOf(e))
+	return p.unsupported(e, "%s cannot be used in a behaviour: compute the value with other functions, or have the object state it", sourceOf(e))
 }
 
 // importPath returns the path of the package that an expression names; "" if it names none.
@@ -668,7 +664,9 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 			names.lets[decl.Ident.Name].Value = p.expr(decl.Expr)
 		case *ast.Ellipsis:
 			s.IsOpen = true
-		case *ast.Attribute, *ast.CommentGroup:
+		case *ast.Attribute:
+			p.attributes(decl)
+		case *ast.CommentGroup:
 		default:
 			return p.unsupported(decl, "%s cannot be compiled", sourceOf(decl))
 		}
@@ -706,19 +704,19 @@ func modeOf(f *ast.Field) Mode {
 	return Regular
 }
 
-// isMarked reports whether a field is marked @kube(eval).
-func isMarked(f *ast.Field) bool {
-	return slices.ContainsFunc(f.Attrs, func(a *ast.Attribute) bool {
+// attributes rejects @kube(eval).
+func (p place) attributes(attributes ...*ast.Attribute) {
+	for _, a := range attributes {
 		name, body := a.Split()
-		return name == "kube" && slices.Contains(strings.Split(body, ","), "eval")
-	})
+		if name == "kube" && slices.Contains(strings.Split(strings.ReplaceAll(body, " ", ""), ","), "eval") {
+			p.unsupported(a, "@kube(eval) does not exist: all of a behaviour is compiled. Remove it: what cannot be compiled is an error that says what to write")
+		}
+	}
 }
 
 // declaration adds a field to a struct.
 func (p place) declaration(s *StructLit, f *ast.Field) Expr {
-	if isMarked(f) {
-		p.isMarked, p.isEvaluated = true, true
-	}
+	p.attributes(f.Attrs...)
 	label := f.Label
 	alias := ""
 	if a, ok := label.(*ast.Alias); ok {

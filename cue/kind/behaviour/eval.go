@@ -243,8 +243,6 @@ func (r *run) eval(x Expr, e *env) (any, *Problem) {
 		if !x.Function.isNode && !x.isValidator() {
 			return r.call(x, e)
 		}
-	case *Unsupported:
-		return nil, wrong(x, "%s", x.Reason)
 	case *ListLit:
 		if x.constant != nil {
 			return x.constant, nil

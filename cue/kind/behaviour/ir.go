@@ -222,11 +222,6 @@ type (
 		Key, Value string // of for; the variable of let is Value
 		X          Expr
 	}
-	// Unsupported is a construct outside the language.
-	Unsupported struct {
-		at
-		Reason string
-	}
 )
 
 // Mode states whether a field exists.

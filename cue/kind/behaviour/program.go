@@ -30,12 +30,7 @@ type Program struct {
 	name  string
 	given []string
 
-	isEvaluated bool
 }
-
-// IsEvaluated reports whether a field of the behaviour is marked @kube(eval), so that CUE's
-// evaluator has to compute it. The program cannot be run then.
-func (p *Program) IsEvaluated() bool { return p.isEvaluated }
 
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
 // the language are returned as joined *Errors.
@@ -60,7 +55,7 @@ func CompileGiven(instance *build.Instance, name string, given ...string) (*Prog
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Program{pkg: pkg, name: name, given: given, isEvaluated: c.isEvaluated}, nil
+	return &Program{pkg: pkg, name: name, given: given}, nil
 }
 
 // Value is a part of a behaviour, for one object. It is computed when it is asked for, and is for

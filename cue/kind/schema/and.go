@@ -64,7 +64,7 @@ func withNotes(s Schema, a, b *Schema) *Schema {
 	}
 	s.Deprecated = cmp.Or(x.Deprecated, y.Deprecated)
 	s.MapType, s.Format = cmp.Or(x.MapType, y.MapType), cmp.Or(x.Format, y.Format)
-	s.Immutable, s.Eval = cmp.Or(x.Immutable, y.Immutable), cmp.Or(x.Eval, y.Eval)
+	s.Immutable = cmp.Or(x.Immutable, y.Immutable)
 	s.Embedded, s.PreserveAll = x.Embedded || y.Embedded, x.PreserveAll || y.PreserveAll
 	return &s
 }

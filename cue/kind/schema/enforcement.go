@@ -91,13 +91,6 @@ func Enforcements(s *Schema, by Enforcers) []Enforcement {
 	return all
 }
 
-// HasEvaluated reports whether the CUE evaluator checks a field of the schema.
-func HasEvaluated(s *Schema) bool {
-	found := false
-	eachRule("", s, func(_ string, r *Rule, _ string) { found = found || r.Evaluated })
-	return found
-}
-
 // eachRule visits the rules of a schema, each with its field and the rule in words.
 func eachRule(path string, s *Schema, visit func(field string, r *Rule, words string)) {
 	for _, r := range s.rules() {
@@ -179,7 +172,7 @@ func (s *Schema) rules() []*Rule {
 	for _, m := range s.Matches {
 		add(m.Rule)
 	}
-	for _, r := range []*Rule{s.Unique, s.ListTypeRule, s.Immutable, s.Eval} {
+	for _, r := range []*Rule{s.Unique, s.ListTypeRule, s.Immutable} {
 		add(r)
 	}
 	return rules

@@ -82,8 +82,6 @@ type Rule struct {
 	Position Position
 	// NotInCUE marks what a @kube attribute requires and the CUE evaluator does not know.
 	NotInCUE bool
-	// Evaluated marks @kube(eval): the CUE evaluator checks the field.
-	Evaluated bool
 }
 
 // Schema defines which values a field may have. All of its rules have to hold; a rule for
@@ -145,7 +143,6 @@ type Attributes struct {
 	Deprecated   string
 	Embedded     bool
 	PreserveAll  bool
-	Eval         *Rule
 	ListTypeRule *Rule
 }
 

@@ -104,7 +104,7 @@ func EngineStatus(common *Schema, phases []string) *Schema {
 	return &s
 }
 
-// WithoutAdded returns an object as the evaluator knows it: without the fields of the status
+// WithoutAdded returns an object as its behaviour knows it: without the fields of the status
 // that #X does not have. The object is not changed.
 func (c *Completed) WithoutAdded(object map[string]any) map[string]any {
 	status, ok := object["status"].(map[string]any)

@@ -1,0 +1,349 @@
+package kind
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+	cueerrors "cuelang.org/go/cue/errors"
+	"cuelang.org/go/cue/token"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/fescue-dev/fescue/cue/kind/schema"
+)
+
+// This file has CUE's evaluator compute behaviours: it judges the compiled ones.
+
+// evaluatedBehaviour is behaviour by CUE's evaluator.
+func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, error) {
+	given := map[string]any{objectName: k.status.WithoutAdded(object)}
+	if observed != nil {
+		given[observedName] = k.reads.observed.of(observed)
+	}
+	controller := k.source.value.LookupPath(cue.ParsePath(k.behaviourName()))
+	value := controller.Unify(k.source.value.Context().BuildExpr(openData(given)))
+	if err := value.LookupPath(cue.ParsePath(objectName)).Err(); err != nil {
+		return nil, evaluationError(objectName, err)
+	}
+	return evaluatedPiece{value, expressionsOf(k.source.instance)}, nil
+}
+
+// openData returns data as syntax in which each struct ends in "...". What is filled into a
+// definition is closed otherwise, and CUE counts a reference to an absent field of a closed struct
+// as wrong, not as incomplete. The context does not keep such an expression.
+func openData(value any) ast.Expr {
+	switch value := value.(type) {
+	case nil:
+		return ast.NewNull()
+	case bool:
+		return ast.NewBool(value)
+	case string:
+		return ast.NewString(value)
+	case float64:
+		text := strconv.FormatFloat(value, 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0" // 3 is an int
+		}
+		return ast.NewLit(token.FLOAT, text)
+	case map[string]any:
+		open := &ast.StructLit{Elts: make([]ast.Decl, 0, len(value)+1)}
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			open.Elts = append(open.Elts, &ast.Field{Label: ast.NewString(name), Value: openData(value[name])})
+		}
+		open.Elts = append(open.Elts, &ast.Ellipsis{})
+		return open
+	case []any:
+		list := &ast.ListLit{Elts: make([]ast.Expr, len(value))}
+		for i, element := range value {
+			list.Elts[i] = openData(element)
+		}
+		return list
+	}
+	return ast.NewLit(token.INT, fmt.Sprint(value))
+}
+
+// evaluatedPiece is a value of CUE's evaluator.
+type evaluatedPiece struct {
+	value       cue.Value
+	expressions *expressions
+}
+
+func (p evaluatedPiece) of(value cue.Value) evaluatedPiece {
+	return evaluatedPiece{value, p.expressions}
+}
+
+func (p evaluatedPiece) member(index int, _ piece) piece {
+	return p.of(p.value.FillPath(cue.ParsePath(indexName), index))
+}
+
+func (p evaluatedPiece) field(name string) piece {
+	return p.of(p.value.LookupPath(cue.MakePath(cue.Str(name))))
+}
+
+func (p evaluatedPiece) release()       {}
+func (p evaluatedPiece) exists() bool   { return p.value.Exists() }
+func (p evaluatedPiece) isStruct() bool { return p.value.IncompleteKind() == cue.StructKind }
+
+func (p evaluatedPiece) data(path, name string) (any, []Absence, error) {
+	if !p.exists() {
+		return nil, nil, nil
+	}
+	path = fieldPath(path, name)
+	var data any
+	err := decodeInto(p.value, path, &data)
+	if err != nil {
+		absent, err := p.expressions.absent(p.value, path, err)
+		return nil, absent, err
+	}
+	return data, nil, nil
+}
+
+func (p evaluatedPiece) guards(path string) ([]Absence, error) {
+	absent, err := p.expressions.guards(p.value, path)
+	if failed := p.value.Err(); err == nil && len(absent) == 0 && p.expressions.guardsChildren && p.exists() && failed != nil {
+		return nil, evaluationError(path, failed) // something wrong within hides whether an if is undecided
+	}
+	return absent, err
+}
+
+func (p evaluatedPiece) names() (names []string, err error) {
+	err = eachField(p.value, func(name string, _ cue.Value) error {
+		names = append(names, name)
+		return nil
+	})
+	return names, err
+}
+
+func (p evaluatedPiece) elements() (elements []piece) {
+	for i := 0; ; i++ {
+		value := p.value.LookupPath(cue.MakePath(cue.Index(i)))
+		if !value.Exists() {
+			return elements
+		}
+		elements = append(elements, p.of(value))
+	}
+}
+
+func (p evaluatedPiece) fits(path string) error {
+	if err := p.value.Validate(); err != nil {
+		return evaluationError(path, err)
+	}
+	return nil
+}
+
+func (p evaluatedPiece) position() schema.Position { return positionOfValue(p.value) }
+
+// positionOfValue returns the place of a value in the author's files, if it has one there.
+func positionOfValue(value cue.Value) schema.Position {
+	at := value.Pos()
+	if _, parts := value.Expr(); isLibrary(at.Filename()) {
+		for _, part := range parts {
+			if pos := part.Pos(); pos.IsValid() && !isLibrary(pos.Filename()) {
+				at = pos
+			}
+		}
+	}
+	if !at.IsValid() {
+		return schema.Position{}
+	}
+	return schema.Position{File: relative(at.Filename()), Line: at.Line()}
+}
+
+// decodeInto turns a concrete value into plain Go values, with the integers as int64 that unstructured
+// objects have.
+func decodeInto(value cue.Value, path string, result any) error {
+	b, err := value.MarshalJSON()
+	if err != nil {
+		return evaluationError(path, err)
+	}
+	if err := json.Unmarshal(bytes.TrimSpace(b), result); err != nil {
+		return evaluationError(path, err)
+	}
+	return nil
+}
+
+// evaluationError names the place that CUE names, or path if it names none.
+func evaluationError(path string, err error) error {
+	if already, ok := errors.AsType[*EvaluationError](err); ok {
+		return already
+	}
+	failure := &EvaluationError{Path: path, Err: err}
+	if list, ok := errors.AsType[cueerrors.Error](err); ok {
+		first := cueerrors.Errors(list)[0]
+		if elements := first.Path(); len(elements) > 1 {
+			failure.Path = strings.Join(elements[1:], ".")
+		}
+		failure.Err = errors.New(reasonOf(first))
+		failure.Position.File, failure.Position.Line = position(first)
+	}
+	return failure
+}
+
+// expressions are the references in the CUE of a package and of those that it imports, by which
+// an error of CUE is told what it is about.
+type expressions struct {
+	// selections are the selectors and indexes, by the place of what they select.
+	selections map[place]ast.Expr
+	// observed are the declarations of what the children look like.
+	observed passages
+	// phases are the values of the fields of that name.
+	phases passages
+	// guardsChildren reports that an if stands around the field children, or phases, itself.
+	guardsChildren bool
+}
+
+// place is a position in a file.
+type place struct {
+	file   string
+	offset int
+}
+
+func placeOf(pos token.Pos) place { return place{pos.Filename(), pos.Offset()} }
+
+// expressionsOf collects the references in a package.
+func expressionsOf(instance *build.Instance) *expressions {
+	x := &expressions{selections: make(map[place]ast.Expr)}
+	eachPackage(instance, func(of *build.Instance) bool {
+		if of.ImportPath == contractPackage || of.ImportPath == libraryPackage {
+			return false
+		}
+		for _, file := range of.Files {
+			ast.Walk(file, x.visit, nil)
+		}
+		return true
+	})
+	return x
+}
+
+func (x *expressions) visit(node ast.Node) bool {
+	switch node := node.(type) {
+	case *ast.SelectorExpr:
+		x.selections[placeOf(node.Sel.Pos())] = node
+	case *ast.IndexExpr:
+		x.selections[placeOf(node.Index.Pos())] = node
+	case *ast.Comprehension:
+		if len(valuesOf(node.Value, "children"))+len(valuesOf(node.Value, "phases")) > 0 {
+			x.guardsChildren = true
+		}
+	case *ast.Field:
+		if name, _, err := ast.LabelName(node.Label); err == nil && name == observedName {
+			x.observed = append(x.observed, passageOf(node))
+		} else if err == nil && name == "phases" {
+			x.phases = append(x.phases, passageOf(node.Value))
+		}
+	}
+	return true
+}
+
+// passages are parts of CUE files.
+type passages []passage
+
+type passage struct {
+	file     string
+	from, to int // offsets in bytes
+}
+
+func passageOf(node ast.Node) passage {
+	return passage{node.Pos().Filename(), node.Pos().Offset(), node.End().Offset()}
+}
+
+func (p passages) contain(at token.Pos) bool {
+	return slices.ContainsFunc(p, func(p passage) bool {
+		return at.Filename() == p.file && p.from <= at.Offset() && at.Offset() <= p.to
+	})
+}
+
+// absent finds out why a value could not be read as concrete data: because of what is absent, or
+// because of something wrong, which is an error. err is that of the attempt; with nil, nothing is
+// absent. path is where the value is.
+func (x *expressions) absent(value cue.Value, path string, err error) ([]Absence, error) {
+	if err == nil {
+		return nil, nil
+	}
+	failed := value.Validate(cue.Concrete(true))
+	if failed == nil {
+		return nil, evaluationError(path, err)
+	}
+	isIncomplete := cue.IsIncomplete(failed)
+	var absent []Absence
+	for _, each := range cueerrors.Errors(failed) {
+		absence, ok := x.absence(each)
+		// What a builtin returns is closed in a definition, so that CUE counts a field that it lacks as
+		// wrong. A behaviour waits for it, as for one of the object.
+		if !ok || !isIncomplete && !strings.HasPrefix(messageOf(each), undefinedField) {
+			return nil, evaluationError(path, each)
+		}
+		absent = append(absent, absence)
+	}
+	return absent, nil
+}
+
+// guards returns what the ifs and loops at the top of a struct or list read that is absent. One
+// that is wrong is an error.
+func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, err error) {
+	failed := owner.Err()
+	if failed == nil || !owner.Exists() {
+		return nil, nil
+	}
+	// Errors within the struct have longer paths and are found where the value is read.
+	depth := len(owner.Path().Selectors())
+	for _, each := range cueerrors.Errors(failed) {
+		if len(each.Path()) > depth || path == "" && x.phases.contain(each.Position()) {
+			continue // CUE knows no path for what is wrong within a list that is an argument
+		}
+		absence, ok := x.absence(each)
+		if !ok {
+			return nil, evaluationError(path, each)
+		}
+		absent = append(absent, absence)
+	}
+	return absent, nil
+}
+
+const undefinedField = "undefined field: "
+
+// absentMessages begin the errors of CUE v0.17.1 for a reference to an absent field; the name
+// follows. CUE counts other errors as incomplete as well, and has no code for these.
+var absentMessages = []string{undefinedField, "cannot reference optional field: ", "required field missing: "}
+
+// absence returns what an incomplete expression reads that is absent.
+func (x *expressions) absence(err cueerrors.Error) (Absence, bool) {
+	var a Absence
+	a.Position.File, a.Position.Line = position(err)
+	if elements := err.Path(); len(elements) > 1 && elements[1] == observedName {
+		a.Path = strings.Join(elements[1:], ".") // declared, and not part of the child
+		return a, true
+	}
+	for cause := error(err); cause != nil; cause = errors.Unwrap(cause) {
+		e, ok := errors.AsType[cueerrors.Error](cause)
+		if !ok {
+			break
+		}
+		message := messageOf(e)
+		for _, prefix := range absentMessages {
+			name, isAbsent := strings.CutPrefix(message, prefix)
+			if !isAbsent {
+				continue
+			}
+			a.Path = name
+			if selection, ok := x.selections[placeOf(e.Position())]; ok {
+				a.Path = sourceOf(selection)
+			}
+			return a, true
+		}
+		for _, pos := range e.InputPositions() {
+			if strings.HasPrefix(message, "non-concrete value ") && x.observed.contain(pos) {
+				a.Path = observedName
+				return a, true
+			}
+		}
+	}
+	return a, false
+}
