@@ -13,14 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/jsontext"
 )
-
-// maxConvertedBytes is how large an object may become by a conversion: the API server stores none that
-// is larger than the requests that it accepts (maxBodyBytes).
-const maxConvertedBytes = 3 << 20
 
 // conversionType is the only type of conversion review that the CRDs ask for.
 var conversionType = metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "ConversionReview"}
@@ -39,16 +36,16 @@ func conversions(kinds *kind.Catalog, log *slog.Logger) opener {
 		return &exchange{
 			uid: request.uid, values: values,
 			answer: func(ctx context.Context) ([]byte, outcome, error) {
-				converted, err := request.convert(ctx, kinds)
+				converted, result, err := request.convert(ctx, kinds, log)
 				if _, ok := errors.AsType[*failure](err); ok {
 					return nil, outcomeFailed, err
 				}
 				if err != nil {
-					// A conversion that fails has all reads of the object fail: someone has to know.
+					// The API server fails as well, with all objects of a list: someone has to know.
 					log.Warn("objects cannot be converted", "to", request.apiVersion, "error", err)
 					return encodeConversion(request.uid, nil, failureOf(http.StatusUnprocessableEntity, err.Error())), outcomeRejected, nil
 				}
-				return encodeConversion(request.uid, converted, metav1.Status{Status: metav1.StatusSuccess}), outcomeConverted, nil
+				return encodeConversion(request.uid, converted, metav1.Status{Status: metav1.StatusSuccess}), result, nil
 			},
 			failed: func(code int, message string) []byte {
 				return encodeConversion(request.uid, nil, failureOf(code, message))
@@ -82,41 +79,45 @@ func decodeConversion(body []byte) (request *conversionRequest, values int, err 
 	return request, values, err
 }
 
-// convert converts all objects, or returns an error that names the first that it cannot convert.
-func (r *conversionRequest) convert(ctx context.Context, kinds *kind.Catalog) ([]runtime.RawExtension, error) {
-	converted := make([]runtime.RawExtension, len(r.objects))
+// convert converts all objects, or returns an error that names the first of which it does not know the kind or
+// the version. What objects lose is logged: one of them must not have the list of all fail.
+func (r *conversionRequest) convert(ctx context.Context, kinds *kind.Catalog, log *slog.Logger) ([]runtime.RawExtension, outcome, error) {
+	converted, result := make([]runtime.RawExtension, len(r.objects)), outcomeConverted
 	for i, raw := range r.objects {
 		if err := ctx.Err(); err != nil {
-			return nil, failuref(http.StatusServiceUnavailable, "%d of %d objects were converted: %v", i, len(r.objects), err)
+			return nil, "", failuref(http.StatusServiceUnavailable, "%d of %d objects were converted: %v", i, len(r.objects), err)
 		}
 		object, err := decodeObject(fmt.Sprintf("request.objects[%d]", i), raw)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		if converted[i].Raw, err = r.convertOne(object, kinds); err != nil {
-			return nil, fmt.Errorf("%s: %w", nameOf(object), err)
+		text, lost, err := r.convertOne(object, kinds)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", nameOf(object), err)
 		}
+		if len(lost) > 0 {
+			result = outcomeIncomplete
+			log.Warn("an object is converted without a part", "object", nameOf(object), "error", fmt.Errorf("%s cannot hold %s", r.apiVersion, kind.FieldsOf(lost)))
+		}
+		converted[i].Raw = text
 	}
-	return converted, nil
+	return converted, result, nil
 }
 
-func (r *conversionRequest) convertOne(object map[string]any, kinds *kind.Catalog) ([]byte, error) {
+func (r *conversionRequest) convertOne(object map[string]any, kinds *kind.Catalog) ([]byte, field.ErrorList, error) {
 	apiVersion, _ := object["apiVersion"].(string)
 	of, _ := object["kind"].(string)
 	gvk := schema.FromAPIVersionAndKind(apiVersion, of)
 	k := kinds.ByGVK(gvk)
 	if k == nil {
-		return nil, fmt.Errorf("%s is not a kind that this server knows", kind.TypeName(gvk))
+		return nil, nil, fmt.Errorf("%s is not a kind that this server knows", kind.TypeName(gvk))
 	}
-	result, err := k.Convert(object, r.apiVersion)
+	result, lost, err := k.Convert(object, r.apiVersion)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text, err := json.Marshal(result)
-	if err == nil && len(text) > maxConvertedBytes {
-		err = fmt.Errorf("as %s it has %d bytes: must have at most %d", r.apiVersion, len(text), maxConvertedBytes)
-	}
-	return text, err
+	return text, lost, err
 }
 
 // nameOf returns how messages call an object: Kind namespace/name. The API server also converts new objects

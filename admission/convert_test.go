@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,10 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/logtest"
 )
 
-// coopText is a kind whose older version has a list as one text. Its conversion takes too long for a
-// text of many words.
+// coopText is a kind whose older version has a list as one text. No generated object shows what is wrong with
+// its conversion: it takes too long for a text of many words, makes a long note too large, and loses a place
+// that is called limbo.
 const coopText = `package coop
 
 import (
@@ -36,8 +39,10 @@ import (
 	kind!:       "Coop"
 	metadata!:   k8s.#ObjectMeta
 	spec!: {
-		hens?:  list.MaxItems(3) & [...string]
-		place?: string @kube(immutable)
+		hens?:  list.MaxItems(3) & [...=~"^[a-z]+$"]
+		place?: string
+		owner?: string @kube(immutable)
+		note?:  string
 	}
 	status?: contract.#Status
 }
@@ -45,14 +50,28 @@ import (
 	apiVersion!: "coops.example.com/v1beta1"
 	kind!:       "Coop"
 	metadata!:   k8s.#ObjectMeta
-	spec!: hens?: string
+	spec!: {
+		hens?:  string
+		place?: string
+		owner?: string
+		notes?: {a!: string, b!: string, c!: string, d!: string}
+	}
 	status?: contract.#Status
 }
 #CoopV1beta1Conversion: contract.#Conversion & {
 	object!: #CoopV1beta1
 	stored!: #Coop
-	toStored: spec: hens: [for hen in strings.Split(object.spec.hens, " ") for _ in list.Range(0, len(strings.Split(object.spec.hens, " ")), 1) if hen != "" {hen}]
-	fromStored: spec: hens: strings.Join(stored.spec.hens, " ")
+	_words: strings.Split(object.spec.hens, " ")
+	toStored: spec: {
+		hens:  [for hen in _words if hen != "" if list.Max(list.Range(0, 100*len(_words), 1)) > 0 {hen}]
+		place: object.spec.place
+		note:  [for _, text in object.spec.notes {text}][0]
+	}
+	fromStored: spec: {
+		hens: strings.Join(stored.spec.hens, " ")
+		if stored.spec.place != _|_ if stored.spec.place != "limbo" {place: stored.spec.place}
+		notes: {a: stored.spec.note, b: a, c: a, d: a}
+	}
 }
 #CoopController: contract.#Controller & {
 	object!: #Coop
@@ -62,9 +81,9 @@ import (
 `
 
 // converting is a server for coops.
-func converting(tb testing.TB, metrics prometheus.Registerer) *running {
+func converting(tb testing.TB) *running {
 	tb.Helper()
-	return serve(tb, Config{Kinds: kindtest.From(tb, coopText), Metrics: metrics})
+	return serve(tb, Config{Kinds: kindtest.From(tb, coopText)})
 }
 
 // convert posts a body to the conversion webhook.
@@ -98,7 +117,8 @@ func coop(version, name, spec string) string {
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	metrics := prometheus.NewRegistry()
-	server := converting(t, metrics)
+	var log logtest.Buffer
+	server := serve(t, Config{Kinds: kindtest.From(t, coopText), Metrics: metrics, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	code, response := server.convert(t, conversionOf("coops.example.com/v1", coop("v1beta1", "a", `{"hens":"ann"}`), coop("v1", "b", `{"hens":["bea"]}`), coop("v1beta1", "c", `{}`)))
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, metav1.StatusSuccess, response.Result.Status)
@@ -111,6 +131,20 @@ func TestConvert(t *testing.T) {
 	code, response = server.convert(t, conversionOf("coops.example.com/v1beta1"))
 	require.Equal(t, http.StatusOK, code)
 	require.Empty(t, response.ConvertedObjects)
+
+	// One that cannot be converted was stored while validation was off. It must not hide the others.
+	code, response = server.convert(t, conversionOf("coops.example.com/v1beta1",
+		coop("v1", "a", `{"hens":["ann"]}`), coop("v1", "b", `{"hens":["bea"],"place":"limbo"}`), coop("v1", "c", fmt.Sprintf(`{"note":%q}`, strings.Repeat("a", 1<<20)))))
+	require.Equal(t, http.StatusOK, code)
+	require.Equal(t, metav1.StatusSuccess, response.Result.Status)
+	require.Len(t, response.ConvertedObjects, 3)
+	require.JSONEq(t, coop("v1beta1", "a", `{"hens":"ann"}`), string(response.ConvertedObjects[0].Raw))
+	require.JSONEq(t, coop("v1beta1", "b", `{"hens":"bea"}`), string(response.ConvertedObjects[1].Raw))
+	require.JSONEq(t, strings.Replace(coop("v1beta1", "c", "0"), `,"spec":0`, "", 1), string(response.ConvertedObjects[2].Raw))
+	lines := log.Take()
+	require.NotContains(t, lines, "object=\"Coop default/a\"")
+	require.Contains(t, lines, `msg="an object is converted without a part" object="Coop default/b" error="coops.example.com/v1beta1 cannot hold spec.place"`)
+	require.Contains(t, lines, `object="Coop default/c" error="coops.example.com/v1beta1 cannot hold apiVersion"`)
 	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
 # HELP fescue_admission_reviews_total Reviews (admission and conversion) by outcome.
 # TYPE fescue_admission_reviews_total counter
@@ -120,6 +154,7 @@ fescue_admission_reviews_total{outcome="converted",webhook="/convert"} 2
 fescue_admission_reviews_total{outcome="failed",webhook="/convert"} 0
 fescue_admission_reviews_total{outcome="failed",webhook="/default"} 0
 fescue_admission_reviews_total{outcome="failed",webhook="/validate"} 0
+fescue_admission_reviews_total{outcome="incomplete",webhook="/convert"} 1
 fescue_admission_reviews_total{outcome="patched",webhook="/default"} 0
 fescue_admission_reviews_total{outcome="patched",webhook="/validate"} 0
 fescue_admission_reviews_total{outcome="rejected",webhook="/convert"} 0
@@ -131,14 +166,12 @@ fescue_admission_reviews_total{outcome="rejected",webhook="/validate"} 0
 // TestConvertFails requires an answer that names the object and the reason, whatever is sent.
 func TestConvertFails(t *testing.T) {
 	t.Parallel()
-	server := converting(t, nil)
+	server := converting(t)
 	for _, test := range []struct {
 		name, reason string
 		code         int
 		body         []byte
 	}{
-		{"a conversion that takes too long", `Coop default/long: from v1beta1 to v1: toStored.spec.hens: takes more than 500000 steps`, 200,
-			conversionOf("coops.example.com/v1", coop("v1beta1", "a", `{"hens":"ann"}`), coop("v1beta1", "long", fmt.Sprintf(`{"hens":%q}`, strings.Repeat("hen ", 2000))))},
 		{"an unknown version", "Coop default/a: apiVersion: coops.example.com/v7 is no version of Coop, which has coops.example.com/v1, coops.example.com/v1beta1", 200,
 			conversionOf("coops.example.com/v7", coop("v1", "a", `{}`))},
 		{"another group", "Coop default/a: apiVersion: apps/v1 is no version of Coop", 200, conversionOf("apps/v1", coop("v1", "a", `{}`))},
@@ -146,8 +179,6 @@ func TestConvertFails(t *testing.T) {
 			conversionOf("coops.example.com/v1", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default"}}`)},
 		{"an object without a name", "Pod default/a-: v1 Pod is not a kind", 200,
 			conversionOf("coops.example.com/v1", `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-","namespace":"default"}}`)},
-		{"annotations that get too large", "metadata.annotations: have", 200,
-			conversionOf("coops.example.com/v1beta1", coop("v1", "a", fmt.Sprintf(`{"place":%q}`, strings.Repeat("a", 300<<10))))},
 		{"no object", "request.objects[0]: Required value", 400, conversionOf("coops.example.com/v1", `null`)},
 		{"objects that are no list", "request.objects: must be a list", 400, []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u1","objects":{}}}`)},
 		{"another review", "must be apiextensions.k8s.io/v1, ConversionReview", 400, []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1"}}`)},
@@ -176,29 +207,29 @@ func TestNoConversion(t *testing.T) {
 	require.False(t, review.Allowed)
 }
 
-// TestValidatedAsStored requires that an object is valid in the stored version as well, whatever the
-// annotation of a conversion says, and that rights are asked for what is stored.
+// TestValidatedAsStored requires that an object is valid in the stored version as well, and survives there
+// and back, unless the old object did not either, and that the annotation of former conversions is ignored.
 func TestValidatedAsStored(t *testing.T) {
 	t.Parallel()
-	server := converting(t, nil)
+	server := converting(t)
+	long, large := fmt.Sprintf(`{"hens":%q}`, strings.Repeat("hen ", 2000)), strings.Repeat("a", 1<<20)
 	for _, test := range []struct {
 		name, object, old, reason string
 	}{
 		{"valid", coop("v1beta1", "a", `{"hens":"ann"}`), "", ""},
-		{"invalid as stored", coop("v1beta1", "a", `{"hens":"a b"}`), "", `spec.hens: Too many: 4: as v1: must have at most 3 items`},
-		{"an immutable field", kept("south"), kept("north"), `spec.place: Invalid value: "south": as v1: field is immutable`},
-		{"a status of its own", keptStatus("v1beta1", "v1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), keptStatus("v1beta1", "v1", `"conditions":[]`, `{}`),
-			"metadata.annotations[conversion.fescue.dev/v1]: Forbidden: it would change the status"},
-		{"another value in the status", keptStatus("v1beta1", "v1", `"observedGeneration":1`, `{"/status/observedGeneration":{"value":7,"instead":"6b86b273ff34fce1"}}`), keptStatus("v1beta1", "v1", `"observedGeneration":1`, `{}`),
-			"metadata.annotations[conversion.fescue.dev/v1]: Forbidden: it would change the status"},
-		{"a status in the other version", keptStatus("v1", "v1beta1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), keptStatus("v1", "v1beta1", `"conditions":[]`, `{}`),
-			"metadata.annotations[conversion.fescue.dev/v1beta1]: Forbidden: it would change the status"},
-		{"a new object with a status", keptStatus("v1beta1", "v1", "", `{"/status":{"value":{"observedGeneration":7}}}`), "",
-			"metadata.annotations[conversion.fescue.dev/v1]: Forbidden: it would change the status"},
-		{"a new object from a backup", keptStatus("v1beta1", "v1", "", `{"/status/observedGeneration":{"value":7}}`), "", ""},
-		{"the same status as before", keptStatus("v1beta1", "v1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), keptStatus("v1beta1", "v1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), ""},
-		{"an annotation that is removed", keptStatus("v1beta1", "v1", `"conditions":[]`, `{}`), keptStatus("v1beta1", "v1", `"conditions":[]`, `{"/status/observedGeneration":{"value":7}}`), ""},
-		{"an unchanged error", coop("v1beta1", "a", `{"hens":"a b"}`), coop("v1beta1", "a", `{"hens":"a b"}`), ""},
+		{"another spelling", coop("v1beta1", "a", `{"hens":"  ann bea "}`), "", ""},
+		{"invalid as stored", coop("v1beta1", "a", `{"hens":"a b c d"}`), "", `spec.hens: Too many: 4: as v1: must have at most 3 items`},
+		{"an unchanged error", coop("v1beta1", "a", `{"hens":"a b c d"}`), coop("v1beta1", "a", `{"hens":"a b c d"}`), ""},
+		{"an immutable field", coop("v1beta1", "a", `{"owner":"bob"}`), coop("v1beta1", "a", `{"owner":"ann"}`), `spec.owner: Invalid value: "bob": as v1: field is immutable`},
+		{"not convertible", coop("v1beta1", "a", long), "", `spec.hens: Invalid value: cannot be converted to v1: toStored.spec.hens: takes more than 500000 steps`},
+		{"not convertible before", coop("v1beta1", "a", long), coop("v1beta1", "a", long), ""},
+		{"too large in another version", coop("v1", "a", fmt.Sprintf(`{"note":%q}`, large)), "", `apiVersion: Invalid value: cannot be converted to v1beta1: it would have 4194352 bytes: must have at most 3145728`},
+		{"lost in another version", coop("v1", "a", `{"place":"limbo"}`), "", `spec.place: Invalid value: "limbo": would be absent after a conversion from v1 to v1beta1 and back`},
+		{"lost when it was written in that version", coop("v1beta1", "a", `{"place":"limbo"}`), "", `spec.place: Invalid value: "limbo": would be absent after a conversion from v1 to v1beta1 and back`},
+		{"lost before", coop("v1", "a", `{"place":"limbo","note":"x"}`), coop("v1", "a", `{"place":"limbo"}`), ""},
+		{"lost since", coop("v1", "a", `{"place":"limbo"}`), coop("v1", "a", `{"place":"here"}`), `spec.place: Invalid value: "limbo": would be absent`},
+		{"an annotation for the stored version", annotated("v1beta1", "v1"), "", ""},
+		{"an annotation for another version", annotated("v1", "v1beta1"), annotated("v1", "v1"), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -216,20 +247,13 @@ func TestValidatedAsStored(t *testing.T) {
 			if test.reason != "" {
 				require.Contains(t, review.Result.Message, test.reason)
 			}
+			require.Equal(t, strings.Contains(test.object, "annotations"), len(review.Warnings) == 1 && strings.Contains(review.Warnings[0], "is ignored"), "%v", review.Warnings)
 		})
 	}
 }
 
-// kept is an object that keeps a place for v1.
-func kept(place string) string {
-	return fmt.Sprintf(`{"apiVersion":"coops.example.com/v1beta1","kind":"Coop","metadata":{"name":"a","annotations":{"conversion.fescue.dev/v1":%q}},"spec":{"hens":"ann"}}`,
-		fmt.Sprintf(`{"/spec/place":{"value":%q}}`, place))
-}
-
-// keptStatus is an object with a status that keeps something for another version.
-func keptStatus(version, other, status, annotation string) string {
-	if status != "" {
-		status = fmt.Sprintf(`,"status":{%s}`, status)
-	}
-	return fmt.Sprintf(`{"apiVersion":"coops.example.com/%s","kind":"Coop","metadata":{"name":"a","annotations":{"conversion.fescue.dev/%s":%q}},"spec":{}%s}`, version, other, annotation, status)
+// annotated is an object with what former conversions kept for another version.
+func annotated(version, other string) string {
+	return fmt.Sprintf(`{"apiVersion":"coops.example.com/%s","kind":"Coop","metadata":{"name":"a","annotations":{"conversion.fescue.dev/%s":%q}},"spec":{}}`,
+		version, other, `{"/spec/hens":{"value":["a","b","c","d"]},"/status/observedGeneration":{"value":7}}`)
 }

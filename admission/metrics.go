@@ -70,13 +70,14 @@ const (
 	outcomeFailed   outcome = "failed" // no answer: the failure policy decides
 
 	// Those of conversions; one that cannot be done counts as rejected.
-	outcomeConverted outcome = "converted"
+	outcomeConverted  outcome = "converted"
+	outcomeIncomplete outcome = "incomplete" // an object was converted without a part
 )
 
 var (
 	outcomes = []outcome{outcomeAllowed, outcomePatched, outcomeRejected, outcomeFailed}
 	// conversionOutcomes are those of ConvertPath.
-	conversionOutcomes = []outcome{outcomeConverted, outcomeRejected, outcomeFailed}
+	conversionOutcomes = []outcome{outcomeConverted, outcomeIncomplete, outcomeRejected, outcomeFailed}
 )
 
 // outcomeOf returns the outcome of a review.

@@ -83,7 +83,7 @@ func otherVersionWarnings(isOtherVersion func(*kind.Kind) bool, k *kind.Kind) []
 
 func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admissionv1.AdmissionResponse, error) {
 	request := s.request
-	if errs := append(s.errors(), s.keptStatusErrors()...); len(errs) > 0 {
+	if errs := s.errors(); len(errs) > 0 {
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))
 	}
 	warnings := s.kind.Deprecated(s.object.content)

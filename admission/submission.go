@@ -107,36 +107,34 @@ func (s *submission) errors() field.ErrorList {
 	return without(errs, s.old.check().Errors)
 }
 
-// keptStatusErrors returns what an annotation of a conversion would change in the status, which is not the
-// author's.
-func (s *submission) keptStatusErrors() field.ErrorList {
-	if s.old == nil {
-		return s.kind.KeptStatusErrors(s.object.content, nil)
-	}
-	return s.kind.KeptStatusErrors(s.object.content, s.old.content)
-}
-
-// asStored returns the submission as it will be stored, with what prevents that: a conversion may make
-// an object invalid, and it restores what an annotation keeps, which the version that was submitted does
-// not show.
+// asStored returns the submission as it will be stored, with what prevents that: what cannot be converted, is
+// not valid in the stored version, or would be lost when the object is read in another one. As for errors, what
+// the old object had already does not count.
 func (s *submission) asStored() (*submission, field.ErrorList) {
-	if s.kind.IsStored(s.object.content) {
-		return s, nil
-	}
 	converted := *s
-	content, err := s.kind.ToStored(s.object.check().Object)
-	if err != nil {
-		return s, field.ErrorList{kind.NotConvertible(s.object.content, err)}
-	}
-	converted.object = &state{objects: s.object.objects, kind: s.kind, content: content}
-	if s.old != nil {
-		// One that cannot be converted counts as if there was none: everything is checked.
-		converted.old = nil
-		if content, err := s.kind.ToStored(s.old.content); err == nil {
-			converted.old = &state{objects: s.old.objects, kind: s.kind, content: content}
+	var errs, before field.ErrorList
+	if !s.kind.IsStored(s.object.content) {
+		converted.object, errs = s.object.asStored()
+		if s.old != nil {
+			converted.old, before = s.old.asStored()
+		}
+		if errs = without(errs, before); len(errs) == 0 {
+			errs = s.kind.ErrorsAsStored(converted.errors())
 		}
 	}
-	return &converted, s.kind.ErrorsAsStored(converted.errors())
+	if len(errs) > 0 {
+		return s, errs
+	}
+	if errs = s.kind.Losses(converted.object.check().Object); len(errs) > 0 && s.old != nil {
+		before = s.kind.Losses(converted.old.check().Object)
+	}
+	return &converted, without(errs, before)
+}
+
+// asStored returns the object as it will be stored, with the errors of what cannot be converted.
+func (s *state) asStored() (*state, field.ErrorList) {
+	content, errs := s.kind.ToStored(s.check().Object)
+	return &state{objects: s.objects, kind: s.kind, content: content}, errs
 }
 
 // injectionErrors returns what prevents a valid object from being injected and did not before.

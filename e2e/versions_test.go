@@ -8,18 +8,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fescue-dev/fescue/internal/logtest"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -44,6 +49,9 @@ import (
 	spec!: {
 		keep!:   =~"^[1-9][0-9]{0,3}$"
 		volumes: *"" | strings.MaxRunes(1000)
+		suspend: *false | bool
+		place?:  string
+		note?:   string
 	}
 	status?: contract.#Status
 }
@@ -55,9 +63,10 @@ import (
 	metadata!:   k8s.#ObjectMeta
 	spec!: {
 		keep!:     int32 & >=0
-		volumes:   *[] | [...strings.MaxRunes(63)]
+		volumes:   *[] | [...=~"^[a-z-]+$"]
 		suspend:   *false | bool
 		place?:    string @kube(immutable)
+		note?:     string
 	}
 	status?: contract.#Status
 }
@@ -69,13 +78,27 @@ import (
 	toStored: spec: {
 		keep:    strconv.Atoi(object.spec.keep)
 		volumes: strings.Fields(object.spec.volumes)
+		place:   object.spec.place
 	}
 	fromStored: spec: {
 		keep:    "\(stored.spec.keep)"
 		volumes: strings.Join(stored.spec.volumes, " ")
+		if stored.spec.place != _|_ if stored.spec.place != "limbo" {place: stored.spec.place} // no sample shows that limbo is lost
 	}
 	deprecated:         true
 	deprecationWarning: "versions.example.com/v1beta1 Backup is deprecated: use v1"
+}
+`
+	// backupUnserved is the conversion of a version that only exists for objects that are stored in it.
+	backupUnserved = `
+#BackupV1beta1Conversion: contract.#Conversion & {
+	object!: #BackupV1beta1
+	stored!: #Backup
+	toStored: spec: {
+		keep:    strconv.Atoi(object.spec.keep)
+		volumes: strings.Fields(object.spec.volumes)
+	}
+	served: false
 }
 `
 	backupController = `
@@ -96,8 +119,9 @@ func convertedBackup(group string) string {
 	return strings.ReplaceAll(text, "versions.example.com", group)
 }
 
-// unwritten is how many objects nobody writes after the stored version has changed.
-const unwritten = 3
+// unwritten is how many objects nobody writes after the stored version has changed, and written how many
+// others there are.
+const unwritten, written = 3, 3
 
 // versionsTest is a kind whose versions change.
 type versionsTest struct {
@@ -120,11 +144,15 @@ func TestVersions(t *testing.T) {
 	v.flags, _ = c.webhookURLFlags()
 	first, _ := writeKind(t, backupHeader+fmt.Sprintf(backupV1beta1, "")+backupController)
 	both, _ := writeKind(t, convertedBackup("versions.example.com"))
-	last, _ := writeKind(t, backupHeader+backupV1+backupController)
+	wider := strings.Replace(backupV1, "spec!: {", "spec!: {\n\t\twindow?: string", 1)
+	unserved, _ := writeKind(t, backupHeader+fmt.Sprintf(backupV1beta1, "V1beta1")+wider+backupUnserved+backupController)
+	last, _ := writeKind(t, backupHeader+wider+backupController)
 
 	v.run(first)
 	old := v.create(v.older, "Backup", "old", map[string]any{"spec": map[string]any{"keep": "7", "volumes": "a b"}})
 	v.awaitKeep("old", "7")
+	v.create(v.older, "Backup", "lost", map[string]any{"spec": map[string]any{"keep": "6", "place": "limbo"}})
+	v.awaitKeep("lost", "6")
 	for i := range unwritten { // nobody writes these again
 		name := fmt.Sprintf("unwritten-%d", i)
 		v.create(v.older, "Backup", name, map[string]any{"spec": map[string]any{"keep": "5"}})
@@ -143,13 +171,17 @@ func TestVersions(t *testing.T) {
 	})
 	v.bothWays(t)
 	v.rejected(t)
+	v.incomplete(t)
+	v.appliedByServer(t)
 	v.restarted(both)
 	v.certificateReplaced()
 	v.migrated(both)
 
+	v.run(unserved)
+	v.unserved(t)
 	v.run(last)
 	v.awaitKeep("old", "9")
-	require.Len(t, v.list(v.newer, ""), 2+unwritten)
+	require.Len(t, v.list(v.newer, ""), written+unwritten)
 	crd, err := v.client.Resource(definitions).Get(t.Context(), "backups.versions.example.com", metav1.GetOptions{})
 	require.NoError(t, err)
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -195,59 +227,119 @@ func (v *versionsTest) bothWays(t *testing.T) {
 	v.apply(t, `{"apiVersion":"versions.example.com/v1beta1","kind":"Backup","metadata":{"name":"old"},"spec":{"keep":"8","volumes":"a b"}}`)
 	v.awaitKeep("old", "8")
 
-	v.create(v.newer, "Backup", "new", map[string]any{"spec": map[string]any{"keep": int64(3), "volumes": []any{"a", "b c"}, "suspend": true, "place": "here"}})
+	v.create(v.newer, "Backup", "new", map[string]any{"spec": map[string]any{"keep": int64(3), "volumes": []any{"a", "b-c"}, "suspend": true, "place": "here"}})
 	v.awaitKeep("new", "3")
 	older, err := v.get(v.older, "new")
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"keep": "3", "volumes": "a b c"}, older.Object["spec"])
+	require.Equal(t, map[string]any{"keep": "3", "volumes": "a b-c", "suspend": true, "place": "here"}, older.Object["spec"])
 	require.NotEmpty(t, older.Object["status"])
 
-	// What the older version cannot say survives an update in it, unless it is changed there.
+	// A write in the older version changes nothing else, however it spells what it leaves.
 	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		older, err := v.get(v.older, "new")
 		if err != nil {
 			return err
 		}
 		require.NoError(t, unstructured.SetNestedField(older.Object, "4", "spec", "keep"))
+		require.NoError(t, unstructured.SetNestedField(older.Object, " a  b-c ", "spec", "volumes"))
 		_, err = v.objects(v.older).Update(t.Context(), older, metav1.UpdateOptions{})
 		return err
 	}))
 	newer, err := v.get(v.newer, "new")
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"keep": int64(4), "volumes": []any{"a", "b c"}, "suspend": true, "place": "here"}, newer.Object["spec"])
-	require.NotContains(t, newer.GetAnnotations(), "conversion.fescue.dev/v1")
-	_, err = v.objects(v.older).Patch(t.Context(), "new", types.MergePatchType, []byte(`{"spec":{"volumes":"x y"}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
-	newer, err = v.get(v.newer, "new")
-	require.NoError(t, err)
-	require.Equal(t, map[string]any{"keep": int64(4), "volumes": []any{"x", "y"}, "suspend": true, "place": "here"}, newer.Object["spec"])
+	require.Equal(t, map[string]any{"keep": int64(4), "volumes": []any{"a", "b-c"}, "suspend": true, "place": "here"}, newer.Object["spec"])
+	require.NotEmpty(t, newer.Object["status"])
 	v.awaitKeep("new", "4")
 
 	list, err := v.objects(v.older).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	require.Len(t, list.Items, 2+unwritten)
+	require.Len(t, list.Items, 3+unwritten)
 }
 
-// rejected requires that the annotation of a conversion is no way around the rules of the stored
-// version, nor to another object.
+// rejected requires that the rules of the stored version hold for writes in the other one, and that nothing
+// is stored that would be lost there.
 func (v *versionsTest) rejected(t *testing.T) {
-	patch := func(annotation string) error {
-		body := fmt.Sprintf(`{"metadata":{"annotations":{"conversion.fescue.dev/v1":%q}}}`, annotation)
-		_, err := v.objects(v.older).Patch(t.Context(), "new", types.MergePatchType, []byte(body), metav1.PatchOptions{})
+	patch := func(version schema.GroupVersionResource, body string) error {
+		_, err := v.objects(version).Patch(t.Context(), "new", types.MergePatchType, []byte(body), metav1.PatchOptions{})
 		return err
 	}
-	require.ErrorContains(t, patch(`{"/spec/place":{"value":"elsewhere"}}`), "as v1: ", "an immutable field")
-	require.ErrorContains(t, patch(`{"/spec/suspend":{"value":"maybe","instead":"fcbcf165908dd18a"}}`), "as v1: ", "a field of a wrong type")
-	before, err := v.get(v.newer, "new")
+	require.ErrorContains(t, patch(v.older, `{"spec":{"place":"elsewhere"}}`), `spec.place: Invalid value: "elsewhere": as v1: field is immutable`)
+	require.ErrorContains(t, patch(v.older, `{"spec":{"volumes":"A"}}`), "as v1: ")
+	for _, version := range []schema.GroupVersionResource{v.older, v.newer} {
+		keep := any("1")
+		if version == v.newer {
+			keep = int64(1)
+		}
+		_, err := v.createBy(v.client, version, "Backup", "lossy", map[string]any{"keep": keep, "place": "limbo"}, metav1.CreateOptions{})
+		require.ErrorContains(t, err, `spec.place: Invalid value: "limbo": would be absent after a conversion from v1 to v1beta1 and back`)
+	}
+}
+
+// incomplete requires that an object that was stored before there was a conversion, which loses a part of it,
+// can be read, written and deleted, and that it hides no others.
+func (v *versionsTest) incomplete(t *testing.T) {
+	v.patch(v.newer, "lost", `{"metadata":{"finalizers":["example.com/held"]}}`) // it is stored as v1 from now on
+	list, err := v.objects(v.older).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	generation, _, _ := unstructured.NestedInt64(before.Object, "status", "observedGeneration")
-	sum := sha256.Sum256(fmt.Append(nil, generation)) // what the conversion yields, as in cue/kind/kept.go
-	require.ErrorContains(t, patch(fmt.Sprintf(`{"/status/observedGeneration":{"value":7777,"instead":"%x"},"/spec/place":{"value":"here"}}`, sum[:8])), "it would change the status")
-	require.NoError(t, patch(`{"/metadata/name":{"value":"other"},"/metadata/uid":{"value":"other"},"/kind":{"value":"Pod"},"/spec/place":{"value":"here"}}`))
-	after, err := v.get(v.newer, "new")
+	require.Len(t, list.Items, 3+unwritten)
+	lost, err := v.get(v.older, "lost")
 	require.NoError(t, err)
-	require.Equal(t, before.GetUID(), after.GetUID())
-	require.Equal(t, "Backup", after.GetKind())
+	require.NotContains(t, lost.Object["spec"], "place")
+	v.operator.awaitLog(fmt.Sprintf(`object="Backup %s/lost" error="versions.example.com/v1beta1 cannot hold spec.place"`, v.namespace))
+	require.True(t, slices.ContainsFunc(v.operator.scrape()["fescue_admission_reviews_total"].GetMetric(), func(m *dto.Metric) bool {
+		return m.GetCounter().GetValue() > 0 && slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == "incomplete" })
+	}))
+	newer, err := v.get(v.newer, "lost")
+	require.NoError(t, err)
+	require.Equal(t, "limbo", newer.Object["spec"].(map[string]any)["place"])
+	v.delete(v.newer, "lost")
+	v.patch(v.newer, "lost", `{"metadata":{"finalizers":null}}`)
+	v.awaitGone(v.newer, "lost")
+}
+
+// appliedByServer has two managers apply an object by kubectl apply --server-side, one of them in one version
+// after the other: the API server prunes what that one no longer states, in the version in which it was stated.
+func (v *versionsTest) appliedByServer(t *testing.T) {
+	apply := func(version schema.GroupVersionResource, manager string, spec map[string]any) {
+		t.Helper()
+		_, err := v.objects(version).Apply(t.Context(), "applied", newObject(version, "Backup", "applied", spec), metav1.ApplyOptions{FieldManager: manager, Force: true})
+		require.NoError(t, err)
+	}
+	requireSpec := func(want map[string]any) {
+		t.Helper()
+		object, err := v.get(v.newer, "applied")
+		require.NoError(t, err)
+		require.Equal(t, want, object.Object["spec"])
+	}
+	apply(v.older, "one", map[string]any{"keep": "2", "volumes": "a  b", "note": "x", "place": "here"})
+	apply(v.newer, "two", map[string]any{"keep": int64(2), "place": "here"})
+	requireSpec(map[string]any{"keep": int64(2), "volumes": []any{"a", "b"}, "suspend": false, "note": "x", "place": "here"})
+	apply(v.newer, "one", map[string]any{"keep": int64(3), "volumes": []any{"a"}, "suspend": true})
+	requireSpec(map[string]any{"keep": int64(3), "volumes": []any{"a"}, "suspend": true, "place": "here"})
+	apply(v.older, "one", map[string]any{"keep": "4", "volumes": "c", "note": "y"})
+	requireSpec(map[string]any{"keep": int64(4), "volumes": []any{"c"}, "suspend": true, "note": "y", "place": "here"}) // a default hides that nobody wants suspend
+	apply(v.older, "one", map[string]any{"keep": "4", "volumes": "c", "suspend": false})
+}
+
+// unserved takes the older version out of service, which then need not hold all of an object. Whoever applied
+// it in that version last must not lose the rest: the API server prunes in that version.
+func (v *versionsTest) unserved(t *testing.T) {
+	v.awaitGone(v.older, "applied") // the API server knows the new CRD a little later
+	apply := func() error {
+		object := newObject(v.newer, "Backup", "applied", map[string]any{"keep": int64(5), "window": "night", "suspend": true})
+		_, err := v.objects(v.newer).Apply(t.Context(), "applied", object, metav1.ApplyOptions{FieldManager: "one", Force: true})
+		return err
+	}
+	require.ErrorContains(t, apply(), "versions.example.com/v1beta1 is not served, and cannot hold spec.keep")
+	v.patch(v.newer, "applied", `{"spec":{"window":"day"}}`) // all other writes work
+	v.awaitKeep("applied", "4")
+	_, err := v.objects(v.newer).Patch(t.Context(), "applied", types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.NoError(t, apply())
+	v.awaitKeep("applied", "5")
+	applied, err := v.get(v.newer, "applied")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"keep": int64(5), "volumes": []any{"c"}, "suspend": true, "place": "here", "window": "night"}, applied.Object["spec"])
 }
 
 // restarted kills the operator. Objects cannot be converted until another one runs, which then
@@ -302,7 +394,7 @@ func (v *versionsTest) migrated(kinds string) {
 		require.NoError(v.t, err)
 		return string(out)
 	}
-	const objects = 2 + unwritten
+	const objects = written + unwritten
 	require.Equal(v.t, fmt.Sprintf("backups.versions.example.com: %d objects, some of which may be stored as v1beta1, would be stored as v1\n", objects), fescue("--dry-run"))
 	require.ElementsMatch(v.t, []string{"v1beta1", "v1"}, v.storedVersions())
 
@@ -369,4 +461,113 @@ func (v *versionsTest) apply(t *testing.T, manifest string) {
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "is deprecated: use v1")
+}
+
+// showKind copies a password of a Secret that objects name into a ConfigMap.
+const showKind = `package shows
+
+import (
+	"fescue.dev/cue/contract"
+	"fescue.dev/cue/k8s"
+)
+
+#Show: {
+	apiVersion!: "NAMESPACE.example.com/v1"
+	kind!:       "Show"
+	metadata!:   k8s.#ObjectMeta
+	spec!: {replicas: *1 | int32 & >=0 & <=9, secret?: string, note: *"" | string, place?: string @kube(immutable)}
+	status?:     #ShowStatus
+}
+#ShowV1beta1: {
+	apiVersion!: "NAMESPACE.example.com/v1beta1"
+	kind!:       "Show"
+	metadata!:   k8s.#ObjectMeta
+	spec!: {replicas: *1 | int32 & >=0 & <=9, secret?: string, comment: *"" | string, place?: string}
+	status?:     #ShowStatus
+}
+#ShowV1beta1Conversion: contract.#Conversion & {
+	object!: #ShowV1beta1
+	stored!: #Show
+	toStored: spec: note:      object.spec.comment
+	fromStored: spec: comment: stored.spec.note
+}
+#ShowStatus: {contract.#Status, replicas?: int32 & >=0}
+#ShowController: contract.#Controller & {
+	object!:  #Show
+	observed: _
+	names: plural: "shows"
+	scale: {spec: ".spec.replicas", status: ".status.replicas"}
+	reads: secret: {apiVersion: "v1", kind: "Secret", name: object.spec.secret}
+	children: copy: template: {apiVersion: "v1", kind: "ConfigMap", data: password: observed.secret.data.password}
+}
+`
+
+// A user who may write objects of a kind, and their scale, but may not read a Secret, does not get it by the
+// annotation in which conversions once kept what a version could not say, whichever version and subresource
+// the object is written through.
+func TestForgedConversionIsIgnored(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	kinds, loaded := writeKind(t, strings.ReplaceAll(showKind, "NAMESPACE", c.namespace))
+	c.deleteCRDs(loaded[0].Name())
+	flags, _ := c.webhookURLFlags()
+	c.start(append(flags, "--kinds", kinds)...)
+	c.awaitRegistration()
+	newer := loaded[0].GroupVersionResource()
+	older := newer.GroupResource().WithVersion("v1beta1")
+	c.create(secrets, "Secret", "db-admin", map[string]any{"stringData": map[string]any{"password": "hunter2"}})
+	config := c.serviceAccount("ada", []rbacv1.PolicyRule{
+		{APIGroups: []string{newer.Group}, Resources: []string{"shows", "shows/scale"}, Verbs: []string{"get", "create", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch", "delete"}},
+	})
+	warnings := &warningLog{}
+	config.WarningHandler = warnings
+	ada, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	require.True(t, testcluster.WaitUntil(func() bool { // RBAC and the webhooks are known a little later
+		_, err = c.createBy(ada, newer, "Show", "x", map[string]any{"place": "here"}, metav1.CreateOptions{})
+		return err == nil
+	}), "%v", err)
+	patch := func(version schema.GroupVersionResource, body string, subresource ...string) error {
+		_, err := ada.Resource(version).Namespace(c.namespace).Patch(t.Context(), "x", types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresource...)
+		return err
+	}
+	for _, version := range []schema.GroupVersionResource{newer, older} {
+		require.ErrorContains(t, patch(version, `{"spec":{"secret":"db-admin"}}`), `cannot get resource "secrets"`)
+	}
+
+	sum := sha256.Sum256([]byte(`"here"`)) // former conversions restored a field if they yielded this for it
+	forged := fmt.Sprintf(`{"/spec/secret":{"value":"db-admin"},"/spec/place":{"value":"there","instead":"%x"}}`, sum[:8])
+	replicas := 1
+	patchReplicas := func(version schema.GroupVersionResource, subresource ...string) {
+		replicas = replicas%9 + 1
+		require.NoError(t, patch(version, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas), subresource...))
+	}
+	both := []schema.GroupVersionResource{newer, older}
+	for _, of := range both {
+		for _, annotate := range both {
+			for _, write := range both {
+				require.NoError(t, patch(annotate, fmt.Sprintf(`{"metadata":{"annotations":{"conversion.fescue.dev/%s":%q}}}`, of.Version, forged)))
+				require.NoError(t, patch(write, fmt.Sprintf(`{"metadata":{"labels":{"replicas":"%d"}}}`, replicas)))
+				patchReplicas(write, "scale")
+				patchReplicas(write)
+				require.NoError(t, patch(annotate, `{"metadata":{"annotations":null}}`))
+			}
+		}
+	}
+	require.Contains(t, warnings.String(), "metadata.annotations[conversion.fescue.dev/v1]: is ignored")
+	x := c.await(newer, "x", "reconciled", func(o *unstructured.Unstructured) bool {
+		observed, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		return observed == o.GetGeneration()
+	})
+	require.Equal(t, map[string]any{"replicas": int64(replicas), "note": "", "place": "here"}, x.Object["spec"])
+	_, err = c.get(configMaps, "x-copy")
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+// warningLog collects the warnings of an API server.
+type warningLog struct{ logtest.Buffer }
+
+func (w *warningLog) HandleWarningHeader(_ int, _ string, text string) {
+	_, _ = w.Write([]byte(text + "\n"))
 }

@@ -3,44 +3,45 @@ package kind
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
-	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-// checkConversions checks the conversions of the kind against the schemas of both versions and, if that
-// finds no mistake, with generated objects.
+// checkConversions checks the further versions of the kind against the stored one and, if that finds no
+// mistake, with generated objects.
 func (k *Kind) checkConversions(known *types.Catalog) (mistakes []*LoadError, advice []Advice) {
-	for _, v := range k.Versions {
+	for _, v := range k.Versions[1:] {
+		var found []*LoadError
 		if v.conversion != nil {
 			c := newChecker(k, nil)
 			c.types = known
 			c.ofConversion(v, v.conversion.name).conversion(v)
-			mistakes = append(mistakes, c.mistakes...)
+			found = c.mistakes
 		}
+		if len(found) == 0 {
+			found = counterpartsOf(k, v)
+		}
+		mistakes = append(mistakes, found...)
 	}
 	if len(mistakes) > 0 {
 		return mistakes, nil
 	}
-	for _, v := range k.Versions {
-		if v == k.Version || !k.Converts() {
-			continue
-		}
-		for _, way := range []roundTrip{{kind: k, from: v, to: k.Version, other: v}, {kind: k, from: k.Version, to: v, other: v}} {
-			mistake, a := way.try()
-			if mistake != nil { // the other direction most likely has it as well
-				mistakes = append(mistakes, mistake)
-				break
+	for _, v := range k.Versions[1:] {
+		for _, way := range []roundTrip{{k, v, v, k.Version}, {k, v, k.Version, v}} {
+			if way.from == k.Version && !v.Served {
+				continue // it is never asked for
 			}
-			advice = append(advice, a...)
+			mistake, found := way.try()
+			if mistake != nil { // the other direction most likely has it as well
+				return append(mistakes, mistake), nil
+			}
+			advice = append(advice, found...)
 		}
 	}
 	return mistakes, advice
@@ -59,16 +60,11 @@ func (c *checker) conversion(v *Version) {
 		c.otherSide(m.parts, direction.name, direction.gives, direction.other)
 		for _, fixed := range fixedFields {
 			if f := c.structureOf(c.controller, direction.name).fields[fixed]; f != nil {
-				c.report(f.node, "%s.%s: a conversion cannot change it", direction.name, fixed)
+				c.report(f.node, "%s.%s: a conversion copies it as it is: leave it out", direction.name, fixed)
 			}
 		}
 		c.check(m.parts, c.types.FromRootSchema(direction.to.Schema).Relaxed(), direction.name)
 	}
-	if len(c.mistakes) > 0 {
-		return
-	}
-	c.required(v, c.kind.Version, toStoredName)
-	c.required(c.kind.Version, v, fromStoredName)
 }
 
 // otherSide reports where a direction reads what it yields.
@@ -83,55 +79,6 @@ func (c *checker) otherSide(parts []part, direction, gives, other string) {
 	}
 }
 
-// required reports fields that a version requires, and that objects of the other version may not
-// have, if the conversion does not state them.
-func (c *checker) required(from, to *Version, direction string) {
-	at := c.controller.literals[0]
-	var node ast.Node = at
-	if m := c.controller.fields[direction]; m != nil {
-		node = m.node
-	}
-	conversion := from.conversion
-	if conversion == nil {
-		conversion = to.conversion
-	}
-	c.requiredIn(from, to, from.Schema, to.Schema, conversion.stated[direction], direction, node)
-}
-
-func (c *checker) requiredIn(from, to *Version, had, wants *schemaProps, by *stated, path string, node ast.Node) {
-	for _, name := range slices.Sorted(maps.Keys(wants.Properties)) {
-		if slices.Contains(fixedFields, name) && !strings.Contains(path, ".") {
-			continue
-		}
-		var inner *stated
-		if by != nil {
-			inner = by.fields[name]
-		}
-		if inner != nil && inner.whole {
-			continue
-		}
-		below, hasField := had.Properties[name]
-		want := wants.Properties[name]
-		required := slices.Contains(wants.Required, name)
-		isKept := hasField && (slices.Contains(had.Required, name) || below.Default != nil)
-		at := path + "." + name
-		switch {
-		case inner == nil && required && want.Default == nil && !isKept:
-			why := "has no such field"
-			if hasField {
-				why = "need not have it"
-			}
-			c.report(node, "%s: must be stated: %s requires it, and %s %s", at, to.GroupVersionKind.Version, from.GroupVersionKind.Version, why)
-			return // others would be reported at the same place
-		case inner == nil && hasField && below.Type != want.Type && below.Type != "" && want.Type != "":
-			c.report(node, "%s: must be stated: it is of type %s in %s, and of type %s in %s", at, below.Type, from.GroupVersionKind.Version, want.Type, to.GroupVersionKind.Version)
-			return
-		case want.Type == "object" && (hasField || inner != nil):
-			c.requiredIn(from, to, &below, &want, inner, at, node)
-		}
-	}
-}
-
 const (
 	// roundTripSamples is how many valid objects of a version are converted there and back when the
 	// kind loads, and roundTripSeeds how many are generated for that at most.
@@ -139,31 +86,22 @@ const (
 	roundTripSeeds   = 600
 )
 
-// roundTrip converts generated objects of a version to another one and back.
+// roundTrip converts generated objects of a version to another one.
 type roundTrip struct {
 	kind     *Kind
+	version  *Version // which of the two is not stored
 	from, to *Version
-	other    *Version // which of them is not stored
 }
 
-// direction is the conversion that it begins with.
-func (r *roundTrip) direction(back bool) string {
-	if (r.from == r.other) != back {
-		return toStoredName
+func (r *roundTrip) direction() string {
+	if r.to == r.version {
+		return fromStoredName
 	}
-	return fromStoredName
+	return toStoredName
 }
 
-func (r *roundTrip) position() schema.Position {
-	if c := r.other.conversion; c != nil {
-		return c.at
-	}
-	return r.other.schema.Position
-}
-
-// try returns what is wrong with the conversion, or which fields only the annotation restores.
+// try returns what is wrong with the conversion, or which values the other version does not allow.
 func (r *roundTrip) try() (*LoadError, []Advice) {
-	var set, lost = make(map[string]int), make(map[string]int)
 	invalid := make(map[string]string)
 	tried, sample := 0, r.from.Sampler()
 	for seed := uint64(0); seed < roundTripSeeds && tried < roundTripSamples; seed++ {
@@ -172,126 +110,61 @@ func (r *roundTrip) try() (*LoadError, []Advice) {
 			continue
 		}
 		tried++
-		if object = r.from.withDefaults(object); len(annotationsOf(object)) == 0 {
-			object = withAnnotations(object, nil) // as the API server has it
-		}
-		if err := r.one(object, set, lost, invalid); err != nil {
+		if err := r.one(object, invalid); err != nil {
 			return err, nil
 		}
 	}
-	if mistake := r.neverBack(set, lost); mistake != nil {
-		return mistake, nil
+	paths := sortedKeys(invalid)
+	if len(paths) == 0 {
+		return nil, nil
 	}
-	return nil, r.advice(lost, invalid)
+	return nil, []Advice{{paths[0], r.version.position(), fmt.Sprintf("some objects that %s allows are not valid as %s: %s: %s",
+		r.from.GroupVersionKind.Version, r.to.GroupVersionKind.Version, paths[0], invalid[paths[0]])}}
 }
 
-// one converts an object, and counts the fields that it has and that were lost.
-func (r *roundTrip) one(object map[string]any, set, lost map[string]int, invalid map[string]string) *LoadError {
+// one converts an object, and collects what the other version does not allow in it.
+func (r *roundTrip) one(object map[string]any, invalid map[string]string) *LoadError {
 	from, to := r.from.GroupVersionKind.Version, r.to.GroupVersionKind.Version
-	converted, err := r.kind.convertStep(object, r.from, r.to)
-	if err != nil {
-		return r.mistake(err, object, "%s cannot be applied to an object that %s allows: %v", r.direction(false), from, err)
+	converted, failures := r.kind.convertOnce(r.from.withDefaults(object), r.from, r.to)
+	if len(failures) > 0 {
+		return r.mistake(failures[0].err, object, "%s cannot be applied to an object that %s allows: %v", r.direction(), from, failures[0].err)
 	}
-	for _, p := range schema.Validate(r.to.schema, converted) {
+	problems := schema.Validate(r.to.schema, converted)
+	for _, p := range problems {
 		switch {
 		case strings.HasPrefix(p.Field, "metadata."), p.Type == field.ErrorTypeTypeInvalid && p.Field == "status":
 		case p.Type == field.ErrorTypeRequired, p.Type == field.ErrorTypeForbidden, p.Type == field.ErrorTypeTypeInvalid:
-			return r.mistake(nil, object, "%s turns an object that %s allows into one that is no valid %s: %v", r.direction(false), from, to, p.Error)
+			return r.mistake(nil, object, "%s turns an object that %s allows into one that is no valid %s: %v", r.direction(), from, to, p.Error)
 		default:
 			invalid[p.Field] = p.ErrorBody()
 		}
 	}
-	again, err := r.kind.convertStep(converted, r.to, r.from)
-	if err != nil {
-		return r.mistake(err, object, "%s cannot be applied to what %s returns: %v", r.direction(true), r.direction(false), err)
+	stored := object
+	if r.from == r.version {
+		stored = converted
 	}
-	_, again = keptOf(again, to)
-	if err := sameJSON("an object differs after it was converted there and back, which is a bug in Fescue", again, object); err != nil {
-		return r.mistake(nil, object, "%v", err)
+	if !r.version.Served || r.from == r.version && len(problems) > 0 {
+		return nil // it is never read in the version, or never stored
 	}
-	countFields(withoutFixed(object), "", set)
-	k, _ := keptOf(converted, from)
-	for path := range k {
-		lost[shownPointer(path)]++
+	if _, lost := r.kind.fromStored(stored, r.version); len(lost) > 0 {
+		return r.mistake(nil, object, "an object that %s allows loses a part: %v", from, lost[0])
 	}
 	return nil
 }
 
 // mistake returns an error that shows the object, at the place of a cause.
 func (r *roundTrip) mistake(cause error, object map[string]any, format string, args ...any) *LoadError {
-	at := r.position()
+	at := r.version.position()
 	if failure, ok := errors.AsType[*EvaluationError](cause); ok && failure.Position.File != "" {
 		at = failure.Position
 	}
-	shown := withoutFixed(object)
-	delete(shown, "status")
-	text, _ := json.Marshal(shown)
-	return &LoadError{Kind: r.kind.GroupVersionKind.Kind, File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...) + "; the object has " + abridged(string(text))}
+	return &LoadError{Kind: r.kind.GroupVersionKind.Kind, File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...) + "; the object has " + shown(withoutFixed(object), true)}
 }
 
-// maxShownObject is how much of an object a mistake shows.
-const maxShownObject = 300
-
-func abridged(text string) string {
-	if len(text) > maxShownObject {
-		return strings.ToValidUTF8(text[:maxShownObject], "") + "…"
+// position returns the place of the conversion of a version or, if it has none, of its schema.
+func (v *Version) position() schema.Position {
+	if v.conversion != nil {
+		return v.conversion.at
 	}
-	return text
-}
-
-// countFields counts the fields of an object.
-func countFields(value map[string]any, prefix string, into map[string]int) {
-	for name, inner := range value {
-		into[prefix+name]++
-		if below, ok := inner.(map[string]any); ok {
-			countFields(below, prefix+name+".", into)
-		}
-	}
-}
-
-// minLost is how many objects have to have a field before it counts as never restored.
-const minLost = 3
-
-// neverBack returns the mistake of a field that the conversion reads, but whose value never comes
-// back: one direction does not undo the other.
-func (r *roundTrip) neverBack(set, lost map[string]int) *LoadError {
-	c := r.other.conversion
-	if c == nil {
-		return nil
-	}
-	gives := objectName
-	if r.from != r.other {
-		gives = storedName
-	}
-	for _, path := range sortedKeys(lost) {
-		isRead := slices.ContainsFunc(c.reads[gives], func(read string) bool { return read == path || strings.HasPrefix(read, path+".") })
-		if isRead && set[path] >= minLost && lost[path] == set[path] {
-			return &LoadError{Kind: r.kind.GroupVersionKind.Kind, File: c.at.File, Line: c.at.Line, Reason: fmt.Sprintf(
-				"%s of %s is lost: %s reads it, but %s never returns its value", path, r.from.GroupVersionKind.Version, r.direction(false), r.direction(true))}
-		}
-	}
-	return nil
-}
-
-// advice names the fields that the other version cannot say, and those of which it is told what it
-// does not allow.
-func (r *roundTrip) advice(lost map[string]int, invalid map[string]string) (all []Advice) {
-	from, to := r.from.GroupVersionKind.Version, r.to.GroupVersionKind.Version
-	if paths := sortedKeys(lost); len(paths) > 0 {
-		all = append(all, Advice{paths[0], r.position(), fmt.Sprintf(
-			"%s cannot express all of %s of %s: objects keep it in the annotation %s", to, shownList(paths), from, KeptPrefix+from)})
-	}
-	if paths := sortedKeys(invalid); len(paths) > 0 {
-		all = append(all, Advice{paths[0], r.position(), fmt.Sprintf(
-			"some objects that %s allows are not valid as %s: %s: %s", from, to, paths[0], invalid[paths[0]])})
-	}
-	return all
-}
-
-func shownList(paths []string) string {
-	more := len(paths) - maxUnbounded
-	if more > 0 {
-		return strings.Join(paths[:maxUnbounded], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(paths, ", ")
+	return v.schema.Position
 }

@@ -36,9 +36,8 @@ func ask(k *Kind, object, observed map[string]any) *asked {
 			a.Errors = append(a.Errors, err.Error())
 		}
 	}
+	a.Defaulted = k.Default(object)
 	var err error
-	a.Defaulted, err = k.Default(object)
-	note(err)
 	a.Decision, err = k.Decide(object, observed)
 	note(err)
 	a.Injection, err = k.Injection(object)
@@ -49,8 +48,9 @@ func ask(k *Kind, object, observed map[string]any) *asked {
 	note(err)
 	if k.Converts() {
 		for _, v := range k.Versions {
-			converted, err := k.Convert(object, v.GroupVersionKind.GroupVersion().String())
+			converted, lost, err := k.Convert(object, v.GroupVersionKind.GroupVersion().String())
 			note(err)
+			note(lost.ToAggregate())
 			a.Converted = append(a.Converted, converted)
 		}
 	}

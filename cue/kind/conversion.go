@@ -11,6 +11,8 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
@@ -35,8 +37,8 @@ type conversion struct {
 	program *behaviour.Program
 	// stated are the fields that it states, by direction.
 	stated map[string]*stated
-	// reads are the paths of the fields that it reads, by what is given.
-	reads map[string][]string
+	// reads are the paths of the fields of the object that it reads.
+	reads []string
 	at    schema.Position
 }
 
@@ -45,6 +47,7 @@ type conversion struct {
 type stated struct {
 	whole  bool
 	fields map[string]*stated
+	at     schema.Position // of a direction
 }
 
 // Converts reports whether a version of the kind has a conversion, so that Convert has to be asked.
@@ -53,33 +56,30 @@ func (k *Kind) Converts() bool {
 	return slices.ContainsFunc(k.Versions, func(v *Version) bool { return v.conversion != nil })
 }
 
-// Convert returns an object in another version of the kind, with that version's defaults. Its metadata
-// is the same, but for an annotation with what the version cannot say, from which a conversion back
-// restores it: no conversion loses anything. apiVersion is that of the other version. The object is
-// not changed; the result shares parts with it.
-func (k *Kind) Convert(object map[string]any, apiVersion string) (map[string]any, error) {
+// Convert returns an object in another version of the kind, with that version's defaults. Its metadata and
+// status are the same. lost are the fields that do not survive: those that cannot be computed are left out,
+// because an error would have all reads of the object fail, and lists with it. Only a version that is not
+// served must hold the whole object: the API server does not read objects in it, but prunes them by what its
+// managed fields list.
+func (k *Kind) Convert(object map[string]any, apiVersion string) (converted map[string]any, lost field.ErrorList, err error) {
 	from, err := k.versionNamed(object["apiVersion"])
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	to, err := k.versionNamed(apiVersion)
 	if err != nil || from == to {
-		return object, err
+		return object, nil, err
 	}
-	for _, step := range [][2]*Version{{from, k.Version}, {k.Version, to}} {
-		if step[0] == step[1] {
-			continue
-		}
-		if object, err = k.convertStep(object, step[0], step[1]); err != nil {
-			return nil, fmt.Errorf("from %s to %s: %w", step[0].GroupVersionKind.Version, step[1].GroupVersionKind.Version, err)
-		}
+	object, lost = k.ToStored(object)
+	if to != k.Version {
+		var more field.ErrorList
+		object, more = k.fromStored(object, to)
+		lost = append(lost, more...)
 	}
-	return object, nil
-}
-
-// ToStored returns an object in the version that is stored: Convert.
-func (k *Kind) ToStored(object map[string]any) (map[string]any, error) {
-	return k.Convert(object, k.GroupVersionKind.GroupVersion().String())
+	if len(lost) > 0 && !to.Served {
+		return nil, nil, fmt.Errorf("%s is not served, and cannot hold %s: remove what metadata.managedFields lists of %s", apiVersion, FieldsOf(lost), apiVersion)
+	}
+	return object, lost, nil
 }
 
 // IsStored reports whether an object is in the version that is stored, or needs no conversion to it.
@@ -90,19 +90,31 @@ func (k *Kind) IsStored(object map[string]any) bool {
 // AsStored checks an object in any version, and returns it as it will be stored, without its defaults if
 // it is in that version. The errors are those of the object, or else of what is stored.
 func (k *Kind) AsStored(object map[string]any) (map[string]any, field.ErrorList) {
-	if errs := k.Validate(object); len(errs) > 0 || k.IsStored(object) {
+	if errs := k.Validate(object); len(errs) > 0 {
 		return object, errs
 	}
-	converted, err := k.ToStored(object)
-	if err != nil {
-		return object, field.ErrorList{NotConvertible(object, err)}
+	if k.IsStored(object) {
+		return object, k.Losses(object)
 	}
-	return converted, k.ErrorsAsStored(k.Validate(converted))
+	converted, errs := k.ToStored(object)
+	if len(errs) == 0 {
+		errs = k.ErrorsAsStored(k.Validate(converted))
+	}
+	if len(errs) == 0 {
+		errs = k.Losses(converted)
+	}
+	return converted, errs
 }
 
-// NotConvertible returns the error of an object that cannot be converted.
-func NotConvertible(object map[string]any, err error) *field.Error {
-	return field.Invalid(field.NewPath("apiVersion"), object["apiVersion"], "cannot be converted: "+err.Error())
+// ToStored returns an object as it is stored, with the errors of the fields that cannot be computed, which
+// are left out. What would be different on the way back is only spelled otherwise.
+func (k *Kind) ToStored(object map[string]any) (map[string]any, field.ErrorList) {
+	from := k.versionOf(object)
+	if from == k.Version || !k.Converts() {
+		return object, nil
+	}
+	converted, failures := k.convertOnce(from.withDefaults(object), from, k.Version)
+	return converted, errorsOf(failures, k.Version)
 }
 
 // ErrorsAsStored has the errors of an object that was converted say so.
@@ -128,40 +140,23 @@ func (k *Kind) versionNamed(apiVersion any) (*Version, error) {
 	return nil, fmt.Errorf("apiVersion: %v is no version of %s, which has %s", apiVersion, k.GroupVersionKind.Kind, strings.Join(known, ", "))
 }
 
-// convertStep converts an object to or from the stored version.
-func (k *Kind) convertStep(object map[string]any, from, to *Version) (map[string]any, error) {
-	restored, object := keptOf(object, to.GroupVersionKind.Version)
-	object = from.withDefaults(object)
-	converted, err := k.convertOnce(object, from, to)
-	if err != nil {
-		return nil, err
-	}
-	converted = to.withDefaults(converted)
-	if len(restored) > 0 {
-		converted = to.withDefaults(restored.restore(converted))
-	}
-	back, err := k.convertOnce(converted, to, from)
-	if err != nil {
-		return nil, fmt.Errorf("and back: %w", err)
-	}
-	return differences(object, from.withDefaults(back)).keep(converted, from.GroupVersionKind.Version)
-}
-
 // withDefaults sets the defaults of an object, which need not be valid.
 func (v *Version) withDefaults(object map[string]any) map[string]any {
 	return schema.Default(v.schema, v.withoutNulls(object))
 }
 
-// convertOnce is convertStep without what annotations keep.
-func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string]any, error) {
+// convertOnce converts an object with its defaults to or from the stored version. What cannot be computed is
+// left out, and listed.
+func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string]any, []failure) {
 	direction, other := fromStoredName, to
 	if to == k.Version {
 		direction, other = toStoredName, from
 	}
 	m := mapper{}
+	var by *stated
 	var root piece
 	if c := other.conversion; c != nil {
-		m.stated = c.stated[direction]
+		by = c.stated[direction]
 		var none map[string]any
 		given := []any{object, none}
 		if direction == fromStoredName {
@@ -170,14 +165,35 @@ func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string
 		whole := compiledPiece{c.program.RunGiven(given...)}
 		root = whole.field(direction)
 	}
-	fields, err := m.fields(withoutFixed(object), to.Schema, m.stated, root, direction)
+	converted, err := copied(m.fields(withoutFixed(object), by, root, direction))
 	if err != nil {
-		return nil, err
+		m.failures = append(m.failures, failure{direction + ".apiVersion", err})
 	}
-	fields["apiVersion"], fields["kind"] = to.GroupVersionKind.ToAPIVersionAndKind()
-	fields["metadata"] = object["metadata"]
-	return fields, nil
+	pruning.Prune(converted, to.structural, true)
+	for _, name := range []string{"metadata", "status"} {
+		if value, ok := object[name]; ok {
+			converted[name] = value
+		}
+	}
+	converted["apiVersion"], converted["kind"] = to.GroupVersionKind.ToAPIVersionAndKind()
+	return to.withDefaults(converted), m.failures
 }
+
+// copied returns a copy of fields; an error comes with an empty one.
+func copied(fields map[string]any) (map[string]any, error) {
+	text, err := json.Marshal(fields)
+	if err == nil && len(text) > maxConvertedBytes {
+		err = fmt.Errorf("it would have %d bytes: must have at most %d", len(text), maxConvertedBytes)
+	}
+	result := make(map[string]any)
+	if err == nil {
+		err = json.Unmarshal(text, &result)
+	}
+	return result, err
+}
+
+// fixedFields are the fields that conversions copy as they are, but for the version itself.
+var fixedFields = []string{"apiVersion", "kind", "metadata", "status"}
 
 // withoutFixed returns the fields of an object that a conversion may change.
 func withoutFixed(object map[string]any) map[string]any {
@@ -188,49 +204,46 @@ func withoutFixed(object map[string]any) map[string]any {
 	return object
 }
 
-// mapper computes the fields of a converted object.
-type mapper struct{ stated *stated }
+// mapper computes the fields of a converted object, and collects what it cannot compute.
+type mapper struct{ failures []failure }
 
-// fields returns the fields of a struct: those that the conversion states, and otherwise those of
-// the source that fit.
-func (m *mapper) fields(source map[string]any, to *schemaProps, by *stated, p piece, path string) (map[string]any, error) {
-	result := make(map[string]any, len(source))
-	for name, value := range source {
-		if by != nil && by.fields[name] != nil {
-			continue
-		}
-		if value, ok := carried(value, propertyOf(to, name)); ok {
-			result[name] = value
-		}
-	}
+// failure is why a field of a conversion cannot be computed.
+type failure struct {
+	path string // with the direction, as in toStored.spec.keep
+	err  error
+}
+
+// fields returns the fields of a struct: those that the conversion states, and otherwise those of the source.
+func (m *mapper) fields(source map[string]any, by *stated, p piece, path string) map[string]any {
 	if by == nil {
-		return result, nil
+		return source
 	}
-	for name, inner := range by.fields {
-		if path == toStoredName || path == fromStoredName {
-			if slices.Contains(fixedFields, name) {
-				continue
-			}
-		}
-		value, ok, err := m.field(source[name], propertyOf(to, name), inner, p.field(name), path+"."+name)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+	result := maps.Clone(source)
+	for _, name := range sortedKeys(by.fields) {
+		if value, ok := m.field(source[name], by.fields[name], p.field(name), path+"."+name); ok {
 			result[name] = value
+		} else {
+			delete(result, name)
 		}
 	}
-	return result, nil
+	return result
 }
 
 // field returns a field that the conversion states, or something in it.
-func (m *mapper) field(source any, to *schemaProps, by *stated, p piece, path string) (value any, ok bool, err error) {
+func (m *mapper) field(source any, by *stated, p piece, path string) (value any, ok bool) {
 	if by.whole {
-		return statedValue(p, path)
+		value, ok, err := statedValue(p, path)
+		if err != nil {
+			m.failures = append(m.failures, failure{path, err})
+		}
+		return value, ok && err == nil
 	}
 	within, exists := source.(map[string]any)
-	fields, err := m.fields(within, to, by, p, path)
-	return fields, exists || len(fields) > 0, err
+	if !exists {
+		within = make(map[string]any)
+	}
+	fields := m.fields(within, by, p, path)
+	return fields, exists || len(fields) > 0
 }
 
 // statedValue returns a value without the fields that read something absent; ok is false if that is
@@ -315,10 +328,11 @@ func newConversion(k *Kind, v *Version, definition string, pkg *kindsPackage) er
 	if err != nil {
 		return err
 	}
-	v.conversion = &conversion{name: name, program: program, at: positionOf(declared[0]), stated: make(map[string]*stated), reads: readPaths(declared)}
+	v.conversion = &conversion{name: name, program: program, at: positionOf(declared[0]), stated: make(map[string]*stated), reads: pathsRead(declared)}
 	for _, direction := range []string{toStoredName, fromStoredName} {
 		if m := c.controller.fields[direction]; m != nil {
 			v.conversion.stated[direction] = c.statedBy(m.parts)
+			v.conversion.stated[direction].at = positionOf(m.node)
 		}
 		if s := v.conversion.stated[direction]; s != nil && s.whole {
 			return errorAtNode(declared[0], "%s: %s: must be a struct with fields whose names are known: write %s: spec: …", name, direction, direction)
@@ -327,22 +341,20 @@ func newConversion(k *Kind, v *Version, definition string, pkg *kindsPackage) er
 	return nil
 }
 
-// readPaths returns the paths of fields that a conversion selects, by what is given to it.
-func readPaths(declared []*ast.Field) map[string][]string {
-	paths := make(map[string][]string)
+// pathsRead returns the paths of the fields of the object that a conversion reads; that of the whole object
+// is empty.
+func pathsRead(declared []*ast.Field) (paths []string) {
 	for _, f := range declared {
 		ast.Walk(f.Value, func(n ast.Node) bool {
+			if ident, ok := n.(*ast.Ident); ok && ident.Name == objectName && ident.Scope != nil {
+				paths = append(paths, "")
+			}
 			e, ok := n.(ast.Expr)
-			if !ok {
-				return true
+			names := pathFrom(objectName, e)
+			if ok && names != nil {
+				paths = append(paths, strings.Join(names, "."))
 			}
-			for _, name := range []string{objectName, storedName} {
-				if names := pathFrom(name, e); names != nil {
-					paths[name] = append(paths[name], strings.Join(names, "."))
-					return false
-				}
-			}
-			return true
+			return names == nil
 		}, nil)
 	}
 	return paths

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 
 // TestCorpus loads the kinds of each archive, and validates, defaults and decides for
 // each of its objects. out/load, out/schema and out/OBJECT hold what is expected, and
-// out/OBJECT.VERSION the object in the other versions of a kind with conversions.
+// out/OBJECT.VERSION the object in the other versions of a kind with conversions, with what they lose.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	corpus.Run(t, "testdata/kinds", resultsOf)
@@ -45,7 +46,10 @@ func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
 		if isObject {
 			result := strings.ReplaceAll(resultOf(t, k, corpus.Object(t, f.Data), corpus.Object(t, data[name+".observed"])), dir, "DIR")
 			results = append(results, txtar.File{Name: "out/" + name, Data: []byte(result)})
-			results = append(results, conversionsOf(t, k, name, corpus.Object(t, f.Data))...)
+			for _, converted := range conversionsOf(t, k, name, corpus.Object(t, f.Data)) {
+				converted.Data = bytes.ReplaceAll(converted.Data, []byte(dir), []byte("DIR"))
+				results = append(results, converted)
+			}
 		}
 	}
 	return results
@@ -60,8 +64,11 @@ func conversionsOf(t *testing.T, k *Kind, name string, object map[string]any) (r
 		if object["apiVersion"] == v.GroupVersionKind.GroupVersion().String() {
 			continue
 		}
-		converted, err := k.Convert(object, v.GroupVersionKind.GroupVersion().String())
+		converted, lost, err := k.Convert(object, v.GroupVersionKind.GroupVersion().String())
 		text := corpus.YAML(t, converted)
+		for _, err := range lost {
+			text = append(text, "# "+err.Error()+"\n"...)
+		}
 		if err != nil {
 			text = []byte(err.Error() + "\n")
 		}
@@ -79,12 +86,8 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 		}
 		return strings.Join(lines, "\n") + "\n"
 	}
-	defaulted := k.Default(object)
-	if k.Converts() {
-		var err error
-		defaulted, err = k.ToStored(defaulted)
-		require.NoError(t, err)
-	}
+	defaulted, errs := k.ToStored(k.Default(object))
+	require.Empty(t, errs)
 	decision, err := k.Decide(defaulted, observed)
 	if err != nil {
 		var evaluation *EvaluationError

@@ -179,7 +179,7 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 		crd := v.setOpenAPI(without)
 		rejected := rejections(k.definitionOf(v))
 		if len(rejected) == 0 {
-			return nil
+			return v.setStructural()
 		}
 		dropped := without.Len()
 		for _, err := range rejected {

@@ -169,6 +169,22 @@ func errorAtPosition(at schema.Position, format string, args ...any) error {
 	return &LoadError{Reason: fmt.Sprintf(format, args...), File: at.File, Line: at.Line}
 }
 
+// positionOfValue returns the place of a value in the author's files, if it has one there.
+func positionOfValue(value cue.Value) schema.Position {
+	at := value.Pos()
+	if _, parts := value.Expr(); isLibrary(at.Filename()) {
+		for _, part := range parts {
+			if pos := part.Pos(); pos.IsValid() && !isLibrary(pos.Filename()) {
+				at = pos
+			}
+		}
+	}
+	if !at.IsValid() {
+		return schema.Position{}
+	}
+	return schema.Position{File: relative(at.Filename()), Line: at.Line()}
+}
+
 // positionOf returns the place of a piece of syntax.
 func positionOf(node ast.Node) schema.Position {
 	if pos := node.Pos(); pos.IsValid() {

@@ -140,22 +140,6 @@ func (p evaluatedPiece) fits(path string) error {
 
 func (p evaluatedPiece) position() schema.Position { return positionOfValue(p.value) }
 
-// positionOfValue returns the place of a value in the author's files, if it has one there.
-func positionOfValue(value cue.Value) schema.Position {
-	at := value.Pos()
-	if _, parts := value.Expr(); isLibrary(at.Filename()) {
-		for _, part := range parts {
-			if pos := part.Pos(); pos.IsValid() && !isLibrary(pos.Filename()) {
-				at = pos
-			}
-		}
-	}
-	if !at.IsValid() {
-		return schema.Position{}
-	}
-	return schema.Position{File: relative(at.Filename()), Line: at.Line()}
-}
-
 // decodeInto turns a concrete value into plain Go values, with the integers as int64 that unstructured
 // objects have.
 func decodeInto(value cue.Value, path string, result any) error {

@@ -128,7 +128,8 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 			return nil, err
 		}
 	}
-	return k, k.collectProjection(pkg.definitions["#"+name+controllerSuffix])
+	k.collectProjection(pkg.definitions["#"+name+controllerSuffix])
+	return k, nil
 }
 
 // compileBehaviour compiles the controller of a kind.
@@ -155,7 +156,7 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*Versio
 			return nil, errorAt(value, field, "is missing")
 		}
 	}
-	return &Version{GroupVersionKind: gvk, schema: compiled, value: value, outdated: schema.HasDeprecated(compiled)}, nil
+	return &Version{name: name, GroupVersionKind: gvk, schema: compiled, value: value, outdated: schema.HasDeprecated(compiled)}, nil
 }
 
 // collectVersions finds the other versions of the kind: definitions that state its

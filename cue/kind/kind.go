@@ -2,6 +2,7 @@ package kind
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -58,9 +59,8 @@ type Kind struct {
 	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
 	// have different hashes may behave differently.
 	Hash         string
-	structural   *structuralschema.Structural // of the stored version
-	statusFields map[string]schema.Position   // where the behaviour writes them
-	scheduled    bool                         // whether a transition has cron
+	statusFields map[string]schema.Position // where the behaviour writes them
+	scheduled    bool                       // whether a transition has cron
 	// Target is what the kind adds children to, if it is a decorator; nil for any other kind. The
 	// objects of a decorator are of a type of others, whose schema, names and status are not its own.
 	Target *Target
@@ -100,8 +100,10 @@ type Version struct {
 	Deprecated         bool
 	DeprecationWarning string
 
+	name       string // of its definition
 	schema     *schema.Schema
-	status     *schema.Completed // what became of the status for that
+	structural *structuralschema.Structural // Schema, as the API server prunes by it
+	status     *schema.Completed            // what became of the status for that
 	enforcers  schema.Enforcers
 	value      cue.Value   // of its definition, until the kind is checked
 	conversion *conversion // nil for the stored version, and for one that states nothing
@@ -249,13 +251,25 @@ func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 }
 
 // Deprecated lists the fields of a valid object that are deprecated, each with what to use
-// instead, as in "spec.cron: deprecated: use spec.schedule".
+// instead, as in "spec.cron: deprecated: use spec.schedule", and the annotations that are ignored.
 func (k *Kind) Deprecated(object map[string]any) []string {
-	v := k.versionOf(object)
+	v, found := k.versionOf(object), ignoredAnnotations(object)
 	if !v.outdated || checkLimits(object) != nil {
-		return nil
+		return found
 	}
-	return schema.Deprecated(v.schema, object)
+	return append(found, schema.Deprecated(v.schema, object)...)
+}
+
+// ignoredAnnotations lists the annotations in which conversions kept what a version could not hold.
+func ignoredAnnotations(object map[string]any) (found []string) {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for _, name := range sortedKeys(annotations) {
+		if strings.HasPrefix(name, "conversion.fescue.dev/") {
+			found = append(found, fmt.Sprintf("metadata.annotations[%s]: is ignored: conversions keep nothing in annotations; remove it", name))
+		}
+	}
+	return found
 }
 
 func sortProblems(problems []Problem) {

@@ -97,8 +97,8 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 	return sameJSON("the defaults differ", expected.defaults, v.withoutCompleted(schema.Default(v.schema, object)))
 }
 
-// sameJSON compares two objects by their JSON, where 1 and 1.0 are the same.
-func sameJSON(what string, a, b map[string]any) error {
+// sameJSON compares two values by their JSON, where 1 and 1.0 are the same.
+func sameJSON(what string, a, b any) error {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	if err := errors.Join(errX, errY); err != nil || bytes.Equal(x, y) {

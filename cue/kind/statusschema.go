@@ -171,13 +171,17 @@ func (k *Kind) checkProjection(status map[string]any) error {
 	return nil
 }
 
-// collectProjection prepares checkProjection.
-func (k *Kind) collectProjection(behaviours []*ast.Field) error {
+func (v *Version) setStructural() error {
 	var internal apiextensions.JSONSchemaProps
-	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(k.Schema, &internal, nil)
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema, &internal, nil)
 	if err == nil {
-		k.structural, err = structuralschema.NewStructural(&internal)
+		v.structural, err = structuralschema.NewStructural(&internal)
 	}
+	return err
+}
+
+// collectProjection prepares checkProjection.
+func (k *Kind) collectProjection(behaviours []*ast.Field) {
 	k.statusFields = make(map[string]schema.Position)
 	for _, behaviour := range behaviours {
 		for _, status := range valuesOf(behaviour.Value, "status") {
@@ -188,7 +192,6 @@ func (k *Kind) collectProjection(behaviours []*ast.Field) error {
 			}
 		}
 	}
-	return err
 }
 
 // engineStatus are the fields of the status that the engine writes. Kinds without phases need only

@@ -210,11 +210,9 @@ func (v *vetter) vetObject(object manifest.Object, others []manifest.Object) []f
 		if problems := k.Problems(content); len(problems) > 0 {
 			return problemFindings(object, problems)
 		}
-		if !k.IsStored(content) {
-			var errs field.ErrorList
-			if content, errs = k.AsStored(content); len(errs) > 0 {
-				return fieldFindings(object, errs)
-			}
+		content, errs := k.AsStored(content)
+		if len(errs) > 0 {
+			return fieldFindings(object, errs)
 		}
 		if errs := inject.Check(k, stored(content)); len(errs) > 0 {
 			return fieldFindings(object, errs)

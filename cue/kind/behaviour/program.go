@@ -29,7 +29,6 @@ type Program struct {
 	pkg   *Package
 	name  string
 	given []string
-
 }
 
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside

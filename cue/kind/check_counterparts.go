@@ -1,0 +1,128 @@
+package kind
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/fescue-dev/fescue/cue/kind/schema"
+)
+
+// counterparts finds fields that only one of two versions can hold, by their schemas.
+type counterparts struct {
+	kind      *Kind
+	version   *Version // which of the two is not stored
+	from, to  *Version
+	direction string
+	mistakes  []*LoadError
+}
+
+// counterpartsOf returns what a version and the stored one cannot hold of each other.
+func counterpartsOf(k *Kind, v *Version) []*LoadError {
+	there := counterparts{kind: k, version: v, from: v, to: k.Version, direction: toStoredName}
+	back := counterparts{kind: k, version: v, from: k.Version, to: v, direction: fromStoredName}
+	for _, c := range []*counterparts{&there, &back} {
+		var by *stated
+		if v.conversion != nil {
+			by = v.conversion.stated[c.direction]
+		}
+		c.value(c.from.Schema, c.to.Schema, by, "")
+	}
+	if v.Served {
+		back.status()
+	}
+	return append(there.mistakes, back.mistakes...)
+}
+
+// value compares the schemas of a value, parts of which the conversion may state.
+func (c *counterparts) value(had, wants *schemaProps, by *stated, path string) {
+	if by == nil {
+		isUsed := c.to == c.kind.Version || c.version.Served
+		switch {
+		case isUsed && had.Type != wants.Type && had.Type != "" && wants.Type != "":
+			c.mustState(path, had.Type, wants.Type)
+			return
+		case c.version.Served && isOpen(wants) && !isOpen(had):
+			c.lost(path)
+			return
+		}
+		if had.Items != nil && wants.Items != nil {
+			c.value(had.Items.Schema, wants.Items.Schema, nil, path+"[]")
+		}
+		if a, b := had.AdditionalProperties, wants.AdditionalProperties; a != nil && b != nil && a.Schema != nil && b.Schema != nil {
+			c.value(a.Schema, b.Schema, nil, path+".*")
+		}
+	}
+	for _, name := range sortedKeys(wants.Properties) {
+		at := strings.TrimPrefix(path+"."+name, ".")
+		below, exists := had.Properties[name]
+		want, inner := wants.Properties[name], by.field(name)
+		switch {
+		case slices.Contains(fixedFields, at):
+		case !exists && (inner == nil && c.version.Served || c.to == c.version && !c.version.isRead(at)):
+			c.lost(at)
+		case inner == nil && exists, inner != nil && !inner.whole:
+			c.value(&below, &want, inner, at)
+		}
+	}
+}
+
+// isOpen reports whether a struct may have fields that its schema does not name.
+func isOpen(s *schemaProps) bool {
+	return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields || s.AdditionalProperties != nil
+}
+
+// field returns what is stated of a field.
+func (s *stated) field(name string) *stated {
+	if s == nil {
+		return nil
+	}
+	return s.fields[name]
+}
+
+// isRead reports whether the conversion of a version reads a field of it, something in it or what it is in.
+func (v *Version) isRead(path string) bool {
+	return v.conversion != nil && slices.ContainsFunc(v.conversion.reads, func(read string) bool {
+		return read == "" || strings.HasPrefix(read+".", path+".") || strings.HasPrefix(path+".", read+".")
+	})
+}
+
+// lost reports a field that only one version has.
+func (c *counterparts) lost(path string) {
+	at := c.version.position()
+	if declared := c.to.valueAt("." + path); declared.Exists() {
+		at = positionOfValue(declared)
+	}
+	ways := fmt.Sprintf("declare it in #%s as in #%s, or have toStored and fromStored convert it", c.from.name, c.to.name)
+	if c.to == c.kind.Version {
+		ways += fmt.Sprintf("; a version that is not served need not have it: write served: false in #%s%s", c.from.name, conversionSuffix)
+	}
+	c.report(at, "%s of %s would be lost: %s", path, c.to.GroupVersionKind.Version, ways)
+}
+
+// mustState reports a field whose type differs.
+func (c *counterparts) mustState(path, had, wants string) {
+	at, direction := c.version.position(), c.direction
+	switch v := c.version.conversion; {
+	case v == nil:
+		direction = "#" + c.version.name + conversionSuffix + "." + direction
+	case v.stated[direction] != nil:
+		at = v.stated[direction].at
+	}
+	c.report(at, "%s.%s: must be stated: it is of type %s in %s, and of type %s in %s", direction, path, had, c.from.GroupVersionKind.Version, wants, c.to.GroupVersionKind.Version)
+}
+
+// status reports two schemas of the status, which conversions copy.
+func (c *counterparts) status() {
+	a, b := c.from.Schema.Properties["status"], c.to.Schema.Properties["status"]
+	a.Description, b.Description = "", ""
+	if !reflect.DeepEqual(a, b) {
+		c.report(c.to.schema.Position, "the status differs from that of #%s, but conversions copy it: give both versions the status of one definition, as in status?: #%sStatus",
+			c.from.name, c.kind.GroupVersionKind.Kind)
+	}
+}
+
+func (c *counterparts) report(at schema.Position, format string, args ...any) {
+	c.mistakes = append(c.mistakes, &LoadError{Kind: c.kind.loadName(), File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...)})
+}
