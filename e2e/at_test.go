@@ -58,7 +58,7 @@ func TestPastScheduleReachesDone(t *testing.T) {
 	command, _, _ := unstructured.NestedStringSlice(containers[0].(map[string]any), "command")
 	require.Equal(t, []string{"echo", "hello", "world!"}, command)
 	require.Equal(t, []string{"RUNNING", "DONE"}, c.eventReasonsUntilDone("past"))
-	c.await(pods, "past-pod", "released", isReleased)
+	require.Empty(t, pod.GetFinalizers())
 
 	require.Zero(t, o.stop(), "stops cleanly")
 }
@@ -82,48 +82,70 @@ func TestPodOfDeletedAtIsDeleted(t *testing.T) {
 	c.start()
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		c.createAt("gone", longAgo, forLong)
-		held := c.await(pods, "gone-pod", "running", isRunning)
-		require.Equal(t, []string{"fescue.dev/recorded"}, held.GetFinalizers())
+		c.await(pods, "gone-pod", "running", isRunning)
 		c.awaitPhase("gone", "RUNNING")
 		require.NoError(t, c.objects(ats).Delete(t.Context(), "gone", metav1.DeleteOptions{PropagationPolicy: &policy}))
 		c.awaitGone(pods, "gone-pod")
 		c.awaitGone(ats, "gone")
 	}
 
-	// An orphan keeps running, and nothing keeps it from being deleted.
+	// An orphan keeps running.
 	c.createAt("gone", longAgo, forLong)
 	c.await(pods, "gone-pod", "running", isRunning)
 	require.NoError(t, c.objects(ats).Delete(t.Context(), "gone", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
 	c.awaitGone(ats, "gone")
-	require.True(t, isRunning(c.await(pods, "gone-pod", "released", isReleased)))
+	require.True(t, isRunning(c.await(pods, "gone-pod", "an orphan", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 0 })))
 }
 
-// A command runs once: a Pod that is deleted while its At is RUNNING is not created again.
+// A command runs once: a Pod that is deleted while its At is RUNNING is not created again, however it is deleted.
 func TestDeletedPodStallsItsAt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	o := c.start()
-	c.createAt("drifts", longAgo, forLong)
-	pod := c.await(pods, "drifts-pod", "running", isRunning)
-	c.delete(pods, "drifts-pod")
-	at := c.await(ats, "drifts", "recorded", func(o *unstructured.Unstructured) bool { return createdPod(o) != "" })
-	require.Equal(t, string(pod.GetUID()), createdPod(at))
-	object, reason, message := c.awaitStalled(ats, "drifts")
-	require.Equal(t, "ChildGone", reason)
-	require.Equal(t, `child "pod": pods "drifts-pod" was created in phase RUNNING and is gone; it is created only once: to start over, recreate the object`, message)
-	require.Equal(t, "RUNNING", phaseOf(object))
+	deletions := map[string]metav1.DeleteOptions{
+		"graceful":   {},
+		"forced":     {GracePeriodSeconds: new(int64(0))},
+		"foreground": {PropagationPolicy: new(metav1.DeletePropagationForeground)},
+	}
+	for name, options := range deletions {
+		c.createAt(name, longAgo, forLong)
+		pod := c.await(pods, name+"-pod", "running", isRunning)
+		require.NoError(t, c.objects(pods).Delete(t.Context(), name+"-pod", options))
+		object, reason, message := c.awaitStalled(ats, name)
+		require.Equal(t, "ChildGone", reason)
+		require.Equal(t, `child "pod": pods "`+name+`-pod" was created in phase RUNNING and is gone; it is created only once: to start over, recreate the object`, message)
+		require.Equal(t, string(pod.GetUID()), createdPod(object))
+		require.Equal(t, "RUNNING", phaseOf(object))
+	}
 
 	// Neither a new process nor a change of the At creates it.
 	o.kill()
 	c.start()
-	c.patch(ats, "drifts", `{"metadata":{"annotations":{"touched":"yes"}}}`)
+	for name := range deletions {
+		c.patch(ats, name, `{"metadata":{"annotations":{"touched":"yes"}}}`)
+	}
 	c.createAt("later", longAgo, "true")
 	c.awaitPhase("later", "DONE")
-	_, err := c.get(pods, "drifts-pod")
-	require.True(t, apierrors.IsNotFound(err))
+	for name := range deletions {
+		_, err := c.get(pods, name+"-pod")
+		require.True(t, apierrors.IsNotFound(err))
+	}
 }
 
-func isReleased(o *unstructured.Unstructured) bool { return len(o.GetFinalizers()) == 0 }
+// A Pod that lost the label by which it is watched while no operator ran is not gone.
+func TestPodThatLostItsLabelWhileDown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	o := c.start()
+	c.createAt("a", longAgo, forLong)
+	c.await(ats, "a", "recorded", func(o *unstructured.Unstructured) bool { return createdPod(o) != "" })
+	o.kill()
+	c.patch(pods, "a-pod", `{"metadata":{"labels":{"fescue.dev/owner-uid":null}}}`)
+	c.start()
+	c.await(pods, "a-pod", "labelled", func(o *unstructured.Unstructured) bool { return o.GetLabels()["fescue.dev/owner-uid"] != "" })
+	c.patch(pods, "a-pod", `{"metadata":{"annotations":{"devcluster.fescue.dev/fail":"true"}}}`)
+	c.awaitPhase("a", "DONE")
+}
 
 // createdPod returns the UID of the Pod that an At records.
 func createdPod(at *unstructured.Unstructured) string {
@@ -150,102 +172,73 @@ func TestDoneStaysDone(t *testing.T) {
 	require.Equal(t, done.GetResourceVersion(), after.GetResourceVersion())
 }
 
-// The operator is killed between the writes of an At's Pod, and things happen to the Pod before the
-// next one starts: the command runs exactly once, and nothing hangs.
+// The operator is killed when the Pod of an At exists, or when it is recorded as well, and things happen to the Pod
+// before the next one starts. Only a Pod that is gone before any operator has recorded it is created again.
 func TestCommandRunsOnce(t *testing.T) {
 	t.Parallel()
 	podCreated := func(c *cluster) bool { _, err := c.get(pods, "a-pod"); return err == nil }
+	podRecorded := func(c *cluster) bool { at, err := c.get(ats, "a"); return err == nil && createdPod(at) != "" }
+	ends := func(c *cluster) {
+		c.await(pods, "a-pod", "running", isRunning)
+		c.patch(pods, "a-pod", `{"metadata":{"annotations":{"devcluster.fescue.dev/fail":"true"}}}`)
+		c.await(pods, "a-pod", "ended", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "Failed" })
+	}
+	isDeleted := func(c *cluster) { c.delete(pods, "a-pod"); c.awaitGone(pods, "a-pod") }
+	isForceDeleted := func(c *cluster) { c.deletePod("a-pod"); c.awaitGone(pods, "a-pod") }
+	isDone := func(c *cluster) { c.awaitPhase("a", "DONE") }
+	isStalled := func(c *cluster) {
+		_, reason, _ := c.awaitStalled(ats, "a")
+		require.Equal(c.t, "ChildGone", reason)
+	}
 	for name, tc := range map[string]struct {
-		command string
-		killAt  func(c *cluster) bool
+		killAt func(c *cluster) bool
 		// down happens while no operator runs.
 		down  func(c *cluster)
 		check func(c *cluster)
 		// pods is how many Pods existed in all.
 		pods int
 	}{
-		"the Pod ends and is deleted": {command: "true", killAt: podCreated,
-			down: func(c *cluster) {
-				c.await(pods, "a-pod", "ended", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "Succeeded" })
-				c.deletePod("a-pod")
-			},
-			check: func(c *cluster) {
-				c.awaitPhase("a", "DONE")
-				c.awaitGone(pods, "a-pod")
-			}, pods: 1},
-		"the Pod is deleted while it runs": {command: forLong, killAt: podCreated,
-			down: func(c *cluster) {
-				c.await(pods, "a-pod", "running", isRunning)
-				c.delete(pods, "a-pod")
-			},
-			check: func(c *cluster) {
-				c.awaitGone(pods, "a-pod")
-				require.True(c.t, testcluster.WaitUntil(func() bool {
-					object, err := c.get(ats, "a")
-					_, reason, _ := condition(object, "Stalled")
-					return err == nil && (phaseOf(object) == "DONE" || reason == "ChildGone")
-				}))
-			}, pods: 1},
-		"the phase is stored and the Pod is not created": {command: "true",
-			killAt: func(c *cluster) bool {
-				at, err := c.get(ats, "a")
-				return err == nil && phaseOf(at) == "RUNNING"
-			},
+		"the phase is stored and the Pod is not created": {
+			killAt: func(c *cluster) bool { at, err := c.get(ats, "a"); return err == nil && phaseOf(at) == "RUNNING" },
 			down: func(c *cluster) {
 				_, err := c.get(pods, "a-pod")
 				require.True(c.t, apierrors.IsNotFound(err))
 			},
-			check: func(c *cluster) {
-				c.awaitPhase("a", "DONE")
-			}, pods: 1},
-		"the Pod ends": {command: "true", killAt: podCreated,
+			check: func(c *cluster) { ends(c); isDone(c) }, pods: 1},
+		"the Pod ends": {killAt: podCreated, down: ends, check: isDone, pods: 1},
+		"the Pod is being deleted": {killAt: podCreated,
 			down: func(c *cluster) {
-				c.await(pods, "a-pod", "ended", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "Succeeded" })
-			},
-			check: func(c *cluster) {
-				c.awaitPhase("a", "DONE")
-				c.await(pods, "a-pod", "released", isReleased)
-			}, pods: 1},
-		"the Pod is not released": {command: "true",
-			killAt: func(c *cluster) bool {
-				at, err := c.get(ats, "a")
-				return err == nil && phaseOf(at) == "DONE"
-			},
-			down: func(c *cluster) {
+				c.patch(pods, "a-pod", `{"metadata":{"finalizers":["example.com/kept"]}}`)
 				c.delete(pods, "a-pod")
-				c.await(pods, "a-pod", "kept", func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil })
 			},
 			check: func(c *cluster) {
+				c.await(ats, "a", "recorded", func(o *unstructured.Unstructured) bool { return createdPod(o) != "" })
+				c.patch(pods, "a-pod", `{"metadata":{"finalizers":null}}`)
 				c.awaitGone(pods, "a-pod")
-				c.awaitPhase("a", "DONE")
+				isStalled(c)
 			}, pods: 1},
-		"the At is deleted": {command: forLong, killAt: podCreated,
-			down: func(c *cluster) {
-				c.delete(ats, "a")
-				c.await(pods, "a-pod", "being deleted", func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil })
-			},
-			check: func(c *cluster) {
-				c.awaitGone(pods, "a-pod")
-			}, pods: 1},
-		"the At is deleted without its Pod": {command: forLong, killAt: podCreated,
+		"the Pod ends and is deleted":     {killAt: podCreated, down: func(c *cluster) { ends(c); isDeleted(c) }, check: func(c *cluster) { ends(c); isDone(c) }, pods: 2},
+		"the Pod is deleted by force":     {killAt: podCreated, down: isForceDeleted, check: func(c *cluster) { ends(c); isDone(c) }, pods: 2},
+		"a recorded Pod ends":             {killAt: podRecorded, down: ends, check: isDone, pods: 1},
+		"a recorded Pod ends, is deleted": {killAt: podRecorded, down: func(c *cluster) { ends(c); isDeleted(c) }, check: isStalled, pods: 1},
+		"a recorded Pod is deleted":       {killAt: podRecorded, down: isDeleted, check: isStalled, pods: 1},
+		"a recorded Pod is force-deleted": {killAt: podRecorded, down: isForceDeleted, check: isStalled, pods: 1},
+		"the At is deleted":               {killAt: podCreated, down: func(c *cluster) { c.delete(ats, "a"); c.awaitGone(pods, "a-pod") }, check: func(*cluster) {}, pods: 1},
+		"the At is deleted without its Pod": {killAt: podCreated,
 			down: func(c *cluster) {
 				// The garbage collector deletes what it hears of only after the owner is gone.
-				c.await(pods, "a-pod", "running", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "Running" })
+				c.await(pods, "a-pod", "running", isRunning)
 				require.NoError(c.t, c.objects(ats).Delete(c.t.Context(), "a", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
 				c.awaitGone(ats, "a")
+				isDeleted(c)
 			},
-			check: func(c *cluster) {
-				c.await(pods, "a-pod", "released", isReleased)
-			}, pods: 1},
-		"the At is recreated": {command: "true", killAt: podCreated,
+			check: func(*cluster) {}, pods: 1},
+		"the At is recreated": {killAt: podCreated,
 			down: func(c *cluster) {
 				c.delete(ats, "a")
-				c.await(pods, "a-pod", "being deleted", func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil })
 				c.createAt("a", longAgo, "true")
 			},
-			check: func(c *cluster) {
-				c.awaitPhase("a", "DONE")
-			}, pods: 2},
+			check: isDone, pods: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -258,7 +251,7 @@ func TestCommandRunsOnce(t *testing.T) {
 				}
 			}
 			c.proxy.afterWrite.Store(&hook)
-			c.createAt("a", longAgo, tc.command)
+			c.createAt("a", longAgo, forLong)
 			<-o.done
 			c.proxy.afterWrite.Store(nil)
 			tc.down(c)
@@ -286,10 +279,9 @@ func TestKilledAfterAnyWrite(t *testing.T) {
 		c.awaitPhase(name, "DONE")
 		list := c.list(pods, "app="+name)
 		require.Len(t, list, 1, "killed after write %d", n)
-		c.await(pods, name+"-pod", "released", isReleased)
 		o.kill()
 		if !wasKilled {
-			require.Greater(t, n, int64(4), "a life takes two writes of the Pod and two of the status")
+			require.Greater(t, n, int64(3), "a life takes a write of the Pod and two of the status")
 			return
 		}
 	}
@@ -304,7 +296,7 @@ func (c *cluster) awaitKillOrDone(o *process, name string) (killed bool) {
 			return true
 		}
 		object, err := c.get(ats, name)
-		return err == nil && phaseOf(object) == "DONE" && c.proxy.writes.Load() >= 6
+		return err == nil && phaseOf(object) == "DONE" && c.proxy.writes.Load() >= 5
 	}), "neither killed nor DONE")
 	return killed
 }
@@ -362,7 +354,6 @@ func TestRequestsOfOneAt(t *testing.T) {
 	c.proxy.requests.reset()
 	c.createAt("costs", longAgo, "true")
 	c.awaitPhase("costs", "DONE")
-	c.await(pods, "costs-pod", "released", isReleased)
 	c.eventReasonsUntilDone("costs")
 	counts := make(map[string]int)
 	for _, request := range c.proxy.requests.all() {
@@ -379,7 +370,7 @@ func TestRequestsOfOneAt(t *testing.T) {
 	}
 	text, err := json.Marshal(counts)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"status writes":2,"child writes":2,"events":2}`, string(text))
+	require.JSONEq(t, `{"status writes":2,"child writes":1,"events":2}`, string(text))
 }
 
 // A stop lets the running reconcile finish: the operator is stopped when the API server has created

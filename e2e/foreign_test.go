@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -159,7 +160,6 @@ func TestDamagedMembersStayMembers(t *testing.T) {
 		"references removed":                 {patch: `{"ownerReferences":null}`},
 		"labels and annotations removed":     {patch: `{"labels":null,"annotations":null}`},
 		"managed-by removed while down":      {patch: `{"labels":{"app.kubernetes.io/managed-by":null}}`, down: true},
-		"owner UID removed while down":       {patch: `{"labels":{"fescue.dev/owner-uid":null}}`, down: true},
 		"all annotations removed while down": {patch: `{"annotations":null}`, down: true},
 		"references removed while down":      {patch: `{"ownerReferences":null}`, down: true},
 	} {
@@ -201,9 +201,42 @@ func TestDamagedMembersStayMembers(t *testing.T) {
 	}
 }
 
+// Of children that lose the label by which they are watched while no operator runs, one with a fixed name is found
+// when it is created again. A member of a set is released: another takes its place, and it goes with its object.
+func TestLabelLostWhileDown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dir, _ := writeKind(t, quietSet)
+	o := c.start("--kinds", dir)
+	c.create(quietSets, "QuietSet", "s", map[string]any{"spec": map[string]any{"count": int64(3)}})
+	c.awaitReady(quietSets, "s")
+	members := c.list(configMaps, "set=s")
+	require.Len(t, members, 3)
+	first := slices.MinFunc(members, func(a, b unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	o.kill()
+
+	const unlabelled = `{"metadata":{"labels":{"fescue.dev/owner-uid":null}}}`
+	c.patch(configMaps, first.GetName(), unlabelled)
+	c.patch(configMaps, "s-single", unlabelled)
+	c.proxy.requests.reset()
+	c.start("--kinds", dir)
+	isLabelled := func(o *unstructured.Unstructured) bool { return o.GetLabels()["fescue.dev/owner-uid"] != "" }
+	c.await(configMaps, "s-single", "labelled", isLabelled)
+	require.True(t, testcluster.WaitUntil(func() bool { return len(c.list(configMaps, "set=s")) == 4 }), "another member takes its place")
+	c.awaitReady(quietSets, "s")
+	released, err := c.get(configMaps, first.GetName())
+	require.NoError(t, err)
+	require.False(t, isLabelled(released))
+	for _, request := range c.proxy.requests.all() {
+		require.NotContains(t, request, "managed-by", "nobody searches for them")
+	}
+	c.delete(quietSets, "s")
+	c.awaitGone(configMaps, first.GetName())
+}
+
 var quietSets = schema.GroupVersionResource{Group: "quiet.example.com", Version: "v1", Resource: "quietsets"}
 
-// quietSet is a set that ignores unmanaged objects.
+// quietSet is a set that ignores unmanaged objects, and a single child.
 const quietSet = `
 package quiet
 
@@ -213,6 +246,9 @@ import "fescue.dev/cue/contract"
 #QuietSetController: contract.#Controller & {
 	object!: #QuietSet
 	names: plural: "quietsets"
-	children: x: {replicas: object.spec.count, template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: object.metadata.name, labels: set: object.metadata.name}}}
+	children: {
+		x: {replicas: object.spec.count, template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: object.metadata.name, labels: set: object.metadata.name}}}
+		single: template: {apiVersion: "v1", kind: "ConfigMap"}
+	}
 }
 `

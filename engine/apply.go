@@ -222,8 +222,8 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	isCopy := ofSet && plan.IsCopy(live)
 	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy
 	switch {
-	case isOwn && live.GetDeletionTimestamp() != nil && plan.IsHeld(live):
-		a.remember(s, live) // it is not created again
+	case isOwn && live.GetDeletionTimestamp() != nil && s.Once:
+		a.remember(s, live) // it was created
 		return nil
 	case isOwn && live.GetDeletionTimestamp() == nil:
 		// The cache is behind, or the child lost the label by which it is watched.

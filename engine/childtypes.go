@@ -42,50 +42,7 @@ func indexByOwner(object any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("cache holds a %T", object)
 	}
-	keys := plan.OwnerKeys(u)
-	if !plan.IsHeld(u) {
-		return keys, nil
-	}
-	holder := metav1.GetControllerOfNoCopy(u)
-	if holder == nil {
-		return append(keys, orphanKey(plan.Annotation(u, plan.AnnotationOwner))), nil
-	}
-	if gv, err := schema.ParseGroupVersion(holder.APIVersion); err == nil {
-		keys = append(keys, heldKey(schema.GroupKind{Group: gv.Group, Kind: holder.Kind}, holder.Name))
-	}
-	return keys, nil
-}
-
-// heldKey is the key of the children that have the finalizer and that an object of this name
-// controls, whatever its UID. orphanKey is that of those that nothing controls, given plan.OwnerName.
-func heldKey(gk schema.GroupKind, owner string) string { return "held:" + gk.String() + "/" + owner }
-func orphanKey(owner string) string                    { return "orphan:" + owner }
-
-// held returns the cached children that have the finalizer and that an object of this name
-// controls, or did until it was deleted without them.
-func (t *childTypes) held(owner cache.ObjectName) (children []plan.LiveChild, err error) {
-	_, watches := t.known()
-	for resource, w := range watches {
-		for _, key := range []string{heldKey(t.kind.GroupVersionKind.GroupKind(), owner.Name), orphanKey(t.ownerPrefix + owner.Name), orphanKey(t.ownerPrefix + owner.String())} {
-			found, err := byOwner(w, owner.Namespace, len(t.kind.Elsewhere) > 0, key)
-			if err != nil {
-				return nil, err
-			}
-			for _, object := range found {
-				if u, ok := object.(*unstructured.Unstructured); ok && t.isKeptFor(owner, u) {
-					children = append(children, plan.Live(resource, u))
-				}
-			}
-		}
-	}
-	return children, nil
-}
-
-// isKeptFor reports whether an object found for an owner is a child that the kind keeps and that names this owner: by
-// its name and the child's namespace, or by both names.
-func (t *childTypes) isKeptFor(owner cache.ObjectName, child *unstructured.Unstructured) bool {
-	createdFor := strings.TrimPrefix(plan.Annotation(child, plan.AnnotationOwner), t.ownerPrefix)
-	return plan.IsKeptBy(t.kind, child) && (t.ownerName(child, owner.Name) == owner || createdFor == owner.String())
+	return plan.OwnerKeys(u), nil
 }
 
 // byOwner returns the cached children of a key: in the namespace of their owner, or anywhere.
@@ -148,8 +105,8 @@ type childTypes struct {
 	// one entry, so they are slices.
 	owners map[strayKey][]cache.ObjectName
 	keys   map[cache.ObjectName][]strayKey
-	// lost are the children that left the caches, or never entered them, and may still exist
-	// without the label by which they are watched.
+	// lost are the children that left the caches, and may still exist without the label by which they are
+	// watched.
 	lost map[cache.ObjectName]map[types.UID]lostChild
 }
 
@@ -323,7 +280,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		c.types.bySet[set] = w
 		c.types.mu.Unlock()
 	}
-	return c.findDamaged(ctx, resource)
+	return nil
 }
 
 func (t *childTypes) isWatched(resource schema.GroupVersionResource) bool {
@@ -443,7 +400,7 @@ func (c *controller) enqueueStray(set string, names []string, object any) {
 	}
 }
 
-// forgetOwner drops the strays of an object that is gone or that another process acts on.
+// forgetOwner drops the strays and the lost children of an object that is gone or that another process acts on.
 func (t *childTypes) forgetOwner(name cache.ObjectName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -451,6 +408,7 @@ func (t *childTypes) forgetOwner(name cache.ObjectName) {
 		t.dropStrays(name, key)
 	}
 	delete(t.keys, name)
+	delete(t.lost, name)
 }
 
 // dropStrays ends that events of objects with these labels queue an object. The caller holds the lock.

@@ -60,6 +60,7 @@ type controller struct {
 	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
 	told       sync.Map // types.UID → bool: the foreign objects that were reported
 	problems   sync.Map // cache.ObjectName → *plan.Problem: what was reported of objects whose status is not written
+	unrecorded sync.Map // cache.ObjectName → *plan.Unrecorded: for plan.View.Unrecorded
 	// kinds returns all that are known by now; they share caches.
 	kinds func() []*kind.Kind
 	// pods are those that the objects inject into; it is nil for a kind that does not.
@@ -473,9 +474,6 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 	end, mine := c.shards.begin(c.shard)
 	if !mine {
 		c.forget(name) // it is queued again when the shard is taken
-		if object == nil {
-			c.types.forgetLost(name)
-		}
 		return 0
 	}
 	defer end()
@@ -554,6 +552,7 @@ func (c *controller) forget(name cache.ObjectName) {
 	c.numbers.forget(name)
 	c.warnings.forget(name)
 	c.problems.Delete(name)
+	c.unrecorded.Delete(name)
 	c.types.forgetOwner(name)
 	c.lookups.forget(name)
 	c.selections.forget(name)

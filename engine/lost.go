@@ -31,26 +31,6 @@ func (c *controller) mayBeLost(resource schema.GroupVersionResource, child *unst
 	c.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
 }
 
-// findDamaged finds the children that lost the label by which they are watched while no process of
-// Fescue was running. Only the API server can select them, so one small list for each type does.
-func (c *controller) findDamaged(ctx context.Context, resource schema.GroupVersionResource) error {
-	for _, namespace := range c.config.Informers.Namespaces() {
-		list, err := c.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: plan.DamagedSelector})
-		if err != nil {
-			return fmt.Errorf("find damaged children: %w", err)
-		}
-		for i := range list.Items {
-			child := &list.Items[i]
-			if holder := c.controllerOf(child); holder != nil && c.isOfShard(holder.UID) {
-				owner := c.types.ownerName(child, holder.Name)
-				c.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
-				c.queue.Add(owner)
-			}
-		}
-	}
-	return nil
-}
-
 // readLost adds the children to a view that are not in the caches and exist nevertheless.
 func (c *controller) readLost(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
 	owner := cache.MetaObjectToName(object)
@@ -82,6 +62,13 @@ func (t *childTypes) addLost(owner cache.ObjectName, child types.UID, where lost
 	t.lost[owner][child] = where
 }
 
+// addMissing notes children that are not in the caches, and that the API server may have nevertheless.
+func (t *childTypes) addMissing(owner cache.ObjectName, missing map[types.UID]plan.Taken) {
+	for uid, at := range missing {
+		t.addLost(owner, uid, lostChild{at.Resource, cache.NewObjectName(at.Namespace, at.Name)})
+	}
+}
+
 func (t *childTypes) lostOf(owner cache.ObjectName) map[types.UID]lostChild {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,11 +81,4 @@ func (t *childTypes) removeLost(owner cache.ObjectName, child types.UID) {
 	if delete(t.lost[owner], child); len(t.lost[owner]) == 0 {
 		delete(t.lost, owner)
 	}
-}
-
-// forgetLost drops the lost children of an object that is gone.
-func (t *childTypes) forgetLost(owner cache.ObjectName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.lost, owner)
 }

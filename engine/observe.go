@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -36,6 +37,9 @@ func (c *controller) observe(ctx context.Context, object *unstructured.Unstructu
 	}
 	v.Reach, v.Found = c.reach, c.lookUp(object)
 	v.Normalized, v.Numbers = c.normalized, c.numbers.of(object)
+	if seen, ok := c.unrecorded.Load(cache.MetaObjectToName(object)); ok {
+		v.Unrecorded, _ = seen.(*plan.Unrecorded)
+	}
 	if c.pods != nil {
 		if err := c.readPods(object, v); err != nil {
 			return nil, fmt.Errorf("find the Pods: %w", err)

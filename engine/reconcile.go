@@ -76,13 +76,9 @@ func (r *reconciliation) recoverTo(err *error) {
 func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	if cached == nil {
 		r.forget(r.name)
-		r.types.forgetLost(r.name)
-		return time.Time{}, r.releaseFormer(ctx, nil)
+		return time.Time{}, nil
 	}
 	object := r.writes.newest(r.name, cached)
-	if err := r.releaseFormer(ctx, object); err != nil {
-		return time.Time{}, err
-	}
 	switch isLeaving := object.GetDeletionTimestamp() != nil; {
 	case isLeaving && !plan.IsKept(object):
 		return time.Time{}, nil // the garbage collector deletes the children
@@ -109,6 +105,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (wakeAt time.Time, err error) {
 	var passed []string
 	var rounds *plan.Rounds
+	var asked bool
 	for stored := 0; ; stored++ {
 		v, err := r.look(ctx, object, fromServer)
 		if err != nil {
@@ -128,6 +125,11 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 		if err != nil {
 			return time.Time{}, err
 		}
+		if len(o.Missing) > 0 && !asked { // one that lost its label is not in the caches
+			asked = true
+			r.types.addMissing(r.name, o.Missing)
+			continue
+		}
 		if o.Failed != nil && r.queue.NumRequeues(r.name) < patience {
 			return time.Time{}, o.Failed
 		}
@@ -146,11 +148,11 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 		isAgain := p.Again || o.Unlisted
 		if o.Unfinished || isAgain && stored == maxPhases {
 			rounds.End(o.Children, false)
-			return nextReconcile(p, o), errUnfinished
+			return nextReconcile(p, o, object), errUnfinished
 		}
 		if !isAgain || blocked {
 			rounds.End(o.Children, !blocked)
-			return nextReconcile(p, o), errors.Join(o.Rejected, o.Failed)
+			return nextReconcile(p, o, object), errors.Join(o.Rejected, o.Failed)
 		}
 		if seen, _ := r.writes.seen(r.name, r.types); !seen {
 			rounds.End(o.Children, false)
@@ -179,6 +181,7 @@ func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unst
 		return nil, nil, false, err
 	}
 	r.numbers.remember(object, o.Numbers)
+	r.remember(p.Unrecorded())
 	p, o, blocked = rounds.Converged(p, o, time.Now())
 	r.news.Met(o, r.isTold)
 	if contested, next := r.contests.problem(object); contested != nil {
@@ -190,8 +193,16 @@ func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unst
 	return p, o, blocked, nil
 }
 
-// store writes the status, and releases the children if it records those that are created once. It
-// returns the object as it is then.
+// remember keeps what the next reconcile has to know of this one.
+func (r *reconciliation) remember(seen *plan.Unrecorded) {
+	if seen == nil {
+		r.unrecorded.Delete(r.name)
+		return
+	}
+	r.unrecorded.Store(r.name, seen)
+}
+
+// store writes the status, and returns the object as it is then.
 func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstructured.Unstructured, error) {
 	if r.kind.Target != nil {
 		r.report(p, o)
@@ -207,22 +218,21 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 		return nil, errors.New("the API server did not keep status.lastScheduleTime: the installed CRD is older than the kind; upgrade it")
 	case !o.IsListed(object):
 		return nil, errors.New("the API server did not keep status.childInventory.elsewhere: the installed CRD is older than the kind; upgrade it")
-	case !o.IsRecorded(object) && object == p.Object:
-		return object, nil // nothing was due, and the children are kept
-	case !o.IsRecorded(object):
+	case object != p.Object && !o.RecordAt(p, object).IsZero():
 		return nil, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
 	}
-	return object, r.releaseAll(ctx, o.Tracked)
+	return object, nil
 }
 
-// nextReconcile returns when to reconcile again: when the outcome requests it, or soon if the
-// object waits for another to be gone, which an event might fail to report.
-func nextReconcile(p *plan.Plan, o *plan.Outcome) time.Time {
-	soon := p.At.Add(staleRecheck)
-	if o.Waiting && (o.WakeAt.IsZero() || soon.Before(o.WakeAt)) {
-		return soon
+// nextReconcile returns when to reconcile again an object, given as it is stored: when the outcome requests it, when
+// its children have to be recorded, or soon if the object waits for another to be gone, which an event might fail to
+// report.
+func nextReconcile(p *plan.Plan, o *plan.Outcome, object *unstructured.Unstructured) time.Time {
+	next := earlier(o.WakeAt, o.RecordAt(p, object))
+	if o.Waiting {
+		return earlier(next, p.At.Add(staleRecheck))
 	}
-	return o.WakeAt
+	return next
 }
 
 // writeStatus writes the status of an object if that is due. It returns the object as it is then.

@@ -39,9 +39,9 @@ type Step struct {
 	Wanted *unstructured.Unstructured
 	// Live is the object to apply to, adopt or delete, which must not be changed.
 	Live *unstructured.Unstructured
-	// Stray reports that the object to delete is unmanaged, and Keeps that what is written
-	// is to stay as it is in the template.
-	Stray, Keeps bool
+	// Stray reports that the object to delete is unmanaged, Keeps that what is written
+	// is to stay as it is in the template, and Once that the child is created once in a phase.
+	Stray, Keeps, Once bool
 	// TakesOver reports that the fields of the creation must belong to apply before the template is
 	// applied, or else those that it dropped would stay.
 	TakesOver bool
@@ -74,6 +74,8 @@ type Comparison struct {
 	// Rejected are the children for which nothing is done until someone changes something, and
 	// Gone those that are not created again.
 	Rejected, Gone error
+	// Missing are the latter, by their UIDs, and where they would be.
+	Missing map[types.UID]Taken
 	// Waiting reports that a child waits for another object to be gone.
 	Waiting bool
 	// Leaving are the children that have to be gone before others are deleted, as far as the object
@@ -91,7 +93,7 @@ var ErrNotServed = errors.New("its type is not served by the cluster: install it
 
 // Compare returns the writes for the children of a plan.
 func Compare(p *Plan, v *View) *Comparison {
-	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int)}, plan: p, view: v, wanted: make(map[types.UID]bool)}
+	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int), Missing: make(map[types.UID]Taken)}, plan: p, view: v, wanted: make(map[types.UID]bool)}
 	children := make([]wantedChild, 0, len(p.Children))
 	for _, child := range p.Children {
 		if child.Template == nil {
@@ -232,7 +234,7 @@ func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.
 	}
 	c.Steps = append(c.Steps, Step{
 		Verb: verb, Child: child.Name, Resource: child.resource, Name: object.GetName(),
-		Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply,
+		Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply, Once: isOnce(child.Child),
 	})
 }
 
@@ -303,13 +305,12 @@ func (w wantedChild) isReady(live *unstructured.Unstructured) bool {
 func (c *comparer) create(child wantedChild) {
 	uid := c.plan.created[child.Name]
 	switch {
-	case !isOnce(child.Child):
+	case !isOnce(child.Child) || uid == "":
 		c.add(Create, child, child.object, nil)
-	case uid == "":
-		c.add(Create, child, held(child.object), nil)
 	case slices.ContainsFunc(c.view.Children, func(e LiveChild) bool { return e.Object.GetUID() == uid }):
 		// Its name has changed since.
 	default:
+		c.Missing[uid] = Taken{child.resource, child.object.GetNamespace(), child.object.GetName()}
 		c.Gone = errors.Join(c.Gone, fmt.Errorf("child %q: %s %q was created in phase %s and is gone; it is created only once: to start over, recreate the object",
 			child.Name, child.resource.Resource, called(child.object, c.plan.Object), c.plan.Phase))
 	}

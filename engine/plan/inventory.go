@@ -13,28 +13,6 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Finalizer keeps a child that is created once in a phase until the phase is left, or the UID of the
-// child is recorded in the status of its object: so it cannot be deleted unseen, whenever the process
-// ends.
-const Finalizer = "fescue.dev/recorded"
-
-// IsHeld reports whether an object has the finalizer.
-func IsHeld(object *unstructured.Unstructured) bool {
-	return slices.Contains(object.GetFinalizers(), Finalizer)
-}
-
-// isOnce reports whether a child is created once in a phase.
-func isOnce(child kind.Child) bool {
-	return child.Update == kind.Never && child.Phase != "" && child.Set == nil
-}
-
-// held returns a child with the finalizer.
-func held(object *unstructured.Unstructured) *unstructured.Unstructured {
-	result := object.DeepCopy()
-	result.SetFinalizers(append(result.GetFinalizers(), Finalizer))
-	return result
-}
-
 // inventory is what status.childInventory records.
 type inventory struct {
 	// types are those of the children that an object has or had.
@@ -214,22 +192,6 @@ func takeInventory(p *Plan, v *View) inventory {
 		}
 	}
 	slices.SortFunc(i.types, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
-	if len(p.Transitions) > 0 {
-		return i // nothing was created in the new phase yet
-	}
-	for _, child := range v.Children {
-		if o, ok := originOf(child.Object); ok && o.phase == p.Phase && IsHeld(child.Object) && IsOwnedBy(child.Object, p.Object) {
-			i.created[o.child] = child.Object.GetUID()
-		}
-	}
-	for _, wanted := range p.Children {
-		if !isOnce(wanted) || wanted.Template == nil {
-			continue
-		}
-		if live := find(p.Kind, v.Children, p.Object, wanted); live != nil {
-			i.created[wanted.Name] = live.GetUID()
-		}
-	}
 	return i
 }
 

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -35,10 +36,10 @@ type Outcome struct {
 	Foreign []LiveChild
 	// Strays are the steps that deleted unmanaged objects.
 	Strays []Step
+	// Missing are the children that are gone as far as the view shows, by their UIDs, and where they would be.
+	Missing map[types.UID]Taken
 	// Numbers are to be remembered for View.Numbers, in addition to those of other sets.
 	Numbers map[string]int
-	// Tracked are the children that have the finalizer.
-	Tracked []LiveChild
 	// Rejected is an error of a write that requires user action; retrying may resolve
 	// Failed.
 	Rejected, Failed error
@@ -111,7 +112,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving,
+		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Missing: c.Missing, Leaving: c.Leaving,
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
 	o.Abandoned = v.Abandoned
@@ -122,11 +123,6 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	o.inventory, o.former, o.unread = takeInventory(p, v), v.Former, v.unread(p.Object)
 	o.inventory.elsewhere, o.Doubted = takePlaces(p, v)
 	o.Unlisted = c.Unlisted && !o.Over
-	for _, child := range v.Children {
-		if IsHeld(child.Object) && IsOwnedBy(child.Object, p.Object) {
-			o.Tracked = append(o.Tracked, child)
-		}
-	}
 	if o.unreadable() != "" || len(o.unread) > 0 {
 		if retry := p.At.Add(formerRetry); o.WakeAt.IsZero() || retry.Before(o.WakeAt) {
 			o.WakeAt = retry
@@ -217,21 +213,15 @@ func Living(children []LiveChild) (n int) {
 // isReady reports whether all children of an object are as they should be.
 func (o *Outcome) isReady() bool { return o.Stalled == nil && o.Failed == nil && o.allReady() }
 
-// IsDue reports whether a status that Report returned is to be written. The record of a child waits for
-// another reason to write as long as the finalizer keeps the child.
+// IsDue reports whether a status that Report returned is to be written. The record of a child that is created once
+// waits for RecordAt, or for another reason to write.
 func (o *Outcome) IsDue(p *Plan, status map[string]any) bool {
 	stored, _ := p.Object.Object["status"].(map[string]any)
 	if equality.Semantic.DeepEqual(stored, status) {
 		return false
 	}
-	recorded := inventoryOf(p.Object).created
-	for child, uid := range o.inventory.created {
-		isKept := slices.ContainsFunc(o.Tracked, func(held LiveChild) bool {
-			return held.Object.GetUID() == uid && held.Object.GetDeletionTimestamp() == nil
-		})
-		if recorded[child] != uid && !isKept {
-			return true
-		}
+	if at := o.RecordAt(p, p.Object); !at.IsZero() && !at.After(p.At) {
+		return true
 	}
 	return !equality.Semantic.DeepEqual(withoutCreated(stored), withoutCreated(status))
 }
@@ -249,12 +239,6 @@ func withoutCreated(status map[string]any) map[string]any {
 	return result
 }
 
-// IsRecorded reports whether the stored status of an object names the children that were created
-// once, so that they may be released.
-func (o *Outcome) IsRecorded(stored *unstructured.Unstructured) bool {
-	return maps.Equal(inventoryOf(stored).created, o.inventory.created)
-}
-
 // IsListed reports whether the stored status of an object has the places in which it has children.
 func (o *Outcome) IsListed(stored *unstructured.Unstructured) bool {
 	return slices.Equal(inventoryOf(stored).elsewhere, o.inventory.elsewhere)
@@ -262,10 +246,10 @@ func (o *Outcome) IsListed(stored *unstructured.Unstructured) bool {
 
 // Hold returns what to report instead of a change of phase that has to wait because of a problem.
 func Hold(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
-	instead := unmoved(p.Kind, p.Object, p.At)
+	instead := p.unmoved()
 	instead.Stalled = problem
 	return instead, &Outcome{
-		States: o.States, Children: o.Children, Tracked: o.Tracked, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Held: true, Stalled: problem,
+		States: o.States, Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Held: true, Stalled: problem,
 		former: o.former, inventory: heldInventory(instead, o),
 	}
 }
@@ -281,5 +265,7 @@ func heldInventory(p *Plan, o *Outcome) inventory {
 // kind projects what its schema does not allow.
 func Unreportable(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
 	instead := stalled(p, err)
-	return instead, &Outcome{NotReadySince: o.NotReadySince, Uptake: o.Uptake, Stalled: instead.Stalled, inventory: inventoryOf(p.Object)}
+	inventory := inventoryOf(p.Object)
+	inventory.created = instead.created
+	return instead, &Outcome{Children: o.Children, NotReadySince: o.NotReadySince, Uptake: o.Uptake, Stalled: instead.Stalled, inventory: inventory}
 }

@@ -55,6 +55,7 @@ type Plan struct {
 	Stalled *Problem
 
 	created map[string]types.UID // in Phase, of children that are created once
+	known   map[string]types.UID // the same in the phase that is stored
 	places  kind.Places          // of the children; nil is any
 	// abandoned means that nothing can be created for an object that is being deleted any more.
 	abandoned bool
@@ -79,6 +80,7 @@ const (
 // kind.
 func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
 	p := unmoved(k, object, now)
+	p.recall(v.Unrecorded)
 	if p.abandoned = v.Abandoned; p.abandoned || isLeaving(k, object) && k.OnDelete == "" {
 		p.Leaving = true
 		return p // nothing is left but what its children elsewhere need
@@ -108,11 +110,12 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 // unmoved returns a plan that leaves an object and its children as they are.
 func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Plan {
 	if k.Target != nil { // whatever the status is, it is that of others
-		return &Plan{Kind: k, Object: object, At: now, created: make(map[string]types.UID)}
+		return &Plan{Kind: k, Object: object, At: now}
 	}
+	created := inventoryOf(object).created
 	p := &Plan{
 		Kind: k, Object: object, At: now,
-		Phase: k.PhaseOf(object.Object), Entered: timeIn(object.Object, enteredField), created: inventoryOf(object).created,
+		Phase: k.PhaseOf(object.Object), Entered: timeIn(object.Object, enteredField), created: created, known: created,
 		Leaving: isLeaving(k, object) && hasLeft(object),
 	}
 	if k.RecordsSchedule() {
@@ -121,9 +124,16 @@ func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Pl
 	return p
 }
 
+// unmoved returns a plan that does nothing instead, and knows the same children.
+func (p *Plan) unmoved() *Plan {
+	instead := unmoved(p.Kind, p.Object, p.At)
+	instead.created, instead.known = p.known, p.known
+	return instead
+}
+
 // stalled returns a plan that reports an error of the kind's own text.
 func stalled(p *Plan, err error) *Plan {
-	instead := unmoved(p.Kind, p.Object, p.At)
+	instead := p.unmoved()
 	instead.Stalled = &Problem{reasonEvaluation, err.Error()}
 	return instead
 }
@@ -153,6 +163,10 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 		if p.Projection == nil {
 			p.Projection = map[string]any{}
 		}
+		isStored := len(p.Transitions) == 0
+		if isStored {
+			p.see(decision.Children, v.Children)
+		}
 		if p.Kind.Phases[p.Phase].Terminal {
 			p.Again = p.Leaving // what is left of the object goes
 			return nil
@@ -160,7 +174,6 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 		next := p.choose(decision.Next)
 		p.Missed = next.missed
 		waited := next.since.After(p.Entered)
-		isStored := len(p.Transitions) == 0
 		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(nil, p.Object, v.Children)
 		// A phase is left only when its children exist and those that it drops do not. If they
 		// cannot be written, it is left when its time is over.

@@ -54,9 +54,6 @@ const (
 	// ManagedSelector selects the children of all kinds, and unmanagedSelector everything else.
 	ManagedSelector   = LabelOwnerUID
 	unmanagedSelector = "!" + LabelOwnerUID
-	// DamagedSelector selects what ManagedSelector does not and what only the label
-	// managed-by shows to be a child.
-	DamagedSelector = labelManagedBy + "=" + managedBy + "," + unmanagedSelector
 )
 
 // OwnerSelector selects the children of an object.

@@ -34,6 +34,8 @@ type View struct {
 	// Former are the types of which the object may have children though its kind no longer owns
 	// them, and why they cannot be read. The children are among Children.
 	Former map[schema.GroupVersionKind]error
+	// Unrecorded are the children that the last reconcile has seen, as far as the caller remembers.
+	Unrecorded *Unrecorded
 	// Passed are the phases that were left since anything but the phase has changed.
 	Passed []string
 	// Numbers are the highest numbers that were in use for members as far as the caller remembers, by

@@ -450,24 +450,9 @@ func (c *Cluster) drop(gone *unstructured.Unstructured) {
 		owned := slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return r.UID == gone.GetUID() })
 		kept := slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return c.byUID(r.UID) != nil })
 		if current := c.byUID(object.GetUID()); owned && !kept && current != nil {
-			c.remove(c.released(current))
+			c.remove(current)
 		}
 	}
-}
-
-// released removes the engine's finalizer from a child, and returns the child.
-func (c *Cluster) released(live *unstructured.Unstructured) *unstructured.Unstructured {
-	if !plan.IsHeld(live) {
-		return live
-	}
-	changed := live.DeepCopy()
-	left := slices.DeleteFunc(changed.GetFinalizers(), func(name string) bool { return name == plan.Finalizer })
-	if len(left) == 0 {
-		left = nil // SetFinalizers drops the field
-	}
-	changed.SetFinalizers(left)
-	c.replace(live, changed, reconciled{})
-	return changed
 }
 
 // touch queues all objects for all their controllers, except one. The engine queues only those that a change concerns; others

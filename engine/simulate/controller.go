@@ -36,6 +36,7 @@ type controller struct {
 	failures int       // in a row
 	told     map[types.UID]bool
 	numbers  map[string]int // for plan.View.Numbers
+	seen     *plan.Unrecorded
 	progress plan.Progress
 	had      int           // children before the last reconcile
 	problem  *plan.Problem // that a decorator has told of
@@ -114,7 +115,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 			return nil, nil
 		}
 		v := c.view(k, object)
-		v.Passed, v.Numbers = passed, known.numbers
+		v.Passed, v.Numbers, v.Unrecorded = passed, known.numbers, known.seen
 		object = c.keep(k, object, v)
 		if rounds == nil {
 			known.had = plan.Living(v.Children)
@@ -126,6 +127,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		if err != nil {
 			return nil, err
 		}
+		known.seen = p.Unrecorded()
 		p, o, blocked := rounds.Converged(p, o, c.now)
 		maps.Copy(known.numbers, o.Numbers)
 		news.Met(o, func(uid types.UID) bool { return known.told[uid] })
@@ -148,7 +150,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		}
 		rounds.End(o.Children, !blocked && !isAgain)
 		known.due = known.due || o.Unfinished || isAgain && !blocked
-		known.wakeAt = o.WakeAt
+		known.wakeAt = earlier(o.WakeAt, o.RecordAt(p, c.byUID(uid)))
 		if o.Rejected == nil {
 			known.failures = 0
 			return o, nil
@@ -178,34 +180,25 @@ func (c *Cluster) letGo(object *unstructured.Unstructured) {
 	c.replace(object, changed, reconciled{})
 }
 
-// store writes the status of an object, if that is due, and releases the children if it records those
-// that are created once.
+// store writes the status of an object, if that is due.
 func (c *Cluster) store(p *plan.Plan, o *plan.Outcome, news *plan.News) error {
 	status, err := plan.Report(p, o)
 	if err != nil {
 		return fmt.Errorf("status: %w", err)
 	}
-	live := c.byUID(p.Object.GetUID())
-	if o.IsDue(p, status) {
-		wanted := live.DeepCopy()
-		wanted.Object["status"] = status
-		if errs := statusErrors(p.Kind.Check(wanted.Object).Errors); len(errs) > 0 && p.Projection != nil {
-			// The kind projects what its schema does not allow; the status shows that instead.
-			p, o = plan.Unreportable(p, o, fmt.Errorf("status: %w", errs.ToAggregate()))
-			return c.store(p, o, news)
-		}
-		news.Stored(p, o)
-		c.replace(live, wanted, reconciled{p.Kind.Name(), live.GetUID()})
-		live = wanted
-	}
-	if !o.IsRecorded(live) {
+	if !o.IsDue(p, status) {
 		return nil
 	}
-	for _, child := range o.Tracked {
-		if held := c.byUID(child.Object.GetUID()); held != nil {
-			c.released(held)
-		}
+	live := c.byUID(p.Object.GetUID())
+	wanted := live.DeepCopy()
+	wanted.Object["status"] = status
+	if errs := statusErrors(p.Kind.Check(wanted.Object).Errors); len(errs) > 0 && p.Projection != nil {
+		// The kind projects what its schema does not allow; the status shows that instead.
+		p, o = plan.Unreportable(p, o, fmt.Errorf("status: %w", errs.ToAggregate()))
+		return c.store(p, o, news)
 	}
+	news.Stored(p, o)
+	c.replace(live, wanted, reconciled{p.Kind.Name(), live.GetUID()})
 	return nil
 }
 

@@ -48,7 +48,12 @@ While the cluster has another installation, the CRDs and the roles for users sta
 
 Deleted objects of kinds with onDelete pass their phases while the operator still runs. After
 --on-delete-timeout, also if it does not run, their finalizer is removed. Uninstall does not wait
-for other deletions to end; 'kubectl wait --for=delete' does.`,
+for other deletions to end; 'kubectl wait --for=delete' does.
+
+Children that an early version of Fescue created may have the finalizer fescue.dev/recorded, which
+nothing removes any more. To remove it from a Pod:
+
+  kubectl patch pod NAME --type=json -p '[{"op": "test", "path": "/metadata/finalizers/0", "value": "fescue.dev/recorded"}, {"op": "remove", "path": "/metadata/finalizers/0"}]'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return uninstall(c.Context(), c.OutOrStdout(), &o) },
 	}
@@ -122,9 +127,6 @@ func (r *remover) removeAll(ctx context.Context, found, objects []*unstructured.
 	if err := r.remove(ctx, metav1.DeletePropagationBackground, webhooks); err != nil {
 		return err
 	}
-	if err := r.releaseChildren(ctx); err != nil {
-		return err
-	}
 	if err := r.releaseObjects(ctx); err != nil {
 		return err
 	}
@@ -172,7 +174,7 @@ func (r *remover) objectsToDelete(ctx context.Context) ([]*unstructured.Unstruct
 	var errs []error
 	var all []*unstructured.Unstructured
 	for _, k := range r.kinds {
-		found, err := r.list(ctx, k.GroupVersionKind.GroupKind(), metav1.ListOptions{})
+		found, err := r.list(ctx, k.GroupVersionKind.GroupKind())
 		if err != nil {
 			return nil, err
 		}
@@ -224,24 +226,6 @@ func (r *remover) removeOperator(ctx context.Context, deployments []*unstructure
 	return nil
 }
 
-// releaseChildren removes the finalizer of children, which only a running operator would do.
-func (r *remover) releaseChildren(ctx context.Context) error {
-	for _, k := range r.kinds {
-		for _, gvk := range k.Owns {
-			children, err := r.held(ctx, gvk.GroupKind(), plan.Finalizer, metav1.ListOptions{LabelSelector: plan.ManagedSelector})
-			if err != nil {
-				return err
-			}
-			for _, child := range children {
-				if err := r.removeFinalizer(ctx, child, plan.Finalizer); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // releaseObjects removes the finalizer of the objects of the kinds: without an operator, they could not be
 // deleted.
 func (r *remover) releaseObjects(ctx context.Context) error {
@@ -263,26 +247,19 @@ func (r *remover) releaseObjects(ctx context.Context) error {
 	return nil
 }
 
-// heldObjects returns the objects of the kinds that have the finalizer.
-func (r *remover) heldObjects(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
+// heldObjects returns the objects of the kinds that have the finalizer, in the namespaces that belong to the
+// installation.
+func (r *remover) heldObjects(ctx context.Context) (held []*unstructured.Unstructured, err error) {
 	for _, k := range r.kinds {
-		held, err := r.held(ctx, k.GroupVersionKind.GroupKind(), plan.OwnerFinalizer, metav1.ListOptions{})
+		found, err := r.list(ctx, k.GroupVersionKind.GroupKind())
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, held...)
+		held = append(held, slices.DeleteFunc(found, func(object *unstructured.Unstructured) bool {
+			return r.isOthers(object) || !plan.IsKept(object)
+		})...)
 	}
-	return all, nil
-}
-
-// held returns the objects of a type that have a finalizer, in the namespaces that belong to the
-// installation.
-func (r *remover) held(ctx context.Context, of schema.GroupKind, finalizer string, options metav1.ListOptions) ([]*unstructured.Unstructured, error) {
-	all, err := r.list(ctx, of, options)
-	return slices.DeleteFunc(all, func(object *unstructured.Unstructured) bool {
-		return r.isOthers(object) || !slices.Contains(object.GetFinalizers(), finalizer)
-	}), err
+	return held, nil
 }
 
 // removeFinalizer removes a finalizer from an object, unless the object is gone by then.
@@ -321,7 +298,7 @@ func (r *remover) printKept() error {
 
 // list lists the objects of a type in all namespaces. There are none of a type that the cluster does not
 // have.
-func (r *remover) list(ctx context.Context, of schema.GroupKind, options metav1.ListOptions) ([]*unstructured.Unstructured, error) {
+func (r *remover) list(ctx context.Context, of schema.GroupKind) ([]*unstructured.Unstructured, error) {
 	mapping, err := r.Mapper.RESTMapping(of)
 	if meta.IsNoMatchError(err) {
 		return nil, nil
@@ -329,7 +306,7 @@ func (r *remover) list(ctx context.Context, of schema.GroupKind, options metav1.
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.Dynamic.Resource(mapping.Resource).List(ctx, options)
+	list, err := r.Dynamic.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
