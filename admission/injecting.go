@@ -174,11 +174,12 @@ func injectionOf(k *kind.Kind, u *unstructured.Unstructured) (*inject.Injection,
 	if u.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
-	checked := k.Check(u.Object).Stored()
+	b := k.NewBudget()
+	checked := k.Check(b, u.Object).Stored()
 	if len(checked.Errors) > 0 {
 		return nil, checked.Errors.ToAggregate()
 	}
-	return inject.Of(k, checked.Object)
+	return inject.Of(b, k, checked.Object)
 }
 
 // set replaces what an object adds; nil is nothing.

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
@@ -24,8 +25,8 @@ type objects struct {
 	isOtherVersion func(*kind.Kind) bool
 
 	// check and evaluate call a kind for an object. Tests count the calls.
-	check    func(*kind.Kind, map[string]any) *kind.Checked
-	evaluate func(*kind.Kind, map[string]any) *inject.Evaluation
+	check    func(*kind.Kind, *kind.Budget, map[string]any) *kind.Checked
+	evaluate func(*kind.Budget, *kind.Kind, map[string]any) *inject.Evaluation
 }
 
 func newObjects(kinds []*kind.Kind, rights *Rights, podSecurity *PodSecurity) *objects {
@@ -97,7 +98,12 @@ func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admis
 	if errs := s.injectionErrors(); len(errs) > 0 {
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))
 	}
-	if err := o.rights.check(ctx, s.kind, request, s.object.places(request.Namespace), s.object.reads()); err != nil {
+	places, reads := s.object.places(request.Namespace), s.object.reads()
+	if s.object.budget.IsExceeded() { // what it reads may not be known, and its author's rights not be checked
+		err := field.Invalid(field.NewPath("spec"), field.OmitValueType{}, s.object.budget.Excess())
+		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, field.ErrorList{err}))
+	}
+	if err := o.rights.check(ctx, s.kind, request, places, reads); err != nil {
 		return rejected(err)
 	}
 	if err := o.podSecurity.check(ctx, s); err != nil {

@@ -275,8 +275,7 @@ func TestPodsRecoverFromAPanic(t *testing.T) {
 	var log bytes.Buffer
 	p, err := NewPods(PodsConfig{Kinds: []*kind.Kind{shipped}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	broken := *shipped
-	broken.Version = &kind.Version{GroupVersionKind: shipped.GroupVersionKind}
+	broken := kind.Kind{Version: &kind.Version{GroupVersionKind: shipped.GroupVersionKind}, InjectAnnotation: shipped.InjectAnnotation}
 	bad, good := typicalWatcher(t), typicalWatcher(t)
 	bad.SetName("bad")
 	p.handler(&broken).OnAdd(bad, true)

@@ -48,7 +48,7 @@ func (s *state) reads() []kind.Lookup {
 	if len(s.kind.Lookups) == 0 || len(checked.Errors) > 0 {
 		return nil
 	}
-	lookups, err := s.kind.LookupsOf(checked.Object)
+	lookups, err := s.kind.LookupsOf(s.budget, checked.Object)
 	if err != nil {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *state) places(namespace string) kind.Places {
 		metadata = maps.Clone(metadata)
 		metadata["namespace"], object["metadata"] = namespace, metadata
 	}
-	places, err := s.kind.PlacesOf(object)
+	places, err := s.kind.PlacesOf(s.budget, object)
 	if err != nil {
 		return s.kind.AnyPlaces(namespace)
 	}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -57,6 +58,56 @@ import "fescue.dev/cue/contract"
 	children: reader: template: {apiVersion: "reads.example.com/v1", kind: "Reader", spec: secret: object.spec.secret}
 }
 `
+
+// A review that cannot find out what the kind would read for the object rejects it: nobody would ask whether its
+// author may read that.
+func TestReviewThatTakesTooManySteps(t *testing.T) {
+	t.Parallel()
+	kinds := kindtest.From(t, `package kinds
+
+import "fescue.dev/cue/contract"
+
+#Reader: {
+	apiVersion!: "reads.example.com/v1"
+	kind!:       "Reader"
+	metadata!: {name!: string, ...}
+	spec!: items!: [...int]
+	status?: contract.#Status
+}
+#ReaderController: contract.#Controller & {
+	object!: #Reader
+	names: plural: "readers"
+	reads: secret: {apiVersion: "v1", kind: "Secret", name: "\(len([for a in object.spec.items for b in object.spec.items {1}]))"}
+}
+`)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
+	object := func(label string, items int) string {
+		return fmt.Sprintf(`{"apiVersion":"reads.example.com/v1","kind":"Reader","metadata":{"name":"a","labels":{"a":%q}},"spec":{"items":[0%s]}}`, label, strings.Repeat(",0", items-1))
+	}
+	validate := func(object, old string) (bool, string) {
+		r := &reviewer{allowed: map[string][]string{"ada": {"secrets"}}}
+		response, err := newObjects(kinds, NewRights(r, mapper, kinds), nil).validate(t.Context(), requestFor(t, kinds[0], object, old))
+		require.NoError(t, err)
+		if response.Allowed {
+			return true, ""
+		}
+		return false, response.Result.Message
+	}
+	allowed, _ := validate(object("b", 10), "")
+	require.True(t, allowed)
+	const message = `Reader.reads.example.com "a" is invalid: spec: Invalid value: Reader takes more than 500000 steps: make the object smaller, or have its kind compute less`
+	allowed, why := validate(object("b", 1000), "")
+	require.False(t, allowed)
+	require.Equal(t, message, why)
+	allowed, why = validate(object("b", 1001), object("b", 1000))
+	require.False(t, allowed)
+	require.Equal(t, message, why)
+	allowed, _ = validate(object("c", 1000), object("b", 1000))
+	require.True(t, allowed, "nothing is asked for")
+	allowed, _ = validate(object("b", 10), object("b", 1000))
+	require.True(t, allowed)
+}
 
 // The author needs the right to read what the kind reads for the object, whenever that changes.
 func TestRightsToRead(t *testing.T) {

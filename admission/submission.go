@@ -29,6 +29,7 @@ type submission struct {
 type state struct {
 	objects *objects
 	kind    *kind.Kind
+	budget  *kind.Budget
 	// content is the object; where the API server still has to generate the name, it has a
 	// stand-in.
 	content map[string]any
@@ -55,7 +56,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 	if metadata["deletionTimestamp"] != nil && k.OnDelete == "" {
 		return nil, nil // whatever its errors, its finalizers must be removable
 	}
-	s := &submission{kind: k, request: request, object: &state{objects: o, kind: k, content: kind.WithName(object)}}
+	s := &submission{kind: k, request: request, object: &state{objects: o, kind: k, budget: k.NewBudget(), content: kind.WithName(object)}}
 	if s.name, _ = metadata["name"].(string); s.name == "" {
 		s.name, _ = metadata["generateName"].(string)
 	}
@@ -64,7 +65,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 		if err != nil {
 			return nil, err
 		}
-		s.old = &state{objects: o, kind: k, content: old}
+		s.old = &state{objects: o, kind: k, budget: k.NewBudget(), content: old}
 	}
 	return s, nil
 }
@@ -72,7 +73,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 // check returns the object with its defaults, or with its errors.
 func (s *state) check() *kind.Checked {
 	if s.checked == nil {
-		s.checked = s.objects.check(s.kind, s.content)
+		s.checked = s.objects.check(s.kind, s.budget, s.content)
 	}
 	return s.checked
 }
@@ -80,7 +81,7 @@ func (s *state) check() *kind.Checked {
 // evaluate returns what the object adds to Pods. Its kind must inject.
 func (s *state) evaluate() *inject.Evaluation {
 	if s.evaluation == nil {
-		s.evaluation = s.objects.evaluate(s.kind, s.check().Stored().Object)
+		s.evaluation = s.objects.evaluate(s.budget, s.kind, s.check().Stored().Object)
 	}
 	return s.evaluation
 }
@@ -125,16 +126,16 @@ func (s *submission) asStored() (*submission, field.ErrorList) {
 	if len(errs) > 0 {
 		return s, errs
 	}
-	if errs = s.kind.Losses(converted.object.check().Object); len(errs) > 0 && s.old != nil {
-		before = s.kind.Losses(converted.old.check().Object)
+	if errs = s.kind.Losses(converted.object.budget, converted.object.check().Object); len(errs) > 0 && s.old != nil {
+		before = s.kind.Losses(converted.old.budget, converted.old.check().Object)
 	}
 	return &converted, without(errs, before)
 }
 
 // asStored returns the object as it will be stored, with the errors of what cannot be converted.
 func (s *state) asStored() (*state, field.ErrorList) {
-	content, errs := s.kind.ToStored(s.check().Object)
-	return &state{objects: s.objects, kind: s.kind, content: content}, errs
+	content, errs := s.kind.ToStored(s.budget, s.check().Object)
+	return &state{objects: s.objects, kind: s.kind, budget: s.budget, content: content}, errs
 }
 
 // injectionErrors returns what prevents a valid object from being injected and did not before.

@@ -51,13 +51,13 @@ func TestOneReviewComputesEverythingOnce(t *testing.T) {
 			t.Parallel()
 			objects := newObjects(kinds, rights, podSecurity)
 			checked, evaluated := 0, 0
-			objects.check = func(k *kind.Kind, object map[string]any) *kind.Checked {
+			objects.check = func(k *kind.Kind, b *kind.Budget, object map[string]any) *kind.Checked {
 				checked++
-				return k.Check(object)
+				return k.Check(b, object)
 			}
-			objects.evaluate = func(k *kind.Kind, object map[string]any) *inject.Evaluation {
+			objects.evaluate = func(b *kind.Budget, k *kind.Kind, object map[string]any) *inject.Evaluation {
 				evaluated++
-				return inject.Evaluate(k, object)
+				return inject.Evaluate(b, k, object)
 			}
 			request := requestFor(t, watcher, test.object, test.old)
 			response, err := objects.setDefaults(t.Context(), request)

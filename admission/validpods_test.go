@@ -161,7 +161,7 @@ func (j *podJudge) create(ctx context.Context, name string, pod map[string]any) 
 }
 
 func (j *podJudge) judge(t *testing.T, watcher map[string]any) {
-	checked := j.watcher.Check(watcher)
+	checked := j.watcher.Check(j.watcher.NewBudget(), watcher)
 	if len(checked.Errors) > 0 {
 		j.count("rejected by the schema")
 		return
@@ -172,7 +172,7 @@ func (j *podJudge) judge(t *testing.T, watcher map[string]any) {
 		return
 	}
 	j.count("accepted")
-	injection, err := inject.Of(j.watcher, checked.Object)
+	injection, err := inject.Of(j.watcher.NewBudget(), j.watcher, checked.Object)
 	if err != nil {
 		t.Errorf("accepted, but cannot be injected: %v: %s", err, oddText(watcher))
 		return
@@ -245,7 +245,7 @@ func (j *podJudge) strictness(t *testing.T, watcher, defaulted map[string]any, r
 			return
 		}
 	}
-	add, err := inject.Evaluate(j.watcher, defaulted).Add()
+	add, err := inject.Evaluate(j.watcher.NewBudget(), j.watcher, defaulted).Add()
 	if err != nil {
 		return
 	}

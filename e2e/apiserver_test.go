@@ -491,7 +491,7 @@ func (u updates) try(ctx context.Context, object map[string]any) (field.ErrorLis
 	update.SetName(u.existing.GetName())
 	update.SetResourceVersion(u.existing.GetResourceVersion())
 	_, err := u.client.Update(ctx, update, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore})
-	return u.kind.Check(update.Object).ValidateUpdate(u.kind.Check(u.existing.Object)), err
+	return u.kind.Check(u.kind.NewBudget(), update.Object).ValidateUpdate(u.kind.Check(u.kind.NewBudget(), u.existing.Object)), err
 }
 
 // generated replaces fields of the object with those of generated objects. The API server must

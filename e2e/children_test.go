@@ -391,6 +391,27 @@ func (c *cluster) awaitQuota(name, limit string) {
 	})
 }
 
+// The log has one line a minute for what a quota rejects, however many objects it rejects.
+func TestRejectionsOfAQuotaAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.create(quotas, "ResourceQuota", "pods", map[string]any{"spec": map[string]any{"hard": map[string]any{"pods": "0"}}})
+	c.awaitQuota("pods", "0")
+	o, began := c.start(), time.Now()
+	for i := range 20 {
+		c.createCustomcluster(fmt.Sprint("c-", i), 2, "m")
+	}
+	for i := range 20 {
+		_, _, message := c.awaitStalled(customclusters, fmt.Sprint("c-", i))
+		require.Contains(t, message, "exceeded quota: pods")
+	}
+	for _, line := range []string{"was rejected; retrying", "object is stalled"} {
+		lines := strings.Count(o.log.String(), line)
+		require.Positive(t, lines)
+		require.LessOrEqual(t, lines, 1+int(time.Since(began)/time.Minute), line)
+	}
+}
+
 // The status reports each reason why a child is rejected, until the reason is gone.
 func TestRejectedChildrenAreReported(t *testing.T) {
 	t.Parallel()

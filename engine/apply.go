@@ -56,7 +56,6 @@ type applier struct {
 // together. A failure of one child does not prevent writing the others; children
 // are pruned only if nothing failed.
 func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
-	defer r.request()()
 	a := &applier{reconciliation: r, owner: owner, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
 	a.stays = sync.OnceValues(func() (*unstructured.Unstructured, error) { return r.stays(ctx, owner) })
 	a.all(ctx, todo.Steps)

@@ -41,7 +41,7 @@ type controller struct {
 	shards     *shards
 	shard      int // on whose objects it acts
 	log        *slog.Logger
-	queue      *queues
+	queue      *queue
 	objects    *informers.Watch
 	resource   schema.GroupVersionResource // of the objects
 	types      *childTypes
@@ -52,7 +52,6 @@ type controller struct {
 	progress   *progresses
 	numbers    *numbers
 	spare      *spare
-	warnings   *warnings
 	normalized *plan.Normalized
 	manager    string // of the fields that are written
 	metrics    kindMetrics
@@ -95,19 +94,16 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 		kind: k, config: config, shards: shards, shard: shard,
 		log:   logOf(config.Log, k),
 		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch),
-		warnings:   newWarnings(clock.RealClock{}),
 		normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
 	}
-	queue := k.Name()
+	name := k.Name()
 	if shards.divides() {
-		queue = fmt.Sprintf("%s/shard-%d", queue, shard)
-	}
-	c.queue = newQueues(queue, config.Workers, c.metrics.slow.WithLabelValues(c.metrics.name))
-	if shards.divides() {
+		name = fmt.Sprintf("%s/shard-%d", name, shard)
 		c.log = c.log.With("shard", shard)
 	}
+	c.queue = newQueue(name)
 	return c
 }
 
@@ -130,7 +126,7 @@ func (c *controller) run(ctx context.Context) error {
 	if c.shards.owned() == 0 {
 		c.log.Info("kind is on standby: its caches are filled, and another replica acts")
 	}
-	workers := c.queue.run(ctx, func(name cache.ObjectName) time.Duration { return c.handle(context.WithoutCancel(ctx), name) })
+	workers := c.queue.run(ctx, c.config.Workers, func(name cache.ObjectName) { c.handle(context.WithoutCancel(ctx), name) })
 	workers.Go(func() {
 		select {
 		case <-c.shards.acting:
@@ -464,9 +460,8 @@ func (c *controller) controllerOf(object *unstructured.Unstructured) *metav1.Own
 	return holder
 }
 
-// handle reconciles an object from the queue if this process may act on it. It returns how long
-// that took without the requests.
-func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took time.Duration) {
+// handle reconciles an object from the queue if this process may act on it.
+func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	object := c.objects.Get(name)
 	if object != nil && !c.isOfShard(object.GetUID()) {
 		object = nil // another controller acts on it; this one may have acted on its predecessor
@@ -474,7 +469,7 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 	end, mine := c.shards.begin(c.shard)
 	if !mine {
 		c.forget(name) // it is queued again when the shard is taken
-		return 0
+		return
 	}
 	defer end()
 	log := c.log.With("object", name.String())
@@ -487,9 +482,8 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 	busy := c.metrics.busy.WithLabelValues(c.metrics.name)
 	busy.Inc()
 	defer busy.Dec()
-	r := &reconciliation{controller: c, name: name, log: log}
+	r := &reconciliation{controller: c, name: name, log: log, budget: c.kind.NewBudget()}
 	wakeAt, err := r.reconcileSafely(ctx, object)
-	took = time.Since(began) - r.requested
 	result := resultOf(wakeAt, err)
 	c.metrics.reconciled(began, result, err)
 	if !wakeAt.IsZero() {
@@ -498,22 +492,20 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) (took ti
 	switch result {
 	case resultSuccess, resultRequeueAfter:
 		c.queue.Forget(name)
-		c.warnings.forget(name)
 	case resultRequeue:
 		log.Debug("the reconcile is not complete; requeued", "reason", err)
 		c.queue.AddRateLimited(name)
 	case resultRejected:
-		log.Log(ctx, c.warnings.level(name, err.Error()), "a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		log.Warn("a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddAfter(name, max(plan.RejectedRetry, c.queue.limiter.When(name)))
 	case resultError:
-		log.Log(ctx, c.warnings.level(name, err.Error()), "reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+		log.Warn("reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
 		wait := c.queue.limiter.When(name)
 		if errors.Is(err, errNewKind) {
 			wait = min(wait, plan.RejectedRetry) // it is over soon
 		}
 		c.queue.AddAfter(name, wait)
 	}
-	return took
 }
 
 // result is the result of a reconcile.
@@ -550,7 +542,6 @@ func (c *controller) forget(name cache.ObjectName) {
 	c.contests.forget(name)
 	c.progress.forget(name)
 	c.numbers.forget(name)
-	c.warnings.forget(name)
 	c.problems.Delete(name)
 	c.unrecorded.Delete(name)
 	c.types.forgetOwner(name)

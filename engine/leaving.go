@@ -54,10 +54,8 @@ func (r *reconciliation) writeFinalizers(ctx context.Context, object *unstructur
 	if err != nil {
 		return nil, err
 	}
-	end := r.request()
 	stored, err := r.config.Client.Resource(r.resource).Namespace(r.name.Namespace).
 		Patch(ctx, r.name.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
-	end()
 	if err != nil {
 		return nil, fmt.Errorf("write metadata.finalizers: %w", err)
 	}

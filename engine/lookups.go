@@ -270,12 +270,12 @@ func (c *controller) handleLookups(ctx context.Context, w *informers.Watch, gvk 
 }
 
 // lookUp finds what the kind reads for an object apart from its children.
-func (c *controller) lookUp(object *unstructured.Unstructured) *plan.Found {
+func (c *controller) lookUp(b *kind.Budget, object *unstructured.Unstructured) *plan.Found {
 	if len(c.kind.Lookups) == 0 {
 		return nil
 	}
 	reader := cache.MetaObjectToName(object)
-	wanted, err := plan.LookupsOf(c.kind, object)
+	wanted, err := plan.LookupsOf(b, c.kind, object)
 	c.lookups.expect(reader, wanted)
 	if err != nil {
 		return &plan.Found{Err: err}

@@ -53,7 +53,7 @@ func TestReadersOf(t *testing.T) {
 		object := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Reader", "metadata": map[string]any{"namespace": "here", "name": name}, "spec": spec,
 		}}
-		wanted, err := plan.LookupsOf(k, object)
+		wanted, err := plan.LookupsOf(k.NewBudget(), k, object)
 		require.NoError(t, err)
 		reader := cache.MetaObjectToName(object)
 		l.expect(reader, wanted)

@@ -20,7 +20,7 @@ type Metrics struct {
 	reconciles, failures, panics, timeouts, transitions *prometheus.CounterVec
 	cacheWaits, liveReads                               *prometheus.CounterVec
 	seconds                                             *prometheus.HistogramVec
-	workers, busy, slow, waiting, objects               *prometheus.GaugeVec
+	workers, busy, waiting, objects                     *prometheus.GaugeVec
 	shards                                              prometheus.Gauge
 }
 
@@ -46,7 +46,6 @@ func NewMetrics() *Metrics {
 		liveReads:   counter("fescue_live_reads_total", "Reconciles that read from the API server because a cache did not get to see the last write."),
 		workers:     gauge("controller_runtime_max_concurrent_reconciles", "Workers."),
 		busy:        gauge("controller_runtime_active_workers", "Workers that are reconciling."),
-		slow:        gauge("fescue_slow_objects", "Objects whose last reconcile took more than a second without its requests; they are reconciled one at a time."),
 		waiting:     gauge("fescue_kinds_waiting", "1 for a kind that is not run because something is missing, 0 for one that is run."),
 		objects:     gauge("fescue_objects", "Objects by phase; it is empty for kinds without phases and for objects that have none yet.", "phase"),
 		transitions: counter("fescue_transitions_total", "Phases that objects entered while this replica acted on them.", "phase"),
@@ -57,7 +56,7 @@ func NewMetrics() *Metrics {
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.reconciles, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.seconds, m.workers, m.busy, m.slow, m.waiting, m.objects, m.shards}
+	return []prometheus.Collector{m.reconciles, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.seconds, m.workers, m.busy, m.waiting, m.objects, m.shards}
 }
 
 // Describe is for the registry.

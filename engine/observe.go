@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
@@ -20,7 +21,7 @@ import (
 // observe returns what a reconcile needs to know of the cluster apart from its object: the
 // children, from the caches or from the API server itself, and the Pods that it injects
 // into.
-func (c *controller) observe(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (v *plan.View, err error) {
+func (c *controller) observe(ctx context.Context, b *kind.Budget, object *unstructured.Unstructured, fromServer bool) (v *plan.View, err error) {
 	if fromServer {
 		v, err = c.readServer(ctx, object)
 	} else {
@@ -35,7 +36,7 @@ func (c *controller) observe(ctx context.Context, object *unstructured.Unstructu
 	if err := c.readFormer(ctx, object, v); err != nil {
 		return nil, err
 	}
-	v.Reach, v.Found = c.reach, c.lookUp(object)
+	v.Budget, v.Reach, v.Found = b, c.reach, c.lookUp(b, object)
 	v.Normalized, v.Numbers = c.normalized, c.numbers.of(object)
 	if seen, ok := c.unrecorded.Load(cache.MetaObjectToName(object)); ok {
 		v.Unrecorded, _ = seen.(*plan.Unrecorded)
@@ -119,11 +120,11 @@ func (c *controller) readPods(object *unstructured.Unstructured, v *plan.View) e
 	// The selector is remembered before Pods are looked for, so that an event of a Pod
 	// that appears meanwhile queues the object again.
 	selector, err := c.selections.of(object, func() (labels.Selector, error) {
-		checked := c.kind.Check(object.Object).Stored()
+		checked := c.kind.Check(v.Budget, object.Object).Stored()
 		if len(checked.Errors) > 0 {
 			return nil, nil // the plan reports the error
 		}
-		injection, err := inject.Of(c.kind, checked.Object)
+		injection, err := inject.Of(v.Budget, c.kind, checked.Object)
 		if err != nil {
 			return nil, err
 		}

@@ -171,7 +171,7 @@ func TestPodsQueueObjects(t *testing.T) {
 	selecting := agent("selecting", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}})
 	uptake := func(object *unstructured.Unstructured) plan.Uptake {
 		t.Helper()
-		var v plan.View
+		v := plan.View{Budget: c.kind.NewBudget()}
 		require.NoError(t, c.readPods(object, &v))
 		require.NoError(t, v.InjectionErr)
 		return v.Uptake
@@ -228,7 +228,7 @@ func TestSelectionsAreEvaluatedOncePerVersion(t *testing.T) {
 func TestBrokenSelection(t *testing.T) {
 	t.Parallel()
 	c, _ := agentController(t)
-	var v plan.View
+	v := plan.View{Budget: c.kind.NewBudget()}
 	require.NoError(t, c.readPods(agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}}), &v))
 	require.ErrorContains(t, v.InjectionErr, "inject.selector")
 	require.NoError(t, c.readPods(agent("b", map[string]any{}), &v))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -34,25 +35,18 @@ const (
 	patience = 3
 )
 
-// errUnfinished reports that an object needs more writes than one reconcile makes.
-var errUnfinished = errors.New("more is left to write")
+// errUnfinished reports that an object needs more writes, or decisions, than one reconcile makes.
+var errUnfinished = errors.New("more is left to do")
 
 // reconciliation is one reconcile of an object.
 type reconciliation struct {
 	*controller
-	name cache.ObjectName
-	log  *slog.Logger
-	// requested is how long requests took.
-	requested time.Duration
-	news      plan.News
+	name   cache.ObjectName
+	log    *slog.Logger
+	budget *kind.Budget
+	news   plan.News
 	// had is how many children there were at first.
 	had int
-}
-
-// request measures a time that is spent on requests.
-func (r *reconciliation) request() (end func()) {
-	began := time.Now()
-	return func() { r.requested += time.Since(began) }
 }
 
 // reconcileSafely recovers from a panic: one object must not stop the others.
@@ -146,7 +140,7 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 			continue
 		}
 		isAgain := p.Again || o.Unlisted
-		if o.Unfinished || isAgain && stored == maxPhases {
+		if o.Unfinished || isAgain && (stored == maxPhases || r.budget.IsLow()) {
 			rounds.End(o.Children, false)
 			return nextReconcile(p, o, object), errUnfinished
 		}
@@ -166,9 +160,8 @@ func (r *reconciliation) look(ctx context.Context, object *unstructured.Unstruct
 	if fromServer {
 		r.metrics.liveReads.WithLabelValues(r.metrics.name).Inc()
 		r.writes.readLive(r.name)
-		defer r.request()()
 	}
-	return r.observe(ctx, object, fromServer)
+	return r.observe(ctx, r.budget, object, fromServer)
 }
 
 // converge decides and writes, as far as nothing is held. blocked reports that nothing more can be
@@ -247,10 +240,8 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	wanted := &unstructured.Unstructured{Object: with(p.Object.Object, "status", any(status))}
 	// The resource version in wanted makes the API server reject a write that is based
 	// on an older state of the object.
-	end := r.request()
 	stored, err := r.config.Writer.Resource(r.resource).Namespace(r.name.Namespace).
 		UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: r.manager})
-	end()
 	if apierrors.IsInvalid(err) && p.Projection != nil {
 		// The kind projects what its schema does not allow; the status shows that instead.
 		rejected := &rejectedError{fmt.Errorf("status: %w", err)}

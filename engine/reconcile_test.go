@@ -22,12 +22,12 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
+	quietlog "github.com/fescue-dev/fescue/internal/quiet"
 )
 
 // answers are those of an API server to the writes of one At that is due: nil is success.
@@ -82,7 +82,7 @@ func dueAt(t *testing.T, api *answers, phase string) (*controller, *events.FakeR
 
 // work reconciles the next object.
 func (c *controller) work(ctx context.Context) bool {
-	return c.queue.work(ctx, func(name cache.ObjectName) time.Duration { return c.handle(ctx, name) })
+	return c.queue.work(func(name cache.ObjectName) { c.handle(ctx, name) })
 }
 
 func reconciles(c *controller, result result) int {
@@ -288,15 +288,13 @@ func TestDeadlineIsRecordedOnce(t *testing.T) {
 	require.Empty(t, recorder.Events)
 }
 
-// A rejection that stays the same is logged once a minute, and a new one at once.
+// A rejection that stays the same is logged once, and a new one at once, by a log like that of the operator.
 func TestRepeatedRejectionIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	api := &answers{create: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a-pod", nil)}
 	c, _ := runningAt(t, api)
 	var log bytes.Buffer
-	c.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	c.warnings.clock = clock
+	c.log = slog.New(quietlog.NewHandler(slog.NewTextHandler(&log, nil)))
 	warnings := func() int {
 		for range 3 {
 			c.enqueue(onEvent, c.objects.InNamespace("default")[0])
@@ -305,10 +303,8 @@ func TestRepeatedRejectionIsLoggedOnce(t *testing.T) {
 		return strings.Count(log.String(), "was rejected; retrying")
 	}
 	require.Equal(t, 1, warnings())
-	clock.SetTime(clock.Now().Add(time.Minute))
-	require.Equal(t, 2, warnings())
 	api.create = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a-pod", errors.New("another reason"))
-	require.Equal(t, 3, warnings())
+	require.Equal(t, 2, warnings())
 }
 
 // Most failures are over with the next try, so only one that lasts is reported.
@@ -380,7 +376,7 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 		require.NoError(t, client.Tracker().Add(pod))
 	}
 	client.ClearActions()
-	v, err := c.observe(t.Context(), object, true)
+	v, err := c.observe(t.Context(), c.kind.NewBudget(), object, true)
 	require.NoError(t, err)
 	require.Len(t, v.Children, 1)
 	require.Equal(t, "own", v.Children[0].Object.GetName())

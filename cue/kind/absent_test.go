@@ -34,12 +34,12 @@ import (
 // decideIn decides for an object in a phase.
 func decideIn(t *testing.T, k *Kind, phase string, spec, observed map[string]any) (*Decision, error) {
 	t.Helper()
-	checked := k.Check(map[string]any{"apiVersion": "try.example.com/v1", "kind": "G", "metadata": map[string]any{"name": "a"}, "spec": spec})
+	checked := k.Check(k.NewBudget(), map[string]any{"apiVersion": "try.example.com/v1", "kind": "G", "metadata": map[string]any{"name": "a"}, "spec": spec})
 	require.Empty(t, checked.Errors)
 	if phase != "" {
 		checked.Object["status"] = map[string]any{"phase": phase}
 	}
-	return k.Decide(checked.Object, observed)
+	return k.Decide(k.NewBudget(), checked.Object, observed)
 }
 
 // An if in next may read the object: its transition is dropped, and no other.

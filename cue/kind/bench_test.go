@@ -38,7 +38,7 @@ func BenchmarkCompiled(b *testing.B) {
 		b.Run(bm.Names.Kind, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if errs := bm.Check(bm.object).Errors; len(errs) > 0 {
+				if errs := bm.Check(bm.NewBudget(), bm.object).Errors; len(errs) > 0 {
 					b.Fatal(errs)
 				}
 			}
@@ -124,7 +124,7 @@ func BenchmarkDecideParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			_, err := k.Decide(at, observedPod)
+			_, err := k.Decide(k.NewBudget(), at, observedPod)
 			require.NoError(b, err)
 		}
 	})

@@ -125,11 +125,12 @@ func (r *roundTrip) try() (*LoadError, []Advice) {
 // one converts an object, and collects what the other version does not allow in it.
 func (r *roundTrip) one(object map[string]any, invalid map[string]string) *LoadError {
 	from, to := r.from.GroupVersionKind.Version, r.to.GroupVersionKind.Version
-	converted, failures := r.kind.convertOnce(r.from.withDefaults(object), r.from, r.to)
+	b := r.kind.NewBudget()
+	converted, failures := r.kind.convertOnce(b, r.from.withDefaults(b, object), r.from, r.to)
 	if len(failures) > 0 {
 		return r.mistake(failures[0].err, object, "%s cannot be applied to an object that %s allows: %v", r.direction(), from, failures[0].err)
 	}
-	problems := schema.Validate(r.to.schema, converted)
+	problems := schema.Validate(b, r.to.schema, converted)
 	for _, p := range problems {
 		switch {
 		case strings.HasPrefix(p.Field, "metadata."), p.Type == field.ErrorTypeTypeInvalid && p.Field == "status":
@@ -146,7 +147,7 @@ func (r *roundTrip) one(object map[string]any, invalid map[string]string) *LoadE
 	if !r.version.Served || r.from == r.version && len(problems) > 0 {
 		return nil // it is never read in the version, or never stored
 	}
-	if _, lost := r.kind.fromStored(stored, r.version); len(lost) > 0 {
+	if _, lost := r.kind.fromStored(b, stored, r.version); len(lost) > 0 {
 		return r.mistake(nil, object, "an object that %s allows loses a part: %v", from, lost[0])
 	}
 	return nil

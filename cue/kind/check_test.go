@@ -151,9 +151,9 @@ import "fescue.dev/cue/contract"
 		"apiVersion": "try.example.com/v1", "kind": "G", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "a", "n": int64(3)},
 		"status": map[string]any{"ready": int64(1), "url": "x"},
 	}
-	checked := k.Check(object)
+	checked := k.Check(k.NewBudget(), object)
 	require.Empty(t, checked.Errors)
-	d, err := k.Decide(checked.Object, map[string]any{"web": map[string]any{"status": map[string]any{"readyReplicas": int64(3)}}})
+	d, err := k.Decide(k.NewBudget(), checked.Object, map[string]any{"web": map[string]any{"status": map[string]any{"readyReplicas": int64(3)}}})
 	require.NoError(t, err)
 	require.Equal(t, int64(3), d.Status["ready"])
 	require.Equal(t, true, d.Status["all"])

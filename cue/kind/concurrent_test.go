@@ -14,6 +14,8 @@ import (
 
 	"cuelang.org/go/cue/token"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // asked is what a kind returns for an object, from everything that reconciles and reviews call.
@@ -38,17 +40,17 @@ func ask(k *Kind, object, observed map[string]any) *asked {
 	}
 	a.Defaulted = k.Default(object)
 	var err error
-	a.Decision, err = k.Decide(object, observed)
+	a.Decision, err = k.Decide(k.NewBudget(), object, observed)
 	note(err)
-	a.Injection, err = k.Injection(object)
+	a.Injection, err = k.Injection(k.NewBudget(), object)
 	note(err)
-	a.Lookups, err = k.LookupsOf(object)
+	a.Lookups, err = k.LookupsOf(k.NewBudget(), object)
 	note(err)
-	a.Places, err = k.PlacesOf(object)
+	a.Places, err = k.PlacesOf(k.NewBudget(), object)
 	note(err)
 	if k.Converts() {
 		for _, v := range k.Versions {
-			converted, lost, err := k.Convert(object, v.GroupVersionKind.GroupVersion().String())
+			converted, lost, err := k.Convert(k.NewBudget(), object, v.GroupVersionKind.GroupVersion().String())
 			note(err)
 			note(lost.ToAggregate())
 			a.Converted = append(a.Converted, converted)
@@ -162,7 +164,7 @@ func TestProgramsHoldNoRun(t *testing.T) {
 	}
 	// Where one is, it is found.
 	reached := make(map[string]bool)
-	run := shippedKind(t, "At").program.Run(at, observedPod)
+	run := shippedKind(t, "At").program.Run(budget.New("At"), at, observedPod)
 	_, _ = run.Data() // what it computes is looked at, not its result
 	deepHash(run, true, func(t reflect.Type) { reached[t.String()] = true })
 	for _, name := range ofRuns {

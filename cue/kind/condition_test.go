@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
@@ -71,7 +72,7 @@ import "fescue.dev/cue/contract"
 }
 `)
 	require.NoError(t, err)
-	return kinds[0].Decide(map[string]any{"apiVersion": "try.example.com/v1", "kind": "G",
+	return kinds[0].Decide(kinds[0].NewBudget(), map[string]any{"apiVersion": "try.example.com/v1", "kind": "G",
 		"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"text": "a"}, "status": map[string]any{"phase": "A"}}, nil)
 }
 
@@ -119,7 +120,7 @@ func TestConditionOnWhatIsMissing(t *testing.T) {
 			} {
 				var children map[string]any
 				require.NoError(t, json.Unmarshal([]byte(observed), &children))
-				decision, err := k.Decide(jobObject, children)
+				decision, err := k.Decide(k.NewBudget(), jobObject, children)
 				require.NoError(t, err, observed)
 				require.Equal(t, holds, decision.Next[0].When, observed)
 				require.Equal(t, 10*time.Minute, decision.Next[1].After.delay)
@@ -127,7 +128,7 @@ func TestConditionOnWhatIsMissing(t *testing.T) {
 			}
 		})
 	}
-	_, err := kindOfJobs(t, `object.spec.text > 1`).Decide(jobObject, nil)
+	_, err := kindOfJobs(t, `object.spec.text > 1`).Decide(budget.New("G"), jobObject, nil)
 	require.ErrorContains(t, err, `phases.A.next.0.when: invalid operands "a" and 1 to '>' (type string and int) in object.spec.text > 1 (`)
 	require.ErrorContains(t, err, "kind.cue:18)")
 }

@@ -61,7 +61,7 @@ func (k *Kind) Converts() bool {
 // because an error would have all reads of the object fail, and lists with it. Only a version that is not
 // served must hold the whole object: the API server does not read objects in it, but prunes them by what its
 // managed fields list.
-func (k *Kind) Convert(object map[string]any, apiVersion string) (converted map[string]any, lost field.ErrorList, err error) {
+func (k *Kind) Convert(b *Budget, object map[string]any, apiVersion string) (converted map[string]any, lost field.ErrorList, err error) {
 	from, err := k.versionNamed(object["apiVersion"])
 	if err != nil {
 		return nil, nil, err
@@ -70,10 +70,10 @@ func (k *Kind) Convert(object map[string]any, apiVersion string) (converted map[
 	if err != nil || from == to {
 		return object, nil, err
 	}
-	object, lost = k.ToStored(object)
+	object, lost = k.ToStored(b, object)
 	if to != k.Version {
 		var more field.ErrorList
-		object, more = k.fromStored(object, to)
+		object, more = k.fromStored(b, object, to)
 		lost = append(lost, more...)
 	}
 	if len(lost) > 0 && !to.Served {
@@ -94,26 +94,27 @@ func (k *Kind) AsStored(object map[string]any) (map[string]any, field.ErrorList)
 		return object, errs
 	}
 	if k.IsStored(object) {
-		return object, k.Losses(object)
+		return object, k.Losses(k.NewBudget(), object)
 	}
-	converted, errs := k.ToStored(object)
+	b := k.NewBudget()
+	converted, errs := k.ToStored(b, object)
 	if len(errs) == 0 {
 		errs = k.ErrorsAsStored(k.Validate(converted))
 	}
 	if len(errs) == 0 {
-		errs = k.Losses(converted)
+		errs = k.Losses(b, converted)
 	}
 	return converted, errs
 }
 
 // ToStored returns an object as it is stored, with the errors of the fields that cannot be computed, which
 // are left out. What would be different on the way back is only spelled otherwise.
-func (k *Kind) ToStored(object map[string]any) (map[string]any, field.ErrorList) {
+func (k *Kind) ToStored(b *Budget, object map[string]any) (map[string]any, field.ErrorList) {
 	from := k.versionOf(object)
 	if from == k.Version || !k.Converts() {
 		return object, nil
 	}
-	converted, failures := k.convertOnce(from.withDefaults(object), from, k.Version)
+	converted, failures := k.convertOnce(b, from.withDefaults(b, object), from, k.Version)
 	return converted, errorsOf(failures, k.Version)
 }
 
@@ -141,13 +142,13 @@ func (k *Kind) versionNamed(apiVersion any) (*Version, error) {
 }
 
 // withDefaults sets the defaults of an object, which need not be valid.
-func (v *Version) withDefaults(object map[string]any) map[string]any {
-	return schema.Default(v.schema, v.withoutNulls(object))
+func (v *Version) withDefaults(b *Budget, object map[string]any) map[string]any {
+	return schema.Default(b, v.schema, v.withoutNulls(object))
 }
 
 // convertOnce converts an object with its defaults to or from the stored version. What cannot be computed is
 // left out, and listed.
-func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string]any, []failure) {
+func (k *Kind) convertOnce(b *Budget, object map[string]any, from, to *Version) (map[string]any, []failure) {
 	direction, other := fromStoredName, to
 	if to == k.Version {
 		direction, other = toStoredName, from
@@ -162,7 +163,7 @@ func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string
 		if direction == fromStoredName {
 			slices.Reverse(given)
 		}
-		whole := compiledPiece{c.program.RunGiven(given...)}
+		whole := compiledPiece{c.program.RunGiven(b, given...)}
 		root = whole.field(direction)
 	}
 	converted, err := copied(m.fields(withoutFixed(object), by, root, direction))
@@ -176,7 +177,11 @@ func (k *Kind) convertOnce(object map[string]any, from, to *Version) (map[string
 		}
 	}
 	converted["apiVersion"], converted["kind"] = to.GroupVersionKind.ToAPIVersionAndKind()
-	return to.withDefaults(converted), m.failures
+	converted = to.withDefaults(b, converted)
+	if err := exceeded(b, nil); err != nil {
+		m.failures = append(m.failures, failure{direction + ".apiVersion", err})[:1] // all others follow from it
+	}
+	return converted, m.failures
 }
 
 // copied returns a copy of fields; an error comes with an empty one.

@@ -64,7 +64,7 @@ func conversionsOf(t *testing.T, k *Kind, name string, object map[string]any) (r
 		if object["apiVersion"] == v.GroupVersionKind.GroupVersion().String() {
 			continue
 		}
-		converted, lost, err := k.Convert(object, v.GroupVersionKind.GroupVersion().String())
+		converted, lost, err := k.Convert(k.NewBudget(), object, v.GroupVersionKind.GroupVersion().String())
 		text := corpus.YAML(t, converted)
 		for _, err := range lost {
 			text = append(text, "# "+err.Error()+"\n"...)
@@ -86,9 +86,9 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 		}
 		return strings.Join(lines, "\n") + "\n"
 	}
-	defaulted, errs := k.ToStored(k.Default(object))
+	defaulted, errs := k.ToStored(k.NewBudget(), k.Default(object))
 	require.Empty(t, errs)
-	decision, err := k.Decide(defaulted, observed)
+	decision, err := k.Decide(k.NewBudget(), defaulted, observed)
 	if err != nil {
 		var evaluation *EvaluationError
 		require.ErrorAs(t, err, &evaluation)
@@ -111,7 +111,7 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 		result["conditions"] = decision.Conditions
 	}
 	if len(k.Lookups) > 0 {
-		lookups, err := k.LookupsOf(defaulted)
+		lookups, err := k.LookupsOf(k.NewBudget(), defaulted)
 		if err != nil {
 			var evaluation *EvaluationError
 			require.ErrorAs(t, err, &evaluation)
@@ -120,7 +120,7 @@ func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
 		result["reads"] = lookupTexts(lookups)
 	}
 	if k.Injects() {
-		injection, err := k.Injection(defaulted)
+		injection, err := k.Injection(k.NewBudget(), defaulted)
 		if err != nil {
 			var evaluation *EvaluationError
 			require.ErrorAs(t, err, &evaluation)

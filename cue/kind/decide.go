@@ -17,9 +17,8 @@ import (
 // piece is a part of a behaviour, for one object and its children: a compiledPiece or, in tests, what CUE's
 // evaluator says it should be. path is where it is.
 type piece interface {
-	// member returns a whole behaviour again, for a member of an ordered set. It has what the piece of
-	// the former member, or of none, has left of the budget.
-	member(index int, former piece) piece
+	// member returns a whole behaviour again, for a member of an ordered set.
+	member(index int) piece
 	// field returns the part of a name, which may not exist.
 	field(name string) piece
 	exists() bool
@@ -180,9 +179,8 @@ func (r *decisionReader) template(child *Child, value piece, path string) error 
 
 // members reads the templates of an ordered set, of which there is always the first.
 func (r *decisionReader) members(child *Child, path string) error {
-	whole := r.whole
 	for i := range max(child.Set.Replicas, 1) {
-		whole = r.whole.member(i, whole)
+		whole := r.whole.member(i)
 		owner := whole
 		if child.Phase != "" {
 			owner = whole.field("phases").field(child.Phase)

@@ -224,7 +224,7 @@ var errBudget = errors.New("exceeds the budget")
 // differ returns how the compiled behaviour and CUE's evaluator differ about an object, and whether
 // the compiled one decides something or fails.
 func (k *Kind) differ(object, observed map[string]any) (decides bool, _ error) {
-	compiled, err := k.decide(object, observed)
+	compiled, err := k.decide(k.NewBudget(), object, observed)
 	decides = err == nil
 	if err != nil && strings.Contains(err.Error(), "takes more than") {
 		return decides, errBudget
@@ -256,7 +256,7 @@ func (k *Kind) differ(object, observed map[string]any) (decides bool, _ error) {
 // differInInjection returns how both differ about what an object injects, which is an error for an
 // evaluated behaviour that is nil.
 func (k *Kind) differInInjection(object map[string]any, evaluated piece) error {
-	injected, err := k.Injection(object)
+	injected, err := k.Injection(k.NewBudget(), object)
 	errEvaluated := errors.New("it has no behaviour")
 	var expected *Injection
 	if evaluated != nil {
@@ -278,7 +278,7 @@ func (k *Kind) differInLookups(object map[string]any) error {
 	if len(k.Lookups) == 0 {
 		return nil
 	}
-	compiled, err := k.LookupsOf(object)
+	compiled, err := k.LookupsOf(k.NewBudget(), object)
 	var evaluated []Lookup
 	v, errEvaluated := k.evaluatedBehaviour(k.readable(object), nil)
 	if errEvaluated == nil {

@@ -94,7 +94,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run("Compiled/"+d.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := d.kind.Decide(d.object, d.observed); err != nil {
+				if _, err := d.kind.Decide(d.kind.NewBudget(), d.object, d.observed); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -135,7 +135,7 @@ func BenchmarkInjection(b *testing.B) {
 	b.Run("Compiled", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := k.Injection(object); err != nil {
+			if _, err := k.Injection(k.NewBudget(), object); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -164,7 +164,7 @@ func TestBenchmarkedDecisions(t *testing.T) {
 		_, err := d.kind.differ(d.object, d.observed)
 		require.NoError(t, err, d.name)
 		if d.byHand != nil {
-			decision, err := d.kind.Decide(d.object, d.observed)
+			decision, err := d.kind.Decide(d.kind.NewBudget(), d.object, d.observed)
 			require.Equal(t, comparable(decision, err), comparable(d.byHand(d.object, d.observed), nil), d.name)
 		}
 	}
@@ -198,10 +198,10 @@ func TestBudgetOfDecisions(t *testing.T) {
 	t.Parallel()
 	kinds, err := kindsOf(t, threeLoops)
 	require.NoError(t, err)
-	_, err = kinds[0].Decide(poolOf(kinds[0], 1000), nil)
+	_, err = kinds[0].Decide(kinds[0].NewBudget(), poolOf(kinds[0], 1000), nil)
 	require.ErrorContains(t, err, "takes more than 500000 steps")
 	require.ErrorContains(t, err, "status: ")
-	decision, err := kinds[0].Decide(poolOf(kinds[0], 10), nil)
+	decision, err := kinds[0].Decide(kinds[0].NewBudget(), poolOf(kinds[0], 10), nil)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"x": int64(1000)}, decision.Status)
 }
@@ -212,7 +212,7 @@ func BenchmarkBudget(b *testing.B) {
 	require.NoError(b, err)
 	pool := poolOf(kinds[0], 1000)
 	for b.Loop() {
-		_, err := kinds[0].Decide(pool, nil)
+		_, err := kinds[0].Decide(kinds[0].NewBudget(), pool, nil)
 		require.ErrorContains(b, err, "takes more than 500000 steps")
 	}
 }

@@ -79,7 +79,7 @@ func (p evaluatedPiece) of(value cue.Value) evaluatedPiece {
 	return evaluatedPiece{value, p.expressions}
 }
 
-func (p evaluatedPiece) member(index int, _ piece) piece {
+func (p evaluatedPiece) member(index int) piece {
 	return p.of(p.value.FillPath(cue.ParsePath(indexName), index))
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 				"status":   map[string]any{"phase": "RUNNING"},
 			}
 			require.Empty(t, k.Validate(object))
-			_, err := k.Decide(k.Default(object), observedPod)
+			_, err := k.Decide(k.NewBudget(), k.Default(object), observedPod)
 			require.NoError(t, err)
 		}
 	}
@@ -82,10 +83,10 @@ func TestDecisionsKeepNothing(t *testing.T) {
 				"metadata": map[string]any{"name": key, "labels": map[string]any{key: key}},
 				"spec":     map[string]any{"mode": "Native", "container": map[string]any{"name": "a", key: key}, "configData": map[string]any{key: key}},
 			}
-			if _, err := k.Decide(object, map[string]any{"config": map[string]any{key: key}}); err != nil {
+			if _, err := k.Decide(k.NewBudget(), object, map[string]any{"config": map[string]any{key: key}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := k.Injection(object); err != nil {
+			if _, err := k.Injection(k.NewBudget(), object); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -117,4 +118,39 @@ func heap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+// A pattern that stands in an object is compiled for one evaluation: it is not kept, and its length counts.
+func TestPatternsOfObjectsAreNotKept(t *testing.T) {
+	kinds, err := kindsOf(t, `package kinds
+
+import "fescue.dev/cue/contract"
+
+#Match: {
+	apiVersion!: "match.example.com/v1"
+	kind!:       "Match"
+	metadata!: {...}
+	spec!: pattern!: string
+	status?: contract.#Status
+}
+#MatchController: contract.#Controller & {
+	object!: #Match
+	names: plural: "matches"
+	children: c: template: {apiVersion: "v1", kind: "ConfigMap", data: found: "\("a" =~ object.spec.pattern)"}
+}
+`)
+	require.NoError(t, err)
+	k := kinds[0]
+	decide := func(bytes int) error {
+		pattern := rand.Text() + strings.Repeat("(a|b)", bytes/5)
+		_, err := k.Decide(k.NewBudget(), objectOf(k, map[string]any{"pattern": pattern}), nil)
+		return err
+	}
+	require.NoError(t, decide(100))
+	before := heap()
+	for range 20 {
+		require.NoError(t, decide(20_000))
+	}
+	require.Less(t, int64(heap())-int64(before), int64(1<<20), "bytes")
+	require.ErrorContains(t, decide(200_000), "takes more than")
 }

@@ -44,11 +44,12 @@ func (k *Kind) Injects() bool { return k.InjectAnnotation != "" }
 
 // Injection returns what a valid, defaulted object adds to Pods, or nil if the kind adds
 // nothing. An error is an *EvaluationError. Call it when the object changes, and keep the result.
-func (k *Kind) Injection(object map[string]any) (*Injection, error) {
+func (k *Kind) Injection(b *Budget, object map[string]any) (*Injection, error) {
 	if !k.Injects() {
 		return nil, nil
 	}
-	return injectionOf(k.behaviour(object, nil))
+	injection, err := injectionOf(k.behaviour(b, object, nil))
+	return injection, exceeded(b, err)
 }
 
 func injectionOf(v piece) (*Injection, error) {

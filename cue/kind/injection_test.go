@@ -33,12 +33,12 @@ func TestWatcherInjection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checked := k.Check(map[string]any{
+			checked := k.Check(k.NewBudget(), map[string]any{
 				"apiVersion": "watch.fescue.dev/v1alpha1", "kind": "Watcher",
 				"metadata": map[string]any{"name": "logs"}, "spec": corpus.Object(t, []byte(tc.spec)),
 			})
 			require.Empty(t, checked.Errors)
-			injection, err := k.Injection(checked.Object)
+			injection, err := k.Injection(k.NewBudget(), checked.Object)
 			require.NoError(t, err)
 			require.Equal(t, corpus.Object(t, []byte(tc.add)), injection.Add)
 			require.Equal(t, tc.selector != "", injection.Selector != nil)
@@ -53,7 +53,7 @@ func TestKindsThatInjectNothing(t *testing.T) {
 	t.Parallel()
 	k := shippedKind(t, "At")
 	require.False(t, k.Injects())
-	injection, err := k.Injection(at)
+	injection, err := k.Injection(k.NewBudget(), at)
 	require.NoError(t, err)
 	require.Nil(t, injection)
 }

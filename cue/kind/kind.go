@@ -171,7 +171,7 @@ func (k *Kind) Validate(object map[string]any) field.ErrorList {
 
 // Problems is Validate with the rules that the object breaks.
 func (k *Kind) Problems(object map[string]any) []Problem {
-	_, problems := k.versionOf(object).defaultAndValidate(object)
+	_, problems := k.versionOf(object).defaultAndValidate(k.NewBudget(), object)
 	return problems
 }
 
@@ -184,25 +184,26 @@ type Checked struct {
 
 	kind    *Kind
 	version *Version
+	budget  *Budget
 }
 
 // Check sets the defaults of an object and validates it; null is dropped where the API server
 // drops it. The object is not changed.
-func (k *Kind) Check(object map[string]any) *Checked {
+func (k *Kind) Check(b *Budget, object map[string]any) *Checked {
 	v := k.versionOf(object)
-	defaulted, problems := v.defaultAndValidate(object)
+	defaulted, problems := v.defaultAndValidate(b, object)
 	if len(problems) > 0 {
 		defaulted = object
 	}
-	return &Checked{Object: defaulted, Errors: errorList(problems), kind: k, version: v}
+	return &Checked{Object: defaulted, Errors: errorList(problems), kind: k, version: v, budget: b}
 }
 
-func (v *Version) defaultAndValidate(object map[string]any) (map[string]any, []Problem) {
+func (v *Version) defaultAndValidate(b *Budget, object map[string]any) (map[string]any, []Problem) {
 	if err := checkLimits(object); err != nil {
 		return object, []Problem{{Error: err}}
 	}
-	defaulted := v.withDefaults(object)
-	problems := schema.Validate(v.schema, defaulted)
+	defaulted := v.withDefaults(b, object)
+	problems := schema.Validate(b, v.schema, defaulted)
 	sortProblems(problems)
 	return defaulted, problems
 }
@@ -223,7 +224,7 @@ func (c *Checked) Stored() *Checked {
 	}
 	object := maps.Clone(c.Object)
 	object["status"] = engines
-	return c.kind.Check(object)
+	return c.kind.Check(c.budget, object)
 }
 
 // versionOf returns the version of an object's apiVersion. If there is none, the stored
@@ -238,14 +239,14 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 }
 
 // ValidateUpdate lists the errors of an object that is to replace old or, if it has none, the
-// immutable fields that differ. An old object that exceeds the limits is not compared.
+// immutable fields that differ. An old object that exceeds the limits, or its budget, is not compared.
 func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 	v := c.version
-	if len(c.Errors) > 0 || len(old.Errors) > 0 && checkLimits(old.Object) != nil {
+	if len(c.Errors) > 0 || old.budget.IsExceeded() || len(old.Errors) > 0 && checkLimits(old.Object) != nil {
 		return c.Errors
 	}
 	// The defaults are set here as well because an invalid old object has none yet.
-	problems := schema.ValidateUpdate(v.schema, schema.Default(v.schema, old.Object), c.Object)
+	problems := schema.ValidateUpdate(c.budget, v.schema, schema.Default(c.budget, v.schema, old.Object), c.Object)
 	sortProblems(problems)
 	return errorList(problems)
 }
@@ -257,7 +258,7 @@ func (k *Kind) Deprecated(object map[string]any) []string {
 	if !v.outdated || checkLimits(object) != nil {
 		return found
 	}
-	return append(found, schema.Deprecated(v.schema, object)...)
+	return append(found, schema.Deprecated(k.NewBudget(), v.schema, object)...)
 }
 
 // ignoredAnnotations lists the annotations in which conversions kept what a version could not hold.
@@ -289,7 +290,7 @@ func errorList(problems []Problem) field.ErrorList {
 // Default returns a valid object in which every absent field that has a default is set to it.
 // The object is not changed; the result shares unchanged parts with it.
 func (k *Kind) Default(object map[string]any) map[string]any {
-	return k.versionOf(object).withDefaults(object)
+	return k.versionOf(object).withDefaults(k.NewBudget(), object)
 }
 
 // Sampler returns a generator of objects of the version: often a valid one, often one at the edge of
@@ -322,14 +323,15 @@ func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
 // object.status.phase. observed holds its children by the names that the kind gives them. What
 // reads something absent, in observed or of the object's optional fields, waits or does not hold;
 // any other failure is an *EvaluationError.
-func (k *Kind) Decide(object, observed map[string]any) (*Decision, error) {
-	decision, err := k.decide(object, observed)
+func (k *Kind) Decide(b *Budget, object, observed map[string]any) (*Decision, error) {
+	decision, err := k.decide(b, object, observed)
 	k.asked.decided(err)
 	return decision, err
 }
 
-func (k *Kind) decide(object, observed map[string]any) (*Decision, error) {
-	return k.decision(k.behaviour(object, observed), k.PhaseOf(object))
+func (k *Kind) decide(b *Budget, object, observed map[string]any) (*Decision, error) {
+	decision, err := k.decision(k.behaviour(b, object, observed), k.PhaseOf(object))
+	return decision, exceeded(b, err)
 }
 
 // decision reads what a behaviour wants of an object in a phase.
@@ -342,8 +344,8 @@ func (k *Kind) decision(v piece, phase string) (*Decision, error) {
 }
 
 // behaviour returns the behaviour for an object and its children; nil leaves them out.
-func (k *Kind) behaviour(object, observed map[string]any) piece {
-	return compiledPiece{k.program.Run(k.status.WithoutAdded(object), observed)}
+func (k *Kind) behaviour(b *Budget, object, observed map[string]any) piece {
+	return compiledPiece{k.program.Run(b, k.status.WithoutAdded(object), observed)}
 }
 
 // PhaseOf reads the phase of an object; one that has none yet is in phase "", and so is every object of

@@ -11,7 +11,9 @@ import (
 
 const (
 	many = 100_000
-	deep = 10_000
+	// fewer is how many structs are within the budget in each case.
+	fewer = 10_000
+	deep  = 10_000
 	// nested is how deep the objects are whose schema is read again at each level: work
 	// that doubles with each would not end.
 	nested = 30
@@ -25,9 +27,10 @@ func TestLarge(t *testing.T) {
 	for name, l := range largeObjects(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, errs := l.Version.defaultAndValidate(l.object)
+			_, errs := l.Version.defaultAndValidate(l.NewBudget(), l.object)
 			require.LessOrEqual(t, len(errs), 200)
 			require.Equal(t, l.valid, len(errs) == 0, "%v", errs)
+			require.Equal(t, l.exceeds, len(errs) == 1 && strings.Contains(errs[0].Detail, "takes more than 500000 steps"), "%v", errs)
 			if l.valid { // the limits are for Validate to check
 				l.Default(l.object)
 			}
@@ -42,7 +45,7 @@ func BenchmarkLarge(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, errs := l.Version.defaultAndValidate(l.object); len(errs) > 0 {
+				if _, errs := l.Version.defaultAndValidate(l.NewBudget(), l.object); len(errs) > 0 {
 					continue
 				}
 				l.Default(l.object)
@@ -53,8 +56,9 @@ func BenchmarkLarge(b *testing.B) {
 
 type large struct {
 	*Kind
-	object map[string]any
-	valid  bool
+	object  map[string]any
+	valid   bool
+	exceeds bool // the budget
 }
 
 func largeObjects(tb testing.TB) map[string]large {
@@ -73,31 +77,38 @@ func largeObjects(tb testing.TB) map[string]large {
 	labels := watch(map[string]any{})
 	labels["metadata"].(map[string]any)["labels"] = mapOf(many, func(int) any { return "-" })
 	return map[string]large{
-		"map":             {watcher, watch(map[string]any{"configData": mapOf(many, func(int) any { return "text" })}), true},
-		"map/wrong":       {watcher, watch(map[string]any{"configData": mapOf(many, func(i int) any { return int64(i) })}), false},
-		"labels/wrong":    {watcher, labels, false},
-		"unknown/wrong":   {watcher, unknown, false},
-		"list":            {watcher, container("args", listOf(many, func(i int) any { return fmt.Sprint(i) })), true},
-		"list/wrong":      {watcher, container("args", listOf(many, func(i int) any { return int64(i) })), false},
-		"ports":           {watcher, container("ports", listOf(65535, func(i int) any { return map[string]any{"containerPort": int64(i + 1)} })), true},
-		"ports/wrong":     {watcher, container("ports", listOf(many, func(int) any { return map[string]any{"containerPort": int64(1)} })), false},
-		"deep/wrong":      {watcher, watch(map[string]any{"configData": deepIn("a", deep)}), false},
-		"tree-deep":       {big, bigOf("tree", treeOf(nested)), true},
-		"tree-deep/wrong": {big, bigOf("tree", treeOf(deep)), false},
-		"tree-wide":       {big, bigOf("tree", map[string]any{"children": listOf(many, func(int) any { return map[string]any{"leaf": "a"} })}), true},
-		"twin":            {big, bigOf("twin", chainOf(nested, func(i int) map[string]any { return map[string]any{"kind": "ab"[i%2 : i%2+1]} })), true},
-		"twin/wrong":      {big, bigOf("twin", chainOf(nested, func(int) map[string]any { return map[string]any{"kind": "c"} })), false},
-		"conditions":      {big, bigOf("steps", listOf(many, func(int) any { return map[string]any{} })), true},
+		"map":              {watcher, watch(map[string]any{"configData": mapOf(many, func(int) any { return "text" })}), true, false},
+		"map/wrong":        {watcher, watch(map[string]any{"configData": mapOf(many, func(i int) any { return int64(i) })}), false, false},
+		"labels/wrong":     {watcher, labels, false, false},
+		"unknown/wrong":    {watcher, unknown, false, false},
+		"list":             {watcher, container("args", listOf(many, func(i int) any { return fmt.Sprint(i) })), true, false},
+		"list/wrong":       {watcher, container("args", listOf(many, func(i int) any { return int64(i) })), false, false},
+		"ports":            {watcher, container("ports", listOf(fewer, func(i int) any { return map[string]any{"containerPort": int64(i + 1)} })), true, false},
+		"ports/much":       {watcher, container("ports", listOf(65535, func(i int) any { return map[string]any{"containerPort": int64(i + 1)} })), false, true},
+		"ports/wrong":      {watcher, container("ports", listOf(fewer, func(int) any { return map[string]any{"containerPort": int64(1)} })), false, false},
+		"ports/wrong/much": {watcher, container("ports", listOf(many, func(int) any { return map[string]any{"containerPort": int64(1)} })), false, true},
+		"deep/wrong":       {watcher, watch(map[string]any{"configData": deepIn("a", deep)}), false, false},
+		"tree-deep":        {big, bigOf("tree", treeOf(nested)), true, false},
+		"tree-deep/wrong":  {big, bigOf("tree", treeOf(deep)), false, false},
+		"tree-wide":        {big, bigOf("tree", map[string]any{"children": listOf(fewer, func(int) any { return map[string]any{"leaf": "a"} })}), true, false},
+		"tree-wide/much":   {big, bigOf("tree", map[string]any{"children": listOf(many, func(int) any { return map[string]any{"leaf": "a"} })}), false, true},
+		"twin":             {big, bigOf("twin", chainOf(nested, func(i int) map[string]any { return map[string]any{"kind": "ab"[i%2 : i%2+1]} })), true, false},
+		"twin/wrong":       {big, bigOf("twin", chainOf(nested, func(int) map[string]any { return map[string]any{"kind": "c"} })), false, false},
+		"conditions":       {big, bigOf("steps", listOf(fewer, func(int) any { return map[string]any{} })), true, false},
+		"conditions/much":  {big, bigOf("steps", listOf(many, func(int) any { return map[string]any{} })), false, true},
 		"conditions-deep": {big, bigOf("chain", map[string]any{"mode": "off", "child": map[string]any{
 			"mode": "off", "depth": int64(0), "child": chainOf(nested, func(int) map[string]any { return map[string]any{} }),
-		}}), true},
-		"inner":           {big, bigOf("inner", chainOf(10, func(int) map[string]any { return map[string]any{} })), true},
-		"shapes":          {big, bigOf("shapes", listOf(many, func(i int) any { return map[string]any{"kind": "circle", "radius": int64(i)} })), true},
-		"shapes/wrong":    {big, bigOf("shapes", listOf(many, func(i int) any { return map[string]any{"kind": "circle", "radius": fmt.Sprint(i)} })), false},
-		"unique":          {big, bigOf("unique", listOf(many, func(i int) any { return map[string]any{"n": int64(i)} })), true},
-		"unique/wrong":    {big, bigOf("unique", listOf(many, func(int) any { return map[string]any{"n": int64(1)} })), false},
-		"set/wrong":       {big, bigOf("set", listOf(many, func(int) any { return "a" })), false},
-		"alternatives-20": {big, bigOf("alternatives", chainOf(20, func(int) map[string]any { return map[string]any{"m": "a"} })), true},
+		}}), true, false},
+		"inner":             {big, bigOf("inner", chainOf(10, func(int) map[string]any { return map[string]any{} })), true, false},
+		"shapes":            {big, bigOf("shapes", listOf(fewer, func(i int) any { return map[string]any{"kind": "circle", "radius": int64(i)} })), true, false},
+		"shapes/much":       {big, bigOf("shapes", listOf(many, func(i int) any { return map[string]any{"kind": "circle", "radius": int64(i)} })), false, true},
+		"shapes/wrong":      {big, bigOf("shapes", listOf(fewer, func(i int) any { return map[string]any{"kind": "circle", "radius": fmt.Sprint(i)} })), false, false},
+		"shapes/wrong/much": {big, bigOf("shapes", listOf(many, func(i int) any { return map[string]any{"kind": "circle", "radius": fmt.Sprint(i)} })), false, true},
+		"unique":            {big, bigOf("unique", listOf(fewer, func(i int) any { return map[string]any{"n": int64(i)} })), true, false},
+		"unique/much":       {big, bigOf("unique", listOf(many, func(i int) any { return map[string]any{"n": int64(i)} })), false, true},
+		"unique/wrong":      {big, bigOf("unique", listOf(many, func(int) any { return map[string]any{"n": int64(1)} })), false, false},
+		"set/wrong":         {big, bigOf("set", listOf(many, func(int) any { return "a" })), false, false},
+		"alternatives-20":   {big, bigOf("alternatives", chainOf(20, func(int) map[string]any { return map[string]any{"m": "a"} })), true, false},
 	}
 }
 

@@ -73,11 +73,12 @@ const readsName = "reads"
 // LookupsOf returns what the behaviour reads for a valid, defaulted object, apart from its
 // children, sorted by name. It follows from what the author submits of the object. An error is an
 // *EvaluationError.
-func (k *Kind) LookupsOf(object map[string]any) ([]Lookup, error) {
+func (k *Kind) LookupsOf(b *Budget, object map[string]any) ([]Lookup, error) {
 	if len(k.Lookups) == 0 {
 		return nil, nil
 	}
-	return lookupsOf(k.behaviour(k.readable(object), nil))
+	lookups, err := lookupsOf(k.behaviour(b, k.readable(object), nil))
+	return lookups, exceeded(b, err)
 }
 
 // readableMetadata are the fields of metadata that an author submits.

@@ -15,10 +15,10 @@ const maxConvertedBytes = 3 << 20
 
 // Losses returns an error for each field of an object in the stored version that does not survive a
 // conversion to a version that is served, and back.
-func (k *Kind) Losses(object map[string]any) (lost field.ErrorList) {
+func (k *Kind) Losses(b *Budget, object map[string]any) (lost field.ErrorList) {
 	for _, v := range k.Versions {
 		if v != k.Version && v.Served {
-			_, errs := k.fromStored(object, v)
+			_, errs := k.fromStored(b, object, v)
 			lost = append(lost, errs...)
 		}
 	}
@@ -26,13 +26,13 @@ func (k *Kind) Losses(object map[string]any) (lost field.ErrorList) {
 }
 
 // fromStored converts an object from the stored version, and lists what does not survive the way back.
-func (k *Kind) fromStored(object map[string]any, to *Version) (map[string]any, field.ErrorList) {
-	object = k.withDefaults(object)
-	converted, failures := k.convertOnce(object, k.Version, to)
+func (k *Kind) fromStored(b *Budget, object map[string]any, to *Version) (map[string]any, field.ErrorList) {
+	object = k.withDefaults(b, object)
+	converted, failures := k.convertOnce(b, object, k.Version, to)
 	if len(failures) > 0 {
 		return converted, errorsOf(failures, to)
 	}
-	back, failures := k.convertOnce(converted, to, k.Version)
+	back, failures := k.convertOnce(b, converted, to, k.Version)
 	if len(failures) > 0 {
 		return converted, errorsOf(failures, k.Version)
 	}

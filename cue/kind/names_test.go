@@ -57,14 +57,14 @@ import "fescue.dev/cue/contract"
 			require.Empty(t, k.Validate(object))
 			defaulted := k.Default(object)
 			require.Equal(t, map[string]any{key: "v", "other": int64(1)}, defaulted["spec"].(map[string]any)["checked"])
-			decision, err := k.Decide(defaulted, map[string]any{"copy": map[string]any{"data": free}})
+			decision, err := k.Decide(k.NewBudget(), defaulted, map[string]any{"copy": map[string]any{"data": free}})
 			require.NoError(t, err)
 			template := decision.Children[0].Template
 			require.Equal(t, free, template["data"])
 			require.Equal(t, free, template["binaryData"])
 			require.Equal(t, labels, template["metadata"].(map[string]any)["labels"])
 			require.Equal(t, map[string]any{"labels": labels}, decision.Status)
-			injection, err := k.Injection(defaulted)
+			injection, err := k.Injection(k.NewBudget(), defaulted)
 			require.NoError(t, err)
 			require.Len(t, injection.Selector.MatchLabels, 1)
 			require.Contains(t, labels, slices.Collect(maps.Keys(injection.Selector.MatchLabels))[0])
@@ -132,7 +132,7 @@ _json: json.Valid
 #prices: {right: 3}
 `, "TEXT", text))
 			require.NoError(t, err)
-			decision, err := kinds[0].Decide(map[string]any{
+			decision, err := kinds[0].Decide(kinds[0].NewBudget(), map[string]any{
 				"apiVersion": "names.example.com/v1", "kind": "Look", "metadata": map[string]any{"name": "a"},
 				"spec": map[string]any{"name": "right", "data": map[string]any{"left": "1", "right": "2"}},
 			}, nil)
@@ -156,15 +156,15 @@ func TestLargeObjects(t *testing.T) {
 		k := shippedKind(t, name)
 		object := objectOf(k, spec)
 		object["metadata"] = map[string]any{"name": "a", "labels": labels, "annotations": labels}
-		checked := k.Check(object)
+		checked := k.Check(k.NewBudget(), object)
 		require.Empty(t, checked.Errors)
-		_, err := k.Decide(checked.Object, nil)
+		_, err := k.Decide(k.NewBudget(), checked.Object, nil)
 		require.NoError(t, err)
 	}
 	watcher := shippedKind(t, "Watcher")
 	large := objectOf(watcher, map[string]any{"container": map[string]any{"name": "a"}, "configData": mapOf(200_000, func(int) any { return "" })})
 	require.Empty(t, watcher.Validate(large))
-	decision, err := watcher.Decide(large, nil)
+	decision, err := watcher.Decide(watcher.NewBudget(), large, nil)
 	require.NoError(t, err)
 	require.Len(t, decision.Children[0].Template["data"], 200_000)
 }

@@ -53,7 +53,7 @@ import ("fescue.dev/cue/contract", "fescue.dev/cue/k8s")
 		var object map[string]any
 		require.NoError(t, json.Unmarshal([]byte(`{"apiVersion": "try.example.com/v1", "kind": "G", "metadata": {"name": "g"}, "spec": `+spec+`}`), &object))
 		before := text(object)
-		checked := k.Check(object)
+		checked := k.Check(k.NewBudget(), object)
 		stored, rejected := crd.admit(object)
 		require.Equal(t, len(rejected) == 0, len(checked.Errors) == 0, "%s: API server: %v, Fescue: %v", spec, rejected, checked.Errors)
 		require.Equal(t, before, text(object))
@@ -81,7 +81,7 @@ func TestNullsInMetadata(t *testing.T) {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 		}
 		require.NoError(t, json.Unmarshal([]byte(text(object)), &typed))
-		checked := at.Check(object)
+		checked := at.Check(at.NewBudget(), object)
 		require.Equal(t, typed.Metadata.Name != "", len(checked.Errors) == 0, "%s: %v", metadata, checked.Errors)
 		if len(checked.Errors) > 0 {
 			continue

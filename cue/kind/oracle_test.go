@@ -83,7 +83,7 @@ func ofSchema(k *Kind, object map[string]any) []Problem {
 	if err := checkLimits(object); err != nil {
 		return []Problem{{Error: err}}
 	}
-	return schema.Validate(k.schema, schema.Default(k.schema, object))
+	return schema.Validate(k.NewBudget(), k.schema, schema.Default(k.NewBudget(), k.schema, object))
 }
 
 // crdDisagrees returns how the compiled form, which found the problems, and the CRD differ

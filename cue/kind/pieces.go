@@ -13,9 +13,7 @@ import (
 // compiledPiece is a part of a compiled behaviour.
 type compiledPiece struct{ value behaviour.Value }
 
-func (p compiledPiece) member(index int, former piece) piece {
-	return compiledPiece{p.value.Member(index, former.(compiledPiece).value)}
-}
+func (p compiledPiece) member(index int) piece { return compiledPiece{p.value.Member(index)} }
 
 func (p compiledPiece) field(name string) piece { return compiledPiece{p.value.Lookup(name)} }
 func (p compiledPiece) exists() bool            { return p.value.Exists() }

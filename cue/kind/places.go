@@ -48,14 +48,14 @@ func (k *Kind) AnyPlaces(namespace string) Places {
 // PlacesOf returns the namespaces in which the behaviour may create children for a valid, defaulted object,
 // whatever its status, its other children and what it reads are. For types whose namespaces do not follow from
 // what the author submits of the object, these are all. An error is an *EvaluationError.
-func (k *Kind) PlacesOf(object map[string]any) (Places, error) {
+func (k *Kind) PlacesOf(b *Budget, object map[string]any) (Places, error) {
 	metadata, _ := object["metadata"].(map[string]any)
 	own, _ := metadata["namespace"].(string)
 	places := k.AnyPlaces(own)
 	if len(k.placed) == 0 {
 		return places, nil
 	}
-	v := k.behaviour(k.readable(object), nil)
+	v := k.behaviour(b, k.readable(object), nil)
 	r := &placeReader{kind: k, own: own, places: places, placed: make(map[apischema.GroupKind]bool)}
 	for _, gvk := range k.placed {
 		places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
@@ -63,7 +63,7 @@ func (k *Kind) PlacesOf(object map[string]any) (Places, error) {
 	if err := r.read(v); err != nil {
 		return nil, err
 	}
-	return places, nil
+	return places, exceeded(b, nil)
 }
 
 // placeReader reads the namespaces of the children of all phases from a behaviour.

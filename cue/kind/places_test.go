@@ -80,14 +80,14 @@ func TestPlaces(t *testing.T) {
 			known, err := types.New()
 			require.NoError(t, err)
 			require.Empty(t, kinds[0].checkBehaviour(known))
-			checked := kinds[0].Check(map[string]any{
+			checked := kinds[0].Check(kinds[0].NewBudget(), map[string]any{
 				"apiVersion": "places.example.com/v1", "kind": "P",
 				"metadata": map[string]any{"name": "p", "uid": "u", "labels": map[string]any{"team": "red"}},
 				"spec":     map[string]any{"teams": []any{"x", "y", "x"}},
 				"status":   map[string]any{"chosen": "kube-system"},
 			})
 			require.Empty(t, checked.Errors)
-			places, err := kinds[0].PlacesOf(checked.Object)
+			places, err := kinds[0].PlacesOf(kinds[0].NewBudget(), checked.Object)
 			require.NoError(t, err)
 			require.Equal(t, []string{"fixed"}, places[secret])
 			if test.want == nil {
@@ -130,7 +130,7 @@ import "fescue.dev/cue/contract"
 	require.Empty(t, k.checkBehaviour(known))
 	require.Len(t, k.Elsewhere, 3)
 	require.True(t, k.IsHeld())
-	places, err := k.PlacesOf(map[string]any{
+	places, err := k.PlacesOf(k.NewBudget(), map[string]any{
 		"apiVersion": "places.example.com/v1", "kind": "P", "metadata": map[string]any{"name": "p", "namespace": "own"}, "spec": map[string]any{"team": "red"},
 	})
 	require.NoError(t, err)

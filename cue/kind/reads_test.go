@@ -133,7 +133,7 @@ func TestDecideWithManyMembers(t *testing.T) {
 	for i := range members {
 		members[i] = map[string]any{"metadata": map[string]any{"name": fmt.Sprint("p-", i)}, "spec": large, "status": map[string]any{"phase": "Running"}}
 	}
-	decision, err := k.Decide(map[string]any{
+	decision, err := k.Decide(k.NewBudget(), map[string]any{
 		"apiVersion": "samplecontroller.fescue.dev/v1alpha1", "kind": "Customcluster", "metadata": map[string]any{"name": "c"},
 		"spec": map[string]any{"count": int64(1000), "message": "m"},
 	}, map[string]any{"pods": members})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
@@ -34,7 +35,8 @@ func (v *Version) selfCheck() error {
 		if exceeds(object, maxObjectDepth, &left, &way) != none {
 			continue
 		}
-		if err := v.disagrees(schema.Validate(v.schema, schema.Default(v.schema, object)), object, v.evaluate(object)); err != nil {
+		b := budget.New(v.GroupVersionKind.Kind)
+		if err := v.disagrees(schema.Validate(b, v.schema, schema.Default(b, v.schema, object)), object, v.evaluate(object)); err != nil {
 			text, errText := json.Marshal(object)
 			return errors.Join(errText, fmt.Errorf("the compiled schema and the CUE evaluator disagree, which is a bug in Fescue: %w; the object is %s", err, text))
 		}
@@ -94,7 +96,7 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 	case expected.err != nil:
 		return expected.err
 	}
-	return sameJSON("the defaults differ", expected.defaults, v.withoutCompleted(schema.Default(v.schema, object)))
+	return sameJSON("the defaults differ", expected.defaults, v.withoutCompleted(schema.Default(budget.New(v.GroupVersionKind.Kind), v.schema, object)))
 }
 
 // sameJSON compares two values by their JSON, where 1 and 1.0 are the same.

@@ -63,7 +63,7 @@ func TestImmutable(t *testing.T) {
 				return map[string]any{"apiVersion": "fuzzed.example.com/v1", "kind": "X", "metadata": spec{"name": "a"}, "spec": s}
 			}
 			var fields []string
-			for _, err := range k.Check(object(tc.now)).ValidateUpdate(k.Check(object(tc.old))) {
+			for _, err := range k.Check(k.NewBudget(), object(tc.now)).ValidateUpdate(k.Check(k.NewBudget(), object(tc.old))) {
 				require.Contains(t, []field.ErrorType{field.ErrorTypeInvalid, field.ErrorTypeTypeInvalid}, err.Type)
 				fields = append(fields, err.Field)
 			}

@@ -23,11 +23,12 @@ func Check(k *kind.Kind, object map[string]any) field.ErrorList {
 	if !k.Injects() {
 		return nil
 	}
-	checked := k.Check(object)
+	b := k.NewBudget()
+	checked := k.Check(b, object)
 	if len(checked.Errors) > 0 {
 		return nil
 	}
-	return Evaluate(k, checked.Object).Check()
+	return Evaluate(b, k, checked.Object).Check()
 }
 
 // Check returns what prevents the object from being injected into any Pod.

@@ -20,8 +20,8 @@ type Evaluation struct {
 
 // Evaluate asks an injecting kind what a valid, defaulted object of it adds to Pods. It
 // evaluates CUE, so call it when the object changes and not for each Pod.
-func Evaluate(k *kind.Kind, object map[string]any) *Evaluation {
-	result, err := k.Injection(object)
+func Evaluate(b *kind.Budget, k *kind.Kind, object map[string]any) *Evaluation {
+	result, err := k.Injection(b, object)
 	return &Evaluation{kind: k, object: object, result: result, err: err}
 }
 
@@ -79,6 +79,6 @@ func stalled(object map[string]any) string {
 }
 
 // Of is Evaluate and Injection in one.
-func Of(k *kind.Kind, object map[string]any) (*Injection, error) {
-	return Evaluate(k, object).Injection()
+func Of(b *kind.Budget, k *kind.Kind, object map[string]any) (*Injection, error) {
+	return Evaluate(b, k, object).Injection()
 }

@@ -42,9 +42,9 @@ func injections(t testing.TB, kinds []*kind.Kind, text []byte) []*Injection {
 		}
 		for _, k := range kinds {
 			if k.GroupVersionKind == u.GroupVersionKind() {
-				checked := k.Check(u.Object)
+				checked := k.Check(k.NewBudget(), u.Object)
 				require.Empty(t, checked.Errors)
-				injection, err := Of(k, checked.Object)
+				injection, err := Of(k.NewBudget(), k, checked.Object)
 				require.NoError(t, err)
 				ready = append(ready, injection)
 			}

@@ -552,6 +552,63 @@ func TestALongReplacementContinues(t *testing.T) {
 	}
 }
 
+const costly = `
+package costly
+
+import "fescue.dev/cue/contract"
+
+#C: {apiVersion!: "costly.example.com/v1", kind!: "C", metadata!: {...}, spec!: items!: [...int], status?: {contract.#Status, n?: int}}
+#CController: contract.#Controller & {
+	object!: #C
+	names: plural: "cs"
+	children: x: template: {apiVersion: "v1", kind: "ConfigMap", data: n: "\(status.n)"}
+	status: n: len([for a in object.spec.items for b in object.spec.items {1}])
+}
+`
+
+// A decision that takes more than half of the budget is followed by none in the same reconcile. One that exceeds
+// it stalls the object.
+func TestCostlyDecisions(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, costly)
+	of := func(items int) *world {
+		return newWorld(k, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "costly.example.com/v1", "kind": "C", "spec": map[string]any{"items": slices.Repeat([]any{int64(1)}, items)},
+			"metadata": map[string]any{"name": "o", "namespace": "default", "uid": "owner"},
+		}})
+	}
+	reconcile := func(w *world) *Outcome {
+		v := w.view()
+		v.Budget = k.NewBudget()
+		_, o, err := Converge(k, w.owner, v, now, func(todo *Comparison) *Changes {
+			w.do(todo.Steps)
+			return &Changes{Stored: slices.Clone(w.objects)}
+		})
+		require.NoError(t, err)
+		return o
+	}
+	n := 100
+	for b := k.NewBudget(); !b.IsLow(); n += 20 {
+		b = k.NewBudget()
+		require.Nil(t, Decide(k, of(n).owner, &View{Budget: b}, now).Stalled)
+	}
+	w := of(n)
+	first, second := reconcile(w), reconcile(w)
+	require.Len(t, w.objects, 1)
+	require.True(t, first.Unfinished)
+	require.Nil(t, first.Stalled)
+	require.False(t, second.Unfinished)
+	require.True(t, second.isReady())
+
+	cheap := of(3)
+	require.False(t, reconcile(cheap).Unfinished)
+
+	o := reconcile(of(1000))
+	require.False(t, o.Unfinished)
+	require.Equal(t, "EvaluationFailed", o.Stalled.Reason)
+	require.Contains(t, o.Stalled.Message, "C takes more than 500000 steps: make the object smaller, or have its kind compute less")
+}
+
 // Children of an earlier phase are restored with their object, though nothing wants them now.
 func TestChildrenOfFormerPhasesAreAdopted(t *testing.T) {
 	t.Parallel()

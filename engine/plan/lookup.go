@@ -24,15 +24,15 @@ type Found struct {
 
 // LookupsOf returns what a kind reads for an object, apart from its children. An invalid object reads
 // nothing.
-func LookupsOf(k *kind.Kind, object *unstructured.Unstructured) ([]kind.Lookup, error) {
+func LookupsOf(b *kind.Budget, k *kind.Kind, object *unstructured.Unstructured) ([]kind.Lookup, error) {
 	if len(k.Lookups) == 0 {
 		return nil, nil
 	}
-	checked := k.Check(object.Object).Stored()
+	checked := k.Check(b, object.Object).Stored()
 	if len(checked.Errors) > 0 {
 		return nil, nil // the plan reports them
 	}
-	return k.LookupsOf(checked.Object)
+	return k.LookupsOf(b, checked.Object)
 }
 
 // Finder returns the objects of a lookup in any order, or why there are none. They are not changed.

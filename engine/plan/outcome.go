@@ -48,7 +48,7 @@ type Outcome struct {
 	Waiting, Held bool
 	// Passed are the phases that were left since anything but the phase has changed.
 	Passed []string
-	// Unfinished reports that there is more to write than one reconcile may.
+	// Unfinished reports that there is more to write, or to decide, than one reconcile may.
 	Unfinished bool
 	// WakeAt is when to reconcile although nothing has changed; zero means never.
 	WakeAt time.Time
@@ -81,16 +81,21 @@ type Outcome struct {
 // own status.
 func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time, apply func(*Comparison) *Changes) (*Plan, *Outcome, error) {
 	done := &Changes{}
+	var p *Plan
 	var strays []Step
 	for rounds := 0; ; {
-		p := Decide(k, object, v, now)
+		// After the first decision, each has at least half of the budget; otherwise the next reconcile makes it.
+		isLow := p != nil && !v.Abandoned && v.Budget != nil && v.Budget.IsLow()
+		if !isLow {
+			p = Decide(k, object, v, now)
+		}
 		c := Compare(p, v)
 		inSync := len(c.Steps) == 0 && len(c.Prunes) == 0
 		blocked := done.Rejected != nil || done.Failed != nil || done.Waiting || done.Held && len(done.Stored)+len(done.Deleted) == 0
-		if inSync || blocked || rounds == maxRounds {
+		if inSync || blocked || rounds == maxRounds || isLow {
 			o, err := outcomeOf(p, c, done, v)
 			if err == nil {
-				o.Unfinished, o.Strays = !inSync && !blocked, strays
+				o.Unfinished, o.Strays = (!inSync || isLow) && !blocked, strays
 			}
 			return p, o, err
 		}

@@ -92,17 +92,25 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 		p.Prune = true // it has no children, or no longer
 		return p
 	}
-	checked := k.Check(object.Object).Stored()
+	b := v.Budget
+	if b == nil {
+		b = k.NewBudget()
+	}
+	checked := k.Check(b, object.Object).Stored()
 	if len(checked.Errors) > 0 {
 		p.Stalled = &Problem{reasonInvalid, checked.Errors.ToAggregate().Error()}
 		return p
 	}
-	if err := p.follow(checked.Object, v); err != nil {
+	if err := p.follow(b, checked.Object, v); err != nil {
 		return stalled(p, err)
 	}
 	if k.Scope == apiextensionsv1.ClusterScoped || len(k.Elsewhere) > 0 {
 		// Admission asks about these namespaces, and about all if they cannot be told.
-		p.places, _ = k.PlacesOf(checked.Object)
+		places, err := k.PlacesOf(b, checked.Object)
+		if b.IsExceeded() {
+			return stalled(p, err)
+		}
+		p.places = places
 	}
 	return p
 }
@@ -141,7 +149,7 @@ func stalled(p *Plan, err error) *Plan {
 // follow takes the transitions that hold. It ends in the stored phase, or in the first phase after it
 // that has something to do: such a phase is stored before anything is done in it, so that what is
 // done belongs to a phase, and to a time, that outlive this process.
-func (p *Plan) follow(object map[string]any, v *View) error {
+func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 	p.passed = slices.Clone(v.Passed)
 	switch {
 	case isLeaving(p.Kind, p.Object) && !p.Leaving:
@@ -155,7 +163,7 @@ func (p *Plan) follow(object map[string]any, v *View) error {
 		return v.Found.Err
 	}
 	for {
-		decision, seen, err := p.evaluate(p.entered(object), v)
+		decision, seen, err := p.evaluate(b, p.entered(object), v)
 		if err != nil {
 			return err
 		}
@@ -203,7 +211,7 @@ const maxObservations = 3
 
 // evaluate asks the kind for a decision about the children that the decision itself names, and what was
 // found apart from them.
-func (p *Plan) evaluate(object map[string]any, v *View) (*kind.Decision, observation, error) {
+func (p *Plan) evaluate(b *kind.Budget, object map[string]any, v *View) (*kind.Decision, observation, error) {
 	children := v.Children
 	seen := observe(p.Kind, p.Object, children)
 	for range maxObservations {
@@ -211,7 +219,7 @@ func (p *Plan) evaluate(object map[string]any, v *View) (*kind.Decision, observa
 		if err != nil {
 			return nil, seen, err
 		}
-		decision, err := p.Kind.Decide(object, observed)
+		decision, err := p.Kind.Decide(b, object, observed)
 		if err != nil {
 			return nil, seen, err
 		}

@@ -10,11 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
 // View is what one reconcile knows of the cluster apart from its object. Nothing in it may be
 // changed.
 type View struct {
+	// Budget is that of the reconcile; nil is one for each decision.
+	Budget *kind.Budget
 	// Children are those that the kind keeps for the object (IsKeptBy), including those that are being
 	// deleted.
 	Children []LiveChild

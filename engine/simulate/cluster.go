@@ -214,7 +214,7 @@ func (c *Cluster) Apply(manifest *unstructured.Unstructured) error {
 			return c.create(object, object.Object)
 		}
 		unstructured.RemoveNestedField(object.Object, "status") // it is a subresource
-		checked := k.Check(object.Object)
+		checked := k.Check(k.NewBudget(), object.Object)
 		if len(checked.Errors) > 0 {
 			return checked.Errors.ToAggregate()
 		}
@@ -374,8 +374,8 @@ func (c *Cluster) update(live, changed *unstructured.Unstructured) error {
 		return errors.New("apiVersion, kind, name, namespace and uid cannot be changed")
 	}
 	if k := c.KindOf(live); k != nil {
-		checked := k.Check(changed.Object)
-		if errs := checked.ValidateUpdate(k.Check(live.Object)); len(errs) > 0 {
+		checked := k.Check(k.NewBudget(), changed.Object)
+		if errs := checked.ValidateUpdate(k.Check(k.NewBudget(), live.Object)); len(errs) > 0 {
 			return errs.ToAggregate()
 		}
 		changed = &unstructured.Unstructured{Object: checked.Object}

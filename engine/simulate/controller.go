@@ -109,12 +109,13 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 	var news plan.News
 	var rounds *plan.Rounds
 	defer func() { c.tell(uid, known, &news) }()
+	b := k.NewBudget()
 	for stored := 0; ; stored++ {
 		object := c.byUID(uid)
 		if object == nil || object.GetDeletionTimestamp() != nil && !plan.IsKept(object) {
 			return nil, nil
 		}
-		v := c.view(k, object)
+		v := c.view(b, k, object)
 		v.Passed, v.Numbers, v.Unrecorded = passed, known.numbers, known.seen
 		object = c.keep(k, object, v)
 		if rounds == nil {
@@ -145,7 +146,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		}
 		passed = o.Passed
 		isAgain := p.Again || o.Unlisted
-		if isAgain && !blocked && stored < maxPhases {
+		if isAgain && !blocked && stored < maxPhases && !b.IsLow() {
 			continue
 		}
 		rounds.End(o.Children, !blocked && !isAgain)
@@ -192,7 +193,7 @@ func (c *Cluster) store(p *plan.Plan, o *plan.Outcome, news *plan.News) error {
 	live := c.byUID(p.Object.GetUID())
 	wanted := live.DeepCopy()
 	wanted.Object["status"] = status
-	if errs := statusErrors(p.Kind.Check(wanted.Object).Errors); len(errs) > 0 && p.Projection != nil {
+	if errs := statusErrors(p.Kind.Check(p.Kind.NewBudget(), wanted.Object).Errors); len(errs) > 0 && p.Projection != nil {
 		// The kind projects what its schema does not allow; the status shows that instead.
 		p, o = plan.Unreportable(p, o, fmt.Errorf("status: %w", errs.ToAggregate()))
 		return c.store(p, o, news)
@@ -219,8 +220,8 @@ func (c *Cluster) tell(object types.UID, known *controller, news *plan.News) {
 }
 
 // view returns what a reconcile sees of the cluster.
-func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.View {
-	v := &plan.View{Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized, Live: true}
+func (c *Cluster) view(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstructured) *plan.View {
+	v := &plan.View{Budget: b, Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized, Live: true}
 	for _, gvk := range k.Owns {
 		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk), IsNamespaced: c.isNamespaced(gvk)}
 	}
@@ -230,7 +231,7 @@ func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.Vie
 		}
 	}
 	slices.SortStableFunc(v.Children, func(a, b plan.LiveChild) int { return strings.Compare(a.Object.GetName(), b.Object.GetName()) })
-	lookups, err := plan.LookupsOf(k, owner)
+	lookups, err := plan.LookupsOf(b, k, owner)
 	if v.Found = plan.Find(lookups, func(l kind.Lookup) ([]*unstructured.Unstructured, error) { return c.lookUp(l, owner), nil }); err != nil {
 		v.Found = &plan.Found{Err: err}
 	}
@@ -238,7 +239,7 @@ func (c *Cluster) view(k *kind.Kind, owner *unstructured.Unstructured) *plan.Vie
 		return c.strays(k.Sets[set], namespace, template)
 	}
 	if k.Injects() && !c.inert {
-		v.Uptake, v.InjectionErr = c.uptake(k, owner)
+		v.Uptake, v.InjectionErr = c.uptake(b, k, owner)
 	}
 	return v
 }
@@ -341,7 +342,7 @@ func (c *Cluster) admitted(s plan.Step) (*unstructured.Unstructured, error) {
 		errs = c.validate(wanted.Object)
 	}
 	if k := c.KindOf(wanted); k != nil && !c.inert && len(errs) == 0 {
-		checked := k.Check(wanted.Object)
+		checked := k.Check(k.NewBudget(), wanted.Object)
 		errs = checked.Errors
 		if s.Verb == plan.Create {
 			wanted = &unstructured.Unstructured{Object: checked.Object}

@@ -23,7 +23,8 @@ func (c *Cluster) inject(pod *unstructured.Unstructured) (*unstructured.Unstruct
 		if k == nil || !k.Injects() {
 			continue
 		}
-		if injection, err := inject.Of(k, k.Check(object.Object).Stored().Object); err == nil {
+		b := k.NewBudget()
+		if injection, err := inject.Of(b, k, k.Check(b, object.Object).Stored().Object); err == nil {
 			candidates = append(candidates, injection)
 		}
 	}
@@ -41,10 +42,10 @@ func (c *Cluster) inject(pod *unstructured.Unstructured) (*unstructured.Unstruct
 
 // uptake counts what the Pods have of an object. why reports that the kind cannot evaluate which Pods
 // it selects.
-func (c *Cluster) uptake(k *kind.Kind, owner *unstructured.Unstructured) (u plan.Uptake, why error) {
+func (c *Cluster) uptake(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstructured) (u plan.Uptake, why error) {
 	var selector labels.Selector
-	if checked := k.Check(owner.Object).Stored(); len(checked.Errors) == 0 {
-		injection, err := inject.Of(k, checked.Object)
+	if checked := k.Check(b, owner.Object).Stored(); len(checked.Errors) == 0 {
+		injection, err := inject.Of(b, k, checked.Object)
 		if err != nil {
 			return plan.Uptake{}, err
 		}

@@ -98,7 +98,7 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 			Verb: string(record.Step.Verb), Child: record.Step.Child, APIVersion: written.GetAPIVersion(), Kind: written.GetKind(), Name: written.GetName(),
 		})
 	}
-	for _, child := range c.view(k, object).Children {
+	for _, child := range c.view(k.NewBudget(), k, object).Children {
 		if child.Object.GetDeletionTimestamp() == nil {
 			r.Children = append(r.Children, child.Object.Object)
 		}

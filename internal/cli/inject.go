@@ -149,7 +149,7 @@ func (v *vetter) read(f manifestFile) []manifest.Object {
 func injectionOf(k *kind.Kind, u unstructured.Unstructured, namespace string) (*inject.Injection, error) {
 	copied := unstructured.Unstructured{Object: runtime.DeepCopyJSON(k.Default(u.Object))}
 	copied.SetNamespace(cmp.Or(copied.GetNamespace(), namespace))
-	return inject.Of(k, copied.Object)
+	return inject.Of(k.NewBudget(), k, copied.Object)
 }
 
 // objectFinding is a finding about an object as a whole.

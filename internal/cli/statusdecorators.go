@@ -107,7 +107,7 @@ func listType(ctx context.Context, c *operator.Clients, gvk schema.GroupVersionK
 
 // findFor finds what a decorator reads for an object.
 func findFor(ctx context.Context, c *operator.Clients, k *kind.Kind, object *unstructured.Unstructured) *plan.Found {
-	lookups, err := plan.LookupsOf(k, object)
+	lookups, err := plan.LookupsOf(k.NewBudget(), k, object)
 	if err != nil {
 		return &plan.Found{Err: err}
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // What is absent is called as people see it in the objects: the variables of loops are known to the author of
@@ -24,7 +26,7 @@ func TestAbsentIsNamedByItsSource(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			_, problem := newOracle(t, packageOf(expression)).program.Run(sampleObject(), sampleObserved()).Lookup("out").Data()
+			_, problem := newOracle(t, packageOf(expression)).program.Run(budget.New("X"), sampleObject(), sampleObserved()).Lookup("out").Data()
 			require.NotNil(t, problem)
 			require.Equal(t, absent, problem.Absent)
 		})

@@ -1,12 +1,24 @@
 package behaviour
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
+
+// doubled is 2^n times as long as it is written.
+func doubled(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "x%d: x%d + x%d, ", i+1, i, i)
+	}
+	return fmt.Sprintf("{x0: '0123456789abcdef', %s}.x%d", &b, n)
+}
 
 // A behaviour that would take 10^9 steps, or as much memory, fails within 100 ms.
 func TestBudget(t *testing.T) {
@@ -27,6 +39,16 @@ func TestBudget(t *testing.T) {
 		`json.Indent(object.spec.json, "", object.spec.text)`,
 		`list.UniqueItems(list.Range(0, 100000, 1))`,
 		`list.Sort(list.Range(0, 200000, 1), list.Descending)`,
+		`[for a in object.spec.items {sha256.Sum256(object.spec.text)}]`,
+		`[for a in object.spec.items {strings.Contains(object.spec.text, "b")}]`,
+		`[for a in object.spec.items {object.spec.text == object.spec.other}]`,
+		`[for a in object.spec.items {time.Parse(time.RFC3339, object.spec.text)}]`,
+		`[for a in object.spec.items {json.Unmarshal(object.spec.document)}]`,
+		`[for a in object.spec.items {yaml.Marshal(object.spec.items)}]`,
+		`[for a in object.spec.items for b in object.spec.items {math.Log(b)}]`,
+		`[for a in object.spec.items {object.spec.text =~ "b$"}]`,
+		doubled(40),
+		`uuid.ToInt(object.spec.text)`,
 	} {
 		t.Run(expression, func(t *testing.T) {
 			body := "#T: {t: #T}\nX: {\n\tobject: {...}\n\tobserved: {...}\n\tout: " + expression + "\n}\n"
@@ -38,10 +60,11 @@ func TestBudget(t *testing.T) {
 			}
 			object := map[string]any{"spec": map[string]any{
 				"items": items, "text": strings.Repeat("a", 1<<20), "json": strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
+				"other": strings.Repeat("a", 1<<20-1) + "b", "document": "[" + strings.Repeat(`{"a": 1}, `, 1000) + "1]",
 				"template": `{{define "a"}}{{template "a"}}{{template "a"}}{{end}}{{template "a"}}`,
 			}}
 			start := time.Now()
-			_, problem := program.Run(object, nil).Lookup("out").Data()
+			_, problem := program.Run(budget.New("X"), object, nil).Lookup("out").Data()
 			took := time.Since(start)
 			require.NotNil(t, problem)
 			require.False(t, problem.IsIncomplete, problem.Message)

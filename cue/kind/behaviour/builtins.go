@@ -16,6 +16,8 @@ import (
 	"cuelang.org/go/cue/parser"
 	"cuelang.org/go/cue/token"
 	"cuelang.org/go/encoding/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // orderings are the comparers of the package list.
@@ -242,7 +244,7 @@ func (r *run) loops(x Expr, t *template.Template, data any) *Problem {
 				}
 			}
 		case *parse.RangeNode:
-			return visit(node.List, min(rounds*size, maxSteps+1)) && (node.ElseList == nil || visit(node.ElseList, rounds))
+			return visit(node.List, min(rounds*size, budget.Steps+1)) && (node.ElseList == nil || visit(node.ElseList, rounds))
 		case *parse.IfNode:
 			return visit(node.List, rounds) && (node.ElseList == nil || visit(node.ElseList, rounds))
 		case *parse.WithNode:
@@ -273,7 +275,7 @@ func values(data any) int {
 			largest = max(largest, values(element))
 		}
 	case int64:
-		largest = int(min(max(v, 1), maxSteps)) // a range over a number
+		largest = int(min(max(v, 1), budget.Steps)) // a range over a number
 	}
 	return largest
 }
@@ -542,12 +544,16 @@ func appendText(b []byte, text string) []byte {
 	return append(b, strings.TrimSuffix(buffer.String(), "\n")...)
 }
 
+// yamlSteps is what it takes to write a byte of JSON as YAML.
+const yamlSteps = 20
+
 // yaml returns a value as YAML, as CUE's own encoder writes it.
 func (r *run) yaml(x Expr, value any) (any, *Problem) {
 	text, problem := r.json(nil, value)
 	if problem != nil {
 		return nil, problem
 	}
+	r.spend(len(text) * yamlSteps)
 	expr, err := parser.ParseExpr("yaml", text)
 	if err != nil {
 		return nil, wrong(x, "error in call to encoding/yaml.Marshal: %v", err)

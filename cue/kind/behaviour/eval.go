@@ -338,6 +338,7 @@ func (r *run) operate(x *Binary, e *env) (any, *Problem) {
 	if problem = worse(problem, problem2); problem != nil {
 		return nil, problem
 	}
+	r.spend((sizeOf(left) + sizeOf(right)) / bytesPerStep)
 	switch x.Op {
 	case token.EQL, token.NEQ:
 		if problem := worse(r.unknown(left), r.unknown(right)); problem != nil {
@@ -363,7 +364,7 @@ func (r *run) operate(x *Binary, e *env) (any, *Problem) {
 			if problem != nil {
 				return nil, problem
 			}
-			r.spend(matching(pattern, text) / bytesPerStep)
+			r.spend(searching(pattern, text) / bytesPerStep)
 			return re.MatchString(text) == (x.Op == token.MAT), nil
 		}
 	default:
@@ -521,12 +522,20 @@ func (r *run) fieldIn(s any, name string) any {
 	return r.field(s.(*node), name)
 }
 
-// regexp compiles a pattern. Matching takes time in proportion to the text.
+// regexp compiles a pattern, once for a run: it may be of an object. Matching takes time in proportion to the text.
 func (r *run) regexp(pattern string, x Expr) (*regexp.Regexp, *Problem) {
-	re, err := compileRegexp(pattern)
-	if err != nil {
-		return nil, wrong(x, "invalid regular expression %s: %v", textOf(pattern), err)
+	if known := r.patterns[pattern]; known != nil {
+		return known, nil
 	}
+	r.spend(len(pattern) * patternSteps)
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, &Problem{At: posOf(x), Message: fmt.Sprintf("invalid regular expression %s: %v", textOf(pattern), err)}
+	}
+	if r.patterns == nil {
+		r.patterns = make(map[string]*regexp.Regexp)
+	}
+	r.patterns[pattern] = re
 	return re, nil
 }
 

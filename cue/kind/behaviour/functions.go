@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +33,8 @@ import (
 	"cuelang.org/go/pkg/text/template"
 	"cuelang.org/go/pkg/time"
 	"cuelang.org/go/pkg/uuid"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // Function is a builtin of CUE.
@@ -199,15 +200,36 @@ var outputs = map[string]func(r *run, args []any) int{
 		}
 		return lines * (1 + sizeOf(args[1]) + deepest*sizeOf(args[2]))
 	},
-	"strconv.FormatFloat": func(_ *run, args []any) int { n, _ := args[2].(int64); return 64 * int(max(n, 0)) },
-	"math.Pow":            func(_ *run, args []any) int { return digits(args[1]) },
-	"math.Exp":            func(_ *run, args []any) int { return digits(args[0]) },
-	"math.Exp2":           func(_ *run, args []any) int { return digits(args[0]) },
-	"math.Floor":          func(_ *run, args []any) int { return exponent(args[0]) },
-	"math.Ceil":           func(_ *run, args []any) int { return exponent(args[0]) },
-	"math.Round":          func(_ *run, args []any) int { return exponent(args[0]) },
-	"math.RoundToEven":    func(_ *run, args []any) int { return exponent(args[0]) },
-	"math.Trunc":          func(_ *run, args []any) int { return exponent(args[0]) },
+	"strconv.FormatFloat":           func(_ *run, args []any) int { n, _ := args[2].(int64); return 64 * int(max(n, 0)) },
+	"math.Pow":                      func(_ *run, args []any) int { return digits(args[1]) },
+	"math.Exp":                      func(_ *run, args []any) int { return digits(args[0]) },
+	"math.Exp2":                     func(_ *run, args []any) int { return digits(args[0]) },
+	"math.Log":                      logarithm,
+	"math.Log2":                     logarithm,
+	"math.Log10":                    logarithm,
+	"math.Cbrt":                     logarithm,
+	"uuid.ToInt":                    func(_ *run, args []any) int { return sizeOf(args[0]) * sizeOf(args[0]) },
+	"encoding/json.Unmarshal":       parsing,
+	"encoding/json.UnmarshalStream": parsing,
+	"encoding/yaml.Unmarshal":       parsing,
+	"encoding/yaml.UnmarshalStream": parsing,
+	"math.Floor":                    func(_ *run, args []any) int { return exponent(args[0]) },
+	"math.Ceil":                     func(_ *run, args []any) int { return exponent(args[0]) },
+	"math.Round":                    func(_ *run, args []any) int { return exponent(args[0]) },
+	"math.RoundToEven":              func(_ *run, args []any) int { return exponent(args[0]) },
+	"math.Trunc":                    func(_ *run, args []any) int { return exponent(args[0]) },
+}
+
+// callSteps is what it takes to call a Go function by reflection.
+const callSteps = 10
+
+// reading is how many steps a function takes to read bytesPerStep of an argument.
+func reading(name string) int {
+	switch pkg, _, _ := strings.Cut(name, "."); pkg {
+	case "net", "path", "strconv", "time", "uuid": // character by character, and errors quote the text
+		return 10
+	}
+	return 1
 }
 
 // sizeOf is the length of a text.
@@ -221,14 +243,24 @@ func sizeOf(value any) int {
 	return 0
 }
 
-// matching is what it takes to match a text: its length, times that of the pattern.
-func matching(pattern, text any) int { return sizeOf(text) * (1 + sizeOf(pattern)/16) }
+// patternSteps is what it takes to compile a byte of a pattern.
+const patternSteps = 10
 
-func matches(args []any) (n, groups int) {
+// searching is what it takes to match a text: its length, times that of the pattern.
+func searching(pattern, text any) int {
+	return sizeOf(text) * (1 + sizeOf(pattern)/16) * (bytesPerStep / budget.BytesPerMatch)
+}
+
+// matching is searching with a pattern that is compiled for it.
+func matching(pattern, text any) int {
+	return sizeOf(pattern)*patternSteps*bytesPerStep + searching(pattern, text)
+}
+
+func (r *run) matchesIn(args []any) (n, groups int) {
 	pattern, _ := args[0].(string)
 	text, _ := args[1].(string)
-	re, err := compileRegexp(pattern)
-	if err != nil {
+	re, problem := r.regexp(pattern, nil)
+	if problem != nil {
 		return 0, 0
 	}
 	return len(re.FindAllStringIndex(text, -1)), re.NumSubexp() + 1
@@ -236,22 +268,28 @@ func matches(args []any) (n, groups int) {
 
 func submatches(r *run, args []any) int {
 	r.spend(matching(args[0], args[1]) / bytesPerStep)
-	n, groups := matches(args)
+	n, groups := r.matchesIn(args)
 	return n * groups * bytesPerStep
 }
 
 func replacement(r *run, args []any) int {
 	r.spend(matching(args[0], args[1]) / bytesPerStep)
-	n, _ := matches(args)
+	n, _ := r.matchesIn(args)
 	repl, _ := args[2].(string)
 	return sizeOf(args[1])*(1+strings.Count(repl, "$")) + n*len(repl)
 }
+
+// parsing is what it takes to make syntax of CUE of a text.
+func parsing(_ *run, args []any) int { return sizeOf(args[0]) * 200 }
+
+// logarithm is what it takes to compute with all digits of a decimal.
+func logarithm(*run, []any) int { return 500 * bytesPerStep }
 
 // digits is what it takes to compute a power: each digit of the exponent's value is work.
 func digits(value any) int {
 	if d, ok := toDecimal(value); ok {
 		if f, err := d.Float64(); err == nil {
-			return int(min(max(f, -f), maxInt)) * bytesPerStep / 16
+			return int(min(max(f, -f), maxInt)) * bytesPerStep
 		}
 	}
 	return maxInt
@@ -274,14 +312,18 @@ func native(name string, f any) *Function {
 	if last := t.NumIn() - 1; t.In(last) == typeOS && name != "path.Join" {
 		result.optional = 1
 	}
-	size := outputs[name]
+	size, steps := outputs[name], reading(name)
 	result.call = func(r *run, x Expr, args []any) (result any, problem *Problem) {
+		for _, arg := range args {
+			r.spend(steps * sizeOf(arg) / bytesPerStep)
+		}
 		if size != nil {
 			r.spend(size(r, args) / bytesPerStep)
 		}
 		if result, done := quick(f, args); done {
 			return result, nil
 		}
+		r.spend(callSteps)
 		in := make([]reflect.Value, t.NumIn())
 		for i := range in {
 			if i >= len(args) {
@@ -413,6 +455,7 @@ func (r *run) listArgument(x Expr, name string, i int, value any, t reflect.Type
 	if problem != nil {
 		return reflect.Value{}, problem
 	}
+	r.spend(len(elements))
 	result := reflect.MakeSlice(t, len(elements), len(elements))
 	for j, element := range elements {
 		element, problem := r.valueOf(element)
@@ -652,32 +695,4 @@ func (r *run) call(x *Call, e *env) (any, *Problem) {
 		r.spend(len(v))
 	}
 	return result, problem
-}
-
-var regexps sync.Map // of compiled patterns; those of data are few, or it is emptied
-
-var regexpsKnown struct {
-	sync.Mutex
-	n int
-}
-
-// maxRegexps bounds the memory for compiled patterns.
-const maxRegexps = 1000
-
-func compileRegexp(pattern string) (*regexp.Regexp, error) {
-	if re, ok := regexps.Load(pattern); ok {
-		return re.(*regexp.Regexp), nil
-	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, err
-	}
-	regexpsKnown.Lock()
-	defer regexpsKnown.Unlock()
-	if regexpsKnown.n++; regexpsKnown.n > maxRegexps {
-		regexps.Clear()
-		regexpsKnown.n = 0
-	}
-	regexps.Store(pattern, re)
-	return re, nil
 }

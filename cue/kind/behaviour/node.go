@@ -2,11 +2,14 @@ package behaviour
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // Problem is why an expression has no value.
@@ -63,11 +66,12 @@ type run struct {
 	program *Program
 	values  []any // what is given to it
 
-	steps int // left
-	depth int
+	budget *budget.Budget
+	depth  int
 	// packages are the nodes of packages, and lets those of let clauses.
 	packages map[*Package]*node
 	lets     map[letIn]*node
+	patterns map[string]*regexp.Regexp // that are compiled
 	// scopes are for the elements of loops; they are made in blocks.
 	scopes     []env
 	scopeBlock int
@@ -87,20 +91,13 @@ func (r *run) scope() *env {
 // exhausted is what a run that exceeds its budget panics with.
 type exhausted struct{ reason string }
 
-func (r *run) step() {
-	if r.steps--; r.steps < 0 {
-		panic(exhausted{fmt.Sprintf("takes more than %d steps", maxSteps)})
-	}
-}
+func (r *run) step() { r.spend(1) }
 
 // spend counts n steps at once.
 func (r *run) spend(n int) {
-	if n < 0 || n > r.steps {
-		r.steps = 0
-	} else {
-		r.steps -= n
+	if !r.budget.Take(n) {
+		panic(exhausted{r.budget.Excess()})
 	}
-	r.step()
 }
 
 // env is what the names in an expression mean: a struct, or the variables of a clause.

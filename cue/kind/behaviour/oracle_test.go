@@ -11,6 +11,8 @@ import (
 	"cuelang.org/go/cue/load"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // oracle is a struct X, compiled and for CUE's evaluator.
@@ -53,7 +55,7 @@ func oracleOf(t testing.TB, instance *build.Instance) *oracle {
 
 // outcome is the class of a result, and the result.
 func (o *oracle) compiled(object, observed map[string]any, name string) (class string, data any) {
-	v := o.program.Run(object, observed).Lookup(name)
+	v := o.program.Run(budget.New("X"), object, observed).Lookup(name)
 	if !v.Exists() {
 		return "absent", nil
 	}

@@ -6,16 +6,14 @@ import (
 
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 const (
-	// maxSteps bounds an evaluation. A step takes about 100 ns, so that an evaluation ends
-	// within 100 ms. A set of 10,000 Pods, the most that the contract allows, may take 50 steps
-	// for each.
-	maxSteps = 500_000
-	// bytesPerStep is how much text a step may produce: no evaluation produces more than
-	// maxSteps times as many bytes.
-	bytesPerStep = 64
+	// bytesPerStep is how much text a step may read or produce: no evaluation produces more than
+	// budget.Steps times as many bytes.
+	bytesPerStep = budget.BytesPerStep
 	// maxDepth bounds how deep values may be within each other. Objects have 128 levels at most.
 	maxDepth = 1000
 	// maxRepeat is CUE's own limit for the repetition of strings and lists.
@@ -66,23 +64,21 @@ type Value struct {
 	problem *Problem
 }
 
-// Run returns the behaviour for an object and its children. Neither is changed.
-func (p *Program) Run(object, observed map[string]any) Value {
-	return p.RunGiven(object, observed, nil)
+// Run returns the behaviour for an object and its children. Neither is changed. The steps of computing its
+// parts are taken from the budget.
+func (p *Program) Run(b *budget.Budget, object, observed map[string]any) Value {
+	return p.RunGiven(b, object, observed, nil)
 }
 
-// Member returns the whole behaviour again, for the member of a set with a number. It has what is left
-// of the budget of former.
-func (v Value) Member(index int, former Value) Value {
-	member := v.run.program.RunGiven(v.run.values[0], v.run.values[1], int64(index))
-	member.run.steps = former.run.steps
-	return member
+// Member returns the whole behaviour again, for the member of a set with a number.
+func (v Value) Member(index int) Value {
+	return v.run.program.RunGiven(v.run.budget, v.run.values[0], v.run.values[1], int64(index))
 }
 
 // RunGiven returns the definition unified with what is given to it, in the order of CompileGiven;
-// nil is not known. Nothing of it is changed.
-func (p *Program) RunGiven(values ...any) Value {
-	r := &run{program: p, values: values, steps: maxSteps}
+// nil is not known. Nothing of it is changed. The steps of computing its parts are taken from the budget.
+func (p *Program) RunGiven(b *budget.Budget, values ...any) Value {
+	r := &run{program: p, values: values, budget: b}
 	given := make(map[string]any, len(values))
 	for i, name := range p.given {
 		if values[i] != nil {
@@ -117,38 +113,34 @@ func (v Value) guard(problem **Problem) {
 func (v Value) Exists() bool { return v.exists || v.problem != nil }
 
 // Lookup returns a field of a struct. One that does not exist has neither a value nor a problem.
-func (v Value) Lookup(names ...string) (found Value) {
-	found = v
-	defer func() {
-		var problem *Problem
-		v.guard(&problem)
-		if problem != nil {
-			found = Value{run: v.run, problem: problem}
-		}
-	}()
+func (v Value) Lookup(names ...string) Value {
 	for _, name := range names {
-		if !found.exists {
+		v = v.field(dataLabel(name))
+	}
+	return v
+}
+
+func (v Value) field(name string) (found Value) {
+	if !v.exists {
+		return v
+	}
+	found.run = v.run
+	defer v.guard(&found.problem)
+	base := v.value
+	if n, ok := base.(*node); ok {
+		if base, found.problem = v.run.target(n); found.problem != nil {
 			return found
 		}
-		base := found.value
-		if n, ok := base.(*node); ok {
-			var problem *Problem
-			if base, problem = v.run.target(n); problem != nil {
-				return Value{run: v.run, problem: problem}
-			}
+	}
+	switch b := base.(type) {
+	case map[string]any:
+		found.value, found.exists = fieldOf(b, name)
+	case *node:
+		if field := v.run.arc(b, name); field != nil {
+			found.value, found.exists = field, true
+		} else if found.problem = b.problemOf(name); found.problem == nil {
+			found.problem = b.problem
 		}
-		next := Value{run: v.run}
-		switch b := base.(type) {
-		case map[string]any:
-			next.value, next.exists = fieldOf(b, dataLabel(name))
-		case *node:
-			if field := v.run.arc(b, dataLabel(name)); field != nil {
-				next.value, next.exists = field, true
-			} else if next.problem = b.problemOf(dataLabel(name)); next.problem == nil {
-				next.problem = b.problem
-			}
-		}
-		found = next
 	}
 	return found
 }

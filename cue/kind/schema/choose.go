@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // reference validates a value where the schema contains itself. Below a disjunction, it
@@ -40,7 +42,7 @@ const ambiguous = "must match exactly one alternative: "
 
 // alternatives validates a value that has to satisfy one of several schemas.
 func (w *walker) alternatives(s *Schema, value any) {
-	chosen, several := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value })
+	chosen, several := w.choose(possible(w.budget, s.Alternatives, value), func(*Schema) any { return value })
 	switch {
 	case several:
 		w.addIncomplete(s.TypeRule, field.Invalid(w.at(), field.OmitValueType{}, ambiguous+describe(s.Alternatives)))
@@ -55,17 +57,18 @@ func (w *walker) alternatives(s *Schema, value any) {
 
 // possible drops the alternatives that a struct contradicts by a literal or by the name of a
 // field, which distinguish most alternatives: usually one is left.
-func possible(alternatives []Alternative, value any) []Alternative {
+func possible(b *budget.Budget, alternatives []Alternative, value any) []Alternative {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return alternatives
 	}
-	return slices.DeleteFunc(slices.Clone(alternatives), func(a Alternative) bool { return a.rulesOut(object) })
+	b.Take(len(alternatives) * (1 + len(object)/entriesPerStep))
+	return slices.DeleteFunc(slices.Clone(alternatives), func(a Alternative) bool { return a.rulesOut(b, object) })
 }
 
 // rulesOut checks only the scalars and the names of a struct, which defaults do not
 // change.
-func (s *Schema) rulesOut(object map[string]any) bool {
+func (s *Schema) rulesOut(b *budget.Budget, object map[string]any) bool {
 	if s.Struct == nil {
 		return false
 	}
@@ -73,7 +76,7 @@ func (s *Schema) rulesOut(object map[string]any) bool {
 		f := s.Struct.Field(name)
 		switch {
 		case f == nil:
-			if len(s.Struct.Conditions) == 0 && !s.Struct.allows(name) {
+			if b.Take(s.Struct.nameSteps(name)); len(s.Struct.Conditions) == 0 && !s.Struct.allows(name) {
 				return true
 			}
 		case TypeOf(value)&(List|Struct) == 0 && !f.Schema.Enum.allows(value):
@@ -164,7 +167,7 @@ func (w *walker) closest(alternatives []Alternative, value any) (closest []Probl
 	w.choosing++
 	defer func() { w.choosing-- }()
 	// No alternative gave the value its defaults, so missing defaults are not reported.
-	d := defaulter{structs: w.structs}
+	d := defaulter{budget: w.budget, structs: w.structs}
 	for _, a := range alternatives {
 		problems := w.try(a.Schema, d.value(a.Schema, value))
 		all = append(all, problems)

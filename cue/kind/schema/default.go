@@ -6,12 +6,15 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // Default returns an object in which every absent field that has a default is set to it. The
 // object is not changed; the result shares unchanged parts with it.
-func Default(s *Schema, object map[string]any) map[string]any {
-	d := defaulter{structs: make([]map[string]any, 0, 8)}
+// One that exceeds the budget gets some of them.
+func Default(b *budget.Budget, s *Schema, object map[string]any) map[string]any {
+	d := defaulter{budget: b, structs: make([]map[string]any, 0, 8)}
 	result, _ := d.value(s, object).(map[string]any)
 	// An if may have read a field further up before that field had its default.
 	for round := 0; d.conditions && round < maxRounds; round++ {
@@ -23,7 +26,11 @@ func Default(s *Schema, object map[string]any) map[string]any {
 	return result
 }
 
+// entriesPerStep is how many entries of a map a step may copy, or look up.
+const entriesPerStep = 8
+
 type defaulter struct {
+	budget     *budget.Budget
 	structs    []map[string]any // around the value, outermost first
 	conditions bool             // whether an if was met
 	changed    bool             // whether a default was set
@@ -41,7 +48,7 @@ func (d *defaulter) value(s *Schema, value any) any {
 	if s.Reference != nil {
 		return d.reference(s.Reference, value)
 	}
-	if !s.defaults {
+	if !s.defaults || !d.budget.Take(1) {
 		return value
 	}
 	if len(s.Alternatives) > 0 {
@@ -103,6 +110,9 @@ func (d *defaulter) fields(s *StructSchema, object map[string]any) map[string]an
 	if len(s.Conditions) > 0 {
 		return d.conditional(s, object)
 	}
+	if !d.budget.Take(len(s.Fields) + len(object)/entriesPerStep) {
+		return object
+	}
 	copied := false
 	set := func(name string, value any) {
 		if !copied {
@@ -150,7 +160,7 @@ func (d *defaulter) fields(s *StructSchema, object map[string]any) map[string]an
 
 func (d *defaulter) labels(s *StructSchema, object map[string]any, set func(string, any)) {
 	for name, value := range object {
-		if _, named := s.index[name]; named {
+		if _, named := s.index[name]; named || !d.budget.Take(s.nameSteps(name)) {
 			continue
 		}
 		for _, label := range s.Labels {
@@ -174,9 +184,9 @@ func (d *defaulter) conditional(s *StructSchema, object map[string]any) map[stri
 	mask := uint32(0)
 	for range maxConditions + 1 { // each round that does not end makes one more condition hold
 		// From the start again: a condition that holds may change a default.
-		defaulted := d.fields(s.variants.with(s.Conditions, mask).schema, object)
+		defaulted := d.fields(s.variants.with(d.budget, s.Conditions, mask).schema, object)
 		d.structs = append(d.structs, defaulted)
-		holding, _ := s.holding(d.structs)
+		holding, _ := s.holding(d.budget, d.structs)
 		d.structs = d.structs[:len(d.structs)-1]
 		if holding|mask == mask {
 			return defaulted
@@ -191,13 +201,13 @@ func (d *defaulter) alternatives(s *Schema, value any) any {
 	if TypeOf(value)&(List|Struct) == 0 {
 		return value
 	}
-	left := possible(s.Alternatives, value)
+	left := possible(d.budget, s.Alternatives, value)
 	before := d.changed
 	if len(left) > 1 {
 		d.again++
 		defer func() { d.again-- }()
 	}
-	w := walker{structs: d.structs}
+	w := walker{budget: d.budget, structs: d.structs}
 	chosen, _ := w.choose(left, func(a *Schema) any { return d.value(a, value) })
 	d.changed = before // changes for other alternatives do not count
 	if chosen == nil {
@@ -215,6 +225,7 @@ func (d *defaulter) absent(s *Schema) (any, bool) {
 	case s.Default != nil:
 		return runtime.DeepCopyJSONValue(s.Default.Value), true
 	case s.isSameAsField():
+		d.budget.Take(s.Relations[0].Expr.steps(d.structs))
 		value, how := s.Relations[0].Expr.eval(d.structs)
 		return value, how == known
 	case len(s.Alternatives) > 0:

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // HasDeprecated reports whether a field of the schema is deprecated.
@@ -18,8 +20,8 @@ func HasDeprecated(s *Schema) bool {
 // Deprecated lists the fields of an object that the schema calls deprecated, each with what
 // to use instead, in the order of the fields. It visits every alternative of a
 // disjunction.
-func Deprecated(s *Schema, object map[string]any) []string {
-	var d deprecated
+func Deprecated(b *budget.Budget, s *Schema, object map[string]any) []string {
+	d := deprecated{budget: b}
 	d.value(s, object, nil)
 	slices.Sort(d.found)
 	return slices.Compact(d.found)
@@ -27,14 +29,15 @@ func Deprecated(s *Schema, object map[string]any) []string {
 
 // deprecated collects the deprecated fields.
 type deprecated struct {
-	found []string
-	seen  map[*Schema]bool // schemas visited without an object
+	budget *budget.Budget
+	found  []string
+	seen   map[*Schema]bool // schemas visited without an object
 }
 
 // value visits a value that is present.
 func (d *deprecated) value(s *Schema, value any, path *field.Path) {
 	switch {
-	case s == nil:
+	case s == nil || !d.budget.Take(1):
 		return
 	case s.Reference != nil:
 		s = s.Reference
@@ -59,6 +62,9 @@ func (d *deprecated) value(s *Schema, value any, path *field.Path) {
 
 func (d *deprecated) fields(s *StructSchema, value map[string]any, path *field.Path) {
 	for _, name := range slices.Sorted(maps.Keys(value)) {
+		if !d.budget.Take(1 + s.nameSteps(name)) {
+			return
+		}
 		at := path.Child(name)
 		if path == nil {
 			at = field.NewPath(name)

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // Op is the operation that an expression applies to its arguments.
@@ -72,6 +74,19 @@ func (e *Expr) eval(structs []map[string]any) (any, outcome) {
 		values = append(values, v)
 	}
 	return e.apply(values)
+}
+
+// steps is what it takes to match, or to compare, the texts that an expression reads.
+func (e *Expr) steps(structs []map[string]any) (n int) {
+	for _, arg := range e.Args {
+		n += arg.steps(structs)
+	}
+	if e.Op == OpReference {
+		value, _ := e.lookUp(structs)
+		text, _ := value.(string)
+		n += len(text) / budget.BytesPerMatch
+	}
+	return n
 }
 
 // missing names the first field that an expression reads and that is not there.

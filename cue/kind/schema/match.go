@@ -39,7 +39,7 @@ func (w *walker) match(m *Match, value any) {
 func (w *walker) compare(s *Schema, value any) (contradicts, incomplete bool) {
 	probing, against, problems := w.probing, w.against, w.problems
 	w.probing, w.against, w.problems = false, false, nil
-	d := defaulter{structs: w.structs}
+	d := defaulter{budget: w.budget, structs: w.structs}
 	w.value(s, d.value(s, value))
 	for _, p := range w.problems {
 		if p.Rule == nil || !p.Rule.NotInCUE {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 type (
@@ -461,7 +463,7 @@ func (e *emitter) field(f *Field, p *props) {
 		case value != nil: // the API server drops a null that is a default
 			if hasRules(property) {
 				// The rules are tried on the default alone, without those within it.
-				value = (&defaulter{}).value(f.Schema, value)
+				value = (&defaulter{budget: budget.New("")}).value(f.Schema, value)
 			}
 			raw := rawJSON(value)
 			property.Default = &raw
@@ -491,7 +493,7 @@ func hasRules(p *props) bool {
 // staticDefault returns the value of an absent field, if it is the same for all objects and
 // valid as it is.
 func staticDefault(s *Schema) (any, bool) {
-	d := defaulter{}
+	d := defaulter{budget: budget.New("")}
 	value, ok := d.absent(s)
 	switch {
 	case s.dependsOnField():
@@ -499,7 +501,7 @@ func staticDefault(s *Schema) (any, bool) {
 	case !ok:
 		return nil, false
 	}
-	w := walker{}
+	w := walker{budget: d.budget}
 	w.value(s, d.value(s, value))
 	return value, len(w.problems) == 0
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // Sampler generates objects for a schema.
@@ -182,7 +184,7 @@ func (g *generator) value(s *Schema, depth int) any {
 
 // matchedBy reports whether a value has as many of several schemas as it must.
 func (s *Schema) matchedBy(value any) bool {
-	w := walker{}
+	w := walker{budget: budget.New("")}
 	for i := range s.Matches {
 		w.match(&s.Matches[i], value)
 	}
@@ -529,7 +531,7 @@ func (g *generator) items(s *Schema, n, depth int) []any {
 	for range n {
 		list = append(list, g.value(items, depth+1))
 		for range maxTries {
-			w := walker{}
+			w := walker{budget: budget.New("")}
 			if w.list(&Schema{Unique: s.Unique, Attributes: s.Attributes}, list); len(w.problems) == 0 {
 				break
 			}

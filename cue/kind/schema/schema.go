@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // Types is a set of the types that JSON values have.
@@ -283,6 +285,16 @@ type Condition struct {
 
 func (p LabelPattern) matches(name string) bool {
 	return p.Regexp == nil || p.Regexp.MatchString(name) != p.Negated
+}
+
+// nameSteps is what it takes to match a name with the patterns of a struct.
+func (s *StructSchema) nameSteps(name string) (n int) {
+	for _, label := range s.Labels {
+		if label.Regexp != nil {
+			n += len(name) / budget.BytesPerMatch
+		}
+	}
+	return n
 }
 
 // allows reports whether the group allows a field that it does not name.

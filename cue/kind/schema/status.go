@@ -3,6 +3,8 @@ package schema
 import (
 	"maps"
 	"slices"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // Completed is the schema of a kind's objects with all status fields that the engine writes.
@@ -79,7 +81,7 @@ func (s *Schema) Accepts(value any) bool {
 	prepared := *s
 	prepared.prepared = false
 	Prepare(&prepared)
-	w := walker{}
+	w := walker{budget: budget.New("")}
 	w.value(&prepared, value)
 	return len(w.problems) == 0
 }

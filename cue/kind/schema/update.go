@@ -6,14 +6,16 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // ValidateUpdate lists the immutable fields that differ between two versions of an object.
 // Both have their defaults.
-func ValidateUpdate(s *Schema, old, object map[string]any) []Problem {
-	w := walker{structs: make([]map[string]any, 0, 16)}
+func ValidateUpdate(b *budget.Budget, s *Schema, old, object map[string]any) []Problem {
+	w := walker{budget: b, structs: make([]map[string]any, 0, 16)}
 	w.update(s, old, object)
-	return w.problems
+	return w.found()
 }
 
 // update compares two versions of a value that exists in both.
@@ -21,7 +23,7 @@ func (w *walker) update(s *Schema, old, value any) {
 	if s.Immutable == nil && s.Reference != nil {
 		s = s.Reference
 	}
-	if !s.guarded {
+	if !s.guarded || !w.budget.Take(1) {
 		return
 	}
 	if s.Immutable != nil {
@@ -49,8 +51,8 @@ func (w *walker) update(s *Schema, old, value any) {
 // updateAlternatives compares along the alternative that the value fits, and the one that
 // it fitted before.
 func (w *walker) updateAlternatives(s *Schema, old, value any) {
-	now, _ := w.choose(possible(s.Alternatives, value), func(*Schema) any { return value })
-	before, _ := w.choose(possible(s.Alternatives, old), func(*Schema) any { return old })
+	now, _ := w.choose(possible(w.budget, s.Alternatives, value), func(*Schema) any { return value })
+	before, _ := w.choose(possible(w.budget, s.Alternatives, old), func(*Schema) any { return old })
 	if now != nil {
 		w.update(now.schema, old, value)
 	}
@@ -67,9 +69,9 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 	for len(s.Conditions) > 0 { // fields that an if adds may have ifs of their own
 		// Conditions that held before count as well; otherwise an update could unlock the
 		// field that it changes.
-		mask, _ := s.holding(w.structs)
-		held, _ := s.holding(before)
-		s, present = s.variants.with(s.Conditions, mask|held).schema, s.variants.with(s.Conditions, mask).schema
+		mask, _ := s.holding(w.budget, w.structs)
+		held, _ := s.holding(w.budget, before)
+		s, present = s.variants.with(w.budget, s.Conditions, mask|held).schema, s.variants.with(w.budget, s.Conditions, mask).schema
 	}
 	for _, f := range s.Fields {
 		before, existed := old[f.Name]
@@ -100,6 +102,7 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 
 // updateItems compares the items of two lists that have the same keys.
 func (w *walker) updateItems(s *Schema, old, list []any) {
+	w.budget.Take(itemSteps * (len(old) + len(list)))
 	before := make(map[string]any, len(old))
 	for _, item := range old {
 		if object, ok := item.(map[string]any); ok {

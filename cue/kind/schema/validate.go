@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 // maxProblems bounds the problems reported for one object: nobody reads more, and an object
@@ -33,9 +35,18 @@ func (p Problem) IsNull() bool { return p.BadValue == nil && p.Type != field.Err
 
 // Validate lists the problems of an object that has its defaults, in no order. It stops
 // after maxProblems.
-func Validate(s *Schema, object map[string]any) []Problem {
-	w := walker{structs: make([]map[string]any, 0, 8), path: make([]step, 0, 8)}
+func Validate(b *budget.Budget, s *Schema, object map[string]any) []Problem {
+	w := walker{budget: b, structs: make([]map[string]any, 0, 8), path: make([]step, 0, 8)}
 	w.value(s, object)
+	return w.found()
+}
+
+// found returns the problems, or the only one of an object that exceeds the budget: what was found of it
+// may be wrong.
+func (w *walker) found() []Problem {
+	if w.budget.IsExceeded() {
+		return []Problem{{Error: field.Invalid(field.NewPath("spec"), field.OmitValueType{}, w.budget.Excess())}}
+	}
 	return w.problems
 }
 
@@ -51,6 +62,7 @@ func itemStep(index int) step { return step{"", index} }
 
 // walker walks through an object along a schema.
 type walker struct {
+	budget   *budget.Budget
 	path     []step
 	structs  []map[string]any // around the value, outermost first
 	problems []Problem
@@ -95,11 +107,13 @@ func (w *walker) report(problems ...Problem) {
 }
 
 // done reports whether nothing more has to be validated.
-func (w *walker) done() bool { return w.against || len(w.problems) >= maxProblems }
+func (w *walker) done() bool {
+	return w.against || len(w.problems) >= maxProblems || w.budget.IsExceeded()
+}
 
 // value validates one value.
 func (w *walker) value(s *Schema, value any) {
-	if w.done() {
+	if w.budget.Take(1); w.done() {
 		return
 	}
 	switch {
@@ -161,6 +175,9 @@ func supported(e *Enum) []string {
 }
 
 func (w *walker) text(s *Schema, text string) {
+	if !w.budget.Take(len(text)/budget.BytesPerStep + len(text)/budget.BytesPerMatch*(len(s.Patterns)+len(s.Checks))) {
+		return
+	}
 	if s.Length != (Range{}) && !s.Length.allows(runes(text)) {
 		w.outOfRange(s.Length, runes(text), text, "characters")
 	}
@@ -243,6 +260,9 @@ func (w *walker) list(s *Schema, list []any) {
 	}
 }
 
+// itemSteps is what it takes to compare an item with all others.
+const itemSteps = 4
+
 // unique reports duplicate items, as a whole or by their keys.
 func (w *walker) unique(rule *Rule, list []any, keys []string) {
 	seen := make(map[string]bool, len(list))
@@ -264,6 +284,7 @@ func (w *walker) unique(rule *Rule, list []any, keys []string) {
 			}
 		}
 		identity := b.String()
+		w.budget.Take(itemSteps + len(identity)/budget.BytesPerStep)
 		if seen[identity] {
 			w.path = append(w.path, itemStep(i))
 			w.add(rule, field.Duplicate(w.at(), item))
@@ -321,6 +342,9 @@ func (w *walker) fields(s *StructSchema, object map[string]any) {
 
 // unnamed validates a field that the schema does not name.
 func (w *walker) unnamed(s *StructSchema, name string, value any) {
+	if !w.budget.Take(s.nameSteps(name)) {
+		return
+	}
 	if !s.allows(name) {
 		w.add(nil, field.Forbidden(w.at(), "unknown field"))
 		return
@@ -341,7 +365,7 @@ var notClosedInCUE = &Rule{Text: "unknown field", NotInCUE: true}
 
 // conditional validates a struct together with the fields that its conditions add.
 func (w *walker) conditional(s *StructSchema, object map[string]any) {
-	mask, failed := s.holding(w.structs)
+	mask, failed := s.holding(w.budget, w.structs)
 	for _, f := range failed {
 		if f.how == missing {
 			w.addIncomplete(f.Rule, field.Required(w.at(), "the condition "+f.Text+" reads "+f.When.missing(w.structs)+", which is not set"))
@@ -349,7 +373,7 @@ func (w *walker) conditional(s *StructSchema, object map[string]any) {
 			w.add(f.Rule, field.Invalid(w.at(), field.OmitValueType{}, "the condition "+f.Text+" cannot be evaluated"))
 		}
 	}
-	active := s.variants.with(s.Conditions, mask)
+	active := s.variants.with(w.budget, s.Conditions, mask)
 	if active.impossible != nil {
 		w.add(active.impossible, field.Invalid(w.at(), field.OmitValueType{}, active.impossible.Text))
 		return
@@ -397,6 +421,7 @@ func shown(other any) string {
 }
 
 func (w *walker) relation(r Relation, value any) {
+	w.budget.Take(r.Expr.steps(w.structs))
 	other, how := r.Expr.eval(w.structs)
 	switch how {
 	case missing:
@@ -422,7 +447,7 @@ func (s *Schema) Fits(value any) bool {
 	prepared := *s
 	prepared.prepared = false
 	Prepare(&prepared)
-	w := walker{}
+	w := walker{budget: budget.New("")}
 	w.value(&prepared, value)
 	return !slices.ContainsFunc(w.problems, func(p Problem) bool { return !p.incomplete })
 }

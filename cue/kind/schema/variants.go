@@ -3,6 +3,8 @@ package schema
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
 const (
@@ -15,6 +17,8 @@ const (
 	// maxVariants bounds how many variants of a struct are kept. Objects of few kinds use
 	// more than a handful, but one could be written to use all 2^16.
 	maxVariants = 256
+	// variantSteps is what it takes to create a variant, for each condition.
+	variantSteps = 50
 )
 
 // variants are the forms of a struct for its conditions that hold, created when they are
@@ -39,10 +43,11 @@ func newVariants(s *StructSchema) *variants {
 }
 
 // with returns the struct where the conditions that are set in mask hold.
-func (v *variants) with(conditions []Condition, mask uint32) *variant {
+func (v *variants) with(b *budget.Budget, conditions []Condition, mask uint32) *variant {
 	if found, ok := v.known.Load(mask); ok {
 		return found.(*variant)
 	}
+	b.Take(variantSteps * len(conditions))
 	created := &variant{schema: v.base}
 	for i, c := range conditions {
 		if mask&(1<<i) == 0 {
@@ -69,8 +74,9 @@ func (v *variants) with(conditions []Condition, mask uint32) *variant {
 
 // holding finds out which conditions hold; structs ends with the struct that they
 // stand in. failed are those that cannot be evaluated.
-func (s *StructSchema) holding(structs []map[string]any) (mask uint32, failed []failedCondition) {
+func (s *StructSchema) holding(b *budget.Budget, structs []map[string]any) (mask uint32, failed []failedCondition) {
 	for i, c := range s.Conditions {
+		b.Take(c.When.steps(structs))
 		v, how := c.When.eval(structs)
 		holds, isBool := v.(bool)
 		switch {
