@@ -125,19 +125,19 @@ import "fescue.dev/cue/contract"
 	observed: _
 	names: plural: "climbers"
 	status: x: len([for a in object.spec.work for b in object.spec.work {1}])
-	#config: template: {apiVersion: "v1", kind: "ConfigMap", data: x: "\(status.x)"}
+	_config: template: {apiVersion: "v1", kind: "ConfigMap", data: x: "\(status.x)"}
 	initial: "A"
 	phases: {
-		A: {children: a: #config, next: [{to: "B", when: observed.a.data.x != ""}]}
-		B: {children: b: #config, next: [{to: "C", when: observed.b.data.x != ""}]}
-		C: {children: c: #config, next: [{to: "D", when: observed.c.data.x != ""}]}
+		A: {children: a: _config, next: [{to: "B", when: observed.a.data.x != ""}]}
+		B: {children: b: _config, next: [{to: "C", when: observed.b.data.x != ""}]}
+		C: {children: c: _config, next: [{to: "D", when: observed.c.data.x != ""}]}
 		D: terminal: true
 	}
 }
 `
 
-// An object whose evaluation takes more than half of the budget is never stalled: the next reconcile does what is
-// left to do.
+// An object for which two evaluations take more than half of the budget passes its phases without being stalled,
+// though that takes many: the next reconcile does what is left to do.
 func TestCostlyObjectPassesItsPhases(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -148,8 +148,10 @@ func TestCostlyObjectPassesItsPhases(t *testing.T) {
 	for b := climber.NewBudget(); !b.IsLow(); {
 		b = climber.NewBudget()
 		work = append(work, slices.Repeat([]any{int64(1)}, 20)...)
-		_, err := climber.Decide(b, map[string]any{"spec": map[string]any{"work": work}, "status": map[string]any{"phase": "A"}}, nil)
-		require.NoError(t, err)
+		for range 2 {
+			_, err := climber.Decide(b, map[string]any{"spec": map[string]any{"work": work}, "status": map[string]any{"phase": "A"}}, nil)
+			require.NoError(t, err)
+		}
 	}
 	o := c.start("--kinds", dir, "--leader-elect")
 	climbers := climber.GroupVersionResource()

@@ -330,10 +330,14 @@ func (v *versionsTest) unserved(t *testing.T) {
 		_, err := v.objects(v.newer).Apply(t.Context(), "applied", object, metav1.ApplyOptions{FieldManager: "one", Force: true})
 		return err
 	}
-	require.ErrorContains(t, apply(), "versions.example.com/v1beta1 is not served, and cannot hold spec.keep")
+	var err error
+	require.True(t, testcluster.WaitUntil(func() bool { // and the address of the webhook
+		err = apply()
+		return err != nil && strings.Contains(err.Error(), "versions.example.com/v1beta1 is not served, and cannot hold spec.keep")
+	}), "%v", err)
 	v.patch(v.newer, "applied", `{"spec":{"window":"day"}}`) // all other writes work
 	v.awaitKeep("applied", "4")
-	_, err := v.objects(v.newer).Patch(t.Context(), "applied", types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{})
+	_, err = v.objects(v.newer).Patch(t.Context(), "applied", types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	require.NoError(t, apply())
 	v.awaitKeep("applied", "5")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,9 +32,13 @@ func (c *controller) mayBeLost(resource schema.GroupVersionResource, child *unst
 	c.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
 }
 
-// readLost adds the children to a view that are not in the caches and exist nevertheless.
+// readLost adds the children to a view that are not in the caches and exist nevertheless: those that an event has shown
+// to be lost, and those that would not be created again.
 func (c *controller) readLost(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
 	owner := cache.MetaObjectToName(object)
+	for _, missing := range plan.Missing(c.kind, object, v, time.Now()) {
+		c.types.addLost(owner, missing.Object.GetUID(), lostChild{missing.Resource, cache.MetaObjectToName(missing.Object)})
+	}
 	for uid, lost := range c.types.lostOf(owner) {
 		if slices.ContainsFunc(v.Children, func(child plan.LiveChild) bool { return child.Object.GetUID() == uid }) {
 			c.types.removeLost(owner, uid)
@@ -60,13 +65,6 @@ func (t *childTypes) addLost(owner cache.ObjectName, child types.UID, where lost
 		t.lost[owner] = make(map[types.UID]lostChild)
 	}
 	t.lost[owner][child] = where
-}
-
-// addMissing notes children that are not in the caches, and that the API server may have nevertheless.
-func (t *childTypes) addMissing(owner cache.ObjectName, missing map[types.UID]plan.Taken) {
-	for uid, at := range missing {
-		t.addLost(owner, uid, lostChild{at.Resource, cache.NewObjectName(at.Namespace, at.Name)})
-	}
 }
 
 func (t *childTypes) lostOf(owner cache.ObjectName) map[types.UID]lostChild {

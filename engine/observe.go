@@ -30,9 +30,6 @@ func (c *controller) observe(ctx context.Context, b *kind.Budget, object *unstru
 	if err != nil {
 		return nil, err
 	}
-	if err := c.readLost(ctx, object, v); err != nil {
-		return nil, err
-	}
 	if err := c.readFormer(ctx, object, v); err != nil {
 		return nil, err
 	}
@@ -46,7 +43,7 @@ func (c *controller) observe(ctx context.Context, b *kind.Budget, object *unstru
 			return nil, fmt.Errorf("find the Pods: %w", err)
 		}
 	}
-	return v, nil
+	return v, c.readLost(ctx, object, v)
 }
 
 // readServer reads the children of an object from the API server itself, for a cache that does not show

@@ -99,7 +99,6 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (wakeAt time.Time, err error) {
 	var passed []string
 	var rounds *plan.Rounds
-	var asked bool
 	for stored := 0; ; stored++ {
 		v, err := r.look(ctx, object, fromServer)
 		if err != nil {
@@ -118,11 +117,6 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 		p, o, blocked, err := r.converge(ctx, object, v, rounds)
 		if err != nil {
 			return time.Time{}, err
-		}
-		if len(o.Missing) > 0 && !asked { // one that lost its label is not in the caches
-			asked = true
-			r.types.addMissing(r.name, o.Missing)
-			continue
 		}
 		if o.Failed != nil && r.queue.NumRequeues(r.name) < patience {
 			return time.Time{}, o.Failed

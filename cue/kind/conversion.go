@@ -12,6 +12,7 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -166,11 +167,15 @@ func (k *Kind) convertOnce(b *Budget, object map[string]any, from, to *Version) 
 		whole := compiledPiece{c.program.RunGiven(b, given...)}
 		root = whole.field(direction)
 	}
-	converted, err := copied(m.fields(withoutFixed(object), by, root, direction))
-	if err != nil {
-		m.failures = append(m.failures, failure{direction + ".apiVersion", err})
-	}
+	converted := runtime.DeepCopyJSON(m.fields(withoutFixed(object), by, root, direction))
 	pruning.Prune(converted, to.structural, true)
+	text, err := json.Marshal(converted)
+	if err == nil && len(text) > maxConvertedBytes {
+		err = fmt.Errorf("it would have %d bytes: must have at most %d", len(text), maxConvertedBytes)
+	}
+	if err != nil {
+		converted, m.failures = make(map[string]any), append(m.failures, failure{direction + ".spec", err})
+	}
 	for _, name := range []string{"metadata", "status"} {
 		if value, ok := object[name]; ok {
 			converted[name] = value
@@ -182,19 +187,6 @@ func (k *Kind) convertOnce(b *Budget, object map[string]any, from, to *Version) 
 		m.failures = append(m.failures, failure{direction + ".apiVersion", err})[:1] // all others follow from it
 	}
 	return converted, m.failures
-}
-
-// copied returns a copy of fields; an error comes with an empty one.
-func copied(fields map[string]any) (map[string]any, error) {
-	text, err := json.Marshal(fields)
-	if err == nil && len(text) > maxConvertedBytes {
-		err = fmt.Errorf("it would have %d bytes: must have at most %d", len(text), maxConvertedBytes)
-	}
-	result := make(map[string]any)
-	if err == nil {
-		err = json.Unmarshal(text, &result)
-	}
-	return result, err
 }
 
 // fixedFields are the fields that conversions copy as they are, but for the version itself.
@@ -354,9 +346,9 @@ func pathsRead(declared []*ast.Field) (paths []string) {
 			if ident, ok := n.(*ast.Ident); ok && ident.Name == objectName && ident.Scope != nil {
 				paths = append(paths, "")
 			}
-			e, ok := n.(ast.Expr)
+			e, _ := n.(ast.Expr)
 			names := pathFrom(objectName, e)
-			if ok && names != nil {
+			if names != nil {
 				paths = append(paths, strings.Join(names, "."))
 			}
 			return names == nil

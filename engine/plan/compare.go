@@ -74,8 +74,8 @@ type Comparison struct {
 	// Rejected are the children for which nothing is done until someone changes something, and
 	// Gone those that are not created again.
 	Rejected, Gone error
-	// Missing are the latter, by their UIDs, and where they would be.
-	Missing map[types.UID]Taken
+	// Missing are the latter as they would be, with the UIDs that they had.
+	Missing []LiveChild
 	// Waiting reports that a child waits for another object to be gone.
 	Waiting bool
 	// Leaving are the children that have to be gone before others are deleted, as far as the object
@@ -93,7 +93,7 @@ var ErrNotServed = errors.New("its type is not served by the cluster: install it
 
 // Compare returns the writes for the children of a plan.
 func Compare(p *Plan, v *View) *Comparison {
-	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int), Missing: make(map[types.UID]Taken)}, plan: p, view: v, wanted: make(map[types.UID]bool)}
+	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int)}, plan: p, view: v, wanted: make(map[types.UID]bool)}
 	children := make([]wantedChild, 0, len(p.Children))
 	for _, child := range p.Children {
 		if child.Template == nil {
@@ -310,7 +310,9 @@ func (c *comparer) create(child wantedChild) {
 	case slices.ContainsFunc(c.view.Children, func(e LiveChild) bool { return e.Object.GetUID() == uid }):
 		// Its name has changed since.
 	default:
-		c.Missing[uid] = Taken{child.resource, child.object.GetNamespace(), child.object.GetName()}
+		missing := child.object.DeepCopy()
+		missing.SetUID(uid)
+		c.Missing = append(c.Missing, Live(child.resource, missing))
 		c.Gone = errors.Join(c.Gone, fmt.Errorf("child %q: %s %q was created in phase %s and is gone; it is created only once: to start over, recreate the object",
 			child.Name, child.resource.Resource, called(child.object, c.plan.Object), c.plan.Phase))
 	}

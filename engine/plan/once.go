@@ -55,6 +55,22 @@ func (p *Plan) see(wanted []kind.Child, children []LiveChild) {
 	}
 }
 
+// Missing returns the children that were created once and that a view does not show, as they would be.
+func Missing(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) []LiveChild {
+	p := unmoved(k, object, now)
+	p.recall(v.Unrecorded)
+	seen := len(p.known)
+	for _, child := range v.Children {
+		if o, ok := originOf(child.Object); ok && p.known[o.child] == child.Object.GetUID() {
+			seen--
+		}
+	}
+	if seen == 0 {
+		return nil
+	}
+	return Compare(Decide(k, object, v, now), v).Missing
+}
+
 // RecordAt returns when the status of an object, given as it is stored, has to name the children that were created
 // once: at once if one of them is being deleted or is gone, or else when the first is old enough. Zero means never.
 func (o *Outcome) RecordAt(p *Plan, stored *unstructured.Unstructured) (at time.Time) {

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -36,8 +35,6 @@ type Outcome struct {
 	Foreign []LiveChild
 	// Strays are the steps that deleted unmanaged objects.
 	Strays []Step
-	// Missing are the children that are gone as far as the view shows, by their UIDs, and where they would be.
-	Missing map[types.UID]Taken
 	// Numbers are to be remembered for View.Numbers, in addition to those of other sets.
 	Numbers map[string]int
 	// Rejected is an error of a write that requires user action; retrying may resolve
@@ -117,7 +114,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Missing: c.Missing, Leaving: c.Leaving,
+		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving,
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
 	o.Abandoned = v.Abandoned
