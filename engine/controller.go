@@ -516,7 +516,7 @@ type result string
 const (
 	resultSuccess      result = "success"
 	resultError        result = "error"
-	resultRequeue      result = "requeue" // someone has changed the object meanwhile, or more is left to write
+	resultRequeue      result = "requeue" // someone has changed the object meanwhile, or more is left to do
 	resultRequeueAfter result = "requeue_after"
 	resultRejected     result = "rejected" // which requires user action
 )

@@ -206,6 +206,20 @@ func TestBudgetOfDecisions(t *testing.T) {
 	require.Equal(t, map[string]any{"x": int64(1000)}, decision.Status)
 }
 
+// A behaviour that refers to definitions that each hold the former twice loads, and then exceeds the budget.
+func TestBudgetOfDoublingDefinitions(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(threeLoops, "len([for a in object.spec.items for b in object.spec.items for c in object.spec.items {1}])", "#D24", 1)
+	text = strings.Replace(text, "x?: int", "x?: _", 1) + "#D0: a: 1\n"
+	for i := range 24 {
+		text += fmt.Sprintf("#D%d: {a: #D%d, b: #D%d}\n", i+1, i, i)
+	}
+	kinds, err := kindsOf(t, text)
+	require.NoError(t, err)
+	_, err = kinds[0].Decide(kinds[0].NewBudget(), poolOf(kinds[0], 1), nil)
+	require.ErrorContains(t, err, "takes more than 500000 steps")
+}
+
 // BenchmarkBudget measures how soon a behaviour fails that would take 10^9 steps.
 func BenchmarkBudget(b *testing.B) {
 	kinds, err := kindsOf(b, threeLoops)

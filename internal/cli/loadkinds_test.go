@@ -27,7 +27,6 @@ var bombs = map[string]struct{ schema, behaviour, rest string }{
 	"a long list":                      {behaviour: `status: x: len(list.Range(0, 1e7, 1))`},
 	"a long list in the schema":        {schema: `x: *len(list.Range(0, 1e7, 1)) | int`},
 	"definitions that double":          {schema: `x?: #D24`, rest: doubling(24)},
-	"a behaviour that doubles":         {behaviour: `status: x: #D24`, rest: doubling(24)},
 	"a product of disjunctions":        {schema: "x?: " + product(14)},
 	"a product in the behaviour":       {behaviour: "status: x: " + product(14)},
 	"loops within each other":          {schema: `x?: {for a in _l {"a\(a)": {for b in _l {"b\(b)": {for c in _l {"c\(c)": {for d in _l {"d\(d)": int}}}}}}}}`, rest: "_l: list.Range(0, 40, 1)"},
