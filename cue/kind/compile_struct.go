@@ -139,9 +139,9 @@ func (s scope) field(to *schema.StructSchema, f *ast.Field) error {
 		return s.hidden(f, compiled)
 	}
 	added := &schema.Field{Name: name, Schema: compiled, Rule: &schema.Rule{Text: name + "!", Position: positionOf(f)}}
-	switch {
-	case f.Constraint == token.OPTION:
-	case f.Constraint == token.NOT:
+	switch f.Constraint {
+	case token.OPTION:
+	case token.NOT:
 		added.Presence = schema.Required
 	default:
 		added.Presence, added.Rule.Text = schema.Regular, name+" is required"

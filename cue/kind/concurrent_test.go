@@ -198,7 +198,7 @@ type deepHasher struct {
 	seen  map[reflect.Value]int // pointers and maps, in the order in which they were met
 }
 
-func (f *deepHasher) write(parts ...any) { fmt.Fprintln(f.hash, parts...) }
+func (f *deepHasher) write(parts ...any) { _, _ = fmt.Fprintln(f.hash, parts...) }
 
 // isKnown reports whether a pointer or map was met before.
 func (f *deepHasher) isKnown(v reflect.Value) bool {

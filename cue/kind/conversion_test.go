@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/cuecontext"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fescue-dev/fescue/internal/corpus"
@@ -56,7 +57,7 @@ func compareConversion(t testing.TB, k *Kind, from *Version, object map[string]a
 		converted, failures := k.convertOnce(k.NewBudget(), object, from, to)
 		require.Empty(t, failures, text(object))
 		definition := k.source.value.LookupPath(cue.MakePath(cue.Def(c.name)))
-		unified := definition.FillPath(cue.ParsePath(given), k.source.value.Context().Encode(object))
+		unified := definition.FillPath(cue.ParsePath(given), cuecontext.New().Encode(object))
 		for name := range c.stated[direction].fields["spec"].fields {
 			expected := unified.LookupPath(cue.MakePath(cue.Str(direction), cue.Str("spec"), cue.Str(name)))
 			ours := converted["spec"].(map[string]any)[name]

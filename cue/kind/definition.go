@@ -79,14 +79,19 @@ func (k *Kind) columnsIn(v *Version) []apiextensionsv1.CustomResourceColumnDefin
 	})
 }
 
-// selectableIn lists the selectable fields that a version has.
+// selectableIn lists the selectable fields that a version has. A further version that has all of them lists
+// none: the API server rejects a CRD whose versions have the same ones and different schemas.
 func (k *Kind) selectableIn(v *Version) []apiextensionsv1.SelectableField {
 	if v.GroupVersionKind == k.GroupVersionKind {
 		return k.SelectableFields
 	}
-	return slices.DeleteFunc(slices.Clone(k.SelectableFields), func(f apiextensionsv1.SelectableField) bool {
+	found := slices.DeleteFunc(slices.Clone(k.SelectableFields), func(f apiextensionsv1.SelectableField) bool {
 		return v.property(f.JSONPath).Type == ""
 	})
+	if len(found) == len(k.SelectableFields) {
+		return nil
+	}
+	return found
 }
 
 // property returns the schema of the field at a JSONPath like ".spec.count".

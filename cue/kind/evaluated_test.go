@@ -12,6 +12,7 @@ import (
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
+	"cuelang.org/go/cue/cuecontext"
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -28,7 +29,7 @@ func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, error
 		given[observedName] = k.reads.observed.of(observed)
 	}
 	controller := k.source.value.LookupPath(cue.ParsePath(k.behaviourName()))
-	value := controller.Unify(k.source.value.Context().BuildExpr(openData(given)))
+	value := controller.Unify(cuecontext.New().BuildExpr(openData(given)))
 	if err := value.LookupPath(cue.ParsePath(objectName)).Err(); err != nil {
 		return nil, evaluationError(objectName, err)
 	}
@@ -87,7 +88,6 @@ func (p evaluatedPiece) field(name string) piece {
 	return p.of(p.value.LookupPath(cue.MakePath(cue.Str(name))))
 }
 
-func (p evaluatedPiece) release()       {}
 func (p evaluatedPiece) exists() bool   { return p.value.Exists() }
 func (p evaluatedPiece) isStruct() bool { return p.value.IncompleteKind() == cue.StructKind }
 

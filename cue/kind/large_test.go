@@ -27,7 +27,7 @@ func TestLarge(t *testing.T) {
 	for name, l := range largeObjects(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, errs := l.Version.defaultAndValidate(l.NewBudget(), l.object)
+			_, errs := l.defaultAndValidate(l.NewBudget(), l.object)
 			require.LessOrEqual(t, len(errs), 200)
 			require.Equal(t, l.valid, len(errs) == 0, "%v", errs)
 			require.Equal(t, l.exceeds, len(errs) == 1 && strings.Contains(errs[0].Detail, "takes more than 500000 steps"), "%v", errs)
@@ -45,7 +45,7 @@ func BenchmarkLarge(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, errs := l.Version.defaultAndValidate(l.NewBudget(), l.object); len(errs) > 0 {
+				if _, errs := l.defaultAndValidate(l.NewBudget(), l.object); len(errs) > 0 {
 					continue
 				}
 				l.Default(l.object)

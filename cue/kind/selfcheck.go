@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/cuecontext"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -53,7 +54,7 @@ type evaluation struct {
 
 // evaluate has the CUE evaluator judge an object.
 func (v *Version) evaluate(object map[string]any) (e evaluation) {
-	unified := v.value.Unify(v.value.Context().Encode(v.withoutCompleted(object)))
+	unified := v.value.Unify(cuecontext.New().Encode(v.withoutCompleted(object)))
 	if e.rejected = unified.Validate(cue.Concrete(true), cue.Final()); e.rejected != nil {
 		return e
 	}

@@ -83,6 +83,13 @@ func TestCreatedOnce(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.records, o.inventory.created)
 			require.Equal(t, tc.gone, o.Stalled != nil && o.Stalled.Reason == reasonGone)
+			missing := Missing(k, object, tc.view, now)
+			if !tc.gone {
+				require.Empty(t, missing)
+				return
+			}
+			require.Len(t, missing, 1)
+			require.Equal(t, []any{"a-pod", types.UID(uidOfPod), pods}, []any{missing[0].Object.GetName(), missing[0].Object.GetUID(), missing[0].Resource})
 		})
 	}
 }

@@ -60,5 +60,5 @@ func TestMistakes(t *testing.T) {
 	if int(all.Load()) < len(corpus.Archives(t, "testdata/mistakes")) {
 		return // -run selects some
 	}
-	require.Equal(t, all.Load(), found.Load(), "CHANGELOG.md promises that all are")
+	require.Equal(t, all.Load(), found.Load(), "each is to be found")
 }
