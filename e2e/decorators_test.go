@@ -187,7 +187,6 @@ func TestDecoratorAfterDowntime(t *testing.T) {
 	c.awaitServices("gone-0", "lost-0", "stays-0")
 	o.kill()
 	c.patch(statefulSets, "lost", withoutPorts)
-	c.patch(services, "lost-0", `{"metadata":{"labels":{"fescue.dev/owner-uid":null}}}`)
 	require.NoError(t, c.objects(statefulSets).Delete(t.Context(), "gone", metav1.DeleteOptions{}))
 	require.NoError(t, c.objects(statefulSets).Delete(t.Context(), "stays", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}))
 	c.await(services, "stays-0", "orphaned", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 0 })

@@ -116,6 +116,19 @@ func (s *scenario) steps() []func() bool {
 			list, err := s.objects(pods).List(context.Background(), metav1.ListOptions{LabelSelector: "controller=c"})
 			return err == nil && len(list.Items) == 1
 		},
+		// A child that lost its label is adopted again.
+		func() bool {
+			list, err := s.objects(pods).List(context.Background(), metav1.ListOptions{LabelSelector: "controller=c"})
+			if err != nil || len(list.Items) != 1 {
+				return false
+			}
+			_, err = s.objects(pods).Patch(context.Background(), list.Items[0].GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"fescue.dev/owner-uid":null}}}`), metav1.PatchOptions{})
+			return err == nil
+		},
+		func() bool {
+			list, err := s.objects(pods).List(context.Background(), metav1.ListOptions{LabelSelector: "controller=c,fescue.dev/owner-uid"})
+			return err == nil && len(list.Items) == 1
+		},
 		// Repeated failures to inject are one Event with a count.
 		func() bool {
 			pod := podWith(map[string]string{"watch.fescue.dev/inject": "w"})

@@ -325,14 +325,14 @@ func (v *versionsTest) appliedByServer(t *testing.T) {
 // it in that version last must not lose the rest: the API server prunes in that version.
 func (v *versionsTest) unserved(t *testing.T) {
 	v.awaitGone(v.older, "applied") // the API server knows the new CRD a little later
-	apply := func() error {
+	apply := func(dryRun ...string) error {
 		object := newObject(v.newer, "Backup", "applied", map[string]any{"keep": int64(5), "window": "night", "suspend": true})
-		_, err := v.objects(v.newer).Apply(t.Context(), "applied", object, metav1.ApplyOptions{FieldManager: "one", Force: true})
+		_, err := v.objects(v.newer).Apply(t.Context(), "applied", object, metav1.ApplyOptions{FieldManager: "one", Force: true, DryRun: dryRun})
 		return err
 	}
 	var err error
 	require.True(t, testcluster.WaitUntil(func() bool { // and the address of the webhook
-		err = apply()
+		err = apply(metav1.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "versions.example.com/v1beta1 is not served, and cannot hold spec.keep")
 	}), "%v", err)
 	v.patch(v.newer, "applied", `{"spec":{"window":"day"}}`) // all other writes work

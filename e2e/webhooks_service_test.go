@@ -128,7 +128,7 @@ func (s *serviceTest) converts(backups *kind.Kind) {
 	var object *unstructured.Unstructured
 	var err error
 	require.True(s.t, testcluster.WaitUntil(func() bool { object, err = s.get(older, "a"); return err == nil }), "%v", err)
-	require.Equal(s.t, map[string]any{"keep": "3", "volumes": "x y"}, object.Object["spec"])
+	require.Equal(s.t, map[string]any{"keep": "3", "volumes": "x y", "suspend": false}, object.Object["spec"])
 	crd, err := s.client.Resource(definitions).Get(s.t.Context(), backups.Name(), metav1.GetOptions{})
 	require.NoError(s.t, err)
 	service, _, _ := unstructured.NestedMap(crd.Object, "spec", "conversion", "webhook", "clientConfig", "service")

@@ -91,7 +91,8 @@ func (v *Version) isRead(path string) bool {
 // lost reports a field that only one version has.
 func (c *counterparts) lost(path string) {
 	at := c.version.position()
-	if declared := c.to.valueAt("." + path); declared.Exists() {
+	named, _, _ := strings.Cut(strings.ReplaceAll(path, ".*", "[]"), "[]") // of a list or a map, as far as it has names
+	if declared := c.to.valueAt("." + named); declared.Exists() {
 		at = positionOfValue(declared)
 	}
 	ways := fmt.Sprintf("declare it in #%s as in #%s, or have toStored and fromStored convert it", c.from.name, c.to.name)
