@@ -89,18 +89,6 @@ import (
 	deprecationWarning: "versions.example.com/v1beta1 Backup is deprecated: use v1"
 }
 `
-	// backupUnserved is the conversion of a version that only exists for objects that are stored in it.
-	backupUnserved = `
-#BackupV1beta1Conversion: contract.#Conversion & {
-	object!: #BackupV1beta1
-	stored!: #Backup
-	toStored: spec: {
-		keep:    strconv.Atoi(object.spec.keep)
-		volumes: strings.Fields(object.spec.volumes)
-	}
-	served: false
-}
-`
 	backupController = `
 #BackupController: contract.#Controller & {
 	object!: #Backup
@@ -145,7 +133,6 @@ func TestVersions(t *testing.T) {
 	first, _ := writeKind(t, backupHeader+fmt.Sprintf(backupV1beta1, "")+backupController)
 	both, _ := writeKind(t, convertedBackup("versions.example.com"))
 	wider := strings.Replace(backupV1, "spec!: {", "spec!: {\n\t\twindow?: string", 1)
-	unserved, _ := writeKind(t, backupHeader+fmt.Sprintf(backupV1beta1, "V1beta1")+wider+backupUnserved+backupController)
 	last, _ := writeKind(t, backupHeader+wider+backupController)
 
 	v.run(first)
@@ -177,8 +164,6 @@ func TestVersions(t *testing.T) {
 	v.certificateReplaced()
 	v.migrated(both)
 
-	v.run(unserved)
-	v.unserved(t)
 	v.run(last)
 	v.awaitKeep("old", "9")
 	require.Len(t, v.list(v.newer, ""), written+unwritten)
@@ -319,31 +304,6 @@ func (v *versionsTest) appliedByServer(t *testing.T) {
 	apply(v.older, "one", map[string]any{"keep": "4", "volumes": "c", "note": "y"})
 	requireSpec(map[string]any{"keep": int64(4), "volumes": []any{"c"}, "suspend": true, "note": "y", "place": "here"}) // a default hides that nobody wants suspend
 	apply(v.older, "one", map[string]any{"keep": "4", "volumes": "c", "suspend": false})
-}
-
-// unserved takes the older version out of service, which then need not hold all of an object. Whoever applied
-// it in that version last must not lose the rest: the API server prunes in that version.
-func (v *versionsTest) unserved(t *testing.T) {
-	v.awaitGone(v.older, "applied") // the API server knows the new CRD a little later
-	apply := func(dryRun ...string) error {
-		object := newObject(v.newer, "Backup", "applied", map[string]any{"keep": int64(5), "window": "night", "suspend": true})
-		_, err := v.objects(v.newer).Apply(t.Context(), "applied", object, metav1.ApplyOptions{FieldManager: "one", Force: true, DryRun: dryRun})
-		return err
-	}
-	var err error
-	require.True(t, testcluster.WaitUntil(func() bool { // and the address of the webhook
-		err = apply(metav1.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), "versions.example.com/v1beta1 is not served, and cannot hold spec.keep")
-	}), "%v", err)
-	v.patch(v.newer, "applied", `{"spec":{"window":"day"}}`) // all other writes work
-	v.awaitKeep("applied", "4")
-	_, err = v.objects(v.newer).Patch(t.Context(), "applied", types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{})
-	require.NoError(t, err)
-	require.NoError(t, apply())
-	v.awaitKeep("applied", "5")
-	applied, err := v.get(v.newer, "applied")
-	require.NoError(t, err)
-	require.Equal(t, map[string]any{"keep": int64(5), "volumes": []any{"c"}, "suspend": true, "place": "here", "window": "night"}, applied.Object["spec"])
 }
 
 // restarted kills the operator. Objects cannot be converted until another one runs, which then
