@@ -34,7 +34,7 @@ type onceCluster struct {
 	created, statuses atomic.Int64
 	engine            *Engine // the last one that was started
 	// answer changes the answer to a write that was carried out, or prevents it.
-	answer func(action clienttesting.Action) error
+	answer atomic.Pointer[func(action clienttesting.Action) error]
 }
 
 func newOnceCluster(t *testing.T) *onceCluster {
@@ -81,10 +81,16 @@ func newOnceCluster(t *testing.T) *onceCluster {
 }
 
 func (c *onceCluster) answerTo(action clienttesting.Action) error {
-	if c.answer == nil {
+	answer := c.answer.Load()
+	if answer == nil {
 		return nil
 	}
-	return c.answer(action)
+	return (*answer)(action)
+}
+
+// answerWith changes the answers from now on.
+func (c *onceCluster) answerWith(answer func(action clienttesting.Action) error) {
+	c.answer.Store(&answer)
 }
 
 // run runs an operator, and returns how it ends.
@@ -227,21 +233,21 @@ func TestPodThatGoesIsRecorded(t *testing.T) {
 		}},
 		"the status cannot be written": {statuses: 2, going: []func(c *onceCluster){
 			func(c *onceCluster) {
-				c.answer = func(clienttesting.Action) error { return apierrors.NewInternalError(context.DeadlineExceeded) }
+				c.answerWith(func(clienttesting.Action) error { return apierrors.NewInternalError(context.DeadlineExceeded) })
 				c.forceDelete()
 				c.pass(time.Minute)
 				c.expect(1, 1, "RUNNING", "", "")
 			},
-			func(c *onceCluster) { c.answer = nil; c.pass(time.Hour) },
+			func(c *onceCluster) { c.answer.Store(nil); c.pass(time.Hour) },
 		}},
 		"it conflicts at first": {statuses: 2, going: []func(c *onceCluster){func(c *onceCluster) {
-			left := 3
-			c.answer = func(action clienttesting.Action) error {
-				if left--; left < 0 {
+			var asked atomic.Int64
+			c.answerWith(func(action clienttesting.Action) error {
+				if asked.Add(1) > 3 {
 					return nil
 				}
 				return apierrors.NewConflict(action.GetResource().GroupResource(), "a", nil)
-			}
+			})
 			c.forceDelete()
 		}}},
 	} {
@@ -337,14 +343,14 @@ func TestLostAnswerOfACreation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(c *onceCluster) {
-				c.answer = func(action clienttesting.Action) error {
+				c.answerWith(func(action clienttesting.Action) error {
 					if action.GetVerb() != "create" {
 						return nil
 					}
-					c.answer = nil
+					c.answer.Store(nil)
 					c.change(tc.meanwhile)
 					return apierrors.NewTimeoutError("no answer", 0)
-				}
+				})
 				defer c.start()()
 				c.expect(1, tc.statuses, "RUNNING", tc.record, "")
 			})
