@@ -175,7 +175,7 @@ func (c *controller) requeueLate(watch *clockWatch, passed, clock time.Time) {
 func (c *controller) enqueueAll() {
 	c.objects.Each(func(object metav1.Object) {
 		if c.isOfShard(object.GetUID()) {
-			c.enqueue(onList, object)
+			c.enqueue(object)
 		}
 	})
 }
@@ -241,16 +241,11 @@ func (c *controller) watch(ctx context.Context) error {
 // objectHandler queues an object when someone else has changed it; what this controller
 // writes into the status queues nothing.
 func (c *controller) objectHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(object any, isInInitialList bool) {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) {
 			c.sees(nil, object)
-			if !c.concerns(object) {
-				return
-			}
-			if isInInitialList {
-				c.enqueue(onList, object)
-			} else {
-				c.enqueue(onChange, object)
+			if c.concerns(object) {
+				c.enqueue(object)
 			}
 		},
 		UpdateFunc: func(before, after any) {
@@ -263,7 +258,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
 			if c.concerns(a, b) && c.isChanged(a, b) {
-				c.queue.addAs(onChange, name)
+				c.queue.Add(name)
 			}
 		},
 		DeleteFunc: func(object any) {
@@ -276,7 +271,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 				return
 			}
 			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
-				c.queue.addAs(onChange, name)
+				c.queue.Add(name)
 			}
 		},
 	}
@@ -323,7 +318,7 @@ func (c *controller) childHandler(resource schema.GroupVersionResource) cache.Re
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, isInInitialList bool) {
 			if isInInitialList {
-				c.enqueueOwners(func(name cache.ObjectName) { c.queue.addAs(onList, name) }, object)
+				c.enqueueOwners(c.queue.Add, object)
 			} else {
 				c.enqueueOwners(c.unlessKnown(resource, nil, object, c.pace(nil, object)), object)
 			}
@@ -412,9 +407,9 @@ func (c *controller) isDeleting(child *unstructured.Unstructured) bool {
 	return isRunning || c.writes.isDeleting(owner, child.GetUID())
 }
 
-func (c *controller) enqueue(u urgency, object any) {
+func (c *controller) enqueue(object any) {
 	if name, err := cache.ObjectToName(object); err == nil {
-		c.queue.addAs(u, name)
+		c.queue.Add(name)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestWhatCannotBeReadIsNotForgotten(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 
 	isDenied = false
-	c.enqueue(onList, object)
+	c.enqueue(object)
 	require.True(t, c.work(t.Context()))
 	require.NotNil(t, finalizers)
 	require.Empty(t, finalizers)

@@ -12,34 +12,25 @@ import (
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
-// queue is that of one kind. An object enters by the embedded one, or by addAs. It is fair between
-// namespaces.
+// queue is that of one kind. It is fair between namespaces.
 type queue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	order   *urgentFirst
 	limiter workqueue.TypedRateLimiter[cache.ObjectName]
 }
 
 // newQueue returns the queue of a controller, by whose name metrics know it.
 func newQueue(controller string) *queue {
 	q := &queue{
-		order: newUrgentFirst(),
 		limiter: workqueue.NewTypedMaxOfRateLimiter(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](plan.RetryBase, plan.RetryMax), newNamespaceLimiter()),
 	}
 	q.TypedRateLimitingInterface = workqueue.NewTypedRateLimitingQueueWithConfig(q.limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
 			Name:  controller,
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: controller, Queue: q.order}),
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: controller, Queue: newFairQueue()}),
 		}),
 	})
 	return q
-}
-
-// addAs adds an object that is this urgent, or makes it so if it is waiting.
-func (q *queue) addAs(u urgency, name cache.ObjectName) {
-	q.order.note(u, name)
-	q.Add(name)
 }
 
 // run starts workers. They end when the queue is shut down or ctx ends.

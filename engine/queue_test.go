@@ -77,7 +77,7 @@ func changeBesideMany(t *testing.T, workers int) (delay time.Duration, most int)
 					changedAt = time.Now()
 				}
 				request()
-				q.addAs(onChange, cache.ObjectName{Namespace: "test", Name: fmt.Sprint(i)})
+				q.Add(cache.ObjectName{Namespace: "test", Name: fmt.Sprint(i)})
 			}
 		})
 	}

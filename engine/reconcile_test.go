@@ -115,7 +115,7 @@ func TestReconcileCreatesAndReports(t *testing.T) {
 	}, api.statuses[0]["childInventory"])
 	require.Equal(t, 1, reconciles(c, resultSuccess))
 
-	c.enqueue(onEvent, c.objects.InNamespace("default")[0])
+	c.enqueue(c.objects.InNamespace("default")[0])
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.cacheWaits.WithLabelValues(c.metrics.name)), 0)
@@ -297,7 +297,7 @@ func TestRepeatedRejectionIsLoggedOnce(t *testing.T) {
 	c.log = slog.New(quietlog.NewHandler(slog.NewTextHandler(&log, nil)))
 	warnings := func() int {
 		for range 3 {
-			c.enqueue(onEvent, c.objects.InNamespace("default")[0])
+			c.enqueue(c.objects.InNamespace("default")[0])
 			require.True(t, c.work(t.Context()))
 		}
 		return strings.Count(log.String(), "was rejected; retrying")
@@ -335,7 +335,7 @@ func TestPanicOfAWriteIsContained(t *testing.T) {
 	require.Equal(t, 1, reconciles(c, resultError))
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.panics.WithLabelValues(c.metrics.name)), 0)
 	api.panics = false
-	c.enqueue(onEvent, c.objects.InNamespace("default")[0])
+	c.enqueue(c.objects.InNamespace("default")[0])
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
 }
