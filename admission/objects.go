@@ -5,12 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
@@ -23,6 +28,8 @@ type objects struct {
 	podSecurity *PodSecurity
 	// isOtherVersion is that of Config.
 	isOtherVersion func(*kind.Kind) bool
+	// stored is that of Config.
+	stored Stored
 
 	// check and evaluate call a kind for an object. Tests count the calls.
 	check    func(*kind.Kind, *kind.Budget, map[string]any) *kind.Checked
@@ -116,18 +123,34 @@ func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admis
 // changes the object.
 const scaleSubresource = "scale"
 
-// validateScale checks the rights only: the API server writes the number into the object and
-// validates it against the CRD's schema. What the kind reads does not depend on the number, and the
-// object with the namespaces of its children, if they have others, is not in the request.
+// validateScale checks the object that a scale results in, as if its author had submitted the whole of it.
 func (o *objects) validateScale(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	k := o.kinds.ByResource(schema.GroupVersionResource(request.Resource))
+	resource := schema.GroupVersionResource(request.Resource)
+	k := o.kinds.ByResource(resource)
 	if k == nil {
 		return nil, failuref(http.StatusNotFound, "request.resource: %s is not served here", request.Resource)
 	}
-	if err := o.rights.check(ctx, k, request, k.AnyPlaces(request.Namespace), nil); err != nil {
-		return rejected(err)
+	if k.Scale == nil {
+		return nil, failuref(http.StatusNotFound, "request.subResource: %s has no scale", k.Name())
 	}
-	return allowed(nil), nil
+	var scale autoscalingv1.Scale
+	if err := json.Unmarshal(request.Object.Raw, &scale); err != nil {
+		return nil, failuref(http.StatusBadRequest, "request.object: %v", err)
+	}
+	old, err := o.stored(ctx, resource, cache.ObjectName{Namespace: request.Namespace, Name: request.Name})
+	if err != nil {
+		return nil, failuref(http.StatusServiceUnavailable, "%s %s/%s cannot be read: %v", k.Name(), request.Namespace, request.Name, err)
+	}
+	if old == nil {
+		return allowed(nil), nil // the API server says so
+	}
+	scaled := runtime.DeepCopyJSON(old)
+	path := strings.Split(strings.TrimPrefix(k.Scale.SpecReplicasPath, "."), ".")
+	if err := unstructured.SetNestedField(scaled, int64(scale.Spec.Replicas), path...); err != nil {
+		return nil, failuref(http.StatusUnprocessableEntity, "%s: %v", k.Scale.SpecReplicasPath, err)
+	}
+	s := &submission{kind: k, request: request, name: request.Name, object: o.newState(k, scaled), old: o.newState(k, old)}
+	return o.validateSubmission(ctx, s)
 }
 
 // allowed accepts a request, changed by a patch if there is one.

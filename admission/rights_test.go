@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/corpus"
@@ -376,16 +377,24 @@ func TestRightsOfScale(t *testing.T) {
 	flock := kindtest.FromDir(t, corpus.Unpack(t, archive))[0]
 	r := &reviewer{}
 	rights := NewRights(r, noTypes(), []*kind.Kind{flock})
+	stored := corpus.Object(t, []byte(`{"apiVersion":"versions.example.com/v1","kind":"Flock","metadata":{"name":"a"},"spec":{"count":1}}`))
+	scale := func(request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		o := newObjects([]*kind.Kind{flock}, rights, nil)
+		o.stored = func(context.Context, schema.GroupVersionResource, cache.ObjectName) (map[string]any, error) {
+			return stored, nil
+		}
+		return o.validate(t.Context(), request)
+	}
 	request := requestFor(t, flock, `{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":2}}`, `{}`)
 	request.SubResource = "scale"
 	request.Kind = metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
-	response, err := newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
+	response, err := scale(request)
 	require.NoError(t, err)
 	require.False(t, response.Allowed)
 	require.True(t, strings.HasPrefix(response.Result.Message, `flocks.versions.example.com "a" is forbidden`), response.Result.Message)
 
 	request.UserInfo.Username = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
-	response, err = newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
+	response, err = scale(request)
 	require.NoError(t, err)
 	require.True(t, response.Allowed, "as it scales Kubernetes' own workloads")
 	require.Len(t, r.asked, 1)
@@ -395,8 +404,21 @@ func TestRightsOfScale(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, response.Allowed, "more than the number")
 
+	// What results is checked in the version of the request.
+	tooMany := requestFor(t, flock, `{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":11}}`, `{}`)
+	tooMany.SubResource, tooMany.Resource.Version, tooMany.UserInfo = "scale", "v1beta1", request.UserInfo
+	stored["apiVersion"] = "versions.example.com/v1beta1"
+	response, err = scale(tooMany)
+	require.NoError(t, err)
+	require.False(t, response.Allowed)
+	require.Contains(t, response.Result.Message, "spec.count: Invalid value: 11")
+	stored = nil
+	response, err = scale(tooMany)
+	require.NoError(t, err)
+	require.True(t, response.Allowed, "the API server says that there is none")
+
 	request.Resource.Resource = "herds"
-	_, err = newObjects([]*kind.Kind{flock}, rights, nil).validate(context.Background(), request)
+	_, err = scale(request)
 	require.Error(t, err)
 }
 

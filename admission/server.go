@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -64,6 +66,8 @@ type Config struct {
 	Rights *Rights
 	// PodSecurity checks what objects inject; nil allows everything.
 	PodSecurity *PodSecurity
+	// Stored reads objects whose scale is changed.
+	Stored Stored
 	// IsOtherVersion reports whether the CRD of a kind belongs to another version of it, of which
 	// answers warn; nil means never.
 	IsOtherVersion func(*kind.Kind) bool
@@ -89,6 +93,9 @@ type Config struct {
 	// Log receives failures; nil means slog.Default.
 	Log *slog.Logger
 }
+
+// Stored returns an object as the API server has it now, in the version of a resource; nil if there is none.
+type Stored func(context.Context, schema.GroupVersionResource, cache.ObjectName) (map[string]any, error)
 
 // Injector returns the patch of a Pod.
 type Injector interface {
@@ -132,7 +139,7 @@ func New(config Config) (*Server, error) {
 		bodies:  newBodies(bodyBudget),
 		values:  semaphore.NewWeighted(maxValues),
 	}
-	s.objects.isOtherVersion = config.IsOtherVersion
+	s.objects.isOtherVersion, s.objects.stored = config.IsOtherVersion, config.Stored
 	if config.Metrics != nil {
 		if err := s.metrics.register(config.Metrics); err != nil {
 			return nil, fmt.Errorf("webhook metrics: %w", err)

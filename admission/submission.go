@@ -56,7 +56,7 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 	if metadata["deletionTimestamp"] != nil && k.OnDelete == "" {
 		return nil, nil // whatever its errors, its finalizers must be removable
 	}
-	s := &submission{kind: k, request: request, object: &state{objects: o, kind: k, budget: k.NewBudget(), content: kind.WithName(object)}}
+	s := &submission{kind: k, request: request, object: o.newState(k, kind.WithName(object))}
 	if s.name, _ = metadata["name"].(string); s.name == "" {
 		s.name, _ = metadata["generateName"].(string)
 	}
@@ -65,9 +65,14 @@ func (o *objects) read(request *admissionv1.AdmissionRequest) (*submission, erro
 		if err != nil {
 			return nil, err
 		}
-		s.old = &state{objects: o, kind: k, budget: k.NewBudget(), content: old}
+		s.old = o.newState(k, old)
 	}
 	return s, nil
+}
+
+// newState returns the state of an object with a budget of its own.
+func (o *objects) newState(k *kind.Kind, content map[string]any) *state {
+	return &state{objects: o, kind: k, budget: k.NewBudget(), content: content}
 }
 
 // check returns the object with its defaults, or with its errors.

@@ -43,7 +43,7 @@ func BenchmarkPodCreate(b *testing.B) {
 	kinds, err := kind.Shipped()
 	require.NoError(b, err)
 	kinds = slices.DeleteFunc(kinds, func(k *kind.Kind) bool { return !k.Injects() })
-	require.NoError(b, crds.Install(b.Context(), c.dynamic, kinds))
+	require.NoError(b, crds.Install(b.Context(), c.dynamic, kinds, crds.Webhook{}))
 	_, err = c.dynamic.Resource(watchers).Namespace(c.namespace).Create(b.Context(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": watchers.GroupVersion().String(), "kind": "Watcher", "metadata": map[string]any{"name": "log"},
 		"spec": map[string]any{"container": map[string]any{"name": "watch", "image": "busybox:1.37"}},

@@ -56,10 +56,11 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	return nil
 }
 
-// Install applies the CRDs of kinds as those of a default installation, and returns when the API server serves them all.
-func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind) error {
+// Install applies the CRDs of kinds, and returns when the API server serves them all. at is what converts the objects
+// of kinds with conversions.
+func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind, at Webhook) error {
 	for _, k := range kinds {
-		if err := Apply(ctx, client, k, Webhook{}); err != nil {
+		if err := Apply(ctx, client, k, at); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func TestExamples(t *testing.T) {
 		if len(kind.WithoutDecorators(kinds)) == 0 { // decorators_test.go has them
 			continue
 		}
-		require.NoError(t, crds.Install(t.Context(), all.client, kinds))
+		require.NoError(t, crds.Install(t.Context(), all.client, kinds, crds.Webhook{}))
 		for _, k := range kinds {
 			all.deleteCRDs(k.Name())
 		}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/internal/logtest"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testcluster"
@@ -89,6 +90,18 @@ import (
 	deprecationWarning: "versions.example.com/v1beta1 Backup is deprecated: use v1"
 }
 `
+	// backupUnserved is the conversion of a version that only exists for objects that are stored in it.
+	backupUnserved = `
+#BackupV1beta1Conversion: contract.#Conversion & {
+	object!: #BackupV1beta1
+	stored!: #Backup
+	toStored: spec: {
+		keep:    strconv.Atoi(object.spec.keep)
+		volumes: strings.Fields(object.spec.volumes)
+	}
+	served: false
+}
+`
 	backupController = `
 #BackupController: contract.#Controller & {
 	object!: #Backup
@@ -129,10 +142,12 @@ func TestVersions(t *testing.T) {
 	v := &versionsTest{cluster: c}
 	v.older = schema.GroupVersionResource{Group: "versions.example.com", Version: "v1beta1", Resource: "backups"}
 	v.newer = schema.GroupVersionResource{Group: "versions.example.com", Version: "v1", Resource: "backups"}
-	v.flags, _ = c.webhookURLFlags()
+	var url string
+	v.flags, url = c.webhookURLFlags()
 	first, _ := writeKind(t, backupHeader+fmt.Sprintf(backupV1beta1, "")+backupController)
 	both, _ := writeKind(t, convertedBackup("versions.example.com"))
 	wider := strings.Replace(backupV1, "spec!: {", "spec!: {\n\t\twindow?: string", 1)
+	unserved, unservedKinds := writeKind(t, backupHeader+fmt.Sprintf(backupV1beta1, "V1beta1")+wider+backupUnserved+backupController)
 	last, _ := writeKind(t, backupHeader+wider+backupController)
 
 	v.run(first)
@@ -164,6 +179,13 @@ func TestVersions(t *testing.T) {
 	v.certificateReplaced()
 	v.migrated(both)
 
+	// As 'fescue crd --webhook-url' prints it: with the Service of a default installation, and the authority that is
+	// left in it, the CRD would be another installation's.
+	require.NoError(t, crds.Install(t.Context(), c.client, unservedKinds, crds.Webhook{URL: url}))
+	v.keepCRDs = true
+	v.run(unserved)
+	v.unserved(t)
+	v.keepCRDs = false
 	v.run(last)
 	v.awaitKeep("old", "9")
 	require.Len(t, v.list(v.newer, ""), written+unwritten)
@@ -304,6 +326,31 @@ func (v *versionsTest) appliedByServer(t *testing.T) {
 	apply(v.older, "one", map[string]any{"keep": "4", "volumes": "c", "note": "y"})
 	requireSpec(map[string]any{"keep": int64(4), "volumes": []any{"c"}, "suspend": true, "note": "y", "place": "here"}) // a default hides that nobody wants suspend
 	apply(v.older, "one", map[string]any{"keep": "4", "volumes": "c", "suspend": false})
+}
+
+// unserved takes the older version out of service, which then need not hold all of an object. Whoever applied
+// it in that version last must not lose the rest: the API server prunes in that version.
+func (v *versionsTest) unserved(t *testing.T) {
+	v.awaitGone(v.older, "applied") // the API server knows the new CRD a little later
+	apply := func(dryRun ...string) error {
+		object := newObject(v.newer, "Backup", "applied", map[string]any{"keep": int64(5), "window": "night", "suspend": true})
+		_, err := v.objects(v.newer).Apply(t.Context(), "applied", object, metav1.ApplyOptions{FieldManager: "one", Force: true, DryRun: dryRun})
+		return err
+	}
+	var err error
+	require.True(t, testcluster.WaitUntil(func() bool { // and the address of the webhook
+		err = apply(metav1.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "versions.example.com/v1beta1 is not served, and cannot hold spec.keep")
+	}), "%v", err)
+	v.patch(v.newer, "applied", `{"spec":{"window":"day"}}`) // all other writes work
+	v.awaitKeep("applied", "4")
+	_, err = v.objects(v.newer).Patch(t.Context(), "applied", types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.NoError(t, apply())
+	v.awaitKeep("applied", "5")
+	applied, err := v.get(v.newer, "applied")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"keep": int64(5), "volumes": []any{"c"}, "suspend": true, "place": "here", "window": "night"}, applied.Object["spec"])
 }
 
 // restarted kills the operator. Objects cannot be converted until another one runs, which then
@@ -481,7 +528,7 @@ func TestForgedConversionIsIgnored(t *testing.T) {
 	older := newer.GroupResource().WithVersion("v1beta1")
 	c.create(secrets, "Secret", "db-admin", map[string]any{"stringData": map[string]any{"password": "hunter2"}})
 	config := c.serviceAccount("ada", []rbacv1.PolicyRule{
-		{APIGroups: []string{newer.Group}, Resources: []string{"shows", "shows/scale"}, Verbs: []string{"get", "create", "patch"}},
+		{APIGroups: []string{newer.Group}, Resources: []string{"shows", "shows/scale", "shows/status"}, Verbs: []string{"get", "create", "patch", "update"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "patch", "delete"}},
 	})
 	warnings := &warningLog{}
@@ -527,6 +574,63 @@ func TestForgedConversionIsIgnored(t *testing.T) {
 	require.Equal(t, map[string]any{"replicas": int64(replicas), "note": "", "place": "here"}, x.Object["spec"])
 	_, err = c.get(configMaps, "x-copy")
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
+	c.noWayAround(ada, both)
+
+	// A scale is checked as the object that results: it reads what ada may not.
+	c.patch(newer, "x", `{"spec":{"secret":"db-admin"}}`)
+	for _, version := range both {
+		require.ErrorContains(t, patch(version, `{"spec":{"replicas":7}}`), `cannot get resource "secrets"`)
+		require.ErrorContains(t, patch(version, `{"spec":{"replicas":7}}`, "scale"), `cannot get resource "secrets"`)
+	}
+}
+
+// noWayAround has a user try, through each version, subresource and verb, to have the object x read a Secret, change an
+// immutable field, or hold what its kind forbids.
+func (c *cluster) noWayAround(user dynamic.Interface, versions []schema.GroupVersionResource) {
+	before, err := c.get(versions[0], "x")
+	require.NoError(c.t, err)
+	for _, version := range versions {
+		objects := user.Resource(version).Namespace(c.namespace)
+		for _, subresource := range []string{"", "status", "scale"} {
+			for _, field := range []string{`"secret":"db-admin"`, `"place":"there"`, `"replicas":10`, `"replicas":-1`, `"replicas":"1"`} {
+				body := fmt.Sprintf(`{"apiVersion":"%s","kind":"Show","metadata":{"name":"x"},"spec":{%s}}`, version.GroupVersion(), field)
+				if subresource == "scale" {
+					body = fmt.Sprintf(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"x"},"spec":{%s}}`, field)
+				}
+				var object unstructured.Unstructured
+				require.NoError(c.t, object.UnmarshalJSON([]byte(body)))
+				var under []string
+				if subresource != "" {
+					under = []string{subresource}
+				}
+				try := map[string]func() error{
+					"merge": func() error {
+						_, err := objects.Patch(c.t.Context(), "x", types.MergePatchType, []byte(body), metav1.PatchOptions{}, under...)
+						return err
+					},
+					"apply": func() error {
+						_, err := objects.Apply(c.t.Context(), "x", &object, metav1.ApplyOptions{FieldManager: "ada", Force: true}, under...)
+						return err
+					},
+					"update": func() error {
+						live, err := objects.Get(c.t.Context(), "x", metav1.GetOptions{}, under...)
+						require.NoError(c.t, err)
+						for name, value := range object.Object["spec"].(map[string]any) {
+							require.NoError(c.t, unstructured.SetNestedField(live.Object, value, "spec", name))
+						}
+						_, err = objects.Update(c.t.Context(), live, metav1.UpdateOptions{}, under...)
+						return err
+					},
+				}
+				for verb, do := range try {
+					err := do()
+					after, errGet := c.get(versions[0], "x")
+					require.NoError(c.t, errGet)
+					require.Equal(c.t, before.Object["spec"], after.Object["spec"], "%s of %s/%s with %s: %v", verb, version.Version, subresource, field, err)
+				}
+			}
+		}
+	}
 }
 
 // warningLog collects the warnings of an API server.

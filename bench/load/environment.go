@@ -77,7 +77,7 @@ func newEnvironment(ctx context.Context, config *rest.Config, controlPlane, dir 
 	if err != nil {
 		return nil, err
 	}
-	if err := crds.Install(ctx, untyped, kinds); err != nil {
+	if err := crds.Install(ctx, untyped, kinds, crds.Webhook{}); err != nil {
 		return nil, err
 	}
 	if e.client, err = newClient(e.config); err != nil {

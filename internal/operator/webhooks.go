@@ -16,8 +16,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/fescue-dev/fescue/admission"
@@ -109,7 +112,7 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 		Injector:    injector,
 		PathPrefix:  o.path,
 		Rights:      admission.NewRights(p.Typed.AuthorizationV1().SubjectAccessReviews(), p.Mapper, kinds, w.user),
-		PodSecurity: w.podSecurity, IsOtherVersion: p.definitions.isOtherVersion,
+		PodSecurity: w.podSecurity, Stored: p.stored, IsOtherVersion: p.definitions.isOtherVersion,
 		Certificate: w.certificate.GetCertificate, MinTLSVersion: o.minVersion, ClientCAs: o.clientCAs, HTTP2: o.http2,
 		Metrics: legacyregistry.Registerer(), Log: p.log,
 	})
@@ -124,6 +127,16 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 	}
 	w.wired.Store(true)
 	return nil
+}
+
+// stored returns an object as the API server has it now; nil if there is none. It lists, which the operator has
+// the right to.
+func (p *operator) stored(ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName) (map[string]any, error) {
+	list, err := p.Dynamic.Resource(resource).Namespace(name.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()})
+	if err != nil || len(list.Items) == 0 {
+		return nil, err
+	}
+	return list.Items[0].Object, nil
 }
 
 // conversionsOfCRDs returns what keeps the CRDs calling the conversion webhook; nil if the webhooks are
