@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
@@ -92,6 +91,11 @@ func (g *guards) remove(name string, policy metav1.DeletionPropagation) {
 	require.NoError(g.t, g.objects(g.GroupVersionResource).Delete(g.t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
 }
 
+// isKept reports whether an object has the finalizer of its kind.
+func isKept(object *unstructured.Unstructured) bool {
+	return slices.Contains(object.GetFinalizers(), "fescue.dev/on-delete")
+}
+
 // The cleanup runs once, and children go in their order, whenever the operator is killed.
 func TestOnDeleteKilledAfterAnyWrite(t *testing.T) {
 	t.Parallel()
@@ -127,7 +131,7 @@ func TestOnDeleteKilledAfterAnyWrite(t *testing.T) {
 		g.proxy.afterWrite.Store(nil)
 		o.kill()
 		object, err := g.get(g.GroupVersionResource, name)
-		wasKept := err == nil && plan.IsKept(object)
+		wasKept := err == nil && isKept(object)
 
 		o = g.start("--kinds", dir)
 		g.awaitGone(g.GroupVersionResource, name)
@@ -180,6 +184,34 @@ func TestOnDeleteByPropagation(t *testing.T) {
 	}
 }
 
+// A decorator leaves the finalizer of the kind of its objects alone: they pass their phases.
+func TestDecoratedObjectsPassTheirPhases(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	dir, _ := writeKind(t, strings.NewReplacer("GROUP", g.Group, "DELETE", guardDelete).Replace(guardKind)+strings.ReplaceAll(`
+#NoteDecorator: contract.#Decorator & {
+	target: {apiVersion: "GROUP/v1", kind: "Guard", selector: matchLabels: note: "yes"}
+	object: _
+	children: note: template: {apiVersion: "v1", kind: "ConfigMap", metadata: name: "\(object.metadata.name)-note"}
+}
+`, "GROUP", g.Group))
+	g.start("--kinds", dir)
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			name := strings.ToLower(string(policy))
+			census := g.takeCensus("guard=" + name)
+			g.create(g.GroupVersionResource, "Guard", name, map[string]any{"metadata": map[string]any{"name": name, "labels": map[string]any{"note": "yes"}}, "spec": map[string]any{}})
+			g.awaitReady(g.GroupVersionResource, name)
+			g.await(configMaps, name+"-note", "created", func(*unstructured.Unstructured) bool { return true })
+			g.remove(name, policy)
+			g.awaitGone(g.GroupVersionResource, name)
+			require.Equal(t, 1, census.created())
+			g.awaitGone(configMaps, name+"-note")
+		})
+	}
+}
+
 // A child goes before those that its template reads.
 func TestDependantsGoFirst(t *testing.T) {
 	t.Parallel()
@@ -220,7 +252,7 @@ func TestFailingOnDeleteKeepsTheObject(t *testing.T) {
 	_, _, message := condition(object, "Deleting")
 	require.Contains(t, message, "strconv.Atoi")
 	require.Contains(t, message, "the object stays until this is resolved or its finalizer fescue.dev/on-delete is removed")
-	require.True(t, plan.IsKept(object))
+	require.True(t, isKept(object))
 	g.patch(g.GroupVersionResource, "a", `{"spec":{"number":"2"}}`)
 	g.awaitGone(g.GroupVersionResource, "a")
 
@@ -244,9 +276,9 @@ func TestOnDeleteIsNotSkipped(t *testing.T) {
 	o.kill()
 
 	g.start("--kinds", g.kind(guardDelete))
-	g.await(g.GroupVersionResource, "a", "kept", plan.IsKept)
+	g.await(g.GroupVersionResource, "a", "kept", isKept)
 	g.patch(g.GroupVersionResource, "a", `{"metadata":{"finalizers":null}}`)
-	g.await(g.GroupVersionResource, "a", "kept again", plan.IsKept)
+	g.await(g.GroupVersionResource, "a", "kept again", isKept)
 	g.remove("a", metav1.DeletePropagationBackground)
 	g.awaitGone(g.GroupVersionResource, "a")
 	require.Equal(t, 1, census.created())
@@ -310,8 +342,8 @@ func TestMigrateReleasesObjects(t *testing.T) {
 	o := g.start("--kinds", g.kind(guardDelete))
 	g.make("a", nil)
 	g.make("b", nil)
-	g.await(g.GroupVersionResource, "a", "kept", plan.IsKept)
-	g.await(g.GroupVersionResource, "b", "kept", plan.IsKept)
+	g.await(g.GroupVersionResource, "a", "kept", isKept)
+	g.await(g.GroupVersionResource, "b", "kept", isKept)
 	o.kill()
 	g.patch(g.GroupVersionResource, "b", `{"metadata":{"finalizers":["fescue.dev/on-delete","example.com/other"]}}`)
 	g.remove("a", metav1.DeletePropagationBackground)
@@ -365,7 +397,7 @@ func TestUninstallReleasesObjects(t *testing.T) {
 	g.awaitGone(g.GroupVersionResource, "b")
 	a, err := g.get(g.GroupVersionResource, "a")
 	require.NoError(t, err)
-	require.False(t, plan.IsKept(a))
+	require.False(t, isKept(a))
 
 	g.patch(g.GroupVersionResource, "a", `{"metadata":{"finalizers":["fescue.dev/on-delete"]}}`)
 	require.Contains(t, uninstall("--delete-objects"), "/a released: it has not passed the phases that follow its deletion")

@@ -294,15 +294,15 @@ func (c *controller) isChanged(a, b *unstructured.Unstructured) bool {
 	if c.kind.Target != nil {
 		return c.isRedecorated(a, b)
 	}
-	return needsReconcile(a, b)
+	return needsReconcile(c.kind, a, b)
 }
 
-// needsReconcile reports whether more than the status differs.
-func needsReconcile(a, b *unstructured.Unstructured) bool {
+// needsReconcile reports whether more than the status of an object of a kind differs.
+func needsReconcile(k *kind.Kind, a, b *unstructured.Unstructured) bool {
 	return a.GetUID() != b.GetUID() ||
 		a.GetGeneration() != b.GetGeneration() ||
 		(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
-		plan.IsKept(a) && !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||
+		plan.IsKept(k, a) && !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||
 		!equality.Semantic.DeepEqual(a.GetLabels(), b.GetLabels()) ||
 		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations())
 }

@@ -36,6 +36,7 @@ func TestNeedsReconcile(t *testing.T) {
 		return u
 	}
 	before := object(func(*unstructured.Unstructured) {})
+	k := enginetest.Shipped(t, "At")
 	for name, tc := range map[string]struct {
 		change func(*unstructured.Unstructured)
 		want   bool
@@ -49,7 +50,7 @@ func TestNeedsReconcile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, needsReconcile(before, object(tc.change)))
+			require.Equal(t, tc.want, needsReconcile(k, before, object(tc.change)))
 		})
 	}
 }

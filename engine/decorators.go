@@ -76,7 +76,7 @@ func (c *controller) concerns(states ...any) bool {
 // states.
 func (c *controller) isRedecorated(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() != b.GetUID() || (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
-		plan.Decorates(c.kind, a) != plan.Decorates(c.kind, b) ||
+		plan.Decorates(c.kind, a) != plan.Decorates(c.kind, b) || plan.IsKept(c.kind, a) != plan.IsKept(c.kind, b) ||
 		!equality.Semantic.DeepEqual(c.kind.ReadOfObject(a.Object), c.kind.ReadOfObject(b.Object))
 }
 

@@ -43,7 +43,7 @@ var podPlaces = map[string]any{"childInventory": map[string]any{"elsewhere": []a
 // be read are deleted meanwhile.
 func TestWhatCannotBeReadIsNotForgotten(t *testing.T) {
 	t.Parallel()
-	object := keptObject(plan.OwnerFinalizer)
+	object := keptObject(onDelete)
 	object.Object["status"] = podPlaces
 	object.SetDeletionTimestamp(new(metav1.Now()))
 	var finalizers []any
@@ -88,7 +88,7 @@ func TestWhatCannotBeReadIsNotForgotten(t *testing.T) {
 func TestStaleCacheCreatesNothingElsewhere(t *testing.T) {
 	t.Parallel()
 	listing := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
-		object := keptObject(plan.OwnerFinalizer)
+		object := keptObject(onDelete)
 		object.Object["status"] = podPlaces
 		change(object)
 		return object
@@ -101,7 +101,7 @@ func TestStaleCacheCreatesNothingElsewhere(t *testing.T) {
 		"is gone":            {nil, false},
 		"is being deleted":   {[]runtime.Object{listing(func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(new(metav1.Now())) })}, false},
 		"has a successor":    {[]runtime.Object{listing(func(o *unstructured.Unstructured) { o.SetUID("2") })}, false},
-		"has none there now": {[]runtime.Object{keptObject(plan.OwnerFinalizer)}, false},
+		"has none there now": {[]runtime.Object{keptObject(onDelete)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,7 @@ func (r *reconciliation) keep(ctx context.Context, object *unstructured.Unstruct
 	if !plan.MustKeep(r.kind, object, v, time.Now()) {
 		return object, nil
 	}
-	return r.writeFinalizers(ctx, object, plan.WithFinalizer(object, true))
+	return r.writeFinalizers(ctx, object, plan.WithFinalizer(r.kind, object, true))
 }
 
 // leave lets an object go that is being deleted and for which nothing is left to do.
@@ -35,12 +35,12 @@ func (r *reconciliation) leave(ctx context.Context, object *unstructured.Unstruc
 // letGo takes the finalizer off an object that is being deleted. A kind that has no use for the finalizer any more
 // may not have the right to.
 func (r *reconciliation) letGo(ctx context.Context, object *unstructured.Unstructured) error {
-	_, err := r.writeFinalizers(ctx, object, plan.WithFinalizer(object, false))
+	_, err := r.writeFinalizers(ctx, object, plan.WithFinalizer(r.kind, object, false))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsForbidden(err) && !r.kind.IsHeld():
-		return &rejectedError{errors.Join(err, fmt.Errorf("the kind has neither onDelete nor children in other namespaces any more, and so no right to remove the finalizer %s: 'fescue migrate' removes it", plan.OwnerFinalizer))}
+		return &rejectedError{errors.Join(err, fmt.Errorf("the kind has neither onDelete nor children in other namespaces any more, and so no right to remove the finalizer %s: 'fescue migrate' removes it", plan.Finalizer(r.kind)))}
 	}
 	return err
 }

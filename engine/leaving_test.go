@@ -16,7 +16,6 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
-	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -97,12 +96,15 @@ func keptObject(finalizers ...string) *unstructured.Unstructured {
 	return object
 }
 
+// onDelete is the finalizer of kinds.
+const onDelete = "fescue.dev/on-delete"
+
 // The finalizer is written before anything else, beside those of others.
 func TestFinalizerIsFirst(t *testing.T) {
 	t.Parallel()
 	c, written := keeping(t, keptObject("others"), func(body map[string]any) error {
 		require.Equal(t, map[string]any{"metadata": map[string]any{
-			"uid": "1", "resourceVersion": "5", "finalizers": []any{"others", plan.OwnerFinalizer},
+			"uid": "1", "resourceVersion": "5", "finalizers": []any{"others", onDelete},
 		}}, body)
 		return nil
 	})
@@ -125,7 +127,7 @@ func TestStaleCacheDoesNotSkipTheFinalizer(t *testing.T) {
 // takes the children off it.
 func TestNothingIsDoneForObjectsThatAreNotKept(t *testing.T) {
 	t.Parallel()
-	for _, finalizers := range [][]string{{"others"}, {plan.OwnerFinalizer, metav1.FinalizerOrphanDependents}} {
+	for _, finalizers := range [][]string{{"others"}, {onDelete, metav1.FinalizerOrphanDependents}} {
 		object := keptObject(finalizers...)
 		object.SetDeletionTimestamp(new(metav1.Now()))
 		c, written := keeping(t, object, func(map[string]any) error { return nil })
@@ -137,7 +139,7 @@ func TestNothingIsDoneForObjectsThatAreNotKept(t *testing.T) {
 // A kind that has no onDelete any more lets its objects go.
 func TestUnusedFinalizerIsRemoved(t *testing.T) {
 	t.Parallel()
-	object := keptObject(plan.OwnerFinalizer)
+	object := keptObject(onDelete)
 	object.SetDeletionTimestamp(new(metav1.Now()))
 	c, written := keeping(t, object, func(body map[string]any) error {
 		require.Equal(t, []any{}, body["metadata"].(map[string]any)["finalizers"])

@@ -74,7 +74,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	}
 	object := r.writes.newest(r.name, cached)
 	switch isLeaving := object.GetDeletionTimestamp() != nil; {
-	case isLeaving && !plan.IsKept(object):
+	case isLeaving && !plan.IsKept(r.kind, object):
 		return time.Time{}, nil // the garbage collector deletes the children
 	case plan.IsOrphaning(object):
 		return time.Time{}, nil // until they are no longer the object's

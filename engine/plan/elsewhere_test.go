@@ -90,7 +90,7 @@ func TestPlacesAreListedFirst(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
 	require.True(t, MustKeep(f.kind, f.owner, f.view, time.Now()))
-	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
 	o, steps := f.converge()
 	require.Empty(t, steps)
 	require.True(t, o.Unlisted)
@@ -151,7 +151,7 @@ func TestForgedChildrenOfTheClusterAreNone(t *testing.T) {
 func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
-	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
 	f.converge()
 	f.converge()
 	all := f.view.Children
@@ -194,7 +194,7 @@ func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
 func TestInvalidObjectLeavesNothingElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
-	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
 	f.converge()
 	f.converge()
 	f.owner.Object["spec"] = map[string]any{"on": "invalid"}
@@ -223,7 +223,7 @@ func TestEndedObjectLeavesNothingOfFormerTypes(t *testing.T) {
 	kinds, err := kind.Load(false, corpus.Folder(t, text))
 	require.NoError(t, err)
 	f := newFar(t)
-	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
 	f.converge()
 	f.converge()
 	require.NoError(t, unstructured.SetNestedField(f.owner.Object, "DONE", "status", "phase"))

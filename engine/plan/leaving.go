@@ -14,13 +14,31 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// OwnerFinalizer keeps an object of a kind with onDelete until it has passed the phases that follow its
-// deletion.
-const OwnerFinalizer = "fescue.dev/on-delete"
+const (
+	// kindFinalizer keeps an object until its kind has nothing left to do for it: phases that follow its deletion, and
+	// children elsewhere.
+	kindFinalizer = "fescue.dev/on-delete"
+	// decoratorFinalizer begins the finalizers of decorators. An object may be of a kind with onDelete, and have
+	// several decorators: each removes its own finalizer and no other.
+	decoratorFinalizer = "decorator.fescue.dev/"
+)
 
-// IsKept reports whether an object has the finalizer.
-func IsKept(object *unstructured.Unstructured) bool {
-	return slices.Contains(object.GetFinalizers(), OwnerFinalizer)
+// Finalizer returns the name of the finalizer of a kind or a decorator.
+func Finalizer(k *kind.Kind) string {
+	if k.Target != nil {
+		return decoratorFinalizer + k.Target.Decorator
+	}
+	return kindFinalizer
+}
+
+// IsFinalizer reports whether a finalizer is one of those that Finalizer returns.
+func IsFinalizer(name string) bool {
+	return name == kindFinalizer || strings.HasPrefix(name, decoratorFinalizer)
+}
+
+// IsKept reports whether an object has the finalizer of a kind or a decorator.
+func IsKept(k *kind.Kind, object *unstructured.Unstructured) bool {
+	return slices.Contains(object.GetFinalizers(), Finalizer(k))
 }
 
 // IsOrphaning reports whether the garbage collector is about to take the owner references off the children
@@ -33,14 +51,14 @@ func IsOrphaning(object *unstructured.Unstructured) bool {
 // is invalid, or that its kind cannot evaluate, does not: nothing is done for it, and it would be kept
 // for as long when it is deleted.
 func MustKeep(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) bool {
-	return k.IsHeld() && object.GetDeletionTimestamp() == nil && !IsKept(object) && Decide(k, object, v, now).Stalled == nil
+	return k.IsHeld() && object.GetDeletionTimestamp() == nil && !IsKept(k, object) && Decide(k, object, v, now).Stalled == nil
 }
 
-// WithFinalizer returns the finalizers of an object with that of the engine, or without it.
-func WithFinalizer(object *unstructured.Unstructured, wanted bool) []string {
-	names := slices.DeleteFunc(object.GetFinalizers(), func(name string) bool { return name == OwnerFinalizer })
+// WithFinalizer returns the finalizers of an object with that of a kind or a decorator, or without it.
+func WithFinalizer(k *kind.Kind, object *unstructured.Unstructured, wanted bool) []string {
+	names := slices.DeleteFunc(object.GetFinalizers(), func(name string) bool { return name == Finalizer(k) })
 	if wanted {
-		names = append(names, OwnerFinalizer)
+		names = append(names, Finalizer(k))
 	}
 	return names
 }
@@ -48,13 +66,13 @@ func WithFinalizer(object *unstructured.Unstructured, wanted bool) []string {
 // isLeaving reports whether an object is being deleted and waits for the phases that follow that, or for children
 // elsewhere to be gone. One that was deleted before it got the finalizer has nothing that it could leave behind.
 func isLeaving(k *kind.Kind, object *unstructured.Unstructured) bool {
-	return object.GetDeletionTimestamp() != nil && IsKept(object) && (k.OnDelete != "" || Reaches(k, object))
+	return object.GetDeletionTimestamp() != nil && IsKept(k, object) && (k.OnDelete != "" || Reaches(k, object))
 }
 
 // IsUnused reports whether an object is being deleted and has the finalizer for nothing: its kind has neither a phase
 // for that nor children elsewhere any more.
 func IsUnused(k *kind.Kind, object *unstructured.Unstructured) bool {
-	return object.GetDeletionTimestamp() != nil && IsKept(object) && !isLeaving(k, object)
+	return object.GetDeletionTimestamp() != nil && IsKept(k, object) && !isLeaving(k, object)
 }
 
 // MustBeSure reports whether the children of an object have to be read from the API server itself: it is about to go,
@@ -151,11 +169,11 @@ func deleting(p *Plan, o *Outcome) metav1.Condition {
 	switch {
 	case o.Stalled != nil:
 		c.Reason = o.Stalled.Reason
-		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, OwnerFinalizer)
+		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, Finalizer(p.Kind))
 	case o.Failed != nil:
 		c.Message = o.Failed.Error()
 	case len(o.unread) > 0:
-		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), OwnerFinalizer)
+		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), Finalizer(p.Kind))
 	case len(o.Leaving) > 0:
 		first := called(o.Leaving[0].Object, p.Object)
 		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Object.GetKind(), first)

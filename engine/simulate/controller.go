@@ -112,7 +112,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 	b := k.NewBudget()
 	for stored := 0; ; stored++ {
 		object := c.byUID(uid)
-		if object == nil || object.GetDeletionTimestamp() != nil && !plan.IsKept(object) {
+		if object == nil || object.GetDeletionTimestamp() != nil && !plan.IsKept(k, object) {
 			return nil, nil
 		}
 		v := c.view(b, k, object)
@@ -140,7 +140,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 		}
 		if o.Over {
 			if !c.inert {
-				c.letGo(c.byUID(uid))
+				c.letGo(k, c.byUID(uid))
 			}
 			return o, nil
 		}
@@ -169,15 +169,15 @@ func (c *Cluster) keep(k *kind.Kind, object *unstructured.Unstructured, v *plan.
 		return object
 	}
 	changed := object.DeepCopy()
-	changed.SetFinalizers(plan.WithFinalizer(object, true))
+	changed.SetFinalizers(plan.WithFinalizer(k, object, true))
 	c.replace(object, changed, reconciled{k.Name(), object.GetUID()})
 	return c.byUID(object.GetUID())
 }
 
 // letGo takes the finalizer off an object that is being deleted.
-func (c *Cluster) letGo(object *unstructured.Unstructured) {
+func (c *Cluster) letGo(k *kind.Kind, object *unstructured.Unstructured) {
 	changed := object.DeepCopy()
-	changed.SetFinalizers(plan.WithFinalizer(object, false))
+	changed.SetFinalizers(plan.WithFinalizer(k, object, false))
 	c.replace(object, changed, reconciled{})
 }
 

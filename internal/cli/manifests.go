@@ -45,7 +45,7 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 }
 
 // parts returns the objects of an installation, and the kinds that it is for.
-func (o *installOptions) parts(ctx context.Context) ([]install.Part, []*kind.Kind, error) {
+func (o *installOptions) parts(ctx context.Context) ([]install.Part, *kind.Catalog, error) {
 	if o.Shards < 1 {
 		return nil, nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
 	}
@@ -63,7 +63,7 @@ func (o *installOptions) parts(ctx context.Context) ([]install.Part, []*kind.Kin
 		sources = append(sources, source)
 	}
 	parts, err := o.partsFor(loaded.Behaviours(), sources)
-	return parts, loaded.All(), err
+	return parts, loaded, err
 }
 
 // partsFor returns the objects of an installation of kinds, some of which are mounted.

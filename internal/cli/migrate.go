@@ -113,9 +113,9 @@ func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, 
 	released, err := releaseUnused(ctx, clients.Dynamic, k, dryRun)
 	switch {
 	case released > 0 && dryRun:
-		printf("%d objects would lose the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.OwnerFinalizer)
+		printf("%d objects would lose the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.Finalizer(k))
 	case released > 0:
-		printf("%d objects lost the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.OwnerFinalizer)
+		printf("%d objects lost the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.Finalizer(k))
 	}
 	return errors.Join(err, failed)
 }
@@ -134,11 +134,11 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 		again = false
 		err = pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 			object, ok := item.(*unstructured.Unstructured)
-			if !ok || !plan.IsKept(object) || plan.Reaches(k, object) {
+			if !ok || !plan.IsKept(k, object) || plan.Reaches(k, object) {
 				return nil
 			}
 			if !dryRun {
-				object.SetFinalizers(plan.WithFinalizer(object, false))
+				object.SetFinalizers(plan.WithFinalizer(k, object, false))
 				_, err := resource.Namespace(object.GetNamespace()).Update(ctx, object, metav1.UpdateOptions{})
 				switch {
 				case apierrors.IsConflict(err):

@@ -69,7 +69,7 @@ nothing removes any more. To remove it from a Pod:
 }
 
 func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
-	parts, kinds, err := o.parts(ctx)
+	parts, catalog, err := o.parts(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err != nil {
 		return err
 	}
-	r := &remover{Clients: clients, o: o, out: out, kinds: kinds, others: others}
+	r := &remover{Clients: clients, o: o, out: out, kinds: catalog.All(), behaviours: catalog.Behaviours(), others: others}
 	found, err := r.objectsToDelete(ctx)
 	if err != nil {
 		return err
@@ -158,10 +158,12 @@ func createdByOperator(o install.Options) []*unstructured.Unstructured {
 // remover deletes objects.
 type remover struct {
 	*operator.Clients
-	o      *uninstallOptions
-	out    io.Writer
-	kinds  []*kind.Kind
-	others []installation
+	o     *uninstallOptions
+	out   io.Writer
+	kinds []*kind.Kind
+	// behaviours are the kinds and the decorators.
+	behaviours []*kind.Kind
+	others     []installation
 }
 
 // objectsToDelete returns the objects of the kinds that are to be deleted. It is an error if there are any,
@@ -201,7 +203,7 @@ func (r *remover) removeObjects(ctx context.Context, objects []*unstructured.Uns
 		return err
 	}
 	err = wait.PollUntilContextTimeout(ctx, time.Second, r.o.onDeleteTimeout, true, func(context.Context) (bool, error) {
-		held, err := r.heldObjects(ctx)
+		held, err := r.heldObjects(ctx, r.kinds)
 		return len(held) == 0, err
 	})
 	if wait.Interrupted(err) {
@@ -226,38 +228,46 @@ func (r *remover) removeOperator(ctx context.Context, deployments []*unstructure
 	return nil
 }
 
-// releaseObjects removes the finalizer of the objects of the kinds: without an operator, they could not be
-// deleted.
+// releaseObjects removes the finalizers of kinds and decorators from objects: without an operator, they could not
+// be deleted.
 func (r *remover) releaseObjects(ctx context.Context) error {
-	objects, err := r.heldObjects(ctx)
+	objects, err := r.heldObjects(ctx, r.behaviours)
 	if err != nil {
 		return err
 	}
-	for _, object := range objects {
-		if err := r.removeFinalizer(ctx, object, plan.OwnerFinalizer); err != nil {
+	for _, held := range objects {
+		if err := r.removeFinalizer(ctx, held.object, plan.Finalizer(held.by)); err != nil {
 			return err
 		}
-		if object.GetDeletionTimestamp() == nil {
+		if held.object.GetDeletionTimestamp() == nil {
 			continue
 		}
-		if _, err := fmt.Fprintf(r.out, "%s %s/%s released: it has not passed the phases that follow its deletion\n", object.GetKind(), object.GetNamespace(), object.GetName()); err != nil {
+		if _, err := fmt.Fprintf(r.out, "%s %s/%s released: it has not passed the phases that follow its deletion\n", held.object.GetKind(), held.object.GetNamespace(), held.object.GetName()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// heldObjects returns the objects of the kinds that have the finalizer, in the namespaces that belong to the
-// installation.
-func (r *remover) heldObjects(ctx context.Context) (held []*unstructured.Unstructured, err error) {
-	for _, k := range r.kinds {
+// heldObject is an object with the finalizer of a kind or a decorator.
+type heldObject struct {
+	object *unstructured.Unstructured
+	by     *kind.Kind
+}
+
+// heldObjects returns the objects that have the finalizer of one of these kinds or decorators, in the namespaces that
+// belong to the installation.
+func (r *remover) heldObjects(ctx context.Context, by []*kind.Kind) (held []heldObject, err error) {
+	for _, k := range by {
 		found, err := r.list(ctx, k.GroupVersionKind.GroupKind())
 		if err != nil {
 			return nil, err
 		}
-		held = append(held, slices.DeleteFunc(found, func(object *unstructured.Unstructured) bool {
-			return r.isOthers(object) || !plan.IsKept(object)
-		})...)
+		for _, object := range found {
+			if !r.isOthers(object) && plan.IsKept(k, object) {
+				held = append(held, heldObject{object, k})
+			}
+		}
 	}
 	return held, nil
 }
