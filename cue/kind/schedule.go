@@ -76,6 +76,15 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return s.times.Next(after.In(s.location)).UTC()
 }
 
+// Upcoming returns the first time of the schedule that is later than now; the zero time if there is none within five
+// years. Those of "@every 1h" count from since.
+func (s *Schedule) Upcoming(since, now time.Time) time.Time {
+	if last := s.Last(since, now); !last.IsZero() {
+		since = last
+	}
+	return s.Next(since)
+}
+
 // Last returns the last time of the schedule that is later than since and not later than now; the
 // zero time if there is none.
 func (s *Schedule) Last(since, now time.Time) time.Time {

@@ -111,3 +111,24 @@ func BenchmarkLastOfSchedule(b *testing.B) {
 		s.Last(since, now)
 	}
 }
+
+// What is next after a missed time counts from the same time as that.
+func TestUpcoming(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ text, since, now, want string }{
+		"delays, two missed":      {"@every 90m", "2030-01-01T00:10:00Z", "2030-01-01T03:20:00Z", "2030-01-01T04:40:00Z"},
+		"delays, now":             {"@every 90m", "2030-01-01T00:10:00Z", "2030-01-01T01:40:00Z", "2030-01-01T03:10:00Z"},
+		"hours, two missed":       {"@hourly", "2030-01-01T00:10:00Z", "2030-01-01T02:20:00Z", "2030-01-01T03:00:00Z"},
+		"the clock was set back":  {"@hourly", "2030-01-01T05:00:00Z", "2030-01-01T02:20:00Z", "2030-01-01T06:00:00Z"},
+		"the clock repeats it":    {"30 2 * * *", "2030-10-26T12:00:00Z", "2030-10-27T00:45:00Z", "2030-10-27T01:30:00Z"},
+		"nothing was missed, yet": {"@every 90m", "2030-01-01T00:10:00Z", "2030-01-01T00:20:00Z", "2030-01-01T01:40:00Z"},
+	} {
+		zone := ""
+		if name == "the clock repeats it" {
+			zone = "Europe/Berlin"
+		}
+		s, err := ParseSchedule(tc.text, zone)
+		require.NoError(t, err)
+		require.Equal(t, timeOf(t, tc.want), s.Upcoming(timeOf(t, tc.since), timeOf(t, tc.now)), name)
+	}
+}

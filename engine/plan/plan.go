@@ -291,7 +291,7 @@ func (p *Plan) choose(next []kind.Transition) (c choice) {
 			if !last.IsZero() {
 				c.missed = last
 			}
-			if at := t.Cron.Next(later(met, p.At)); !at.IsZero() {
+			if at := t.Cron.Upcoming(met, p.At); !at.IsZero() {
 				wait(at)
 			}
 		case t.After == nil:

@@ -104,6 +104,21 @@ func TestScheduleOverAClockStep(t *testing.T) {
 	require.Equal(t, []string{"a-20300330-1200"}, created())
 }
 
+// A schedule of equal delays goes on after a time that was missed: what is next counts from the same time as what
+// was missed.
+func TestDelayAfterAMissedTime(t *testing.T) {
+	t.Parallel()
+	c, _, created := ticking(t, map[string]any{"schedule": "@every 1h", "deadline": "5m"})
+	require.NoError(t, c.Wait(time.Hour))
+	require.Equal(t, []string{"a-20300330-0120"}, created())
+	c.now = c.now.Add(90 * time.Minute)
+	c.Restart()
+	require.NoError(t, c.Settle())
+	require.Empty(t, created())
+	require.NoError(t, c.Wait(2*time.Hour))
+	require.Equal(t, []string{"a-20300330-0320", "a-20300330-0420"}, created())
+}
+
 // A phase is entered again at each time of its schedule, and each time has one child, however often
 // the operator restarts. A phase that is entered again with nothing to do in it is no circle.
 func TestWeekOfAnHourlyKind(t *testing.T) {
