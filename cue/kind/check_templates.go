@@ -2,7 +2,6 @@ package kind
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -328,23 +327,6 @@ func (c *checker) checkText(p part, text string, want *types.Type, path string) 
 	}
 }
 
-// newerFields are the fields of fescue.dev/cue/k8s, with what they are in, that the built-in types do
-// not have: they are of an older release of Kubernetes. Authors who use #Container or #Volume cannot
-// leave them out.
-var newerFields = []string{
-	"spec.evictionResponders", "httpGet.protocol", "grpc.mode", "volumeMounts.bindMountOptions", "emptyDir.mode",
-	"configMap.defaultUser", "secret.defaultUser", "projected.defaultUser", "downwardAPI.defaultUser", "items.user",
-	"serviceAccountToken.user", "clusterTrustBundle.user", "podCertificate.user",
-}
-
-var indices = regexp.MustCompile(`\[[^]]*\]`)
-
-// isNewer reports whether a field at a path is one of newerFields.
-func isNewer(path string) bool {
-	names := strings.Split(indices.ReplaceAllString(path, ""), ".")
-	return slices.Contains(newerFields, strings.Join(names[max(0, len(names)-2):], "."))
-}
-
 // compare checks that the fields of a struct that is read exist where it is written.
 func (c *checker) compare(p part, have, want *types.Type, path, source string, depth int) {
 	if depth > 8 {
@@ -353,7 +335,6 @@ func (c *checker) compare(p part, have, want *types.Type, path, source string, d
 	for _, name := range sortedKeys(have.Fields) {
 		field := want.Field(name)
 		switch inner := have.Fields[name]; {
-		case field == nil && isNewer(path+"."+name):
 		case field == nil:
 			c.report(p.node(), "%s: %s may have the field %s, which is unknown here%s", path, source, name, didYouMean(name, want))
 		case !fits(inner.Values, field.Values):

@@ -20,7 +20,7 @@ import (
 
 // kubernetesVersion is the version of k8s.io/kubernetes in go.mod, which TestVersion checks. The
 // linker writes it into the API server, which reports it.
-const kubernetesVersion = "v1.36.3"
+const kubernetesVersion = "v1.37.2"
 
 // part is a program of the control plane and the package that it is built from.
 type part struct{ name, pkg string }
@@ -65,7 +65,7 @@ func buildMissing(ctx context.Context, bin, module string, r release, wanted []p
 	}
 	log := progressTo(os.Stderr)
 	if len(missing) > 0 {
-		log("building %d programs of Kubernetes %s from Go modules; this takes some minutes the first time", len(missing), r.version)
+		log("building %d programs of Kubernetes %s from Go modules; this takes about 4 minutes the first time", len(missing), r.version)
 	}
 	began := time.Now()
 	for i, p := range missing {

@@ -92,7 +92,7 @@ func (c *controlPlane) start(ctx context.Context, fail context.CancelCauseFunc) 
 		return err
 	}
 	if err := c.launch(fail, "kube-controller-manager",
-		"--kubeconfig", c.path("controller-manager.kubeconfig"), "--controllers=*,-nodeipam,-cloud-node-lifecycle",
+		"--kubeconfig", c.path("controller-manager.kubeconfig"), "--controllers=*,-nodeipam",
 		"--service-account-private-key-file", c.path("sa.key"), "--root-ca-file", c.path("certs", "apiserver.crt"),
 		"--use-service-account-credentials", "--leader-elect=false", "--secure-port=0"); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (c *controlPlane) startAPIServer(ctx context.Context, fail context.CancelCa
 		"--kubelet-preferred-address-types=InternalIP",
 		// Without kube-proxy, the API server calls webhooks at the endpoints of their Services.
 		fmt.Sprintf("--enable-aggregator-routing=%t", c.node == nil),
-		"--tracing-config-file", c.path(tracingFile), "--admission-control-config-file", c.path(admissionFile),
+		"--admission-control-config-file", c.path(admissionFile),
 		// The generated rights must suffice with this plugin.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/modfile"
 	"sigs.k8s.io/yaml"
@@ -38,7 +39,29 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	_, err := releaseOf("1.2")
-	require.EqualError(t, err, `-kubernetes: invalid value "1.2": must be one of 1.36, 1.34`)
+	require.EqualError(t, err, `-kubernetes: invalid value "1.2": must be one of 1.37, 1.34`)
+}
+
+// The modules of this repository use the same versions, so that what several of them need is compiled once. The
+// module of an older release has older ones.
+func TestModulesUseTheSameVersions(t *testing.T) {
+	t.Parallel()
+	found := make(map[string]map[string][]string) // by module and version
+	for _, dir := range []string{"../..", "../../bench", "../devcluster", "../image", "../k8stypes"} {
+		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		require.NoError(t, err)
+		f, err := modfile.Parse("go.mod", b, nil)
+		require.NoError(t, err)
+		for _, r := range f.Require {
+			if found[r.Mod.Path] == nil {
+				found[r.Mod.Path] = make(map[string][]string)
+			}
+			found[r.Mod.Path][r.Mod.Version] = append(found[r.Mod.Path][r.Mod.Version], dir)
+		}
+	}
+	for module, versions := range found {
+		assert.Len(t, versions, 1, "%s: %v", module, versions)
+	}
 }
 
 func tools(f *modfile.File) []string {

@@ -17,7 +17,7 @@ type release struct {
 // module of its own. TestVersion checks that these and the modules agree.
 var releases = []release{
 	// With it, operators with --shards are sent their share of the objects.
-	{minor: "1.36", version: kubernetesVersion, gates: "ShardedListAndWatch=true"},
+	{minor: "1.37", version: kubernetesVersion, gates: "ShardedListAndWatch=true"},
 	{minor: "1.34", version: "v1.34.4"},
 }
 

@@ -51,7 +51,7 @@ func TestWhyNotFound(t *testing.T) {
 		{Version: "v1", Kind: "Deployment"}:                                  `"v1" has no kind Deployment: write "apps/v1"`,
 		{Group: "batch", Version: "v1beta1", Kind: "CronJob"}:                `"batch/v1beta1" has no kind CronJob: write "batch/v1"`,
 		{Group: "apps", Version: "v1", Kind: "Deploymnet"}:                   `"apps/v1" has no kind Deploymnet; did you mean Deployment?`,
-		{Group: "apps", Version: "v1", Kind: "Gadget"}:                       `"apps/v1" has no kind Gadget in Kubernetes v1.36.3`,
+		{Group: "apps", Version: "v1", Kind: "Gadget"}:                       `"apps/v1" has no kind Gadget in Kubernetes v1.37.2`,
 		{Group: "networking.k8s.io", Version: "v1", Kind: "ingress"}:         `"networking.k8s.io/v1" has no kind ingress; did you mean Ingress?`,
 		{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "Gateway"}: "",
 		{Group: "db.example.com", Version: "v1", Kind: "Database"}:           "",
