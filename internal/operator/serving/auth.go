@@ -2,22 +2,20 @@ package serving
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
+	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
 )
@@ -34,78 +32,104 @@ const (
 )
 
 // auth admits clients whose token the API server accepts and who are allowed to get the path
-// that they ask for.
+// that they ask for. It does not retry: the next scrape does.
 type auth struct {
-	tokens authenticator.Request
-	access authorizer.UnconditionalAuthorizer
+	client kubernetes.Interface
 	log    *slog.Logger
+	// users has the users of tokens, and access whether a user may get a path. The keys are hashes, so that
+	// clients cannot make them long.
+	users, access *utilcache.LRUExpireCache
 }
 
+// maxCached bounds each of the caches, which clients add to.
+const maxCached = 1024
+
 // newAuth delegates to the API server, by TokenReview and SubjectAccessReview.
-func newAuth(client kubernetes.Interface, log *slog.Logger) (*auth, error) {
-	// No retries: the next scrape is one.
-	once := &wait.Backoff{Steps: 1}
-	tokens, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
-		TokenAccessReviewClient:  client.AuthenticationV1(),
-		TokenAccessReviewTimeout: reviewTimeout,
-		WebhookRetryBackoff:      once,
-		CacheTTL:                 tokenTTL,
-	}.New()
-	if err != nil {
-		return nil, err
-	}
-	access, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: client.AuthorizationV1(),
-		AllowCacheTTL:             allowedTTL,
-		DenyCacheTTL:              deniedTTL,
-		WebhookRetryBackoff:       once,
-	}.New()
-	if err != nil {
-		return nil, err
-	}
-	return &auth{tokens, access, log}, nil
+func newAuth(client kubernetes.Interface, log *slog.Logger) *auth {
+	return &auth{client: client, log: log, users: utilcache.NewLRUExpireCache(maxCached), access: utilcache.NewLRUExpireCache(maxCached)}
 }
 
 // protect answers 401 to clients without a valid token, 403 to clients that are not allowed to
-// get the path, and 500 if the API server does not answer, which the libraries log.
+// get the path, and 500 if the API server does not answer.
 func (a *auth) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 		defer cancel()
-		client, ok, err := a.tokens.AuthenticateRequest(r.WithContext(ctx))
-		if isUnanswered(err) {
+		user, err := a.userOf(ctx, r)
+		switch {
+		case err != nil:
+			a.log.Error("the token of a request for metrics cannot be reviewed", "error", err)
 			http.Error(w, "the token cannot be reviewed", http.StatusInternalServerError)
 			return
-		}
-		if err != nil || !ok {
-			a.log.Debug("request for metrics without a valid token", "error", err)
+		case user == nil:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a valid bearer token is required", http.StatusUnauthorized)
 			return
 		}
-		decision, reason, err := a.access.Authorize(ctx, authorizer.AttributesRecord{User: client.User, Verb: "get", Path: r.URL.Path})
-		if err != nil {
+		allowed, err := a.mayGet(ctx, user, r.URL.Path)
+		switch {
+		case err != nil:
+			a.log.Error("the access to metrics cannot be reviewed", "user", user.Username, "error", err)
 			http.Error(w, "the access cannot be reviewed", http.StatusInternalServerError)
-			return
+		case !allowed:
+			http.Error(w, fmt.Sprintf("user %q cannot get path %q", user.Username, r.URL.Path), http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
 		}
-		if decision != authorizer.DecisionAllow {
-			a.log.Debug("request for metrics denied", "user", client.User.GetName(), "path", r.URL.Path, "reason", reason)
-			http.Error(w, fmt.Sprintf("user %q cannot get path %q", client.User.GetName(), r.URL.Path), http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
 	})
 }
 
-// isUnanswered distinguishes a review that failed from one that found the token invalid, whose
-// error is the text of the API server's answer.
-func isUnanswered(err error) bool {
-	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok { // which errors.As does not look into
-		return slices.ContainsFunc(all.Errors(), isUnanswered)
+// userOf returns the user of the bearer token of a request; nil if there is none that is valid.
+func (a *auth) userOf(ctx context.Context, r *http.Request) (*authenticationv1.UserInfo, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return nil, nil
 	}
-	_, isAnswer := errors.AsType[*apierrors.StatusError](err)
-	_, isNetwork := errors.AsType[net.Error](err)
-	return isAnswer || isNetwork || errors.Is(err, context.DeadlineExceeded)
+	key := sha256.Sum256([]byte(token))
+	if user, ok := a.users.Get(key); ok {
+		return user.(*authenticationv1.UserInfo), nil
+	}
+	review, err := a.client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if !review.Status.Authenticated {
+		a.log.Debug("request for metrics without a valid token", "error", review.Status.Error)
+		return nil, nil
+	}
+	a.users.Add(key, &review.Status.User, tokenTTL)
+	return &review.Status.User, nil
+}
+
+// mayGet reports whether a user is allowed to get a path.
+func (a *auth) mayGet(ctx context.Context, user *authenticationv1.UserInfo, path string) (bool, error) {
+	spec := authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: make(map[string]authorizationv1.ExtraValue, len(user.Extra)),
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+	}
+	for name, values := range user.Extra {
+		spec.Extra[name] = authorizationv1.ExtraValue(values)
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return false, err
+	}
+	key := sha256.Sum256(text)
+	if allowed, ok := a.access.Get(key); ok {
+		return allowed.(bool), nil
+	}
+	review, err := a.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	allowed, ttl := review.Status.Allowed, allowedTTL
+	if !allowed {
+		a.log.Debug("request for metrics denied", "user", user.Username, "path", path, "reason", review.Status.Reason)
+		ttl = deniedTTL
+	}
+	a.access.Add(key, allowed, ttl)
+	return allowed, nil
 }
 
 // tlsConfig serves a certificate or, without one, a self-signed certificate that no client can

@@ -50,11 +50,7 @@ type endpoint struct {
 func Start(c Config) (stop func(), err error) {
 	metrics := endpoint{flag: "--metrics-listen", address: c.MetricsAddress, handler: metricsHandler(c.Profiling)}
 	if c.Auth {
-		auth, err := newAuth(c.Client, c.Log)
-		if err != nil {
-			return nil, fmt.Errorf("--metrics-auth: %w", err)
-		}
-		metrics.handler = auth.protect(metrics.handler)
+		metrics.handler = newAuth(c.Client, c.Log).protect(metrics.handler)
 		if metrics.tls, err = tlsConfig(c.GetCertificate); err != nil {
 			return nil, fmt.Errorf("--metrics-auth: %w", err)
 		}
