@@ -24,20 +24,40 @@ NODE := kwok
 export KINDS WEBHOOK_URL
 
 .PHONY: run
-run: build ## run Fescue and samples on an embedded cluster (NODE=real runs containers) or on that of $KUBECONFIG; KINDS=DIR runs your kinds instead
+run: ## run Fescue and samples on an embedded cluster (NODE=real runs containers) or on that of $KUBECONFIG; KINDS=DIR runs your kinds instead
+	@echo 'Building Fescue: 2 to 3 minutes at first, and seconds later'
+	@$(MAKE) --no-print-directory build
 	@if [ -n "$$KINDS" ]; then bin/fescue vet --kinds "$$KINDS"; fi
 	@if [ -n "$$KUBECONFIG" ]; then exec hack/run.sh; \
 	else $(MAKE) --no-print-directory devcluster && exec $(DEVCLUSTER) --node=$(NODE) -- hack/run.sh; fi
 
+# The suites that make test runs; hack/test.sh has them.
+SUITES := test
+
 .PHONY: test
-test: devcluster promtool ## run all tests, on a control plane started for them
-	go test -C hack/devcluster ./...
-	go test -C hack/k8stypes ./...
-	go test -C hack/image ./...
-	$(DEVCLUSTER) -- go test -timeout 40m ./...
-	go test -race -run Concurrent ./cue/kind
-	$(DEVCLUSTER) -- go test -race -short -timeout 40m ./admission/... ./e2e ./engine ./internal/informers ./internal/operator/...
-	$(DEVCLUSTER) -audit-policy bench/load/audit.yaml -- go test -C bench -p 1 -bench . -benchtime 1x ./...
+test: devcluster promtool ## run the unit tests, what is concurrent with the race detector, and the promises of the docs on a control plane; 5 minutes
+	@GOGC=400 $(DEVCLUSTER) $(if $(filter bench,$(SUITES)),-audit-policy bench/load/audit.yaml) -- env -u GOGC hack/test.sh $(SUITES)
+
+.PHONY: test-e2e
+test-e2e: SUITES := e2e
+test-e2e: test ## run the other tests on a control plane
+
+.PHONY: test-race
+test-race: SUITES := race
+test-race: test ## run what starts goroutines with the race detector
+
+.PHONY: test-oracle
+test-oracle: SUITES := oracle
+test-oracle: test ## compare more objects with CUE's evaluator than make test does
+
+.PHONY: test-bench
+test-bench: SUITES := bench
+test-bench: test ## run each benchmark once, and the comparison with small loads
+
+.PHONY: test-all
+test-all: SUITES := test e2e race oracle
+test-all: test ## run all tests that need no root; takes half an hour
+	@$(MAKE) --no-print-directory test-bench
 
 # Builds the image for this machine only.
 .PHONY: test-node

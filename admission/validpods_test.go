@@ -6,8 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,13 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/pod-security-admission/api"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 var watchersToTry = flag.Int("watchers", 300, "of the generated Watchers, how many TestAcceptedWatchersKeepPodsValid tries; 0 is all")
@@ -95,13 +93,7 @@ type podJudge struct {
 // newPodJudge returns a judge with valid Pods.
 func newPodJudge(t *testing.T) *podJudge {
 	t.Helper()
-	dir := os.Getenv("DEVCLUSTER_DIR")
-	if dir == "" {
-		t.Skip("no control plane is running: make test starts one")
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
-	require.NoError(t, err)
-	config.QPS = -1
+	config := testcluster.Config(t)
 	config.WarningHandler = rest.NoWarnings{}
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)

@@ -341,7 +341,7 @@ func TestIdleAtsSendNoRequests(t *testing.T) {
 		}
 		return time.Since(quiet) > 2*time.Second
 	}, testcluster.Timeout, testcluster.Poll)
-	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 30*time.Second, 100*time.Millisecond,
+	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 15*time.Second, 100*time.Millisecond,
 		"requests while idle")
 	require.Empty(t, c.proxy.requests.all())
 }

@@ -10,9 +10,10 @@
 // With -keep before the --, the logs of the control plane are kept. No process runs the containers
 // of Pods: kwok stands in for the kubelet. TestNodeScripts needs a real node (`make test-node`).
 //
-// Each test has a namespace of its own, and most tests run in parallel, six at a time. With -short,
-// only those run that make test repeats with the race detector (main_test.go). An operator (a process of
-// the test binary that acts as fescue, see TestMain) has the rights that `fescue manifests` prints.
+// Each test has a namespace of its own, and most tests run in parallel, six at a time. Without -run, only
+// the tests in the list of promises below run, which is what make test does; with -rest, all others do (make
+// test-e2e). An operator (a process of the test binary that acts as fescue, see TestMain) has the rights that
+// `fescue manifests` prints.
 // It reaches the API server through a proxy that counts requests, calls hooks and can be cut. Tests
 // wait for /readyz or for objects, and read the log only to test it.
 //
@@ -42,4 +43,40 @@
 //   - install_test.go, rights_test.go: the manifests, and their rights
 //   - metrics_test.go, metricsauth_test.go: what operators report
 //   - apiserver_test.go: the API server and the compiled schemas judge objects alike
+//
+// The promises of the README and docs/, each with the tests that hold it on the API server:
+//
+//   - what the API server accepts and stores is what fescue vet says: TestAPIServerAgrees, TestAPIServerAgreesOnUpdates
+//   - the commands of docs/cli.md, and the manifests of the five source systems: TestScripts
+//   - what fescue test reports is what happens on a cluster: TestScenarios
+//   - an object passes its phases in time, and not early: TestScheduleDoesNotFireEarly, TestPastScheduleReachesDone
+//   - a crash after any write loses nothing and repeats nothing: TestKilledAfterAnyWrite
+//   - what is created once is not created again: TestDeletedPodStallsItsAt, TestCommandRunsOnce
+//   - an outage of the API server, and a stop, lose nothing: TestAPIServerOutage, TestStopFinishesTheRunningReconcile
+//   - an idle operator sends no requests, and an object takes few: TestIdleAtsSendNoRequests, TestIdleSetsSendNoRequests,
+//     TestRequestsOfOneAt, TestRequestsOfChildren
+//   - a restart writes nothing: TestRestart
+//   - children follow their templates: TestChildrenFollowTheirTemplates, TestWatcherKeepsItsConfigMap,
+//     TestRejectedChildrenAreReported
+//   - sets have exactly their members: TestCustomclusterKeepsItsPods, TestOrderedSet
+//   - nothing that others made is adopted or deleted: TestUnrelatedPodIsNotAdopted, TestCopiesAreLeftAlone,
+//     TestUnmanagedPodsOfASet
+//   - who changes a child back is named: TestContestedChildIsCorrectedSlowly
+//   - decorators add to existing objects, and clean up: TestDecorator
+//   - what an object reads is followed, and a kind reads nothing for those who may not: TestReads, TestReadsOfOthersAreDenied
+//   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,
+//     TestChildrenElsewhereAreDenied
+//   - an object cleans up before it is deleted: TestOnDeleteByPropagation
+//   - invalid objects are rejected, also without webhooks: TestWebhooks, TestInvalidStoredObjectIsStalled
+//   - Pods get their sidecars: TestPodWebhooks, TestInjectedPodsOfAWatcher
+//   - several versions lose nothing, and open nothing: TestVersions, TestForgedConversionIsIgnored
+//   - one broken kind or object stops no other: TestFaultyKinds, TestKindStartsOnceItHasItsCRDAndRights,
+//     TestEvaluationThatTakesTooLong
+//   - an older kind stands back, and CRDs are upgraded: TestOlderKindStandsBack, TestInstallUpgradesCRDs
+//   - several processes share the work: TestLeaderIsKilled, TestShardsAreShared
+//   - the printed rights suffice, and all others are missing: all tests, and TestRightToBind
+//   - Flux and kpt read the status: TestKstatusOfAt
+//   - health and metrics are what docs/metrics.md says, and for authorized clients only: TestHealth,
+//     TestMetricsAreDocumented, TestAlertsAndDashboardUseDocumentedMetrics, TestMetricsAuth
+//   - the list in docs/security.md, and of this one: TestAttacksHaveTests, TestPromisesHaveTests
 package e2e

@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"flag"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -30,30 +34,49 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// short matches the tests that -short leaves. Together they run all goroutines of the program, for the
-// race detector; the others repeat that with other objects, rights and failures.
-const short = "^Test(CommandRunsOnce|APIServerOutage|StopFinishesTheRunningReconcile|CustomclusterKeepsItsPods|" +
-	"UnmanagedPodsOfASet|ChildrenFollowTheirTemplates|ChildContestedByAPolicy|KindStartsOnceItHasItsCRDAndRights|" +
-	"LeaderIsKilled|ShardsAreShared|SlowKindDelaysNoOther|MetricsAuth|Webhooks|PodWebhooks)$"
+// restOfTests has the tests run that hold none of the promises in doc.go, and no others.
+var restOfTests = flag.Bool("rest", false, "run the tests that hold none of the promises in e2e/doc.go, instead of those that do")
 
 // endToEnd runs the tests of this package.
 type endToEnd struct{ *testing.M }
 
-// Run selects the tests, and runs six at a time unless a flag says otherwise: they wait more than they
-// compute.
+// Run selects the tests, and runs six at a time, unless flags say otherwise: they wait more than they compute.
 func (e endToEnd) Run() int {
 	flag.Parse()
-	defaults := map[string]string{"test.parallel": "6"}
-	if testing.Short() {
-		defaults["test.run"] = short
+	selection := "test.run"
+	if *restOfTests {
+		selection = "test.skip"
 	}
-	flag.Visit(func(f *flag.Flag) { delete(defaults, f.Name) })
+	defaults := map[string]string{"test.parallel": "6", selection: "^(" + strings.Join(promised(), "|") + ")$"}
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name == "test.run" || f.Name == "test.bench" || f.Name == "test.list" {
+			delete(defaults, selection)
+		}
+		delete(defaults, f.Name)
+	})
 	for name, value := range defaults {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
 	}
 	return e.M.Run()
+}
+
+// doc is the documentation of this package, which lists the promises.
+//
+//go:embed doc.go
+var doc string
+
+// promised returns the names of the tests that doc.go lists.
+func promised() []string {
+	_, list, _ := strings.Cut(doc, "// The promises")
+	return slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`\bTest\w+`).FindAllString(list, -1))))
+}
+
+// The tests that doc.go lists exist.
+func TestPromisesHaveTests(t *testing.T) {
+	t.Parallel()
+	requireTests(t, ".", promised())
 }
 
 // TestScripts runs the command line like users do. Each script has a namespace of its own, which is

@@ -46,6 +46,7 @@ await() { # until the log of the operator has a line
 samples() {
   await 'kind is running.*kind=At'
   await 'kind is running.*kind=Watcher'
+  await 'kind is running.*kind=Customcluster'
   if [ -n "$webhooks" ]; then await 'webhooks are registered'; fi
   cat "$log"
   shown=$(($(wc -l < "$log") + 1))
@@ -71,6 +72,13 @@ samples() {
     kubectl logs at-sample-pod
   fi
 
+  kubectl delete --ignore-not-found -f config/samples/customcluster.yaml > /dev/null
+  say '$ kubectl apply -f config/samples/customcluster.yaml  # keeps three Pods running'
+  kubectl apply -f config/samples/customcluster.yaml
+  kubectl wait --for=condition=Ready customcluster/customcluster-sample --timeout=5m > /dev/null
+  say '$ kubectl get customclusters,pods'
+  kubectl get customclusters,pods
+
   if [ -z "$webhooks" ]; then
     say 'Fescue runs without webhooks, so no Pod gets a sidecar. For webhooks, state a URL at'
     printf 'which the API server reaches this machine: make run WEBHOOK_URL=https://HOST:9443\n'
@@ -90,7 +98,12 @@ kubectl=$(command -v kubectl)
 case $kubectl in
   */.devcluster/*) printf '  export PATH="$PATH:%s"  # for kubectl\n' "${kubectl%/*}" ;;
 esac
-if [ -z "${KINDS:-}" ]; then printf '  kubectl get ats --watch\n'; fi
+if [ -z "${KINDS:-}" ]; then
+  printf 'and try:\n'
+  printf '  kubectl scale customcluster customcluster-sample --replicas=5 && kubectl get pods --watch\n'
+  printf '  bin/fescue explain at          # what the kind does, and bin/fescue status -A how its objects are\n'
+  printf '  $EDITOR cue/at.cue             # the kind itself: README.md shows how to write your own\n'
+fi
 printf '\n'
 follow=(-f)
 if tail --version > /dev/null 2>&1; then follow+=(--pid=$$); fi # GNU's ends even if this script is killed

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"strconv"
@@ -38,6 +39,10 @@ var quiet = slog.New(slog.DiscardHandler)
 // bundle trust every served certificate.
 func TestRotation(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testRotation) // half a year
+}
+
+func testRotation(t *testing.T) {
 	client := newClient()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -57,7 +62,7 @@ func TestRotation(t *testing.T) {
 	}
 	var replicas []*Secret
 	for range 2 {
-		s, err := NewSecret(SecretConfig{Client: client, Namespace: "default", Name: "c", Hosts: []string{"127.0.0.1"}, Validity: 18 * time.Second, Log: quiet})
+		s, err := NewSecret(SecretConfig{Client: client, Namespace: "default", Name: "c", Hosts: []string{"127.0.0.1"}, Log: quiet})
 		require.NoError(t, err)
 		require.Error(t, s.Ready())
 		_, err = s.GetCertificate(nil)
@@ -67,14 +72,14 @@ func TestRotation(t *testing.T) {
 		go s.Lead(ctx, publish)
 	}
 	seen := make(map[string]bool)
-	require.NoError(t, wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(context.Context) (bool, error) {
+	require.NoError(t, wait.PollUntilContextTimeout(ctx, time.Hour, 3*DefaultValidity, true, func(context.Context) (bool, error) {
 		for _, s := range replicas {
 			// The served certificate is read first: a newer bundle also has the older
 			// authority.
 			served, err := s.GetCertificate(nil)
 			roots := published.Load()
 			if err != nil || roots == nil {
-				return false, nil
+				return false, nil // in the first hour
 			}
 			if err := s.Ready(); err != nil {
 				return false, err

@@ -16,7 +16,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/corpus"
 )
 
-var behaviourMutations = flag.Int("behaviour-mutations", 24, "ways in which TestMutationsOfBehaviours breaks each behaviour")
+var behaviourMutations = flag.Int("behaviour-mutations", 8, "ways in which TestMutationsOfBehaviours breaks each behaviour")
 
 // neededOfBehaviours is the part of the broken behaviours that has to be noticed. The others cannot
 // be noticed, like another element of a list whose length alone counts, or need a rare object.

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	samples   = flag.Int("samples", 300, "objects that are generated for each kind in TestDifferential")
+	samples   = flag.Int("samples", 100, "objects that are generated for each kind in TestDifferential")
 	firstSeed = flag.Uint64("first-seed", 0, "seed of the first of them, so that several processes can share a large number")
 
 	foreignKinds = flag.String("kinds", "", "folder with folders of kinds, which TestForeignKinds loads and compares")

@@ -17,15 +17,16 @@ import (
 )
 
 var (
-	mutations     = flag.Int("mutations", 100, "ways in which TestMutations breaks each kind's schema")
+	mutations     = flag.Int("mutations", 40, "ways in which TestMutations breaks each kind's schema")
 	mutationKinds = flag.String("mutation-kinds", "^(shipped/At|features.txtar/Feature|phases.txtar/Job)$",
-		"kinds that TestMutations is about; the larger a kind is, the more -samples it takes to notice what is broken")
+		"kinds that TestMutations is about; the larger a kind is, the more samples it takes to notice what is broken")
 )
 
 const (
-	// objectsPerSample is how many objects a broken schema is tried with for each that
-	// TestDifferential takes: the evaluator is asked only once about each, for all schemas.
-	// The CRD, which costs more, is tried with as many as there.
+	// mutationSamples is how many objects the CRD of a broken schema is tried with.
+	mutationSamples = 300
+	// objectsPerSample is how many objects a broken schema is tried with for each of
+	// these: the evaluator is asked only once about each, for all schemas.
 	objectsPerSample = 10
 	// needed is the part of the broken schemas that has to be noticed. The others cannot be
 	// noticed, like a bound that another rule implies.
@@ -81,7 +82,7 @@ func (s *score) String() string {
 }
 
 func mutationScores(t *testing.T, k *Kind) (validator, crd *score) {
-	objects := judgedSamples(k, *samples*objectsPerSample)
+	objects := judgedSamples(k, mutationSamples*objectsPerSample)
 	chosen := rand.New(rand.NewPCG(1, 1)).Perm(len(mutationsOf(copyOf(k.schema))))
 	validator, crd = &score{}, &score{}
 	for _, i := range chosen[:min(*mutations, len(chosen))] {
@@ -90,7 +91,7 @@ func mutationScores(t *testing.T, k *Kind) (validator, crd *score) {
 		if !sameSchema(t, mutant.Schema, k.Schema) {
 			n := len(objects)
 			if !change.attribute {
-				n = min(n, *samples)
+				n = min(n, mutationSamples)
 			}
 			inCRD = crdShows(k, mutant, objects[:n])
 			crd.count(change.name, inCRD)

@@ -25,15 +25,18 @@ const (
 	// Timeout bounds every wait for a condition. It is generous because the machine may be
 	// busy, and no test passes by reaching it.
 	Timeout = 90 * time.Second
-	// Poll is the interval at which conditions are checked.
-	Poll = 20 * time.Millisecond
+	// Poll is the interval at which conditions are checked: tests that run at the same time ask the API server
+	// more often than operators do.
+	Poll = 50 * time.Millisecond
 )
 
-// Dir returns the folder of the running control plane, and fails the test if there is none.
+// Dir returns the folder of the running control plane, and skips the test if there is none.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("DEVCLUSTER_DIR")
-	require.NotEmpty(t, dir, "no control plane is running: run the tests with make test, or under .devcluster/bin/devcluster -- go test ./…")
+	if dir == "" {
+		t.Skip("no control plane is running: make test starts one")
+	}
 	return dir
 }
 
