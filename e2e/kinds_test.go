@@ -194,6 +194,7 @@ func TestKindStartsOnceItHasItsCRDAndRights(t *testing.T) {
 	require.NoError(t, crds.Install(t.Context(), c.client, shipped, crds.Webhook{}))
 	late := strings.NewReplacer("rights.example.com", "late.example.com").Replace(rightsKind)
 	dir, kinds := writeKind(t, late)
+	c.deleteCRDs(kinds[0].Name())
 	rules, _ := c.rolesOf(shipped)
 	o := c.launchAs(c.serviceAccount("fescue", rules), "--kinds", dir)
 	o.awaitReady()
