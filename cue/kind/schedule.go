@@ -76,13 +76,13 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return s.times.Next(after.In(s.location)).UTC()
 }
 
-// Upcoming returns the first time of the schedule that is later than now; the zero time if there is none within five
-// years. Those of "@every 1h" count from since.
-func (s *Schedule) Upcoming(since, now time.Time) time.Time {
-	if last := s.Last(since, now); !last.IsZero() {
+// Around returns the last time of the schedule that is later than since and not later than now, as Last does, and the
+// first one after that, which is later than now. The times of "@every 1h" count from since. The zero time is none.
+func (s *Schedule) Around(since, now time.Time) (last, next time.Time) {
+	if last = s.Last(since, now); !last.IsZero() {
 		since = last
 	}
-	return s.Next(since)
+	return last, s.Next(since)
 }
 
 // Last returns the last time of the schedule that is later than since and not later than now; the

@@ -284,15 +284,15 @@ func (p *Plan) choose(next []kind.Transition) (c choice) {
 		switch {
 		case !t.When:
 		case t.Cron != nil:
-			last := t.Cron.Last(met, p.At)
+			last, next := t.Cron.Around(met, p.At)
 			if !last.IsZero() && !t.Missed(last, p.At) {
 				return choice{to: t.To, since: last, scheduled: last}
 			}
 			if !last.IsZero() {
 				c.missed = last
 			}
-			if at := t.Cron.Upcoming(met, p.At); !at.IsZero() {
-				wait(at)
+			if !next.IsZero() {
+				wait(next)
 			}
 		case t.After == nil:
 			return choice{to: t.To}

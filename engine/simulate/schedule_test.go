@@ -104,8 +104,7 @@ func TestScheduleOverAClockStep(t *testing.T) {
 	require.Equal(t, []string{"a-20300330-1200"}, created())
 }
 
-// A schedule of equal delays goes on after a time that was missed: what is next counts from the same time as what
-// was missed.
+// "@every 1h" goes on after a missed time: the next one is an hour later than that, and not an hour from now.
 func TestDelayAfterAMissedTime(t *testing.T) {
 	t.Parallel()
 	c, _, created := ticking(t, map[string]any{"schedule": "@every 1h", "deadline": "5m"})
