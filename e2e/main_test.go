@@ -73,10 +73,21 @@ func promised() []string {
 	return slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`\bTest\w+`).FindAllString(list, -1))))
 }
 
-// The tests that doc.go lists exist.
+// The tests that doc.go lists exist, and those that hack/test.sh runs with the race detector.
 func TestPromisesHaveTests(t *testing.T) {
 	t.Parallel()
 	requireTests(t, ".", promised())
+	script, err := os.ReadFile("../hack/test.sh")
+	require.NoError(t, err)
+	lines := regexp.MustCompile(`(?m)^all_goroutines\+?='\|?(.+)'$`).FindAllStringSubmatch(string(script), -1)
+	require.NotEmpty(t, lines)
+	var names []string
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line[1], "|") {
+			names = append(names, "Test"+name)
+		}
+	}
+	requireTests(t, ".", names)
 }
 
 // TestScripts runs the command line like users do. Each script has a namespace of its own, which is

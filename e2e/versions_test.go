@@ -3,6 +3,7 @@ package e2e
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -591,45 +592,46 @@ func (c *cluster) noWayAround(user dynamic.Interface, versions []schema.GroupVer
 	require.NoError(c.t, err)
 	for _, version := range versions {
 		objects := user.Resource(version).Namespace(c.namespace)
-		for _, subresource := range []string{"", "status", "scale"} {
-			for _, field := range []string{`"secret":"db-admin"`, `"place":"there"`, `"replicas":10`, `"replicas":-1`, `"replicas":"1"`} {
-				body := fmt.Sprintf(`{"apiVersion":"%s","kind":"Show","metadata":{"name":"x"},"spec":{%s}}`, version.GroupVersion(), field)
-				if subresource == "scale" {
-					body = fmt.Sprintf(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"x"},"spec":{%s}}`, field)
-				}
-				var object unstructured.Unstructured
-				require.NoError(c.t, object.UnmarshalJSON([]byte(body)))
-				var under []string
-				if subresource != "" {
-					under = []string{subresource}
-				}
-				try := map[string]func() error{
-					"merge": func() error {
-						_, err := objects.Patch(c.t.Context(), "x", types.MergePatchType, []byte(body), metav1.PatchOptions{}, under...)
-						return err
-					},
-					"apply": func() error {
-						_, err := objects.Apply(c.t.Context(), "x", &object, metav1.ApplyOptions{FieldManager: "ada", Force: true}, under...)
-						return err
-					},
-					"update": func() error {
-						live, err := objects.Get(c.t.Context(), "x", metav1.GetOptions{}, under...)
-						require.NoError(c.t, err)
-						for name, value := range object.Object["spec"].(map[string]any) {
-							require.NoError(c.t, unstructured.SetNestedField(live.Object, value, "spec", name))
-						}
-						_, err = objects.Update(c.t.Context(), live, metav1.UpdateOptions{}, under...)
-						return err
-					},
-				}
-				for verb, do := range try {
-					err := do()
+		for _, under := range [][]string{nil, {"status"}, {"scale"}} {
+			submitted := newObject(version, "Show", "x", nil)
+			if slices.Contains(under, "scale") {
+				submitted.SetAPIVersion("autoscaling/v1")
+				submitted.SetKind("Scale")
+			}
+			for _, spec := range []map[string]any{{"secret": "db-admin"}, {"place": "there"}, {"replicas": int64(10)}, {"replicas": int64(-1)}, {"replicas": "1"}} {
+				submitted.Object["spec"] = spec
+				for verb, write := range c.writes(objects, submitted, under...) {
+					err := write()
 					after, errGet := c.get(versions[0], "x")
 					require.NoError(c.t, errGet)
-					require.Equal(c.t, before.Object["spec"], after.Object["spec"], "%s of %s/%s with %s: %v", verb, version.Version, subresource, field, err)
+					require.Equal(c.t, before.Object["spec"], after.Object["spec"], "%s of %s/%s with %v: %v", verb, version.Version, under, spec, err)
 				}
 			}
 		}
+	}
+}
+
+// writes are the ways to write an object, or a subresource of it, by their verbs.
+func (c *cluster) writes(objects dynamic.ResourceInterface, submitted *unstructured.Unstructured, under ...string) map[string]func() error {
+	name := submitted.GetName()
+	return map[string]func() error{
+		"patch": func() error {
+			body, err := submitted.MarshalJSON()
+			require.NoError(c.t, err)
+			_, err = objects.Patch(c.t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{}, under...)
+			return err
+		},
+		"apply": func() error {
+			_, err := objects.Apply(c.t.Context(), name, submitted, metav1.ApplyOptions{FieldManager: "ada", Force: true}, under...)
+			return err
+		},
+		"update": func() error {
+			live, err := objects.Get(c.t.Context(), name, metav1.GetOptions{}, under...)
+			require.NoError(c.t, err)
+			maps.Copy(live.Object["spec"].(map[string]any), submitted.Object["spec"].(map[string]any))
+			_, err = objects.Update(c.t.Context(), live, metav1.UpdateOptions{}, under...)
+			return err
+		},
 	}
 }
 
