@@ -63,7 +63,7 @@
 //     TestUnmanagedPodsOfASet
 //   - who changes a child back is named: TestContestedChildIsCorrectedSlowly
 //   - decorators add to existing objects, and clean up: TestDecorator
-//   - what an object reads is followed, and a kind reads nothing for those who may not: TestReads, TestReadsOfOthersAreDenied
+//   - objects follow what they read, and a user cannot have read what they may not: TestReads, TestReadsOfOthersAreDenied
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,
 //     TestChildrenElsewhereAreDenied
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation

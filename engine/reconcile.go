@@ -189,7 +189,7 @@ func (r *reconciliation) remember(seen *plan.Unrecorded) {
 	r.unrecorded.Store(r.name, seen)
 }
 
-// store writes the status, and returns the object as it is then.
+// store writes the status, and returns the object with it.
 func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstructured.Unstructured, error) {
 	if r.kind.Target != nil {
 		r.report(p, o)
@@ -211,9 +211,9 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 	return object, nil
 }
 
-// nextReconcile returns when to reconcile again an object, given as it is stored: when the outcome requests it, when
-// its children have to be recorded, or soon if the object waits for another to be gone, which an event might fail to
-// report.
+// nextReconcile returns when to reconcile again: when the outcome requests it, when children of the object, which is as
+// the API server has it, must be recorded, or soon if it waits for another object to be gone, which an event might fail
+// to report.
 func nextReconcile(p *plan.Plan, o *plan.Outcome, object *unstructured.Unstructured) time.Time {
 	next := earlier(o.WakeAt, o.RecordAt(p, object))
 	if o.Waiting {
@@ -222,7 +222,7 @@ func nextReconcile(p *plan.Plan, o *plan.Outcome, object *unstructured.Unstructu
 	return next
 }
 
-// writeStatus writes the status of an object if that is due. It returns the object as it is then.
+// writeStatus writes the status of an object if that is due. It returns the object as the API server has it.
 func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstructured.Unstructured, error) {
 	status, err := plan.Report(p, o)
 	if err != nil {

@@ -71,8 +71,9 @@ func Missing(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.
 	return Compare(Decide(k, object, v, now), v).Missing
 }
 
-// RecordAt returns when the status of an object, given as it is stored, has to name the children that were created
-// once: at once if one of them is being deleted or is gone, or else when the first is old enough. Zero means never.
+// RecordAt returns when the status must be written to name the children that were created once, of which stored is the
+// object as the API server has it: at once if one of them is being deleted or is gone, or else when the first is old
+// enough. Zero means never.
 func (o *Outcome) RecordAt(p *Plan, stored *unstructured.Unstructured) (at time.Time) {
 	recorded := inventoryOf(stored).created
 	for child, uid := range o.inventory.created {

@@ -12,8 +12,7 @@
 // DEVCLUSTER_NODE=real; see docs/decisions/0016-real-node.md.
 //
 // For webhooks, $DEVCLUSTER_FREE_ADDRESS is an address with a free port that the API server reaches,
-// and the API server has the client certificate webhook-client.crt in $DEVCLUSTER_DIR. It
-// sends the spans of requests that a client has sampled to the socket otlp.sock there.
+// and the API server has the client certificate webhook-client.crt in $DEVCLUSTER_DIR.
 //
 // With -audit-policy, the API server logs the requests that the policy selects to audit.log in
 // $DEVCLUSTER_DIR.

@@ -11,7 +11,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
-// doubled is 2^n times as long as it is written.
+// doubled returns an expression of n lines whose text has 2^n parts.
 func doubled(n int) string {
 	var b strings.Builder
 	for i := range n {
