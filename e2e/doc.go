@@ -35,6 +35,7 @@
 //   - examples_test.go: those of the examples
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
 //   - kstatus_test.go: the status as Flux and kpt read it
+//   - invalid_test.go: objects that became invalid with their kind
 //   - injectedpods_test.go: the report of Pods with an outdated or missing sidecar
 //   - webhooks_test.go, webhooks_pods_test.go: validation, defaults and injection
 //   - webhooks_service_test.go, webhooks_missing_test.go: webhooks behind a Service, and without
@@ -68,6 +69,7 @@
 //     TestChildrenElsewhereAreDenied
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
 //   - invalid objects are rejected, also without webhooks: TestWebhooks, TestInvalidStoredObjectIsStalled
+//   - objects that became invalid can be deleted: TestInvalidObjectsCanGo
 //   - Pods get their sidecars: TestPodWebhooks, TestInjectedPodsOfAWatcher
 //   - several versions lose nothing, and open nothing: TestVersions, TestForgedConversionIsIgnored
 //   - one broken kind or object stops no other: TestFaultyKinds, TestKindStartsOnceItHasItsCRDAndRights,

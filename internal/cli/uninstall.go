@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,9 @@ import (
 
 // operatorTimeout bounds the wait for the Pods of the operator, which may take half a minute to end.
 const operatorTimeout = 2 * time.Minute
+
+// releaseBackoff is how often, and for how long, to try to remove a finalizer: for about six seconds.
+var releaseBackoff = wait.Backoff{Steps: 10, Duration: 50 * time.Millisecond, Factor: 1.7, Cap: 2 * time.Second}
 
 type uninstallOptions struct {
 	installOptions
@@ -126,6 +130,11 @@ func (r *remover) removeAll(ctx context.Context, found, objects []*unstructured.
 	}
 	if err := r.remove(ctx, metav1.DeletePropagationBackground, webhooks); err != nil {
 		return err
+	}
+	if len(r.others) == 0 && !r.o.keepCRDs {
+		if err := r.acceptAll(ctx); err != nil {
+			return err
+		}
 	}
 	if err := r.releaseObjects(ctx); err != nil {
 		return err
@@ -228,6 +237,43 @@ func (r *remover) removeOperator(ctx context.Context, deployments []*unstructure
 	return nil
 }
 
+// acceptAll lets the API server accept any object of the CRDs that are to be deleted, where there still are objects: it
+// rejects all writes of some that became invalid, also those that remove finalizers, and nothing would ever delete them.
+func (r *remover) acceptAll(ctx context.Context) error {
+	anything := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+	for _, k := range r.kinds {
+		left, err := r.list(ctx, k.GroupVersionKind.GroupKind())
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 {
+			continue
+		}
+		definitions := r.Dynamic.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			definition, err := definitions.Get(ctx, k.Name(), metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+			for _, v := range versions {
+				version := v.(map[string]any)
+				version["schema"] = anything
+				delete(version, "selectableFields") // they must be in the schema
+			}
+			if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
+				return err
+			}
+			_, err = definitions.Update(ctx, definition, metav1.UpdateOptions{})
+			return err
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("open the schema of CRD %s: %w", k.Name(), err)
+		}
+	}
+	return nil
+}
+
 // releaseObjects removes the finalizers of kinds and decorators from objects: without an operator, they could not
 // be deleted.
 func (r *remover) releaseObjects(ctx context.Context) error {
@@ -278,7 +324,9 @@ func (r *remover) removeFinalizer(ctx context.Context, object *unstructured.Unst
 	if err != nil {
 		return err
 	}
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	// The API server may take a moment to accept all objects.
+	mayPass := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }
+	err = retry.OnError(releaseBackoff, mayPass, func() error {
 		live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
 		if err != nil || live.GetUID() != object.GetUID() {
 			return err

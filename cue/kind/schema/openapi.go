@@ -110,13 +110,37 @@ func (e *emitter) below(name string) *emitter {
 // addRule adds a CEL rule to the schema at a path; it returns false if the rule is to be left
 // out.
 func (e *emitter) addRule(path *field.Path, p *props, rule, message string) bool {
-	id := path.String() + " " + rule
+	return e.add(path, p, apiextensionsv1.ValidationRule{Rule: rule, Message: message})
+}
+
+// add is addRule for a rule with more than a message.
+func (e *emitter) add(path *field.Path, p *props, rule apiextensionsv1.ValidationRule) bool {
+	id := path.String() + " " + rule.Rule
 	if e.without.Has(id) {
 		return false
 	}
+	if path == nil && !strings.Contains(rule.Rule, "oldSelf") {
+		rule = ratcheting(rule)
+	}
 	e.Rules = append(e.Rules, CELRule{Path: path.Child("x-kubernetes-validations").Index(len(p.XValidations)).String(), ID: id})
-	p.XValidations = append(p.XValidations, apiextensionsv1.ValidationRule{Rule: rule, Message: message})
+	p.XValidations = append(p.XValidations, rule)
 	return true
+}
+
+// require adds that a field must be present.
+func (e *emitter) require(name string, p *props) Enforcer {
+	switch {
+	case e.innermost().path != nil || !isIdentifier(name):
+		p.Required = append(p.Required, name)
+		return CRDSchema
+	case slices.Contains(ownFields, name):
+		return APIServer
+	}
+	// For a whole object, "required" would be tried again at every write.
+	e.add(nil, p, apiextensionsv1.ValidationRule{
+		Rule: "has(self." + name + ")", Message: "the object must have it", FieldPath: "." + name, Reason: new(apiextensionsv1.FieldValueRequired),
+	})
+	return CRDRule
 }
 
 // schema returns the OpenAPI schema of one value.
@@ -451,15 +475,15 @@ func (e *emitter) field(f *Field, p *props) {
 	property := e.below(f.Name).schema(f.Schema)
 	switch f.Presence {
 	case Required:
-		p.Required = append(p.Required, f.Name)
-		e.Enforcers.set(f.Rule, CRDSchema)
+		e.Enforcers.set(f.Rule, e.require(f.Name, p))
 	case Regular:
 		if declarations(e.innermost().schema, f.Name) > 0 {
 			break // an if may set its default
 		}
+		by := CRDSchema // a field with a default is never missing
 		switch value, ok := staticDefault(f.Schema); {
 		case !ok:
-			p.Required = append(p.Required, f.Name)
+			by = e.require(f.Name, p)
 		case value != nil: // the API server drops a null that is a default
 			if hasRules(property) {
 				// The rules are tried on the default alone, without those within it.
@@ -468,7 +492,7 @@ func (e *emitter) field(f *Field, p *props) {
 			raw := rawJSON(value)
 			property.Default = &raw
 		}
-		e.Enforcers.set(f.Rule, CRDSchema) // a field with a default is never missing
+		e.Enforcers.set(f.Rule, by)
 	case Optional:
 		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.innermost().correlatable {
 			e.addRule(e.innermost().path, p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")

@@ -1,6 +1,9 @@
 package schema
 
-import "slices"
+import apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+// ownFields are those for which the API server has its own schema.
+var ownFields = []string{"apiVersion", "kind", "metadata"}
 
 // root replaces the fields for which the API server has its own schema: apiVersion, kind and
 // metadata. A CRD can restrict only one thing in metadata, the length of the name.
@@ -15,10 +18,18 @@ func (e *emitter) root(s *Schema, isLibrary func(Position) bool) {
 		e.Schema.Properties[name] = property
 		e.Enforcers.leave(s.Struct.Field(name), func(at Position) bool { return name != "metadata" || isLibrary(at) })
 	}
-	e.Schema.Required = slices.DeleteFunc(e.Schema.Required, func(name string) bool { _, isOwn := own[name]; return isOwn })
 	if name := e.nameLength(s.Struct.Field("metadata").Schema, emitted, isLibrary); name.MinLength != nil || name.MaxLength != nil {
 		e.Schema.Properties["metadata"] = props{Type: "object", Properties: map[string]props{"name": name}}
 	}
+}
+
+// ratcheting returns a rule for a whole object that also holds if it did not hold before: an object that was
+// stored before the rule can be written, and lose its finalizers. The API server does so itself for what has not
+// changed, but every write changes the whole object.
+func ratcheting(rule apiextensionsv1.ValidationRule) apiextensionsv1.ValidationRule {
+	rule.Rule = rule.Rule + " || oldSelf.optMap(self, !(" + rule.Rule + ")).orValue(false)"
+	rule.OptionalOldSelf = new(true)
+	return rule
 }
 
 // nameLength returns the kind's own limits for the length of names, as far as the emitted

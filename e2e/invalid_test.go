@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+// strictestKind has each form of rule that a CRD can have. GROUP is replaced, and DELETE by what follows the deletion.
+const strictestKind = `
+package strictest
+
+import (
+	"list"
+
+	"fescue.dev/cue/contract"
+)
+
+#Strictest: {
+	apiVersion!: "GROUP/v1", kind!: "Strictest", metadata!: {name!: string, ...}
+	spec!: {
+		size!: int & <=3
+		min?: int
+		max?: int & >=min
+		colour?: "red" | "green"
+		code?: =~"^[a-z]+$" & !="no"
+		names?: list.UniqueItems & [...string]
+		command: *"true" | string
+		title?: string & !=metadata.name
+		mode: *"one" | "two"
+		if mode == "two" {second!: string}
+		ports?: [...{name!: string, port?: int}] @kube(listType=map,listMapKey=name)
+	}
+	status?: contract.#Status
+}
+#StrictestController: contract.#Controller & {
+	object!: #Strictest
+	observed: _
+	owns: [{apiVersion: "v1", kind: "Pod"}]
+	names: plural: "strictests"
+	children: {}
+	DELETE
+}
+`
+
+// strictests are objects that were stored before their kind became strict.
+type strictests struct {
+	*cluster
+	schema.GroupVersionResource
+	dir   string
+	kinds []*kind.Kind
+}
+
+// newStrictests stores objects with these specs, none of which is valid, and installs the CRD of the kind then.
+func newStrictests(t *testing.T, onDelete string, specs map[string]map[string]any) *strictests {
+	t.Helper()
+	c := newCluster(t)
+	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	dir, kinds := writeKind(t, strings.NewReplacer("GROUP", group, "DELETE", onDelete).Replace(strictestKind))
+	s := &strictests{c, kinds[0].GroupVersionResource(), dir, kinds}
+	c.deleteCRDs(kinds[0].Name())
+	open := kindtest.FromDir(t, dir)[0]
+	open.Hash = "open"
+	open.Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	c.installCRDs([]*kind.Kind{open})
+	for name, spec := range specs {
+		object := newObject(s.GroupVersionResource, "Strictest", name, spec)
+		object.SetFinalizers([]string{"example.com/other"})
+		_, err := c.objects(s.GroupVersionResource).Create(t.Context(), object, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	require.NoError(t, crds.Install(t.Context(), c.client, kinds, crds.Webhook{}))
+	require.True(t, testcluster.WaitUntil(func() bool {
+		_, err := c.objects(s.GroupVersionResource).Create(t.Context(), newObject(s.GroupVersionResource, "Strictest", "new", map[string]any{"size": int64(4)}), dryRun)
+		return err != nil
+	}), "the CRD is not strict yet")
+	return s
+}
+
+// invalidSpecs break one rule each.
+var invalidSpecs = map[string]map[string]any{
+	"no-spec":   nil,
+	"no-size":   {"min": int64(1)},
+	"too-large": {"size": int64(4)},
+	"type":      {"size": "two"},
+	"relation":  {"size": int64(1), "min": int64(3), "max": int64(2)},
+	"enum":      {"size": int64(1), "colour": "blue"},
+	"pattern":   {"size": int64(1), "code": "A"},
+	"excluded":  {"size": int64(1), "code": "no"},
+	"set":       {"size": int64(1), "names": []any{"a", "a"}},
+	"named":     {"size": int64(1), "title": "named"}, // a rule for the object as a whole
+	"condition": {"size": int64(1), "mode": "two"},
+	"list-map":  {"size": int64(1), "ports": []any{map[string]any{"name": "a", "port": int64(1)}, map[string]any{"name": "a", "port": int64(2)}}},
+}
+
+// An object that became invalid with its kind can be labelled, lose its finalizers and be deleted, with and without
+// webhooks, in the foreground too; the operator says what is wrong with it. What is wrong cannot be made worse.
+func TestInvalidObjectsCanGo(t *testing.T) {
+	t.Parallel()
+	s := newStrictests(t, "", invalidSpecs)
+	flags, _ := s.webhookURLFlags()
+	s.keepCRDs = true
+	s.start(append(flags, "--kinds", s.dir, "--shipped-kinds=false")...)
+	s.awaitRegistration()
+	for name := range invalidSpecs {
+		object, reason, message := s.awaitStalled(s.GroupVersionResource, name)
+		require.Equal(t, "InvalidObject", reason)
+		require.Contains(t, message, "spec", name)
+
+		s.patch(s.GroupVersionResource, name, `{"metadata":{"labels":{"seen":"yes"}}}`)
+		if object.Object["spec"] != nil {
+			worse := object.DeepCopy()
+			worse.SetResourceVersion("")
+			require.NoError(t, unstructured.SetNestedField(worse.Object, int64(5), "spec", "size"))
+			_, err := s.objects(s.GroupVersionResource).Update(t.Context(), worse, metav1.UpdateOptions{})
+			require.Error(t, err, name)
+		}
+		s.patch(s.GroupVersionResource, name, `{"metadata":{"finalizers":null}}`)
+		foreground := metav1.DeletePropagationForeground
+		require.NoError(t, s.objects(s.GroupVersionResource).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &foreground}))
+	}
+	for name := range invalidSpecs {
+		s.awaitGone(s.GroupVersionResource, name)
+	}
+}
+
+// An invalid object cannot pass the phases that follow its deletion. It says so, and is deleted once it is valid, or
+// has lost its finalizer.
+func TestInvalidObjectsThatAreKept(t *testing.T) {
+	t.Parallel()
+	s := newStrictests(t, guardDelete, map[string]map[string]any{"mended": nil, "freed": {"size": int64(4)}})
+	s.keepCRDs = true
+	s.start("--kinds", s.dir, "--shipped-kinds=false")
+	for _, name := range []string{"mended", "freed"} {
+		s.patch(s.GroupVersionResource, name, `{"metadata":{"finalizers":["fescue.dev/on-delete"]}}`)
+		require.NoError(t, s.objects(s.GroupVersionResource).Delete(t.Context(), name, metav1.DeleteOptions{}))
+		s.await(s.GroupVersionResource, name, "said to be invalid", func(o *unstructured.Unstructured) bool {
+			_, reason, message := condition(o, kind.ConditionDeleting)
+			return reason == "InvalidObject" && strings.Contains(message, "the object stays until this is resolved or its finalizer fescue.dev/on-delete is removed")
+		})
+	}
+	s.patch(s.GroupVersionResource, "freed", `{"metadata":{"finalizers":null}}`)
+	s.patch(s.GroupVersionResource, "mended", `{"spec":{"size":1}}`)
+	s.awaitGone(s.GroupVersionResource, "freed")
+	s.awaitGone(s.GroupVersionResource, "mended")
+}
+
+// The API server itself rejects every write of an object whose list has an item without its key. fescue uninstall, which deletes
+// the CRD as well, deletes such an object all the same.
+func TestUninstallDeletesInvalidObjects(t *testing.T) {
+	t.Parallel()
+	s := newStrictests(t, guardDelete, map[string]map[string]any{"no-key": {"size": int64(1), "ports": []any{map[string]any{"port": int64(1)}}}})
+	_, err := s.objects(s.GroupVersionResource).Patch(t.Context(), "no-key", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	require.ErrorContains(t, err, "spec.ports[0].name: Required value")
+
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), s.namespace)
+	out, err := exec.CommandContext(t.Context(), "fescue", "uninstall", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", s.dir, "--webhooks=false",
+		"--namespaced", s.namespace, "--namespace", s.namespace, "--keep-namespace", "--on-delete-timeout", "1s", "--delete-objects").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	s.patch(s.GroupVersionResource, "no-key", `{"metadata":{"finalizers":["foregroundDeletion"]}}`) // the other one is not Fescue's
+	require.True(t, testcluster.WaitUntil(func() bool {
+		list, err := s.client.Resource(definitions).List(t.Context(), metav1.ListOptions{})
+		return err == nil && !slices.ContainsFunc(list.Items, func(d unstructured.Unstructured) bool { return d.GetName() == s.kinds[0].Name() })
+	}), "the CRD is still there")
+}
