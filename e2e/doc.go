@@ -31,6 +31,7 @@
 //   - at_test.go: phases: timers, crashes, restarts and outages
 //   - children_test.go: kinds without phases, and sets
 //   - invariants_test.go: sets under random disturbances
+//   - sensitive_test.go: messages about what must not be shown
 //   - scenarios_test.go: the scenarios of the shipped kinds, which fescue test runs in memory
 //   - examples_test.go: those of the examples
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
@@ -65,6 +66,7 @@
 //   - who changes a child back is named: TestContestedChildIsCorrectedSlowly
 //   - decorators add to existing objects, and clean up: TestDecorator
 //   - objects follow what they read, and a user cannot have read what they may not: TestReads, TestReadsOfOthersAreDenied
+//   - no message shows a value of a Secret: TestSensitiveValuesAreNotShown
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,
 //     TestChildrenElsewhereAreDenied
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation

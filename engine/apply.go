@@ -45,6 +45,7 @@ const maxBatch = 64
 type applier struct {
 	*reconciliation
 	owner *unstructured.Unstructured
+	todo  *plan.Comparison
 	// stays asks the API server once for the owner, if that is still one that keeps children.
 	stays func() (*unstructured.Unstructured, error)
 
@@ -56,7 +57,7 @@ type applier struct {
 // together. A failure of one child does not prevent writing the others; children
 // are pruned only if nothing failed.
 func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
-	a := &applier{reconciliation: r, owner: owner, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
+	a := &applier{reconciliation: r, owner: owner, todo: todo, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
 	a.stays = sync.OnceValues(func() (*unstructured.Unstructured, error) { return r.stays(ctx, owner) })
 	a.all(ctx, todo.Steps)
 	if todo.Rejected == nil && !todo.Waiting && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
@@ -135,10 +136,10 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 		case !ok: // the first is reported for all of them
 		case isRejected:
 			ok = false
-			a.done.Rejected = errors.Join(a.done.Rejected, &rejectedError{fmt.Errorf("child %q: %w", child, rejected.err)})
+			a.done.Rejected = errors.Join(a.done.Rejected, &rejectedError{a.todo.OfChild(child, rejected.err)})
 		default:
 			ok = false
-			a.done.Failed = errors.Join(a.done.Failed, fmt.Errorf("child %q: %w", child, err))
+			a.done.Failed = errors.Join(a.done.Failed, a.todo.OfChild(child, err))
 		}
 	}
 	return ok

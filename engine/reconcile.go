@@ -238,7 +238,7 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 		UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: r.manager})
 	if apierrors.IsInvalid(err) && p.Projection != nil {
 		// The kind projects what its schema does not allow; the status shows that instead.
-		rejected := &rejectedError{fmt.Errorf("status: %w", err)}
+		rejected := &rejectedError{fmt.Errorf("status: %w", p.ConcealStatus(err))}
 		p, o := plan.Unreportable(p, o, rejected)
 		_, err := r.writeStatus(ctx, p, o)
 		return nil, errors.Join(rejected, err)

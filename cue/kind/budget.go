@@ -19,5 +19,5 @@ func exceeded(b *Budget, err error) error {
 	if err != nil || !b.IsExceeded() {
 		return err
 	}
-	return &EvaluationError{Path: objectName, Err: errors.New(b.Excess())}
+	return &EvaluationError{Path: objectName, Err: errors.New(b.Excess()), Rule: b.Excess()}
 }

@@ -93,6 +93,7 @@ type checker struct {
 	kept       []*checkedChild
 	waiting    *checkedChild        // that is checked
 	ordering   bool                 // what it reads has to exist as long as it does
+	naming     bool                 // the name of a child is computed
 	checked    string               // the path of what is checked; empty for what others refer to
 	children   map[string]childType // by name
 	// moreChildren means that there may be others, and unknownChildren that nothing is known of some.

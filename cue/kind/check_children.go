@@ -44,7 +44,9 @@ func (c *checker) collectChildren() []*checkedChild {
 		}
 		c.moreChildren = c.moreChildren || s.mayHaveMore()
 		for _, d := range s.dynamic {
+			c.naming = true
 			c.label(d)
+			c.naming = false
 			all = append(all, c.newChild("", phase, prefix+"[…]", d.label, []part{d.value}, true))
 		}
 	}

@@ -1,6 +1,10 @@
 package kind
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -58,8 +62,11 @@ func (c *checker) lookup(path string, parts []part) {
 	body := c.gather(parts)
 	for _, field := range body.order {
 		m, t := body.fields[field], types.Of(types.String)
-		if field == "selector" {
+		switch field {
+		case "selector":
 			t = selectorType
+		case sensitiveName:
+			t = types.Of(types.Boolean)
 		}
 		c.check(m.parts, t, path+"."+field)
 	}
@@ -84,6 +91,36 @@ func (c *checker) lookup(path string, parts []part) {
 		c.report(namespace.node, "%s.namespace: a %s has no namespace: remove it", path, kind)
 	case found.Namespaced && namespace == nil && c.isClusterScoped() && body.fields["name"] != nil:
 		c.report(at.node, "%s: a %s is namespaced, and the objects of the kind are cluster-scoped: add the namespace to read it from", path, kind)
+	}
+}
+
+// exposed advises on a value of a sensitive object that goes where many can read it: the status, or a ConfigMap. Names and
+// labels are not sensitive, and of a Secret only its data is.
+func (c *checker) exposed(p part, from value, name string) {
+	isStatus := c.checked == "status" || c.checked == "conditions"
+	isConfigMap := c.waiting != nil && c.waiting.gvk.Group == "" && c.waiting.gvk.Kind == "ConfigMap" && strings.HasPrefix(c.checked, c.waiting.path+".template")
+	read, ok := strings.CutPrefix(from.path, observedName+".")
+	if !ok || c.tolerant > 0 || !isStatus && !isConfigMap && !c.naming {
+		return
+	}
+	isSecret := IsSensitive(c.children[read].gvk)
+	isMarked := slices.ContainsFunc(c.kind.Lookups, func(l LookupFacts) bool { return l.Name == read && l.Sensitive })
+	switch {
+	case isSecret && name != "data" && name != "stringData", !isSecret && (!isMarked || name == "metadata" || name == "kind" || name == "apiVersion"):
+		return
+	}
+	if c.naming {
+		c.report(p.node(), "%s.%s.%s is part of the name of a child, which is a label and stands in messages: name it after something that is not sensitive", observedName, read, name)
+		return
+	}
+	where := "the status"
+	if isConfigMap {
+		where = "a ConfigMap"
+	}
+	text := fmt.Sprintf("%s.%s.%s goes into %s, where more people can read it than the original: put it into a Secret", observedName, read, name, where)
+	advice := Advice{Field: c.checked, Position: positionOf(p.node()), Text: text}
+	if !slices.Contains(c.advice, advice) {
+		c.advice = append(c.advice, advice)
 	}
 }
 

@@ -462,6 +462,7 @@ func (c *checker) field(p part, e ast.Expr, x value, name string) value {
 		return unknownValue
 	}
 	c.read(p, e, x, name)
+	c.exposed(p, x, name)
 	result := value{t: field, path: path, owner: x.owner, names: names}
 	if x.path == observedName { // its fields are those of a child
 		result.names, result.owner = nil, c.children[name].gvk.Kind

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -16,6 +17,8 @@ type EvaluationError struct {
 	Path string
 	// Err is the failure.
 	Err error
+	// Rule is the failure without the values that it is about. It is empty if that is not known.
+	Rule string
 	// Position is the place in CUE; it may be unknown.
 	Position schema.Position
 	// Value is the wrong value, if there is one.
@@ -24,6 +27,13 @@ type EvaluationError struct {
 
 func (e *EvaluationError) Error() string {
 	return e.Path + ": " + e.Err.Error() + suffix(e.Position)
+}
+
+// WithoutValues describes the failure without any value, for a behaviour that reads what must not be shown. The field
+// of the path has a name of the contract; those below it may follow from what is read.
+func (e *EvaluationError) WithoutValues() string {
+	field, _, _ := strings.Cut(e.Path, ".")
+	return field + ": " + cmp.Or(e.Rule, "a value is not valid") + suffix(e.Position)
 }
 
 func (e *EvaluationError) Unwrap() error { return e.Err }

@@ -38,7 +38,9 @@ type LookupFacts struct {
 	IsClusterScoped bool
 	// Conditional means that an if can drop it.
 	Conditional bool
-	Position    schema.Position
+	// Sensitive means that no message shows a value of it.
+	Sensitive bool
+	Position  schema.Position
 }
 
 // Lookup is an object, or a selection of objects, that a behaviour reads for one object.
@@ -51,6 +53,8 @@ type Lookup struct {
 	// ObjectName is the name of the object to read. It is empty if Selector selects a list.
 	ObjectName string
 	Selector   labels.Selector
+	// Sensitive means that no message shows a value of it.
+	Sensitive bool
 	// Absent is what the entry reads of the object that is absent; nothing is looked up then.
 	Absent []Absence
 }
@@ -67,8 +71,24 @@ func (l *Lookup) In(own string, isNamespaced bool) string {
 	return own
 }
 
-// readsName is the field of a behaviour for the objects that it reads.
-const readsName = "reads"
+const (
+	// readsName is the field of a behaviour for the objects that it reads.
+	readsName = "reads"
+	// sensitiveName is the field of an entry of reads whose values are not shown.
+	sensitiveName = "sensitive"
+)
+
+// IsSensitive reports whether no message shows a value of objects of a type, whoever reads them: Secrets.
+func IsSensitive(gvk apischema.GroupVersionKind) bool {
+	return gvk.Group == corev1.GroupName && gvk.Kind == "Secret"
+}
+
+// SeesSensitive reports whether the behaviour may see values that no message shows: in what it reads, in its children,
+// or in the object that it decorates.
+func (k *Kind) SeesSensitive() bool {
+	return IsSensitive(k.GroupVersionKind) || slices.ContainsFunc(k.Owns, IsSensitive) ||
+		slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Sensitive })
+}
 
 // LookupsOf returns what the behaviour reads for a valid, defaulted object, apart from its
 // children, sorted by name. It follows from what the author submits of the object. An error is an
@@ -158,6 +178,7 @@ func lookupOf(name string, value piece) (Lookup, error) {
 		return l, nil
 	}
 	l.Type = apischema.FromAPIVersionAndKind(text("apiVersion"), text("kind"))
+	l.Sensitive = IsSensitive(l.Type) || fields[sensitiveName] == true
 	if namespace, ok := fields["namespace"].(string); ok {
 		l.Namespace = &namespace
 	}
@@ -339,6 +360,14 @@ func (k *Kind) addLookup(c *checker, name string, parts []part, conditional bool
 		facts.ObjectName = text
 	}
 	facts.ObjectNamespace, _ = c.onlyText(body, "namespace")
+	facts.Sensitive = IsSensitive(facts.Type)
+	if sensitive := body.fields[sensitiveName]; sensitive != nil {
+		isTrue := func(p part) bool { return c.infer(p).literal == true }
+		if !sensitive.certain || !slices.ContainsFunc(sensitive.parts, isTrue) {
+			return errorAtNode(sensitive.node, "%s.%s: must be true for all objects of the kind, or not set", path, sensitiveName)
+		}
+		facts.Sensitive = true
+	}
 	k.Lookups = append(k.Lookups, facts)
 	return nil
 }

@@ -85,6 +85,8 @@ type Comparison struct {
 	Numbers map[string]int
 	// Unlisted reports that children are wanted in places that the status has to list first.
 	Unlisted bool
+
+	sensitive *Plan // whose children may depend on what is sensitive; nil is none
 }
 
 // ErrNotServed reports that the API server does not serve the type of a child. Once it
@@ -94,6 +96,9 @@ var ErrNotServed = errors.New("its type is not served by the cluster: install it
 // Compare returns the writes for the children of a plan.
 func Compare(p *Plan, v *View) *Comparison {
 	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int)}, plan: p, view: v, wanted: make(map[types.UID]bool)}
+	if p.hidden != nil {
+		c.sensitive = p
+	}
 	children := make([]wantedChild, 0, len(p.Children))
 	for _, child := range p.Children {
 		if child.Template == nil {
@@ -200,7 +205,7 @@ func (w wantedChild) clashesWith(other wantedChild) bool {
 }
 
 func (c *comparer) reject(child string, err error) {
-	c.Rejected = errors.Join(c.Rejected, fmt.Errorf("child %q: %w", child, err))
+	c.Rejected = errors.Join(c.Rejected, c.OfChild(child, err))
 }
 
 // skip rejects a child and does nothing for it.

@@ -20,6 +20,8 @@ type Found struct {
 
 	values  map[string]any
 	missing map[string]string
+	// sensitive are the names of values that no message shows.
+	sensitive map[string]bool
 }
 
 // LookupsOf returns what a kind reads for an object, apart from its children. An invalid object reads
@@ -40,7 +42,7 @@ type Finder func(kind.Lookup) ([]*unstructured.Unstructured, error)
 
 // Find finds what lookups name.
 func Find(lookups []kind.Lookup, find Finder) *Found {
-	f := &Found{values: make(map[string]any), missing: make(map[string]string)}
+	f := &Found{values: make(map[string]any), missing: make(map[string]string), sensitive: make(map[string]bool)}
 	for _, l := range lookups {
 		f.add(l, find)
 	}
@@ -52,6 +54,7 @@ func (f *Found) add(l kind.Lookup, find Finder) {
 		f.missing[l.Name] = "reads." + l.Name + " is " + kind.WaitingFor(l.Absent)
 		return
 	}
+	f.sensitive[l.Name] = l.Sensitive
 	found, err := find(l)
 	switch {
 	case err != nil:

@@ -60,6 +60,9 @@ type Plan struct {
 	// abandoned means that nothing can be created for an object that is being deleted any more.
 	abandoned bool
 	passed    []string // the phases left since anything but the phase, or time, has changed
+
+	failure error        // that Stalled describes, if the kind cannot be evaluated
+	hidden  func() *Plan // the same decision without values that are sensitive; nil if the kind sees none
 }
 
 // Transition is a change of phase, or a phase that is entered again; From is empty for the first phase.
@@ -79,6 +82,12 @@ const (
 // Decide returns the plan for an object. It changes nothing, and evaluates nothing but the
 // kind.
 func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
+	p := decide(k, object, v, now)
+	p.hide(v, func(object *unstructured.Unstructured, v *View) *Plan { return decide(k, object, v, now) })
+	return p
+}
+
+func decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
 	p := unmoved(k, object, now)
 	p.recall(v.Unrecorded)
 	if p.abandoned = v.Abandoned; p.abandoned || isLeaving(k, object) && k.OnDelete == "" {
@@ -142,7 +151,7 @@ func (p *Plan) unmoved() *Plan {
 // stalled returns a plan that reports an error of the kind's own text.
 func stalled(p *Plan, err error) *Plan {
 	instead := p.unmoved()
-	instead.Stalled = &Problem{reasonEvaluation, err.Error()}
+	instead.Stalled, instead.failure = &Problem{reasonEvaluation, err.Error()}, err
 	return instead
 }
 

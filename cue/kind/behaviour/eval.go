@@ -110,7 +110,7 @@ func (r *run) absent(n *node, name string, x Expr, text string) *Problem {
 			return problem
 		}
 	}
-	return incomplete(x, text, "%s does not exist", text)
+	return incomplete(x, text, "%s does not exist", source(text))
 }
 
 // base evaluates what a selection is from: a node, a struct or a list of data.
@@ -142,7 +142,7 @@ func (r *run) base(x Expr, e *env, text string) (any, *Problem) {
 	}
 	if len(n.lits)+len(n.data)+len(n.lists) == 0 {
 		if n.kinds&(Struct|List) != 0 {
-			return nil, incomplete(x, text, "%s does not exist", text)
+			return nil, incomplete(x, text, "%s does not exist", source(text))
 		}
 		return nil, wrong(x, "cannot select from a value of type %s", n.kinds)
 	}
@@ -168,7 +168,7 @@ func (r *run) selected(base any, name string, x Expr, text string) (any, *Proble
 		if value, ok := fieldOf(b, name); ok {
 			return value, nil
 		}
-		return nil, incomplete(x, text, "%s does not exist", text)
+		return nil, incomplete(x, text, "%s does not exist", source(text))
 	case *node:
 		if len(b.lists) == 0 {
 			if field := r.arc(b, name); field != nil {
@@ -177,7 +177,7 @@ func (r *run) selected(base any, name string, x Expr, text string) (any, *Proble
 			return nil, r.absent(b, name, x, text)
 		}
 	}
-	return nil, wrong(x, "invalid operand in %s: found %s, want a struct", text, kindOf(scalarOf(base)))
+	return nil, wrong(x, "invalid operand in %s: found %s, want a struct", source(text), kindOf(scalarOf(base)))
 }
 
 func (r *run) index(x *Index, e *env) (any, *Problem) {
@@ -192,26 +192,26 @@ func (r *run) index(x *Index, e *env) (any, *Problem) {
 	switch i := index.(type) {
 	case string:
 		if kind := kindOf(scalarOf(base)); kind != Struct {
-			return nil, wrong(x, "invalid index %s in %s: found %s, want a struct", textOf(i), x.Text, kind)
+			return nil, wrong(x, "invalid index %s in %s: found %s, want a struct", textOf(i), source(x.Text), kind)
 		}
 		return r.selected(base, dataLabel(i), x, x.Text)
 	case int64:
 		if kind := kindOf(scalarOf(base)); kind != List {
-			return nil, wrong(x, "invalid index %d in %s: found %s, want a list", i, x.Text, kind)
+			return nil, wrong(x, "invalid index %d in %s: found %s, want a list", i, source(x.Text), kind)
 		}
 		length, problem := r.length(base)
 		if problem != nil {
 			return nil, problem
 		}
 		if i < 0 {
-			return nil, wrong(x, "invalid index %d in %s: it must not be negative", i, x.Text)
+			return nil, wrong(x, "invalid index %d in %s: it must not be negative", i, source(x.Text))
 		}
 		if i >= int64(length) {
-			return nil, wrong(x, "index out of range [%d] with length %d in %s", i, length, x.Text)
+			return nil, wrong(x, "index out of range [%d] with length %d in %s", i, length, source(x.Text))
 		}
 		return r.element(base, int(i)), nil
 	}
-	return nil, wrong(x, "invalid index %s in %s (type %s)", textOf(index), x.Text, kindOf(index))
+	return nil, wrong(x, "invalid index %s in %s (type %s)", textOf(index), source(x.Text), kindOf(index))
 }
 
 // eval computes an expression to a scalar, a struct or a list.
@@ -236,7 +236,7 @@ func (r *run) eval(x Expr, e *env) (any, *Problem) {
 		if !isBound(x.Op) {
 			return r.unary(x, e)
 		}
-		return nil, incomplete(x, "", "non-concrete value %s", x.Text)
+		return nil, incomplete(x, "", "non-concrete value %s", source(x.Text))
 	case *Slice:
 		return r.slice(x, e)
 	case *Call:
@@ -314,7 +314,7 @@ func (r *run) unary(x *Unary, e *env) (any, *Problem) {
 	case x.Op == token.ADD && kind&Number != 0:
 		return value, nil
 	}
-	return nil, wrong(x, "invalid operation %s (%s %s)", x.Text, x.Op, kindOf(value))
+	return nil, wrong(x, "invalid operation %s (%s %s)", source(x.Text), x.Op, kindOf(value))
 }
 
 // isBottom reports whether an expression is _|_.
@@ -374,7 +374,7 @@ func (r *run) operate(x *Binary, e *env) (any, *Problem) {
 }
 
 func (r *run) invalidOperands(x *Binary, left, right any) *Problem {
-	return wrong(x, "invalid operands %s and %s to '%s' (type %s and %s) in %s", textOf(left), textOf(right), x.Op, kindOf(left), kindOf(right), x.Text)
+	return wrong(x, "invalid operands %s and %s to '%s' (type %s and %s) in %s", textOf(left), textOf(right), x.Op, kindOf(left), kindOf(right), source(x.Text))
 }
 
 func ordered(op token.Token, order int) bool {
@@ -530,7 +530,7 @@ func (r *run) regexp(pattern string, x Expr) (*regexp.Regexp, *Problem) {
 	r.spend(len(pattern) * patternSteps)
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, &Problem{At: posOf(x), Message: fmt.Sprintf("invalid regular expression %s: %v", textOf(pattern), err)}
+		return nil, problemAt(posOf(x), "invalid regular expression %s: %v", textOf(pattern), err)
 	}
 	if r.patterns == nil {
 		r.patterns = make(map[string]*regexp.Regexp)
@@ -608,10 +608,10 @@ func (r *run) calculate(x *Binary, left, right any) (any, *Problem) {
 		return nil, r.invalidOperands(x, left, right)
 	}
 	if condition.DivisionByZero() {
-		return nil, wrong(x, "division by zero in %s", x.Text)
+		return nil, wrong(x, "division by zero in %s", source(x.Text))
 	}
 	if err != nil {
-		return nil, wrong(x, "failed arithmetic in %s: %v", x.Text, err)
+		return nil, wrong(x, "failed arithmetic in %s: %v", source(x.Text), err)
 	}
 	return result.reduced(), nil
 }
@@ -700,7 +700,7 @@ func within(t *Type) func(*run, any) *Problem {
 			return nil
 		}
 		if compareNumbers(value, t.Min) < 0 || t.Max != nil && compareNumbers(value, t.Max) > 0 {
-			return wrong(t, "invalid value %s (out of bound %s)", textOf(value), t.Name)
+			return wrong(t, "invalid value %s (out of bound %s)", textOf(value), source(t.Name))
 		}
 		return nil
 	}
@@ -759,7 +759,7 @@ func (r *run) addBound(n *node, x *Unary, limit any) {
 			holds = ok && ordered(x.Op, order)
 		}
 		if !holds {
-			return wrong(x, "invalid value %s (out of bound %s)", textOf(value), x.Text)
+			return wrong(x, "invalid value %s (out of bound %s)", textOf(value), source(x.Text))
 		}
 		return nil
 	}})
@@ -838,7 +838,7 @@ func (r *run) enumerate(n *node) *Problem {
 		}
 		if p.rest == nil {
 			if isClosed >= 0 && isClosed != len(p.conjs) {
-				n.fail(&Problem{At: n.pos(), Message: fmt.Sprintf("incompatible list lengths (%d and %d)", isClosed, len(p.conjs))})
+				n.fail(problemAt(n.pos(), "incompatible list lengths (%d and %d)", isClosed, len(p.conjs)))
 			}
 			isClosed = len(p.conjs)
 		}
@@ -846,7 +846,7 @@ func (r *run) enumerate(n *node) *Problem {
 		parts = append(parts, p)
 	}
 	if isClosed >= 0 && isClosed < length {
-		n.fail(&Problem{At: n.pos(), Message: fmt.Sprintf("incompatible list lengths (%d and %d)", isClosed, length)})
+		n.fail(problemAt(n.pos(), "incompatible list lengths (%d and %d)", isClosed, length))
 		length = isClosed
 	}
 	if n.problem != nil {

@@ -1,6 +1,10 @@
 package behaviour
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+
+	"cuelang.org/go/cue/token"
+)
 
 // export returns a value as plain data: structs, lists, strings, int64, float64, bool and nil. The
 // result shares no memory with objects.
@@ -39,7 +43,7 @@ func (r *run) export(value any) (any, *Problem) {
 	case *Decimal:
 		number, message := plain(v)
 		if message != "" {
-			return nil, &Problem{Message: numberText(v) + " " + message}
+			return nil, problemAt(token.NoPos, "%s %s", numberText(v), source(message))
 		}
 		return number, nil
 	case []byte:

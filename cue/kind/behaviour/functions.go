@@ -339,7 +339,7 @@ func native(name string, f any) *Function {
 				if e, ok := p.(exhausted); ok {
 					panic(e)
 				}
-				result, problem = nil, wrong(x, "error in call to %s: %v", name, p)
+				result, problem = nil, wrong(x, "error in call to %s: %v", source(name), p)
 			}
 		}()
 		return r.results(x, name, value.Call(in))
@@ -384,7 +384,7 @@ func toList[T any](values []T) []any {
 // argument converts a value to the type of a parameter.
 func (r *run) argument(x Expr, name string, i int, value any, t reflect.Type) (reflect.Value, *Problem) {
 	mismatch := func(want string) (reflect.Value, *Problem) {
-		return reflect.Value{}, wrong(x, "cannot use %s (type %s) as %s in argument %d to %s", textOf(value), kindOf(value), want, i+1, name)
+		return reflect.Value{}, wrong(x, "cannot use %s (type %s) as %s in argument %d to %s", textOf(value), kindOf(value), source(want), i+1, source(name))
 	}
 	kind := kindOf(value)
 	switch t {
@@ -449,7 +449,7 @@ func (r *run) argument(x Expr, name string, i int, value any, t reflect.Type) (r
 
 func (r *run) listArgument(x Expr, name string, i int, value any, t reflect.Type) (reflect.Value, *Problem) {
 	if kindOf(value) != List {
-		return reflect.Value{}, wrong(x, "cannot use %s (type %s) as list in argument %d to %s", textOf(value), kindOf(value), i+1, name)
+		return reflect.Value{}, wrong(x, "cannot use %s (type %s) as list in argument %d to %s", textOf(value), kindOf(value), i+1, source(name))
 	}
 	elements, problem := r.elements(value)
 	if problem != nil {
@@ -493,7 +493,7 @@ func (r *run) results(x Expr, name string, out []reflect.Value) (any, *Problem) 
 	last := out[len(out)-1]
 	if last.Type() == typeError {
 		if err, ok := reflect.TypeAssert[error](last); ok && err != nil {
-			return nil, wrong(x, "error in call to %s: %s", name, strings.TrimPrefix(reasonOf(err), name+": ")) // strconv names itself
+			return nil, wrong(x, "error in call to %s: %s", source(name), strings.TrimPrefix(reasonOf(err), name+": ")) // strconv names itself
 		}
 		if len(out) == 1 {
 			return true, nil
@@ -599,7 +599,7 @@ func encoded(data any) cue.Value {
 // addValidator unifies a node with a builtin as a constraint.
 func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
 	if !f.isValidator {
-		n.fail(wrong(x, "%s is a function: it must be called", f.Name))
+		n.fail(wrong(x, "%s is a function: it must be called", source(f.Name)))
 		return
 	}
 	limits := make([]any, 0, len(args))
@@ -621,7 +621,7 @@ func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
 			if call, ok := x.(*Call); ok {
 				text = call.Text
 			}
-			return wrong(x, "invalid value %s (does not satisfy %s)", textOf(value), text)
+			return wrong(x, "invalid value %s (does not satisfy %s)", textOf(value), source(text))
 		}
 		return nil
 	}})
@@ -636,7 +636,7 @@ func (r *run) addCall(n *node, x *Call, e *env) {
 	case f.isNode && len(x.Args) == 1:
 		list, problem := r.eval(x.Args[0], e)
 		if problem == nil && kindOf(list) != List {
-			problem = wrong(x, "cannot use %s (type %s) as list in argument 1 to %s", textOf(list), kindOf(list), f.Name)
+			problem = wrong(x, "cannot use %s (type %s) as list in argument 1 to %s", textOf(list), kindOf(list), source(f.Name))
 		}
 		var elements []any
 		if problem == nil {

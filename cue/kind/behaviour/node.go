@@ -26,6 +26,10 @@ type Problem struct {
 	Message string
 	// More are the other things that are absent in the same value.
 	More []*Problem
+
+	// format and args make up Message, unless that is the same for all values.
+	format string
+	args   []any
 }
 
 func (p *Problem) Error() string {
@@ -35,12 +39,35 @@ func (p *Problem) Error() string {
 	return p.Path + ": " + p.Message
 }
 
-func wrong(x Expr, format string, args ...any) *Problem {
-	return &Problem{At: x.Pos(), Message: fmt.Sprintf(format, args...)}
+// source is a part of a message that stands in the CUE of the kind, or of Fescue.
+type source string
+
+// Rule is Message without values: with the types, and with what the CUE of the kind says.
+func (p *Problem) Rule() string {
+	if p.format == "" {
+		return p.Message
+	}
+	args := slices.Clone(p.args)
+	for i, arg := range args {
+		switch arg.(type) {
+		case source, Kinds, token.Token:
+		default:
+			args[i] = source("…")
+		}
+	}
+	return fmt.Sprintf(strings.NewReplacer("%d", "%s", "%v", "%s", "%q", "%s").Replace(p.format), args...)
 }
 
+func problemAt(pos token.Pos, format string, args ...any) *Problem {
+	return &Problem{At: pos, Message: fmt.Sprintf(format, args...), format: format, args: args}
+}
+
+func wrong(x Expr, format string, args ...any) *Problem { return problemAt(x.Pos(), format, args...) }
+
 func incomplete(x Expr, absent, format string, args ...any) *Problem {
-	return &Problem{IsIncomplete: true, At: x.Pos(), Absent: absent, Message: fmt.Sprintf(format, args...)}
+	p := problemAt(x.Pos(), format, args...)
+	p.IsIncomplete, p.Absent = true, absent
+	return p
 }
 
 // join returns the problem of a value with two parts: what is absent in both counts.
@@ -364,7 +391,7 @@ func (r *run) addValue(n *node, value any, x Expr) {
 	value = scalarOf(value)
 	if n.isScalar {
 		if !sameScalar(n.scalar, value) {
-			n.fail(&Problem{At: posOf(x), Message: fmt.Sprintf("conflicting values %s and %s", textOf(n.scalar), textOf(value))})
+			n.fail(problemAt(posOf(x), "conflicting values %s and %s", textOf(n.scalar), textOf(value)))
 		}
 		return
 	}
@@ -382,7 +409,7 @@ func posOf(x Expr) token.Pos {
 // limit allows a node only some kinds of values.
 func (n *node) limit(kinds Kinds, x Expr) {
 	if n.kinds&kinds == 0 && n.problem == nil {
-		n.fail(&Problem{At: posOf(x), Message: fmt.Sprintf("conflicting values (mismatched types %s and %s)", n.kinds, kinds)})
+		n.fail(problemAt(posOf(x), "conflicting values (mismatched types %s and %s)", n.kinds, kinds))
 	}
 	n.kinds &= kinds
 }
@@ -534,7 +561,7 @@ func (r *run) choose(n *node) (*node, *Problem) {
 	leaves, _, problem := r.leaves(n, few[:0], nil)
 	if len(leaves) == 0 {
 		if n.isScalar && !problem.IsIncomplete {
-			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), n.open[0].Text)
+			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), source(n.open[0].Text))
 		}
 		n.fail(problem)
 		return nil, n.problem
@@ -775,7 +802,7 @@ func (r *run) value(n *node) (any, *Problem) {
 	case len(n.lists)+len(n.data) > 0 || len(n.lits) > 0 && n.kinds&Struct != 0:
 		value = n.plain()
 	default:
-		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), Message: fmt.Sprintf("incomplete value %s", n.kinds)}
+		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), Message: "incomplete value " + n.kinds.String()}
 	}
 	if !n.checked {
 		n.checked = true

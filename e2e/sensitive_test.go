@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+// spillKind fails in each way in which a message could quote what it reads. GROUP is replaced.
+const spillKind = `
+package spill
+
+import (
+	"encoding/base64"
+	"regexp"
+	"strconv"
+
+	"fescue.dev/cue/contract"
+)
+
+#Spill: {
+	apiVersion!: "GROUP/v1", kind!: "Spill", metadata!: {name!: string, namespace?: string, ...}
+	spec!: how!: string
+	status?: {contract.#Status, number?: int, level?: =~"^[a-z]$", has?: bool}
+}
+#SpillController: contract.#Controller & {
+	object!: #Spill
+	observed: _
+	names: plural: "spills"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}, {apiVersion: "v1", kind: "Pod"}]
+	reads: {
+		secret: {apiVersion: "v1", kind: "Secret", name: "s"}
+		marked: {apiVersion: "v1", kind: "ConfigMap", name: "c", sensitive: true}
+	}
+	let pw = "\(base64.Decode(null, observed.secret.data.password))"
+	let other = observed.marked.data.password
+	status: {
+		if object.spec.how == "number" {number: strconv.Atoi(pw)}
+		if object.spec.how == "number-marked" {number: strconv.Atoi(other)}
+		if object.spec.how == "number-encoded" {number: strconv.Atoi(observed.secret.data.password)}
+		if object.spec.how == "conflict" {level: "a" & pw}
+		if object.spec.how == "pattern" {has: regexp.Match(pw, "a")}
+		if object.spec.how == "member" {number: {a: 1}[pw]}
+		if object.spec.how == "level" {level: pw}
+	}
+	conditions: Kept: {status: true, if object.spec.how == "reason" {reason: pw}}
+	children: {
+		if object.spec.how == "label" {label: template: {apiVersion: "v1", kind: "ConfigMap", metadata: labels: password: pw}}
+		if object.spec.how == "annotation-name" {named: template: {apiVersion: "v1", kind: "ConfigMap", metadata: annotations: "\(pw)": "x"}}
+		if object.spec.how == "name" {named: template: {apiVersion: "v1", kind: "ConfigMap", metadata: name: other}}
+		if object.spec.how == "key" {key: template: {apiVersion: "v1", kind: "ConfigMap", data: "\(pw)": "x"}}
+		if object.spec.how == "field" {field: template: {apiVersion: "v1", kind: "ConfigMap", "\(pw)": "x"}}
+		if object.spec.how == "quantity" {pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "busybox", resources: limits: memory: pw}]}}
+		if object.spec.how == "image" {pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "busybox", imagePullPolicy: other}]}}
+		if object.spec.how == "replicas" {set: {replicas: strconv.Atoi(pw), template: {apiVersion: "v1", kind: "ConfigMap"}}}
+		if object.spec.how == "harmless" {label: template: {apiVersion: "v1", kind: "ConfigMap", metadata: labels: a: "not valid", data: x: object.spec.how}}
+	}
+}
+`
+
+// spilled is the value that is not to be shown.
+const spilled = "Hunter2 {(*"
+
+// What a kind reads of a Secret, or of an object that it marks as sensitive, is in no condition, Event, log line or metric, however
+// the evaluation of the kind or the API server fails because of it. Messages say where and why.
+func TestSensitiveValuesAreNotShown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	c.deleteCRDs("spills." + group)
+	dir, _ := writeKind(t, strings.ReplaceAll(spillKind, "GROUP", group))
+	spills := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "spills"}
+	encoded := base64.StdEncoding.EncodeToString([]byte(spilled))
+	c.create(secrets, "Secret", "s", map[string]any{"data": map[string]any{"password": encoded}})
+	c.create(configMaps, "ConfigMap", "c", map[string]any{"data": map[string]any{"password": spilled}})
+
+	o := c.start("--kinds", dir, "--shipped-kinds=false")
+	messages := map[string]string{
+		"number":          `status: error in call to strconv.Atoi: … (`,
+		"number-marked":   `status: error in call to strconv.Atoi: … (`,
+		"number-encoded":  `status: error in call to strconv.Atoi: … (`,
+		"conflict":        `status: conflicting values … and … (`,
+		"pattern":         `status: error in call to regexp.Match: … (`,
+		"member":          "", // a field that does not exist: it waits
+		"level":           `status: the API server rejects it (Invalid): status.level: FieldValueInvalid`,
+		"reason":          `conditions: `,
+		"label":           `child "label": the API server rejects it (Invalid): metadata.labels: FieldValueInvalid`,
+		"annotation-name": `child "named": the API server rejects it (Invalid): metadata.annotations: FieldValueInvalid`,
+		"name":            `child "named": `,
+		"key":             `child "key": the API server rejects it (Invalid): data.…: FieldValueInvalid`,
+		"field":           `child "field": the API server rejects it (`,
+		"quantity":        `child "pod": the API server rejects it (`,
+		"image":           `child "pod": the API server rejects it (Invalid): spec.containers.0.imagePullPolicy: FieldValueNotSupported`,
+		"replicas":        `children: error in call to strconv.Atoi: … (`,
+		"harmless":        `metadata.labels: Invalid value: "not valid": a valid label must`,
+	}
+	for how := range messages {
+		c.create(spills, "Spill", how, map[string]any{"spec": map[string]any{"how": how}})
+	}
+	shows := func(text string) bool {
+		quoted, err := json.Marshal(spilled)
+		require.NoError(t, err)
+		return strings.Contains(text, spilled) || strings.Contains(text, encoded) || strings.Contains(text, strings.Trim(string(quoted), `"`)) || strings.Contains(text, "Hunter2")
+	}
+	for how, message := range messages {
+		object := c.await(spills, how, "reconciled", func(o *unstructured.Unstructured) bool {
+			_, _, stalled := condition(o, "Stalled")
+			return isTrue(o, "Stalled") && message != "" && strings.Contains(stalled, message) || isTrue(o, "Ready") && message == ""
+		})
+		text, err := json.Marshal(object.Object["status"])
+		require.NoError(t, err)
+		require.False(t, shows(string(text)), "%s: %s", how, text)
+	}
+	all, err := c.objects(events).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.True(t, testcluster.WaitUntil(func() bool { return len(c.eventReasons("number")) > 0 }))
+	text, err := json.Marshal(all.Items)
+	require.NoError(t, err)
+	require.False(t, shows(string(text)), "%s", text)
+	require.False(t, shows(o.log.String()), "the log")
+	_, metrics := get(t, o.address("--metrics-listen")+"/metrics")
+	require.False(t, shows(metrics), "the metrics")
+}

@@ -1,0 +1,237 @@
+package plan
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Messages about what a kind decides must not show values of Secrets that it reads. What depends on them is found by
+// deciding a second time, as if these values were others: whatever is the same then shows nothing of them.
+
+// hide prepares the second decision, which is made when the first message needs it, if a kind may see what is
+// sensitive.
+func (p *Plan) hide(v *View, decide func(*unstructured.Unstructured, *View) *Plan) {
+	if !p.Kind.SeesSensitive() {
+		return
+	}
+	p.hidden = sync.OnceValue(func() *Plan { return decide(v.hide(p.Kind, p.Object)) })
+	if p.failure != nil {
+		p.Stalled.Message = p.describe(p.failure)
+	}
+}
+
+// describe returns the text of an error of the evaluation.
+func (p *Plan) describe(err error) string {
+	if other := p.hidden().failure; other != nil && other.Error() == err.Error() {
+		return err.Error()
+	}
+	if e, ok := errors.AsType[*kind.EvaluationError](err); ok {
+		return e.WithoutValues()
+	}
+	return "what the kind decides depends on a value that is not shown"
+}
+
+// OfChild returns an error with the child that it is about, and without values that are sensitive. It wraps err.
+func (c *Comparison) OfChild(child string, err error) error {
+	if c.sensitive == nil {
+		return fmt.Errorf("child %q: %w", child, err)
+	}
+	own, other := c.sensitive.child(child), c.sensitive.hidden().child(child)
+	switch {
+	case reflect.DeepEqual(own, other):
+		return fmt.Errorf("child %q: %w", child, err)
+	case own == nil || other == nil:
+		return &concealedError{err, "a child whose name is not shown: " + concealed(err, nil, nil)}
+	}
+	return &concealedError{err, fmt.Sprintf("child %q: %s", child, concealed(err, own.Template, other.Template))}
+}
+
+// ConcealStatus is the same for an error about the status that the kind computes.
+func (p *Plan) ConcealStatus(err error) error {
+	if p.hidden == nil {
+		return err
+	}
+	other := p.hidden()
+	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) {
+		return err
+	}
+	return &concealedError{err, concealed(err, map[string]any{"status": p.Projection}, map[string]any{"status": other.Projection})}
+}
+
+func (p *Plan) child(name string) *kind.Child {
+	if i := slices.IndexFunc(p.Children, func(c kind.Child) bool { return c.Name == name }); i >= 0 {
+		return &p.Children[i]
+	}
+	return nil
+}
+
+// concealedError is an error whose text is not shown.
+type concealedError struct {
+	err  error
+	text string
+}
+
+func (e *concealedError) Error() string { return e.text }
+
+func (e *concealedError) Unwrap() error { return e.err }
+
+// concealed describes an answer of the API server by its reason, and the fields that it is about with the type of each
+// error. Names of fields that follow from a sensitive value are left out: those that an object has and the known
+// one, which was computed without it, does not have.
+func concealed(err error, object, known map[string]any) string {
+	const why = "a value that is not shown is part of it"
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return "it cannot be written: " + why
+	}
+	text := fmt.Sprintf("the API server rejects it (%s)", status.ErrStatus.Reason)
+	if details := status.ErrStatus.Details; details != nil {
+		var fields []string
+		for _, cause := range details.Causes {
+			fields = append(fields, fmt.Sprintf("%s: %s", knownPart(cause.Field, object, known), cause.Type))
+		}
+		if len(fields) > 0 {
+			text += ": " + strings.Join(fields, ", ")
+		}
+	}
+	return text + "; " + why
+}
+
+// knownPart returns the path of a field up to the first name that only the object has.
+func knownPart(path string, object, known any) string {
+	var part []string
+	for _, name := range strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
+		own, isOwn := memberOf(object, name)
+		other, isKnown := memberOf(known, name)
+		if isOwn && !isKnown {
+			return strings.Join(append(part, "…"), ".")
+		}
+		part, object, known = append(part, name), own, other
+	}
+	return strings.Join(part, ".")
+}
+
+// memberOf returns a field of a struct, or any element of a list.
+func memberOf(value any, name string) (any, bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		member, ok := value[name]
+		return member, ok
+	case []any:
+		if len(value) > 0 {
+			return value[0], true
+		}
+	}
+	return nil, false
+}
+
+// hide returns an object and a view in which what is sensitive has other values.
+func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured) (*unstructured.Unstructured, *View) {
+	hidden := *v
+	hidden.Budget = k.NewBudget() // the first decision may have taken all of the other
+	hidden.Children = slices.Clone(v.Children)
+	for i, child := range hidden.Children {
+		if kind.IsSensitive(child.Object.GroupVersionKind()) {
+			hidden.Children[i].Object = &unstructured.Unstructured{Object: hideIn(child.Object.Object)}
+		}
+	}
+	if v.Found != nil {
+		found := *v.Found
+		found.values = maps.Clone(found.values)
+		for name, value := range found.values {
+			if found.sensitive[name] {
+				found.values[name] = hideValue(value)
+			}
+		}
+		hidden.Found = &found
+	}
+	if kind.IsSensitive(k.GroupVersionKind) {
+		object = &unstructured.Unstructured{Object: hideIn(object.Object)}
+	}
+	return object, &hidden
+}
+
+// hideValue returns one object, or a list of objects, with other values.
+func hideValue(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		return hideIn(value)
+	case []any:
+		list := make([]any, len(value))
+		for i := range value {
+			list[i] = hideValue(value[i])
+		}
+		return list
+	}
+	return value
+}
+
+// hideIn returns an object with other values. What identifies it stays, and so do the labels and the type of
+// a Secret: they are not secret.
+func hideIn(object map[string]any) map[string]any {
+	gvk := schema.FromAPIVersionAndKind(textIn(object, "apiVersion"), textIn(object, "kind"))
+	hidden := make(map[string]any, len(object))
+	for name, value := range object {
+		switch {
+		case name == "apiVersion" || name == "kind" || name == "type" && kind.IsSensitive(gvk):
+			hidden[name] = value
+		case name == "metadata":
+			metadata, _ := runtime.DeepCopyJSONValue(value).(map[string]any)
+			if annotations, ok := metadata["annotations"]; ok { // kubectl apply keeps the whole object in one
+				metadata["annotations"] = others(annotations, "-")
+			}
+			hidden[name] = metadata
+		case name == "data" && kind.IsSensitive(gvk):
+			hidden[name] = others(value, base64.StdEncoding.EncodeToString([]byte("-")))
+		default:
+			hidden[name] = others(value, "-")
+		}
+	}
+	return hidden
+}
+
+func textIn(object map[string]any, name string) string {
+	text, _ := object[name].(string)
+	return text
+}
+
+// others returns a value of the same structure in which each text is another one, each number 0 and each
+// boolean false.
+func others(value any, text string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		result := make(map[string]any, len(value))
+		for name, field := range value {
+			result[name] = others(field, text)
+		}
+		return result
+	case []any:
+		result := make([]any, len(value))
+		for i, element := range value {
+			result[i] = others(element, text)
+		}
+		return result
+	case string:
+		return text
+	case int64:
+		return int64(0)
+	case float64:
+		return 0.0
+	case bool:
+		return false
+	}
+	return value
+}
