@@ -257,6 +257,16 @@ func TestCompareOfSet(t *testing.T) {
 			copied.SetCreationTimestamp(metav1.NewTime(now.Add(time.Hour)))
 			w.objects = append(w.objects, Live(pods, copied))
 		}, "delete copy", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
+		"members of another build, without a record": {3, func(w *world) {
+			for i, e := range w.objects {
+				older := e.Object.DeepCopy()
+				older.SetName(fmt.Sprintf("c-%d", i))
+				annotations := older.GetAnnotations()
+				delete(annotations, annotationCreatedAs)
+				older.SetAnnotations(annotations)
+				w.objects[i] = Live(pods, older)
+			}
+		}, "adopt c-2, adopt c-1, adopt c-0", ChildState{name: "pods", set: true, wanted: 3, ready: 3, outdated: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

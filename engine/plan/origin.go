@@ -40,9 +40,15 @@ func recordOf(object *unstructured.Unstructured) string {
 }
 
 // originOf returns what an object was created as. It reports false for an object that the engine
-// did not create under its name.
+// did not create under its name. The labels of one that has no record say the same, as far as an object controls it: a
+// mark that is missing decides nothing, and one that names something else makes an object a copy.
 func originOf(object *unstructured.Unstructured) (o origin, ok bool) {
-	rest, ok := strings.CutPrefix(Annotation(object, annotationCreatedAs), recordOf(object))
+	record, isRecorded := entry(object, "annotations", annotationCreatedAs)
+	if !isRecorded {
+		o = origin{child: Label(object, labelChild), phase: Label(object, labelPhase)}
+		return o, o.child != "" && metav1.GetControllerOfNoCopy(object) != nil
+	}
+	rest, ok := strings.CutPrefix(record, recordOf(object))
 	if !ok {
 		return origin{}, false
 	}
