@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -563,4 +564,71 @@ func TestChildrenElsewhereAreDenied(t *testing.T) {
 	c.a.await(configMaps, "x", "created", exists)
 	_, err = ada.Resource(c.GroupVersionResource).Namespace(c.namespace).Patch(t.Context(), "x", types.MergePatchType, []byte(fmt.Sprintf(`{"spec":{"namespaces":[%q]}}`, c.b.namespace)), metav1.PatchOptions{})
 	denied(err)
+}
+
+// damages take marks off a child in another namespace. A child that has lost some is restored, and goes with its object.
+var damages = map[string]string{
+	"record":      `{"metadata":{"annotations":{"fescue.dev/created-as":null}}}`,
+	"labels":      `{"metadata":{"labels":null}}`,
+	"annotations": `{"metadata":{"annotations":null}}`,
+	"all-but-one": `{"metadata":{"labels":null,"annotations":{"fescue.dev/created-as":null}}}`,
+	"changed":     `{"metadata":{"labels":{"fescue.dev/owner-uid":"other"}}}`,
+}
+
+// A child elsewhere that lost marks, or has a label of others, is restored, whether an operator runs then or not. It goes with its
+// object, also if it is damaged while none runs. One that lost all is reported, and left alone.
+func TestElsewhereRestoresDamagedChildren(t *testing.T) {
+	t.Parallel()
+	c := newCleans(t)
+	dir := c.kind("")
+	o := c.start("--kinds", dir)
+	original := make(map[string]*unstructured.Unstructured)
+	for name := range damages {
+		c.make(name, false, c.a)
+	}
+	c.make("all", false, c.a)
+	for name := range damages {
+		c.awaitReady(c.GroupVersionResource, name)
+		child, err := c.a.get(configMaps, name)
+		require.NoError(t, err)
+		original[name] = child
+	}
+	isRestored := func(name string) func(*unstructured.Unstructured) bool {
+		return func(o *unstructured.Unstructured) bool {
+			own, annotations := original[name], o.GetAnnotations()
+			return o.GetUID() == own.GetUID() && maps.Equal(o.GetLabels(), own.GetLabels()) && annotations["fescue.dev/owner"] == own.GetAnnotations()["fescue.dev/owner"] &&
+				annotations["fescue.dev/created-as"] == own.GetAnnotations()["fescue.dev/created-as"]
+		}
+	}
+	for name, damage := range damages {
+		c.a.patch(configMaps, name, damage)
+		c.a.await(configMaps, name, "restored", isRestored(name))
+	}
+
+	o.kill()
+	for name, damage := range damages {
+		c.a.patch(configMaps, name, damage)
+	}
+	o = c.start("--kinds", dir)
+	for name := range damages {
+		c.a.await(configMaps, name, "restored after a start", isRestored(name))
+	}
+
+	o.kill()
+	for name, damage := range damages {
+		c.a.patch(configMaps, name, damage)
+		c.delete(c.GroupVersionResource, name)
+	}
+	c.a.patch(configMaps, "all", `{"metadata":{"labels":null,"annotations":null}}`)
+	c.start("--kinds", dir)
+	for name := range damages {
+		c.awaitGone(c.GroupVersionResource, name)
+		_, err := c.a.get(configMaps, name)
+		require.True(t, apierrors.IsNotFound(err), "%s: %v", name, err)
+	}
+	_, reason, message := c.awaitStalled(c.GroupVersionResource, "all")
+	require.Equal(t, "ChildRejected", reason)
+	require.Contains(t, message, `exists and was not created for this object`)
+	_, err := c.a.get(configMaps, "all")
+	require.NoError(t, err)
 }

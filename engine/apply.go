@@ -220,7 +220,8 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	holder := metav1.GetControllerOf(live)
 	set, ofSet := a.kind.Sets[s.Child]
 	isCopy := ofSet && plan.IsCopy(live)
-	isOwn := plan.IsChildOf(live, a.owner, a.kind) && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy
+	isNamed := plan.IsChildOf(live, a.owner, a.kind) || plan.IsKeptBy(a.kind, live) && plan.IsOwnedBy(live, a.owner)
+	isOwn := isNamed && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy
 	switch {
 	case isOwn && live.GetDeletionTimestamp() != nil && s.Once:
 		a.remember(s, live) // it was created

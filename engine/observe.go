@@ -71,9 +71,34 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 			return nil, err
 		}
 		v.Children, v.Unread[gvk] = append(v.Children, children...), err
+		if err != nil {
+			continue
+		}
+		if err := c.readKnown(ctx, object, served.Resource, gvk.GroupKind(), v); err != nil {
+			return nil, err
+		}
 	}
 	v.Live = true
 	return v, nil
+}
+
+// readKnown adds the recorded children of a type in other namespaces that lost the label by which they are listed.
+func (c *controller) readKnown(ctx context.Context, object *unstructured.Unstructured, resource schema.GroupVersionResource, gk schema.GroupKind, v *plan.View) error {
+	for name, uid := range plan.KnownElsewhere(object, gk) {
+		if slices.ContainsFunc(v.Children, func(child plan.LiveChild) bool { return child.Object.GetUID() == uid }) {
+			continue
+		}
+		live, err := c.config.Client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("read %s %q: %w", resource.Resource, name, err)
+		case live.GetUID() == uid && plan.IsOwnedBy(live, object):
+			live.SetManagedFields(nil)
+			v.Children = append(v.Children, plan.Live(resource, live))
+		}
+	}
+	return nil
 }
 
 // list reads the children of an object of a type from the API server: in its namespace, and where its status lists

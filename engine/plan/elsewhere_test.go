@@ -241,3 +241,35 @@ func TestEndedObjectLeavesNothingOfFormerTypes(t *testing.T) {
 	o, _ = f.converge()
 	require.True(t, o.Over)
 }
+
+// Whoever may write the status of an object, and nothing else, cannot have an object of others taken for a child.
+func TestUIDInTheStatusIsNotEnough(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
+	f.converge()
+	other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "other", "namespace": "team-a", "uid": "other"}}}
+	list, _, err := unstructured.NestedSlice(f.owner.Object, "status", kind.ChildInventory, "elsewhere")
+	require.NoError(t, err)
+	list[0].(map[string]any)["children"] = map[string]any{"other": "other"}
+	require.NoError(t, unstructured.SetNestedSlice(f.owner.Object, list, "status", kind.ChildInventory, "elsewhere"))
+	require.Equal(t, map[types.NamespacedName]types.UID{{Namespace: "team-a", Name: "other"}: "other"}, KnownElsewhere(f.owner, configMapKind.GroupKind()))
+	require.False(t, IsOwnedBy(other, f.owner))
+	for name, mark := range map[string]func(*unstructured.Unstructured){
+		"owner-uid": func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{LabelOwnerUID: "1"}) },
+		"owner": func(o *unstructured.Unstructured) {
+			o.SetAnnotations(map[string]string{AnnotationOwner: "fars.far.example.com/default/a"})
+		},
+		"created-as": func(o *unstructured.Unstructured) { origin{child: "config", isElsewhere: true}.record(o) },
+	} {
+		marked := other.DeepCopy()
+		mark(marked)
+		require.True(t, IsOwnedBy(marked, f.owner), name)
+		marked.SetUID("another")
+		require.Equal(t, false, IsOwnedBy(marked, f.owner), name)
+	}
+	copied := other.DeepCopy()
+	copied.SetLabels(map[string]string{LabelOwnerUID: "1"})
+	copied.SetAnnotations(map[string]string{annotationCreatedAs: "ConfigMap/c@team-a/config"})
+	require.False(t, IsOwnedBy(copied, f.owner), "its record names another object")
+}

@@ -21,6 +21,36 @@ type inventory struct {
 	created map[string]types.UID
 	// elsewhere are the places outside of the object's namespace in which it has children, or is about to have.
 	elsewhere []place
+	// known are the UIDs of single children there, so that one that loses marks is recognized.
+	known map[spot]types.UID
+}
+
+// spot is where an object is.
+type spot struct {
+	gk              schema.GroupKind
+	namespace, name string
+}
+
+func spotOf(object *unstructured.Unstructured) spot {
+	return spot{object.GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName()}
+}
+
+// knows reports whether an object is one of the recorded children elsewhere.
+func (i inventory) knows(object *unstructured.Unstructured) bool {
+	uid := i.known[spotOf(object)]
+	return uid != "" && uid == object.GetUID()
+}
+
+// KnownElsewhere returns the UIDs of the children of a type outside of the namespace of an object, by namespace and
+// name, as far as its status records them.
+func KnownElsewhere(object *unstructured.Unstructured, gk schema.GroupKind) map[types.NamespacedName]types.UID {
+	known := make(map[types.NamespacedName]types.UID)
+	for at, uid := range inventoryOf(object).known {
+		if at.gk == gk {
+			known[types.NamespacedName{Namespace: at.namespace, Name: at.name}] = uid
+		}
+	}
+	return known
 }
 
 // place is where an object has children of a type outside of its namespace; the namespace is empty for a type that
@@ -68,7 +98,7 @@ func Reaches(k *kind.Kind, object *unstructured.Unstructured) bool {
 
 // inventoryOf reads the inventory of an object.
 func inventoryOf(object *unstructured.Unstructured) inventory {
-	i := inventory{created: make(map[string]types.UID)}
+	i := inventory{created: make(map[string]types.UID), known: make(map[spot]types.UID)}
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", kind.ChildInventory, "types")
 	for _, item := range list {
 		fields, _ := item.(map[string]any)
@@ -84,6 +114,11 @@ func inventoryOf(object *unstructured.Unstructured) inventory {
 		namespace, _ := fields["namespace"].(string)
 		gvk := schema.FromAPIVersionAndKind(apiVersion, name)
 		i.elsewhere = append(i.elsewhere, place{gvk.GroupKind(), gvk.Version, namespace})
+		children, _ := fields["children"].(map[string]any)
+		for name, uid := range children {
+			text, _ := uid.(string)
+			i.known[spot{gvk.GroupKind(), namespace, name}] = types.UID(text)
+		}
 	}
 	created, _, _ := unstructured.NestedStringMap(object.Object, "status", kind.ChildInventory, "created")
 	for child, uid := range created {
@@ -105,7 +140,17 @@ func (i inventory) status() map[string]any {
 	if len(i.elsewhere) > 0 {
 		list := make([]any, len(i.elsewhere))
 		for n, p := range i.elsewhere {
-			list[n] = map[string]any{"apiVersion": p.gk.WithVersion(p.version).GroupVersion().String(), "kind": p.gk.Kind, "namespace": p.namespace}
+			entry := map[string]any{"apiVersion": p.gk.WithVersion(p.version).GroupVersion().String(), "kind": p.gk.Kind, "namespace": p.namespace}
+			children := make(map[string]any)
+			for at, uid := range i.known {
+				if at.gk == p.gk && at.namespace == p.namespace {
+					children[at.name] = string(uid)
+				}
+			}
+			if len(children) > 0 {
+				entry["children"] = children
+			}
+			list[n] = entry
 		}
 		stored["elsewhere"] = list
 	}
@@ -173,6 +218,32 @@ func takePlaces(p *Plan, v *View) (places []place, isDoubted bool) {
 		return cmp.Or(strings.Compare(a.gk.String(), b.gk.String()), strings.Compare(a.namespace, b.namespace))
 	})
 	return places, isDoubted
+}
+
+// takeKnown returns the children outside of the namespace of an object after a plan was carried out, for its status. A
+// child that is not seen any more stays in it while it is wanted, or nothing can be told. Members of sets can be too
+// many, and are replaced; and a child that outlives its object needs no record, because nothing deletes it.
+func takeKnown(p *Plan, v *View) map[spot]types.UID {
+	known := make(map[spot]types.UID)
+	stored := inventoryOf(p.Object).known
+	wanted := make(map[spot]bool)
+	for _, child := range p.Children {
+		if gvk := typeOf(child); child.Template != nil && child.Set == nil {
+			wanted[spot{gvk.GroupKind(), namespaceOf(p.Kind, p.Object, child), nameOf(p.Object, child)}] = true
+		}
+	}
+	for at, uid := range stored {
+		if wanted[at] || p.Stalled != nil || len(p.Undecided) > 0 || len(p.Transitions) > 0 || p.Leaving && !v.Live {
+			known[at] = uid
+		}
+	}
+	for _, child := range v.Children {
+		o, _ := originOf(child.Object)
+		if _, isMember := p.Kind.Sets[child.Name]; !isMember && !o.outlives && isElsewhere(p.Object, child.Object) && child.Object.GetUID() != "" && IsOwnedBy(child.Object, p.Object) {
+			known[spotOf(child.Object)] = child.Object.GetUID()
+		}
+	}
+	return known
 }
 
 // takeInventory returns the inventory after a plan was carried out.

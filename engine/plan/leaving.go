@@ -133,7 +133,9 @@ func (c *comparer) keep(child wantedChild) {
 func (c *comparer) dismantle() {
 	var left []LiveChild
 	for _, e := range c.view.Children {
-		if o, isOriginal := originOf(e.Object); isOriginal && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) {
+		o, isOriginal := originOf(e.Object)
+		isOriginal = isOriginal || inventoryOf(c.plan.Object).knows(e.Object)
+		if isOriginal && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) {
 			left = append(left, e)
 		}
 	}

@@ -111,18 +111,30 @@ func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
 // IsOwnedBy reports whether an object is a child that belongs to an owner: the owner controls it, or nothing does
 // and the engine created it for the owner as a child that outlives it or is detached. Outside of the namespace of
 // the owner, the status of the owner has to list the place: so nobody who can write in another namespace adds
-// children to the owner.
+// children to the owner. One whose UID the status records as well needs only some mark.
 func IsOwnedBy(child *unstructured.Unstructured, owner *unstructured.Unstructured) bool {
 	o, isOriginal := originOf(child)
-	isHere := decoratorOf(child) != "" || !isElsewhere(owner, child) // a decorator has no status to list anything in
-	isListed := isHere || isOriginal && o.isElsewhere && inventoryOf(owner).lists(child)
-	if !isListed {
-		return false
+	if decoratorOf(child) == "" && isElsewhere(owner, child) { // a decorator has no status to list anything in
+		listed := inventoryOf(owner)
+		switch {
+		case listed.knows(child) && !IsCopy(child) && isMarked(child, owner):
+			holder := metav1.GetControllerOfNoCopy(child)
+			return holder == nil || holder.UID == owner.GetUID() && !isDetached(owner, child)
+		case !isOriginal || !o.isElsewhere || !listed.lists(child):
+			return false
+		}
 	}
 	if metav1.IsControlledBy(child, owner) {
 		return !isDetached(owner, child)
 	}
 	return isOriginal && (o.outlives || isDetached(owner, child)) && isFor(child, owner)
+}
+
+// isMarked reports whether one of the marks of a child elsewhere still names it and its owner.
+func isMarked(child, owner *unstructured.Unstructured) bool {
+	_, isOriginal := originOf(child)
+	return isOriginal || Label(child, LabelOwnerUID) == string(owner.GetUID()) ||
+		strings.HasSuffix(Annotation(child, AnnotationOwner), "/"+strings.TrimPrefix(owner.GetNamespace()+"/"+owner.GetName(), "/"))
 }
 
 // isFor reports whether nothing controls an object and its label names an owner.

@@ -124,6 +124,9 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	}
 	o.inventory, o.former, o.unread = takeInventory(p, v), v.Former, v.unread(p.Object)
 	o.inventory.elsewhere, o.Doubted = takePlaces(p, v)
+	if len(o.inventory.elsewhere) > 0 {
+		o.inventory.known = takeKnown(p, v)
+	}
 	o.Unlisted = c.Unlisted && !o.Over
 	if o.unreadable() != "" || len(o.unread) > 0 {
 		if retry := p.At.Add(formerRetry); o.WakeAt.IsZero() || retry.Before(o.WakeAt) {
@@ -259,7 +262,8 @@ func Hold(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
 // heldInventory is the inventory of an object for which nothing is done now.
 func heldInventory(p *Plan, o *Outcome) inventory {
 	i := takeInventory(p, &View{Children: o.Children, Former: o.former})
-	i.elsewhere = inventoryOf(p.Object).elsewhere
+	stored := inventoryOf(p.Object)
+	i.elsewhere, i.known = stored.elsewhere, stored.known
 	return i
 }
 

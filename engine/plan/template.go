@@ -204,10 +204,10 @@ func namespaceOf(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 }
 
 // CanOwn reports whether an object may be a child of an owner by its namespace: that of the owner, or any if the
-// owner is cluster-scoped or the object was created elsewhere.
-func CanOwn(owner metav1.Object, object *unstructured.Unstructured) bool {
+// owner is cluster-scoped, or the object was created elsewhere by its record or that of the owner.
+func CanOwn(owner, object *unstructured.Unstructured) bool {
 	o, _ := originOf(object)
-	return !isDetached(owner, object) || o.isElsewhere
+	return !isDetached(owner, object) || o.isElsewhere || inventoryOf(owner).knows(object)
 }
 
 // called returns the name of a child for people: with its namespace if it has one that is not the owner's.
