@@ -119,6 +119,13 @@ func TestDecorator(t *testing.T) {
 	c.await(services, "web-1", "changed", func(o *unstructured.Unstructured) bool { return targetPort(o) == 90 })
 	c.delete(services, "web-0")
 	c.awaitServices("web-0", "web-1", "web-2")
+	c.patch(services, "web-1", `{"metadata":{"labels":{"`+servicePerPodLabel+`":"Other"}}}`)
+	isLabelled := func(o *unstructured.Unstructured) bool { return o.GetLabels()[servicePerPodLabel] == "ServicePerPod" }
+	c.await(services, "web-1", "labelled again", isLabelled)
+	o.kill()
+	c.patch(services, "web-2", `{"metadata":{"labels":{"`+servicePerPodLabel+`":"Other"}}}`)
+	o = c.start("--kinds", servicePerPod)
+	c.await(services, "web-2", "labelled again after a start", isLabelled)
 	c.patch(statefulSets, "plain", `{"metadata":{"annotations":{"`+servicePorts+`":"90"}}}`)
 	c.awaitServices("plain-0", "web-0", "web-1", "web-2")
 

@@ -113,14 +113,14 @@ func Decorates(k *kind.Kind, object *unstructured.Unstructured) bool {
 	return k.Target.Selects(object) && decoratorOf(object) != k.Target.Decorator
 }
 
-// decoratorOf returns the decorator that an object is kept by, by its label or, if it has lost that, by
-// the annotation that names its owner. It is empty if there is none.
+// decoratorOf returns the decorator that an object is kept by, by the annotation that names its owner or, if it has
+// lost that, by its label. It is empty if there is none.
 func decoratorOf(object *unstructured.Unstructured) string {
-	if name, ok := entry(object, "labels", labelDecorator); ok {
-		return name
-	}
-	owner, ok := strings.CutPrefix(Annotation(object, AnnotationOwner), ownedByDecorator)
+	owner, ok := entry(object, "annotations", AnnotationOwner)
 	if !ok {
+		return Label(object, labelDecorator)
+	}
+	if owner, ok = strings.CutPrefix(owner, ownedByDecorator); !ok {
 		return ""
 	}
 	name, _, _ := strings.Cut(owner, "/")
