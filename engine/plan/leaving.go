@@ -174,6 +174,8 @@ func deleting(p *Plan, o *Outcome) metav1.Condition {
 		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, Finalizer(p.Kind))
 	case o.Failed != nil:
 		c.Message = o.Failed.Error()
+	case o.Passing != nil:
+		c.Reason, c.Message = o.Passing.Reason, o.Passing.Message
 	case len(o.unread) > 0:
 		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), Finalizer(p.Kind))
 	case len(o.Leaving) > 0:

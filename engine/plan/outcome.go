@@ -64,8 +64,9 @@ type Outcome struct {
 	// that it lists some in which the caches have none, and the API server itself has to be asked.
 	Unlisted, Doubted bool
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
-	// it out.
-	Stalled *Problem
+	// it out. Passing is one that is expected to pass, and PassingSince when it began.
+	Stalled, Passing *Problem
+	PassingSince     time.Time
 
 	undecided []kind.Absence
 	inventory inventory
@@ -137,7 +138,13 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 		o.Stalled = &Problem{reasonGone, joined(c.Gone.Error(), p.moves())}
 	}
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {
-		o.Stalled = &Problem{reasonChild, joined(err.Error(), p.moves())}
+		if o.Passing, o.PassingSince = p.passing(err); o.Passing == nil {
+			reason := reasonChild
+			if isPassing(err) {
+				reason = reasonQuota
+			}
+			o.Stalled = &Problem{reason, joined(err.Error(), p.moves())}
+		}
 	}
 	if err := o.judge(p); err != nil {
 		return nil, err
@@ -199,10 +206,13 @@ func (o *Outcome) waiting() string {
 // Problem returns what keeps an object whose status is not written from having all its children; nil
 // is nothing.
 func (o *Outcome) Problem() *Problem {
-	if o.Stalled == nil && o.Failed != nil {
+	switch {
+	case o.Stalled != nil:
+		return o.Stalled
+	case o.Failed != nil:
 		return &Problem{"ReconcileFailed", o.Failed.Error()}
 	}
-	return o.Stalled
+	return o.Passing
 }
 
 // Living counts the children that exist and are not being deleted.
@@ -216,7 +226,9 @@ func Living(children []LiveChild) (n int) {
 }
 
 // isReady reports whether all children of an object are as they should be.
-func (o *Outcome) isReady() bool { return o.Stalled == nil && o.Failed == nil && o.allReady() }
+func (o *Outcome) isReady() bool {
+	return o.Stalled == nil && o.Passing == nil && o.Failed == nil && o.allReady()
+}
 
 // IsDue reports whether a status that Report returned is to be written. The record of a child that is created once
 // waits for RecordAt, or for another reason to write.

@@ -77,6 +77,7 @@ const (
 	reasonEvaluation = "EvaluationFailed"
 	reasonChild      = "ChildRejected"
 	reasonGone       = "ChildGone"
+	reasonQuota      = "QuotaExceeded"
 )
 
 // Decide returns the plan for an object. It changes nothing, and evaluates nothing but the

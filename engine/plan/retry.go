@@ -1,6 +1,16 @@
 package plan
 
-import "time"
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
 
 // RetryBase and RetryMax bound the wait before a retry, which doubles with each: the base is
 // client-go's default, the maximum is short enough for a raised quota to be noticed within a
@@ -10,3 +20,50 @@ const (
 	RetryMax      = 5 * time.Minute
 	RejectedRetry = 2 * time.Second
 )
+
+// maxPassing is how long a rejection that is expected to pass may last before the object counts as stalled. Tools that
+// wait give up on an object that is.
+const maxPassing = 10 * time.Minute
+
+// isPassing reports whether an error consists of answers of the API server that it takes back without anyone changing
+// the object: a quota that is used up, or not counted yet. It answers Forbidden with a text
+// (staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go in k8s.io/kubernetes).
+func isPassing(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(each error) bool { return !isPassing(each) })
+	}
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		inner := errors.Unwrap(err)
+		return inner != nil && isPassing(inner)
+	}
+	message := status.ErrStatus.Message
+	return apierrors.IsForbidden(status) && (strings.Contains(message, "exceeded quota: ") || strings.Contains(message, "status unknown for quota: "))
+}
+
+// passing returns the problem of a rejection that is expected to pass, and since when there has been one; nil if it is
+// none, or has lasted too long.
+func (p *Plan) passing(err error) (problem *Problem, since time.Time) {
+	if !isPassing(err) {
+		return nil, time.Time{}
+	}
+	since = p.At
+	status, _ := p.Object.Object["status"].(map[string]any)
+	conditions, _ := conditionsOf(status)
+	before := meta.FindStatusCondition(conditions, kind.ConditionReconciling)
+	stalled := meta.FindStatusCondition(conditions, kind.ConditionStalled)
+	switch {
+	case before != nil && before.Reason == reasonQuota:
+		since = before.LastTransitionTime.Time
+	case stalled != nil && stalled.Reason == reasonQuota:
+		return nil, time.Time{} // it has lasted too long before
+	}
+	limit := maxPassing
+	if p.Deadline > 0 {
+		limit = min(limit, p.Deadline)
+	}
+	if p.At.Sub(since) >= limit {
+		return nil, time.Time{}
+	}
+	return &Problem{reasonQuota, joined(err.Error(), p.moves())}, since
+}

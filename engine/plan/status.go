@@ -103,9 +103,13 @@ func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Conditi
 	} else {
 		meta.RemoveStatusCondition(&conditions, kind.ConditionStalled)
 	}
-	if p.Kind.Ends() && !p.Kind.Phases[p.Phase].Terminal && o.Stalled == nil && !leaving {
+	switch {
+	case o.Passing != nil:
+		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue, Reason: o.Passing.Reason, Message: o.Passing.Message})
+		meta.FindStatusCondition(conditions, kind.ConditionReconciling).LastTransitionTime = metav1.NewTime(o.PassingSince)
+	case p.Kind.Ends() && !p.Kind.Phases[p.Phase].Terminal && o.Stalled == nil && !leaving:
 		set(metav1.Condition{Type: kind.ConditionReconciling, Status: metav1.ConditionTrue, Reason: cmp.Or(p.Phase, "NotStarted")})
-	} else {
+	default:
 		meta.RemoveStatusCondition(&conditions, kind.ConditionReconciling)
 	}
 	if former := o.unreadable(); former != "" {
@@ -143,6 +147,8 @@ func ready(p *Plan, o *Outcome) metav1.Condition {
 	switch {
 	case o.Stalled != nil:
 		c.Reason, c.Message = o.Stalled.Reason, o.Stalled.Message
+	case o.Passing != nil:
+		c.Reason, c.Message = o.Passing.Reason, o.Passing.Message
 	case isLeaving(p.Kind, p.Object):
 		c.Reason = kind.ConditionDeleting
 	case o.isReady() && !p.Again: // otherwise, the children of the phase are not known yet
@@ -198,6 +204,8 @@ func succeeded(p *Plan, o *Outcome) metav1.Condition {
 		c.Reason = "NotStarted"
 	case o.Failed != nil:
 		c.Message = o.Failed.Error()
+	case o.Passing != nil:
+		c.Message = o.Passing.Message
 	case o.isWaiting():
 		c.Message = o.waiting()
 	default:
@@ -270,11 +278,19 @@ func JustStalled(p *Plan, o *Outcome) *Problem {
 	return o.Stalled
 }
 
+// JustPassing is JustStalled for a problem that is expected to pass.
+func JustPassing(p *Plan, o *Outcome) *Problem {
+	if o.Passing == nil || o.Passing.isReportedBy(p.Object.Object) {
+		return nil
+	}
+	return o.Passing
+}
+
 // isReportedBy reports whether the status of an object already shows exactly this problem.
 func (p *Problem) isReportedBy(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	conditions, err := conditionsOf(status)
 	return err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
-		return c.Type == kind.ConditionStalled && c.Reason == p.Reason && c.Message == p.Message
+		return (c.Type == kind.ConditionStalled || c.Type == kind.ConditionReconciling) && c.Reason == p.Reason && c.Message == p.Message
 	})
 }

@@ -1,10 +1,16 @@
 package plan
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
@@ -204,4 +210,58 @@ import "fescue.dev/cue/contract"
 	require.Equal(t, []any{"Ready", "True", "lamp: ready; waiting until 2026-01-02T03:05:05Z", "2026-01-02T03:04:07Z"}, of(ready))
 	green := condition(planOf(k, object, map[string]any{"lamp": map[string]any{}}, now.Add(time.Minute)))
 	require.Equal(t, []any{"Ready", "True", "waiting until 2026-01-02T03:06:05Z", "2026-01-02T03:04:07Z"}, of(green))
+}
+
+// What a quota rejects is expected to pass: the object is reconciling for ten minutes, or as long as its deadline, and
+// stalled after that until the quota is raised.
+func TestQuotaIsExpectedToPass(t *testing.T) {
+	t.Parallel()
+	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"))
+	policy := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New(`violates PodSecurity "restricted:latest"`))
+	k := enginetest.Shipped(t, "Customcluster")
+	for name, test := range map[string]struct {
+		after   time.Duration
+		limit   time.Duration
+		err     error
+		stalled string
+	}{
+		"at once":               {0, 0, quota, ""},
+		"after nine minutes":    {9 * time.Minute, 0, quota, ""},
+		"after ten":             {10 * time.Minute, 0, quota, "QuotaExceeded"},
+		"after its deadline":    {time.Minute, time.Minute, quota, "QuotaExceeded"},
+		"needs a person":        {0, 0, policy, "ChildRejected"},
+		"one of two does":       {0, 0, errors.Join(quota, policy), "ChildRejected"},
+		"both pass":             {0, 0, errors.Join(fmt.Errorf("child %q: %w", "a", quota), quota), ""},
+		"the quota is not read": {0, 0, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("status unknown for quota: q, resources: pods")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			owner := customcluster(3, "m")
+			at := now
+			var conditions []metav1.Condition
+			for _, elapsed := range []time.Duration{0, test.after} {
+				at = now.Add(elapsed)
+				p := Decide(k, owner, newWorld(k, owner).view(), at)
+				p.Deadline = test.limit
+				o, err := outcomeOf(p, &Comparison{}, &Changes{Rejected: test.err}, newWorld(k, owner).view())
+				require.NoError(t, err)
+				status, err := Report(p, o)
+				require.NoError(t, err)
+				owner = owner.DeepCopy()
+				owner.Object["status"] = status
+				conditions, err = conditionsOf(status)
+				require.NoError(t, err)
+			}
+			reconciling, stalled := meta.FindStatusCondition(conditions, kind.ConditionReconciling), meta.FindStatusCondition(conditions, kind.ConditionStalled)
+			if test.stalled != "" {
+				require.Nil(t, reconciling)
+				require.Equal(t, test.stalled, stalled.Reason)
+				return
+			}
+			require.Nil(t, stalled)
+			require.Equal(t, "QuotaExceeded", reconciling.Reason)
+			require.True(t, reconciling.LastTransitionTime.Time.Equal(now), "since when")
+			require.False(t, meta.IsStatusConditionTrue(conditions, kind.ConditionReady))
+		})
+	}
 }
