@@ -120,6 +120,7 @@ func (c *controller) list(ctx context.Context, object *unstructured.Unstructured
 		if err != nil {
 			return nil, err
 		}
+		c.writes.listed(cache.MetaObjectToName(object), childPlace{resource, namespace}, found)
 		for i := range found.Items {
 			if plan.IsKeptBy(c.kind, &found.Items[i]) {
 				children = append(children, plan.Live(resource, &found.Items[i]))

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -92,7 +93,26 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 		r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
 	}
 	defer r.tell(cached)
-	return r.advance(ctx, object, fromServer)
+	wakeAt, err = r.advance(ctx, object, fromServer)
+	if apierrors.IsConflict(err) && r.writes.hasObject(r.name) {
+		err = errors.Join(err, r.readAgain(ctx))
+	}
+	return wakeAt, err
+}
+
+// readAgain replaces what is remembered of the last write of an object by what the API server has. No cache shows a
+// write that etcd lost when it was restored from an older copy, so each further write would be based on it.
+func (r *reconciliation) readAgain(ctx context.Context) error {
+	found, err := r.config.Client.Resource(r.resource).Namespace(r.name.Namespace).
+		List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, r.name.Name).String()})
+	if err != nil {
+		return fmt.Errorf("read the object again: %w", err)
+	}
+	for i := range found.Items {
+		found.Items[i].SetManagedFields(nil)
+		r.writes.rememberObject(r.name, &found.Items[i])
+	}
+	return nil
 }
 
 // advance decides and writes until nothing is left to do, a phase at a time.

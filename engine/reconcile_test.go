@@ -121,6 +121,22 @@ func TestReconcileCreatesAndReports(t *testing.T) {
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.cacheWaits.WithLabelValues(c.metrics.name)), 0)
 }
 
+// A write that etcd lost when it was restored from an older copy is not what the next ones are based on.
+func TestLostStatusIsForgotten(t *testing.T) {
+	t.Parallel()
+	api := &answers{status: apierrors.NewConflict(schema.GroupResource{Resource: "ats"}, "a", errors.New("changed"))}
+	c, _ := runningAt(t, api)
+	name := cache.ObjectName{Namespace: "default", Name: "a"}
+	lost := c.objects.Get(name).DeepCopy()
+	lost.SetResourceVersion("12")
+	c.writes.rememberObject(name, lost)
+	newest := func() string { return c.writes.newest(name, c.objects.Get(name)).GetResourceVersion() }
+	require.Equal(t, "12", newest())
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, 1, reconciles(c, resultRequeue))
+	require.Equal(t, "5", newest())
+}
+
 // A child of a former object of the same name is about to be collected, also if it was created when the
 // kind stored another version: nothing is rejected.
 func TestChildOfFormerObjectIsWaitedFor(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -91,6 +92,14 @@ func (w *writes) rememberObject(name cache.ObjectName, object *unstructured.Unst
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.entry(name, object.GetUID()).object = object
+}
+
+// hasObject reports whether the last write of an object is remembered.
+func (w *writes) hasObject(name cache.ObjectName) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.byObject[name]
+	return known != nil && known.object != nil
 }
 
 func (w *writes) rememberChild(name cache.ObjectName, owner types.UID, in childPlace, resourceVersion string) {
@@ -208,6 +217,28 @@ func (w *writes) readLive(name cache.ObjectName) {
 	defer w.mu.Unlock()
 	if known := w.byObject[name]; known != nil {
 		known.since = time.Now()
+	}
+}
+
+// listed notes what a list of the API server, which is newer than all writes, shows of them. After a restore of etcd from
+// an older copy, no cache reaches the versions of writes that etcd lost for a long time, and children whose deletion
+// it lost stay.
+func (w *writes) listed(name cache.ObjectName, in childPlace, found *unstructured.UnstructuredList) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.byObject[name]
+	if known == nil {
+		return
+	}
+	for at, awaited := range known.children {
+		if at.resource == in.resource && (at.namespace == in.namespace || in.namespace == metav1.NamespaceAll) && older(found.GetResourceVersion(), awaited) {
+			known.children[at] = found.GetResourceVersion()
+		}
+	}
+	for i := range found.Items {
+		if found.Items[i].GetDeletionTimestamp() == nil {
+			delete(known.deleted, found.Items[i].GetUID())
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -128,6 +129,44 @@ func TestLagCountsFromTheFirstWrite(t *testing.T) {
 	ok, third := w.seen(name, c)
 	require.False(t, ok, "reading from the API server does not fill a cache")
 	require.True(t, third.After(first))
+}
+
+// After a restore of etcd from an older copy, no cache reaches the version of a write that etcd lost. A list from the
+// API server shows that.
+func TestLostWritesAreNotAwaited(t *testing.T) {
+	t.Parallel()
+	name := cache.ObjectName{Namespace: "n", Name: "a"}
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	listed := func(version string, children ...unstructured.Unstructured) *unstructured.UnstructuredList {
+		list := &unstructured.UnstructuredList{Items: children}
+		list.SetResourceVersion(version)
+		return list
+	}
+	for in, want := range map[childPlace]bool{
+		{pods, "n"}: true, {pods, ""}: true, {pods, "other"}: false, {schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "n"}: false,
+	} {
+		w, c := newWrites(), &caches{version: "9"}
+		w.listed(name, in, listed("7"))
+		w.rememberChild(name, "u", childPlace{pods, "n"}, "12")
+		w.listed(name, in, listed("13"))
+		ok, _ := w.seen(name, c)
+		require.False(t, ok, "the cache is behind")
+		w.listed(name, in, listed("9"))
+		ok, _ = w.seen(name, c)
+		require.Equal(t, want, ok, in)
+	}
+
+	w, c := newWrites(), &caches{version: "9", held: "child"}
+	child := version("child", "8")
+	w.rememberDelete(name, "u", pods, child)
+	leaving := child.DeepCopy()
+	leaving.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+	w.listed(name, childPlace{pods, "n"}, listed("9", *leaving))
+	require.True(t, w.isDeleting(name, "child"))
+	w.listed(name, childPlace{pods, "n"}, listed("9", *child))
+	require.False(t, w.isDeleting(name, "child"), "it must be deleted again")
+	ok, _ := w.seen(name, c)
+	require.True(t, ok)
 }
 
 func TestOlder(t *testing.T) {

@@ -60,7 +60,7 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 			if err != nil {
 				return nil, err
 			}
-			if options.Continue == "" { // not a later page
+			if options.Continue == "" && options.Limit != versionOnly { // not a later page
 				shared.begin()
 			}
 			list, err := readList(body, kept, shared)
@@ -76,7 +76,7 @@ func (c streaming) source(selection Selection, namespace string, kept projection
 			if options.SendInitialEvents != nil {
 				shared.begin()
 			}
-			return watcher(&events{close: func() { _ = body.Close() }, next: newFrames(body).next, kept: kept, shared: shared}), nil
+			return watcher(&events{close: func() { _ = body.Close() }, next: newFrames(body).next, kept: kept, shared: shared, from: options.ResourceVersion}), nil
 		},
 	}
 }
@@ -173,6 +173,8 @@ type events struct {
 	next   func() (frame []byte, err error)
 	kept   projection.Projection
 	shared *filter
+	// from is the resource version that the watch started from.
+	from string
 	// left is an object that has left the share, which is told as a change before it is as a deletion: who only
 	// saw the deletion would not know the state before.
 	left *projection.Object
@@ -225,6 +227,11 @@ func (e *events) event(frame []byte) (watch.EventType, runtime.Object, error) {
 		if err != nil {
 			return "", nil, err
 		}
+		if t == watch.Bookmark {
+			if older := olderThan(o.GetObjectMeta().GetResourceVersion(), e.from); older != nil {
+				return watch.Error, &older.ErrStatus, nil
+			}
+		}
 		if leaves {
 			e.left = o
 		}
@@ -253,7 +260,7 @@ func (c whole) source(selection Selection, namespace string, kept projection.Pro
 			if err != nil {
 				return nil, err
 			}
-			if options.Continue == "" {
+			if options.Continue == "" && options.Limit != versionOnly {
 				shared.begin()
 			}
 			list := &projection.List{ListMeta: metav1.ListMeta{ResourceVersion: found.GetResourceVersion(), Continue: found.GetContinue()}}
@@ -271,7 +278,7 @@ func (c whole) source(selection Selection, namespace string, kept projection.Pro
 			if err != nil {
 				return nil, err
 			}
-			return watcher(&events{close: watched.Stop, next: func() ([]byte, error) { return nextFrame(watched) }, kept: kept, shared: shared}), nil
+			return watcher(&events{close: watched.Stop, next: func() ([]byte, error) { return nextFrame(watched) }, kept: kept, shared: shared, from: options.ResourceVersion}), nil
 		},
 		Client: c.client,
 	}

@@ -79,14 +79,8 @@ func NewInformer(resource schema.GroupVersionResource, source Source, example ru
 			report(resource.GroupResource(), err)
 		}
 	}
-	patient := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return retry(ctx, failed, func() (runtime.Object, error) { return source.List(ctx, options) })
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return retry(ctx, failed, func() (watch.Interface, error) { return source.Watch(ctx, options) })
-		},
-	}
+	f := &follower{source: source, failed: failed}
+	patient := &cache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch}
 	return cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, source.Client), example,
 		cache.SharedIndexInformerOptions{Indexers: indexers, ObjectDescription: resource.String()})
 }

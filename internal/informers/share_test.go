@@ -126,7 +126,8 @@ func TestEventsOfAShare(t *testing.T) {
 	require.Empty(t, e.shared.passed)
 }
 
-// An object of any page of a list is known, also when it leaves the share later.
+// An object of any page of a list is known, also when it leaves the share later, and after a list that was sent for
+// its version.
 func TestShareOfAListInPages(t *testing.T) {
 	t.Parallel()
 	ours, others := owners()
@@ -144,8 +145,8 @@ func TestShareOfAListInPages(t *testing.T) {
 		}
 	})
 	source := c.source(Selection{Resource: pods, Share: Share{Shard: 0, Count: 2, OwnerLabel: "owner"}}, "", projection.To(nil))
-	for _, page := range []string{"", "c"} {
-		_, err := source.List(t.Context(), metav1.ListOptions{Continue: page})
+	for _, options := range []metav1.ListOptions{{}, {Continue: "c"}, {Limit: versionOnly}} {
+		_, err := source.List(t.Context(), options)
 		require.NoError(t, err)
 	}
 	watched, err := source.Watch(t.Context(), metav1.ListOptions{})
