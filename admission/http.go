@@ -104,9 +104,7 @@ func (s *Server) endpoint(path string, open opener) http.Handler {
 		}
 		reply := s.receive(w, r, checkHeader(r), places, open)
 		reply.write(w)
-		if reply.code == http.StatusOK {
-			used(r.Context())
-		}
+		reply.on.end(reply.code == http.StatusOK)
 		m.observe(reply.code, reply.outcome, time.Since(began))
 	})
 }
@@ -125,15 +123,23 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, unacceptable er
 		return s.failed(cutOff, err)
 	}
 	_ = connection.SetReadDeadline(began.Add(maxTimeout)) // notices a client that is gone
-	request, err := open(body.bytes)
+	on := begin(r)
+	reply := s.reply(r.Context(), body.bytes, places, open)
+	reply.on = on
+	return reply
+}
+
+// reply answers a request whose body was read.
+func (s *Server) reply(ctx context.Context, body []byte, places chan struct{}, open opener) reply {
+	request, err := open(body)
 	if err != nil {
 		return s.failed(request, err)
 	}
-	answer, outcome, err := s.answer(r.Context(), request, places)
+	answer, outcome, err := s.answer(ctx, request, places)
 	if err != nil {
 		return s.failed(request, err)
 	}
-	return reply{http.StatusOK, answer, outcome}
+	return reply{code: http.StatusOK, body: answer, outcome: outcome}
 }
 
 // answer answers a request as soon as there is memory for its values, or fails.
@@ -205,6 +211,8 @@ type reply struct {
 	body []byte
 	// outcome is that of the answer, or that the request failed.
 	outcome outcome
+	// on is the connection on which the request is being answered; nil if it was not received as a whole.
+	on *connection
 }
 
 // failed returns an answer that does not allow the request, with a status code for a failure: the API
@@ -219,10 +227,10 @@ func (s *Server) failed(request *exchange, err error) reply {
 		level = slog.LevelError
 	}
 	s.config.Log.Log(context.Background(), level, "webhook request failed", "uid", request.uid, "code", code, "error", err)
-	return reply{code, request.failed(code, err.Error()), outcomeFailed}
+	return reply{code: code, body: request.failed(code, err.Error()), outcome: outcomeFailed}
 }
 
-// write sends a reply with its length, so that the connection can be reused.
+// write sends a reply with its length, so that the connection can be reused. When it returns, nothing is left to send.
 func (r reply) write(w http.ResponseWriter) {
 	if r.code == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", retryAfter)
@@ -231,4 +239,5 @@ func (r reply) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(r.body)))
 	w.WriteHeader(r.code)
 	_, _ = w.Write(r.body) // a client that does not wait gets no answer
+	_ = http.NewResponseController(w).Flush()
 }

@@ -186,7 +186,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		defer cancel()
 		stopped <- s.http.Shutdown(finishing)
 	})
-	err := s.http.ServeTLS(&connections{Listener: listener, limit: s.config.MaxConnections}, "", "")
+	err := s.http.ServeTLS(newConnections(listener, s.config.MaxConnections), "", "")
 	if stop() || !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("webhook server: %w", err)
 	}
