@@ -58,6 +58,7 @@
 //   - an idle operator sends no requests, and an object takes few: TestIdleAtsSendNoRequests, TestIdleSetsSendNoRequests,
 //     TestRequestsOfOneAt, TestRequestsOfChildren
 //   - a restart writes nothing: TestRestart
+//   - an operator starts although requests fail: TestStartWhileRequestsFail
 //   - children follow their templates: TestChildrenFollowTheirTemplates, TestWatcherKeepsItsConfigMap,
 //     TestRejectedChildrenAreReported
 //   - sets have exactly their members: TestCustomclusterKeepsItsPods, TestOrderedSet

@@ -33,6 +33,8 @@ type proxy struct {
 	afterWrite atomic.Pointer[func(n int64)]
 	// answered is called with each answer, and must leave its body readable.
 	answered atomic.Pointer[func(r *http.Response)]
+	// failing returns the status code to answer a request with instead of forwarding it; 0 forwards it.
+	failing atomic.Pointer[func(r *http.Request) int]
 }
 
 func newProxy(t *testing.T, config *rest.Config) *proxy {
@@ -65,6 +67,12 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 		},
 	}
 	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hook := p.failing.Load(); hook != nil {
+			if code := (*hook)(r); code != 0 {
+				w.WriteHeader(code)
+				return
+			}
+		}
 		// The API server may reject a request before it has read the body, and the client then
 		// sends no more of it. ReverseProxy would wait for the rest, and the client for the end of
 		// the answer (golang.org/issue/80085).

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,4 +60,29 @@ func TestRestart(t *testing.T) {
 	}
 	slices.Sort(reviews)
 	require.Len(t, reviews, 1, "%v", reviews)
+}
+
+// An operator starts although the first request of each kind to each path fails, as those of an API server that is
+// being restarted do.
+func TestStartWhileRequestsFail(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			var failed sync.Map
+			failing := func(r *http.Request) int {
+				if _, again := failed.LoadOrStore(r.Method+" "+r.URL.Path, true); again {
+					return 0
+				}
+				return code
+			}
+			c.proxy.failing.Store(&failing)
+			flags, _ := c.webhookURLFlags()
+			o := c.start(flags...)
+			c.createAt("a", longAgo, "echo")
+			c.awaitPhase("a", "DONE")
+			require.Zero(t, o.stop())
+		})
+	}
 }

@@ -288,7 +288,7 @@ func (r *remover) releaseObjects(ctx context.Context) error {
 		if held.object.GetDeletionTimestamp() == nil {
 			continue
 		}
-		if _, err := fmt.Fprintf(r.out, "%s %s/%s released: it has not passed the phases that follow its deletion\n", held.object.GetKind(), held.object.GetNamespace(), held.object.GetName()); err != nil {
+		if _, err := fmt.Fprintf(r.out, "%s %s/%s released: %s\n", held.object.GetKind(), held.object.GetNamespace(), held.object.GetName(), held.left()); err != nil {
 			return err
 		}
 	}
@@ -299,6 +299,17 @@ func (r *remover) releaseObjects(ctx context.Context) error {
 type heldObject struct {
 	object *unstructured.Unstructured
 	by     *kind.Kind
+}
+
+// left returns what the finalizer of a deleted object was still there for.
+func (h heldObject) left() string {
+	switch {
+	case h.by.OnDelete != "":
+		return "it has not passed the phases that follow its deletion"
+	case h.by.IsHeld():
+		return "its children in other namespaces may be left"
+	}
+	return "its kind does not need the finalizer any more"
 }
 
 // heldObjects returns the objects that have the finalizer of one of these kinds or decorators, in the namespaces that

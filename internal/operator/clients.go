@@ -3,12 +3,14 @@ package operator
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/projection"
@@ -88,7 +91,10 @@ func Connect(config *rest.Config) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	_, err = probe.Discovery().ServerVersion()
+	err = atStart(func() error {
+		_, err := probe.Discovery().ServerVersion()
+		return err
+	})
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return nil, fmt.Errorf("the API server %s does not accept the credentials: %w; check --kubeconfig and --context", config.Host, err)
@@ -96,6 +102,19 @@ func Connect(config *rest.Config) (*Clients, error) {
 		return nil, fmt.Errorf("the API server %s cannot be reached: %w; check --kubeconfig and --context", config.Host, err)
 	}
 	return c, nil
+}
+
+// startBackoff is how often, and for how long, to send a request without which a process cannot start: for about twenty
+// seconds.
+var startBackoff = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7}
+
+// atStart sends a request again while the API server answers that it is overloaded or has failed, as one that is being
+// restarted does for some seconds.
+func atStart(send func() error) error {
+	return retry.OnError(startBackoff, func(err error) bool {
+		var answer apierrors.APIStatus
+		return errors.As(err, &answer) && (answer.Status().Code == http.StatusTooManyRequests || answer.Status().Code >= http.StatusInternalServerError)
+	}, send)
 }
 
 func newClients(config *rest.Config) (*Clients, error) {

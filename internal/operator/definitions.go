@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -128,12 +129,13 @@ func (d *definitions) isOtherVersion(k *kind.Kind) bool {
 }
 
 // otherVersion returns the hash that a CRD has instead of that of a kind; it is empty if the kind may
-// run with it.
+// run with it. What is not a hash was written by hand, and is of no other version.
 func otherVersion(k *kind.Kind, crd *unstructured.Unstructured) string {
-	if installed := crd.GetAnnotations()[crds.HashAnnotation]; installed != k.Hash {
-		return installed
+	installed := crd.GetAnnotations()[crds.HashAnnotation]
+	if _, err := hex.DecodeString(installed); err != nil || len(installed) != len(k.Hash) || installed == k.Hash {
+		return ""
 	}
-	return ""
+	return installed
 }
 
 // problemOf returns why a kind cannot run with its CRD, which is nil if there is none.

@@ -73,7 +73,11 @@ func (p *operator) newWebhooks(ctx context.Context) (*webhooks, error) {
 	if !o.enabled() {
 		return nil, nil
 	}
-	self, err := p.Typed.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	var self *authenticationv1.SelfSubjectReview
+	err := atStart(func() (err error) {
+		self, err = p.Typed.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("determine the operator's user name: %w", err)
 	}
