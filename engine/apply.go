@@ -161,7 +161,7 @@ func (a *applier) step(ctx context.Context, s plan.Step) error {
 	case plan.Delete:
 		err = a.delete(ctx, s)
 	}
-	if err == nil {
+	if err == nil && !s.Former { // that ends with the entry
 		a.contests.wrote(a.owner, s)
 	}
 	return err
@@ -223,6 +223,11 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	isNamed := plan.IsChildOf(live, a.owner, a.kind) || plan.IsKeptBy(a.kind, live) && plan.IsOwnedBy(live, a.owner)
 	isOwn := isNamed && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy
 	switch {
+	case isOwn && plan.IsFormer(live, s.Wanted):
+		if live.GetDeletionTimestamp() != nil {
+			return errWaiting
+		}
+		return a.delete(ctx, plan.Step{Verb: plan.Delete, Child: s.Child, Resource: s.Resource, Name: s.Name, Live: live, Former: true, Foreground: true})
 	case isOwn && live.GetDeletionTimestamp() != nil && s.Once:
 		a.remember(s, live) // it was created
 		return nil
@@ -355,6 +360,9 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 	annotations := make(map[string]any)
 	for _, name := range plan.OwnAnnotations {
 		annotations[name] = s.Wanted.GetAnnotations()[name]
+	}
+	if entered := plan.Annotation(s.Wanted, plan.AnnotationEntered); entered != "" {
+		annotations[plan.AnnotationEntered] = entered
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),

@@ -148,6 +148,7 @@ func (c *checker) child(child *checkedChild) {
 	c.name(child)
 	c.podSelector(child)
 	c.relations(child)
+	c.replaced(child)
 }
 
 // dropped advises on an if that reads children: it deletes as well as creates. Children of a phase are
@@ -219,6 +220,37 @@ func (c *checker) name(child *checkedChild) {
 	if known && child.body.fields["replicas"] == nil {
 		c.sharedName(child, text, name.parts[0].node())
 	}
+}
+
+// replaced advises on a child that is created once in each entry of a phase, under the same name.
+func (c *checker) replaced(child *checkedChild) {
+	update, _ := c.constantOf(child.body, "update")
+	onDelete, _ := c.constantOf(child.body, "onDelete")
+	if child.phase == "" || child.name == "" || update != string(Never) || onDelete == string(Orphan) || child.body.fields["replicas"] != nil || !c.kind.isReentered(child.phase) {
+		return
+	}
+	name := fmt.Sprintf("OBJECT-%s", child.name)
+	if metadata := child.template.fields["metadata"]; metadata != nil {
+		s := c.gather(metadata.parts)
+		if s.mayHaveMore() {
+			return
+		}
+		if stated := s.fields["name"]; stated != nil {
+			before := c.beyond
+			for _, p := range stated.parts {
+				c.infer(p)
+			}
+			if c.beyond > before {
+				return
+			}
+			name = sourceOf(stated.parts[0].expr)
+		}
+	}
+	c.advice = append(c.advice, Advice{
+		Field: child.path, Position: positionOf(child.node),
+		Text: fmt.Sprintf("%s: the phase %s can be entered again, and the name %s stays the same: the child of the last time is deleted first, even if it still runs; "+
+			"to keep it, add object.status.lastScheduleTime or object.status.lastPhaseTransitionTime to the name", child.path, child.phase, strings.Trim(name, `"`)),
+	})
 }
 
 // sharedName advises on a child that has the same name, and the same namespace, for several objects.

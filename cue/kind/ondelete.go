@@ -41,6 +41,14 @@ func collectOnDelete(k *Kind, controller cue.Value) error {
 	return nil
 }
 
+// isReentered reports whether an object may enter a phase that it was in before.
+func (k *Kind) isReentered(phase string) bool {
+	c := newChecker(k, nil)
+	targets, _ := c.targets(c.structureOf(c.structureOf(c.controller, "phases"), phase))
+	return k.OnDelete == phase && k.Phases[phase].Lives ||
+		slices.ContainsFunc(targets, func(to string) bool { return slices.Contains(k.waysFrom(to), phase) })
+}
+
 // waysFrom returns the phases that an object may be in after it has entered one, which is the first of
 // them. A transition whose target is computed may lead to any.
 func (k *Kind) waysFrom(first string) []string {

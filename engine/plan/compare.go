@@ -45,6 +45,8 @@ type Step struct {
 	// TakesOver reports that the fields of the creation must belong to apply before the template is
 	// applied, or else those that it dropped would stay.
 	TakesOver bool
+	// Former reports that the object to delete was created in a former entry of the phase.
+	Former bool
 	// Foreground reports that what the object to delete owns has to be gone before it is.
 	Foreground bool
 }
@@ -180,6 +182,9 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 	if err := c.view.reach(object); err != nil {
 		return wantedChild{}, err
 	}
+	if isReplaced(child) && !c.plan.Entered.IsZero() {
+		object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{AnnotationEntered: entryOf(c.plan.Entered)}))
+	}
 	return wantedChild{child, served.Resource, object}, nil
 }
 
@@ -267,6 +272,8 @@ func (c *comparer) single(child wantedChild) {
 func (c *comparer) adjust(child wantedChild, live *unstructured.Unstructured) (isReady bool) {
 	c.wanted[live.GetUID()] = true
 	switch other := metav1.GetControllerOfNoCopy(live); {
+	case c.plan.isFormer(child.Child, live):
+		c.replaceFormer(child, live)
 	case live.GetDeletionTimestamp() != nil && isOnce(child.Child) && IsOwnedBy(live, c.plan.Object):
 	case live.GetDeletionTimestamp() != nil:
 		c.Waiting = true
@@ -281,6 +288,18 @@ func (c *comparer) adjust(child wantedChild, live *unstructured.Unstructured) (i
 		return child.isReady(live)
 	}
 	return false
+}
+
+// replaceFormer deletes a child that was created once in a former entry of the phase. What it owns, such as the Pods of
+// a Job, goes first: they would run beside those of its successor.
+func (c *comparer) replaceFormer(child wantedChild, live *unstructured.Unstructured) {
+	if live.GetDeletionTimestamp() != nil {
+		c.Waiting = true
+		return
+	}
+	c.add(Delete, child, nil, live)
+	step := &c.Steps[len(c.Steps)-1]
+	step.Foreground, step.Former = true, true
 }
 
 // corrects adds the step that applies a template to a child that differs from it, and reports whether

@@ -20,13 +20,13 @@ type observation struct {
 }
 
 // observe returns the children by what they were created as.
-func observe(k *kind.Kind, owner *unstructured.Unstructured, children []LiveChild) observation {
+func (p *Plan) observe(children []LiveChild) observation {
 	o := observation{make(map[string]*unstructured.Unstructured), make(map[string][]*unstructured.Unstructured)}
 	for _, child := range children {
-		if !IsOwnedBy(child.Object, owner) || child.Object.GetDeletionTimestamp() != nil || !child.isOriginal() {
+		if !IsOwnedBy(child.Object, p.Object) || child.Object.GetDeletionTimestamp() != nil || !child.isOriginal() || p.isFormerOf(child) {
 			continue
 		}
-		if _, isSet := k.Sets[child.Name]; isSet {
+		if _, isSet := p.Kind.Sets[child.Name]; isSet {
 			o.sets[child.Name] = append(o.sets[child.Name], child.Object)
 		} else if other := o.singles[child.Name]; other == nil || isNewer(child.Object, other) {
 			o.singles[child.Name] = child.Object
@@ -47,7 +47,8 @@ func isNewer(a, b *unstructured.Unstructured) bool {
 
 // of returns the observation for a decision, and whether it is the same: a child that the decision
 // wants is the object of the name and type that it would create, and no other.
-func (o observation) of(k *kind.Kind, decision *kind.Decision, owner *unstructured.Unstructured, children []LiveChild) (exact observation, same bool) {
+func (o observation) of(p *Plan, decision *kind.Decision, children []LiveChild) (exact observation, same bool) {
+	k, owner := p.Kind, p.Object
 	exact, same = observation{maps.Clone(o.singles), maps.Clone(o.sets)}, true
 	for _, wanted := range decision.Children {
 		if wanted.Template == nil {
@@ -68,7 +69,7 @@ func (o observation) of(k *kind.Kind, decision *kind.Decision, owner *unstructur
 		}
 		delete(exact.singles, wanted.Name)
 		// How a child ended that is created once can be read until it is gone.
-		if live := find(k, children, owner, wanted); live != nil && (live.GetDeletionTimestamp() == nil || isOnce(wanted)) {
+		if live := find(k, children, owner, wanted); live != nil && !p.isFormer(wanted, live) && (live.GetDeletionTimestamp() == nil || isOnce(wanted)) {
 			exact.singles[wanted.Name] = live
 		}
 		same = same && exact.singles[wanted.Name] == o.singles[wanted.Name]

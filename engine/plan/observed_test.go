@@ -39,7 +39,7 @@ func TestObservedAreTheControlled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(2, "m"))
 	w.converge(t, func(*Comparison) {})
-	require.Len(t, observe(w.kind, w.owner, w.view().Children).sets["pods"], 2)
+	require.Len(t, unmoved(w.kind, w.owner, now).observe(w.view().Children).sets["pods"], 2)
 	whole := copied(w.objects[0].Object, "copy")
 	for name, foreign := range map[string]*unstructured.Unstructured{
 		"a copy":                    whole,
@@ -47,7 +47,7 @@ func TestObservedAreTheControlled(t *testing.T) {
 		"adopted":                   changed(whole, func(o *unstructured.Unstructured) { o.SetOwnerReferences(otherController) }),
 	} {
 		w.objects = append(w.objects[:2:2], Live(pods, foreign))
-		require.Len(t, observe(w.kind, w.owner, w.view().Children).sets["pods"], 2, name)
+		require.Len(t, unmoved(w.kind, w.owner, now).observe(w.view().Children).sets["pods"], 2, name)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,6 +18,61 @@ const recordAfter = 10 * time.Second
 // isOnce reports whether a child is created once in a phase.
 func isOnce(child kind.Child) bool {
 	return child.Update == kind.Never && child.Phase != "" && child.Set == nil
+}
+
+// isReplaced reports whether a child is created once in each entry of its phase, and replaces that of a former one. One
+// that outlives its object may hold data, so it is kept.
+func isReplaced(child kind.Child) bool { return isOnce(child) && child.OnDelete != kind.Orphan }
+
+// isFormer reports whether an object is a child that was created once in a former entry of the phase.
+func (p *Plan) isFormer(child kind.Child, live *unstructured.Unstructured) bool {
+	return isReplaced(child) && p.created[child.Name] != live.GetUID() && IsOwnedBy(live, p.Object) && isOfEarlier(live, p.Phase, p.Entered)
+}
+
+// isFormerOf is isFormer for a child that is not known to be wanted now: its name in the kind is constant.
+func (p *Plan) isFormerOf(child LiveChild) bool {
+	return p.created[child.Name] != child.Object.GetUID() && isOfEarlier(child.Object, p.Phase, p.Entered) &&
+		slices.ContainsFunc(p.Kind.Behaviour().Children, func(c kind.ChildFacts) bool {
+			return c.Name == child.Name && isReplaced(kind.Child{Phase: c.Phase, Update: c.Update, OnDelete: c.OnDelete}) && c.Phase == p.Phase
+		})
+}
+
+// IsFormer reports whether an object was created once in an entry of a phase before that of the wanted one, which has
+// its name.
+func IsFormer(live, wanted *unstructured.Unstructured) bool {
+	o, _ := originOf(wanted)
+	entered, err := time.Parse(time.RFC3339, Annotation(wanted, AnnotationEntered))
+	return err == nil && isOfEarlier(live, o.phase, entered)
+}
+
+// unmarkedAge is how long before an entry of its phase a child was created that does not show its entry, and counts as
+// one of a former entry: longer than the clocks of the operator and the API server differ.
+const unmarkedAge = time.Minute
+
+// isOfEarlier reports whether an object was created in another entry of a phase than the one at a time.
+func isOfEarlier(live *unstructured.Unstructured, phase string, entered time.Time) bool {
+	o, isOriginal := originOf(live)
+	if !isOriginal || o.phase == "" || o.phase != phase || entered.IsZero() {
+		return false
+	}
+	if mark, isMarked := entry(live, "annotations", AnnotationEntered); isMarked {
+		return mark != entryOf(entered)
+	}
+	created := live.GetCreationTimestamp()
+	return !created.IsZero() && created.Before(new(metav1.NewTime(entered.Add(-unmarkedAge))))
+}
+
+// entryOf names the entry of a phase at a time.
+func entryOf(entered time.Time) string { return entered.UTC().Format(timeFormat) }
+
+// distinguish gives an entry a time of its own, if a child shows that the phase was entered at the same time before.
+func (p *Plan) distinguish(children []LiveChild) {
+	for slices.ContainsFunc(children, func(child LiveChild) bool {
+		o, _ := originOf(child.Object)
+		return o.phase == p.Phase && Annotation(child.Object, AnnotationEntered) == entryOf(p.Entered)
+	}) {
+		p.Entered = p.Entered.Add(time.Millisecond)
+	}
 }
 
 // Unrecorded are the children that were created once in the phase of an object, as far as a reconcile has seen
@@ -49,7 +105,7 @@ func (p *Plan) see(wanted []kind.Child, children []LiveChild) {
 		if !isOnce(child) || child.Template == nil {
 			continue
 		}
-		if live := find(p.Kind, children, p.Object, child); live != nil {
+		if live := find(p.Kind, children, p.Object, child); live != nil && !p.isFormer(child, live) {
 			p.known[child.Name] = live.GetUID()
 		}
 	}

@@ -164,10 +164,10 @@ func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 	switch {
 	case isLeaving(p.Kind, p.Object) && !p.Leaving:
 		p.Leaving = true
-		p.enter(p.Kind.OnDelete)
+		p.enter(p.Kind.OnDelete, v.Children)
 		p.passed = nil // they may be entered again: that ends, because an object is deleted once
 	case p.Phase == "" && p.Kind.Initial != "":
-		p.enter(p.Kind.Initial)
+		p.enter(p.Kind.Initial, v.Children)
 	}
 	if v.Found != nil && v.Found.Err != nil {
 		return v.Found.Err
@@ -208,7 +208,7 @@ func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 		}
 		p.Waited = p.Waited || waited
 		p.Scheduled = later(p.Scheduled, next.scheduled)
-		p.enter(next.to)
+		p.enter(next.to, v.Children)
 		if waited {
 			p.passed = nil // they may be entered again: that ends, because time has to pass
 		}
@@ -223,7 +223,7 @@ const maxObservations = 3
 // found apart from them.
 func (p *Plan) evaluate(b *kind.Budget, object map[string]any, v *View) (*kind.Decision, observation, error) {
 	children := v.Children
-	seen := observe(p.Kind, p.Object, children)
+	seen := p.observe(children)
 	for range maxObservations {
 		observed, err := v.Found.addTo(seen.values(p.Kind))
 		if err != nil {
@@ -234,7 +234,7 @@ func (p *Plan) evaluate(b *kind.Budget, object map[string]any, v *View) (*kind.D
 			return nil, seen, err
 		}
 		v.Found.explain(decision)
-		exact, same := seen.of(p.Kind, decision, p.Object, children)
+		exact, same := seen.of(p, decision, children)
 		if same {
 			return decision, seen, nil
 		}
@@ -254,12 +254,13 @@ func (p *Plan) isComplete(decision *kind.Decision, seen observation, v *View) bo
 	return seen.allExist(due, p.created) && (isDecided && !seen.drops(decision.Children, p.Object, v.Children) || !isDecided && p.Leaving)
 }
 
-func (p *Plan) enter(phase string) {
+func (p *Plan) enter(phase string, children []LiveChild) {
 	p.Transitions = append(p.Transitions, Transition{p.Phase, phase})
 	if p.Phase != "" {
 		p.passed = append(p.passed, p.Phase)
 	}
 	p.Phase, p.Entered, p.created = phase, p.At, make(map[string]types.UID)
+	p.distinguish(children)
 }
 
 // choice is the transition to take.
@@ -340,7 +341,7 @@ func (p *Plan) setPhase(status map[string]any) {
 	}
 	status["phase"] = p.Phase
 	if !p.Entered.IsZero() {
-		status[enteredField] = p.Entered.UTC().Format(timeFormat)
+		status[enteredField] = entryOf(p.Entered)
 	}
 	if !p.Scheduled.IsZero() {
 		status[kind.LastScheduleTime] = p.Scheduled.UTC().Format(time.RFC3339)

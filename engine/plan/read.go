@@ -15,6 +15,7 @@ func ReadOfMetadata() [][]string {
 		{"metadata", "labels"}, {"metadata", "ownerReferences"}, {"metadata", "finalizers"},
 		{"metadata", "creationTimestamp"}, {"metadata", "deletionTimestamp"}, {"metadata", "generation"},
 		{"metadata", "annotations", annotationTemplate},
+		{"metadata", "annotations", AnnotationEntered},
 	}
 	for _, name := range OwnAnnotations {
 		paths = append(paths, []string{"metadata", "annotations", name})

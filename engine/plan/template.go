@@ -45,6 +45,9 @@ const (
 	// annotationCreatedAs records as what a child was created; see origin. It distinguishes a
 	// child from copies of it, which carry all its metadata.
 	annotationCreatedAs = "fescue.dev/created-as"
+	// AnnotationEntered is when its phase was entered, for a child that is created once in it. It distinguishes
+	// a child from that of a former entry under the same name.
+	AnnotationEntered = "fescue.dev/entered"
 )
 
 // OwnAnnotations are the annotations of every child by which it is recognized.

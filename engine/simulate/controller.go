@@ -396,7 +396,7 @@ func (c *Cluster) rewritten(s plan.Step) (*unstructured.Unstructured, error) {
 		return taken
 	}
 	adopted.SetLabels(take(live.GetLabels(), s.Wanted.GetLabels(), plan.OwnLabels))
-	adopted.SetAnnotations(take(live.GetAnnotations(), s.Wanted.GetAnnotations(), plan.OwnAnnotations))
+	adopted.SetAnnotations(take(live.GetAnnotations(), s.Wanted.GetAnnotations(), append(slices.Clone(plan.OwnAnnotations), plan.AnnotationEntered)))
 	adopted.SetOwnerReferences(s.Wanted.GetOwnerReferences())
 	return adopted, nil
 }
