@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -9,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -401,4 +404,50 @@ func TestUninstallReleasesObjects(t *testing.T) {
 
 	g.patch(g.GroupVersionResource, "a", `{"metadata":{"finalizers":["fescue.dev/on-delete"]}}`)
 	require.Contains(t, uninstall("--delete-objects"), "/a released: it has not passed the phases that follow its deletion")
+}
+
+// An object whose namespace is deleted goes with it, in whatever phase it is, though nothing that it waits for comes.
+func TestNamespaceIsDeletedInEveryPhase(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	g.Resource = "archives"
+	g.deleteCRDs("archives." + g.Group)
+	g.everywhere = true
+	source, err := os.ReadFile(filepath.Join("..", "examples", "archive", "kind.cue"))
+	require.NoError(t, err)
+	dir, _ := writeKind(t, strings.NewReplacer(`"example.com/v1"`, `"`+g.Group+`/v1"`, `args: ["save", "/files", object.spec.bucket]`, `command: ["sleep", "infinity"]`).Replace(string(source)))
+	g.start("--kinds", dir)
+	saveJobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+	for name, waits := range map[string]func(*guards){
+		"before it is deleted": func(*guards) {},
+		"saving": func(g *guards) {
+			g.await(saveJobs, "a-save", "created", func(*unstructured.Unstructured) bool { return true })
+		},
+		"failed": func(g *guards) {
+			g.await(saveJobs, "a-save", "created", func(*unstructured.Unstructured) bool { return true })
+			_, err := g.objects(g.GroupVersionResource).Patch(g.t.Context(), "a", types.MergePatchType, []byte(`{"status":{"phase":"FAILED"}}`), metav1.PatchOptions{}, "status")
+			require.NoError(t, err)
+			g.await(g.GroupVersionResource, "a", "waiting", func(o *unstructured.Unstructured) bool {
+				_, reason, _ := condition(o, "Deleting")
+				return reason == "FAILED"
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace, err := g.typed.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			home := &guards{newClients(t, namespace.Name), g.GroupVersionResource}
+			home.create(g.GroupVersionResource, "Archive", "a", map[string]any{"spec": map[string]any{"image": "i", "bucket": "b"}})
+			home.await(g.GroupVersionResource, "a", "kept", isKept)
+			home.await(claims, "a-files", "created", func(*unstructured.Unstructured) bool { return true })
+			if name != "before it is deleted" {
+				home.remove("a", metav1.DeletePropagationBackground)
+			}
+			waits(home)
+			require.NoError(t, home.typed.CoreV1().Namespaces().Delete(t.Context(), home.namespace, metav1.DeleteOptions{}))
+			home.awaitGone(g.GroupVersionResource, "a")
+		})
+	}
 }

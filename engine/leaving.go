@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,6 +44,25 @@ func (r *reconciliation) letGo(ctx context.Context, object *unstructured.Unstruc
 		return &rejectedError{errors.Join(err, fmt.Errorf("the kind has neither onDelete nor children in other namespaces any more, and so no right to remove the finalizer %s: 'fescue migrate' removes it", plan.Finalizer(r.kind)))}
 	}
 	return err
+}
+
+// isNamespaceLeaving reports whether the namespace of an object is being deleted: then the API server rejects any
+// creation there before it looks at the object, also one that only tries. That needs no right to read namespaces.
+func (c *controller) isNamespaceLeaving(ctx context.Context, object *unstructured.Unstructured, v *plan.View) bool {
+	for _, gvk := range c.kind.Owns {
+		served, isKnown := v.Types[gvk]
+		if !isKnown || served.Err != nil || !served.IsNamespaced || object.GetNamespace() == "" {
+			continue
+		}
+		child := &unstructured.Unstructured{}
+		child.SetGroupVersionKind(gvk)
+		child.SetName(object.GetName())
+		_, err := c.config.Client.Resource(served.Resource).Namespace(object.GetNamespace()).Create(ctx, child, metav1.CreateOptions{
+			FieldManager: c.manager, DryRun: []string{metav1.DryRunAll},
+		})
+		return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	}
+	return false
 }
 
 // writeFinalizers replaces the finalizers of an object. The resource version makes the API server reject

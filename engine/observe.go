@@ -34,6 +34,7 @@ func (c *controller) observe(ctx context.Context, b *kind.Budget, object *unstru
 		return nil, err
 	}
 	v.Budget, v.Reach, v.Found = b, c.reach, c.lookUp(b, object)
+	v.IsNamespaceLeaving = func() bool { return c.isNamespaceLeaving(ctx, object, v) }
 	v.Normalized, v.Numbers = c.normalized, c.numbers.of(object)
 	if seen, ok := c.unrecorded.Load(cache.MetaObjectToName(object)); ok {
 		v.Unrecorded, _ = seen.(*plan.Unrecorded)

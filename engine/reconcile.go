@@ -29,6 +29,9 @@ const (
 	// staleLimit is how long a cache may take to see what was written before the API
 	// server itself is read. A watch that broke is restarted within seconds.
 	staleLimit = 15 * time.Second
+	// namespaceRecheck is how often to ask whether the namespace of an object is being deleted that waits in a phase after
+	// its own deletion: nothing reports that for an object without children.
+	namespaceRecheck = 10 * time.Second
 	// maxPhases is how many phases one reconcile may store.
 	maxPhases = 8
 	// patience is how many reconciles may fail before the status shows why: most failures
@@ -236,6 +239,9 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 // to report.
 func nextReconcile(p *plan.Plan, o *plan.Outcome, object *unstructured.Unstructured) time.Time {
 	next := earlier(o.WakeAt, o.RecordAt(p, object))
+	if o.Lingers {
+		next = earlier(next, p.At.Add(namespaceRecheck))
+	}
 	if o.Waiting {
 		return earlier(next, p.At.Add(staleRecheck))
 	}

@@ -94,6 +94,12 @@ func (p *Plan) isOver() bool {
 	return p.Leaving && (p.Kind.OnDelete == "" || p.abandoned || p.Kind.Phases[p.Phase].Terminal && len(p.Transitions) == 0)
 }
 
+// lingers reports whether a plan is for an object that is being deleted and waits for something in a phase. What it waits
+// for never comes if its namespace is being deleted: what its children read may have gone with it.
+func (p *Plan) lingers() bool {
+	return p.Kind.OnDelete != "" && isLeaving(p.Kind, p.Object) && !p.Again && !p.isOver()
+}
+
 // keep compares a child that belongs to no phase while its object is being deleted. It is corrected, and
 // a set shrinks, but nothing is created, adopted or replaced: whoever deletes the object may have asked
 // the garbage collector to delete the children first, or to leave them.

@@ -60,6 +60,9 @@ type Outcome struct {
 	// can be done for it, because its namespace is being deleted as well.
 	Leaving         []LiveChild
 	Over, Abandoned bool
+	// Lingers reports that an object is being deleted and waits in a phase, so that its namespace has to be asked for
+	// again.
+	Lingers bool
 	// Unlisted reports that the status lists places now in which children are to be created next, and Doubted
 	// that it lists some in which the caches have none, and the API server itself has to be asked.
 	Unlisted, Doubted bool
@@ -90,6 +93,10 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 		c := Compare(p, v)
 		inSync := len(c.Steps) == 0 && len(c.Prunes) == 0
 		blocked := done.Rejected != nil || done.Failed != nil || done.Waiting || done.Held && len(done.Stored)+len(done.Deleted) == 0
+		if (inSync || blocked) && p.lingers() && v.IsNamespaceLeaving != nil && v.IsNamespaceLeaving() {
+			v, done = v.abandon(), &Changes{}
+			continue
+		}
 		if inSync || blocked || rounds == maxRounds || isLow {
 			o, err := outcomeOf(p, c, done, v)
 			if err == nil {
@@ -118,7 +125,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving,
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
-	o.Abandoned = v.Abandoned
+	o.Abandoned, o.Lingers = v.Abandoned, p.lingers()
 	o.Over = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && (v.isSure(p.Object) || !Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed

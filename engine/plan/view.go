@@ -48,6 +48,9 @@ type View struct {
 
 	// Reach returns why nothing is created in a namespace; nil is nothing.
 	Reach func(namespace string) error
+	// IsNamespaceLeaving asks whether the namespace of an object that is being deleted is being deleted as well; nil is
+	// no. It is asked only where nothing else lets the object go.
+	IsNamespaceLeaving func() bool
 	// Live means that the children were read from the API server itself, and Abandoned that nothing can be created
 	// for an object that is being deleted.
 	Live, Abandoned bool

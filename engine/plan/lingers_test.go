@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+)
+
+// An object that waits in a phase after its deletion goes when its namespace does, whatever it waits for; an object that
+// does not wait is not asked about.
+func TestNamespaceLeavesWithItsObjects(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `
+package guard
+
+import "fescue.dev/cue/contract"
+
+#Guard: {
+	apiVersion!: "guards.example.com/v1", kind!: "Guard", metadata!: {name!: string, ...}
+	spec: n: *1 | int & <=9
+	status?: {contract.#Status, phase?: "WAITING" | "FAILED" | "GONE"}
+}
+#GuardController: contract.#Controller & {
+	object!: #Guard
+	observed: _
+	names: plural: "guards"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}]
+	children: base: template: {apiVersion: "v1", kind: "ConfigMap"}
+	onDelete: "WAITING"
+	phases: {
+		WAITING: {
+			children: note: {update: "Never", template: {apiVersion: "v1", kind: "ConfigMap", data: base: observed.base.metadata.name}}
+			next: [{to: "FAILED", when: observed.note.data.base == "x"}]
+		}
+		FAILED: next: [{to: "GONE", when: object.spec.n == 2}]
+		GONE: terminal: true
+	}
+}
+`)
+	for name, tc := range map[string]struct {
+		phase   string
+		n       int64
+		created bool
+		asked   bool
+	}{
+		"its child waits for what is gone": {phase: "WAITING", asked: true},
+		"its child is gone":                {phase: "WAITING", created: true, asked: true},
+		"it waits for someone":             {phase: "FAILED", asked: true},
+		"it is invalid":                    {phase: "WAITING", n: 10, asked: true},
+		"it has not entered the phase":     {},
+		"it is about to go":                {phase: "FAILED", n: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "guards.example.com/v1", "kind": "Guard",
+				"metadata": map[string]any{"name": "a", "namespace": "default", "uid": "u"},
+				"spec":     map[string]any{"n": max(tc.n, 1)},
+			}}
+			object.SetFinalizers([]string{kindFinalizer})
+			object.SetDeletionTimestamp(new(metav1.NewTime(now)))
+			if tc.phase != "" {
+				status := map[string]any{"phase": tc.phase, "conditions": []any{map[string]any{
+					"type": "Deleting", "status": "True", "reason": tc.phase, "message": "", "lastTransitionTime": "2030-01-01T00:00:00Z",
+				}}}
+				if tc.created {
+					status["childInventory"] = map[string]any{"created": map[string]any{"note": "gone"}}
+				}
+				object.Object["status"] = status
+			}
+			asked, leaving := 0, false
+			v := &View{
+				Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{k.Owns[0]: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, IsNamespaced: true}},
+				IsNamespaceLeaving: func() bool { asked++; return leaving },
+			}
+			outcome := func() *Outcome {
+				_, o, err := Converge(k, object, v, now, func(*Comparison) *Changes { return &Changes{Held: true} })
+				require.NoError(t, err)
+				return o
+			}
+			o := outcome()
+			require.False(t, o.Over)
+			require.Equal(t, tc.asked, asked > 0)
+			require.Equal(t, tc.asked, o.Lingers)
+			leaving = true
+			require.Equal(t, tc.asked, outcome().Over)
+		})
+	}
+}
