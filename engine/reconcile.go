@@ -156,7 +156,7 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 			fromServer = true
 			continue
 		}
-		isAgain := p.Again || o.Unlisted
+		isAgain := p.Again || o.Unlisted || o.Rereads
 		if o.Unfinished || isAgain && (stored == maxPhases || r.budget.IsLow()) {
 			rounds.End(o.Children, false)
 			return nextReconcile(p, o, object), errUnfinished

@@ -150,6 +150,15 @@ func (k *Kind) ReadsOwnStatus() bool {
 	return false
 }
 
+// ReadOfOwnStatus returns the part of the status that the controller may read and writes itself, conditions included. The
+// result shares memory with the object.
+func (k *Kind) ReadOfOwnStatus(object map[string]any) map[string]any {
+	read, _ := k.reads.object.part("status").of(object["status"]).(map[string]any)
+	own := maps.Clone(read)
+	maps.DeleteFunc(own, func(name string, _ any) bool { return name != "conditions" && k.isEngineStatus(name) })
+	return own
+}
+
 // ReadOfChild returns the part of a child, of a member of a set, or of an object that is looked up,
 // that the controller may read. The result shares memory with the object.
 func (k *Kind) ReadOfChild(name string, child map[string]any) any {

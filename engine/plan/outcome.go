@@ -43,6 +43,8 @@ type Outcome struct {
 	// Waiting reports that a child waits for another object to be gone, and Held that a write
 	// was left for later.
 	Waiting, Held bool
+	// Rereads reports that the status to be written has something new that the kind reads, so it decides again.
+	Rereads bool
 	// Passed are the phases that were left since anything but the phase has changed.
 	Passed []string
 	// Unfinished reports that there is more to write, or to decide, than one reconcile may.

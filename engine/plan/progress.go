@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -75,12 +76,13 @@ func (r *Rounds) Apply(todo *Comparison, now time.Time, do func(*Comparison) *Ch
 	return done
 }
 
-// Converged counts the change of phase of a plan as a round. If it has to wait, another plan is
+// Converged counts the change of phase of a plan, and of what the kind reads of its own status, as a round. If it has to wait, another plan is
 // returned instead, which stays in the phase. The outcome shows what is held. blocked reports that
 // nothing more can be done now.
 func (r *Rounds) Converged(p *Plan, o *Outcome, now time.Time) (plan *Plan, outcome *Outcome, blocked bool) {
-	if len(p.Transitions) > 0 {
+	if rereads := rereads(p, o); rereads || len(p.Transitions) > 0 {
 		p, o = r.moved(p, o, now)
+		o.Rereads = rereads && !o.Held
 	}
 	blocked = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
 	o.slowed(&r.slowing, now)
@@ -98,8 +100,21 @@ func (r *Rounds) moved(p *Plan, o *Outcome, now time.Time) (*Plan, *Outcome) {
 	for _, t := range p.Transitions {
 		acts = append(acts, fmt.Sprintf("phase %s → %s", t.From, t.To))
 	}
+	if len(acts) == 0 {
+		acts = []string{"status"}
+	}
 	r.wrote(acts, len(p.Kind.Phases)+parts(o.States), now)
 	return p, o
+}
+
+// rereads reports whether the status that is about to be written changes what the kind reads of it.
+func rereads(p *Plan, o *Outcome) bool {
+	if p.Projection == nil || !p.Kind.ReadsOwnStatus() {
+		return false
+	}
+	status, err := Report(p, o)
+	return err == nil && o.IsDue(p, status) &&
+		!equality.Semantic.DeepEqual(p.Kind.ReadOfOwnStatus(p.Object.Object), p.Kind.ReadOfOwnStatus(map[string]any{"status": status}))
 }
 
 // slowed adds the problem of writes that are delayed.

@@ -145,7 +145,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 			return o, nil
 		}
 		passed = o.Passed
-		isAgain := p.Again || o.Unlisted
+		isAgain := p.Again || o.Unlisted || o.Rereads
 		if isAgain && !blocked && stored < maxPhases && !b.IsLow() {
 			continue
 		}
