@@ -63,7 +63,8 @@ var examples = map[string]example{
 }
 
 // TestExamples replays the scenarios of the examples, which fescue test runs in memory: the real control
-// plane comes to the same phases, status, conditions, children and Events.
+// plane comes to the same phases, status, conditions, children and Events, in namespaces that enforce the
+// level restricted of Pod Security.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("..", "examples", "*", "*.txtar"))
@@ -99,6 +100,7 @@ func TestExamples(t *testing.T) {
 			t.Parallel()
 			e := examples[name]
 			c := newCluster(t)
+			c.restrict()
 			r := &replay{cluster: c, home: c, namespaces: []string{c.namespace}, kinds: run.kinds, now: run.scenario.Start, numbered: true}
 			if len(e.namespaces) > 0 {
 				c.everywhere = true
@@ -145,7 +147,7 @@ func (e example) steps(t *testing.T, s *scenarios.Scenario) (steps []*scenarios.
 func (c *cluster) createNamespace(name string) {
 	c.t.Helper()
 	api := c.typed.CoreV1().Namespaces()
-	_, err := api.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := api.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: restricted}}, metav1.CreateOptions{})
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { require.NoError(c.t, api.Delete(context.Background(), name, metav1.DeleteOptions{})) })
 }

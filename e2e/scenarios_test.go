@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/pod-security-admission/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -28,7 +29,7 @@ import (
 
 // TestScenarios replays scenarios of the shipped kinds, which fescue test runs in memory: after each
 // step, the objects come to the phase, the status, the conditions and the children that the
-// scenario expects.
+// scenario expects, in a namespace that enforces the level restricted of Pod Security.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"at", "customcluster", "watcher"} {
@@ -40,12 +41,25 @@ func TestScenarios(t *testing.T) {
 			s, err := scenarios.Parse(file, text)
 			require.NoError(t, err)
 			c := newCluster(t)
+			c.restrict()
 			r := &replay{cluster: c, home: c, namespaces: []string{c.namespace}, now: s.Start}
 			r.kinds, err = kind.Shipped()
 			require.NoError(t, err)
 			r.play(s.Steps)
 		})
 	}
+}
+
+// restricted are the labels of a namespace in which Pod Security enforces its level restricted.
+var restricted = map[string]string{api.EnforceLevelLabel: string(api.LevelRestricted)}
+
+// restrict has Pod Security enforce its level restricted in the namespace of the test.
+func (c *cluster) restrict() {
+	c.t.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": restricted}})
+	require.NoError(c.t, err)
+	_, err = c.typed.CoreV1().Namespaces().Patch(c.t.Context(), c.namespace, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(c.t, err)
 }
 
 // replay is a scenario on a real control plane: in a namespace or, for objects of the cluster, without one.

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fescue-dev/fescue/bench/byhand/api"
+	"github.com/fescue-dev/fescue/bench/byhand/controller"
 )
 
 // floorCommand is the first argument that makes this program the floor.
@@ -145,8 +146,11 @@ func finishAt(ctx context.Context, c client.Client, at *api.At) error {
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(at, api.AtVersion.WithKind("At"))},
 		},
 		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyOnFailure,
-			Containers:    []corev1.Container{{Name: "command", Image: at.Spec.Image, Command: strings.Fields(at.Spec.Command)}},
+			RestartPolicy:   corev1.RestartPolicyOnFailure,
+			SecurityContext: controller.PodSecurity(),
+			Containers: []corev1.Container{{
+				Name: "command", Image: at.Spec.Image, Command: strings.Fields(at.Spec.Command), SecurityContext: controller.ContainerSecurity(),
+			}},
 		},
 	}
 	if err := c.Create(ctx, pod); client.IgnoreAlreadyExists(err) != nil {

@@ -140,6 +140,7 @@ func deployment(o Options) runtime.Object {
 			ServiceAccountName:            name,
 			AutomountServiceAccountToken:  new(true),
 			TerminationGracePeriodSeconds: new(int64(gracePeriod)),
+			NodeSelector:                  map[string]string{corev1.LabelOSStable: "linux"}, // as the image
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: new(true), RunAsUser: new(int64(nonRoot)), RunAsGroup: new(int64(nonRoot)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -227,6 +227,15 @@ func TestNamespacesOfTheClusterAreLeft(t *testing.T) {
 	}
 }
 
+// The image has programs for Linux only.
+func TestOperatorRunsOnLinux(t *testing.T) {
+	t.Parallel()
+	parts, err := Parts(kindtest.Shipped(t), Options{Image: "fescue"})
+	require.NoError(t, err)
+	deployment := find[appsv1.Deployment](t, Objects(parts), "Deployment", "fescue")
+	require.Equal(t, map[string]string{"kubernetes.io/os": "linux"}, deployment.Spec.Template.Spec.NodeSelector)
+}
+
 // One replica at a time is evicted, and those that are not ready always are.
 func TestDisruptionBudget(t *testing.T) {
 	t.Parallel()

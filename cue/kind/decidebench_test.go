@@ -76,9 +76,14 @@ func decideAt(object, observed map[string]any) *Decision {
 		d.Children = []Child{{Name: "pod", Phase: "RUNNING", Update: Never, Template: map[string]any{
 			"apiVersion": "v1", "kind": "Pod",
 			"metadata": map[string]any{"name": name + "-pod", "labels": map[string]any{"app": name}},
-			"spec": map[string]any{"restartPolicy": "OnFailure", "containers": []any{
-				map[string]any{"name": "command", "image": spec["image"], "command": words},
-			}},
+			"spec": map[string]any{
+				"restartPolicy":   "OnFailure",
+				"securityContext": map[string]any{"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": map[string]any{"type": "RuntimeDefault"}},
+				"containers": []any{map[string]any{
+					"name": "command", "image": spec["image"], "command": words,
+					"securityContext": map[string]any{"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []any{"ALL"}}},
+				}},
+			},
 		}}}
 		pod, _ := observed["pod"].(map[string]any)
 		status, _ := pod["status"].(map[string]any)

@@ -10,10 +10,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
 )
 
 // TestExamples runs the scenarios of each example and checks its object, as its user would, and that
-// the table of the examples has its lines.
+// the table of the examples has its lines. Templates of Pods in the object meet the level restricted of Pod
+// Security, as those in the kinds do in the scenarios that package e2e replays.
 func TestExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each starts processes that load kinds")
@@ -25,6 +32,8 @@ func TestExamples(t *testing.T) {
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	path, err := exec.LookPath("fescue")
+	require.NoError(t, err)
+	podSecurity, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	require.NoError(t, err)
 	comments, examples := regexp.MustCompile(`//.*`), 0
 	for _, entry := range entries {
@@ -42,6 +51,14 @@ func TestExamples(t *testing.T) {
 				out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
 				require.NoError(t, err, "%s", out)
 			}
+			sample, err := os.ReadFile(filepath.Join(dir, "sample.yaml"))
+			require.NoError(t, err)
+			var object any
+			require.NoError(t, yaml.Unmarshal(sample, &object))
+			for _, spec := range podSpecs(t, object) {
+				result := policy.AggregateCheckResults(podSecurity.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &metav1.ObjectMeta{}, &spec))
+				require.True(t, result.Allowed, result.ForbiddenDetail())
+			}
 			source, err := os.ReadFile(filepath.Join(dir, "kind.cue"))
 			require.NoError(t, err)
 			lines := 0
@@ -57,4 +74,22 @@ func TestExamples(t *testing.T) {
 		})
 	}
 	require.Positive(t, examples)
+}
+
+// podSpecs returns what is the spec of a Pod in an object.
+func podSpecs(t *testing.T, part any) (specs []corev1.PodSpec) {
+	t.Helper()
+	fields, ok := part.(map[string]any)
+	if !ok {
+		return nil
+	}
+	if fields["containers"] != nil {
+		var spec corev1.PodSpec
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec))
+		return []corev1.PodSpec{spec}
+	}
+	for _, value := range fields {
+		specs = append(specs, podSpecs(t, value)...)
+	}
+	return specs
 }

@@ -75,8 +75,11 @@ func (r *AtReconciler) createPod(ctx context.Context, at *api.At) error {
 			Labels: map[string]string{"app": at.Name, managedByLabel: ManagedBy},
 		},
 		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyOnFailure,
-			Containers:    []corev1.Container{{Name: "command", Image: at.Spec.Image, Command: strings.Fields(at.Spec.Command)}},
+			RestartPolicy:   corev1.RestartPolicyOnFailure,
+			SecurityContext: PodSecurity(),
+			Containers: []corev1.Container{{
+				Name: "command", Image: at.Spec.Image, Command: strings.Fields(at.Spec.Command), SecurityContext: ContainerSecurity(),
+			}},
 		},
 	}
 	if err := ctrl.SetControllerReference(at, pod, r.Scheme()); err != nil {

@@ -19,6 +19,21 @@ const ManagedBy = "by-hand"
 
 const managedByLabel = "app.kubernetes.io/managed-by"
 
+// PodSecurity is what the level restricted of Pod Security asks of a Pod.
+func PodSecurity() *corev1.PodSecurityContext {
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), RunAsUser: new(int64(65532)),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+// ContainerSecurity is what it asks of each container.
+func ContainerSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
 // Reporting is what an operator reports about its work. Both are optional, so that it can be
 // compared with operators that report as little.
 type Reporting struct {

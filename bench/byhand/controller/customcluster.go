@@ -212,11 +212,15 @@ func podOf(cluster *api.Customcluster, name string) *corev1.Pod {
 			Namespace: cluster.Namespace, Name: name,
 			Labels: map[string]string{controllerLabel: cluster.Name, managedByLabel: ManagedBy},
 		},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "my-nginx", Image: "nginx:latest",
-			Env:     []corev1.EnvVar{{Name: "MESSAGE", Value: cluster.Spec.Message}},
-			Command: []string{"/bin/sh", "-c", "while true; do echo '$(MESSAGE)'; sleep 100; done"},
-		}}},
+		Spec: corev1.PodSpec{
+			SecurityContext: PodSecurity(),
+			Containers: []corev1.Container{{
+				Name: "my-nginx", Image: "nginx:latest",
+				Env:             []corev1.EnvVar{{Name: "MESSAGE", Value: cluster.Spec.Message}},
+				Command:         []string{"/bin/sh", "-c", "while true; do echo '$(MESSAGE)'; sleep 100; done"},
+				SecurityContext: ContainerSecurity(),
+			}},
+		},
 	}
 }
 
