@@ -86,6 +86,7 @@ func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []install.Source) 
 func newManifestsCommand() *cobra.Command {
 	var o installOptions
 	var outputDir string
+	var argoCD bool
 	c := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print everything that installs Fescue on a cluster",
@@ -94,17 +95,26 @@ kinds, least-privilege roles derived from the kinds, the Deployment with its Ser
 policies, and the webhook configurations. Folders of --kinds become ConfigMaps that the
 Deployment mounts.`,
 		Example: `  fescue manifests --image registry.example.com/fescue:v1 | kubectl apply --server-side -f -
-  fescue manifests --kinds ./my-kinds --namespaced team-a,team-b`,
+  fescue manifests --kinds ./my-kinds --namespaced team-a,team-b
+  fescue manifests --kinds ./my-kinds --argocd | kubectl apply --server-side -n argocd -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			parts, _, err := o.parts(c.Context())
+			parts, loaded, err := o.parts(c.Context())
 			if err != nil {
 				return err
 			}
 			if outputDir != "" {
 				return writeKustomize(outputDir, parts)
 			}
-			text, err := install.YAML(install.Objects(parts))
+			objects := install.Objects(parts)
+			if argoCD {
+				configMap, err := install.ArgoCD(loaded.Behaviours())
+				if err != nil {
+					return err
+				}
+				objects = []*unstructured.Unstructured{configMap}
+			}
+			text, err := install.YAML(objects)
 			if err != nil {
 				return err
 			}
@@ -114,6 +124,8 @@ Deployment mounts.`,
 	}
 	o.addFlags(c)
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write files for kustomize into this folder, instead of printing")
+	c.Flags().BoolVar(&argoCD, "argocd", false, "print a ConfigMap with the health checks of the kinds for Argo CD, and nothing else")
+	c.MarkFlagsMutuallyExclusive("argocd", "output-dir")
 	return c
 }
 
