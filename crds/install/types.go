@@ -44,6 +44,6 @@ func offline(named Types, kinds []*kind.Kind) ResourceOf {
 			plural, _ := meta.UnsafeGuessKindToResource(gvk)
 			return plural.GroupResource(), nil
 		}
-		return schema.GroupResource{}, fmt.Errorf("the resource of type %s is unknown: name it with --type %s=PLURAL", kind.TypeName(gvk), gvk.GroupKind())
+		return schema.GroupResource{}, fmt.Errorf("the resource of type %s is unknown: name it with --type %s=PLURAL, or give its CRD to --types", kind.TypeName(gvk), gvk.GroupKind())
 	}
 }

@@ -106,6 +106,14 @@ func (c *Catalog) AddTypes(paths ...string) error {
 	return errors.Join(errs...)
 }
 
+// Plurals returns the plurals of the types that AddTypes got from CustomResourceDefinitions.
+func (c *Catalog) Plurals() map[apischema.GroupKind]string {
+	if c.types == nil {
+		return nil
+	}
+	return c.types.Plurals()
+}
+
 // addType adds the types of a kind.
 func (c *Catalog) addType(k *Kind) {
 	for _, v := range k.Versions {
@@ -290,7 +298,8 @@ type Unknown struct {
 	Field string
 	// Reason describes the error and names the kinds that exist.
 	Reason string
-	// Elsewhere reports whether no kind of the group is known: someone else may serve it.
+	// Elsewhere reports whether no kind of the group is known, nor of one with almost the same name: someone
+	// else may serve it.
 	Elsewhere bool
 	// NotLoaded reports that the kind, or a package that may have it, failed to load.
 	NotLoaded bool
@@ -301,9 +310,9 @@ func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 	if slices.ContainsFunc(c.broken, func(e *LoadError) bool { return e.Kind == gvk.Kind }) {
 		return Unknown{Field: "kind", Reason: fmt.Sprintf("the kind %s failed to load", gvk.Kind), NotLoaded: true}
 	}
-	var versions, inGroup, near, all []string
+	var versions, inGroup, near, all, groups []string
 	for _, known := range c.gvks() {
-		all = append(all, TypeName(known))
+		all, groups = append(all, TypeName(known)), append(groups, known.Group)
 		if known.Group != gvk.Group {
 			continue
 		}
@@ -324,6 +333,9 @@ func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 		return Unknown{Field: "kind", Reason: "some kinds failed to load, and this may be one of them", NotLoaded: true}
 	case len(inGroup) > 0:
 		return Unknown{Field: "kind", Reason: "kinds of this group: " + strings.Join(inGroup, "; ")}
+	}
+	if near := types.Nearest(gvk.Group, groups); near != "" {
+		return Unknown{Field: "apiVersion", Reason: fmt.Sprintf("did you mean %s?", near)}
 	}
 	return Unknown{Field: "kind", Reason: "known kinds: " + strings.Join(all, "; "), Elsewhere: true}
 }

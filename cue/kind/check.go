@@ -214,6 +214,7 @@ func (c *checker) behaviour() {
 	c.collisions(c.kept)
 	c.phases()
 	c.status()
+	c.autoscaling()
 	for _, name := range c.controller.order {
 		switch declared := c.controller.fields[name]; name {
 		case "children", "phases", "status", objectName, observedName, readsName, indexName, "target": // above, or given

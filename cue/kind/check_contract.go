@@ -55,6 +55,17 @@ func (c *checker) contractBehaviour(s *structure) {
 	}
 }
 
+// autoscaling advises on a scale without a selector: a HorizontalPodAutoscaler finds the Pods of an object by nothing
+// else, and reports ScalingActive False with the reason InvalidSelector.
+func (c *checker) autoscaling() {
+	if c.kind.Scale != nil && c.kind.Scale.LabelSelectorPath == nil {
+		c.advice = append(c.advice, Advice{
+			Field: "scale", Position: positionOf(c.controller.fields["scale"].node),
+			Text: `scale: a HorizontalPodAutoscaler cannot scale these objects: write selector: ".status.selector", and in the status the labels of the Pods as text, like selector: "app=\(object.metadata.name)"`,
+		})
+	}
+}
+
 // selectorFields reports labels that stand in the label selector of a structure itself, as in selectors of a Service.
 func (c *checker) selectorFields(s *structure, path string) {
 	selector, known := c.structureOf(s, "selector"), []string{"matchLabels", "matchExpressions"}

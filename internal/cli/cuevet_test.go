@@ -89,7 +89,7 @@ func manifestsIn(t *testing.T, dir ...string) []string {
 // kinds. Some of the sources have kinds of their own.
 func shippedSamples(t *testing.T) []string {
 	t.Helper()
-	v := newVetter(kind.NewCatalog(kindtest.Shipped(t)...), false)
+	v := newVetter(kind.NewCatalog(kindtest.Shipped(t)...))
 	files := manifestsIn(t, "config/samples")
 	require.NotEmpty(t, files)
 	sources, err := filepath.Glob(filepath.Join(repository, "testdata", "sources", "*"))
@@ -121,7 +121,7 @@ func cueVet(t *testing.T, cue, file string) (accepts bool, output string) {
 // fescueVet runs fescue vet for a file, in its folder, so that the output has only its name.
 func fescueVet(t *testing.T, file string) (accepts bool, output string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "fescue", "vet", filepath.Base(file))
+	command := exec.CommandContext(t.Context(), "fescue", "vet", "--ignore-unknown-kinds=false", filepath.Base(file))
 	command.Dir = filepath.Dir(file)
 	return vetVerdict(t, command)
 }

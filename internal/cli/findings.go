@@ -18,12 +18,13 @@ import (
 
 // Types of findings in addition to those of field.ErrorType and manifest.ErrorType.
 const (
-	unreadableType  = "Unreadable"
-	unknownKindType = "UnknownKind"
-	invalidKindType = "InvalidKind"
-	adviceType      = "Advice"
-	injectionType   = "Injection"
-	stalledType     = "Stalled"
+	unreadableType     = "Unreadable"
+	unknownKindType    = "UnknownKind"
+	invalidKindType    = "InvalidKind"
+	adviceType         = "Advice"
+	injectionType      = "Injection"
+	stalledType        = "Stalled"
+	nothingCheckedType = "NothingChecked"
 )
 
 // report is the result of vet.
@@ -33,6 +34,8 @@ type report struct {
 	Advice []finding `json:"advice,omitempty"`
 	// Objects is the number of checked objects.
 	Objects int `json:"objects"`
+	// Skipped is the number of objects of unknown kinds that were not checked.
+	Skipped int `json:"skipped,omitempty"`
 }
 
 // finding is one error or advice. Fields that are unknown or do not apply are empty.
@@ -121,8 +124,8 @@ func fieldFindings(object manifest.Object, errs field.ErrorList) []finding {
 			place = location.Key
 		}
 		f = f.at(place.Position)
-		if location.Found {
-			f.Message += surprises(location.Key.Surprise, place.Surprise)
+		if surprise := object.Surprise(err); surprise != "" {
+			f.Message += "; " + surprise
 		}
 		if hasValue(err) {
 			f.Value = err.BadValue
@@ -130,17 +133,6 @@ func fieldFindings(object manifest.Object, errs field.ErrorList) []finding {
 		findings[i] = f
 	}
 	return findings
-}
-
-// surprises returns the end of a message: what is surprising about a field's name and value.
-func surprises(key, value string) string {
-	var b strings.Builder
-	for _, surprise := range slices.Compact([]string{key, value}) {
-		if surprise != "" {
-			b.WriteString("; " + surprise)
-		}
-	}
-	return b.String()
 }
 
 // hasValue reports whether a field error is about its value.
@@ -161,11 +153,10 @@ func about(object manifest.Object) finding {
 
 // unknownKind returns the finding for an object of an unknown kind, placed at the field that is
 // wrong.
-func (v *vetter) unknownKind(object manifest.Object, gvk schema.GroupVersionKind) finding {
-	why := v.catalog.WhyUnknown(gvk)
+func unknownKind(object manifest.Object, gvk schema.GroupVersionKind, why kind.Unknown) finding {
 	reason := why.Reason
 	if why.Elsewhere {
-		reason += "; --kinds adds kinds" + v.hint
+		reason += "; --kinds adds kinds"
 	}
 	place := object.Locate(why.Field).Value
 	f := about(object)

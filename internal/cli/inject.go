@@ -90,7 +90,7 @@ func (o injectOptions) inject(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}
-	v := newVetter(kinds, false)
+	v := newVetter(kinds)
 	candidates := o.readInjections(v)
 	injector := inject.NewInjector("", kinds.All())
 	var writeErr error

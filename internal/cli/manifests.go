@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ const defaultImage = "fescue:latest"
 type installOptions struct {
 	kinds    kindOptions
 	types    []string
+	plurals  install.Types // of the CRDs of --types
 	webhooks bool
 	install.Options
 }
@@ -41,7 +43,7 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags.StringArrayVar(&o.APIServers, "api-server-cidr", nil, "address range of the API server, like 10.0.0.0/28; the NetworkPolicy then allows no other clients of the webhooks (repeatable)")
 	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")
 	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false, "serve metrics over HTTPS to authorized clients only, such as those with the ClusterRole whose name ends in -metrics-reader")
-	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a child type that is not built into Kubernetes (repeatable)")
+	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a child type that is neither built into Kubernetes nor in a CRD of --types (repeatable)")
 }
 
 // parts returns the objects of an installation, and the kinds that it is for.
@@ -53,7 +55,7 @@ func (o *installOptions) parts(ctx context.Context) ([]install.Part, *kind.Catal
 	if err := errors.Join(loaded.BrokenError(), err); err != nil {
 		return nil, nil, err
 	}
-	o.OwnKindsOnly = !o.kinds.shipped
+	o.OwnKindsOnly, o.plurals = !o.kinds.shipped, loaded.Plurals()
 	var sources []install.Source
 	for _, dir := range o.kinds.dirs {
 		source, err := readSource(dir)
@@ -70,6 +72,7 @@ func (o *installOptions) parts(ctx context.Context) ([]install.Part, *kind.Catal
 func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []install.Source) ([]install.Part, error) {
 	options := o.Options
 	options.Sources, options.Types = mounted, make(install.Types)
+	maps.Copy(options.Types, o.plurals)
 	for _, text := range o.types {
 		groupKind, plural, err := install.ParseType(text)
 		if err != nil {

@@ -28,7 +28,7 @@ func TestMistakes(t *testing.T) {
 			require.NotEqual(t, -1, wrong, "no line ends in // mistake")
 			catalog, err := kind.LoadFolders(false, nil, kind.Folder{Dir: dir})
 			require.NoError(t, err)
-			v := newVetter(catalog, false)
+			v := newVetter(catalog)
 			v.advise(catalog.Added())
 			var out, printed strings.Builder
 			require.NoError(t, v.report.print(&out, "text"))

@@ -95,7 +95,7 @@ func (o renderOptions) render(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := newVetter(kinds, false)
+	v := newVetter(kinds)
 	objects = slices.DeleteFunc(objects, func(o manifest.Object) bool {
 		gvk, errs := typeOf(o.Content)
 		isRead := len(errs) == 0 && kinds.ByGVK(gvk) == nil && len(kinds.DecoratorsOf(gvk)) == 0 && v.isForBehaviour(gvk, o)
@@ -136,14 +136,14 @@ func (o renderOptions) read(files []string) ([]manifest.Object, error) {
 }
 
 func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
-	v := newVetter(kinds, false)
+	v := newVetter(kinds)
 	gvk, errs := typeOf(object.Content)
 	if len(errs) > 0 {
 		return errors.New(fieldFindings(object, errs)[0].String())
 	}
 	k, decorators := kinds.ByGVK(gvk), kinds.DecoratorsOf(gvk)
 	if k == nil && len(decorators) == 0 {
-		return errors.New(v.unknownKind(object, gvk).String())
+		return errors.New(unknownKind(object, gvk, kinds.WhyUnknown(gvk)).String())
 	}
 	u := &unstructured.Unstructured{Object: kind.WithName(object.Content)}
 	if k != nil && !k.IsStored(u.Object) {
@@ -152,7 +152,11 @@ func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object,
 		}
 	}
 	if k != nil {
-		if err := o.renderBy(k, v, u, observed, now, further); err != nil {
+		err := o.renderBy(k, v, u, observed, now, further)
+		if errs := k.Check(k.NewBudget(), u.Object).Errors; err != nil && len(errs) > 0 {
+			err = fmt.Errorf("%s %s would be stalled: %w", u.GetKind(), u.GetName(), object.Explain(errs.ToAggregate()))
+		}
+		if err != nil {
 			return err
 		}
 	}

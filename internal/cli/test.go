@@ -55,6 +55,8 @@ Read it once; from then on, every difference is a failure.
   restart                       the operator restarts
   get TYPE/NAME                 expect an object as it is; ! get: that it does not exist
 
+NAME can be NAMESPACE/NAME, which tells objects of several namespaces apart: pod/team-a/hello.
+
 A ! before apply or patch expects that the API server rejects it. Other objects behave as on a
 healthy cluster: Pods run and are ready, Deployments, StatefulSets, ReplicaSets and DaemonSets
 are rolled out, Jobs start, PersistentVolumeClaims are bound, and a LoadBalancer gets an

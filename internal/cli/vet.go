@@ -44,8 +44,14 @@ Each error is one line:
 Valid manifests print nothing. The exit code is 1 if there are errors. Values are read as
 in Kubernetes, as YAML 1.1; errors caused by this say so.
 
--o json prints one document, {"errors": […], "advice": […], "objects": N}, where N is the
-number of checked objects. Each error has a type and a message, and these fields if known:
+Objects of groups without a kind are skipped, and their number goes to standard error. Three
+things are errors: an unknown kind or version in the group of a kind, a group at most two
+letters from that of a kind, and a run that checks nothing. --ignore-unknown-kinds skips
+these too; with --ignore-unknown-kinds=false each object of an unknown kind is an error.
+
+-o json prints one document, {"errors": […], "advice": […], "objects": N, "skipped": N}, with
+the numbers of checked and of skipped objects. Each error has a type and a message, and these
+fields if known:
 
   file, line, column                   the position
   apiVersion, kind, namespace, name    the object
@@ -53,7 +59,7 @@ number of checked objects. Each error has a type and a message, and these fields
   rule, source                         the rule in CUE, and its file and line
 
 The type is that of a Kubernetes field error (FieldValueInvalid, FieldValueRequired, …) or
-Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind, Stalled.`
+Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind, NothingChecked, Stalled.`
 
 // vetOptions are the flags of fescue vet.
 type vetOptions struct {
@@ -61,8 +67,10 @@ type vetOptions struct {
 	output         string
 	recursive      bool
 	ignoreUnknown  bool
+	unknownChosen  bool // ignoreUnknown was given
 	standardInput  io.Reader
 	standardOutput io.Writer
+	standardError  io.Writer
 }
 
 func newVetCommand() *cobra.Command {
@@ -76,14 +84,15 @@ func newVetCommand() *cobra.Command {
   kubectl get ats -A -o yaml | fescue vet -
   fescue vet --kinds ./my-kinds`,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.standardInput, o.standardOutput = c.InOrStdin(), c.OutOrStdout()
+			o.standardInput, o.standardOutput, o.standardError = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+			o.unknownChosen = c.Flags().Changed("ignore-unknown-kinds")
 			return o.vet(c.Context(), args)
 		},
 	}
 	o.kinds.addFlags(c)
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
 	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "read subfolders as well")
-	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false, "skip objects of unknown kinds")
+	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false, "skip all objects of unknown kinds, or with =false none; by default, skip those of groups without a kind")
 	return c
 }
 
@@ -99,16 +108,27 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	if err != nil {
 		return errors.Join(kinds.BrokenError(), err)
 	}
-	v := newVetter(kinds, o.ignoreUnknown)
-	v.hint = ", --ignore-unknown-kinds skips others"
+	v := newVetter(kinds)
+	v.skips = func(why kind.Unknown) bool {
+		if o.unknownChosen {
+			return o.ignoreUnknown
+		}
+		return why.Elsewhere
+	}
 	if len(args) == 0 {
 		v.advise(kinds.Added())
 	}
 	for _, arg := range args {
 		readManifests(arg, o.recursive, o.standardInput, v.vetFile)
 	}
+	if len(args) > 0 && !o.unknownChosen {
+		v.checkedSomething()
+	}
 	if err := v.report.print(o.standardOutput, o.output); err != nil {
 		return err
+	}
+	if v.report.Skipped > 0 && o.output == "text" {
+		_, _ = fmt.Fprintf(o.standardError, "skipped, because their kinds are unknown: %d objects\n", v.report.Skipped)
 	}
 	if len(v.report.Errors) > 0 {
 		return errFindings
@@ -118,19 +138,18 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 
 // vetter checks objects and collects findings.
 type vetter struct {
-	catalog       *kind.Catalog
-	ignoreUnknown bool
-	// hint names other remedies for an unknown kind.
-	hint   string
+	catalog *kind.Catalog
+	// skips reports whether to skip objects that the catalog has no kind for.
+	skips  func(kind.Unknown) bool
 	report report
 }
 
 // newVetter returns a vetter that has reported the kinds that failed to load.
-func newVetter(catalog *kind.Catalog, ignoreUnknown bool) *vetter {
+func newVetter(catalog *kind.Catalog) *vetter {
 	v := &vetter{
-		catalog:       catalog,
-		ignoreUnknown: ignoreUnknown,
-		report:        report{Errors: []finding{}}, // an empty list in JSON, not null
+		catalog: catalog,
+		skips:   func(kind.Unknown) bool { return false },
+		report:  report{Errors: []finding{}}, // an empty list in JSON, not null
 	}
 	for _, broken := range catalog.Broken() {
 		placeless := *broken
@@ -229,10 +248,27 @@ func (v *vetter) vetObject(object manifest.Object, others []manifest.Object) []f
 			return fieldFindings(object, errs)
 		}
 		return v.vetDecorated(gvk, object, others)
-	case v.ignoreUnknown || v.isForBehaviour(gvk, object):
+	case v.isForBehaviour(gvk, object):
 		return nil
 	}
-	return []finding{v.unknownKind(object, gvk)}
+	why := v.catalog.WhyUnknown(gvk)
+	if v.skips(why) {
+		v.report.Skipped++
+		return nil
+	}
+	return []finding{unknownKind(object, gvk, why)}
+}
+
+// checkedSomething reports it as an error if no object was checked and nothing else is wrong: a misspelled path
+// or group would pass for valid manifests.
+func (v *vetter) checkedSomething() {
+	if v.report.Objects > 0 || len(v.report.Errors) > 0 {
+		return
+	}
+	v.report.Errors = append(v.report.Errors, finding{
+		Type:    nothingCheckedType,
+		Message: "no object was checked: " + v.catalog.WhyUnknown(schema.GroupVersionKind{}).Reason + "; --kinds adds kinds",
+	})
 }
 
 // vetDecorated reports where the decorators of an object would be stalled.

@@ -1,12 +1,17 @@
 package manifest
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Location is the place of a field, or of the innermost existing field around it.
@@ -33,6 +38,42 @@ type Place struct {
 func (o Object) Locate(path string) Location {
 	m := match{key: o.node, value: o.node}.find(o.document, path)
 	return Location{Found: m.used == len(path), Key: o.place(m.key), Value: o.place(m.value)}
+}
+
+// Surprise explains how the API machinery reads the name or the value that a field.Error is about; it is empty
+// unless it reads something else than people do.
+func (o Object) Surprise(err *field.Error) string {
+	location := o.Locate(err.Field)
+	value := location.Value.Surprise
+	if err.Type == field.ErrorTypeForbidden { // about the name alone
+		value = ""
+	}
+	switch {
+	case !location.Found:
+		return ""
+	case location.Key.Surprise == "" || location.Key.Surprise == value:
+		return value
+	case value == "":
+		return location.Key.Surprise
+	}
+	return location.Key.Surprise + "; " + value
+}
+
+// Explain adds the surprises to the field errors in the aggregate that err is. Other errors stay as they are.
+func (o Object) Explain(err error) error {
+	aggregate, ok := errors.AsType[utilerrors.Aggregate](err)
+	if !ok {
+		return err
+	}
+	explained := slices.Clone(aggregate.Errors())
+	for i, e := range explained {
+		if of, ok := errors.AsType[*field.Error](e); ok {
+			if surprise := o.Surprise(of); surprise != "" {
+				explained[i] = fmt.Errorf("%w; %s", e, surprise)
+			}
+		}
+	}
+	return utilerrors.NewAggregate(explained)
 }
 
 func (o Object) place(node *yaml.Node) Place {

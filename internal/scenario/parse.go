@@ -11,8 +11,6 @@ import (
 
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/manifest"
@@ -50,6 +48,8 @@ type Step struct {
 	Fails bool
 	// Objects are to be applied.
 	Objects []*unstructured.Unstructured
+	// sources are where Objects, or the patch, were read.
+	sources []manifest.Object
 	// Target is what the command is about.
 	Target simulate.Selection
 	// Patch is a JSON merge patch.
@@ -147,17 +147,17 @@ func (s *Scenario) assign(wants []*input) {
 var usage = map[string]string{
 	"now":     "now TIME",
 	"apply":   "apply FILE...",
-	"patch":   "patch TYPE/NAME PATCH",
-	"delete":  "delete TYPE/NAME",
-	"succeed": "succeed TYPE/NAME",
-	"fail":    "fail TYPE/NAME",
-	"hold":    "hold TYPE[/NAME]",
-	"release": "release TYPE[/NAME]",
-	"reject":  "reject VERB[,VERB] TYPE[/NAME] MESSAGE",
-	"allow":   "allow VERB[,VERB] TYPE[/NAME]",
+	"patch":   "patch TYPE/[NAMESPACE/]NAME PATCH",
+	"delete":  "delete TYPE/[NAMESPACE/]NAME",
+	"succeed": "succeed TYPE/[NAMESPACE/]NAME",
+	"fail":    "fail TYPE/[NAMESPACE/]NAME",
+	"hold":    "hold TYPE[/[NAMESPACE/]NAME]",
+	"release": "release TYPE[/[NAMESPACE/]NAME]",
+	"reject":  "reject VERB[,VERB] TYPE[/[NAMESPACE/]NAME] MESSAGE",
+	"allow":   "allow VERB[,VERB] TYPE[/[NAMESPACE/]NAME]",
 	"restart": "restart",
 	"wait":    "wait DURATION",
-	"get":     "get TYPE/NAME",
+	"get":     "get TYPE/[NAMESPACE/]NAME",
 }
 
 // parse reads the command of a step.
@@ -220,7 +220,7 @@ func (s *Scenario) parse(step *Step) error {
 	return nil
 }
 
-// parseRejection reads VERBS TYPE[/NAME] and, for reject, a message.
+// parseRejection reads VERBS TYPE[/[NAMESPACE/]NAME] and, for reject, a message.
 func parseRejection(step *Step, text string, wrong error) (err error) {
 	words := strings.SplitN(text, " ", 3)
 	if len(words) < 2 || (len(words) > 2) != (step.Verb == "reject") {
@@ -239,7 +239,7 @@ func parseRejection(step *Step, text string, wrong error) (err error) {
 func parseTarget(text string, needsName bool) (simulate.Selection, error) {
 	kind, name, found := strings.Cut(text, "/")
 	if kind == "" || found && name == "" || needsName && !found {
-		return simulate.Selection{}, fmt.Errorf("invalid object %q: must be TYPE/NAME, like pod/hello", text)
+		return simulate.Selection{}, fmt.Errorf("invalid object %q: must be TYPE/[NAMESPACE/]NAME, like pod/hello", text)
 	}
 	return simulate.Selection{Type: kind, Name: name}, nil
 }
@@ -272,7 +272,7 @@ func (s *Scenario) readObjects(step *Step, names []string) error {
 				errs = append(errs, fmt.Errorf("%s: an object needs apiVersion, kind and metadata.name", o.Position))
 				continue
 			}
-			step.Objects = append(step.Objects, u)
+			step.Objects, step.sources = append(step.Objects, u), append(step.sources, o)
 		}
 		if len(objects) == 0 && len(errs) == 0 {
 			errs = append(errs, fmt.Errorf("%s:%d: the file %s has no object", s.File, in.line, name))
@@ -293,16 +293,14 @@ func (s *Scenario) readPatch(step *Step, text string) error {
 		}
 		text = string(in.Data)
 	}
-	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
-	if err == nil {
-		err = json.Unmarshal(asJSON, &step.Patch)
+	objects, problems := manifest.Read(s.File, []byte(text))
+	switch {
+	case len(problems) > 0:
+		return fmt.Errorf("the patch is not an object in YAML: %s", problems[0].Message)
+	case len(objects) != 1:
+		return errors.New("the patch is empty, or more than one")
 	}
-	if err != nil {
-		return fmt.Errorf("the patch is not an object in YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if step.Patch == nil {
-		return errors.New("the patch is empty")
-	}
+	step.Patch, step.sources = objects[0].Content, objects
 	return nil
 }
 

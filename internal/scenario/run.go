@@ -64,9 +64,9 @@ func run(c *simulate.Cluster, step *Step) (string, error) {
 func do(c *simulate.Cluster, step *Step) error {
 	switch step.Verb {
 	case "apply":
-		for _, object := range step.Objects {
+		for i, object := range step.Objects {
 			if err := c.Apply(object); err != nil {
-				return fmt.Errorf("%s: %w", simulate.NameOf(object), err)
+				return fmt.Errorf("%s: %w", simulate.NameOf(object), step.sources[i].Explain(err))
 			}
 		}
 		return nil
@@ -100,7 +100,7 @@ func do(c *simulate.Cluster, step *Step) error {
 		c.Delete(object)
 		return nil
 	case "patch":
-		return c.Patch(object, step.Patch)
+		return step.sources[0].Explain(c.Patch(object, step.Patch))
 	}
 	patch := c.End(object, step.Verb == "succeed")
 	if patch == nil {

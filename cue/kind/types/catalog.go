@@ -22,6 +22,8 @@ import (
 type Resource struct {
 	Type       *Type
 	Namespaced bool
+	// Plural is the name in URLs and roles; it is empty unless a CustomResourceDefinition gave it.
+	Plural string
 }
 
 // Catalog holds types of objects.
@@ -62,6 +64,17 @@ func (c *Catalog) Find(gvk schema.GroupVersionKind) (Resource, bool, error) {
 		return Resource{}, false, fmt.Errorf("%q has no kind %s in Kubernetes %s", apiVersion, gvk.Kind, release)
 	}
 	return Resource{}, false, nil
+}
+
+// Plurals returns the plurals of the types that have one.
+func (c *Catalog) Plurals() map[schema.GroupKind]string {
+	plurals := make(map[schema.GroupKind]string)
+	for gvk, r := range c.resources {
+		if r.Plural != "" {
+			plurals[gvk.GroupKind()] = r.Plural
+		}
+	}
+	return plurals
 }
 
 // Add adds the type of an object.
@@ -143,7 +156,7 @@ func (c *Catalog) addManifest(text []byte) error {
 			if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
 				t = c.FromRootSchema(version.Schema.OpenAPIV3Schema)
 			}
-			c.Add(gvk, Resource{Type: t, Namespaced: definition.Spec.Scope != apiextensionsv1.ClusterScoped})
+			c.Add(gvk, Resource{Type: t, Namespaced: definition.Spec.Scope != apiextensionsv1.ClusterScoped, Plural: definition.Spec.Names.Plural})
 		}
 	}
 	return nil
