@@ -25,9 +25,12 @@ A CRD cannot express every rule that CUE can. --explain prints for each rule wha
 enforces it: the CRD's schema, a CEL rule in the CRD, or Fescue itself, at admission
 and whenever it reconciles the object.
 
+Apply CRDs with --server-side: plain 'kubectl apply' fails for those above 256 KiB, such as
+of kinds with a Pod template, because it copies each into an annotation.
+
 The CRD of a kind with conversions between its versions has the address of the webhook
 that converts them.`,
-		Example: "  fescue crd | kubectl apply -f -\n  fescue crd --kinds ./my-kinds --explain",
+		Example: "  fescue crd | kubectl apply --server-side -f -\n  fescue crd --kinds ./my-kinds --explain",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			at, err := operator.ConversionWebhook(url, service)

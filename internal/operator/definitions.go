@@ -149,12 +149,12 @@ func problemOf(k *kind.Kind, crd *unstructured.Unstructured) error {
 	}
 	if installed := otherVersion(k, crd); installed != "" {
 		return engine.Absent(fmt.Sprintf("the CRD %s belongs to another version of the kind: its annotation %s is %s, and the kind of this process has %s; "+
-			"if this process has the newer one, apply its CRD with 'fescue crd | kubectl apply -f -' or start with --install-crds, or else upgrade this process",
+			"if this process has the newer one, apply its CRD with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds, or else upgrade this process",
 			name, crds.HashAnnotation, installed, k.Hash))
 	}
 	if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy"); k.Converts() && strategy != "Webhook" {
 		return engine.Absent(fmt.Sprintf("the CRD %s does not have objects converted between the versions of the kind, so writing them could lose fields: "+
-			"apply it again with 'fescue crd | kubectl apply -f -' or start with --install-crds", name))
+			"apply it again with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds", name))
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 // notServed is the error for a kind that the API server does not serve.
 func notServed(k *kind.Kind) error {
-	return engine.Absent(fmt.Sprintf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply -f -' or start with --install-crds", k.Name()))
+	return engine.Absent(fmt.Sprintf("the API server does not serve %s: install the CRDs with 'fescue crd | kubectl apply --server-side -f -' or start with --install-crds", k.Name()))
 }
 
 // discover returns an error if the API server does not serve a kind.
