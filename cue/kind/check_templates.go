@@ -77,6 +77,7 @@ func (c *checker) sort(p part, structs, lists, others *[]part) {
 				inner.at = p.node()
 			}
 			inner.conditional = inner.conditional || p.conditional
+			inner.constraint = inner.constraint || p.constraint
 			c.sort(inner, structs, lists, others)
 		}
 		return
@@ -117,7 +118,8 @@ func (c *checker) checkStruct(structs, others []part, want *types.Type, path str
 		c.checkValue(p, want, path, true)
 	}
 	isPartial := slices.ContainsFunc(structs, func(p part) bool { return p.partial })
-	if s.open || isPartial || len(s.others) > 0 || len(others) > 0 || len(s.dynamic) > 0 {
+	isDescribed := !slices.ContainsFunc(structs, func(p part) bool { return !p.constraint }) // there may be none
+	if s.open || isPartial || isDescribed || len(s.others) > 0 || len(others) > 0 || len(s.dynamic) > 0 {
 		return
 	}
 	for _, name := range want.Required {

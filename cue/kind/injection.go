@@ -124,8 +124,9 @@ func collectInjection(k *Kind, controller cue.Value, rules contractRules, defini
 	if !add.Exists() {
 		return errorAt(inject, "inject.add", "is missing")
 	}
-	// Without Concrete, a missing required field is not an error: the Pod has it.
-	if err := add.Unify(rules.podTemplate).Validate(); err != nil {
+	// Without Concrete, a missing required field is not an error: the Pod has it. UnifyAccept lets the type set its defaults,
+	// which an addition, as part of a definition, has no place for.
+	if err := add.UnifyAccept(rules.podTemplate, rules.podTemplate).Validate(); err != nil {
 		return err
 	}
 	if selector := inject.LookupPath(pathSelector); selector.Exists() {
