@@ -25,7 +25,7 @@ func (c *checker) read(p part, e ast.Expr, from value, name string) {
 	case from.path == observedName && c.waiting.path == injectName:
 		c.report(p.node(), "%s: inject cannot read children: what Pods get is known before there are any", path)
 	case from.path == observedName:
-		if !c.isGuarded(p, e) {
+		if c.checked != c.waiting.path+".ready" && !c.isGuarded(p, e) { // ready keeps no child from being created
 			c.waiting.waits = append(c.waiting.waits, name)
 		}
 	case len(p.conditions) == 0 && (from.path == objectName+".spec" || strings.HasPrefix(from.path, objectName+".spec.")):
