@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -254,7 +255,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		keepOnly(instances[0], only)
 	}
 	for _, instance := range instances {
-		if err := rejectFatal(instance); err != nil {
+		if err := cmp.Or(rejectFatal(instance), rejectQuoted(instance)); err != nil {
 			return nil, &packageError{LoadError: newLoadError("", err), kinds: names}
 		}
 	}
@@ -426,6 +427,24 @@ func rejectFatal(instance *build.Instance) error {
 		}, nil)
 	}
 	return found
+}
+
+// rejectQuoted returns an error for a field at the top of a package whose quoted name is that of a definition: what is
+// written there is not part of the definition.
+func rejectQuoted(instance *build.Instance) error {
+	for _, file := range instance.Files {
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.Field)
+			if !ok {
+				continue
+			}
+			name, isIdentifier, err := ast.LabelName(f.Label)
+			if err == nil && !isIdentifier && strings.HasPrefix(name, "#") {
+				return errorAtNode(f.Label, "%q in quotes is a field like any other, not the definition %[1]s: write it without quotes", name)
+			}
+		}
+	}
+	return nil
 }
 
 // hasBound reports whether an expression is or combines bounds like <5.

@@ -196,3 +196,18 @@ REST
 		})
 	}
 }
+
+// What a field with a quoted name has is not part of the definition.
+func TestQuotedDefinitionIsRejected(t *testing.T) {
+	t.Parallel()
+	_, err := kindsOf(t, `package k
+import "fescue.dev/cue/contract"
+#G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, status?: contract.#Status}
+#GController: contract.#Controller & {object!: #G, names: plural: "gs"}
+"#GController": children: pod: template: {apiVersion: "v1", kind: "ConfigMap"}
+#H: {apiVersion!: "try.example.com/v1", kind!: "H", metadata!: {...}, status?: contract.#Status}
+#HController: contract.#Controller & {object!: #H, names: plural: "hs"}
+`)
+	require.ErrorContains(t, err, `kind.cue:5: kind G: "#GController" in quotes is a field like any other, not the definition #GController: write it without quotes`)
+	require.NotContains(t, err.Error(), "kind H")
+}
