@@ -610,7 +610,7 @@ func (c *checker) elements(p part) (key, item value) {
 	case kinds&types.Object == 0:
 		key = of(types.Integer)
 	case kinds&types.List == 0:
-		key = of(types.String)
+		key = c.keys(p, x)
 	default:
 		key = unknownValue
 	}
@@ -618,6 +618,34 @@ func (c *checker) elements(p part) (key, item value) {
 		item = unknownValue
 	}
 	return key, item
+}
+
+// keys infers the names of the fields of what a loop is over: one of those that are written, if others cannot be added
+// elsewhere, as to a struct at the top of a file.
+func (c *checker) keys(p part, x value) value {
+	switch e := p.expr.(type) {
+	case *ast.StructLit:
+	case *ast.Ident:
+		if _, isAtTop := e.Scope.(*ast.File); !isAtTop && e.Node != nil {
+			return of(types.String)
+		}
+	default:
+		return of(types.String)
+	}
+	s := c.gather(x.parts)
+	if len(s.order) == 0 || len(s.order) > maxElements || s.isOpen() {
+		return of(types.String)
+	}
+	var names []value
+	for _, name := range s.order {
+		if !s.fields[name].constraint {
+			names = append(names, literalOf(name))
+		}
+	}
+	if len(names) == 0 {
+		return of(types.String)
+	}
+	return oneOf(names)
 }
 
 // elementOf infers the elements of a list or a struct.

@@ -18,8 +18,7 @@ type Grant struct {
 	Verb string
 	// Role is the type of the roles that are bound or written.
 	Role apischema.GroupVersionKind
-	// Name is the role that all these children bind; it is empty if that is not the same for all objects, and for
-	// "escalate".
+	// Name is the role that is bound. It is empty if it may be any, and for "escalate".
 	Name string
 }
 
@@ -112,36 +111,60 @@ func (c *checker) grantsOf(child *checkedChild) []Grant {
 	if s.mayHaveMore() {
 		return all
 	}
-	of, isKnown := c.sameFor(s.fields["kind"])
-	if isKnown {
-		all = slices.DeleteFunc(all, func(g Grant) bool { return g.Role.Kind != of })
+	kinds, names := c.textsOf(s.fields["kind"]), c.textsOf(s.fields["name"])
+	if len(kinds) != 1 {
+		return all
 	}
-	if name, isSame := c.sameFor(s.fields["name"]); isKnown && isSame {
-		for i := range all {
-			all[i].Name = name
+	var known []Grant
+	for _, g := range all {
+		if g.Role.Kind != kinds[0] {
+			continue
+		}
+		for _, name := range names {
+			g.Name = name
+			known = append(known, g)
+		}
+		if len(names) == 0 {
+			known = append(known, g)
 		}
 	}
-	return all
+	return known
 }
 
-// sameFor returns the text that a field has in all objects in which it exists: all that it consists of is this
-// literal, or describes it.
-func (c *checker) sameFor(m *member) (text string, isSame bool) {
+// textsOf returns the texts of which a field has one, whatever the object is: all that it consists of is these literals,
+// or describes them. It returns none if they are not known.
+func (c *checker) textsOf(m *member) (texts []string) {
 	if m == nil {
-		return "", false
+		return nil
 	}
 	for _, p := range m.parts {
 		v := c.resolved(p)
 		if v.isType && v.literal == nil && len(v.alternatives) == 0 && len(v.parts) == 0 {
 			continue
 		}
-		literal, isText := v.literal.(string)
-		if !isText || isSame && literal != text {
-			return "", false
+		found := literalTexts(v)
+		if len(found) == 0 || len(texts) > 0 && !slices.Equal(found, texts) {
+			return nil
 		}
-		text, isSame = literal, true
+		texts = found
 	}
-	return text, isSame && text != ""
+	return texts
+}
+
+// literalTexts returns the texts of which a value is one, each once and sorted; none if it may be another.
+func literalTexts(v value) (texts []string) {
+	if len(v.alternatives) == 0 {
+		v.alternatives = []value{v}
+	}
+	for _, a := range v.alternatives {
+		text, isText := a.literal.(string)
+		if !isText || text == "" {
+			return nil
+		}
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
 }
 
 // isEmptyList reports whether a field is missing, or an empty list whatever the object is.

@@ -30,6 +30,8 @@ import "fescue.dev/cue/contract"
 }
 _reader: "view"
 _described: {name: string, ...}
+_roles: {view: {}, edit: {}}
+_names: {small: "view", large: "edit"}
 `
 		binding     = `{b: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", roleRef: REF}}`
 		anyBinding  = "RoleBinding bind ClusterRole , RoleBinding bind Role "
@@ -39,6 +41,10 @@ _described: {name: string, ...}
 	refers := func(fields string) string {
 		return strings.ReplaceAll(binding, "REF", `{apiGroup: "rbac.authorization.k8s.io", `+fields+`}`)
 	}
+	inLoop := func(clause string) string {
+		return "{for " + clause + ` {"b-\(role)": template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", roleRef: {apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: role}}}}`
+	}
+	inLoopNotConstant := strings.Replace(notConstant, "children.b", "children[…]", 1)
 	role := func(kind, rules string) string {
 		return fmt.Sprintf(`{r: template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: %q, metadata: name: object.metadata.name, %s}}`, kind, rules)
 	}
@@ -52,6 +58,11 @@ _described: {name: string, ...}
 		"described":             {"", refers(`kind: "ClusterRole", _described, name: "view"`), "RoleBinding bind ClusterRole view", ""},
 		"under an if":           {owns, `{if object.spec.role == "x" ` + refers(`kind: "ClusterRole", name: "view"`) + `}`, "RoleBinding bind ClusterRole view", ""},
 		"in a loop":             {owns, `{for n in ["a", "b"] {"b-\(n)": template: {apiVersion: "rbac.authorization.k8s.io/v1", kind: "RoleBinding", roleRef: {apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view"}}}}`, "RoleBinding bind ClusterRole view", ""},
+		"the keys of a struct":  {owns, inLoop("role, _ in _roles"), "RoleBinding bind ClusterRole edit, RoleBinding bind ClusterRole view", ""},
+		"the values of one":     {owns, inLoop("_, role in _names"), "RoleBinding bind ClusterRole edit, RoleBinding bind ClusterRole view", ""},
+		"the items of a list":   {owns, inLoop(`role in ["view", "edit"]`), "RoleBinding bind ClusterRole edit, RoleBinding bind ClusterRole view", ""},
+		"the keys of the user":  {owns, inLoop("role, _ in object.spec"), "RoleBinding bind ClusterRole ", inLoopNotConstant},
+		"the keys of any":       {owns, inLoop("role, _ in _described"), "RoleBinding bind ClusterRole ", inLoopNotConstant},
 		"chosen by the author":  {"", refers(`kind: "ClusterRole", name: object.spec.role`), "RoleBinding bind ClusterRole ", notConstant},
 		"a default":             {"", refers(`kind: "ClusterRole", name: *"view" | string`), "RoleBinding bind ClusterRole ", notConstant},
 		"one of two":            {"", refers(`kind: "ClusterRole", if object.spec.role == "x" {name: "view"}, if object.spec.role != "x" {name: "admin"}`), "RoleBinding bind ClusterRole ", notConstant},
