@@ -235,6 +235,7 @@ func (c *checker) behaviour() {
 func (c *checker) declaration(parts []part) {
 	declared := c.gather(parts)
 	for _, name := range declared.order {
+		c.closed(declared.fields[name].parts, "observed."+name)
 		child, ok := c.children[name]
 		if !ok || !child.known {
 			continue
@@ -247,16 +248,43 @@ func (c *checker) declaration(parts []part) {
 	}
 }
 
-// declared checks that a declaration names fields that exist.
-func (c *checker) declared(parts []part, t *types.Type, path, owner string, within []string) {
+// closed reports a struct that a declaration closes, because it stands in a definition: an object that has any other
+// field does not fit it.
+func (c *checker) closed(parts []part, path string) {
+	if items := c.restOf(parts); len(items) > 0 {
+		c.closed(items, path+"[]")
+		return
+	}
+	s := c.gather(parts)
+	if s.isStruct && !s.isOpen() {
+		c.report(parts[0].node(), "%s: is closed, so an object with any other field stalls the object of the kind: write observed: _, or ... at the end of each struct", path)
+		return
+	}
+	for _, name := range s.order {
+		c.closed(s.fields[name].parts, path+"."+name)
+	}
+}
+
+// restOf returns what lists like [...T] allow as their items.
+func (c *checker) restOf(parts []part) (items []part) {
 	for _, p := range parts {
-		if list, ok := p.expr.(*ast.ListLit); ok {
-			for _, element := range list.Elts {
-				if rest, ok := element.(*ast.Ellipsis); ok && rest.Type != nil {
-					c.declared([]part{p.with(rest.Type)}, t.Item(), path+"[]", owner, within)
-				}
+		list, ok := p.expr.(*ast.ListLit)
+		if !ok {
+			continue
+		}
+		for _, element := range list.Elts {
+			if rest, ok := element.(*ast.Ellipsis); ok && rest.Type != nil {
+				items = append(items, p.with(rest.Type))
 			}
 		}
+	}
+	return items
+}
+
+// declared checks that a declaration names fields that exist.
+func (c *checker) declared(parts []part, t *types.Type, path, owner string, within []string) {
+	if items := c.restOf(parts); len(items) > 0 {
+		c.declared(items, t.Item(), path+"[]", owner, within)
 	}
 	s := c.gather(parts)
 	for _, name := range s.order {
