@@ -38,7 +38,7 @@ var (
 type census struct {
 	mu    sync.Mutex
 	alive map[types.UID]*unstructured.Unstructured
-	all   map[types.UID]bool
+	all   map[types.UID]*unstructured.Unstructured
 	// most is the highest number of Pods at any time. fewest is the lowest number of ready Pods
 	// since countFrom.
 	most, fewest int
@@ -46,7 +46,7 @@ type census struct {
 
 func (c *cluster) takeCensus(selector string) *census {
 	c.t.Helper()
-	s := &census{alive: make(map[types.UID]*unstructured.Unstructured), all: make(map[types.UID]bool)}
+	s := &census{alive: make(map[types.UID]*unstructured.Unstructured), all: make(map[types.UID]*unstructured.Unstructured)}
 	list, err := c.objects(pods).List(c.t.Context(), metav1.ListOptions{LabelSelector: selector})
 	require.NoError(c.t, err)
 	for i := range list.Items {
@@ -76,7 +76,7 @@ func (s *census) count(event watch.Event) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[pod.GetUID()] = true
+	s.all[pod.GetUID()] = pod
 	if event.Type == watch.Deleted || pod.GetDeletionTimestamp() != nil {
 		delete(s.alive, pod.GetUID())
 	} else {

@@ -34,6 +34,7 @@
 //   - sensitive_test.go: messages about what must not be shown
 //   - scenarios_test.go: the scenarios of the shipped kinds, which fescue test runs in memory
 //   - examples_test.go: those of the examples
+//   - entries_test.go: phases that are entered again
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
 //   - kstatus_test.go: the status as Flux and kpt read it
 //   - invalid_test.go: objects that became invalid with their kind
@@ -53,7 +54,8 @@
 //   - what fescue test reports is what happens on a cluster: TestScenarios
 //   - an object passes its phases in time, and not early: TestScheduleDoesNotFireEarly, TestPastScheduleReachesDone
 //   - a crash after any write loses nothing and repeats nothing: TestKilledAfterAnyWrite
-//   - what is created once is not created again: TestDeletedPodStallsItsAt, TestCommandRunsOnce
+//   - what is created once is not created again before its phase is entered again: TestDeletedPodStallsItsAt,
+//     TestCommandRunsOnce, TestPhaseIsEnteredAgain
 //   - an outage of the API server, and a stop, lose nothing: TestAPIServerOutage, TestStopFinishesTheRunningReconcile
 //   - an idle operator sends no requests, and an object takes few: TestIdleAtsSendNoRequests, TestIdleSetsSendNoRequests,
 //     TestRequestsOfOneAt, TestRequestsOfChildren
