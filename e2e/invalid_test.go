@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -177,4 +178,64 @@ func TestUninstallDeletesInvalidObjects(t *testing.T) {
 		list, err := s.client.Resource(definitions).List(t.Context(), metav1.ListOptions{})
 		return err == nil && !slices.ContainsFunc(list.Items, func(d unstructured.Unstructured) bool { return d.GetName() == s.kinds[0].Name() })
 	}), "the CRD is still there")
+}
+
+// hugeKind computes a status as large as its objects ask for. GROUP is replaced, and DELETE by what follows the deletion.
+const hugeKind = `
+package huge
+
+import (
+	"strings"
+
+	"fescue.dev/cue/contract"
+)
+
+#Huge: {
+	apiVersion!: "GROUP/v1", kind!: "Huge", metadata!: {name!: string, ...}
+	spec: {size: *1 | int, command: *"true" | string}
+	status?: {contract.#Status, text?: string}
+}
+#HugeController: contract.#Controller & {
+	object!: #Huge
+	observed: _
+	names: plural: "huges"
+	owns: [{apiVersion: "v1", kind: "Pod"}]
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: size: "\(object.spec.size)"}
+	status: text: strings.Repeat("0123456789", object.spec.size)
+	DELETE
+}
+`
+
+// A status that is too large to be stored is left out: the conditions say so, children are kept, the object passes the
+// phases that follow its deletion, and the status is back when it fits.
+func TestStatusThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	huges := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "huges"}
+	c.deleteCRDs("huges." + group)
+	dir, _ := writeKind(t, strings.NewReplacer("GROUP", group, "DELETE", guardDelete).Replace(hugeKind))
+	c.start("--kinds", dir, "--shipped-kinds=false")
+	// More than etcd takes, and more than the API server does.
+	for name, size := range map[string]int64{"etcd": 200_000, "server": 400_000} {
+		c.create(huges, "Huge", name, map[string]any{"spec": map[string]any{}})
+		c.awaitReady(huges, name)
+		c.patch(huges, name, fmt.Sprintf(`{"spec":{"size":%d}}`, size))
+		object, reason, message := c.awaitStalled(huges, name)
+		require.Equal(t, "StatusTooLarge", reason)
+		require.Contains(t, message, "the status that the kind computes is too large to be stored: ")
+		_, has, _ := unstructured.NestedString(object.Object, "status", "text")
+		require.False(t, has)
+		c.await(configMaps, name+"-config", "changed", func(o *unstructured.Unstructured) bool {
+			text, _, _ := unstructured.NestedString(o.Object, "data", "size")
+			return text == fmt.Sprint(size)
+		})
+	}
+	c.delete(huges, "etcd")
+	c.awaitGone(huges, "etcd")
+	c.patch(huges, "server", `{"spec":{"size":2}}`)
+	object := c.awaitReady(huges, "server")
+	require.False(t, isTrue(object, "Stalled"))
+	text, _, _ := unstructured.NestedString(object.Object, "status", "text")
+	require.Equal(t, "01234567890123456789", text)
 }

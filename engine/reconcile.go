@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -269,6 +270,10 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 		_, err := r.writeStatus(ctx, p, o)
 		return nil, errors.Join(rejected, err)
 	}
+	if isTooLarge(err) && len(p.Projection)+len(p.Conditions) > 0 {
+		p, o := plan.Shortened(p, o, err)
+		return r.writeStatus(ctx, p, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}
@@ -280,6 +285,11 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	r.logStored(p, o)
 	r.news.Stored(p, o)
 	return stored, nil
+}
+
+// isTooLarge reports whether an object exceeds what the API server accepts, or etcd, of which it answers a plain 500.
+func isTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
 }
 
 // logStored logs what the status that was stored shows.

@@ -288,6 +288,17 @@ func heldInventory(p *Plan, o *Outcome) inventory {
 	return i
 }
 
+// Shortened returns the same without what the kind projects into the status, which is too large to be stored with it. The
+// phase, and what the engine has to know, are kept: what does not depend on the status goes on, also a deletion.
+func Shortened(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
+	short, instead := *p, *o
+	short.Projection, short.Conditions = map[string]any{}, nil
+	if instead.Stalled == nil {
+		instead.Stalled = &Problem{reasonTooLarge, "the status that the kind computes is too large to be stored: " + err.Error()}
+	}
+	return &short, &instead
+}
+
 // Unreportable returns what to report instead when the status of a plan is not valid: the
 // kind projects what its schema does not allow.
 func Unreportable(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {

@@ -78,6 +78,7 @@ const (
 	reasonChild      = "ChildRejected"
 	reasonGone       = "ChildGone"
 	reasonQuota      = "QuotaExceeded"
+	reasonTooLarge   = "StatusTooLarge"
 )
 
 // Decide returns the plan for an object. It changes nothing, and evaluates nothing but the
