@@ -147,7 +147,7 @@ func validateInventory(value any) field.ErrorList {
 		case "types":
 			errs = append(errs, validateTypes(path.Child(name), value, "apiVersion", "kind")...)
 		case "elsewhere":
-			errs = append(errs, validateTypes(path.Child(name), value, "apiVersion", "kind", "namespace")...)
+			errs = append(errs, validatePlaces(path.Child(name), value)...)
 		case "created":
 			errs = append(errs, validateStrings(path.Child(name), value)...)
 		default:
@@ -155,6 +155,29 @@ func validateInventory(value any) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// validatePlaces validates a list of places, with the UIDs of the children there.
+func validatePlaces(path *field.Path, value any) (errs field.ErrorList) {
+	list, ok := value.([]any)
+	if !ok {
+		return field.ErrorList{field.TypeInvalid(path, value, "must be a list")}
+	}
+	places := make([]any, len(list))
+	for i, item := range list {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			places[i] = item
+			continue
+		}
+		fields = maps.Clone(fields)
+		if children, ok := fields["children"]; ok {
+			errs = append(errs, validateStrings(path.Index(i).Child("children"), children)...)
+			delete(fields, "children")
+		}
+		places[i] = fields
+	}
+	return append(errs, validateTypes(path, places, "apiVersion", "kind", "namespace")...)
 }
 
 // validateTypes validates a list of types or of their places, whose fields are all required.
