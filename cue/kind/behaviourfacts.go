@@ -32,8 +32,8 @@ type ChildFacts struct {
 	Update           UpdatePolicy
 	// OnDelete is what becomes of it when its object is deleted.
 	OnDelete DeletePolicy
-	// Namespace is the source of its namespace; empty if its template states none.
-	Namespace string
+	// ObjectName and Namespace are the sources of its name and its namespace; empty if its template states none.
+	ObjectName, Namespace string
 	// Replicas is the source of the number of members; empty for a single object.
 	Replicas string
 	// Ordered means that the members are numbered.
@@ -95,7 +95,8 @@ func (c *checker) childFacts(owner *structure, phase string) (facts []ChildFacts
 			f.APIVersion, _ = c.constantOf(t, "apiVersion")
 			f.Kind, _ = c.constantOf(t, "kind")
 			if metadata := t.fields["metadata"]; metadata != nil {
-				f.Namespace = sourceOfField(c.gather(metadata.parts), "namespace")
+				s := c.gather(metadata.parts)
+				f.ObjectName, f.Namespace = sourceOfField(s, "name"), sourceOfField(s, "namespace")
 			}
 		}
 		if update, ok := c.constantOf(body, "update"); ok {

@@ -182,6 +182,10 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 			c.broken = append(c.broken, mistakes...)
 			continue
 		}
+		if mistake := c.cycle(k); mistake != nil {
+			c.broken = append(c.broken, mistake)
+			continue
+		}
 		c.add(k)
 		c.added = append(c.added, k)
 	}

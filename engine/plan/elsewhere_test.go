@@ -266,7 +266,7 @@ func TestUIDInTheStatusIsNotEnough(t *testing.T) {
 		mark(marked)
 		require.True(t, IsOwnedBy(marked, f.owner), name)
 		marked.SetUID("another")
-		require.Equal(t, false, IsOwnedBy(marked, f.owner), name)
+		require.False(t, IsOwnedBy(marked, f.owner), name)
 	}
 	copied := other.DeepCopy()
 	copied.SetLabels(map[string]string{LabelOwnerUID: "1"})

@@ -237,11 +237,9 @@ func TestQuotaIsExpectedToPass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			owner := customcluster(3, "m")
-			at := now
 			var conditions []metav1.Condition
 			for _, elapsed := range []time.Duration{0, test.after} {
-				at = now.Add(elapsed)
-				p := Decide(k, owner, newWorld(k, owner).view(), at)
+				p := Decide(k, owner, newWorld(k, owner).view(), now.Add(elapsed))
 				p.Deadline = test.limit
 				o, err := outcomeOf(p, &Comparison{}, &Changes{Rejected: test.err}, newWorld(k, owner).view())
 				require.NoError(t, err)
