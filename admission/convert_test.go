@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -145,7 +144,7 @@ func TestConvert(t *testing.T) {
 	require.NotContains(t, lines, "object=\"Coop default/a\"")
 	require.Contains(t, lines, `msg="an object is converted without a part" object="Coop default/b" error="coops.example.com/v1beta1 cannot hold spec.place"`)
 	require.Contains(t, lines, `object="Coop default/c" error="coops.example.com/v1beta1 cannot hold spec"`)
-	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
+	requireMetrics(t, metrics, `
 # HELP fescue_admission_reviews_total Reviews (admission and conversion) by outcome.
 # TYPE fescue_admission_reviews_total counter
 fescue_admission_reviews_total{outcome="allowed",webhook="/default"} 0
@@ -160,7 +159,7 @@ fescue_admission_reviews_total{outcome="patched",webhook="/validate"} 0
 fescue_admission_reviews_total{outcome="rejected",webhook="/convert"} 0
 fescue_admission_reviews_total{outcome="rejected",webhook="/default"} 0
 fescue_admission_reviews_total{outcome="rejected",webhook="/validate"} 0
-`), "fescue_admission_reviews_total"))
+`, "fescue_admission_reviews_total")
 }
 
 // TestConvertFails requires an answer that names the object and the reason, whatever is sent.

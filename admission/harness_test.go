@@ -10,9 +10,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -22,6 +26,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // fence is a kind whose objects create a ConfigMap.
@@ -206,4 +211,12 @@ func reviewOf(tb testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Request: request})
 	require.NoError(tb, err)
 	return body
+}
+
+// requireMetrics waits until the metrics have these values: an answer reaches its client before it is counted.
+func requireMetrics(t *testing.T, metrics prometheus.Gatherer, want string, names ...string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.NoError(c, testutil.GatherAndCompare(metrics, strings.NewReader(want), names...))
+	}, testcluster.Timeout, testcluster.Poll)
 }

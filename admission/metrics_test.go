@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 
@@ -41,7 +40,7 @@ func TestReviewsAreCountedByOutcome(t *testing.T) {
 		code, _ := server.post(t, request.path, reviewOf(t, requestFor(t, k, request.object, "")))
 		require.Equal(t, request.code, code, "%v", request)
 	}
-	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
+	requireMetrics(t, metrics, `
 # HELP fescue_admission_reviews_total Reviews (admission and conversion) by outcome.
 # TYPE fescue_admission_reviews_total counter
 fescue_admission_reviews_total{outcome="allowed",webhook="/default"} 1
@@ -56,7 +55,7 @@ fescue_admission_reviews_total{outcome="patched",webhook="/validate"} 0
 fescue_admission_reviews_total{outcome="rejected",webhook="/default"} 0
 fescue_admission_reviews_total{outcome="rejected",webhook="/inject"} 0
 fescue_admission_reviews_total{outcome="rejected",webhook="/validate"} 1
-`), "fescue_admission_reviews_total"))
+`, "fescue_admission_reviews_total")
 }
 
 // The names in an annotation do not become labels of metrics.
@@ -79,7 +78,7 @@ func TestInjectionsAreCountedByReason(t *testing.T) {
 	elsewhere.Namespace = "kube-system"
 	_, _, err = p.Inject(t.Context(), elsewhere)
 	require.NoError(t, err)
-	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
+	requireMetrics(t, metrics, `
 # HELP fescue_injection_skips_total Injections that Pods asked for and did not get, by reason.
 # TYPE fescue_injection_skips_total counter
 fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Conflict"} 0
@@ -98,7 +97,7 @@ fescue_injection_skips_total{controller="watchers.watch.fescue.dev",reason="Unav
 # HELP fescue_injections_total Injections of one object into one Pod.
 # TYPE fescue_injections_total counter
 fescue_injections_total{controller="watchers.watch.fescue.dev"} 1
-`)))
+`)
 }
 
 // Every reason of package inject has its series from the start.

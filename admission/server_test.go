@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -178,7 +177,7 @@ func TestInjectorAnswers(t *testing.T) {
 	require.Equal(t, types.UID("6b4a7bd4-1f0c-4d0c-8b0e-2f1d9c7f4b11"), response.UID)
 	require.Equal(t, "panic: boom [recovered]", response.Result.Message)
 
-	require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(`
+	requireMetrics(t, metrics, `
 # HELP controller_runtime_webhook_panics_total Panics in webhooks, which were recovered.
 # TYPE controller_runtime_webhook_panics_total counter
 controller_runtime_webhook_panics_total 1
@@ -195,7 +194,7 @@ controller_runtime_webhook_requests_total{code="200",webhook="/validate"} 0
 controller_runtime_webhook_requests_total{code="500",webhook="/default"} 0
 controller_runtime_webhook_requests_total{code="500",webhook="/inject"} 2
 controller_runtime_webhook_requests_total{code="500",webhook="/validate"} 0
-`), "controller_runtime_webhook_panics_total", "controller_runtime_webhook_requests_in_flight", "controller_runtime_webhook_requests_total"))
+`, "controller_runtime_webhook_panics_total", "controller_runtime_webhook_requests_in_flight", "controller_runtime_webhook_requests_total")
 }
 
 // Requests beyond the limit are answered with a request to retry.

@@ -20,6 +20,7 @@ package spill
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"regexp"
 	"strconv"
 
@@ -60,14 +61,16 @@ import (
 		if object.spec.how == "field" {field: template: {apiVersion: "v1", kind: "ConfigMap", "\(pw)": "x"}}
 		if object.spec.how == "quantity" {pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "busybox", resources: limits: memory: pw}]}}
 		if object.spec.how == "image" {pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "busybox", imagePullPolicy: other}]}}
+		if object.spec.how == "second" {pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "busybox"}, {name: "d", image: "busybox", resources: limits: "\(pw)": "1"}]}}
+		if object.spec.how == "inline" {inline: template: {apiVersion: "v1", kind: "ConfigMap", data: v: json.Marshal({(pw): strconv.Atoi("x")})}}
 		if object.spec.how == "replicas" {set: {replicas: strconv.Atoi(pw), template: {apiVersion: "v1", kind: "ConfigMap"}}}
-		if object.spec.how == "harmless" {label: template: {apiVersion: "v1", kind: "ConfigMap", metadata: labels: a: "not valid", data: x: object.spec.how}}
+		if object.spec.how == "harmless" {harmless: template: {apiVersion: "v1", kind: "ConfigMap", metadata: labels: a: "not valid", data: x: object.spec.how}}
 	}
 }
 `
 
 // spilled is the value that is not to be shown.
-const spilled = "Hunter2 {(*"
+const spilled = "Hunter2.x {(*"
 
 // What a kind reads of a Secret, or of an object that it marks as sensitive, is in no condition, Event, log line or metric, however
 // the evaluation of the kind or the API server fails because of it. Messages say where and why.
@@ -99,6 +102,8 @@ func TestSensitiveValuesAreNotShown(t *testing.T) {
 		"field":           `child "field": the API server rejects it (`,
 		"quantity":        `child "pod": the API server rejects it (`,
 		"image":           `child "pod": the API server rejects it (Invalid): spec.containers.0.imagePullPolicy: FieldValueNotSupported`,
+		"second":          `child "pod": the API server rejects it (Invalid): spec.containers.1.resources.limits.…: FieldValueInvalid`,
+		"inline":          `the behaviour: error in call to strconv.Atoi: … (`,
 		"replicas":        `children: error in call to strconv.Atoi: … (`,
 		"harmless":        `metadata.labels: Invalid value: "not valid": a valid label must`,
 	}

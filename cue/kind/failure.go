@@ -3,6 +3,7 @@ package kind
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	cueerrors "cuelang.org/go/cue/errors"
@@ -29,12 +30,18 @@ func (e *EvaluationError) Error() string {
 	return e.Path + ": " + e.Err.Error() + suffix(e.Position)
 }
 
-// WithoutValues describes the failure without any value, for a behaviour that reads what must not be shown. The field
-// of the path has a name of the contract; those below it may follow from what is read.
+// WithoutValues describes the failure without any value, for a behaviour that reads what must not be shown. Of the path,
+// it has the field of the contract; other names may follow from what is read.
 func (e *EvaluationError) WithoutValues() string {
 	field, _, _ := strings.Cut(e.Path, ".")
+	if !slices.Contains(behaviourFields, field) {
+		field = "the behaviour"
+	}
 	return field + ": " + cmp.Or(e.Rule, "a value is not valid") + suffix(e.Position)
 }
+
+// behaviourFields are those of a behaviour in which an evaluation can fail.
+var behaviourFields = []string{"children", "status", "conditions", "deadline", "phases", "next", readsName, objectName, observedName, injectName}
 
 func (e *EvaluationError) Unwrap() error { return e.Err }
 

@@ -220,6 +220,19 @@ func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(selector)
 }
 
+// DependsOnSensitive reports whether the template of a child, or its when, may read a sensitive value, for some object.
+func (k *Kind) DependsOnSensitive(child string) bool {
+	return slices.ContainsFunc(k.Uses[child], func(name string) bool {
+		return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Sensitive && (l.Name == name || l.Name == "") }) ||
+			slices.ContainsFunc(k.facts.Children, func(c ChildFacts) bool { return c.Name == name && c.Kind == "Secret" })
+	})
+}
+
+// NamesChildren reports whether names of children may follow from what the behaviour reads.
+func (k *Kind) NamesChildren() bool {
+	return slices.ContainsFunc(k.facts.Children, func(c ChildFacts) bool { return c.Name == "" })
+}
+
 // isList reports whether a name in observed stands for a list.
 func (k *Kind) isList(name string) bool {
 	_, isSet := k.Sets[name]

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,9 +29,23 @@ func (p *Plan) hide(v *View, decide func(*unstructured.Unstructured, *View) *Pla
 		return
 	}
 	p.hidden = sync.OnceValue(func() *Plan { return decide(v.hide(p.Kind, p.Object)) })
-	if p.failure != nil {
+	switch {
+	case p.failure != nil:
 		p.Stalled.Message = p.describe(p.failure)
+	case p.Kind.NamesChildren() && p.hidden().failure == nil && !slices.Equal(p.childNames(), p.hidden().childNames()):
+		// They are labels, and stand in the messages about children.
+		stalled := stalled(p, errors.New("the names of its children depend on a value that is not shown: name them after something else"))
+		stalled.hidden = p.hidden
+		*p = *stalled
 	}
+}
+
+func (p *Plan) childNames() (names []string) {
+	for _, child := range p.Children {
+		names = append(names, child.Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // describe returns the text of an error of the evaluation.
@@ -51,12 +66,12 @@ func (c *Comparison) OfChild(child string, err error) error {
 	}
 	own, other := c.sensitive.child(child), c.sensitive.hidden().child(child)
 	switch {
-	case reflect.DeepEqual(own, other):
+	case reflect.DeepEqual(own, other) && !c.sensitive.Kind.DependsOnSensitive(child): // or what it was before may be quoted
 		return fmt.Errorf("child %q: %w", child, err)
 	case own == nil || other == nil:
-		return &concealedError{err, "a child whose name is not shown: " + concealed(err, nil, nil)}
+		return &concealedError{err, "a child whose name is not shown: " + concealed(err, nil)}
 	}
-	return &concealedError{err, fmt.Sprintf("child %q: %s", child, concealed(err, own.Template, other.Template))}
+	return &concealedError{err, fmt.Sprintf("child %q: %s", child, concealed(err, other.Template))}
 }
 
 // ConcealStatus is the same for an error about the status that the kind computes.
@@ -68,7 +83,7 @@ func (p *Plan) ConcealStatus(err error) error {
 	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) {
 		return err
 	}
-	return &concealedError{err, concealed(err, map[string]any{"status": p.Projection}, map[string]any{"status": other.Projection})}
+	return &concealedError{err, concealed(err, map[string]any{"status": other.Projection})}
 }
 
 func (p *Plan) child(name string) *kind.Child {
@@ -89,9 +104,8 @@ func (e *concealedError) Error() string { return e.text }
 func (e *concealedError) Unwrap() error { return e.err }
 
 // concealed describes an answer of the API server by its reason, and the fields that it is about with the type of each
-// error. Names of fields that follow from a sensitive value are left out: those that an object has and the known
-// one, which was computed without it, does not have.
-func concealed(err error, object, known map[string]any) string {
+// error, as far as the known object has them, which was computed without what is sensitive.
+func concealed(err error, known map[string]any) string {
 	const why = "a value that is not shown is part of it"
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
@@ -101,7 +115,7 @@ func concealed(err error, object, known map[string]any) string {
 	if details := status.ErrStatus.Details; details != nil {
 		var fields []string
 		for _, cause := range details.Causes {
-			fields = append(fields, fmt.Sprintf("%s: %s", knownPart(cause.Field, object, known), cause.Type))
+			fields = append(fields, fmt.Sprintf("%s: %s", knownPart(cause.Field, known), cause.Type))
 		}
 		if len(fields) > 0 {
 			text += ": " + strings.Join(fields, ", ")
@@ -110,32 +124,27 @@ func concealed(err error, object, known map[string]any) string {
 	return text + "; " + why
 }
 
-// knownPart returns the path of a field up to the first name that only the object has.
-func knownPart(path string, object, known any) string {
+// knownPart returns the path of a field up to the first name that the known object does not have: it may be a part of a
+// name that follows from a sensitive value.
+func knownPart(path string, known any) string {
 	var part []string
 	for _, name := range strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
-		own, isOwn := memberOf(object, name)
-		other, isKnown := memberOf(known, name)
-		if isOwn && !isKnown {
+		var isKnown bool
+		switch value := known.(type) {
+		case map[string]any:
+			known, isKnown = value[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if isKnown = err == nil && 0 <= i && i < len(value); isKnown {
+				known = value[i]
+			}
+		}
+		if !isKnown {
 			return strings.Join(append(part, "…"), ".")
 		}
-		part, object, known = append(part, name), own, other
+		part = append(part, name)
 	}
 	return strings.Join(part, ".")
-}
-
-// memberOf returns a field of a struct, or any element of a list.
-func memberOf(value any, name string) (any, bool) {
-	switch value := value.(type) {
-	case map[string]any:
-		member, ok := value[name]
-		return member, ok
-	case []any:
-		if len(value) > 0 {
-			return value[0], true
-		}
-	}
-	return nil, false
 }
 
 // hide returns an object and a view in which what is sensitive has other values.
@@ -155,6 +164,9 @@ func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured) (*unstructu
 			if found.sensitive[name] {
 				found.values[name] = hideValue(value)
 			}
+		}
+		if found.Err != nil && kind.IsSensitive(k.GroupVersionKind) { // it is about the object itself
+			found.Err = errors.New("what the kind reads is not known")
 		}
 		hidden.Found = &found
 	}

@@ -195,7 +195,7 @@ func (c *Cluster) store(p *plan.Plan, o *plan.Outcome, news *plan.News) error {
 	wanted.Object["status"] = status
 	if errs := statusErrors(p.Kind.Check(p.Kind.NewBudget(), wanted.Object).Errors); len(errs) > 0 && p.Projection != nil {
 		// The kind projects what its schema does not allow; the status shows that instead.
-		p, o = plan.Unreportable(p, o, fmt.Errorf("status: %w", errs.ToAggregate()))
+		p, o = plan.Unreportable(p, o, fmt.Errorf("status: %w", p.ConcealStatus(errs.ToAggregate())))
 		return c.store(p, o, news)
 	}
 	news.Stored(p, o)
@@ -275,7 +275,7 @@ func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo 
 			}
 			if err := c.step(k, owner, s, done); err != nil {
 				rejected[s.Child] = true
-				done.Rejected = errors.Join(done.Rejected, fmt.Errorf("child %q: %w", s.Child, err))
+				done.Rejected = errors.Join(done.Rejected, todo.OfChild(s.Child, err))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ import (
 // store is an API server with one resource. It sends no event of a watch that starts in its future, as
 // kube-apiserver does.
 type store struct {
+	mu       sync.Mutex
 	version  int
 	names    []string
 	down     error
@@ -33,6 +35,8 @@ type store struct {
 func (s *store) source() Source {
 	return Source{
 		List: func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			if s.down != nil {
 				return nil, s.down
 			}
@@ -51,6 +55,8 @@ func (s *store) source() Source {
 			return list, nil
 		},
 		Watch: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			if s.down != nil {
 				return nil, s.down
 			}
@@ -80,9 +86,17 @@ func (s *store) object(name string) *projection.Object {
 }
 
 func (s *store) add(name string) {
-	s.version++
-	s.names = append(s.names, name)
+	s.change(func() {
+		s.version++
+		s.names = append(s.names, name)
+	})
 	s.watching.Add(s.object(name))
+}
+
+func (s *store) change(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
 }
 
 // After etcd was restored from an older copy, a cache shows what that has, and follows it. A cache that only resumes
@@ -119,13 +133,15 @@ func TestRestoreOfAnOlderCopy(t *testing.T) {
 				synctest.Wait()
 				require.Len(t, informer.GetStore().ListKeys(), 3, "nothing was restored")
 
-				s.version, s.names = 10, []string{"kept"}
+				s.change(func() { s.version, s.names = 10, []string{"kept"} })
 				broken := s.watching
-				for _, s.down = range failures {
+				for _, failure := range failures {
+					s.change(func() { s.down = failure })
 					broken.Stop()
 					time.Sleep(10 * time.Second)
+					synctest.Wait()
 				}
-				s.down = nil
+				s.change(func() { s.down = nil })
 				broken.Stop()
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
