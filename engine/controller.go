@@ -488,6 +488,9 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	case resultSuccess, resultRequeueAfter:
 		c.queue.Forget(name)
 	case resultRequeue:
+		if errors.Is(err, errUnfinished) {
+			c.queue.Forget(name) // it got on, so that failures of before do not delay the rest
+		}
 		log.Debug("the reconcile is not complete; requeued", "reason", err)
 		c.queue.AddRateLimited(name)
 	case resultRejected:
