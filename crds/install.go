@@ -99,8 +99,11 @@ func awaitAccepted(ctx context.Context, client dynamic.Interface, name string) e
 	return err
 }
 
+// Resource is that of CRDs.
+var Resource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+
 func definitions(client dynamic.Interface) dynamic.NamespaceableResourceInterface {
-	return client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	return client.Resource(Resource)
 }
 
 // Accepted returns nil if the API server serves a CRD, or else why it does not, in its own words.

@@ -425,7 +425,7 @@ func TestRejectionsOfAQuotaAreLoggedOnce(t *testing.T) {
 func TestRejectedChildrenAreReported(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	group := "g" + strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	group := "g" + c.group()
 	dir := corpus.Folder(t, `
 package late
 

@@ -64,7 +64,7 @@ func newSpreads(t *testing.T) *spreads {
 	t.Helper()
 	c := newCluster(t)
 	c.everywhere = true
-	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	group := c.group()
 	s := &spreads{
 		cluster: c, GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: "spreads"},
 		root: newClients(t, ""), a: newClients(t, testcluster.Namespace(t)), b: newClients(t, testcluster.Namespace(t)),

@@ -45,7 +45,7 @@ import "fescue.dev/cue/contract"
 func TestPhaseIsEnteredAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	group := c.group()
 	nightlies := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "nightlies"}
 	c.deleteCRDs("nightlies." + group)
 	dir, _ := writeKind(t, strings.ReplaceAll(nightlyKind, "GROUP", group))

@@ -39,7 +39,7 @@ func TestChildrenThatAKindDropsAreDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
-			group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+			group := c.group()
 			formers := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "formers"}
 			c.deleteCRDs("formers." + group)
 			write := func(children string) string {

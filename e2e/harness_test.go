@@ -69,6 +69,9 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
+// group returns a group for the kinds of a test alone.
+func (c *cluster) group() string { return strings.ReplaceAll(c.namespace, "-", "") + ".example.com" }
+
 // newClients returns a cluster for a namespace that exists, without a proxy.
 func newClients(t *testing.T, namespace string) *cluster {
 	t.Helper()

@@ -70,7 +70,7 @@ type strictests struct {
 func newStrictests(t *testing.T, onDelete string, specs map[string]map[string]any) *strictests {
 	t.Helper()
 	c := newCluster(t)
-	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	group := c.group()
 	dir, kinds := writeKind(t, strings.NewReplacer("GROUP", group, "DELETE", onDelete).Replace(strictestKind))
 	s := &strictests{c, kinds[0].GroupVersionResource(), dir, kinds}
 	c.deleteCRDs(kinds[0].Name())
@@ -211,7 +211,7 @@ import (
 func TestStatusThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	group := c.group()
 	huges := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "huges"}
 	c.deleteCRDs("huges." + group)
 	dir, _ := writeKind(t, strings.NewReplacer("GROUP", group, "DELETE", guardDelete).Replace(hugeKind))

@@ -74,7 +74,7 @@ type guards struct {
 func newGuards(t *testing.T) *guards {
 	t.Helper()
 	c := newCluster(t)
-	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	group := c.group()
 	c.deleteCRDs("guards." + group)
 	return &guards{c, schema.GroupVersionResource{Group: group, Version: "v1", Resource: "guards"}}
 }

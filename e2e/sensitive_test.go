@@ -77,7 +77,7 @@ const spilled = "Hunter2.x {(*"
 func TestSensitiveValuesAreNotShown(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	group := strings.ReplaceAll(c.namespace, "-", "") + ".example.com"
+	group := c.group()
 	c.deleteCRDs("spills." + group)
 	dir, _ := writeKind(t, strings.ReplaceAll(spillKind, "GROUP", group))
 	spills := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "spills"}

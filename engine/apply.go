@@ -13,10 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/csaupgrade"
 	"k8s.io/client-go/util/retry"
 
@@ -382,11 +382,9 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 
 // stays returns an owner as it is now, and errWaiting if it is gone or began to be deleted since it was cached. The cache may hear
 // that the garbage collector orphaned a child before it hears why; a child that is adopted then would be
-// collected with its former owner. The object is listed by its name, for which no right to get is needed.
+// collected with its former owner.
 func (r *reconciliation) stays(ctx context.Context, owner *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	list, err := r.config.Client.Resource(r.resource).Namespace(owner.GetNamespace()).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, owner.GetName()).String(),
-	})
+	list, err := r.listNamed(ctx, cache.MetaObjectToName(owner))
 	if err != nil {
 		return nil, err
 	}

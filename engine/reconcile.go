@@ -107,8 +107,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 // readAgain replaces what is remembered of the last write of an object by what the API server has. No cache shows a
 // write that etcd lost when it was restored from an older copy, so each further write would be based on it.
 func (r *reconciliation) readAgain(ctx context.Context) error {
-	found, err := r.config.Client.Resource(r.resource).Namespace(r.name.Namespace).
-		List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, r.name.Name).String()})
+	found, err := r.listNamed(ctx, r.name)
 	if err != nil {
 		return fmt.Errorf("read the object again: %w", err)
 	}
@@ -117,6 +116,12 @@ func (r *reconciliation) readAgain(ctx context.Context) error {
 		r.writes.rememberObject(r.name, &found.Items[i])
 	}
 	return nil
+}
+
+// listNamed reads the object of a name from the API server as a list, for which no right to get is needed.
+func (r *reconciliation) listNamed(ctx context.Context, name cache.ObjectName) (*unstructured.UnstructuredList, error) {
+	return r.config.Client.Resource(r.resource).Namespace(name.Namespace).
+		List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()})
 }
 
 // advance decides and writes until nothing is left to do, a phase at a time.

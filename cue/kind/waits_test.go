@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A child that reads itself, or another that reads it, in its ready is created nevertheless: there is no advice.
+// What ready reads does not keep a child from being created, so vet gives no advice about it.
 func TestReadyWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	const template = `template: {apiVersion: "v1", kind: "ConfigMap", data: a: "b"}`

@@ -51,7 +51,7 @@ func (n *News) Stored(p *Plan, o *Outcome) {
 		}
 		n.phases = append(n.phases, t.To)
 	}
-	for _, problem := range []*Problem{JustStalled(p, o), JustPassing(p, o), JustLate(p, o), JustMissed(p)} {
+	for _, problem := range []*Problem{JustStalled(p, o), o.Passing.unlessReported(p.Object.Object), JustLate(p, o), JustMissed(p)} {
 		if problem != nil {
 			n.problem = problem
 		}

@@ -138,10 +138,10 @@ func (c *comparer) keep(child wantedChild) {
 // children elsewhere.
 func (c *comparer) dismantle() {
 	var left []LiveChild
+	recorded := inventoryOf(c.plan.Object)
 	for _, e := range c.view.Children {
 		o, isOriginal := originOf(e.Object)
-		isOriginal = isOriginal || inventoryOf(c.plan.Object).knows(e.Object)
-		if isOriginal && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) {
+		if (isOriginal || recorded.knows(e.Object)) && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) {
 			left = append(left, e)
 		}
 	}

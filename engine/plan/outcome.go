@@ -147,13 +147,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 		o.Stalled = &Problem{reasonGone, joined(c.Gone.Error(), p.moves())}
 	}
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {
-		if o.Passing, o.PassingSince = p.passing(err); o.Passing == nil {
-			reason := reasonChild
-			if isPassing(err) {
-				reason = reasonQuota
-			}
-			o.Stalled = &Problem{reason, joined(err.Error(), p.moves())}
-		}
+		o.noteRejection(p, err)
 	}
 	if err := o.judge(p); err != nil {
 		return nil, err
@@ -289,7 +283,7 @@ func heldInventory(p *Plan, o *Outcome) inventory {
 }
 
 // Shortened returns the same without what the kind projects into the status, which is too large to be stored with it. The
-// phase, and what the engine has to know, are kept: what does not depend on the status goes on, also a deletion.
+// phase, and what the engine has to know, are kept, so that a deletion and the work on children continue.
 func Shortened(p *Plan, o *Outcome, err error) (*Plan, *Outcome) {
 	short, instead := *p, *o
 	short.Projection, short.Conditions = map[string]any{}, nil

@@ -76,9 +76,9 @@ func (r *Rounds) Apply(todo *Comparison, now time.Time, do func(*Comparison) *Ch
 	return done
 }
 
-// Converged counts the change of phase of a plan, and of what the kind reads of its own status, as a round. If it has to wait, another plan is
-// returned instead, which stays in the phase. The outcome shows what is held. blocked reports that
-// nothing more can be done now.
+// Converged counts the change of phase of a plan, and of what the kind reads of its own status, as a round. If it has to
+// wait, another plan is returned instead, which stays in the phase. The outcome shows what is held. blocked reports
+// that nothing more can be done now.
 func (r *Rounds) Converged(p *Plan, o *Outcome, now time.Time) (plan *Plan, outcome *Outcome, blocked bool) {
 	if rereads := rereads(p, o); rereads || len(p.Transitions) > 0 {
 		p, o = r.moved(p, o, now)

@@ -41,29 +41,31 @@ func isPassing(err error) bool {
 	return apierrors.IsForbidden(status) && (strings.Contains(message, "exceeded quota: ") || strings.Contains(message, "status unknown for quota: "))
 }
 
-// passing returns the problem of a rejection that is expected to pass, and since when there has been one; nil if it is
-// none, or has lasted too long.
-func (p *Plan) passing(err error) (problem *Problem, since time.Time) {
+// noteRejection notes a rejection of children: as a problem that is expected to pass, unless it has lasted too long, or as
+// one that requires user action.
+func (o *Outcome) noteRejection(p *Plan, err error) {
+	problem := &Problem{reasonChild, joined(err.Error(), p.moves())}
 	if !isPassing(err) {
-		return nil, time.Time{}
+		o.Stalled = problem
+		return
 	}
-	since = p.At
+	problem.Reason = reasonQuota
 	status, _ := p.Object.Object["status"].(map[string]any)
 	conditions, _ := conditionsOf(status)
 	before := meta.FindStatusCondition(conditions, kind.ConditionReconciling)
 	stalled := meta.FindStatusCondition(conditions, kind.ConditionStalled)
-	switch {
-	case before != nil && before.Reason == reasonQuota:
+	since, limit := p.At, maxPassing
+	if before != nil && before.Reason == reasonQuota {
 		since = before.LastTransitionTime.Time
-	case stalled != nil && stalled.Reason == reasonQuota:
-		return nil, time.Time{} // it has lasted too long before
+	} else if stalled != nil && stalled.Reason == reasonQuota {
+		limit = 0 // it has lasted too long before
 	}
-	limit := maxPassing
 	if p.Deadline > 0 {
 		limit = min(limit, p.Deadline)
 	}
 	if p.At.Sub(since) >= limit {
-		return nil, time.Time{}
+		o.Stalled = problem
+		return
 	}
-	return &Problem{reasonQuota, joined(err.Error(), p.moves())}, since
+	o.Passing, o.PassingSince = problem, since
 }

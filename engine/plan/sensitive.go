@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -194,11 +193,11 @@ func hideValue(value any) any {
 // hideIn returns an object with other values. What identifies it stays, and so do the labels and the type of
 // a Secret: they are not secret.
 func hideIn(object map[string]any) map[string]any {
-	gvk := schema.FromAPIVersionAndKind(textIn(object, "apiVersion"), textIn(object, "kind"))
+	isSecret := kind.IsSensitive((&unstructured.Unstructured{Object: object}).GroupVersionKind())
 	hidden := make(map[string]any, len(object))
 	for name, value := range object {
 		switch {
-		case name == "apiVersion" || name == "kind" || name == "type" && kind.IsSensitive(gvk):
+		case name == "apiVersion" || name == "kind" || name == "type" && isSecret:
 			hidden[name] = value
 		case name == "metadata":
 			metadata, _ := runtime.DeepCopyJSONValue(value).(map[string]any)
@@ -206,18 +205,13 @@ func hideIn(object map[string]any) map[string]any {
 				metadata["annotations"] = others(annotations, "-")
 			}
 			hidden[name] = metadata
-		case name == "data" && kind.IsSensitive(gvk):
+		case name == "data" && isSecret:
 			hidden[name] = others(value, base64.StdEncoding.EncodeToString([]byte("-")))
 		default:
 			hidden[name] = others(value, "-")
 		}
 	}
 	return hidden
-}
-
-func textIn(object map[string]any, name string) string {
-	text, _ := object[name].(string)
-	return text
 }
 
 // others returns a value of the same structure in which each text is another one, each number 0 and each

@@ -272,18 +272,15 @@ func conditionsOf(status map[string]any) ([]metav1.Condition, error) {
 // JustStalled returns the problem of an outcome that the status of its object does not show yet; it
 // is nil if there is none.
 func JustStalled(p *Plan, o *Outcome) *Problem {
-	if o.Stalled == nil || o.Stalled.isReportedBy(p.Object.Object) {
-		return nil
-	}
-	return o.Stalled
+	return o.Stalled.unlessReported(p.Object.Object)
 }
 
-// JustPassing is JustStalled for a problem that is expected to pass.
-func JustPassing(p *Plan, o *Outcome) *Problem {
-	if o.Passing == nil || o.Passing.isReportedBy(p.Object.Object) {
+// unlessReported returns a problem that the status of an object does not show yet; nil if it does, or there is none.
+func (p *Problem) unlessReported(object map[string]any) *Problem {
+	if p == nil || p.isReportedBy(object) {
 		return nil
 	}
-	return o.Passing
+	return p
 }
 
 // isReportedBy reports whether the status of an object already shows exactly this problem.

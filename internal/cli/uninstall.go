@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -249,7 +249,7 @@ func (r *remover) acceptAll(ctx context.Context) error {
 		if len(left) == 0 {
 			continue
 		}
-		definitions := r.Dynamic.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+		definitions := r.Dynamic.Resource(crds.Resource)
 		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			definition, err := definitions.Get(ctx, k.Name(), metav1.GetOptions{})
 			if err != nil {

@@ -182,7 +182,7 @@ func conversionChange(crd *unstructured.Unstructured, k *kind.Kind, webhook crds
 // Fescue: a CRD without conversions, applied by another field manager, would otherwise remove the
 // strategy and leave the rest, which the API server rejects.
 func (c *conversions) write(ctx context.Context, k *kind.Kind, change change, webhook crds.Webhook) error {
-	client := c.client.Resource(definitionsResource)
+	client := c.client.Resource(crds.Resource)
 	options := metav1.PatchOptions{FieldManager: conversionManager}
 	if change != applyConversion {
 		patch := []byte(`{"spec":{"conversion":{"strategy":"None","webhook":null}}}`)

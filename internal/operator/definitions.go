@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,8 +37,6 @@ type definition struct {
 // knownTimeout bounds how long a kind waits until its CRD was read.
 const knownTimeout = 10 * time.Second
 
-var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-
 // readOfDefinitions is what is read of a CRD; its schemas are up to a megabyte.
 var readOfDefinitions = projection.Of([]string{"metadata", "deletionTimestamp"}, []string{"metadata", "annotations", crds.HashAnnotation},
 	[]string{"spec", "conversion"}, []string{"status", "conditions"})
@@ -50,7 +47,7 @@ func (p *operator) watchDefinition(k *kind.Kind) error {
 	d := &definition{known: make(chan struct{})}
 	var err error
 	d.cache, err = p.informers.NewCache(informers.Selection{
-		Resource: definitionsResource, Where: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String(), Keep: readOfDefinitions,
+		Resource: crds.Resource, Where: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String(), Keep: readOfDefinitions,
 	}, []string{metav1.NamespaceAll}, d.failed)
 	if err != nil {
 		return err

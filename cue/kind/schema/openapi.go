@@ -129,11 +129,12 @@ func (e *emitter) add(path *field.Path, p *props, rule apiextensionsv1.Validatio
 
 // require adds that a field must be present.
 func (e *emitter) require(name string, p *props) Enforcer {
+	_, isOwn := ownFields[name]
 	switch {
 	case e.innermost().path != nil || !isIdentifier(name):
 		p.Required = append(p.Required, name)
 		return CRDSchema
-	case slices.Contains(ownFields, name):
+	case isOwn:
 		return APIServer
 	}
 	// For a whole object, "required" would be tried again at every write.

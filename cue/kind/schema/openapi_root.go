@@ -3,18 +3,17 @@ package schema
 import apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 // ownFields are those for which the API server has its own schema.
-var ownFields = []string{"apiVersion", "kind", "metadata"}
+var ownFields = map[string]props{
+	"apiVersion": {Type: "string", Description: "apiVersion is the group and version of the object's schema."},
+	"kind":       {Type: "string", Description: "kind is the name of the object's schema."},
+	"metadata":   {Type: "object"},
+}
 
 // root replaces the fields for which the API server has its own schema: apiVersion, kind and
 // metadata. A CRD can restrict only one thing in metadata, the length of the name.
 func (e *emitter) root(s *Schema, isLibrary func(Position) bool) {
-	own := map[string]props{
-		"apiVersion": {Type: "string", Description: "apiVersion is the group and version of the object's schema."},
-		"kind":       {Type: "string", Description: "kind is the name of the object's schema."},
-		"metadata":   {Type: "object"},
-	}
 	emitted := e.Schema.Properties["metadata"].Properties["name"]
-	for name, property := range own {
+	for name, property := range ownFields {
 		e.Schema.Properties[name] = property
 		e.Enforcers.leave(s.Struct.Field(name), func(at Position) bool { return name != "metadata" || isLibrary(at) })
 	}
