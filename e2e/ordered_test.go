@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,14 +62,15 @@ func (c *cluster) follow(row string) (next func(isOver func(*history) bool) *his
 	return func(isOver func(*history) bool) *history {
 		c.t.Helper()
 		h.steps = nil
+		deadline := time.After(testcluster.Timeout)
 		for !isOver(h) {
 			select {
 			case event := <-watch.ResultChan():
 				pod, ok := event.Object.(*unstructured.Unstructured)
 				require.True(c.t, ok)
 				h.add(string(event.Type), pod)
-			case <-c.t.Context().Done():
-				require.Fail(c.t, "the Pods do not get that far", "%v", h.steps)
+			case <-deadline:
+				require.Fail(c.t, "the Pods do not get that far", "%v; live %v, ready %v", h.steps, h.live, h.ready)
 			}
 		}
 		return h
