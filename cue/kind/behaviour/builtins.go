@@ -13,6 +13,7 @@ import (
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/cuecontext"
+	"cuelang.org/go/cue/literal"
 	"cuelang.org/go/cue/parser"
 	"cuelang.org/go/cue/token"
 	"cuelang.org/go/encoding/yaml"
@@ -484,6 +485,11 @@ func sorted(by func(sort.Interface)) func(*run, Expr, []any) (any, *Problem) {
 
 // json appends a value as JSON, with the fields in their order.
 func (r *run) json(b []byte, value any) ([]byte, *Problem) {
+	return r.write(b, value, func(b, data []byte) []byte { return appendText(b, base64.StdEncoding.EncodeToString(data)) })
+}
+
+// write appends a value as JSON, but for bytes.
+func (r *run) write(b []byte, value any, appendBytes func(b, data []byte) []byte) ([]byte, *Problem) {
 	r.step()
 	value, problem := r.valueOf(value)
 	if problem != nil {
@@ -500,7 +506,7 @@ func (r *run) json(b []byte, value any) ([]byte, *Problem) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, problem = r.json(b, element); problem != nil {
+			if b, problem = r.write(b, element, appendBytes); problem != nil {
 				return nil, problem
 			}
 		}
@@ -519,7 +525,7 @@ func (r *run) json(b []byte, value any) ([]byte, *Problem) {
 				b = append(b, ',')
 			}
 			b = append(appendText(b, shown(name)), ':')
-			if b, problem = r.json(b, r.fieldIn(value, name)); problem != nil {
+			if b, problem = r.write(b, r.fieldIn(value, name), appendBytes); problem != nil {
 				return nil, problem
 			}
 		}
@@ -527,7 +533,7 @@ func (r *run) json(b []byte, value any) ([]byte, *Problem) {
 	case Int, Float:
 		return append(b, numberText(value)...), nil
 	case Bytes:
-		return appendText(b, base64.StdEncoding.EncodeToString(value.([]byte))), nil
+		return appendBytes(b, value.([]byte)), nil
 	case String:
 		r.spend(len(value.(string)) / bytesPerStep)
 		return appendText(b, value.(string)), nil
@@ -549,7 +555,7 @@ const yamlSteps = 20
 
 // yaml returns a value as YAML, as CUE's own encoder writes it.
 func (r *run) yaml(x Expr, value any) (any, *Problem) {
-	text, problem := r.json(nil, value)
+	text, problem := r.write(nil, value, func(b, data []byte) []byte { return literal.Bytes.Append(b, string(data)) })
 	if problem != nil {
 		return nil, problem
 	}

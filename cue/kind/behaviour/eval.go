@@ -75,7 +75,7 @@ func (r *run) let(x *LetReference, in *env) (any, *Problem) {
 	if known := r.lets[key]; known != nil {
 		return known, nil
 	}
-	n := &node{up: in.node, label: x.Let.Name, conjs: []conj{{x: x.Let.Value, env: in}}}
+	n := &node{up: in.node, label: x.Let.Name, isLet: true, conjs: []conj{{x: x.Let.Value, env: in}}}
 	if r.lets == nil {
 		r.lets = make(map[letIn]*node)
 	}
@@ -134,8 +134,9 @@ func (r *run) base(x Expr, e *env, text string) (any, *Problem) {
 	if n.state == expanding {
 		return n, nil
 	}
-	if n.problem != nil {
-		return nil, n.problem
+	problem = worse(n.problem, r.unsettled(n))
+	if problem != nil && (!problem.IsIncomplete || !n.isLet) {
+		return nil, problem // CUE looks into what a let clause says before it is complete
 	}
 	if n.isScalar {
 		return n.scalar, nil
@@ -344,6 +345,9 @@ func (r *run) operate(x *Binary, e *env) (any, *Problem) {
 		if problem := worse(r.unknown(left), r.unknown(right)); problem != nil {
 			return nil, problem
 		}
+		if order, ok := compare(left, right); ok {
+			return (order == 0) == (x.Op == token.EQL), nil
+		}
 		equal, problem := r.equal(left, right)
 		return equal == (x.Op == token.EQL), problem
 	case token.LAND, token.LOR:
@@ -409,28 +413,16 @@ func compare(left, right any) (order int, ok bool) {
 func (r *run) exists(x Expr, e *env, op token.Token) (any, *Problem) {
 	value, problem := r.resolve(x, e)
 	if n, ok := value.(*node); ok && problem == nil {
-		value, problem = r.value(n)
-		if problem != nil && problem.IsIncomplete && !r.isAbsent(n) {
+		if value, problem = r.value(n); problem != nil && problem.isOpen {
 			problem = nil // a type
 		}
 	} else if problem != nil && problem.IsIncomplete && problem.Absent == "" {
 		problem = nil
 	}
 	if n, ok := value.(*node); ok && problem == nil {
-		problem = r.broken(n)
+		problem = worse(r.partial(n), r.broken(n))
 	}
 	return (problem == nil) == (op == token.NEQ), nil
-}
-
-// isAbsent reports whether a node has no value because something that it refers to has none;
-// otherwise it is a type.
-func (r *run) isAbsent(n *node) bool {
-	t, problem := r.target(n)
-	if problem != nil {
-		return true
-	}
-	n, ok := t.(*node)
-	return ok && n.problem != nil
 }
 
 // unknown returns what is absent or wrong within an operand of a comparison.
@@ -446,15 +438,15 @@ func (r *run) unknown(operand any) (worst *Problem) {
 	return worst
 }
 
-// equal compares two values.
+// equal reports whether two values are the same, of the same type: 1 is not 1.0, which only == between numbers says.
 func (r *run) equal(a, b any) (bool, *Problem) {
 	r.step()
 	x, y := kindOf(a), kindOf(b)
 	switch {
-	case x&Number != 0 && y&Number != 0:
-		return compareNumbers(a, b) == 0, nil
 	case x != y:
 		return false, nil
+	case x&Number != 0:
+		return compareNumbers(a, b) == 0, nil
 	case x == List:
 		n, problem := r.length(a)
 		m, problem2 := r.length(b)
@@ -604,6 +596,7 @@ func (r *run) calculate(x *Binary, left, right any) (any, *Problem) {
 		condition, err = arithmetic.Mul(&result.Decimal, &p.Decimal, &q.Decimal)
 	case token.QUO:
 		condition, err = arithmetic.Quo(&result.Decimal, &p.Decimal, &q.Decimal)
+		result.trim()
 	default:
 		return nil, r.invalidOperands(x, left, right)
 	}

@@ -543,7 +543,11 @@ func (r *run) fromGo(x Expr, v reflect.Value) (any, *Problem) {
 	case v.CanUint():
 		return fromBig(new(big.Int).SetUint64(v.Uint())), nil
 	case v.CanFloat():
-		return scalarOf(v.Float()), nil
+		d := &Decimal{IsFloat: true}
+		if _, err := d.SetFloat64(v.Float()); err != nil {
+			return nil, wrong(x, "the result is no number: %v", err)
+		}
+		return d, nil
 	}
 	switch v.Kind() {
 	case reflect.Slice:

@@ -27,6 +27,8 @@ type Problem struct {
 	// More are the other things that are absent in the same value.
 	More []*Problem
 
+	// isOpen means that there is a value, which is a type or several alternatives so far.
+	isOpen bool
 	// format and args make up Message, unless that is the same for all values.
 	format string
 	args   []any
@@ -169,6 +171,8 @@ type node struct {
 	entries    []conj // of a list of one part, until an element is asked for
 	chosen     *node
 	checked    bool
+	settled    bool
+	isLet      bool // of a let clause
 }
 
 type state int8
@@ -255,10 +259,14 @@ func (r *run) enter() {
 
 func (r *run) leave() { r.depth-- }
 
+// fail notes why a node has no value.
 func (n *node) fail(p *Problem) {
-	if p != nil && p.Path == "" {
+	if p != nil && (p.Path == "" || p.isOpen) {
 		copied := *p
-		copied.Path = n.path()
+		copied.isOpen = false // this node has none
+		if p.Path == "" {
+			copied.Path = n.path()
+		}
 		p = &copied
 	}
 	n.problem = worse(n.problem, p)
@@ -577,7 +585,7 @@ func (r *run) choose(n *node) (*node, *Problem) {
 			return chosen, nil
 		}
 	}
-	return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), Message: "unresolved disjunction: more than one alternative fits"}
+	return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true, Message: "unresolved disjunction: more than one alternative fits"}
 }
 
 // only returns the default among alternatives, or the only one if none is; nil if there are several.
@@ -643,7 +651,8 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 		return found, false, n.problem
 	}
 	disjunction := n.open[0].Disjunction
-	hasDefault := disjunction.HasDefault && (m == nil || !slices.Contains(m.ignored, n.open[0]))
+	isIgnored := m != nil && disjunction.HasDefault && slices.Contains(m.ignored, n.open[0])
+	hasDefault := disjunction.HasDefault && !isIgnored
 	defaultFits, isMixed := false, false
 	type branch struct {
 		end      int // of its leaves
@@ -665,6 +674,11 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 		if hasDefault {
 			for j := first; j < len(found); j++ {
 				found[j].isDef = found[j].isDef && alternative.Default
+			}
+		}
+		if isIgnored && len(candidate.open) >= len(n.open) && len(found) > first+1 {
+			for j := first; j < len(found); j++ {
+				found[j].isDef = false // an alternative beside a mark has no default of its own
 			}
 		}
 		branches = append(branches, branch{len(found), marked})
@@ -700,9 +714,65 @@ func (r *run) dead(n *node) *Problem {
 		return problem
 	}
 	if s, ok := value.(*node); ok {
-		return r.broken(s)
+		return worse(r.broken(s), r.lacking(s))
 	}
 	return nil
+}
+
+// lacking returns why it is not known which fields or elements a struct or a list has, or what one of them refers to
+// that is absent. An alternative is left then. What is deeper within it does not count, as in CUE.
+func (r *run) lacking(n *node) (worst *Problem) {
+	if worst = r.partial(n); worst != nil {
+		return worst
+	}
+	r.direct(n, func(value any) bool {
+		field, ok := value.(*node)
+		if !ok || field == nil {
+			return true
+		}
+		value, problem := r.value(field)
+		if problem != nil && problem.isOpen {
+			return true
+		}
+		if s, ok := value.(*node); ok && problem == nil {
+			problem = r.partial(s)
+		}
+		worst = problem
+		return worst == nil
+	})
+	return worst
+}
+
+// direct calls a function for the elements of a list, or the fields of a struct and its definitions, until it returns false.
+func (r *run) direct(n *node, visit func(value any) bool) {
+	if kindOf(n) == List {
+		length, _ := r.length(n)
+		for i := 0; i < length && visit(r.element(n, i)); i++ {
+		}
+		return
+	}
+	names, _ := r.fields(n)
+	for _, l := range n.lits {
+		for _, f := range l.Fields {
+			if f.Mode == Regular && isHidden(f.Name) {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	for _, name := range names {
+		if !visit(r.field(n, name)) {
+			return
+		}
+	}
+}
+
+// partial returns why a struct may have other fields, or a list other elements.
+func (r *run) partial(n *node) *Problem {
+	if kindOf(n) == List {
+		_, problem := r.length(n)
+		return problem
+	}
+	return r.unsettled(n)
 }
 
 // unfit returns why a struct or a list cannot be an argument: it is not known which fields or elements it has, or
@@ -713,13 +783,7 @@ func (r *run) unfit(argument any) *Problem {
 	if !ok {
 		return nil
 	}
-	var problem *Problem
-	if kindOf(n) == List {
-		_, problem = r.length(n)
-	} else {
-		_, problem = r.fields(n)
-	}
-	if problem != nil {
+	if problem := r.partial(n); problem != nil {
 		return problem
 	}
 	return r.broken(n)
@@ -802,7 +866,7 @@ func (r *run) value(n *node) (any, *Problem) {
 	case len(n.lists)+len(n.data) > 0 || len(n.lits) > 0 && n.kinds&Struct != 0:
 		value = n.plain()
 	default:
-		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), Message: "incomplete value " + n.kinds.String()}
+		return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.pos(), isOpen: true, Message: "incomplete value " + n.kinds.String()}
 	}
 	if !n.checked {
 		n.checked = true
@@ -839,6 +903,25 @@ func (r *run) yieldAll(n *node, which func(pending) bool) {
 		}
 		i++
 	}
+}
+
+// unsettled returns why a struct may have other fields: a loop, an if, or the name of a field reads what is absent or
+// wrong. Nothing can be selected from it until then, whichever field that is.
+func (r *run) unsettled(n *node) (worst *Problem) {
+	if n.settled {
+		return nil
+	}
+	r.yieldAll(n, func(pending) bool { return true })
+	for i := range n.lits {
+		r.nameDynamic(n, i)
+	}
+	isRunning := false
+	for _, c := range n.comps {
+		worst = worse(worst, c.problem)
+		isRunning = isRunning || c.state == expanding
+	}
+	n.settled = worst == nil && !isRunning
+	return worst
 }
 
 // yield runs one of the comprehensions of a struct.
@@ -881,7 +964,7 @@ func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
 		}
 		return nil
 	case token.LET:
-		value := &node{label: clause.Value, conjs: []conj{{x: clause.X, env: e}}}
+		value := &node{label: clause.Value, isLet: true, conjs: []conj{{x: clause.X, env: e}}}
 		return r.comprehend(rest, &env{up: e, value: value}, yield)
 	}
 	source, problem := r.eval(clause.X, e)

@@ -29,6 +29,16 @@ func (d *Decimal) reduced() any {
 	return d
 }
 
+// trim removes the zeros at the end of a quotient, but for one after the point, as CUE does.
+func (d *Decimal) trim() {
+	hasPoint := d.Exponent < 0
+	d.Reduce(&d.Decimal)
+	if hasPoint && d.Exponent >= 0 {
+		d.Exponent--
+		d.Coeff.Mul(&d.Coeff, apd.NewBigInt(10))
+	}
+}
+
 func parseDecimal(text string) *Decimal {
 	d := &Decimal{}
 	if _, _, err := d.SetString(text); err != nil {

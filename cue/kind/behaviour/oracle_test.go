@@ -54,8 +54,8 @@ func oracleOf(t testing.TB, instance *build.Instance) *oracle {
 }
 
 // outcome is the class of a result, and the result.
-func (o *oracle) compiled(object, observed map[string]any, name string) (class string, data any) {
-	v := o.program.Run(budget.New("X"), object, observed).Lookup(name)
+func (o *oracle) compiled(object, observed map[string]any, path ...string) (class string, data any) {
+	v := o.program.Run(budget.New("X"), object, observed).Lookup(path...)
 	if !v.Exists() {
 		return "absent", nil
 	}
@@ -69,12 +69,16 @@ func (o *oracle) compiled(object, observed map[string]any, name string) (class s
 	return "error", problem.Error()
 }
 
-func (o *oracle) evaluated(object, observed map[string]any, name string) (class string, data any) {
+func (o *oracle) evaluated(object, observed map[string]any, path ...string) (class string, data any) {
 	given := map[string]any{"object": object}
 	if observed != nil {
 		given["observed"] = observed
 	}
-	v := o.value.Unify(o.context.Encode(given)).LookupPath(cue.MakePath(cue.Str(name)))
+	selectors := make([]cue.Selector, len(path))
+	for i, name := range path {
+		selectors[i] = cue.Str(name)
+	}
+	v := o.value.Unify(o.context.Encode(given)).LookupPath(cue.MakePath(selectors...))
 	if !v.Exists() {
 		return "absent", nil
 	}
@@ -94,7 +98,7 @@ func (o *oracle) evaluated(object, observed map[string]any, name string) (class 
 
 // isIncompleteText finds incomplete values among errors that CUE's encoder of JSON does not mark.
 func isIncompleteText(text string) bool {
-	for _, part := range []string{"undefined field: ", "cannot convert incomplete value", "field is required but not present", "empty list in call to or"} {
+	for _, part := range []string{"undefined field: ", "cannot convert incomplete value", "field is required but not present", "empty list in call to or", "must be concrete, found _|_"} {
 		if strings.Contains(text, part) {
 			return true
 		}
