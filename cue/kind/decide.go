@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -74,8 +75,13 @@ func (r *decisionReader) read(v piece, phase string) error {
 	if err := r.deadline(v.field("deadline")); err != nil {
 		return err
 	}
+	status := v.field("status")
+	if !status.exists() {
+		return nil
+	}
 	var err error
-	r.decision.Status, err = r.present(v.field("status"), "status")
+	of := r.kind.structural.Properties["status"]
+	r.decision.Status, err = r.present(status, "status", &of)
 	return err
 }
 
@@ -404,11 +410,9 @@ func unknownCondition(name string, absent []Absence) Condition {
 	return Condition{Type: name, Status: metav1.ConditionUnknown, Reason: ReasonWaiting, Message: WaitingFor(absent)}
 }
 
-// present returns the part of a struct that reads nothing absent.
-func (r *decisionReader) present(value piece, path string) (map[string]any, error) {
-	if !value.exists() {
-		return nil, nil
-	}
+// present returns the part of a struct that reads nothing absent. A struct within it is left out if the schema requires
+// a field that is.
+func (r *decisionReader) present(value piece, path string, of *structuralschema.Structural) (map[string]any, error) {
 	data, absent, err := value.data(path, "")
 	if err != nil {
 		return nil, err
@@ -420,21 +424,31 @@ func (r *decisionReader) present(value piece, path string) (map[string]any, erro
 	names, err := value.names()
 	for _, name := range names {
 		field, path := value.field(name), path+"."+name
-		if field.isStruct() {
-			below, err := r.present(field, path)
-			if err != nil {
-				return nil, err
-			}
-			present[name] = below
-			continue
-		}
 		data, absent, err := field.data(path, "")
 		if err != nil {
 			return nil, err
 		}
-		if len(absent) == 0 {
+		switch {
+		case len(absent) == 0:
 			present[name] = data
+		case field.isStruct():
+			of := of.Properties[name]
+			below, err := r.present(field, path, &of)
+			if err != nil {
+				return nil, err
+			}
+			if hasRequired(below, &of) {
+				present[name] = below
+			}
 		}
 	}
 	return present, err
+}
+
+// hasRequired reports whether an object has the fields that a schema requires.
+func hasRequired(object map[string]any, of *structuralschema.Structural) bool {
+	return of.ValueValidation == nil || !slices.ContainsFunc(of.ValueValidation.Required, func(name string) bool {
+		_, ok := object[name]
+		return !ok
+	})
 }

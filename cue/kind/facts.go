@@ -10,6 +10,7 @@ import (
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
+	cueerrors "cuelang.org/go/cue/errors"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,6 +59,21 @@ var (
 	pathCron       = cue.ParsePath("cron")
 )
 
+// withoutUnknown drops the errors of functions that fail because there is no object yet, where they should wait for it:
+// list.Sort asks for each required field of what it sorts.
+func withoutUnknown(err error) error {
+	var kept cueerrors.Error
+	for _, e := range cueerrors.Errors(err) {
+		if text := e.Error(); !strings.Contains(text, "error in call to ") || !strings.Contains(text, ": required field missing: ") {
+			kept = cueerrors.Append(kept, e)
+		}
+	}
+	if kept == nil {
+		return nil
+	}
+	return kept
+}
+
 // newKind checks one kind of a package against the contract and collects what is
 // known of it without looking at any object.
 func newKind(name string, pkg *kindsPackage) (*Kind, error) {
@@ -70,13 +86,13 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 	if mistakes := checkContract(k); len(mistakes) > 0 {
 		return nil, joinMistakes(mistakes)
 	}
-	if err := controller.Validate(); err != nil {
+	if err := withoutUnknown(controller.Validate()); err != nil {
 		return nil, k.orInjection(err)
 	}
 	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
 		return nil, errorAt(controller, "#"+name+controllerSuffix, "must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, controllerSuffix)
 	}
-	if err := controller.Unify(pkg.rules.controller).Validate(); err != nil {
+	if err := withoutUnknown(controller.Unify(pkg.rules.controller).Validate()); err != nil {
 		return nil, k.orInjection(err)
 	}
 	for _, collect := range []func(*Kind, cue.Value) error{
