@@ -37,6 +37,7 @@
 //   - entries_test.go: phases that are entered again
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
 //   - kstatus_test.go: the status as Flux and kpt read it
+//   - endless_test.go: kinds and decorators that lead back to themselves
 //   - invalid_test.go: objects that became invalid with their kind
 //   - injectedpods_test.go: the report of Pods with an outdated or missing sidecar
 //   - webhooks_test.go, webhooks_pods_test.go: validation, defaults and injection
@@ -68,6 +69,7 @@
 //     TestUnmanagedPodsOfASet
 //   - who changes a child back is named: TestContestedChildIsCorrectedSlowly
 //   - decorators add to existing objects, and clean up: TestDecorator
+//   - kinds and decorators that lead back to themselves end: TestKindThatLeadsBackEnds, TestDecoratorsThatLeadBackEnd
 //   - objects follow what they read, and a user cannot have read what they may not: TestReads, TestReadsOfOthersAreDenied
 //   - no message shows a value of a Secret: TestSensitiveValuesAreNotShown
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,

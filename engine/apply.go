@@ -48,6 +48,8 @@ type applier struct {
 	todo  *plan.Comparison
 	// stays asks the API server once for the owner, if that is still one that keeps children.
 	stays func() (*unstructured.Unstructured, error)
+	// line follows once what leads to the owner.
+	line func() (*plan.Line, error)
 
 	mu   sync.Mutex
 	done plan.Changes
@@ -59,6 +61,7 @@ type applier struct {
 func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	a := &applier{reconciliation: r, owner: owner, todo: todo, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
 	a.stays = sync.OnceValues(func() (*unstructured.Unstructured, error) { return r.stays(ctx, owner) })
+	a.line = sync.OnceValues(func() (*plan.Line, error) { return r.trace(ctx, owner) })
 	a.all(ctx, todo.Steps)
 	if todo.Rejected == nil && !todo.Waiting && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
 		a.all(ctx, todo.Prunes)
@@ -179,6 +182,9 @@ func (a *applier) writer(s plan.Step) dynamic.ResourceInterface {
 // nevertheless, it is read: one that is not this owner's is not adopted.
 func (a *applier) create(ctx context.Context, s plan.Step) error {
 	if err := a.mayCreate(s); err != nil {
+		return err
+	}
+	if err := a.mayRepeat(s); err != nil {
 		return err
 	}
 	stored, err := a.writer(s).Create(ctx, s.Wanted, metav1.CreateOptions{
@@ -384,7 +390,7 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 // that the garbage collector orphaned a child before it hears why; a child that is adopted then would be
 // collected with its former owner.
 func (r *reconciliation) stays(ctx context.Context, owner *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	list, err := r.listNamed(ctx, cache.MetaObjectToName(owner))
+	list, err := r.listNamed(ctx, r.resource, cache.MetaObjectToName(owner))
 	if err != nil {
 		return nil, err
 	}

@@ -56,13 +56,7 @@ func byOwner(w *informers.Watch, namespace string, isAnywhere bool, key string) 
 // ownerName returns the name of the object that a child names as its owner, with its namespace if that is not the
 // child's.
 func (t *childTypes) ownerName(child metav1.Object, owner string) cache.ObjectName {
-	if namespace, name, isElsewhere := strings.Cut(owner, "/"); isElsewhere {
-		return cache.ObjectName{Namespace: namespace, Name: name}
-	}
-	if t.kind.Scope == apiextensionsv1.ClusterScoped {
-		return cache.ObjectName{Name: owner}
-	}
-	return cache.ObjectName{Namespace: child.GetNamespace(), Name: owner}
+	return cache.ObjectName(plan.OwnerAt(t.kind, child, owner))
 }
 
 // ownedBy returns the cached children of an object, which must not be changed, sorted by

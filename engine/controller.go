@@ -52,6 +52,7 @@ type controller struct {
 	progress   *progresses
 	numbers    *numbers
 	spare      *spare
+	repeats    *repeats
 	normalized *plan.Normalized
 	manager    string // of the fields that are written
 	metrics    kindMetrics
@@ -93,7 +94,7 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 	c := &controller{
 		kind: k, config: config, shards: shards, shard: shard,
 		log:   logOf(config.Log, k),
-		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch),
+		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch), repeats: newRepeats(),
 		normalized: plan.NewNormalized(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },

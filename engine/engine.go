@@ -70,6 +70,8 @@ type Config struct {
 type Engine struct {
 	config Config
 	shards *shards
+	// repeats is shared, because what leads back may pass several kinds.
+	repeats *repeats
 
 	mu    sync.Mutex // of what follows, and of the states
 	kinds map[*kind.Kind]*kindState
@@ -91,7 +93,7 @@ func New(config Config) (*Engine, error) {
 	if config.Metrics == nil {
 		config.Metrics = NewMetrics()
 	}
-	e := &Engine{config: config, shards: newShards(config.Shards), kinds: make(map[*kind.Kind]*kindState)}
+	e := &Engine{config: config, shards: newShards(config.Shards), repeats: newRepeats(), kinds: make(map[*kind.Kind]*kindState)}
 	e.shards.report(config.Metrics.shards)
 	return e, e.Add(config.Kinds...)
 }

@@ -18,7 +18,7 @@ import (
 // also the name of its queue.
 type Metrics struct {
 	reconciles, failures, panics, timeouts, transitions *prometheus.CounterVec
-	cacheWaits, liveReads                               *prometheus.CounterVec
+	cacheWaits, liveReads, endless                      *prometheus.CounterVec
 	seconds                                             *prometheus.HistogramVec
 	workers, busy, waiting, objects                     *prometheus.GaugeVec
 	shards                                              prometheus.Gauge
@@ -44,6 +44,7 @@ func NewMetrics() *Metrics {
 		}, []string{"controller"}),
 		cacheWaits:  counter("fescue_cache_waits_total", "Reconciles that were postponed because a cache had not seen the last write yet."),
 		liveReads:   counter("fescue_live_reads_total", "Reconciles that read from the API server because a cache did not get to see the last write."),
+		endless:     counter("fescue_endless_children_total", "Children that were not created because they lead back to their own type again and again."),
 		workers:     gauge("controller_runtime_max_concurrent_reconciles", "Workers."),
 		busy:        gauge("controller_runtime_active_workers", "Workers that are reconciling."),
 		waiting:     gauge("fescue_kinds_waiting", "1 for a kind that is not run because something is missing, 0 for one that is run."),
@@ -56,7 +57,7 @@ func NewMetrics() *Metrics {
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.reconciles, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.seconds, m.workers, m.busy, m.waiting, m.objects, m.shards}
+	return []prometheus.Collector{m.reconciles, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.endless, m.seconds, m.workers, m.busy, m.waiting, m.objects, m.shards}
 }
 
 // Describe is for the registry.
@@ -96,7 +97,7 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	for _, result := range []result{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
 		m.reconciles.WithLabelValues(of.name, result.label())
 	}
-	for _, c := range []*prometheus.CounterVec{m.failures, m.panics, m.timeouts, m.cacheWaits, m.liveReads} {
+	for _, c := range []*prometheus.CounterVec{m.failures, m.panics, m.timeouts, m.cacheWaits, m.liveReads, m.endless} {
 		c.WithLabelValues(of.name)
 	}
 	m.busy.WithLabelValues(of.name)

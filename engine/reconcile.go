@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -107,7 +108,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 // readAgain replaces what is remembered of the last write of an object by what the API server has. No cache shows a
 // write that etcd lost when it was restored from an older copy, so each further write would be based on it.
 func (r *reconciliation) readAgain(ctx context.Context) error {
-	found, err := r.listNamed(ctx, r.name)
+	found, err := r.listNamed(ctx, r.resource, r.name)
 	if err != nil {
 		return fmt.Errorf("read the object again: %w", err)
 	}
@@ -119,8 +120,8 @@ func (r *reconciliation) readAgain(ctx context.Context) error {
 }
 
 // listNamed reads the object of a name from the API server as a list, for which no right to get is needed.
-func (r *reconciliation) listNamed(ctx context.Context, name cache.ObjectName) (*unstructured.UnstructuredList, error) {
-	return r.config.Client.Resource(r.resource).Namespace(name.Namespace).
+func (c *controller) listNamed(ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName) (*unstructured.UnstructuredList, error) {
+	return c.config.Client.Resource(resource).Namespace(name.Namespace).
 		List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()})
 }
 

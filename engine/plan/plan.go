@@ -77,6 +77,7 @@ const (
 	reasonEvaluation = "EvaluationFailed"
 	reasonChild      = "ChildRejected"
 	reasonGone       = "ChildGone"
+	reasonEndless    = "EndlessChildren"
 	reasonQuota      = "QuotaExceeded"
 	reasonTooLarge   = "StatusTooLarge"
 )

@@ -45,6 +45,9 @@ func isPassing(err error) bool {
 // one that requires user action.
 func (o *Outcome) noteRejection(p *Plan, err error) {
 	problem := &Problem{reasonChild, joined(err.Error(), p.moves())}
+	if _, isEndless := errors.AsType[endlessError](err); isEndless {
+		problem.Reason = reasonEndless
+	}
 	if !isPassing(err) {
 		o.Stalled = problem
 		return

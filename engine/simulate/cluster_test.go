@@ -138,7 +138,7 @@ import "fescue.dev/cue/contract"
 	object!: #Blinker
 	observed: _
 	names: plural: "blinkers"
-	owns: [{apiVersion: "v1", kind: "ConfigMap"}, {apiVersion: "apps/v1", kind: "Deployment"}]
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}, {apiVersion: "apps/v1", kind: "Deployment"}, {apiVersion: "blinkers.example.com/v1", kind: "Blinker"}]
 	children: {CHILDREN}
 }`
 
@@ -170,6 +170,16 @@ func TestEndlessWritesAreAnError(t *testing.T) {
 	t.Parallel()
 	_, err := blink(t, `if observed.light.status.readyReplicas == _|_ {light: template: {apiVersion: "apps/v1", kind: "Deployment"}}`)
 	require.EqualError(t, err, "at 2030-01-01T00:00:00Z, the same is written again and again: delete Deployment/a-light, create Deployment/a-light")
+}
+
+// Children that lead back to their own type end after ten generations, as in the engine.
+func TestChildrenThatLeadBackEnd(t *testing.T) {
+	t.Parallel()
+	c, err := blink(t, `if object.metadata.name != "z" {next: template: {apiVersion: "blinkers.example.com/v1", kind: "Blinker", metadata: {}}}`)
+	require.NoError(t, err)
+	require.Len(t, c.Select(Selection{"blinker", ""}), 11)
+	last := StateOf(get(t, c, "blinker", "a"+strings.Repeat("-next", 10)), nil)
+	require.Contains(t, last.Conditions["Stalled"], `True EndlessChildren: child "next": it is not created: 11 objects of type Blinker.blinkers.example.com lead to it`)
 }
 
 func TestKindsOfSelections(t *testing.T) {

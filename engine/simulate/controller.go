@@ -301,6 +301,9 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		if other := c.find(s.Wanted.GroupVersionKind(), s.Wanted.GetNamespace(), s.Name); other != nil {
 			return c.meet(k, owner, s, other, done)
 		}
+		if err := c.mayRepeat(owner, s); err != nil {
+			return err
+		}
 		admitted, err := c.admitted(s)
 		if err != nil {
 			return err
@@ -331,6 +334,19 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 	}
 	c.log = append(c.log, Record{At: c.now, Object: owner.GetUID(), Step: &s, namespace: owner.GetNamespace()})
 	return nil
+}
+
+// mayRepeat returns why a child that leads back to its own type is not created, as in the engine.
+func (c *Cluster) mayRepeat(owner *unstructured.Unstructured, s plan.Step) error {
+	child := s.Wanted.GroupVersionKind().GroupKind()
+	if !plan.LeadsBack(c.kinds, child) {
+		return nil
+	}
+	line, err := plan.Trace(owner, c.kinds, func(p plan.Parent) (*unstructured.Unstructured, error) { return c.byUID(p.UID), nil })
+	if err != nil || !line.Repeats(child) {
+		return err
+	}
+	return line.Check()
 }
 
 // admitted returns the object that a step creates or applies as the API server takes it: one of a
