@@ -36,6 +36,7 @@
 //   - examples_test.go: those of the examples
 //   - entries_test.go: phases that are entered again
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
+//   - unloaded_test.go: CRDs of kinds that are gone
 //   - kstatus_test.go: the status as Flux and kpt read it
 //   - endless_test.go: kinds and decorators that lead back to themselves
 //   - invalid_test.go: objects that became invalid with their kind
@@ -82,6 +83,7 @@
 //   - several versions lose nothing, and open nothing: TestVersions, TestForgedConversionIsIgnored
 //   - one broken kind or object stops no other: TestFaultyKinds, TestKindStartsOnceItHasItsCRDAndRights,
 //     TestEvaluationThatTakesTooLong
+//   - objects of kinds that are gone are named: TestObjectsWithoutAKindAreNamed
 //   - an older kind stands back, and CRDs are upgraded: TestOlderKindStandsBack, TestInstallUpgradesCRDs
 //   - several processes share the work: TestLeaderIsKilled, TestShardsAreShared
 //   - the printed rights suffice, and all others are missing: all tests, and TestRightToBind

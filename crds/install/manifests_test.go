@@ -49,7 +49,7 @@ func example() *Webhooks {
 }
 
 // The rights of the operator name every verb and resource, and name single objects where
-// only one exists.
+// only one exists. CRDs may be listed: those without a kind are reported, and discovery shows all of them to everyone.
 func TestRightsAreNarrow(t *testing.T) {
 	t.Parallel()
 	onlyByName := []string{"secrets", "leases", "customresourcedefinitions", "validatingwebhookconfigurations", "mutatingwebhookconfigurations"}
@@ -73,6 +73,9 @@ func TestRightsAreNarrow(t *testing.T) {
 				for _, rule := range role.Rules {
 					require.NotContains(t, fmt.Sprint(rule.Verbs, rule.Resources, rule.APIGroups), "*")
 					require.NotSubset(t, []string{"escalate", "bind", "impersonate"}, rule.Verbs)
+					if slices.Equal(rule.Resources, []string{"customresourcedefinitions"}) && slices.Equal(rule.Verbs, []string{"list"}) {
+						continue
+					}
 					if slices.ContainsFunc(rule.Resources, func(r string) bool { return slices.Contains(onlyByName, r) }) && !slices.Contains([]string{"create", "create,list"}, strings.Join(rule.Verbs, ",")) {
 						require.NotEmpty(t, rule.ResourceNames, "%s: %v", object.GetName(), rule)
 					}

@@ -149,7 +149,11 @@ func compareRights(a, b Right) int {
 // toWatchCRDs returns the rights by which the operator notices that a CRD is installed, changed or
 // removed.
 func toWatchCRDs(kinds []*kind.Kind) []Right {
-	var rights []Right
+	if len(kinds) == 0 {
+		return nil
+	}
+	// The names of all, to report CRDs without a kind. Who may use the API server's discovery sees as much of them.
+	rights := []Right{{"apiextensions.k8s.io", "customresourcedefinitions", "list", ""}}
 	for _, k := range kinds {
 		for _, verb := range []string{"list", "watch"} {
 			rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", verb, k.Name()})

@@ -43,7 +43,9 @@ objects first, then those that are still in progress. Existing objects are shown
 decorator of --kinds that selects them, by the children that it adds to them.`,
 		Example: "  fescue status -A",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return status(c.Context(), c.OutOrStdout(), &o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return status(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), &o)
+		},
 	}
 	o.kinds.addFlags(c)
 	flags := c.Flags()
@@ -54,7 +56,7 @@ decorator of --kinds that selects them, by the children that it adds to them.`,
 	return c
 }
 
-func status(ctx context.Context, out io.Writer, o *statusOptions) error {
+func status(ctx context.Context, out, notes io.Writer, o *statusOptions) error {
 	if o.output != "table" && o.output != "json" {
 		return fmt.Errorf("--output: invalid value %q: must be table or json", o.output)
 	}
@@ -88,12 +90,34 @@ func status(ctx context.Context, out io.Writer, o *statusOptions) error {
 		}
 	}
 	rows, err = addDecorated(ctx, clients, loaded.Decorators(), namespace, rows)
-	errs = append(errs, err)
+	errs = append(errs, err, noteUnloaded(ctx, notes, clients, loaded.All(), namespace))
 	if err := errors.Join(errs...); len(rows) == 0 && err != nil {
 		return err
 	}
 	p := &statusPrinter{out: out, o: o, now: time.Now, colour: printers.AllowsColorOutput(out)}
 	return errors.Join(p.print(rows), errors.Join(errs...))
+}
+
+// noteUnloaded prints the CRDs of kinds that are not among these, and that have objects. A user who may not list the CRDs,
+// or the objects, gets no note of them.
+func noteUnloaded(ctx context.Context, notes io.Writer, clients *operator.Clients, kinds []*kind.Kind, namespace string) error {
+	names, err := clients.Unloaded(ctx, kinds)
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list CRDs: %w", err)
+	}
+	for _, name := range names {
+		hasObjects, err := clients.HasObjects(ctx, name, namespace)
+		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if hasObjects {
+			_, _ = fmt.Fprintf(notes, "note: objects of %s are not shown: its kind is not among those loaded. Name its folder with --kinds; if no operator runs it, nothing reconciles them\n", name)
+		}
+	}
+	return nil
 }
 
 // namespaceFor returns the namespace in which to list objects of a kind when the user selects

@@ -21,8 +21,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/projection"
 )
 
-// definitions follows the CRDs of the kinds, one watch for each, because the right to list and
-// watch CRDs can be limited to names.
+// definitions follows the CRDs of the kinds, one watch for each, because the right to watch
+// CRDs is limited to names.
 type definitions struct{ of sync.Map } // from *kind.Kind to *definition
 
 // definition follows one CRD.

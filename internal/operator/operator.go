@@ -16,6 +16,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -61,6 +62,7 @@ type operator struct {
 	election election.Election
 	engine   *engine.Engine
 	webhooks *webhooks // nil if they are off
+	unloaded *prometheus.GaugeVec
 	// loaded is set when all kinds are loaded.
 	loaded atomic.Bool
 }
@@ -117,7 +119,8 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 		return err
 	}
 	metrics := engine.NewMetrics()
-	legacyregistry.RawMustRegister(metrics, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
+	p.unloaded = newUnloadedMetric()
+	legacyregistry.RawMustRegister(metrics, p.unloaded, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
 	p.engine, err = engine.New(engine.Config{
 		Client: p.acting.dynamic, Writer: p.acting.writer, Informers: p.informers, Mapper: p.Mapper, Events: p.events, OnlyWarnings: !p.options.NormalEvents,
 		Pods: p.Metadata, Missing: p.missing,
@@ -221,6 +224,7 @@ func (p *operator) loadKinds(ctx context.Context) error {
 			p.engine.Recheck(k.Name()) // its conversions are served from now on
 		}
 	}
+	go p.reportUnloaded(ctx, kind.WithoutDecorators(all))
 	if broken > 0 {
 		p.log.Warn("kinds are loaded, and some failed to load", "kinds", len(all), "failed", broken)
 		return nil
