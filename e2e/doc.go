@@ -64,7 +64,7 @@
 //   - a restart writes nothing: TestRestart
 //   - an operator starts although requests fail: TestStartWhileRequestsFail
 //   - children follow their templates: TestChildrenFollowTheirTemplates, TestWatcherKeepsItsConfigMap,
-//     TestRejectedChildrenAreReported
+//     TestRejectedChildrenAreReported, TestReversedChangesGiveTheFirstChild
 //   - sets have exactly their members: TestCustomclusterKeepsItsPods, TestOrderedSet
 //   - nothing that others made is adopted or deleted: TestUnrelatedPodIsNotAdopted, TestCopiesAreLeftAlone,
 //     TestUnmanagedPodsOfASet

@@ -14,11 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/csaupgrade"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/fescue-dev/fescue/engine/plan"
 )
@@ -264,34 +261,22 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 
 // correct gives a child all fields of its template by server-side apply.
 func (a *applier) correct(ctx context.Context, s plan.Step) error {
-	if s.TakesOver {
-		if err := a.takeOver(ctx, s); err != nil {
-			return err
-		}
-	}
 	wanted := plan.WithOwnMetadata(s.Wanted)
 	wanted.SetUID(s.Live.GetUID()) // it must not overwrite what someone else has created meanwhile
-	stored, err := a.writer(s).Apply(ctx, wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
-	return a.applied(s, stored, err)
-}
-
-// takeOver hands the fields that the creation of a child has set over to apply.
-func (a *applier) takeOver(ctx context.Context, s plan.Step) error {
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		live, err := a.client(s).Get(ctx, s.Name, metav1.GetOptions{}) // the cache has no managedFields
-		if apierrors.IsNotFound(err) || err == nil && live.GetUID() != s.Live.GetUID() {
-			return errWaiting // for its event
-		}
-		if err != nil {
-			return err
-		}
-		patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(a.manager), a.manager)
-		if err != nil || patch == nil {
-			return err
-		}
-		_, err = a.client(s).Patch(ctx, s.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
+	options := metav1.ApplyOptions{FieldManager: a.manager, Force: true}
+	if !s.TakesOver {
+		stored, err := a.writer(s).Apply(ctx, s.Name, wanted, options)
+		return a.applied(s, stored, err)
+	}
+	before, err := a.takeOver(ctx, s)
+	if err != nil {
 		return err
-	})
+	}
+	stored, err := a.client(s).Apply(ctx, s.Name, wanted, options)
+	if err == nil {
+		stored, err = a.ownDefaults(ctx, s, before, stored)
+	}
+	return a.applied(s, stored, err)
 }
 
 // applied notes what the API server answered to a create or an apply.

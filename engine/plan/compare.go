@@ -42,8 +42,8 @@ type Step struct {
 	// Stray reports that the object to delete is unmanaged, Keeps that what is written
 	// is to stay as it is in the template, and Once that the child is created once in a phase.
 	Stray, Keeps, Once bool
-	// TakesOver reports that the fields of the creation must belong to apply before the template is
-	// applied, or else those that it dropped would stay.
+	// TakesOver reports that the fields that a creation has set, and the API server's defaults, must belong to apply
+	// before the template is applied: an apply drops only fields of its own.
 	TakesOver bool
 	// Former reports that the object to delete was created in a former entry of the phase.
 	Former bool
@@ -308,12 +308,11 @@ func (c *comparer) corrects(child wantedChild, wanted, live *unstructured.Unstru
 	if child.Update != kind.Apply {
 		return false
 	}
-	template, takesOver := applicable(live, wanted)
-	if isInSync(live, template, c.view.Normalized) {
+	if isInSync(live, wanted, c.view.Normalized) {
 		return false
 	}
-	c.add(Apply, child, template, live)
-	c.Steps[len(c.Steps)-1].TakesOver = takesOver
+	c.add(Apply, child, wanted, live)
+	c.Steps[len(c.Steps)-1].TakesOver = takesOver(live, wanted)
 	return true
 }
 

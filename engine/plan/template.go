@@ -35,7 +35,7 @@ const (
 var OwnLabels = []string{labelManagedBy, LabelOwnerUID, labelChild, labelPhase, labelDecorator}
 
 const (
-	// annotationTemplate holds the templateHash that a child was last created or applied by. It
+	// annotationTemplate holds the hash, as of hashOf, that a child was last created or applied by. It
 	// distinguishes a changed template from fields that the API server or others have changed.
 	annotationTemplate = "fescue.dev/template"
 	// AnnotationOwner names the object that a child was created for. It finds the children
@@ -184,7 +184,7 @@ func childObject(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 	}
 	object.SetNamespace(namespace)
 	object.SetName(nameOf(owner, child))
-	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{annotationTemplate: hash.String()}))
+	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{annotationTemplate: hash}))
 	origin{child: child.Name, phase: child.Phase, outlives: child.OnDelete == kind.Orphan}.mark(k, owner, object)
 	return object, nil
 }

@@ -11,25 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// templateHash identifies the template of a child.
+// hashOf returns the hash of a template that a child is created or applied by, in two parts.
 //
-// A child is created by a POST, and its fields then belong to an Update entry of
-// metadata.managedFields. An apply drops only fields of an Apply entry, so what a POST has set would
-// stay. That does not matter as long as the template has the same fields, which is what shape
-// identifies. shape is empty once the fields of the POST were handed over to apply.
-type templateHash struct{ content, shape string }
-
-// hashOf returns the hash of a template that a child is created by.
-func hashOf(template map[string]any) (templateHash, error) {
+// The first is of the whole template. The second is of what an apply can change without effect on other fields than
+// those that change: it leaves out scalars outside of spec and of lists. While it stays the same, an apply drops no
+// field, and no default of the API server follows from what has changed. Any value of a list may be the key of an item.
+func hashOf(template map[string]any) (string, error) {
 	content, err := json.Marshal(template)
 	if err != nil {
-		return templateHash{}, err
+		return "", err
 	}
-	shape, err := json.Marshal(shapeOf(template))
+	fields, _ := shapeOf(template).(map[string]any)
+	if spec, ok := template["spec"]; ok {
+		fields["spec"] = spec
+	}
+	shape, err := json.Marshal(fields)
 	if err != nil {
-		return templateHash{}, err
+		return "", err
 	}
-	return templateHash{digest(content, 8), digest(shape, 4)}, nil
+	return digest(content, 8) + "-" + digest(shape, 4), nil
 }
 
 func digest(text []byte, size int) string {
@@ -37,8 +37,7 @@ func digest(text []byte, size int) string {
 	return hex.EncodeToString(sum[:size])
 }
 
-// shapeOf returns a value without what an apply can change without dropping a field: the scalars
-// outside of lists. Any value of a list may be the key of an item.
+// shapeOf returns a value without the scalars outside of lists.
 func shapeOf(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -53,23 +52,16 @@ func shapeOf(value any) any {
 	return nil
 }
 
-func (h templateHash) String() string {
-	if h.shape == "" {
-		return h.content
-	}
-	return h.content + "-" + h.shape
-}
+// writtenHash matches what hashOf returns.
+var writtenHash = regexp.MustCompile(`^[0-9a-f]{16}-([0-9a-f]{8})$`)
 
-var writtenHash = regexp.MustCompile(`^([0-9a-f]{16})(?:-([0-9a-f]{8}))?$`)
-
-// recordedHash returns the templateHash in the annotation of an object; it reports false for one that
-// others have changed.
-func recordedHash(object *unstructured.Unstructured) (h templateHash, ok bool) {
+// shapeHash returns the second part of the hash in the annotation of an object. It is empty if others have changed it.
+func shapeHash(object *unstructured.Unstructured) string {
 	groups := writtenHash.FindStringSubmatch(Annotation(object, annotationTemplate))
 	if groups == nil {
-		return templateHash{}, false
+		return ""
 	}
-	return templateHash{groups[1], groups[2]}, true
+	return groups[1]
 }
 
 // sameTemplate reports whether a child was last created or applied by the template that is wanted.
@@ -77,30 +69,17 @@ func sameTemplate(live, wanted *unstructured.Unstructured) bool {
 	return contentHash(live) == contentHash(wanted)
 }
 
-// contentHash returns the part of the hash that stays the same when fields are handed over.
+// contentHash returns the first part of the hash.
 func contentHash(object *unstructured.Unstructured) string {
 	content, _, _ := strings.Cut(Annotation(object, annotationTemplate), "-")
 	return content
 }
 
-// applicable returns a template as it is applied to a child that exists, and whether the fields of
-// its creation must be handed over to apply first.
-func applicable(live, wanted *unstructured.Unstructured) (template *unstructured.Unstructured, takesOver bool) {
-	now, _ := recordedHash(wanted)
-	before, isIntact := recordedHash(live)
-	if isIntact && before.shape == now.shape {
-		return wanted, false
-	}
-	now.shape = ""
-	return annotated(wanted, annotationTemplate, now.String()), !isIntact || before.shape != ""
-}
-
-// annotated returns an object with an annotation. It shares everything but its metadata with the one
-// that is given.
-func annotated(object *unstructured.Unstructured, name, value string) *unstructured.Unstructured {
-	result := WithOwnMetadata(object)
-	result.SetAnnotations(merged(object.GetAnnotations(), map[string]string{name: value})) // GetAnnotations copies
-	return result
+// takesOver reports whether fields may be dropped, or defaults may follow from others, when a template is applied to a
+// child that exists.
+func takesOver(live, wanted *unstructured.Unstructured) bool {
+	before := shapeHash(live)
+	return before == "" || before != shapeHash(wanted)
 }
 
 // WithOwnMetadata returns a copy of an object that shares everything but its metadata with it.

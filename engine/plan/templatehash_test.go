@@ -7,18 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What a POST has set is handed over to apply before a template is applied that may have dropped
-// some of it, and only then.
+// Fields are handed over to apply before a template is applied that may have dropped some, or by which others are
+// defaulted, and only then.
 func TestTakesOver(t *testing.T) {
 	t.Parallel()
-	template := func(data map[string]any) map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{}, "data": data}
-	}
-	stored := func(t *testing.T, data map[string]any) *unstructured.Unstructured {
+	stored := func(t *testing.T, fields map[string]any) *unstructured.Unstructured {
 		t.Helper()
-		hash, err := hashOf(template(data))
+		template := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing", "metadata": map[string]any{}, "data": fields}}
+		if spec, ok := fields["spec"]; ok {
+			template.Object["spec"] = spec
+		}
+		hash, err := hashOf(template.Object)
 		require.NoError(t, err)
-		return annotated(&unstructured.Unstructured{Object: template(data)}, annotationTemplate, hash.String())
+		template.SetAnnotations(map[string]string{annotationTemplate: hash})
+		return template
 	}
 	before := map[string]any{"a": "1", "b": map[string]any{"c": int64(1)}, "list": []any{map[string]any{"name": "x", "value": "1"}}}
 	for name, tc := range map[string]struct {
@@ -35,22 +37,19 @@ func TestTakesOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			live, wanted := stored(t, before), stored(t, tc.after)
-			applied, takesOver := applicable(live, wanted)
-			require.Equal(t, tc.takesOver, takesOver)
-			require.Equal(t, wanted.Object["data"], applied.Object["data"])
-			require.Equal(t, name == "the same", sameTemplate(live, applied))
-
-			// What is applied then is not handed over again, and in sync with itself.
-			again, takesOver := applicable(applied, wanted)
-			require.False(t, takesOver)
-			require.Equal(t, applied.Object, again.Object)
-			next, takesOver := applicable(applied, stored(t, map[string]any{"a": "3"}))
-			require.Equal(t, !tc.takesOver, takesOver)
-			require.NotContains(t, next.GetAnnotations()[annotationTemplate], "-")
+			require.Equal(t, tc.takesOver, takesOver(live, wanted))
+			require.Equal(t, name == "the same", sameTemplate(live, wanted))
 		})
 	}
 
-	live := annotated(stored(t, before), annotationTemplate, "theirs")
-	_, takesOver := applicable(live, stored(t, before))
-	require.True(t, takesOver, "others have changed what was recorded")
+	type fields = map[string]any
+	spec := func(value string) fields { return fields{"spec": fields{"strategy": fields{"type": value}}} }
+	require.True(t, takesOver(stored(t, spec("RollingUpdate")), stored(t, spec("Recreate"))), "a default may follow from any value of spec")
+	require.False(t, takesOver(stored(t, spec("Recreate")), stored(t, spec("Recreate"))))
+
+	live := stored(t, before)
+	for _, changed := range []string{"theirs", contentHash(live)} {
+		live.SetAnnotations(map[string]string{annotationTemplate: changed})
+		require.True(t, takesOver(live, stored(t, before)), "others have changed what was recorded")
+	}
 }
