@@ -735,3 +735,60 @@ func TestReversedChangesGiveTheFirstChild(t *testing.T) {
 	}
 	require.Len(t, c.list(replicaSets, "app=off"), 2)
 }
+
+// filesKind has children whose keys and names come from the object.
+const filesKind = `package kinds
+
+import "fescue.dev/cue/contract"
+
+#Files: {
+	apiVersion!: "files.example.com/v1"
+	kind!:       "Files"
+	metadata!: {name!: string, ...}
+	spec!: files!: [string]: string
+	status?: contract.#Status
+}
+#FilesController: contract.#Controller & {
+	object!: #Files
+	names: plural: "filess"
+	owns: [{apiVersion: "v1", kind: "ConfigMap"}]
+	children: {
+		for key, called in object.spec.files {
+			"\(key)": template: {apiVersion: "v1", kind: "ConfigMap", metadata: name: called, data: owner: object.metadata.name}
+		}
+	}
+}
+`
+
+// A child may have any key if its template has a name, and objects that exchange the names of their children get them.
+func TestNamesOfChildrenFromTheObject(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	dir, kinds := writeKind(t, filesKind)
+	files := kinds[0].GroupVersionResource()
+	c.start("--kinds", dir)
+	long := strings.Repeat("x", 64)
+	for name, of := range map[string]map[string]any{"a": {"etc/hosts": "x", long: "z"}, "b": {"file": "y"}} {
+		c.create(files, "Files", name, map[string]any{"spec": map[string]any{"files": of}})
+		c.awaitReady(files, name)
+	}
+	last := c.await(configMaps, "z", "created", exists)
+	c.patch(configMaps, "z", `{"metadata":{"labels":null,"annotations":null}}`)
+	restored := c.await(configMaps, "z", "restored", func(o *unstructured.Unstructured) bool { return len(o.GetLabels()) > 0 })
+	require.Equal(t, last.GetUID(), restored.GetUID())
+	require.Equal(t, last.GetLabels(), restored.GetLabels())
+
+	c.patch(files, "a", `{"spec":{"files":{"etc/hosts":"y"}}}`)
+	c.awaitStalled(files, "a")
+	c.patch(files, "b", `{"spec":{"files":{"file":"x"}}}`)
+	for child, owner := range map[string]string{"x": "b", "y": "a", "z": "a"} {
+		c.await(configMaps, child, "of "+owner, func(o *unstructured.Unstructured) bool {
+			is, _, _ := unstructured.NestedString(o.Object, "data", "owner")
+			return is == owner
+		})
+	}
+	c.awaitReady(files, "a")
+	c.awaitReady(files, "b")
+	c.patch(files, "a", `{"spec":{"files":{"`+long+`":null}}}`)
+	c.awaitGone(configMaps, "z")
+}

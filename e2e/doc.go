@@ -64,7 +64,8 @@
 //   - a restart writes nothing: TestRestart
 //   - an operator starts although requests fail: TestStartWhileRequestsFail
 //   - children follow their templates: TestChildrenFollowTheirTemplates, TestWatcherKeepsItsConfigMap,
-//     TestRejectedChildrenAreReported, TestReversedChangesGiveTheFirstChild
+//     TestRejectedChildrenAreReported, TestReversedChangesGiveTheFirstChild,
+//     TestNamesOfChildrenFromTheObject
 //   - sets have exactly their members: TestCustomclusterKeepsItsPods, TestOrderedSet
 //   - nothing that others made is adopted or deleted: TestUnrelatedPodIsNotAdopted, TestCopiesAreLeftAlone,
 //     TestUnmanagedPodsOfASet

@@ -62,6 +62,8 @@ func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstruct
 	a.all(ctx, todo.Steps)
 	if todo.Rejected == nil && !todo.Waiting && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
 		a.all(ctx, todo.Prunes)
+	} else {
+		a.all(ctx, r.swaps.Release(r.kind, owner, a.done.Occupied, todo.Prunes))
 	}
 	return &a.done
 }
@@ -251,10 +253,14 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 		return errWaiting
 	case holder != nil && holder.UID == a.owner.GetUID(): // another decorator, or the kind of the object, keeps it
 		return &rejectedError{plan.ControlledBy(s.Resource, live, a.owner, holder)}
-	case holder == nil:
-		return &rejectedError{plan.NotCreatedFor(a.kind, s.Resource, live, a.owner)}
-	case a.controllerOf(live) != nil && holder.Name == a.owner.GetName():
+	case holder != nil && a.controllerOf(live) != nil && holder.Name == a.owner.GetName():
 		return errWaiting // it belonged to a former object of this name, and is about to be collected
+	}
+	a.mu.Lock()
+	a.done.Occupied = append(a.done.Occupied, plan.OccupiedBy(s.Resource, live))
+	a.mu.Unlock()
+	if holder == nil {
+		return &rejectedError{plan.NotCreatedFor(a.kind, s.Resource, live, a.owner)}
 	}
 	return &rejectedError{plan.ControlledBy(s.Resource, live, a.owner, holder)}
 }

@@ -54,7 +54,8 @@ type controller struct {
 	spare      *spare
 	repeats    *repeats
 	normalized *plan.Normalized
-	manager    string // of the fields that are written
+	swaps      *plan.Swaps // of all kinds
+	manager    string      // of the fields that are written
 	metrics    kindMetrics
 	synced     atomic.Bool
 	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
@@ -95,7 +96,7 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 		kind: k, config: config, shards: shards, shard: shard,
 		log:   logOf(config.Log, k),
 		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch), repeats: newRepeats(),
-		normalized: plan.NewNormalized(), manager: fieldManager(k),
+		normalized: plan.NewNormalized(), swaps: plan.NewSwaps(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -70,8 +71,9 @@ type Config struct {
 type Engine struct {
 	config Config
 	shards *shards
-	// repeats is shared, because what leads back may pass several kinds.
+	// repeats and swaps are shared, because what leads back, and what exchanges names, may pass several kinds.
 	repeats *repeats
+	swaps   *plan.Swaps
 
 	mu    sync.Mutex // of what follows, and of the states
 	kinds map[*kind.Kind]*kindState
@@ -93,7 +95,7 @@ func New(config Config) (*Engine, error) {
 	if config.Metrics == nil {
 		config.Metrics = NewMetrics()
 	}
-	e := &Engine{config: config, shards: newShards(config.Shards), repeats: newRepeats(), kinds: make(map[*kind.Kind]*kindState)}
+	e := &Engine{config: config, shards: newShards(config.Shards), repeats: newRepeats(), swaps: plan.NewSwaps(), kinds: make(map[*kind.Kind]*kindState)}
 	e.shards.report(config.Metrics.shards)
 	return e, e.Add(config.Kinds...)
 }

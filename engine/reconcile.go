@@ -74,6 +74,7 @@ func (r *reconciliation) recoverTo(err *error) {
 // is nil if it is gone. wakeAt is when to reconcile again although nothing has changed; zero
 // means never. Retrying may resolve an error.
 func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
+	r.swaps.Forget(r.kind, r.name.AsNamespacedName())
 	if cached == nil {
 		r.forget(r.name)
 		return time.Time{}, nil

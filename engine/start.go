@@ -216,7 +216,7 @@ func (e *Engine) runShard(ctx context.Context, fail context.CancelCauseFunc, k *
 	backoff := newStartBackoff()
 	for ctx.Err() == nil {
 		c := newController(k, &e.config, e.shards, shard)
-		c.pods, c.kinds, c.repeats = state.pods, e.Kinds, e.repeats
+		c.pods, c.kinds, c.repeats, c.swaps = state.pods, e.Kinds, e.repeats, e.swaps
 		e.mu.Lock()
 		state.running[shard] = c
 		e.mu.Unlock()

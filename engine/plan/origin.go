@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"net/url"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -59,6 +61,11 @@ func originOf(object *unstructured.Unstructured) (o origin, ok bool) {
 		}
 	}
 	o.child, rest, _ = strings.Cut(rest, "/")
+	child, err := url.PathUnescape(o.child)
+	if err != nil {
+		return origin{}, false
+	}
+	o.child = child
 	o.phase, rest, _ = strings.Cut(rest, "/")
 	o.outlives = rest == string(kind.Orphan)
 	return o, true
@@ -78,7 +85,7 @@ func (o origin) record(object *unstructured.Unstructured) {
 	if o.isElsewhere {
 		text += "@" + object.GetNamespace()
 	}
-	text += "/" + o.child
+	text += "/" + url.PathEscape(o.child)
 	switch {
 	case o.outlives:
 		text += "/" + o.phase + "/" + string(kind.Orphan)
@@ -88,9 +95,18 @@ func (o origin) record(object *unstructured.Unstructured) {
 	object.SetAnnotations(merged(object.GetAnnotations(), map[string]string{annotationCreatedAs: text}))
 }
 
+// labelOf returns the value of labelChild for the name of a child. That may come from the object, and a label takes
+// less.
+func labelOf(child string) string {
+	if len(validation.IsValidLabelValue(child)) == 0 {
+		return child
+	}
+	return digest([]byte(child), 16)
+}
+
 // mark gives a child everything by which it is found and recognized as that of its owner.
 func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
-	labels := map[string]string{labelManagedBy: managedBy, LabelOwnerUID: string(owner.GetUID()), labelChild: o.child}
+	labels := map[string]string{labelManagedBy: managedBy, LabelOwnerUID: string(owner.GetUID()), labelChild: labelOf(o.child)}
 	if o.phase != "" {
 		labels[labelPhase] = o.phase
 	}

@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // A mark that is missing decides nothing, and one that names something else makes an object a copy.
@@ -45,5 +47,22 @@ func TestMarksOfChildren(t *testing.T) {
 			is := Live(configs, object).isOriginal() && IsOwnedBy(object, f.owner)
 			require.Equal(t, test.isChild, is)
 		})
+	}
+}
+
+// The name of a child may come from the object, and be anything.
+func TestNamesOfChildren(t *testing.T) {
+	t.Parallel()
+	f := newFar(t)
+	for _, name := range []string{"config", "a/b", "a/Orphan", "a@b/c", "50%", "50%2F", "", "-", strings.Repeat("x", 64), "Käse"} {
+		for _, o := range []origin{{child: name}, {child: name, phase: "P"}, {child: name, phase: "P", outlives: true}, {child: name, outlives: true}} {
+			object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "default"}}}
+			o.mark(f.kind, f.owner, object)
+			require.Empty(t, validation.IsValidLabelValue(Label(object, labelChild)), name)
+			is, isOriginal := originOf(object)
+			require.True(t, isOriginal)
+			require.Equal(t, o, is)
+			require.Equal(t, name, ChildName(object))
+		}
 	}
 }

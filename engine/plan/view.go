@@ -133,6 +133,8 @@ type Changes struct {
 	Stored  []LiveChild
 	Deleted map[types.UID]bool
 	Taken   []Taken
+	// Occupied are the objects of others that have the names of children.
+	Occupied []Occupied
 	// Strays are the steps that deleted unmanaged objects.
 	Strays []Step
 	// Rejected is an error that requires user action; retrying may resolve Failed.

@@ -54,6 +54,7 @@ type Cluster struct {
 	rejections  []rejection
 	controllers map[reconciled]*controller
 	normalized  *plan.Normalized
+	swaps       *plan.Swaps
 	created     int // objects, for their UIDs
 	// validate returns what in a child does not fit its type; nil means that nothing is known of types.
 	validate func(child map[string]any) field.ErrorList
@@ -111,7 +112,7 @@ func New(kinds []*kind.Kind, now time.Time) *Cluster {
 	return &Cluster{
 		kinds: kinds, now: now.UTC(), left: math.MaxInt,
 		applied: make(map[types.UID]map[string]any), claimed: make(map[types.UID]bool),
-		controllers: make(map[reconciled]*controller), normalized: plan.NewNormalized(),
+		controllers: make(map[reconciled]*controller), normalized: plan.NewNormalized(), swaps: plan.NewSwaps(),
 	}
 }
 
@@ -271,7 +272,7 @@ func (c *Cluster) Allow(verbs []string, s Selection) {
 
 // Restart is that of the operator, which then remembers nothing and reconciles all objects.
 func (c *Cluster) Restart() {
-	c.controllers, c.normalized = make(map[reconciled]*controller), plan.NewNormalized()
+	c.controllers, c.normalized, c.swaps = make(map[reconciled]*controller), plan.NewNormalized(), plan.NewSwaps()
 }
 
 // Settle lets everything happen that takes no time.

@@ -105,6 +105,9 @@ func (c *Cluster) reconcileDue() (any bool, err error) {
 // reconcile is one reconcile of an object, as in the engine. It returns the outcome of its last plan,
 // or nil for an object that is being deleted. An error is a fault of the kind.
 func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*plan.Outcome, error) {
+	if object := c.byUID(uid); object != nil {
+		c.swaps.Forget(k, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+	}
 	var passed []string
 	var news plan.News
 	var rounds *plan.Rounds
@@ -282,6 +285,9 @@ func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo 
 	do(todo.Steps)
 	if todo.Rejected == nil && !todo.Waiting && done.Rejected == nil && !done.Waiting {
 		do(todo.Prunes)
+	} else {
+		clear(rejected)
+		do(c.swaps.Release(k, owner, done.Occupied, todo.Prunes))
 	}
 	return done
 }
@@ -381,9 +387,11 @@ func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		return plan.ControlledBy(s.Resource, other, owner, holder)
 	case other.GetDeletionTimestamp() != nil, holder != nil && holder.Kind == owner.GetKind() && holder.Name == owner.GetName():
 		done.Waiting = true
-	case holder == nil:
-		return plan.NotCreatedFor(k, s.Resource, other, owner)
 	default:
+		done.Occupied = append(done.Occupied, plan.OccupiedBy(s.Resource, other))
+		if holder == nil {
+			return plan.NotCreatedFor(k, s.Resource, other, owner)
+		}
 		return plan.ControlledBy(s.Resource, other, owner, holder)
 	}
 	return nil
