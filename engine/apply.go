@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -292,7 +293,7 @@ func (a *applier) applied(s plan.Step, stored *unstructured.Unstructured, err er
 	}
 	stored.SetManagedFields(nil)
 	if s.Keeps {
-		a.normalized.Remember(stored, s.Wanted)
+		a.normalized.Remember(stored, s.Wanted, time.Now())
 	}
 	a.remember(s, stored)
 	return nil

@@ -22,6 +22,8 @@ const (
 	// ConditionPruned exists only while children of a type that the kind no longer owns cannot
 	// be deleted.
 	ConditionPruned = "Pruned"
+	// ConditionAltered exists only while the API server has stored other values of a child than its template has.
+	ConditionAltered = "Altered"
 	// ConditionDeleting exists while an object with phases for its deletion is being deleted: it is True
 	// once the object has entered the first of them.
 	ConditionDeleting = "Deleting"
@@ -31,7 +33,7 @@ const (
 	ConditionInjected = "Injected"
 )
 
-var engineConditions = []string{ConditionSucceeded, ConditionReady, ConditionStalled, ConditionReconciling, ConditionPruned, ConditionDeleting, ConditionInjected}
+var engineConditions = []string{ConditionSucceeded, ConditionReady, ConditionStalled, ConditionReconciling, ConditionPruned, ConditionAltered, ConditionDeleting, ConditionInjected}
 
 // IsEngineCondition reports whether the engine sets a type of condition.
 func IsEngineCondition(name string) bool { return slices.Contains(engineConditions, name) }

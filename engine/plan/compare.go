@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,6 +86,10 @@ type Comparison struct {
 	Leaving []LiveChild
 	// Numbers are the highest numbers that were in use for members, by set.
 	Numbers map[string]int
+	// Altered are the children of which the API server has stored other values than their templates have, and
+	// AlteredRetry is when the first of them is applied again.
+	Altered      error
+	AlteredRetry time.Time
 	// Unlisted reports that children are wanted in places that the status has to list first.
 	Unlisted bool
 
@@ -308,13 +313,46 @@ func (c *comparer) corrects(child wantedChild, wanted, live *unstructured.Unstru
 	if child.Update != kind.Apply {
 		return false
 	}
-	if isInSync(live, wanted, c.view.Normalized) {
+	if isInSync(live, wanted, c.view.Normalized) && !c.retriesAltered(child, wanted, live) {
 		return false
 	}
 	c.add(Apply, child, wanted, live)
 	c.Steps[len(c.Steps)-1].TakesOver = takesOver(live, wanted)
 	return true
 }
+
+// alteredRetry is when to apply a template again of which the API server has stored other values: a policy that changed
+// them may be gone.
+const alteredRetry = 10 * time.Minute
+
+// retriesAltered reports whether to apply a template again of which the API server has stored other values, and notes that
+// it has if it is too early.
+func (c *comparer) retriesAltered(child wantedChild, wanted, live *unstructured.Unstructured) bool {
+	since := c.view.Normalized.since(live.GetUID())
+	if since.IsZero() {
+		return false
+	}
+	paths := alterations(live.Object, wanted.Object, "")
+	if len(paths) == 0 {
+		return false
+	}
+	due := since.Add(alteredRetry)
+	if !due.After(c.plan.At) {
+		return true
+	}
+	if c.AlteredRetry.IsZero() || due.Before(c.AlteredRetry) {
+		c.AlteredRetry = due
+	}
+	if len(paths) > maxAlterations {
+		paths = append(paths[:maxAlterations], "…")
+	}
+	c.Altered = errors.Join(c.Altered, c.OfChild(child.Name, fmt.Errorf("%s %q has other values than its template, as after a mutating policy or webhook: %s",
+		child.resource.Resource, called(live, c.plan.Object), strings.Join(paths, ", "))))
+	return false
+}
+
+// maxAlterations is how many fields a message names.
+const maxAlterations = 5
 
 // isReady reports whether an object of a child is ready, by the kind or else by kstatus.
 func (w wantedChild) isReady(live *unstructured.Unstructured) bool {

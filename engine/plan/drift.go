@@ -1,10 +1,15 @@
 package plan
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -106,14 +111,20 @@ func mentioned(live, template any) any {
 // sync while it is as the API server stored it when the template was applied.
 type Normalized struct {
 	mu      sync.Mutex
-	byChild map[types.UID]any
+	byChild map[types.UID]normalizedChild
+}
+
+// normalizedChild is what a template mentions of a child, as the API server stored it, and when.
+type normalizedChild struct {
+	stored any
+	at     time.Time
 }
 
 // NewNormalized returns a memory that is empty.
-func NewNormalized() *Normalized { return &Normalized{byChild: make(map[types.UID]any)} }
+func NewNormalized() *Normalized { return &Normalized{byChild: make(map[types.UID]normalizedChild)} }
 
 // Remember takes what the API server answered when a child was applied.
-func (n *Normalized) Remember(stored, wanted *unstructured.Unstructured) {
+func (n *Normalized) Remember(stored, wanted *unstructured.Unstructured, now time.Time) {
 	template := wanted.DeepCopy()
 	template.SetOwnerReferences(nil)
 	template.SetUID("")
@@ -124,7 +135,7 @@ func (n *Normalized) Remember(stored, wanted *unstructured.Unstructured) {
 		delete(n.byChild, stored.GetUID())
 		return
 	}
-	n.byChild[stored.GetUID()] = mentioned(stored.Object, template.Object)
+	n.byChild[stored.GetUID()] = normalizedChild{mentioned(stored.Object, template.Object), now}
 }
 
 // has reports whether a child is still as the API server stored it when its template was
@@ -132,8 +143,47 @@ func (n *Normalized) Remember(stored, wanted *unstructured.Unstructured) {
 func (n *Normalized) has(live, template *unstructured.Unstructured) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	stored, known := n.byChild[live.GetUID()]
-	return known && equality.Semantic.DeepEqual(stored, mentioned(live.Object, template.Object))
+	child, known := n.byChild[live.GetUID()]
+	return known && equality.Semantic.DeepEqual(child.stored, mentioned(live.Object, template.Object))
+}
+
+// since returns when the API server stored a child differently from its template; zero if it did not.
+func (n *Normalized) since(child types.UID) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byChild[child].at
+}
+
+// alterations returns the paths of the values in an object that are others than those of a template, as after a mutating
+// policy. A quantity that is written differently is none, nor is what is missing, such as stringData, or added to a list.
+func alterations(live, template any, path string) (paths []string) {
+	switch template := template.(type) {
+	case map[string]any:
+		has, _ := live.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(template)) {
+			paths = append(paths, alterations(has[name], template[name], path+"."+name)...)
+		}
+		return paths
+	case []any:
+		has, _ := live.([]any)
+		for i := range template {
+			if len(has) == len(template) {
+				paths = append(paths, alterations(has[i], template[i], fmt.Sprintf("%s[%d]", path, i))...)
+			}
+		}
+		return paths
+	}
+	if live == nil || equality.Semantic.DeepEqual(live, template) || isSameQuantity(live, template) {
+		return nil
+	}
+	return []string{strings.TrimPrefix(path, ".")}
+}
+
+// isSameQuantity reports whether two values are the same quantity, like "1000m" and 1.
+func isSameQuantity(a, b any) bool {
+	x, errX := resource.ParseQuantity(fmt.Sprint(a))
+	y, errY := resource.ParseQuantity(fmt.Sprint(b))
+	return errX == nil && errY == nil && x.Cmp(y) == 0
 }
 
 // Forget drops what is known of a child that is gone.

@@ -68,6 +68,8 @@ type Outcome struct {
 	// Unlisted reports that the status lists places now in which children are to be created next, and Doubted
 	// that it lists some in which the caches have none, and the API server itself has to be asked.
 	Unlisted, Doubted bool
+	// Altered are the children of which the API server has stored other values than their templates have.
+	Altered error
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out. Passing is one that is expected to pass, and PassingSince when it began.
 	Stalled, Passing *Problem
@@ -124,7 +126,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving,
+		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving, Altered: c.Altered,
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
 	o.Abandoned, o.Lingers = v.Abandoned, p.lingers()
@@ -139,9 +141,10 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	}
 	o.Unlisted = c.Unlisted && !o.Over
 	if o.unreadable() != "" || len(o.unread) > 0 {
-		if retry := p.At.Add(formerRetry); o.WakeAt.IsZero() || retry.Before(o.WakeAt) {
-			o.WakeAt = retry
-		}
+		o.wake(p.At.Add(formerRetry))
+	}
+	if c.Altered != nil {
+		o.wake(c.AlteredRetry)
 	}
 	if c.Gone != nil && o.Stalled == nil {
 		o.Stalled = &Problem{reasonGone, joined(c.Gone.Error(), p.moves())}
@@ -156,6 +159,13 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 		o.Stalled = &Problem{reasonEvaluation, v.InjectionErr.Error()}
 	}
 	return o, nil
+}
+
+// wake makes the object be reconciled at a time, if it is not before.
+func (o *Outcome) wake(at time.Time) {
+	if o.WakeAt.IsZero() || at.Before(o.WakeAt) {
+		o.WakeAt = at
+	}
 }
 
 // judge finds how long an object that never ends has not been ready, and whether that is
@@ -178,7 +188,7 @@ func (o *Outcome) judge(p *Plan) error {
 	if p.Deadline > 0 && !p.Leaving && (o.Stalled != nil || !o.allReady()) {
 		due := o.NotReadySince.Add(p.Deadline)
 		if o.Late = !p.At.Before(due); !o.Late {
-			o.WakeAt = due
+			o.wake(due)
 		}
 	}
 	return nil

@@ -112,6 +112,11 @@ func report(p *Plan, o *Outcome, conditions []metav1.Condition) []metav1.Conditi
 	default:
 		meta.RemoveStatusCondition(&conditions, kind.ConditionReconciling)
 	}
+	if o.Altered != nil {
+		set(metav1.Condition{Type: kind.ConditionAltered, Status: metav1.ConditionTrue, Reason: "StoredOtherwise", Message: o.Altered.Error()})
+	} else {
+		meta.RemoveStatusCondition(&conditions, kind.ConditionAltered)
+	}
 	if former := o.unreadable(); former != "" {
 		set(metav1.Condition{Type: kind.ConditionPruned, Status: metav1.ConditionFalse, Reason: "Forbidden", Message: former})
 	} else {

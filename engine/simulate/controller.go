@@ -334,7 +334,7 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		stored = c.byUID(s.Live.GetUID())
 		if s.Verb == plan.Apply {
 			c.applied[stored.GetUID()] = s.Wanted.Object
-			c.normalized.Remember(stored, s.Wanted)
+			c.normalized.Remember(stored, s.Wanted, c.now)
 		}
 		done.Stored = append(done.Stored, plan.Live(s.Resource, stored))
 	}
