@@ -229,3 +229,13 @@ func containers(pod *unstructured.Unstructured) any {
 	}
 	return list
 }
+
+func TestFreeAddresses(t *testing.T) {
+	t.Parallel()
+	addresses, err := freeAddresses(20)
+	require.NoError(t, err)
+	for i, address := range addresses {
+		require.Regexp(t, `^127\.0\.0\.1:2\d{4}$`, address, "a connection, or a NodePort, may have another one")
+		require.NotContains(t, addresses[:i], address)
+	}
+}

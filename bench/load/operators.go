@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -98,18 +100,23 @@ func (e *environment) writeCertificate() error {
 	return os.WriteFile(filepath.Join(e.dir, "tls.key"), key, 0o600)
 }
 
-// freeAddresses returns loopback addresses with ports that were free a moment ago.
+// freeAddresses returns loopback addresses with ports that were free a moment ago: below those that Linux gives to
+// connections, from 32768 on, and NodePorts, from 30000 on, so that nobody takes one before the operator listens.
 func freeAddresses(n int) ([]string, error) {
-	addresses := make([]string, n)
-	for i := range addresses {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	const firstPort, lastPort = 20000, 29999
+	var addresses []string
+	for _, i := range rand.Perm(lastPort - firstPort + 1) {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+i))
+		listener, err := net.Listen("tcp", address)
 		if err != nil {
-			return nil, err
+			continue
 		}
 		defer func() { _ = listener.Close() }()
-		addresses[i] = listener.Addr().String()
+		if addresses = append(addresses, address); len(addresses) == n {
+			return addresses, nil
+		}
 	}
-	return addresses, nil
+	return nil, fmt.Errorf("fewer than %d ports from %d to %d are free", n, firstPort, lastPort)
 }
 
 // user returns the name of the operator in the audit log.

@@ -6,12 +6,14 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -344,18 +346,26 @@ func awaitNode(ctx context.Context, client kubernetes.Interface, name string) er
 	})
 }
 
-// freePorts returns n loopback ports that were free a moment ago.
+// Ports that freePorts returns. Linux gives connections a port from 32768 on, and Services have NodePorts from 30000
+// on, so nobody takes one of these before the process that will listen on it.
+const firstPort, lastPort = 20000, 29999
+
+// freePorts returns n loopback ports that were free a moment ago. Their order is random, so that processes that start at
+// the same time take others.
 func freePorts(n int) ([]string, error) {
-	ports := make([]string, n)
-	for i := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	var ports []string
+	for _, i := range mathrand.Perm(lastPort - firstPort + 1) {
+		port := strconv.Itoa(firstPort + i)
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+			continue
 		}
 		defer func() { _ = listener.Close() }()
-		_, ports[i], _ = net.SplitHostPort(listener.Addr().String())
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("fewer than %d ports from %d to %d are free", n, firstPort, lastPort)
 }
 
 // lastLines returns the last n lines of a file, or why they cannot be read.

@@ -135,3 +135,16 @@ func TestControlPlane(t *testing.T) {
 		}, time.Minute, 50*time.Millisecond, "the folder is removed when all parts have ended")
 	})
 }
+
+func TestFreePorts(t *testing.T) {
+	t.Parallel()
+	ports, err := freePorts(20)
+	require.NoError(t, err)
+	require.Len(t, ports, 20)
+	slices.Sort(ports)
+	require.Len(t, slices.Compact(ports), 20)
+	for _, port := range ports {
+		require.Len(t, port, 5)
+		require.Equal(t, byte('2'), port[0], "a connection, or a NodePort, may have another one")
+	}
+}
