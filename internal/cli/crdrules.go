@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/fescue-dev/fescue/crds"
@@ -60,7 +61,13 @@ func explainRules(w io.Writer, v *kind.Version) error {
 // maxRule is the number of characters of a rule that a line shows.
 const maxRule = 60
 
+// quantity is how the rules of k8s.#Quantity end, whose name says more than their text.
+const quantity = `(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"#`
+
 func shortened(text string) string {
+	if strings.HasSuffix(text, quantity) {
+		return "k8s.#Quantity"
+	}
 	if all := []rune(text); len(all) > maxRule {
 		return string(all[:maxRule-1]) + "…"
 	}

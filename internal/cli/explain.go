@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine/plan"
 )
 
 type explainOptions struct {
@@ -228,6 +229,14 @@ func (e *explainer) header() {
 	e.printf("GROUP:      %s\nKIND:       %s\nVERSION:    %s\n", gvk.Group, gvk.Kind, gvk.Version)
 	e.printf("NAMES:      %s\n", strings.Join(slices.DeleteFunc(append([]string{names.Plural, names.Singular}, names.ShortNames...), func(n string) bool { return n == "" }), ", "))
 	e.printf("SCOPE:      %s\n", e.kind.Scope)
+	e.finalizer()
+}
+
+// finalizer names what keeps a deleted object until nothing is left to do for it.
+func (e *explainer) finalizer() {
+	if e.kind.IsHeld() {
+		e.printf("FINALIZER:  %s\n", plan.Finalizer(e.kind))
+	}
 }
 
 // decorator explains a decorator.
@@ -235,6 +244,7 @@ func (e *explainer) decorator() {
 	gvk, target := e.kind.GroupVersionKind, e.kind.Target
 	e.printf("DECORATOR:  %s\nGROUP:      %s\nKIND:       %s\nVERSION:    %s\nSCOPE:      %s\n", e.kind.Title(), gvk.Group, gvk.Kind, gvk.Version, e.kind.Scope)
 	e.printf("FOR:        objects with %s\n", cmp.Or(target.String(), "any labels and annotations"))
+	e.finalizer()
 	e.behaviour(e.kind.Behaviour())
 }
 
@@ -246,7 +256,10 @@ func (e *explainer) field(path string) {
 		if rule.Words == "{…}" || withoutSteps.Replace(rule.Field) != path {
 			continue
 		}
-		rules = append(rules, []string{shortened(rule.Words), rule.By.String(), rule.Position.String()})
+		row := []string{shortened(rule.Words), rule.By.String(), rule.Position.String()}
+		if !slices.ContainsFunc(rules, func(other []string) bool { return slices.Equal(row, other) }) { // a quantity has two
+			rules = append(rules, row)
+		}
 	}
 	e.table("RULES", rules)
 	path = "object." + path + "."
