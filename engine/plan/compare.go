@@ -119,6 +119,7 @@ func Compare(p *Plan, v *View) *Comparison {
 		}
 		children = append(children, w)
 	}
+	missing := c.missingNamespaces(children)
 	for _, child := range children {
 		if i := slices.IndexFunc(children, child.clashesWith); i >= 0 {
 			c.skip(child.Child, fmt.Errorf("%s %q is wanted by child %q as well", child.resource.Resource, called(child.object, p.Object), children[i].Name))
@@ -127,6 +128,8 @@ func Compare(p *Plan, v *View) *Comparison {
 		switch {
 		case p.Leaving && child.Phase == "":
 			c.keep(child)
+		case missing[child.object.GetNamespace()]:
+			c.awaitNamespace(child)
 		case child.Set == nil:
 			c.single(child)
 		case child.Set.Ordered:
@@ -251,6 +254,33 @@ func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.
 		Verb: verb, Child: child.Name, Resource: child.resource, Name: object.GetName(),
 		Wanted: wanted, Live: live, Keeps: child.Update == kind.Apply, Once: isOnce(child.Child),
 	})
+}
+
+// missingNamespaces returns the namespaces that are children, and do not exist or are being deleted.
+func (c *comparer) missingNamespaces(children []wantedChild) map[string]bool {
+	missing := make(map[string]bool)
+	for _, child := range children {
+		if child.object.GroupVersionKind() == namespaceKind && child.Set == nil {
+			missing[child.object.GetName()] = !slices.ContainsFunc(c.view.Children, func(e LiveChild) bool {
+				return child.isInPlace(e) && e.Object.GetName() == child.object.GetName() && e.Object.GetDeletionTimestamp() == nil
+			})
+		}
+	}
+	return missing
+}
+
+// awaitNamespace leaves a child as it is whose namespace is a child that has to be created first.
+func (c *comparer) awaitNamespace(child wantedChild) {
+	for _, e := range c.view.Children {
+		if e.Name == child.Name && child.isInPlace(e) {
+			c.wanted[e.Object.GetUID()] = true
+		}
+	}
+	state := ChildState{name: child.Name, wanted: 1, waiting: fmt.Sprintf("waiting for the namespace %q", child.object.GetNamespace())}
+	if child.Set != nil {
+		state.set, state.wanted = true, child.Set.Replicas
+	}
+	c.States = append(c.States, state)
 }
 
 // single compares a child that is one object.

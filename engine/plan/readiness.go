@@ -79,4 +79,7 @@ func isFinished(member *unstructured.Unstructured) bool {
 	return phase == string(corev1.PodFailed) || phase == string(corev1.PodSucceeded)
 }
 
-var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+var (
+	podKind       = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+)
