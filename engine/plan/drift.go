@@ -48,6 +48,8 @@ func isInSync(live, wanted *unstructured.Unstructured, normalized *Normalized) b
 	}
 	template := wanted.DeepCopy()
 	template.SetOwnerReferences(nil)
+	// The second part of the hash alone is no reason to write: an earlier version may have computed it otherwise.
+	template.SetAnnotations(merged(template.GetAnnotations(), map[string]string{annotationTemplate: Annotation(live, annotationTemplate)}))
 	return contains(live.Object, template.Object) || normalized.has(live, template)
 }
 

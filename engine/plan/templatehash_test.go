@@ -51,5 +51,6 @@ func TestTakesOver(t *testing.T) {
 	for _, changed := range []string{"theirs", contentHash(live)} {
 		live.SetAnnotations(map[string]string{annotationTemplate: changed})
 		require.True(t, takesOver(live, stored(t, before)), "others have changed what was recorded")
+		require.Equal(t, changed != "theirs", isInSync(live, stored(t, before), NewNormalized()), "an earlier version has written it")
 	}
 }
