@@ -117,26 +117,43 @@ func (v *Version) missing(path string) (field string, around schemaProps, ok boo
 	return "", around, true
 }
 
-// checkScale rejects a scale subresource whose numbers do not exist or could be negative, because the
-// API server rejects negative numbers.
+// checkScale rejects a scale subresource whose fields do not exist or have the wrong type, or whose numbers could be
+// negative, because the API server rejects negative numbers.
 func (k *Kind) checkScale(v *Version, controller cue.Value) error {
 	if k.Scale == nil {
 		return nil
 	}
-	for i, path := range []string{k.Scale.SpecReplicasPath, k.Scale.StatusReplicasPath} {
-		name := []string{"scale.spec", "scale.status"}[i]
-		at := controller.LookupPath(cue.ParsePath(name))
-		if field, around, ok := v.missing(path); !ok {
-			return errorAt(at, name, "#%s has no field %s%s", v.GroupVersionKind.Kind, field, types.DidYouMean(field[strings.LastIndex(field, ".")+1:], sortedKeys(around.Properties)))
+	for _, number := range []struct{ name, path string }{{"scale.spec", k.Scale.SpecReplicasPath}, {"scale.status", k.Scale.StatusReplicasPath}} {
+		at, p, err := v.scaled(controller, number.name, number.path)
+		if err != nil {
+			return err
 		}
-		if p := v.property(path); p.Type != "integer" || p.Minimum == nil || *p.Minimum < 0 {
-			if field := v.valueAt(path); field.Exists() && !isLibrary(field.Pos().Filename()) {
-				at = field
-			}
-			return errorAt(at, name, "%s of %s must be an integer of at least 0; %s", path, v.GroupVersionKind.Version, countInstead(p))
+		if p.Type != "integer" || p.Minimum == nil || *p.Minimum < 0 {
+			return errorAt(at, number.name, "%s of %s must be an integer of at least 0; %s", number.path, v.GroupVersionKind.Version, countInstead(p))
 		}
 	}
-	return nil
+	if k.Scale.LabelSelectorPath == nil {
+		return nil
+	}
+	path := *k.Scale.LabelSelectorPath
+	at, p, err := v.scaled(controller, "scale.selector", path)
+	if err == nil && p.Type != "string" {
+		err = errorAt(at, "scale.selector", `%s of %s must be a string, a label selector as text like "app=hello"`, path, v.GroupVersionKind.Version)
+	}
+	return err
+}
+
+// scaled returns the schema at a path of the scale subresource, and what an error about it is reported at: the field,
+// or the path if CUE does not know the field or it is not the kind's own.
+func (v *Version) scaled(controller cue.Value, name, path string) (at cue.Value, p schemaProps, err error) {
+	at = controller.LookupPath(cue.ParsePath(name))
+	if field, around, ok := v.missing(path); !ok {
+		return at, p, errorAt(at, name, "#%s has no field %s%s", v.GroupVersionKind.Kind, field, types.DidYouMean(field[strings.LastIndex(field, ".")+1:], sortedKeys(around.Properties)))
+	}
+	if field := v.valueAt(path); field.Exists() && !isLibrary(field.Pos().Filename()) {
+		at = field
+	}
+	return at, v.property(path), nil
 }
 
 // valueAt returns the CUE of the field at a JSONPath like ".spec.count"; it does not exist if CUE knows the field

@@ -271,8 +271,8 @@ func collectPaths(k *Kind, controller cue.Value) error {
 		if err := value.Decode(&scale); err != nil {
 			return err
 		}
-		for name, path := range map[string]string{"spec": scale.Spec, "status": scale.Status} {
-			if !strings.HasPrefix(path, ".") {
+		for name, path := range map[string]string{"spec": scale.Spec, "status": scale.Status, "selector": scale.Selector} {
+			if !strings.HasPrefix(path, ".") && (name != "selector" || path != "") {
 				return errorAt(value.LookupPath(cue.ParsePath(name)), "scale."+name, "%q must begin with a dot: write .%s", path, path)
 			}
 		}

@@ -16,11 +16,14 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
+
+	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// TestExamples runs the scenarios of each example and checks its object, as its user would, and that
-// the table of the examples has its lines. Templates of Pods in the object meet the level restricted of Pod
-// Security, as those in the kinds do in the scenarios that package e2e replays.
+// TestExamples runs the scenarios of each example and checks its object, as its user would, that a
+// HorizontalPodAutoscaler can scale what has a scale, and that the table of the examples has its lines. Templates of
+// Pods in the object meet the level restricted of Pod Security, as those in the kinds do in the scenarios that package
+// e2e replays.
 func TestExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each starts processes that load kinds")
@@ -58,6 +61,13 @@ func TestExamples(t *testing.T) {
 			for _, spec := range podSpecs(t, object) {
 				result := policy.AggregateCheckResults(podSecurity.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &metav1.ObjectMeta{}, &spec))
 				require.True(t, result.Allowed, result.ForbiddenDetail())
+			}
+			catalog, err := kind.LoadFolders(false, nil, kind.Folder{Dir: dir})
+			require.NoError(t, err)
+			for _, k := range catalog.Added() {
+				for _, advice := range k.BehaviourAdvice() {
+					require.NotEqual(t, "scale", advice.Field, advice.Text)
+				}
 			}
 			source, err := os.ReadFile(filepath.Join(dir, "kind.cue"))
 			require.NoError(t, err)
