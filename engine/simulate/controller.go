@@ -241,7 +241,7 @@ func (c *Cluster) view(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstruc
 	v.Strays = func(set, namespace string, template map[string]string) []*unstructured.Unstructured {
 		return c.strays(k.Sets[set], namespace, template)
 	}
-	if k.Injects() && !c.inert {
+	if k.Injects() {
 		v.Uptake, v.InjectionErr = c.uptake(b, k, owner)
 	}
 	return v
