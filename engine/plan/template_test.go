@@ -32,6 +32,38 @@ func TestChildObject(t *testing.T) {
 	require.EqualError(t, err, `metadata.namespace: Invalid value: "kube-system": must be the namespace of its object, "default"`)
 }
 
+// An object that nothing controls is adopted by its label with the UID, or by its annotation with the name if it has a
+// label of a child as well: someone who removes both labels releases it.
+func TestMarksThatAreEnoughForAdoption(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Shipped(t, "At")
+	owner := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "")}
+	named := map[string]string{AnnotationOwner: OwnerPrefix(k) + "a"}
+	for name, test := range map[string]struct {
+		labels, annotations map[string]string
+		adopted             bool
+	}{
+		"the UID alone":                       {map[string]string{LabelOwnerUID: "1"}, nil, true},
+		"another UID alone":                   {map[string]string{LabelOwnerUID: "2"}, nil, false},
+		"the name alone":                      {nil, named, false},
+		"the name, and who manages it":        {map[string]string{labelManagedBy: managedBy}, named, true},
+		"the name, and who else manages it":   {map[string]string{labelManagedBy: "Helm"}, named, false},
+		"the name, and the UID of another":    {map[string]string{LabelOwnerUID: "2"}, named, true},
+		"another name, and who manages it":    {map[string]string{labelManagedBy: managedBy}, map[string]string{AnnotationOwner: OwnerPrefix(k) + "b"}, false},
+		"the name, and the name of the child": {map[string]string{labelChild: "pod"}, named, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
+			object.SetNamespace("default")
+			object.SetName("a-pod")
+			object.SetLabels(test.labels)
+			object.SetAnnotations(test.annotations)
+			require.Equal(t, test.adopted, IsChildOf(object, owner, k))
+		})
+	}
+}
+
 // A child of a cluster-scoped object is where its template says, and a copy of it elsewhere is none.
 func TestChildObjectElsewhere(t *testing.T) {
 	t.Parallel()
