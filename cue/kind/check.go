@@ -110,6 +110,7 @@ type checker struct {
 	tolerant  int  // it is asked whether something exists
 	lookingUp bool // an entry of reads is checked
 	beyond    int  // how often something was read that the author of an object does not submit
+	numbered  int  // how often index was read
 	steps     int
 	depth     int
 	gaveUp    bool // something was not looked at

@@ -142,6 +142,7 @@ func (c *checker) child(child *checkedChild) {
 		}
 	}
 	c.ordering = false
+	c.set(child)
 	c.dropped(child)
 	c.owned(child)
 	c.namespace(child)

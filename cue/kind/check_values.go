@@ -238,11 +238,14 @@ func (c *checker) identifier(p part, e *ast.Ident) value {
 	}
 	if c.own[e.Scope] {
 		if v, ok := c.root(e.Name); ok {
-			switch {
-			case v.path == observedName:
+			switch v.path {
+			case observedName:
 				c.readsBeyond(p, e, observedName)
-			case v.path == indexName && c.checked != "" && !c.isNumbered():
-				c.report(p.node(), "%s: only the template of an ordered set can read index", c.checked)
+			case indexName:
+				c.numbered++
+				if c.checked != "" && !c.isNumbered() {
+					c.report(p.node(), "%s: only the template of an ordered set can read index", c.checked)
+				}
 			}
 			return v
 		}

@@ -167,3 +167,10 @@ import (
 	require.NoError(t, err)
 	return kinds[0]
 }
+
+// The names of sets in a loop over a list that has some constants are not known when the kind is loaded.
+func TestSetOfUnknownName(t *testing.T) {
+	t.Parallel()
+	_, err := decideWith(t, `children: {for name in [object.spec.text, "all"] {"\(name)": {replicas: 1, template: {apiVersion: "v1", kind: "ConfigMap"}}}}`)
+	require.EqualError(t, err, "children.a.replicas: a set must not be in an if: set replicas to 0 instead")
+}
