@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -50,6 +51,7 @@ type Cluster struct {
 	applied map[types.UID]map[string]any
 	// claimed are the objects whose status was set by someone, so that the cluster leaves it.
 	claimed     map[types.UID]bool
+	reached     map[string]sets.Set[string] // the phases that objects of a kind have had, by its name
 	held        []Selection
 	rejections  []rejection
 	controllers map[reconciled]*controller
@@ -111,7 +113,7 @@ type rejection struct {
 func New(kinds []*kind.Kind, now time.Time) *Cluster {
 	return &Cluster{
 		kinds: kinds, now: now.UTC(), left: math.MaxInt,
-		applied: make(map[types.UID]map[string]any), claimed: make(map[types.UID]bool),
+		applied: make(map[types.UID]map[string]any), claimed: make(map[types.UID]bool), reached: make(map[string]sets.Set[string]),
 		controllers: make(map[reconciled]*controller), normalized: plan.NewNormalized(), swaps: plan.NewSwaps(),
 	}
 }

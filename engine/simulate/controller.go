@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -202,8 +203,18 @@ func (c *Cluster) store(p *plan.Plan, o *plan.Outcome, news *plan.News) error {
 		return c.store(p, o, news)
 	}
 	news.Stored(p, o)
+	c.reach(p)
 	c.replace(live, wanted, reconciled{p.Kind.Name(), live.GetUID()})
 	return nil
+}
+
+// reach notes the phases that an object has, or has passed.
+func (c *Cluster) reach(p *plan.Plan) {
+	reached := sets.New(p.Phase)
+	for _, t := range p.Transitions {
+		reached.Insert(t.From, t.To)
+	}
+	c.reached[p.Kind.Name()] = reached.Union(c.reached[p.Kind.Name()])
 }
 
 // statusErrors returns the errors that are about the status.

@@ -24,6 +24,7 @@ const (
 	adviceType         = "Advice"
 	injectionType      = "Injection"
 	stalledType        = "Stalled"
+	neverReadyType     = "NeverReady"
 	nothingCheckedType = "NothingChecked"
 )
 

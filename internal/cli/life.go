@@ -24,6 +24,8 @@ const (
 	// simulatedReconciles is after how many reconciles vet looks no further, so that it ends soon also if each
 	// takes the budget of an evaluation (kinds.md#limits): what stalls objects usually does so in the first ones.
 	simulatedReconciles = 1000
+	// simulatedWakes is how often vet waits for the time at which an object is reconciled next, however far that is.
+	simulatedWakes = 100
 )
 
 // life is the life of an object on a healthy cluster in memory.
@@ -39,34 +41,14 @@ func newLife(k *kind.Kind, catalog *kind.Catalog, now time.Time) life {
 	return l
 }
 
-// begin creates the object on a cluster that has others, and returns why it is stalled at some time; "" if it never is.
+// begin creates the object on a cluster that has others, and returns why it is stalled in the time after; "" if it never
+// is.
 func (l life) begin(object *unstructured.Unstructured, others []*unstructured.Unstructured) (string, error) {
-	for _, o := range append(slices.Clip(others), object) {
-		if err := l.cluster.Apply(o); err != nil {
-			return "", err
-		}
+	if err := l.create(object, others); err != nil {
+		return "", err
 	}
-	return l.pass(func() error { return nil })
-}
-
-// end deletes the object, and returns why it is stalled then; "" if it never is. Jobs succeed from now on, and so do
-// Pods that are not restarted.
-func (l life) end() (string, error) {
-	object := l.object()
-	if object == nil {
-		return "", nil
-	}
-	l.cluster.Delete(object)
-	return l.pass(l.finish)
-}
-
-// pass lets the simulated time pass, and returns why the object is stalled in it. Others act before each step.
-func (l life) pass(act func() error) (string, error) {
 	l.cluster.Limit(simulatedReconciles)
 	for passed := time.Duration(0); passed < simulated; passed += simulatedStep {
-		if err := act(); err != nil {
-			return "", err
-		}
 		err := l.cluster.Wait(simulatedStep)
 		isCut := errors.Is(err, simulate.ErrLimit)
 		if err != nil && !isCut {
@@ -77,6 +59,27 @@ func (l life) pass(act func() error) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+func (l life) create(object *unstructured.Unstructured, others []*unstructured.Unstructured) error {
+	for _, o := range append(slices.Clip(others), object) {
+		if err := l.cluster.Apply(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end deletes the object, and returns why it is stalled then; "" if it never is. Jobs succeed or fail from now on, and so
+// do Pods that are not restarted.
+func (l life) end(succeed bool) (string, error) {
+	object := l.object()
+	if object == nil {
+		return "", nil
+	}
+	l.cluster.Delete(object)
+	o, err := l.follow(func() error { return l.finish(succeed) })
+	return o.stalled, err
 }
 
 // stalled returns why the object is stalled; "" if it is not. The problems of a decorator are not in a status: they
@@ -107,12 +110,12 @@ func (l life) object() *unstructured.Unstructured {
 	return nil
 }
 
-// finish lets Jobs succeed, and Pods that are not restarted.
-func (l life) finish() error {
+// finish lets Jobs succeed or fail, and Pods that are not restarted.
+func (l life) finish(succeed bool) error {
 	for _, o := range l.cluster.Objects() {
 		policy, _, _ := unstructured.NestedString(o.Object, "spec", "restartPolicy")
 		isServer := o.GetKind() == "Pod" && (policy == "" || policy == string(corev1.RestartPolicyAlways))
-		patch := l.cluster.End(o, true)
+		patch := l.cluster.End(o, succeed)
 		if patch == nil || isServer || l.ended.Has(o.GetUID()) {
 			continue
 		}

@@ -21,11 +21,11 @@ import (
 // stored.
 func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map[string]any, others []manifest.Object) []finding {
 	u := &unstructured.Unstructured{Object: content}
+	now := time.Now()
 	observed := make([]*unstructured.Unstructured, len(others))
 	for i := range others {
 		observed[i] = &unstructured.Unstructured{Object: others[i].Content}
 	}
-	now := time.Now()
 	l := newLife(k, v.catalog, now)
 	for _, situation := range []struct {
 		name    string
@@ -34,24 +34,31 @@ func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map
 		{"when it is created", func() (string, error) { return v.stalledWhenRendered(k, u, nil, now) }},
 		{"with the objects in this file", func() (string, error) { return v.stalledWhenRendered(k, u, observed, now) }},
 		{"on a healthy cluster", func() (string, error) { return l.begin(u, readBy(k, observed)) }},
-		{"when it is deleted", l.end},
+		{"when it is deleted", func() (string, error) { return l.end(true) }},
 	} {
 		message, err := situation.stalled()
 		if err != nil {
 			message = err.Error()
 		}
 		if message != "" {
-			f := foundIn(object, stalledType, situation.name)
-			f.Message = fmt.Sprintf("%s, the object would be stalled: %s", situation.name, message)
-			return []finding{f}
+			return []finding{stalledFinding(object, situation.name, message)}
 		}
 	}
 	if where := l.stays(); where != "" {
 		f := foundIn(object, adviceType, "when it is deleted")
-		f.Message = fmt.Sprintf("advice: ten minutes after it is deleted on a healthy cluster, the object is still %s: it stays until someone changes it or what it reads", where)
+		f.Message = fmt.Sprintf("advice: after it is deleted on a healthy cluster, the object stays %s, until someone changes it or what it reads", where)
 		v.report.Advice = append(v.report.Advice, f)
 	}
-	return nil
+	if k.Target != nil {
+		return nil // it has no status
+	}
+	return v.outlookFindings(k, object, u, readBy(k, observed), l.cluster.Reached(k), now)
+}
+
+func stalledFinding(object manifest.Object, situation, message string) finding {
+	f := foundIn(object, stalledType, situation)
+	f.Message = fmt.Sprintf("%s, the object would be stalled: %s", situation, message)
+	return f
 }
 
 func foundIn(object manifest.Object, findingType, situation string) finding {

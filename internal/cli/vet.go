@@ -31,11 +31,13 @@ prints their mistakes and advice on them, which does not change the exit code. T
 children are checked against the types of Kubernetes, of the kinds, and of --types.
 
 For objects of the kinds of --kinds, it also evaluates the behaviour: when they are created,
-with the children that are in the same file and have the label fescue.dev/child, and for
-ten minutes, or 1000 reconciles, on a healthy cluster in memory, where objects in the same
-file that it reads exist. Then it deletes the object, lets Jobs succeed, and waits as long
-again. It is an error if the object would be Stalled, or a child would not fit its type. If
-the deleted object would stay for good, there is advice.
+with the children that are in the same file and have the label fescue.dev/child, and on a
+healthy cluster in memory, where objects in the same file that it reads exist: for ten
+minutes, and then at each time at which it is reconciled, while Jobs succeed, run on or
+fail. Then it deletes the object. It is an error if the object would be Stalled, or a child
+would not fit its type. An object that never becomes ready is an error if it has all that it
+reads and nothing else can change that, and advice otherwise. There is also advice on phases
+that the object never has, and if the deleted object would stay for good.
 
 Each error is one line:
 
@@ -59,7 +61,8 @@ fields if known:
   rule, source                         the rule in CUE, and its file and line
 
 The type is that of a Kubernetes field error (FieldValueInvalid, FieldValueRequired, …) or
-Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind, NothingChecked, Stalled.`
+Unreadable, TooLarge, Syntax, DuplicateKey, UnknownKind, InvalidKind, NothingChecked, Stalled,
+NeverReady.`
 
 // vetOptions are the flags of fescue vet.
 type vetOptions struct {
