@@ -85,6 +85,18 @@ func (c *checker) sort(p part, structs, lists, others *[]part) {
 	*others = append(*others, p)
 }
 
+// leftover explains a struct that is nothing but a comprehension, which leaves {} if it yields nothing.
+func leftover(structs []part) string {
+	literal, ok := structs[0].expr.(*ast.StructLit)
+	if !ok || len(literal.Elts) != 1 {
+		return ""
+	}
+	if _, ok := literal.Elts[0].(*ast.Comprehension); !ok {
+		return ""
+	}
+	return ": an if inside leaves {} where it does not hold: write it around the field or, in a list, after the for, as in [for x in LIST if CONDITION {x}]"
+}
+
 func (c *checker) checkStruct(structs, others []part, want *types.Type, path string, at ast.Node) {
 	if at == nil {
 		at = structs[0].node()
@@ -92,7 +104,7 @@ func (c *checker) checkStruct(structs, others []part, want *types.Type, path str
 	s := c.gather(structs)
 	if want.Values&types.Object == 0 {
 		if s.isStruct {
-			c.report(at, "%s: must be %s, not a struct", path, article(want.Values))
+			c.report(at, "%s: must be %s, not a struct%s", path, article(want.Values), leftover(structs))
 		}
 		return
 	}
