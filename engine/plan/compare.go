@@ -102,7 +102,7 @@ var ErrNotServed = errors.New("its type is not served by the cluster: install it
 
 // Compare returns the writes for the children of a plan.
 func Compare(p *Plan, v *View) *Comparison {
-	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int)}, plan: p, view: v, wanted: make(map[types.UID]bool)}
+	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int)}, plan: p, view: v, wanted: make(map[types.UID]bool), left: make(map[types.UID]bool)}
 	if p.hidden != nil {
 		c.sensitive = p
 	}
@@ -161,6 +161,8 @@ type comparer struct {
 	view *View
 	// wanted are the children that exist and belong to the plan.
 	wanted map[types.UID]bool
+	// left are those that stay although what is wanted of them is not known.
+	left map[types.UID]bool
 }
 
 // wantedChild is a child of the plan as an object.
@@ -231,11 +233,11 @@ func (c *comparer) skip(child kind.Child, err error) {
 	c.States = append(c.States, state)
 }
 
-// leave leaves a child unchanged whose template reads something absent.
+// leave leaves a child whose template reads something absent as it is, but for its marks: restoreOthers restores these.
 func (c *comparer) leave(child kind.Child) {
 	for _, e := range c.view.Children {
 		if e.Name == child.Name && e.isOriginal() && IsOwnedBy(e.Object, c.plan.Object) {
-			c.wanted[e.Object.GetUID()] = true
+			c.left[e.Object.GetUID()] = true
 		}
 	}
 	c.States = append(c.States, ChildState{name: child.Name, wanted: 1, waiting: kind.WaitingFor(child.Absent)})
@@ -456,7 +458,7 @@ func (c *comparer) restoreOthers() {
 // like them.
 func (c *comparer) prune() {
 	for _, e := range c.view.Children {
-		if c.wanted[e.Object.GetUID()] || e.Object.GetDeletionTimestamp() != nil {
+		if c.wanted[e.Object.GetUID()] || c.left[e.Object.GetUID()] || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
 		switch holder := metav1.GetControllerOfNoCopy(e.Object); {

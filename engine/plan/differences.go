@@ -65,6 +65,9 @@ func (s Step) Differences(live *unstructured.Unstructured) (paths [][]string) {
 	for _, name := range OwnLabels {
 		add(Label(live, name), Label(s.Wanted, name), "metadata", "labels", name)
 	}
+	if entered, isOnce := entry(s.Wanted, "annotations", AnnotationEntered); isOnce {
+		add(Annotation(live, AnnotationEntered), entered, "metadata", "annotations", AnnotationEntered)
+	}
 	if len(paths) == 0 {
 		paths = append(paths, []string{"metadata", "ownerReferences"})
 	}

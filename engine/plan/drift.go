@@ -30,6 +30,9 @@ func IsManaged(live, wanted *unstructured.Unstructured) bool {
 			return false
 		}
 	}
+	if entered, isOnce := entry(wanted, "annotations", AnnotationEntered); isOnce && Annotation(live, AnnotationEntered) != entered {
+		return false
+	}
 	holder := metav1.GetControllerOfNoCopy(live)
 	if len(wanted.GetOwnerReferences()) == 0 { // it outlives its owner
 		return !slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {

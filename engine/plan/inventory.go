@@ -270,7 +270,7 @@ func takeInventory(p *Plan, v *View) inventory {
 func find(k *kind.Kind, children []LiveChild, owner *unstructured.Unstructured, wanted kind.Child) *unstructured.Unstructured {
 	name, namespace, gvk := nameOf(owner, wanted), namespaceOf(k, owner, wanted), typeOf(wanted)
 	for _, child := range children {
-		if child.Object.GetName() == name && child.Object.GetNamespace() == namespace && child.Object.GroupVersionKind() == gvk && IsOwnedBy(child.Object, owner) {
+		if child.Object.GetName() == name && child.Object.GetNamespace() == namespace && child.Object.GroupVersionKind() == gvk && child.isOf(owner) {
 			return child.Object
 		}
 	}

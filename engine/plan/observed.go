@@ -23,7 +23,7 @@ type observation struct {
 func (p *Plan) observe(children []LiveChild) observation {
 	o := observation{make(map[string]*unstructured.Unstructured), make(map[string][]*unstructured.Unstructured)}
 	for _, child := range children {
-		if !IsOwnedBy(child.Object, p.Object) || child.Object.GetDeletionTimestamp() != nil || !child.isOriginal() || p.isFormerOf(child) {
+		if !child.isOf(p.Object) || child.Object.GetDeletionTimestamp() != nil || !child.isOriginal() || p.isFormerOf(child) {
 			continue
 		}
 		if _, isSet := p.Kind.Sets[child.Name]; isSet {

@@ -26,7 +26,7 @@ func isReplaced(child kind.Child) bool { return isOnce(child) && child.OnDelete 
 
 // isFormer reports whether an object is a child that was created once in a former entry of the phase.
 func (p *Plan) isFormer(child kind.Child, live *unstructured.Unstructured) bool {
-	return isReplaced(child) && p.created[child.Name] != live.GetUID() && IsOwnedBy(live, p.Object) && isOfEarlier(live, p.Phase, p.Entered)
+	return isReplaced(child) && p.created[child.Name] != live.GetUID() && (IsOwnedBy(live, p.Object) || isFor(live, p.Object)) && isOfEarlier(live, p.Phase, p.Entered)
 }
 
 // isFormerOf is isFormer for a child that is not known to be wanted now: its name in the kind is constant.

@@ -158,6 +158,15 @@ func isFor(child, owner *unstructured.Unstructured) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && child.GetLabels()[LabelOwnerUID] == string(owner.GetUID())
 }
 
+// isOf reports whether a child belongs to an owner, or lost its controller reference, which is restored. What is decided
+// before that is as if it still had it: a behaviour that does not see the child would go on without it.
+func (c LiveChild) isOf(owner *unstructured.Unstructured) bool {
+	o, isOriginal := originOf(c.Object)
+	isOrphan := isOriginal && !o.outlives && metav1.GetControllerOfNoCopy(c.Object) == nil && owner.GetDeletionTimestamp() == nil &&
+		(!isElsewhere(owner, c.Object) || !isDetached(owner, c.Object) && inventoryOf(owner).lists(c.Object))
+	return isOrphan || IsOwnedBy(c.Object, owner)
+}
+
 // isOriginal reports whether the engine created a child under the name that it has.
 func (c LiveChild) isOriginal() bool {
 	_, ok := originOf(c.Object)

@@ -182,7 +182,7 @@ func replaceable(members []*member, set *kind.Set) []*member {
 // isMember reports whether a child is a controlled member of a set: one that was created for it,
 // or one that has a member's name and no other record.
 func (c LiveChild) isMember(owner *unstructured.Unstructured, set kind.Child, prefix string) bool {
-	if !IsOwnedBy(c.Object, owner) {
+	if !c.isOf(owner) {
 		return false
 	}
 	_, isNamed := memberNumber(set.Set, prefix, c.Object.GetName())

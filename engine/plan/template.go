@@ -116,17 +116,17 @@ func Decorates(k *kind.Kind, object *unstructured.Unstructured) bool {
 	return k.Target.Selects(object) && decoratorOf(object) != k.Target.Decorator
 }
 
-// decoratorOf returns the decorator that an object is kept by, by the annotation that names its owner or, if it has
-// lost that, by its label. It is empty if there is none.
+// decoratorOf returns the decorator that an object is kept by, by the annotation that names its owner or, if that names
+// none, by its label. It is empty if there is none.
 func decoratorOf(object *unstructured.Unstructured) string {
-	owner, ok := entry(object, "annotations", AnnotationOwner)
-	if !ok {
+	keeper, _, isName := strings.Cut(Annotation(object, AnnotationOwner), "/")
+	if !isName {
 		return Label(object, labelDecorator)
 	}
-	if owner, ok = strings.CutPrefix(owner, ownedByDecorator); !ok {
+	name, ofDecorator := strings.CutPrefix(keeper, ownedByDecorator)
+	if !ofDecorator {
 		return ""
 	}
-	name, _, _ := strings.Cut(owner, "/")
 	return name
 }
 

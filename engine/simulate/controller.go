@@ -240,7 +240,8 @@ func (c *Cluster) view(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstruc
 		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk), IsNamespaced: c.isNamespaced(gvk)}
 	}
 	for _, object := range c.objects {
-		if slices.Contains(k.Owns, object.GroupVersionKind()) && plan.IsChildOf(object, owner, k) {
+		isChild := plan.IsChildOf(object, owner, k) || plan.IsKeptBy(k, object) && plan.IsOwnedBy(object, owner)
+		if isChild && slices.Contains(k.Owns, object.GroupVersionKind()) {
 			v.Children = append(v.Children, plan.Live(c.ResourceOf(object.GroupVersionKind()), object))
 		}
 	}
