@@ -35,6 +35,7 @@
 //   - scenarios_test.go: the scenarios of the shipped kinds, which fescue test runs in memory
 //   - examples_test.go: those of the examples
 //   - entries_test.go: phases that are entered again
+//   - restore_test.go: objects that are restored from a backup
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
 //   - unloaded_test.go: CRDs of kinds that are gone
 //   - kstatus_test.go: the status as Flux and kpt read it
@@ -78,6 +79,7 @@
 //     TestChildrenElsewhereAreDenied
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
 //   - a namespace can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase
+//   - objects that are restored from a backup run nothing again: TestRestoreRunsNothingAgain, TestRestoreOfChildrenElsewhere
 //   - invalid objects are rejected, also without webhooks: TestWebhooks, TestInvalidStoredObjectIsStalled
 //   - objects that became invalid can be deleted: TestInvalidObjectsCanGo
 //   - Pods get their sidecars: TestPodWebhooks, TestInjectedPodsOfAWatcher

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+// backup returns the objects of a resource as docs/install.md says: those that stay and are not children, without what
+// ties them to the cluster.
+func (c *cluster) backup(resource schema.GroupVersionResource) (objects []unstructured.Unstructured) {
+	c.t.Helper()
+	for _, object := range c.list(resource, "") {
+		if object.GetDeletionTimestamp() == nil && len(object.GetOwnerReferences()) == 0 {
+			object.SetUID("")
+			object.SetResourceVersion("")
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+// lose deletes all objects of a resource, as no operator runs.
+func (c *cluster) lose(resource schema.GroupVersionResource) {
+	c.t.Helper()
+	for _, object := range c.list(resource, "") {
+		c.patch(resource, object.GetName(), `{"metadata":{"finalizers":null}}`)
+	}
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	require.NoError(c.t, c.objects(resource).DeleteCollection(c.t.Context(), now, metav1.ListOptions{}))
+	require.True(c.t, testcluster.WaitUntil(func() bool { return len(c.list(resource, "")) == 0 }))
+}
+
+// restore creates the objects of a backup, and then writes their status.
+func (c *cluster) restore(resource schema.GroupVersionResource, objects []unstructured.Unstructured) {
+	c.t.Helper()
+	for _, object := range objects {
+		created, err := c.objects(resource).Create(c.t.Context(), &object, metav1.CreateOptions{})
+		require.NoError(c.t, err)
+		object.SetResourceVersion(created.GetResourceVersion())
+		_, err = c.objects(resource).UpdateStatus(c.t.Context(), &object, metav1.UpdateOptions{})
+		require.NoError(c.t, err)
+	}
+}
+
+// Objects that are restored with their status, before an operator runs, run nothing again.
+func TestRestoreRunsNothingAgain(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	dir := g.kind(guardDelete)
+	o := g.start("--kinds", dir)
+	g.createAt("done", longAgo, "true")
+	g.createAt("running", longAgo, forLong)
+	g.createAt("later", "2039-01-01T00:00:00Z", "true")
+	g.make("a", nil)
+	g.make("leaving", map[string]any{"command": "sleep"})
+	g.awaitReady(g.GroupVersionResource, "leaving")
+	g.remove("leaving", metav1.DeletePropagationBackground)
+	g.awaitPhase("done", "DONE")
+	g.awaitReady(g.GroupVersionResource, "a")
+	lost := createdPod(g.await(ats, "running", "recorded", func(at *unstructured.Unstructured) bool { return createdPod(at) != "" }))
+	savedAts, savedGuards := g.backup(ats), g.backup(g.GroupVersionResource)
+	require.Len(t, savedAts, 3)
+	require.Len(t, savedGuards, 1)
+
+	require.Zero(t, o.stop())
+	for _, resource := range []schema.GroupVersionResource{ats, g.GroupVersionResource, pods} {
+		g.lose(resource)
+	}
+	g.restore(ats, savedAts)
+	g.restore(g.GroupVersionResource, savedGuards)
+	g.start("--kinds", dir)
+
+	object, reason, _ := g.awaitStalled(ats, "running")
+	require.Equal(t, "ChildGone", reason)
+	require.Equal(t, lost, createdPod(object))
+	g.awaitReady(g.GroupVersionResource, "a")
+	for name, phase := range map[string]string{"done": "DONE", "later": "PENDING", "running": "RUNNING"} {
+		at, err := g.get(ats, name)
+		require.NoError(t, err)
+		require.Equal(t, phase, phaseOf(at))
+	}
+	require.Empty(t, g.list(pods, ""))
+
+	g.remove("a", metav1.DeletePropagationBackground)
+	g.awaitGone(g.GroupVersionResource, "a")
+}
+
+// Children elsewhere are created again, though the restored status records the UIDs of those before.
+func TestRestoreOfChildrenElsewhere(t *testing.T) {
+	t.Parallel()
+	c, directory := newCluster(t), testcluster.Namespace(t)
+	c.everywhere = true
+	announcements := schema.GroupVersionResource{Group: c.group(), Version: "v1", Resource: "announcements"}
+	services := schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	c.deleteCRDs("announcements." + c.group())
+	source, err := os.ReadFile(filepath.Join("..", "examples", "announcement", "kind.cue"))
+	require.NoError(t, err)
+	dir, _ := writeKind(t, strings.ReplaceAll(string(source), `"teams.example.com/v1"`, `"`+c.group()+`/v1"`))
+	there, name := newClients(t, directory), c.namespace+"-shop"
+	exists := func(*unstructured.Unstructured) bool { return true }
+
+	o := c.start("--kinds", dir)
+	c.create(announcements, "Announcement", "shop", map[string]any{"spec": map[string]any{"service": "frontend", "directory": directory}})
+	c.awaitReady(announcements, "shop")
+	before := there.await(services, name, "created", exists)
+	saved := c.backup(announcements)
+	require.Zero(t, o.stop())
+	c.lose(announcements)
+	there.lose(services)
+	c.restore(announcements, saved)
+	c.start("--kinds", dir)
+
+	after := there.await(services, name, "created again", exists)
+	require.NotEqual(t, before.GetUID(), after.GetUID())
+	c.await(announcements, "shop", "recorded", func(object *unstructured.Unstructured) bool {
+		listed, _, _ := unstructured.NestedSlice(object.Object, "status", "childInventory", "elsewhere")
+		uid, _, _ := unstructured.NestedString(listed[0].(map[string]any), "children", name)
+		return uid == string(after.GetUID())
+	})
+	require.NoError(t, c.objects(announcements).Delete(t.Context(), "shop", metav1.DeleteOptions{}))
+	c.awaitGone(announcements, "shop")
+	there.awaitGone(services, name)
+}
