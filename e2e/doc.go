@@ -78,7 +78,8 @@
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,
 //     TestChildrenElsewhereAreDenied
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
-//   - a namespace can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase
+//   - a namespace can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase,
+//     TestNamespaceOfChildrenElsewhereIsDeleted
 //   - objects that are restored from a backup run nothing again: TestRestoreRunsNothingAgain, TestRestoreOfChildrenElsewhere
 //   - invalid objects are rejected, also without webhooks: TestWebhooks, TestInvalidStoredObjectIsStalled
 //   - objects that became invalid can be deleted: TestInvalidObjectsCanGo

@@ -451,3 +451,18 @@ func TestNamespaceIsDeletedInEveryPhase(t *testing.T) {
 		})
 	}
 }
+
+// An object whose namespace is deleted takes its children in other namespaces with it.
+func TestNamespaceOfChildrenElsewhereIsDeleted(t *testing.T) {
+	t.Parallel()
+	a := newAnnouncements(t)
+	namespace, err := a.typed.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	home := newClients(t, namespace.Name)
+	a.start("--kinds", a.dir)
+	home.create(a.GroupVersionResource, "Announcement", "shop", a.spec())
+	home.awaitReady(a.GroupVersionResource, "shop")
+	require.NoError(t, home.typed.CoreV1().Namespaces().Delete(t.Context(), home.namespace, metav1.DeleteOptions{}))
+	home.awaitGone(a.GroupVersionResource, "shop")
+	a.there.awaitGone(services, home.namespace+"-shop")
+}

@@ -94,39 +94,55 @@ func TestRestoreRunsNothingAgain(t *testing.T) {
 	g.awaitGone(g.GroupVersionResource, "a")
 }
 
-// Children elsewhere are created again, though the restored status records the UIDs of those before.
-func TestRestoreOfChildrenElsewhere(t *testing.T) {
-	t.Parallel()
-	c, directory := newCluster(t), testcluster.Namespace(t)
+// announcements are the kind of examples/announcement in a group of the test, with a namespace for their children.
+type announcements struct {
+	*cluster
+	schema.GroupVersionResource
+	dir   string
+	there *cluster
+}
+
+func newAnnouncements(t *testing.T) *announcements {
+	t.Helper()
+	c := newCluster(t)
 	c.everywhere = true
-	announcements := schema.GroupVersionResource{Group: c.group(), Version: "v1", Resource: "announcements"}
-	services := schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	c.deleteCRDs("announcements." + c.group())
 	source, err := os.ReadFile(filepath.Join("..", "examples", "announcement", "kind.cue"))
 	require.NoError(t, err)
 	dir, _ := writeKind(t, strings.ReplaceAll(string(source), `"teams.example.com/v1"`, `"`+c.group()+`/v1"`))
-	there, name := newClients(t, directory), c.namespace+"-shop"
+	resource := schema.GroupVersionResource{Group: c.group(), Version: "v1", Resource: "announcements"}
+	return &announcements{c, resource, dir, newClients(t, testcluster.Namespace(t))}
+}
+
+func (a *announcements) spec() map[string]any {
+	return map[string]any{"spec": map[string]any{"service": "frontend", "directory": a.there.namespace}}
+}
+
+// Children elsewhere are created again, though the restored status records the UIDs of those before.
+func TestRestoreOfChildrenElsewhere(t *testing.T) {
+	t.Parallel()
+	a := newAnnouncements(t)
+	name := a.namespace + "-shop"
 	exists := func(*unstructured.Unstructured) bool { return true }
-
-	o := c.start("--kinds", dir)
-	c.create(announcements, "Announcement", "shop", map[string]any{"spec": map[string]any{"service": "frontend", "directory": directory}})
-	c.awaitReady(announcements, "shop")
-	before := there.await(services, name, "created", exists)
-	saved := c.backup(announcements)
+	o := a.start("--kinds", a.dir)
+	a.create(a.GroupVersionResource, "Announcement", "shop", a.spec())
+	a.awaitReady(a.GroupVersionResource, "shop")
+	before := a.there.await(services, name, "created", exists)
+	saved := a.backup(a.GroupVersionResource)
 	require.Zero(t, o.stop())
-	c.lose(announcements)
-	there.lose(services)
-	c.restore(announcements, saved)
-	c.start("--kinds", dir)
+	a.lose(a.GroupVersionResource)
+	a.there.lose(services)
+	a.restore(a.GroupVersionResource, saved)
+	a.start("--kinds", a.dir)
 
-	after := there.await(services, name, "created again", exists)
+	after := a.there.await(services, name, "created again", exists)
 	require.NotEqual(t, before.GetUID(), after.GetUID())
-	c.await(announcements, "shop", "recorded", func(object *unstructured.Unstructured) bool {
+	a.await(a.GroupVersionResource, "shop", "recorded", func(object *unstructured.Unstructured) bool {
 		listed, _, _ := unstructured.NestedSlice(object.Object, "status", "childInventory", "elsewhere")
 		uid, _, _ := unstructured.NestedString(listed[0].(map[string]any), "children", name)
 		return uid == string(after.GetUID())
 	})
-	require.NoError(t, c.objects(announcements).Delete(t.Context(), "shop", metav1.DeleteOptions{}))
-	c.awaitGone(announcements, "shop")
-	there.awaitGone(services, name)
+	require.NoError(t, a.objects(a.GroupVersionResource).Delete(t.Context(), "shop", metav1.DeleteOptions{}))
+	a.awaitGone(a.GroupVersionResource, "shop")
+	a.there.awaitGone(services, name)
 }
