@@ -78,6 +78,8 @@
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,
 //     TestChildrenElsewhereAreDenied
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
+//   - damaged children go with their object, and orphaned ones stay: TestLostReferencesOfAnObjectThatIsDeleted,
+//     TestOrphansAreNotTakenBack
 //   - a namespace can be deleted, whatever its objects wait for: TestNamespaceIsDeletedInEveryPhase,
 //     TestNamespaceOfChildrenElsewhereIsDeleted
 //   - objects that are restored from a backup run nothing again: TestRestoreRunsNothingAgain, TestRestoreOfChildrenElsewhere

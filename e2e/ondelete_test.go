@@ -187,6 +187,112 @@ func TestOnDeleteByPropagation(t *testing.T) {
 	}
 }
 
+// guardWaits is a phase that ends when someone says so.
+const guardWaits = `
+	onDelete: "WAITING"
+	phases: {
+		WAITING: next: [{to: "GONE", when: *(object.metadata.annotations.go == "yes") | false}]
+		GONE: terminal: true
+	}
+`
+
+// isWaiting reports whether an object is in the phase of guardWaits.
+func isWaiting(object *unstructured.Unstructured) bool {
+	return phaseOf(object) == "WAITING" && isTrue(object, "Deleting")
+}
+
+// end ends the phase of guardWaits.
+func (g *guards) end(name string) {
+	g.t.Helper()
+	g.patch(g.GroupVersionResource, name, `{"metadata":{"annotations":{"go":"yes"}}}`)
+	g.awaitGone(g.GroupVersionResource, name)
+}
+
+// A child that loses its owner reference while its object passes its phases gets it back, and goes with its object,
+// whether an operator runs then or not.
+func TestLostReferencesOfAnObjectThatIsDeleted(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	dir := g.kind(guardWaits)
+	o := g.start("--kinds", dir)
+	damages := map[string]string{
+		"reference": `{"metadata":{"ownerReferences":null}}`,
+		"label":     `{"metadata":{"ownerReferences":null,"labels":{"fescue.dev/owner-uid":null}}}`,
+		"record":    `{"metadata":{"ownerReferences":null,"annotations":{"fescue.dev/created-as":null}}}`,
+	}
+	for name := range damages {
+		g.make(name, nil)
+		g.awaitReady(g.GroupVersionResource, name)
+		g.remove(name, metav1.DeletePropagationBackground)
+		g.await(g.GroupVersionResource, name, "waiting", isWaiting)
+	}
+	isRestored := func(o *unstructured.Unstructured) bool {
+		return len(o.GetOwnerReferences()) == 1 && len(o.GetLabels()) == 3 && len(o.GetAnnotations()) == 3
+	}
+	for name, damage := range damages {
+		g.patch(configMaps, name+"-base", damage)
+		g.await(configMaps, name+"-base", "restored", isRestored)
+	}
+	o.kill()
+	for name, damage := range damages {
+		if name != "label" { // without it, nothing finds the child at a start
+			g.patch(configMaps, name+"-base", damage)
+		}
+	}
+	g.start("--kinds", dir)
+	for name := range damages {
+		g.await(configMaps, name+"-base", "restored after a start", isRestored)
+		g.end(name)
+		g.awaitGone(configMaps, name+"-base")
+		g.awaitGone(configMaps, name+"-user")
+	}
+}
+
+// Children that the garbage collector orphaned stay, whenever that was.
+func TestOrphansAreNotTakenBack(t *testing.T) {
+	t.Parallel()
+	g := newGuards(t)
+	dir := g.kind(guardWaits)
+	o := g.start("--kinds", dir)
+	orphan := func(name string) {
+		g.remove(name, metav1.DeletePropagationOrphan)
+		for _, child := range []string{name + "-base", name + "-user"} {
+			g.await(configMaps, child, "orphaned", func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 0 })
+		}
+	}
+	names := []string{"first", "again", "stalled", "down"}
+	for _, name := range names {
+		g.make(name, nil)
+		g.awaitReady(g.GroupVersionResource, name)
+	}
+	orphan("first")
+	g.remove("again", metav1.DeletePropagationBackground)
+	g.await(g.GroupVersionResource, "again", "waiting", isWaiting)
+	orphan("again")
+	g.patch(g.GroupVersionResource, "stalled", `{"spec":{"number":"x"}}`)
+	g.awaitStalled(g.GroupVersionResource, "stalled")
+	orphan("stalled")
+	g.await(g.GroupVersionResource, "stalled", "kept", func(o *unstructured.Unstructured) bool {
+		status, _, _ := condition(o, "Deleting")
+		return status == "False"
+	})
+	g.patch(g.GroupVersionResource, "stalled", `{"spec":{"number":"1"}}`)
+	o.kill()
+	orphan("down")
+	g.start("--kinds", dir)
+	for _, name := range names {
+		object := g.await(g.GroupVersionResource, name, "waiting", isWaiting)
+		orphaned, _, _ := unstructured.NestedBool(object.Object, "status", "childInventory", "orphaned")
+		require.True(t, orphaned, name)
+		g.end(name)
+		for _, child := range []string{name + "-base", name + "-user"} {
+			object, err := g.get(configMaps, child)
+			require.NoError(t, err)
+			require.Empty(t, object.GetOwnerReferences())
+		}
+	}
+}
+
 // A decorator leaves the finalizer of the kind of its objects alone: they pass their phases.
 func TestDecoratedObjectsPassTheirPhases(t *testing.T) {
 	t.Parallel()

@@ -339,8 +339,12 @@ func isUnknownField(err error) bool {
 // adopt gives a child back the labels, the annotations and the controller reference by which it is found, and
 // leaves the rest of it unchanged.
 func (a *applier) adopt(ctx context.Context, s plan.Step) error {
-	if _, err := a.stays(); err != nil {
+	owner, err := a.stays()
+	if err != nil {
 		return err
+	}
+	if owner.GetDeletionTimestamp() != nil && owner.GetResourceVersion() != a.owner.GetResourceVersion() {
+		return errWaiting // a second deletion may have orphaned the child
 	}
 	live, references := s.Live, s.Wanted.GetOwnerReferences()
 	for _, other := range live.GetOwnerReferences() {

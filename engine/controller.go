@@ -62,6 +62,7 @@ type controller struct {
 	told       sync.Map // types.UID → bool: the foreign objects that were reported
 	problems   sync.Map // cache.ObjectName → *plan.Problem: what was reported of objects whose status is not written
 	unrecorded sync.Map // cache.ObjectName → *plan.Unrecorded: for plan.View.Unrecorded
+	orphaning  sync.Map // cache.ObjectName → types.UID: the objects of plan.View.Orphaning
 	// kinds returns all that are known by now; they share caches.
 	kinds func() []*kind.Kind
 	// pods are those that the objects inject into; it is nil for a kind that does not.
@@ -246,6 +247,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
 			c.sees(nil, object)
+			c.noteOrphaning(object)
 			if c.concerns(object) {
 				c.enqueue(object)
 			}
@@ -259,6 +261,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			c.sees(a, b)
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
+			c.noteOrphaning(b)
 			if c.concerns(a, b) && c.isChanged(a, b) {
 				c.queue.Add(name)
 			}
@@ -276,6 +279,14 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 				c.queue.Add(name)
 			}
 		},
+	}
+}
+
+// noteOrphaning remembers an object whose children the garbage collector is about to orphan. When that is done, nothing of
+// the object shows it.
+func (c *controller) noteOrphaning(state any) {
+	if object, ok := state.(*unstructured.Unstructured); ok && plan.IsOrphaning(object) {
+		c.orphaning.Store(cache.MetaObjectToName(object), object.GetUID())
 	}
 }
 
@@ -544,6 +555,7 @@ func (c *controller) forget(name cache.ObjectName) {
 	c.numbers.forget(name)
 	c.problems.Delete(name)
 	c.unrecorded.Delete(name)
+	c.orphaning.Delete(name)
 	c.types.forgetOwner(name)
 	c.lookups.forget(name)
 	c.selections.forget(name)

@@ -131,7 +131,7 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 	var passed []string
 	var rounds *plan.Rounds
 	for stored := 0; ; stored++ {
-		v, err := r.look(ctx, object, fromServer)
+		v, err := r.look(ctx, object, fromServer || plan.IsEntering(r.kind, object))
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -235,7 +235,7 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 	case !p.IsScheduleRecorded(object):
 		return nil, errors.New("the API server did not keep status.lastScheduleTime: the installed CRD is older than the kind; upgrade it")
 	case !o.IsListed(object):
-		return nil, errors.New("the API server did not keep status.childInventory.elsewhere: the installed CRD is older than the kind; upgrade it")
+		return nil, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
 	case object != p.Object && !o.RecordAt(p, object).IsZero():
 		return nil, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
 	}

@@ -150,6 +150,10 @@ func validateInventory(value any) field.ErrorList {
 			errs = append(errs, validatePlaces(path.Child(name), value)...)
 		case "created":
 			errs = append(errs, validateStrings(path.Child(name), value)...)
+		case "orphaned":
+			if _, isBool := value.(bool); !isBool {
+				errs = append(errs, field.TypeInvalid(path.Child(name), value, "must be a boolean"))
+			}
 		default:
 			errs = append(errs, field.Forbidden(path.Child(name), "unknown field"))
 		}

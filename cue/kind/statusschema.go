@@ -99,6 +99,7 @@ var writtenStatus = map[string][]any{
 		"types":     []any{map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}},
 		"elsewhere": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "a", "children": map[string]any{"c": "00000000-0000-0000-0000-000000000000"}}},
 		"created":   map[string]any{"pod": "00000000-0000-0000-0000-000000000000"},
+		"orphaned":  true,
 	}},
 }
 

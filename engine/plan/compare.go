@@ -139,15 +139,15 @@ func Compare(p *Plan, v *View) *Comparison {
 		}
 	}
 	slices.SortStableFunc(c.States, func(a, b ChildState) int { return strings.Compare(a.name, b.name) })
-	if p.isOver() {
+	if p.restores() {
+		c.restoreOthers()
+	}
+	if p.isOver() && len(c.Steps) == 0 { // a child that is restored is part of the order
 		c.dismantle()
 	}
 	slices.SortFunc(c.Leaving, func(a, b LiveChild) int { // the first is reported
 		return cmp.Or(strings.Compare(a.Resource.Resource, b.Resource.Resource), strings.Compare(called(a.Object, p.Object), called(b.Object, p.Object)))
 	})
-	if !p.Leaving {
-		c.restoreOthers()
-	}
 	if p.Prune && !c.Unlisted { // what replaces it comes first
 		c.prune()
 	}

@@ -23,6 +23,9 @@ type inventory struct {
 	elsewhere []place
 	// known are the UIDs of single children there, so that one that loses marks is recognized.
 	known map[spot]types.UID
+	// orphaned means that the object is being deleted, and the garbage collector took its owner references off its
+	// children before.
+	orphaned bool
 }
 
 // spot is where an object is.
@@ -124,6 +127,7 @@ func inventoryOf(object *unstructured.Unstructured) inventory {
 	for child, uid := range created {
 		i.created[child] = types.UID(uid)
 	}
+	i.orphaned, _, _ = unstructured.NestedBool(object.Object, "status", kind.ChildInventory, "orphaned")
 	return i
 }
 
@@ -160,6 +164,9 @@ func (i inventory) status() map[string]any {
 			created[child] = string(uid)
 		}
 		stored["created"] = created
+	}
+	if i.orphaned {
+		stored["orphaned"] = true
 	}
 	if len(stored) == 0 {
 		return nil
@@ -248,7 +255,7 @@ func takeKnown(p *Plan, v *View) map[spot]types.UID {
 
 // takeInventory returns the inventory after a plan was carried out.
 func takeInventory(p *Plan, v *View) inventory {
-	i := inventory{types: slices.Clone(p.Kind.Owns), created: maps.Clone(p.created)}
+	i := inventory{types: slices.Clone(p.Kind.Owns), created: maps.Clone(p.created), orphaned: p.orphaned}
 	if p.Kind.Phases[p.Phase].Terminal && len(p.Transitions) == 0 {
 		if stored := inventoryOf(p.Object).types; len(stored) > 0 {
 			i.types = stored

@@ -89,6 +89,42 @@ func hasLeft(object *unstructured.Unstructured) bool {
 	return err == nil && meta.IsStatusConditionTrue(conditions, kind.ConditionDeleting)
 }
 
+// IsEntering reports whether an object is about to enter the phase for its deletion. A cache that is behind would not show
+// that the garbage collector took the owner references off its children.
+func IsEntering(k *kind.Kind, object *unstructured.Unstructured) bool {
+	return k.Target == nil && isLeaving(k, object) && !hasLeft(object)
+}
+
+// wereOrphaned reports whether the garbage collector took the owner references off the children of an object that is
+// being deleted, which are to stay. A child that has none when the object enters the phase for its deletion shows that;
+// one that loses it later is damaged.
+func wereOrphaned(k *kind.Kind, object *unstructured.Unstructured, v *View) bool {
+	switch {
+	case k.Target != nil || !isLeaving(k, object):
+		return false
+	case v.Orphaning || inventoryOf(object).orphaned:
+		return true
+	}
+	return !hasLeft(object) && slices.ContainsFunc(v.Children, func(child LiveChild) bool {
+		o, isOriginal := originOf(child.Object)
+		isReferring := !o.outlives && !isDetached(object, child.Object)
+		return isOriginal && isReferring && metav1.GetControllerOfNoCopy(child.Object) == nil && child.Object.GetDeletionTimestamp() == nil
+	})
+}
+
+// restores reports whether children that lost what they are recognized by are restored. While an object is being deleted,
+// that is known once it has entered the phase for that.
+func (p *Plan) restores() bool {
+	return p.Object.GetDeletionTimestamp() == nil || p.Leaving && !p.orphaned && !p.abandoned && p.Kind.Target == nil && hasLeft(p.Object)
+}
+
+// isReleased reports whether a child stays when its object goes, because the garbage collector orphaned it.
+func (p *Plan) isReleased(child LiveChild) bool {
+	o, _ := originOf(child.Object)
+	return p.orphaned && !o.outlives && !isDetached(p.Object, child.Object) &&
+		(!child.isOfPhase() || metav1.GetControllerOfNoCopy(child.Object) == nil)
+}
+
 // isOver reports whether a plan is for an object that has passed all phases that follow its deletion.
 func (p *Plan) isOver() bool {
 	return p.Leaving && (p.Kind.OnDelete == "" || p.abandoned || p.Kind.Phases[p.Phase].Terminal && len(p.Transitions) == 0)
@@ -113,23 +149,36 @@ func (c *comparer) keep(child wantedChild) {
 		slices.SortFunc(members, func(a, b *member) int { return a.compare(b) })
 		surplus := max(0, len(members)-child.Set.Replicas)
 		for i, m := range members {
-			switch {
-			case !IsOwnedBy(m.object, c.plan.Object):
-			case i < surplus:
+			if isOwn := IsOwnedBy(m.object, c.plan.Object); isOwn && i < surplus && !c.plan.orphaned {
 				c.add(Delete, child, nil, m.object)
-			default:
-				c.corrects(child, named(child.object, m.object.GetName()), m.object)
+			} else {
+				c.mend(child, named(child.object, m.object.GetName()), m.object)
 			}
 		}
 		return
 	}
 	for _, e := range c.view.Children {
-		if child.isInPlace(e) && e.Object.GetName() == child.object.GetName() && IsOwnedBy(e.Object, c.plan.Object) {
-			c.wanted[e.Object.GetUID()] = true
-			if e.Object.GetDeletionTimestamp() == nil {
-				c.corrects(child, child.object, e.Object)
-			}
+		if child.isInPlace(e) && e.Object.GetName() == child.object.GetName() {
+			c.mend(child, child.object, e.Object)
 		}
+	}
+}
+
+// mend restores or corrects a child that belongs to no phase while its object is being deleted.
+func (c *comparer) mend(child wantedChild, wanted, live *unstructured.Unstructured) {
+	owner, holder := c.plan.Object, metav1.GetControllerOfNoCopy(live)
+	isOwn := IsOwnedBy(live, owner)
+	isLost := !isOwn && holder == nil && !isElsewhere(owner, live) && c.plan.restores()
+	if !isOwn && !isLost || c.plan.isReleased(Live(child.resource, live)) {
+		return
+	}
+	c.wanted[live.GetUID()] = true
+	switch {
+	case live.GetDeletionTimestamp() != nil:
+	case c.plan.restores() && !IsManaged(live, wanted):
+		c.add(Adopt, child, wanted, live)
+	default:
+		c.corrects(child, wanted, live)
 	}
 }
 
@@ -141,7 +190,7 @@ func (c *comparer) dismantle() {
 	recorded := inventoryOf(c.plan.Object)
 	for _, e := range c.view.Children {
 		o, isOriginal := originOf(e.Object)
-		if (isOriginal || recorded.knows(e.Object)) && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) {
+		if (isOriginal || recorded.knows(e.Object)) && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) && !c.plan.isReleased(e) {
 			left = append(left, e)
 		}
 	}

@@ -28,17 +28,17 @@ func (c *comparer) ordered(child wantedChild) {
 // keepOrdered is keep for an ordered set.
 func (c *comparer) keepOrdered(child wantedChild) {
 	r := &rollout{comparer: c, child: child, live: c.numbered(child)}
+	live := maps.Clone(r.live)
 	maps.DeleteFunc(r.live, func(_ int, live *unstructured.Unstructured) bool {
-		return !IsOwnedBy(live, c.plan.Object)
+		return !IsOwnedBy(live, c.plan.Object) || c.plan.orphaned
 	})
 	r.shrink()
 	for index, template := range child.Set.Members {
-		live := r.live[index]
-		if live == nil || template == nil || live.GetDeletionTimestamp() != nil {
+		if live[index] == nil || template == nil {
 			continue
 		}
 		if wanted, err := r.wantedMember(index, template); err == nil {
-			c.corrects(child, wanted, live)
+			c.mend(child, wanted, live[index])
 		}
 	}
 }

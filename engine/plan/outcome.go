@@ -130,7 +130,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
 	o.Abandoned, o.Lingers = v.Abandoned, p.lingers()
-	o.Over = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && (v.isSure(p.Object) || !Reaches(p.Kind, p.Object))
+	o.Over = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && !done.Waiting && (v.isSure(p.Object) || !Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed
 	}
@@ -269,9 +269,11 @@ func withoutCreated(status map[string]any) map[string]any {
 	return result
 }
 
-// IsListed reports whether the stored status of an object has the places in which it has children.
+// IsListed reports whether the stored status of an object has the places in which it has children, and whether these were
+// orphaned.
 func (o *Outcome) IsListed(stored *unstructured.Unstructured) bool {
-	return slices.Equal(inventoryOf(stored).elsewhere, o.inventory.elsewhere)
+	listed := inventoryOf(stored)
+	return slices.Equal(listed.elsewhere, o.inventory.elsewhere) && listed.orphaned == o.inventory.orphaned
 }
 
 // Hold returns what to report instead of a change of phase that has to wait because of a problem.

@@ -57,6 +57,8 @@ type Plan struct {
 	created map[string]types.UID // in Phase, of children that are created once
 	known   map[string]types.UID // the same in the phase that is stored
 	places  kind.Places          // of the children; nil is any
+	// orphaned means that the garbage collector took the owner references off the children before the object goes.
+	orphaned bool
 	// abandoned means that nothing can be created for an object that is being deleted any more.
 	abandoned bool
 	passed    []string // the phases left since anything but the phase, or time, has changed
@@ -93,6 +95,7 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 func decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
 	p := unmoved(k, object, now)
 	p.recall(v.Unrecorded)
+	p.orphaned = wereOrphaned(k, object, v)
 	if p.abandoned = v.Abandoned; p.abandoned || isLeaving(k, object) && k.OnDelete == "" {
 		p.Leaving = true
 		return p // nothing is left but what its children elsewhere need
@@ -147,7 +150,7 @@ func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Pl
 // unmoved returns a plan that does nothing instead, and knows the same children.
 func (p *Plan) unmoved() *Plan {
 	instead := unmoved(p.Kind, p.Object, p.At)
-	instead.created, instead.known = p.known, p.known
+	instead.created, instead.known, instead.orphaned = p.known, p.known, p.orphaned
 	return instead
 }
 
