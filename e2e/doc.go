@@ -77,6 +77,8 @@
 //   - no message shows a value of a Secret: TestSensitiveValuesAreNotShown
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,
 //     TestChildrenElsewhereAreDenied
+//   - they are restored, also members of sets, and those that are lost are reported: TestElsewhereRestoresDamagedMembers,
+//     TestLostChildrenElsewhereAreReported
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
 //   - damaged children go with their object, and orphaned ones stay: TestLostReferencesOfAnObjectThatIsDeleted,
 //     TestOrphansAreNotTakenBack

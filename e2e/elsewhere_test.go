@@ -566,6 +566,119 @@ func TestChildrenElsewhereAreDenied(t *testing.T) {
 	denied(err)
 }
 
+// crowd is a set in another namespace.
+const crowd = `
+	children: crowd: {ORDER replicas: 2, template: {
+		apiVersion: "v1", kind: "ConfigMap"
+		metadata: {name: "\(object.metadata.name)-crowd", namespace: object.spec.text}
+	}}
+`
+
+// Members of sets elsewhere are restored, and go with their object, as single children are.
+func TestElsewhereRestoresDamagedMembers(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string]string{"set": "", "ordered": "ordered: true,"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCleans(t)
+			dir := c.kind(strings.ReplaceAll(crowd, "ORDER", order))
+			o := c.start("--kinds", dir)
+			members := func(name string) map[types.UID]*unstructured.Unstructured {
+				list, err := c.a.objects(configMaps).List(t.Context(), metav1.ListOptions{})
+				require.NoError(t, err)
+				found := make(map[types.UID]*unstructured.Unstructured)
+				for i := range list.Items {
+					if strings.HasPrefix(list.Items[i].GetName(), name+"-crowd-") {
+						found[list.Items[i].GetUID()] = &list.Items[i]
+					}
+				}
+				return found
+			}
+			before := make(map[string]map[types.UID]*unstructured.Unstructured)
+			for name := range damages {
+				c.create(c.GroupVersionResource, "Clean", name, map[string]any{"spec": map[string]any{"text": c.a.namespace}})
+				c.awaitReady(c.GroupVersionResource, name)
+				before[name] = members(name)
+				require.Len(t, before[name], 2)
+			}
+			damageAll := func() {
+				for name, damage := range damages {
+					for _, member := range before[name] {
+						c.a.patch(configMaps, member.GetName(), damage)
+					}
+				}
+			}
+			restored := func(when string) {
+				for name := range damages {
+					require.True(t, testcluster.WaitUntil(func() bool {
+						return maps.EqualFunc(before[name], members(name), func(a, b *unstructured.Unstructured) bool {
+							return maps.Equal(a.GetLabels(), b.GetLabels()) && b.GetAnnotations()["fescue.dev/created-as"] == a.GetAnnotations()["fescue.dev/created-as"]
+						})
+					}), "%s: %s: %v", when, name, members(name))
+				}
+			}
+			damageAll()
+			restored("running")
+			o.kill()
+			damageAll()
+			o = c.start("--kinds", dir)
+			restored("after a start")
+			o.kill()
+			damageAll()
+			for name := range damages {
+				c.delete(c.GroupVersionResource, name)
+			}
+			c.start("--kinds", dir)
+			for name := range damages {
+				c.awaitGone(c.GroupVersionResource, name)
+				require.Empty(t, members(name), name)
+			}
+		})
+	}
+}
+
+// A child elsewhere that others took, or that lost all marks, while no operator ran is reported. It is left alone.
+func TestLostChildrenElsewhereAreReported(t *testing.T) {
+	t.Parallel()
+	c := newCleans(t)
+	dir := c.kind("")
+	o := c.start("--kinds", dir)
+	holder := c.a.create(configMaps, "ConfigMap", "holder", nil)
+	losses := map[string]string{
+		"taken":    fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"holder","uid":%q,"controller":true}]}}`, holder.GetUID()),
+		"unmarked": `{"metadata":{"labels":null,"annotations":null}}`,
+	}
+	for name := range losses {
+		for _, then := range []string{"kept", "dropped", "deleted"} {
+			c.make(name+"-"+then, false, c.a)
+			c.awaitReady(c.GroupVersionResource, name+"-"+then)
+		}
+	}
+	o.kill()
+	lost := make(map[string]*unstructured.Unstructured)
+	for name, loss := range losses {
+		for _, then := range []string{"kept", "dropped", "deleted"} {
+			c.a.patch(configMaps, name+"-"+then, loss)
+			child, err := c.a.get(configMaps, name+"-"+then)
+			require.NoError(t, err)
+			lost[name+"-"+then] = child
+		}
+		c.move(name+"-dropped", "1")
+		c.delete(c.GroupVersionResource, name+"-deleted")
+	}
+	c.start("--kinds", dir)
+	for name := range losses {
+		_, reason, _ := c.awaitStalled(c.GroupVersionResource, name+"-kept")
+		require.Equal(t, "ChildRejected", reason)
+		require.Contains(t, c.eventNote(name+"-dropped", "ForeignObject"), "was created as a child, and")
+		c.awaitGone(c.GroupVersionResource, name+"-deleted")
+		require.Contains(t, c.eventNote(name+"-deleted", "ForeignObject"), "it is neither changed nor deleted")
+	}
+	for _, child := range lost {
+		c.a.requireUntouched(configMaps, child)
+	}
+}
+
 // damages take marks off a child in another namespace. A child that has lost some is restored, and goes with its object.
 var damages = map[string]string{
 	"record":      `{"metadata":{"annotations":{"fescue.dev/created-as":null}}}`,

@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -46,6 +48,9 @@ func (c *controller) observe(ctx context.Context, b *kind.Budget, object *unstru
 			return nil, fmt.Errorf("find the Pods: %w", err)
 		}
 	}
+	if err := c.readKnown(ctx, object, v); err != nil {
+		return nil, err
+	}
 	return v, c.readLost(ctx, object, v)
 }
 
@@ -74,31 +79,47 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 			return nil, err
 		}
 		v.Children, v.Unread[gvk] = append(v.Children, children...), err
-		if err != nil {
-			continue
-		}
-		if err := c.readKnown(ctx, object, served.Resource, gvk.GroupKind(), v); err != nil {
-			return nil, err
-		}
 	}
 	v.Live = true
 	return v, nil
 }
 
-// readKnown adds the recorded children of a type in other namespaces that lost the label by which they are listed.
-func (c *controller) readKnown(ctx context.Context, object *unstructured.Unstructured, resource schema.GroupVersionResource, gk schema.GroupKind, v *plan.View) error {
-	for name, uid := range plan.KnownElsewhere(object, gk) {
-		if slices.ContainsFunc(v.Children, func(child plan.LiveChild) bool { return child.Object.GetUID() == uid }) {
+// readKnown reads the recorded children in other namespaces that the view does not have: those that lost the label by which
+// they are watched.
+func (c *controller) readKnown(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
+	seen := make(map[types.UID]bool)
+	for _, child := range v.Children {
+		seen[child.Object.GetUID()] = true
+	}
+	for _, known := range plan.KnownElsewhere(object) {
+		if seen[known.UID] || c.writes.isDeleting(cache.MetaObjectToName(object), known.UID) {
 			continue
 		}
-		live, err := c.config.Client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		mapping, err := c.config.Mapper.RESTMapping(known.Type.GroupKind(), known.Type.Version)
+		if meta.IsNoMatchError(err) {
+			continue // a type that is not served has no objects
+		}
+		if err != nil {
+			return err
+		}
+		live, err := c.config.Client.Resource(mapping.Resource).Namespace(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err):
+		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != known.UID:
+			continue
+		case apierrors.IsForbidden(err):
+			if v.Unread == nil {
+				v.Unread = make(map[schema.GroupVersionKind]error)
+			}
+			v.Unread[known.Type] = err
+			continue
 		case err != nil:
-			return fmt.Errorf("read %s %q: %w", resource.Resource, name, err)
-		case live.GetUID() == uid && plan.IsOwnedBy(live, object):
-			live.SetManagedFields(nil)
-			v.Children = append(v.Children, plan.Live(resource, live))
+			return fmt.Errorf("read %s %s/%s: %w", mapping.Resource.Resource, known.Namespace, known.Name, err)
+		}
+		live.SetManagedFields(nil)
+		if child := plan.Live(mapping.Resource, live); plan.IsOwnedBy(live, object) {
+			v.Children = append(v.Children, child)
+		} else {
+			v.Unmarked = append(v.Unmarked, child)
 		}
 	}
 	return nil

@@ -151,6 +151,9 @@ func Compare(p *Plan, v *View) *Comparison {
 	if p.Prune && !c.Unlisted { // what replaces it comes first
 		c.prune()
 	}
+	if p.Prune || p.isOver() {
+		c.Foreign = append(c.Foreign, v.Unmarked...)
+	}
 	return c.Comparison
 }
 
@@ -244,7 +247,7 @@ func (c *comparer) leave(child kind.Child) {
 }
 
 func (c *comparer) add(verb Verb, child wantedChild, wanted, live *unstructured.Unstructured) {
-	if c.plan.Kind.Target == nil && (verb == Create || verb == Adopt) && isElsewhere(c.plan.Object, wanted) && !inventoryOf(c.plan.Object).lists(wanted) {
+	if c.plan.Kind.Target == nil && (verb == Create || verb == Adopt) && isElsewhere(c.plan.Object, wanted) && !Lists(c.plan.Object, wanted) {
 		c.Unlisted = true
 		return
 	}
@@ -439,7 +442,7 @@ func (c *comparer) restoreOthers() {
 		holder := metav1.GetControllerOfNoCopy(e.Object)
 		isForeign := !isOriginal || holder != nil && holder.UID != owner.GetUID() ||
 			(created.outlives || isDetached(owner, e.Object)) && !IsOwnedBy(e.Object, owner) || // it has outlived another
-			k.Target == nil && isElsewhere(owner, e.Object) && !inventoryOf(owner).lists(e.Object)
+			k.Target == nil && isElsewhere(owner, e.Object) && !Lists(owner, e.Object)
 		if c.wanted[e.Object.GetUID()] || isForeign || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
@@ -463,10 +466,18 @@ func (c *comparer) prune() {
 		}
 		switch holder := metav1.GetControllerOfNoCopy(e.Object); {
 		case holder != nil && holder.UID != c.plan.Object.GetUID():
+			c.lose(e)
 		case !e.isOriginal():
 			c.Foreign = append(c.Foreign, e)
 		case e.isPrunable(c.plan.Object):
 			c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
 		}
+	}
+}
+
+// lose reports a child that others control by now.
+func (c *comparer) lose(e LiveChild) {
+	if e.isOriginal() && IsLabelledFor(e.Object, c.plan.Object) {
+		c.Foreign = append(c.Foreign, e)
 	}
 }

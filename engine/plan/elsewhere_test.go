@@ -242,6 +242,45 @@ func TestEndedObjectLeavesNothingOfFormerTypes(t *testing.T) {
 	require.True(t, o.Over)
 }
 
+// A child that others control by now is reported, and left alone, whether the object wants it, drops it or is deleted. So is
+// a recorded one that lost all marks.
+func TestLostChildrenAreReported(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*far, *unstructured.Unstructured){
+		"adopted": func(f *far, child *unstructured.Unstructured) {
+			child.SetOwnerReferences([]metav1.OwnerReference{{Kind: "ConfigMap", Name: "other", UID: "other", Controller: new(true)}})
+			f.view.Children = []LiveChild{Live(configs, child)}
+		},
+		"without marks": func(f *far, child *unstructured.Unstructured) {
+			child.SetLabels(nil)
+			child.SetAnnotations(nil)
+			f.view.Children, f.view.Unmarked = nil, []LiveChild{Live(configs, child)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, isDeleted := range []bool{false, true} {
+				f := newFar(t)
+				f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
+				f.converge()
+				f.converge()
+				require.Equal(t, []Known{{configMapKind, "team-a", "c", "child"}}, KnownElsewhere(f.owner))
+				f.view.Live = true
+				lose(f, f.view.Children[0].Object.DeepCopy())
+				if isDeleted {
+					f.owner.SetDeletionTimestamp(new(metav1.Now()))
+				} else {
+					f.owner.Object["spec"] = map[string]any{"on": false}
+				}
+				o, steps := f.converge()
+				require.Empty(t, steps)
+				require.Len(t, o.Foreign, 1)
+				require.Equal(t, isDeleted, o.Over)
+			}
+		})
+	}
+}
+
 // Whoever may write the status of an object, and nothing else, cannot have an object of others taken for a child.
 func TestUIDInTheStatusIsNotEnough(t *testing.T) {
 	t.Parallel()
@@ -253,7 +292,7 @@ func TestUIDInTheStatusIsNotEnough(t *testing.T) {
 	require.NoError(t, err)
 	list[0].(map[string]any)["children"] = map[string]any{"other": "other"}
 	require.NoError(t, unstructured.SetNestedSlice(f.owner.Object, list, "status", kind.ChildInventory, "elsewhere"))
-	require.Equal(t, map[types.NamespacedName]types.UID{{Namespace: "team-a", Name: "other"}: "other"}, KnownElsewhere(f.owner, configMapKind.GroupKind()))
+	require.Equal(t, []Known{{configMapKind, "team-a", "other", "other"}}, KnownElsewhere(f.owner))
 	require.False(t, IsOwnedBy(other, f.owner))
 	for name, mark := range map[string]func(*unstructured.Unstructured){
 		"owner-uid": func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{LabelOwnerUID: "1"}) },

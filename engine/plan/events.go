@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -119,11 +120,16 @@ func (n *News) phaseNote(entered string) string {
 // foreignEvent is about objects that look like children and were not created as such.
 func (n *News) foreignEvent() *Event {
 	first := n.foreign[0]
-	note := "%s %q looks like a child but was not created as one: it is neither changed nor deleted"
-	if len(n.foreign) > 1 {
-		note = "%s %q" + fmt.Sprintf(" and %d more", len(n.foreign)-1) + " look like children but were not created as such: they are neither changed nor deleted"
+	what, holder := "looks like a child but was not created as one: it is", metav1.GetControllerOfNoCopy(first.Object)
+	switch {
+	case len(n.foreign) > 1:
+		what = fmt.Sprintf("and %d more look like children but were not created as such, or are no longer: they are", len(n.foreign)-1)
+	case holder != nil && first.isOriginal():
+		what = fmt.Sprintf("was created as a child, and %s %q controls it now: it is", holder.Kind, holder.Name)
+	case holder == nil && Label(first.Object, LabelOwnerUID) == "" && !IsCopy(first.Object):
+		what = "was created as a child, and no label or annotation says so any more: it is"
 	}
-	e := newEvent(corev1.EventTypeWarning, "ForeignObject", "Reconcile", fmt.Sprintf(note, first.Resource.Resource, first.Object.GetName()))
+	e := newEvent(corev1.EventTypeWarning, "ForeignObject", "Reconcile", fmt.Sprintf("%s %q %s neither changed nor deleted", first.Resource.Resource, first.Object.GetName(), what))
 	e.Related = first.Object
 	return e
 }

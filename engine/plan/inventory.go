@@ -21,7 +21,7 @@ type inventory struct {
 	created map[string]types.UID
 	// elsewhere are the places outside of the object's namespace in which it has children, or is about to have.
 	elsewhere []place
-	// known are the UIDs of single children there, so that one that loses marks is recognized.
+	// known are the UIDs of the children there, so that one that loses marks is recognized.
 	known map[spot]types.UID
 	// orphaned means that the object is being deleted, and the garbage collector took its owner references off its
 	// children before.
@@ -38,19 +38,36 @@ func spotOf(object *unstructured.Unstructured) spot {
 	return spot{object.GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName()}
 }
 
-// knows reports whether an object is one of the recorded children elsewhere.
-func (i inventory) knows(object *unstructured.Unstructured) bool {
-	uid := i.known[spotOf(object)]
-	return uid != "" && uid == object.GetUID()
+// maxKnown is how many members of sets a status records, so that it stays below 400 KiB, whatever their names are.
+const maxKnown = 1000
+
+// knows reports whether the status of an owner records an object as a child elsewhere. It copies nothing, because it is
+// asked for each child.
+func knows(owner, object *unstructured.Unstructured) bool {
+	entry := entryFor(owner, object)
+	children, _ := entry["children"].(map[string]any)
+	uid, _ := children[object.GetName()].(string)
+	return uid != "" && uid == string(object.GetUID())
 }
 
-// KnownElsewhere returns the UIDs of the children of a type outside of the namespace of an object, by namespace and
-// name, as far as its status records them.
-func KnownElsewhere(object *unstructured.Unstructured, gk schema.GroupKind) map[types.NamespacedName]types.UID {
-	known := make(map[types.NamespacedName]types.UID)
-	for at, uid := range inventoryOf(object).known {
-		if at.gk == gk {
-			known[types.NamespacedName{Namespace: at.namespace, Name: at.name}] = uid
+// Known is a child outside of the namespace of an object, as its status records it.
+type Known struct {
+	Type            schema.GroupVersionKind
+	Namespace, Name string
+	UID             types.UID
+}
+
+// KnownElsewhere returns the children outside of the namespace of an object that its status records.
+func KnownElsewhere(object *unstructured.Unstructured) (known []Known) {
+	if !hasPlaces(object) {
+		return nil
+	}
+	i := inventoryOf(object)
+	for at, uid := range i.known {
+		for _, p := range i.elsewhere {
+			if p.gk == at.gk && p.namespace == at.namespace {
+				known = append(known, Known{at.gk.WithVersion(p.version), at.namespace, at.name, uid})
+			}
 		}
 	}
 	return known
@@ -69,14 +86,24 @@ func placeOf(object *unstructured.Unstructured) place {
 	return place{gvk.GroupKind(), gvk.Version, object.GetNamespace()}
 }
 
-// lists reports whether an object is in one of the places.
-func (i inventory) lists(object *unstructured.Unstructured) bool {
-	at := placeOf(object)
-	return slices.ContainsFunc(i.elsewhere, func(p place) bool { return p.gk == at.gk && p.namespace == at.namespace })
-}
-
 // Lists reports whether the status of an owner lists the place of an object.
-func Lists(owner, object *unstructured.Unstructured) bool { return inventoryOf(owner).lists(object) }
+func Lists(owner, object *unstructured.Unstructured) bool { return entryFor(owner, object) != nil }
+
+// entryFor returns what the status of an owner has about the place of an object; nil if it does not list that.
+func entryFor(owner, object *unstructured.Unstructured) map[string]any {
+	at := placeOf(object)
+	stored, _, _ := unstructured.NestedFieldNoCopy(owner.Object, "status", kind.ChildInventory, "elsewhere")
+	list, _ := stored.([]any)
+	for _, item := range list {
+		fields, _ := item.(map[string]any)
+		apiVersion, _ := fields["apiVersion"].(string)
+		name, _ := fields["kind"].(string)
+		if fields["namespace"] == at.namespace && schema.FromAPIVersionAndKind(apiVersion, name).GroupKind() == at.gk {
+			return fields
+		}
+	}
+	return nil
+}
 
 // Places returns the namespaces beside its own in which an object may have children of a type, by its status.
 func Places(object *unstructured.Unstructured, gk schema.GroupKind) (namespaces []string) {
@@ -227,28 +254,36 @@ func takePlaces(p *Plan, v *View) (places []place, isDoubted bool) {
 	return places, isDoubted
 }
 
-// takeKnown returns the children outside of the namespace of an object after a plan was carried out, for its status. A
-// child that is not seen any more stays in it while it is wanted, or nothing can be told. Members of sets can be too
-// many, and are replaced; and a child that outlives its object needs no record, because nothing deletes it.
+// takeKnown returns the children outside of the namespace of an object after a plan was carried out, for its status.
+// Recorded ones that the view does not have are gone, as far as they could be read. A child that outlives its object needs
+// no record, because nothing deletes it.
 func takeKnown(p *Plan, v *View) map[spot]types.UID {
 	known := make(map[spot]types.UID)
-	stored := inventoryOf(p.Object).known
-	wanted := make(map[spot]bool)
-	for _, child := range p.Children {
-		if gvk := typeOf(child); child.Template != nil && child.Set == nil {
-			wanted[spot{gvk.GroupKind(), namespaceOf(p.Kind, p.Object, child), nameOf(p.Object, child)}] = true
-		}
-	}
-	for at, uid := range stored {
-		if wanted[at] || p.Stalled != nil || len(p.Undecided) > 0 || len(p.Transitions) > 0 || p.Leaving && !v.Live {
+	for at, uid := range inventoryOf(p.Object).known {
+		if v.isUnread(at.gk) {
 			known[at] = uid
 		}
 	}
+	for _, child := range v.Unmarked {
+		known[spotOf(child.Object)] = child.Object.GetUID()
+	}
+	var members []*unstructured.Unstructured
 	for _, child := range v.Children {
 		o, _ := originOf(child.Object)
-		if _, isMember := p.Kind.Sets[child.Name]; !isMember && !o.outlives && isElsewhere(p.Object, child.Object) && child.Object.GetUID() != "" && IsOwnedBy(child.Object, p.Object) {
-			known[spotOf(child.Object)] = child.Object.GetUID()
+		if o.outlives || !isElsewhere(p.Object, child.Object) || child.Object.GetUID() == "" || !IsOwnedBy(child.Object, p.Object) {
+			continue
 		}
+		if _, isMember := p.Kind.Sets[child.Name]; isMember {
+			members = append(members, child.Object)
+			continue
+		}
+		known[spotOf(child.Object)] = child.Object.GetUID()
+	}
+	slices.SortFunc(members, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
+	for _, member := range members[:min(len(members), maxKnown)] {
+		known[spotOf(member)] = member.GetUID()
 	}
 	return known
 }

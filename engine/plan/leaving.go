@@ -187,11 +187,12 @@ func (c *comparer) mend(child wantedChild, wanted, live *unstructured.Unstructur
 // children elsewhere.
 func (c *comparer) dismantle() {
 	var left []LiveChild
-	recorded := inventoryOf(c.plan.Object)
 	for _, e := range c.view.Children {
 		o, isOriginal := originOf(e.Object)
-		if (isOriginal || recorded.knows(e.Object)) && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) && !c.plan.isReleased(e) {
+		if (isOriginal || knows(c.plan.Object, e.Object)) && !o.outlives && IsOwnedBy(e.Object, c.plan.Object) && !c.plan.isReleased(e) {
 			left = append(left, e)
+		} else if metav1.GetControllerOfNoCopy(e.Object) != nil && isElsewhere(c.plan.Object, e.Object) {
+			c.lose(e)
 		}
 	}
 	uses := func(user, used string) bool { return user != used && slices.Contains(c.plan.Kind.Uses[user], used) }

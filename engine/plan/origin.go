@@ -131,12 +131,11 @@ func (o origin) mark(k *kind.Kind, owner, object *unstructured.Unstructured) {
 func IsOwnedBy(child *unstructured.Unstructured, owner *unstructured.Unstructured) bool {
 	o, isOriginal := originOf(child)
 	if decoratorOf(child) == "" && isElsewhere(owner, child) { // a decorator has no status to list anything in
-		listed := inventoryOf(owner)
 		switch {
-		case listed.knows(child) && !IsCopy(child) && isMarked(child, owner):
+		case knows(owner, child) && !IsCopy(child) && isMarked(child, owner):
 			holder := metav1.GetControllerOfNoCopy(child)
 			return holder == nil || holder.UID == owner.GetUID() && !isDetached(owner, child)
-		case !isOriginal || !o.isElsewhere || !listed.lists(child):
+		case !isOriginal || !o.isElsewhere || !Lists(owner, child):
 			return false
 		}
 	}

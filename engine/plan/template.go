@@ -210,7 +210,7 @@ func namespaceOf(k *kind.Kind, owner *unstructured.Unstructured, child kind.Chil
 // owner is cluster-scoped, or the object was created elsewhere by its record or that of the owner.
 func CanOwn(owner, object *unstructured.Unstructured) bool {
 	o, _ := originOf(object)
-	return !isDetached(owner, object) || o.isElsewhere || inventoryOf(owner).knows(object)
+	return !isDetached(owner, object) || o.isElsewhere || knows(owner, object)
 }
 
 // called returns the name of a child for people: with its namespace if it has one that is not the owner's.

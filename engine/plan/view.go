@@ -22,6 +22,9 @@ type View struct {
 	// Children are those that the kind keeps for the object (IsKeptBy), including those that are being
 	// deleted.
 	Children []LiveChild
+	// Unmarked are the recorded children in other namespaces that name the object no more, or that others control.
+	// Nothing is done about them.
+	Unmarked []LiveChild
 	// Found is what the kind reads apart from the children; nil is nothing.
 	Found *Found
 	// Strays returns the unmanaged objects in the namespace of a set that have the labels of its template.
@@ -73,6 +76,16 @@ func (v *View) reach(object *unstructured.Unstructured) error {
 // isSure reports whether an object has no children but those of the view outside of its namespace.
 func (v *View) isSure(object *unstructured.Unstructured) bool {
 	return v.Live && len(v.unread(object)) == 0
+}
+
+// isUnread reports whether some children of a type could not be read.
+func (v *View) isUnread(gk schema.GroupKind) bool {
+	for gvk, err := range v.Unread {
+		if err != nil && gvk.GroupKind() == gk {
+			return true
+		}
+	}
+	return false
 }
 
 // unread describes, sorted, the children of an object outside of its namespace that cannot be read.
