@@ -53,12 +53,14 @@ type Webhooks struct {
 	Namespace string
 	// Namespaces limits the webhooks to these; none means all.
 	Namespaces []string
+	// User is the name of the operator's account, whose writes of the status are not sent.
+	User string
 }
 
 // Configurations returns what the API server needs to call the webhooks for kinds, and, if any
 // of them inject, for Pods. The order is fixed. The status and scale subresources are never sent
-// to /default, and the status is not sent to /validate either: the engine writes it, and the
-// CRD's schema applies to it.
+// to /default, and of the status only what others change of the engine's records is sent to /validate: the CRD's schema
+// applies to the rest.
 func Configurations(kinds []*kind.Kind, w Webhooks) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	if w.Name == "" {
 		w.Name = DefaultName
@@ -81,6 +83,7 @@ func Configurations(kinds []*kind.Kind, w Webhooks) (*admissionregistrationv1.Mu
 		}
 	}
 	mutating.Webhooks = append(mutating.Webhooks, w.Injecting(annotations...)...)
+	validating.Webhooks = append(validating.Webhooks, w.recording(kinds)...)
 	return mutating, validating
 }
 
@@ -122,6 +125,39 @@ func (w *Webhooks) validating(k *kind.Kind) admissionregistrationv1.ValidatingWe
 		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
 	}
+}
+
+// recording returns the webhook that keeps others from changing what the engine records of children. There is none
+// without kinds that record any.
+func (w *Webhooks) recording(kinds []*kind.Kind) []admissionregistrationv1.ValidatingWebhook {
+	var rules []admissionregistrationv1.RuleWithOperations
+	for _, k := range kinds {
+		if k.RecordsChildren() {
+			rule := ruleFor(k, k.Names.Plural+"/"+statusSubresource)
+			rule.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
+			rules = append(rules, rule)
+		}
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	inventory := ".?status.?" + kind.ChildInventory
+	return []admissionregistrationv1.ValidatingWebhook{{
+		Name:              "records.status.fescue.dev",
+		ClientConfig:      w.client(ValidatePath),
+		Rules:             rules,
+		FailurePolicy:     new(admissionregistrationv1.Fail),
+		MatchPolicy:       new(admissionregistrationv1.Equivalent),
+		NamespaceSelector: w.namespaceSelector(),
+		ObjectSelector:    &metav1.LabelSelector{},
+		MatchConditions: []admissionregistrationv1.MatchCondition{
+			{Name: "not-by-the-operator", Expression: fmt.Sprintf("request.userInfo.username != %q", w.User)},
+			{Name: "changes-records", Expression: "object" + inventory + " != oldObject" + inventory},
+		},
+		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          new(int32(objectTimeoutSeconds)),
+		AdmissionReviewVersions: []string{"v1"},
+	}}
 }
 
 // notBeingDeleted lets finalizers be removed while no replica answers. Otherwise an operator that

@@ -26,6 +26,7 @@ func TestConfigurations(t *testing.T) {
 		Service:   &admissionregistrationv1.ServiceReference{Namespace: "fescue-system", Name: "fescue"},
 		Namespace: "fescue-system",
 		CABundle:  []byte("PEM"),
+		User:      "system:serviceaccount:fescue-system:fescue",
 	})
 	var text strings.Builder
 	for _, object := range []any{mutating, validating} {
@@ -59,7 +60,7 @@ func TestLimitedToNamespaces(t *testing.T) {
 	for _, webhook := range validating.Webhooks {
 		selectors["validating "+webhook.Name] = webhook.NamespaceSelector
 	}
-	require.Len(t, selectors, 2*len(kindtest.Shipped(t))+2)
+	require.Len(t, selectors, 2*len(kindtest.Shipped(t))+3)
 	for name, declared := range selectors {
 		selector, err := metav1.LabelSelectorAsSelector(declared)
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,6 +69,9 @@ func (o *objects) validate(ctx context.Context, request *admissionv1.AdmissionRe
 	if request.SubResource == scaleSubresource {
 		return o.validateScale(ctx, request)
 	}
+	if request.SubResource == statusSubresource {
+		return o.validateStatus(request)
+	}
 	s, err := o.read(request)
 	if s == nil || err != nil {
 		return allowed(nil), err
@@ -123,6 +127,9 @@ func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admis
 // changes the object.
 const scaleSubresource = "scale"
 
+// statusSubresource is where the engine writes the status.
+const statusSubresource = "status"
+
 // validateScale checks the object that a scale results in, as if its author had submitted the whole of it.
 func (o *objects) validateScale(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	resource := schema.GroupVersionResource(request.Resource)
@@ -151,6 +158,30 @@ func (o *objects) validateScale(ctx context.Context, request *admissionv1.Admiss
 	}
 	s := &submission{kind: k, request: request, name: request.Name, object: o.newState(k, scaled), old: o.newState(k, old)}
 	return o.validateSubmission(ctx, s)
+}
+
+// validateStatus rejects a status in which anyone but the operator changes what the engine records of children: it would
+// forget some, or take objects of others for them.
+func (o *objects) validateStatus(request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	if o.rights.isExempt(request.UserInfo.Username) {
+		return allowed(nil), nil
+	}
+	object, err := decodeObject("request.object", request.Object.Raw)
+	if err != nil {
+		return nil, err
+	}
+	old, err := decodeObject("request.oldObject", request.OldObject.Raw)
+	if err != nil {
+		return nil, err
+	}
+	recorded, _, _ := unstructured.NestedFieldNoCopy(object, "status", kind.ChildInventory)
+	before, _, _ := unstructured.NestedFieldNoCopy(old, "status", kind.ChildInventory)
+	if equality.Semantic.DeepEqual(recorded, before) {
+		return allowed(nil), nil
+	}
+	return rejected(apierrors.NewInvalid(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, request.Name, field.ErrorList{
+		field.Forbidden(field.NewPath("status", kind.ChildInventory), "only the account of the operator may change it"),
+	}))
 }
 
 // allowed accepts a request, changed by a patch if there is one.

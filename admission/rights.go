@@ -227,11 +227,14 @@ func (r *Rights) rightIn(n need, namespace string) right {
 	return do
 }
 
+// isExempt reports whether the rights of a user are not checked.
+func (r *Rights) isExempt(user string) bool { return r == nil || r.exempt.Has(user) }
+
 // check returns a Forbidden error that names all rights that the author of a request does not
 // have: those that the kind always needs, for children in places, and those for what it reads for the object.
 func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, places kind.Places, reads []kind.Lookup) error {
 	user := request.UserInfo.Username
-	if r == nil || r.exempt.Has(user) || user == autoscaler && request.SubResource == scaleSubresource {
+	if r.isExempt(user) || user == autoscaler && request.SubResource == scaleSubresource {
 		return nil
 	}
 	gk := k.GroupVersionKind.GroupKind()

@@ -79,6 +79,7 @@
 //     TestChildrenElsewhereAreDenied
 //   - they are restored, also members of sets, and those that are lost are reported: TestElsewhereRestoresDamagedMembers,
 //     TestLostChildrenElsewhereAreReported
+//   - nobody else changes where they are recorded: TestRecordsOfChildrenAreTheOperators
 //   - an object cleans up before it is deleted: TestOnDeleteByPropagation
 //   - damaged children go with their object, and orphaned ones stay: TestLostReferencesOfAnObjectThatIsDeleted,
 //     TestOrphansAreNotTakenBack

@@ -679,6 +679,40 @@ func TestLostChildrenElsewhereAreReported(t *testing.T) {
 	}
 }
 
+// Nobody but the operator changes where the children of an object are recorded. Other writes of the status pass.
+func TestRecordsOfChildrenAreTheOperators(t *testing.T) {
+	t.Parallel()
+	c := newCleans(t)
+	flags, _ := c.webhookURLFlags()
+	c.start(append(flags, "--kinds", c.kind(""))...)
+	c.awaitRegistration()
+	c.make("x", false, c.a)
+	c.awaitReady(c.GroupVersionResource, "x")
+	write := func(patch string, o metav1.PatchOptions) error {
+		_, err := c.objects(c.GroupVersionResource).Patch(t.Context(), "x", types.MergePatchType, []byte(patch), o, "status")
+		return err
+	}
+	for _, patch := range []string{
+		`{"status":null}`,
+		`{"status":{"childInventory":null}}`,
+		`{"status":{"childInventory":{"elsewhere":null}}}`,
+		`{"status":{"childInventory":{"elsewhere":[{"apiVersion":"v1","kind":"ConfigMap","namespace":"default","children":{"a":"b"}}]}}}`,
+		`{"status":{"childInventory":{"orphaned":true}}}`,
+	} {
+		err := write(patch, metav1.PatchOptions{})
+		require.True(t, apierrors.IsInvalid(err), "%s: %v", patch, err)
+		require.ErrorContains(t, err, "status.childInventory: Forbidden: only the account of the operator may change it")
+		require.True(t, apierrors.IsInvalid(write(patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})), patch)
+	}
+	require.NoError(t, write(`{"status":{"observedGeneration":0}}`, metav1.PatchOptions{}))
+	c.move("x", "2", c.b)
+	c.b.await(configMaps, "x", "created", hasText("2"))
+	c.a.awaitGone(configMaps, "x")
+	c.delete(c.GroupVersionResource, "x")
+	c.awaitGone(c.GroupVersionResource, "x")
+	c.b.awaitGone(configMaps, "x")
+}
+
 // damages take marks off a child in another namespace. A child that has lost some is restored, and goes with its object.
 var damages = map[string]string{
 	"record":      `{"metadata":{"annotations":{"fescue.dev/created-as":null}}}`,

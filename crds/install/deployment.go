@@ -63,6 +63,9 @@ func namespaceObjects(o Options) []runtime.Object {
 	return []runtime.Object{&corev1.Namespace{TypeMeta: typeMeta(corev1.SchemeGroupVersion, "Namespace"), ObjectMeta: meta}}
 }
 
+// UserName returns the name of the operator's account as the API server knows it.
+func (o Options) UserName() string { return "system:serviceaccount:" + o.Namespace + ":" + name }
+
 func serviceAccount(o Options) runtime.Object {
 	return &corev1.ServiceAccount{
 		TypeMeta: typeMeta(corev1.SchemeGroupVersion, "ServiceAccount"), ObjectMeta: objectMeta(name, o.Namespace),

@@ -26,7 +26,7 @@ func InstalledWebhooks(kinds []*kind.Kind, o install.Options) *install.Webhooks 
 	mutating, validating := admission.Configurations(kinds, admission.Webhooks{
 		Name:      called,
 		Service:   &admissionregistrationv1.ServiceReference{Namespace: o.Namespace, Name: service},
-		Namespace: o.Namespace, Namespaces: o.Namespaces,
+		Namespace: o.Namespace, Namespaces: o.Namespaces, User: o.UserName(),
 	})
 	args := []string{
 		fmt.Sprintf("--webhook-service=%s/%s", o.Namespace, service), fmt.Sprintf("--webhook-listen=:%d", port),

@@ -180,8 +180,8 @@ func (o *webhookOptions) conversion() crds.Webhook {
 }
 
 // registration returns how the API server reaches the webhooks.
-func (o *webhookOptions) registration(namespaces []string) admission.Webhooks {
-	w := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces}
+func (o *webhookOptions) registration(namespaces []string, user string) admission.Webhooks {
+	w := admission.Webhooks{Name: o.name, URL: o.url, Service: o.reference, Namespaces: namespaces, User: user}
 	if o.reference != nil {
 		w.Namespace = o.reference.Namespace
 	}

@@ -123,7 +123,7 @@ func (w *webhooks) wire(ctx context.Context, p *operator, kinds []*kind.Kind) er
 	if err != nil {
 		return err
 	}
-	w.registrar = admission.NewRegistrar(p.acting.typed, kinds, o.registration(p.options.Namespaces), p.log)
+	w.registrar = admission.NewRegistrar(p.acting.typed, kinds, o.registration(p.options.Namespaces, w.user), p.log)
 	w.registrar.WatchFailed = p.informers.Failed
 	w.conversions.of(kinds)
 	if err := w.registrar.InUse(ctx); err != nil {
