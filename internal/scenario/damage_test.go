@@ -112,11 +112,6 @@ var remaining = []struct {
 		left:   true,
 	},
 	{
-		what:   `(archive|announcement) \S+ orphaned while it is deleted`,
-		reason: "the garbage collector orphans children in the same way, for kubectl delete --cascade=orphan",
-		left:   true,
-	},
-	{
 		what:   `(archive|announcement) \S+ .* while it is deleted`,
 		reason: "nothing is created any more, and what a child has lost matters only if it would be left",
 	},
