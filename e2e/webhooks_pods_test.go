@@ -45,7 +45,7 @@ func TestPodWebhooks(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	gvk := schema.GroupVersionKind{Group: "test.fescue.dev", Version: "v1", Kind: "Test"}
-	version := &kind.Version{GroupVersionKind: gvk}
+	version := &kind.Version{GroupVersionKind: gvk, Schema: &apiextensionsv1.JSONSchemaProps{}}
 	injecting := &kind.Kind{
 		Version: version, Versions: []*kind.Version{version}, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "tests"},
 		Scope: apiextensionsv1.NamespaceScoped, InjectAnnotation: annotation,
