@@ -152,12 +152,11 @@ func toWatchCRDs(kinds []*kind.Kind) []Right {
 	if len(kinds) == 0 {
 		return nil
 	}
-	// The names of all, to report CRDs without a kind. Who may use the API server's discovery sees as much of them.
+	// List is for the names of all, to report CRDs without a kind. Who may use the API server's discovery sees as much of
+	// them.
 	rights := []Right{{"apiextensions.k8s.io", "customresourcedefinitions", "list", ""}}
 	for _, k := range kinds {
-		for _, verb := range []string{"list", "watch"} {
-			rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", verb, k.Name()})
-		}
+		rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", "watch", k.Name()})
 	}
 	return rights
 }
