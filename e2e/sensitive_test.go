@@ -63,7 +63,7 @@ import (
 		if object.spec.how == "image" {pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "busybox", imagePullPolicy: other}]}}
 		if object.spec.how == "second" {pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "busybox"}, {name: "d", image: "busybox", resources: limits: "\(pw)": "1"}]}}
 		if object.spec.how == "inline" {inline: template: {apiVersion: "v1", kind: "ConfigMap", data: v: json.Marshal({(pw): strconv.Atoi("x")})}}
-		if object.spec.how == "replicas" {set: {replicas: strconv.Atoi(pw), template: {apiVersion: "v1", kind: "ConfigMap"}}}
+		set: {replicas: [if object.spec.how == "replicas" {strconv.Atoi(pw)}, 0][0], template: {apiVersion: "v1", kind: "ConfigMap"}}
 		if object.spec.how == "harmless" {harmless: template: {apiVersion: "v1", kind: "ConfigMap", metadata: labels: a: "not valid", data: x: object.spec.how}}
 	}
 }
