@@ -134,9 +134,8 @@ func (r *run) base(x Expr, e *env, text string) (any, *Problem) {
 	if n.state == expanding {
 		return n, nil
 	}
-	problem = worse(n.problem, r.unsettled(n))
-	if problem != nil && (!problem.IsIncomplete || !n.isLet) {
-		return nil, problem // CUE looks into what a let clause says before it is complete
+	if n.problem != nil && (!n.problem.IsIncomplete || !n.isLet) {
+		return nil, n.problem // CUE looks into what a let clause says before it is complete
 	}
 	if n.isScalar {
 		return n.scalar, nil

@@ -171,8 +171,8 @@ type node struct {
 	entries    []conj // of a list of one part, until an element is asked for
 	chosen     *node
 	checked    bool
-	settled    bool
-	isLet      bool // of a let clause
+	isLet      bool     // of a let clause
+	several    *Problem // more than one alternative fits
 }
 
 type state int8
@@ -565,6 +565,9 @@ type leaf struct {
 
 // choose takes the alternative that is the only one that fits, or the default.
 func (r *run) choose(n *node) (*node, *Problem) {
+	if n.several != nil {
+		return nil, n.several
+	}
 	var few [4]leaf
 	leaves, _, problem := r.leaves(n, few[:0], nil)
 	if len(leaves) == 0 {
@@ -585,7 +588,8 @@ func (r *run) choose(n *node) (*node, *Problem) {
 			return chosen, nil
 		}
 	}
-	return nil, &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true, Message: "unresolved disjunction: more than one alternative fits"}
+	n.several = &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true, Message: "unresolved disjunction: more than one alternative fits"}
+	return nil, n.several
 }
 
 // only returns the default among alternatives, or the only one if none is; nil if there are several.
@@ -637,6 +641,11 @@ func (r *run) same(a, b *node) bool {
 	return problem == nil && equal
 }
 
+// differ reports whether alternatives are more than one value.
+func (r *run) differ(leaves []leaf) bool {
+	return slices.ContainsFunc(leaves, func(l leaf) bool { return !r.same(leaves[0].node, l.node) })
+}
+
 // leaves adds the alternatives of a node that fit to those that were found, and reports whether some
 // are marked as defaults. m may be nil.
 func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool, problem *Problem) {
@@ -676,7 +685,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 				found[j].isDef = found[j].isDef && alternative.Default
 			}
 		}
-		if isIgnored && len(candidate.open) >= len(n.open) && len(found) > first+1 {
+		if isIgnored && len(candidate.open) >= len(n.open) && r.differ(found[first:]) {
 			for j := first; j < len(found); j++ {
 				found[j].isDef = false // an alternative beside a mark has no default of its own
 			}
@@ -772,7 +781,8 @@ func (r *run) partial(n *node) *Problem {
 		_, problem := r.length(n)
 		return problem
 	}
-	return r.unsettled(n)
+	_, problem := r.fields(n)
+	return problem
 }
 
 // unfit returns why a struct or a list cannot be an argument: it is not known which fields or elements it has, or
@@ -903,25 +913,6 @@ func (r *run) yieldAll(n *node, which func(pending) bool) {
 		}
 		i++
 	}
-}
-
-// unsettled returns why a struct may have other fields: a loop, an if, or the name of a field reads what is absent or
-// wrong. Nothing can be selected from it until then, whichever field that is.
-func (r *run) unsettled(n *node) (worst *Problem) {
-	if n.settled {
-		return nil
-	}
-	r.yieldAll(n, func(pending) bool { return true })
-	for i := range n.lits {
-		r.nameDynamic(n, i)
-	}
-	isRunning := false
-	for _, c := range n.comps {
-		worst = worse(worst, c.problem)
-		isRunning = isRunning || c.state == expanding
-	}
-	n.settled = worst == nil && !isRunning
-	return worst
 }
 
 // yield runs one of the comprehensions of a struct.
