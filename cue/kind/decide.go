@@ -412,7 +412,7 @@ func unknownCondition(name string, absent []Absence) Condition {
 
 // present returns the part of a struct that reads nothing absent. A struct within it is left out if the schema requires
 // a field that is.
-func (r *decisionReader) present(value piece, path string, of *structuralschema.Structural) (map[string]any, error) {
+func (r *decisionReader) present(value piece, path string, parent *structuralschema.Structural) (map[string]any, error) {
 	data, absent, err := value.data(path, "")
 	if err != nil {
 		return nil, err
@@ -432,7 +432,10 @@ func (r *decisionReader) present(value piece, path string, of *structuralschema.
 		case len(absent) == 0:
 			present[name] = data
 		case field.isStruct():
-			of := of.Properties[name]
+			of, isNamed := parent.Properties[name]
+			if extra := parent.AdditionalProperties; !isNamed && extra != nil && extra.Structural != nil {
+				of = *extra.Structural
+			}
 			below, err := r.present(field, path, &of)
 			if err != nil {
 				return nil, err

@@ -77,7 +77,7 @@ func TestMutationsOfBehaviours(t *testing.T) {
 				k.program = mutants[0].program
 				p := newPairs(&k, string(source[start:]), rand.New(rand.NewPCG(1, 3)))
 				found := false
-				for range 1000 {
+				for range 3000 {
 					object, observed := p.next()
 					_, err := k.differ(object, observed)
 					if found = err != nil && !errors.Is(err, errBudget); found {

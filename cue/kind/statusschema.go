@@ -94,6 +94,7 @@ var writtenStatus = map[string][]any{
 	LastScheduleTime:          {"2000-01-01T00:00:00Z"},
 	"conditions": {[]any{
 		writtenCondition("Succeeded"), writtenCondition("Ready"), writtenCondition("Stalled"), writtenCondition("Reconciling"), writtenCondition("Injected"), writtenCondition("Pruned"),
+		writtenCondition(ConditionAltered), writtenCondition("Deleting"),
 	}},
 	ChildInventory: {map[string]any{
 		"types":     []any{map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}},
