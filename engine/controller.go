@@ -477,6 +477,9 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	end, mine := c.shards.begin(c.shard)
 	if !mine {
 		c.forget(name) // it is queued again when the shard is taken
+		if object == nil {
+			c.orphaning.Delete(name)
+		}
 		return
 	}
 	defer end()
@@ -547,7 +550,8 @@ func resultOf(wakeAt time.Time, err error) result {
 	return resultSuccess
 }
 
-// forget drops what is remembered of an object that is gone, or that another process acts on.
+// forget drops what is remembered of an object that is gone, or that another process acts on, but for what only an event
+// has shown.
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
 	c.contests.forget(name)
@@ -555,7 +559,7 @@ func (c *controller) forget(name cache.ObjectName) {
 	c.numbers.forget(name)
 	c.problems.Delete(name)
 	c.unrecorded.Delete(name)
-	c.orphaning.Delete(name)
+	c.swaps.Forget(c.kind, name.AsNamespacedName())
 	c.types.forgetOwner(name)
 	c.lookups.forget(name)
 	c.selections.forget(name)

@@ -23,6 +23,7 @@ var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, meta.RESTScopeNamespace)
+	m.Add(schema.GroupVersionKind{Group: "kept.example.com", Version: "v1", Kind: "Kept"}, meta.RESTScopeNamespace)
 	return m
 }
 

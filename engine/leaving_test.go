@@ -48,7 +48,7 @@ func keeping(t *testing.T, object *unstructured.Unstructured, patch func(body ma
 func keepingBy(t *testing.T, k *kind.Kind, object *unstructured.Unstructured, patch func(body map[string]any) error) (c *controller, written *[]string) {
 	t.Helper()
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "KeptList"}, object)
+		map[schema.GroupVersionResource]string{pods: "PodList", {Group: "kept.example.com", Version: "v1", Resource: "kepts"}: "KeptList"}, object)
 	written = new([]string)
 	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		switch action.GetVerb() {
@@ -80,6 +80,10 @@ func keepingBy(t *testing.T, k *kind.Kind, object *unstructured.Unstructured, pa
 	})
 	e, err := New(Config{Kinds: []*kind.Kind{k}, Client: client, Informers: informers.New(t.Context(), informers.Decoded(client), nil), Mapper: mapper(), Log: quiet(), Events: events.NewFakeRecorder(10)})
 	require.NoError(t, err)
+	if k.Target != nil { // the kind watches its objects as well
+		_, err := e.config.Informers.Watch(informers.Selection{Resource: schema.GroupVersionResource{Group: "kept.example.com", Version: "v1", Resource: "kepts"}})
+		require.NoError(t, err)
+	}
 	c = newController(k, &e.config, e.shards, 0)
 	t.Cleanup(c.queue.ShutDown)
 	require.NoError(t, c.watch(t.Context()))

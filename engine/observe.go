@@ -87,6 +87,9 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 // readKnown reads the recorded children in other namespaces that the view does not have: those that lost the label by which
 // they are watched.
 func (c *controller) readKnown(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
+	if c.kind.Target != nil {
+		return nil
+	}
 	seen := make(map[types.UID]bool)
 	for _, child := range v.Children {
 		seen[child.Object.GetUID()] = true

@@ -77,6 +77,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	r.swaps.Forget(r.kind, r.name.AsNamespacedName())
 	if cached == nil {
 		r.forget(r.name)
+		r.orphaning.Delete(r.name)
 		return time.Time{}, nil
 	}
 	object := r.writes.newest(r.name, cached)

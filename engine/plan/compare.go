@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -148,12 +149,13 @@ func Compare(p *Plan, v *View) *Comparison {
 	slices.SortFunc(c.Leaving, func(a, b LiveChild) int { // the first is reported
 		return cmp.Or(strings.Compare(a.Resource.Resource, b.Resource.Resource), strings.Compare(called(a.Object, p.Object), called(b.Object, p.Object)))
 	})
-	if p.Prune && !c.Unlisted { // what replaces it comes first
+	if p.Prune && !c.Unlisted && !c.awaits { // what replaces it comes first
 		c.prune()
 	}
 	if p.Prune || p.isOver() {
 		c.Foreign = append(c.Foreign, v.Unmarked...)
 	}
+	c.noteAltered()
 	return c.Comparison
 }
 
@@ -166,6 +168,9 @@ type comparer struct {
 	wanted map[types.UID]bool
 	// left are those that stay although what is wanted of them is not known.
 	left map[types.UID]bool
+	// awaits reports that a child waits for its namespace, so that what replaces another may still be to come.
+	awaits  bool
+	altered map[string]altered // by child
 }
 
 // wantedChild is a child of the plan as an object.
@@ -276,6 +281,7 @@ func (c *comparer) missingNamespaces(children []wantedChild) map[string]bool {
 
 // awaitNamespace leaves a child as it is whose namespace is a child that has to be created first.
 func (c *comparer) awaitNamespace(child wantedChild) {
+	c.awaits = true
 	for _, e := range c.view.Children {
 		if e.Name == child.Name && child.isInPlace(e) {
 			c.wanted[e.Object.GetUID()] = true
@@ -381,9 +387,37 @@ func (c *comparer) retriesAltered(child wantedChild, wanted, live *unstructured.
 	if len(paths) > maxAlterations {
 		paths = append(paths[:maxAlterations], "…")
 	}
-	c.Altered = errors.Join(c.Altered, c.OfChild(child.Name, fmt.Errorf("%s %q has other values than its template, as after a mutating policy or webhook: %s",
-		child.resource.Resource, called(live, c.plan.Object), strings.Join(paths, ", "))))
+	first := called(live, c.plan.Object)
+	known, isKnown := c.altered[child.Name]
+	if isKnown && known.first < first {
+		first, paths = known.first, known.paths
+	}
+	if c.altered == nil {
+		c.altered = make(map[string]altered)
+	}
+	c.altered[child.Name] = altered{child.resource.Resource, first, paths, known.count + 1}
 	return false
+}
+
+// altered are the objects of a child that are as retriesAltered says; a set may have many.
+type altered struct {
+	resource string
+	first    string // by name
+	paths    []string
+	count    int
+}
+
+// noteAltered reports them: for each child, the first one and how many there are.
+func (c *comparer) noteAltered() {
+	for _, child := range slices.Sorted(maps.Keys(c.altered)) {
+		a := c.altered[child]
+		more := ""
+		if a.count > 1 {
+			more = fmt.Sprintf("; so have %d others", a.count-1)
+		}
+		c.Altered = errors.Join(c.Altered, c.OfChild(child, fmt.Errorf("%s %q has other values than its template, as after a mutating policy or webhook: %s%s",
+			a.resource, a.first, strings.Join(a.paths, ", "), more)))
+	}
 }
 
 // maxAlterations is how many fields a message names.

@@ -162,6 +162,7 @@ func isFor(child, owner *unstructured.Unstructured) bool {
 func (c LiveChild) isOf(owner *unstructured.Unstructured) bool {
 	o, isOriginal := originOf(c.Object)
 	isOrphan := isOriginal && !o.outlives && metav1.GetControllerOfNoCopy(c.Object) == nil && owner.GetDeletionTimestamp() == nil &&
+		(c.Object.GetDeletionTimestamp() == nil || isFor(c.Object, owner)) &&
 		(!isElsewhere(owner, c.Object) || !isDetached(owner, c.Object) && Lists(owner, c.Object))
 	return isOrphan || IsOwnedBy(c.Object, owner)
 }

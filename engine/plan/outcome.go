@@ -70,6 +70,8 @@ type Outcome struct {
 	Unlisted, Doubted bool
 	// Altered are the children of which the API server has stored other values than their templates have.
 	Altered error
+	// moves is when the time moves the phase on; WakeAt may be earlier.
+	moves time.Time
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out. Passing is one that is expected to pass, and PassingSince when it began.
 	Stalled, Passing *Problem
@@ -126,7 +128,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving, Altered: c.Altered,
+		WakeAt: p.WakeAt, moves: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving, Altered: c.Altered,
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
 	o.Abandoned, o.Lingers = v.Abandoned, p.lingers()

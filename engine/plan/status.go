@@ -227,10 +227,10 @@ func joined(parts ...string) string {
 
 // until describes the time that an object waits for; it is empty if there is none.
 func (o *Outcome) until() string {
-	if o.WakeAt.IsZero() {
+	if o.moves.IsZero() {
 		return ""
 	}
-	return "waiting until " + o.WakeAt.UTC().Format(time.RFC3339)
+	return "waiting until " + o.moves.UTC().Format(time.RFC3339)
 }
 
 // moves describes the time at which an object that is stalled may leave its phase nevertheless; it is

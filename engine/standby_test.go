@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// A standby keeps in mind that an object is being orphaned: it may have to act on it next.
+func TestStandbyKnowsWhatIsOrphaned(t *testing.T) {
+	t.Parallel()
+	object := keptObject(onDelete, metav1.FinalizerOrphanDependents)
+	object.SetDeletionTimestamp(new(metav1.Now()))
+	c, _ := keeping(t, object, func(map[string]any) error { return nil })
+	_, noted := c.orphaning.Load(cache.MetaObjectToName(object))
+	require.True(t, noted)
+	c.shards = newShards(1)
+	require.True(t, c.work(t.Context()))
+	_, noted = c.orphaning.Load(cache.MetaObjectToName(object))
+	require.True(t, noted)
+}
