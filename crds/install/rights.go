@@ -152,8 +152,8 @@ func toWatchCRDs(kinds []*kind.Kind) []Right {
 	if len(kinds) == 0 {
 		return nil
 	}
-	// List is for the names of all, to report CRDs without a kind. Who may use the API server's discovery sees as much of
-	// them.
+	// The right to list is not limited to names, because the operator reports CRDs without a kind. Anyone who may use the
+	// API server's discovery sees their names, too.
 	rights := []Right{{"apiextensions.k8s.io", "customresourcedefinitions", "list", ""}}
 	for _, k := range kinds {
 		rights = append(rights, Right{"apiextensions.k8s.io", "customresourcedefinitions", "watch", k.Name()})
