@@ -75,13 +75,24 @@ func (r *decisionReader) read(v piece, phase string) error {
 	if err := r.deadline(v.field("deadline")); err != nil {
 		return err
 	}
-	status := v.field("status")
-	if !status.exists() {
+	return r.status(v.field("status"))
+}
+
+// status reads the part of the status that reads nothing absent.
+func (r *decisionReader) status(value piece) error {
+	if !value.exists() {
 		return nil
 	}
-	var err error
+	data, absent, err := value.data("status", "")
+	if err != nil {
+		return err
+	}
+	if whole, ok := data.(map[string]any); ok && len(absent) == 0 {
+		r.decision.Status = whole
+		return nil
+	}
 	of := r.kind.structural.Properties["status"]
-	r.decision.Status, err = r.present(status, "status", &of)
+	r.decision.Status, err = r.present(value, "status", &of)
 	return err
 }
 
@@ -413,13 +424,6 @@ func unknownCondition(name string, absent []Absence) Condition {
 // present returns the part of a struct that reads nothing absent. A struct within it is left out if the schema requires
 // a field that is.
 func (r *decisionReader) present(value piece, path string, parent *structuralschema.Structural) (map[string]any, error) {
-	data, absent, err := value.data(path, "")
-	if err != nil {
-		return nil, err
-	}
-	if whole, ok := data.(map[string]any); ok && len(absent) == 0 {
-		return whole, nil
-	}
 	present := make(map[string]any)
 	names, err := value.names()
 	for _, name := range names {

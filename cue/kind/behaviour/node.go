@@ -730,35 +730,31 @@ func (r *run) dead(n *node) *Problem {
 
 // lacking returns why it is not known which fields or elements a struct or a list has, or what one of them refers to
 // that is absent. An alternative is left then. What is deeper within it does not count, as in CUE.
-func (r *run) lacking(n *node) (worst *Problem) {
-	if worst = r.partial(n); worst != nil {
-		return worst
+func (r *run) lacking(n *node) *Problem {
+	if problem := r.partial(n); problem != nil {
+		return problem
 	}
-	r.direct(n, func(value any) bool {
-		field, ok := value.(*node)
+	for _, part := range r.parts(n) {
+		field, ok := part.(*node)
 		if !ok || field == nil {
-			return true
+			continue
 		}
 		value, problem := r.value(field)
-		if problem != nil && problem.isOpen {
-			return true
-		}
 		if s, ok := value.(*node); ok && problem == nil {
 			problem = r.partial(s)
 		}
-		worst = problem
-		return worst == nil
-	})
-	return worst
+		if problem != nil && !problem.isOpen {
+			return problem
+		}
+	}
+	return nil
 }
 
-// direct calls a function for the elements of a list, or the fields of a struct and its definitions, until it returns false.
-func (r *run) direct(n *node, visit func(value any) bool) {
+// parts returns the elements of a list, or the fields of a struct with definitions and hidden ones.
+func (r *run) parts(n *node) (parts []any) {
 	if kindOf(n) == List {
-		length, _ := r.length(n)
-		for i := 0; i < length && visit(r.element(n, i)); i++ {
-		}
-		return
+		parts, _ = r.elements(n)
+		return parts
 	}
 	names, _ := r.fields(n)
 	for _, l := range n.lits {
@@ -769,10 +765,9 @@ func (r *run) direct(n *node, visit func(value any) bool) {
 		}
 	}
 	for _, name := range names {
-		if !visit(r.field(n, name)) {
-			return
-		}
+		parts = append(parts, r.field(n, name))
 	}
+	return parts
 }
 
 // partial returns why a struct may have other fields, or a list other elements.
