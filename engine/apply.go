@@ -226,7 +226,7 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	holder := metav1.GetControllerOf(live)
 	set, ofSet := a.kind.Sets[s.Child]
 	isCopy := ofSet && plan.IsCopy(live)
-	isNamed := plan.IsChildOf(live, a.owner, a.kind) || plan.IsKeptBy(a.kind, live) && plan.IsOwnedBy(live, a.owner)
+	isNamed := plan.BelongsTo(live, a.owner, a.kind)
 	isOwn := isNamed && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy
 	switch {
 	case isOwn && plan.IsFormer(live, s.Wanted):

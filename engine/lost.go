@@ -46,7 +46,7 @@ func (c *controller) readLost(ctx context.Context, object *unstructured.Unstruct
 		}
 		live, err := c.config.Client.Resource(lost.resource).Namespace(lost.name.Namespace).Get(ctx, lost.name.Name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !c.isChild(live, object)):
+		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !plan.BelongsTo(live, object, c.kind)):
 			c.types.removeLost(owner, uid)
 		case err != nil:
 			return fmt.Errorf("read %s %q: %w", lost.resource.Resource, lost.name.Name, err)
@@ -56,11 +56,6 @@ func (c *controller) readLost(ctx context.Context, object *unstructured.Unstruct
 		}
 	}
 	return nil
-}
-
-// isChild reports whether an object is a child of another, or was until it lost its owner reference.
-func (c *controller) isChild(live, owner *unstructured.Unstructured) bool {
-	return plan.IsKeptBy(c.kind, live) && plan.IsOwnedBy(live, owner) || plan.IsChildOf(live, owner, c.kind)
 }
 
 func (t *childTypes) addLost(owner cache.ObjectName, child types.UID, where lostChild) {

@@ -235,9 +235,7 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 		return nil, fmt.Errorf("the API server did not keep status.phase %q: the installed CRD is older than the kind; upgrade it", p.Phase)
 	case !p.IsScheduleRecorded(object):
 		return nil, errors.New("the API server did not keep status.lastScheduleTime: the installed CRD is older than the kind; upgrade it")
-	case !o.IsListed(object):
-		return nil, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
-	case object != p.Object && !o.RecordAt(p, object).IsZero():
+	case !o.IsListed(object), object != p.Object && !o.RecordAt(p, object).IsZero():
 		return nil, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
 	}
 	return object, nil

@@ -241,7 +241,7 @@ func (c *comparer) skip(child kind.Child, err error) {
 	c.States = append(c.States, state)
 }
 
-// leave leaves a child whose template reads something absent as it is, but for its marks: restoreOthers restores these.
+// leave keeps a child unchanged whose template reads something absent. Only its marks are restored, by restoreOthers.
 func (c *comparer) leave(child kind.Child) {
 	for _, e := range c.view.Children {
 		if e.Name == child.Name && e.isOriginal() && IsOwnedBy(e.Object, c.plan.Object) {
@@ -279,7 +279,7 @@ func (c *comparer) missingNamespaces(children []wantedChild) map[string]bool {
 	return missing
 }
 
-// awaitNamespace leaves a child as it is whose namespace is a child that has to be created first.
+// awaitNamespace keeps a child unchanged until its namespace, which is a child as well, exists.
 func (c *comparer) awaitNamespace(child wantedChild) {
 	c.awaits = true
 	for _, e := range c.view.Children {

@@ -59,15 +59,12 @@ type Known struct {
 
 // KnownElsewhere returns the children outside of the namespace of an object that its status records.
 func KnownElsewhere(object *unstructured.Unstructured) (known []Known) {
-	if !hasPlaces(object) {
-		return nil
-	}
-	i := inventoryOf(object)
-	for at, uid := range i.known {
-		for _, p := range i.elsewhere {
-			if p.gk == at.gk && p.namespace == at.namespace {
-				known = append(known, Known{at.gk.WithVersion(p.version), at.namespace, at.name, uid})
-			}
+	for _, fields := range elsewhereOf(object) {
+		namespace, _ := fields["namespace"].(string)
+		children, _ := fields["children"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(children)) {
+			uid, _ := children[name].(string)
+			known = append(known, Known{typeIn(fields), namespace, name, types.UID(uid)})
 		}
 	}
 	return known
@@ -92,17 +89,31 @@ func Lists(owner, object *unstructured.Unstructured) bool { return entryFor(owne
 // entryFor returns what the status of an owner has about the place of an object; nil if it does not list that.
 func entryFor(owner, object *unstructured.Unstructured) map[string]any {
 	at := placeOf(object)
-	stored, _, _ := unstructured.NestedFieldNoCopy(owner.Object, "status", kind.ChildInventory, "elsewhere")
-	list, _ := stored.([]any)
-	for _, item := range list {
-		fields, _ := item.(map[string]any)
-		apiVersion, _ := fields["apiVersion"].(string)
-		name, _ := fields["kind"].(string)
-		if fields["namespace"] == at.namespace && schema.FromAPIVersionAndKind(apiVersion, name).GroupKind() == at.gk {
+	for _, fields := range elsewhereOf(owner) {
+		if fields["namespace"] == at.namespace && typeIn(fields).GroupKind() == at.gk {
 			return fields
 		}
 	}
 	return nil
+}
+
+// elsewhereOf returns the entries for places outside of the namespace of an object in its status, which must not be
+// changed.
+func elsewhereOf(object *unstructured.Unstructured) (entries []map[string]any) {
+	stored, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", kind.ChildInventory, "elsewhere")
+	list, _ := stored.([]any)
+	for _, item := range list {
+		fields, _ := item.(map[string]any)
+		entries = append(entries, fields)
+	}
+	return entries
+}
+
+// typeIn returns the type that an entry of the inventory names.
+func typeIn(fields map[string]any) schema.GroupVersionKind {
+	apiVersion, _ := fields["apiVersion"].(string)
+	name, _ := fields["kind"].(string)
+	return schema.FromAPIVersionAndKind(apiVersion, name)
 }
 
 // Places returns the namespaces beside its own in which an object may have children of a type, by its status.
@@ -132,23 +143,15 @@ func inventoryOf(object *unstructured.Unstructured) inventory {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", kind.ChildInventory, "types")
 	for _, item := range list {
 		fields, _ := item.(map[string]any)
-		apiVersion, _ := fields["apiVersion"].(string)
-		name, _ := fields["kind"].(string)
-		i.types = append(i.types, schema.FromAPIVersionAndKind(apiVersion, name))
+		i.types = append(i.types, typeIn(fields))
 	}
-	list, _, _ = unstructured.NestedSlice(object.Object, "status", kind.ChildInventory, "elsewhere")
-	for _, item := range list {
-		fields, _ := item.(map[string]any)
-		apiVersion, _ := fields["apiVersion"].(string)
-		name, _ := fields["kind"].(string)
+	for _, fields := range elsewhereOf(object) {
 		namespace, _ := fields["namespace"].(string)
-		gvk := schema.FromAPIVersionAndKind(apiVersion, name)
+		gvk := typeIn(fields)
 		i.elsewhere = append(i.elsewhere, place{gvk.GroupKind(), gvk.Version, namespace})
-		children, _ := fields["children"].(map[string]any)
-		for name, uid := range children {
-			text, _ := uid.(string)
-			i.known[spot{gvk.GroupKind(), namespace, name}] = types.UID(text)
-		}
+	}
+	for _, child := range KnownElsewhere(object) {
+		i.known[spot{child.Type.GroupKind(), child.Namespace, child.Name}] = child.UID
 	}
 	created, _, _ := unstructured.NestedStringMap(object.Object, "status", kind.ChildInventory, "created")
 	for child, uid := range created {

@@ -140,6 +140,12 @@ func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
 	return slices.Contains(keys, string(owner.GetUID())) || slices.Contains(keys, OwnerName(k, owner, object))
 }
 
+// BelongsTo reports whether an object is a child of an owner, or was created as one: it may have lost marks that the other
+// rule goes by.
+func BelongsTo(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
+	return IsKeptBy(k, object) && IsOwnedBy(object, owner) || IsChildOf(object, owner, k)
+}
+
 // ownedByDecorator begins AnnotationOwner of the children of decorators. A mere name would not do: another
 // tool may write anything there, and a child of a kind stays one.
 const ownedByDecorator = "decorator:"

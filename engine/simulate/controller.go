@@ -240,8 +240,7 @@ func (c *Cluster) view(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstruc
 		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk), IsNamespaced: c.isNamespaced(gvk)}
 	}
 	for _, object := range c.objects {
-		isChild := plan.IsChildOf(object, owner, k) || plan.IsKeptBy(k, object) && plan.IsOwnedBy(object, owner)
-		if isChild && slices.Contains(k.Owns, object.GroupVersionKind()) {
+		if slices.Contains(k.Owns, object.GroupVersionKind()) && plan.BelongsTo(object, owner, k) {
 			v.Children = append(v.Children, plan.Live(c.ResourceOf(object.GroupVersionKind()), object))
 		}
 	}

@@ -21,11 +21,11 @@ import (
 // stored.
 func (v *vetter) stallFindings(k *kind.Kind, object manifest.Object, content map[string]any, others []manifest.Object) []finding {
 	u := &unstructured.Unstructured{Object: content}
-	now := time.Now()
 	observed := make([]*unstructured.Unstructured, len(others))
 	for i := range others {
 		observed[i] = &unstructured.Unstructured{Object: others[i].Content}
 	}
+	now := time.Now()
 	l := newLife(k, v.catalog, now)
 	for _, situation := range []struct {
 		name    string
