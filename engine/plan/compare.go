@@ -503,7 +503,7 @@ func (c *comparer) prune() {
 			c.lose(e)
 		case !e.isOriginal():
 			c.Foreign = append(c.Foreign, e)
-		case e.isPrunable(c.plan.Object):
+		case c.plan.isPrunable(e):
 			c.Prunes = append(c.Prunes, Step{Verb: Delete, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Live: e.Object})
 		}
 	}

@@ -302,7 +302,7 @@ func takeInventory(p *Plan, v *View) inventory {
 	}
 	for gvk, err := range v.Former {
 		if err != nil || slices.ContainsFunc(v.Children, func(child LiveChild) bool {
-			return child.Object.GroupVersionKind().GroupKind() == gvk.GroupKind() && child.isPrunable(p.Object)
+			return child.Object.GroupVersionKind().GroupKind() == gvk.GroupKind() && p.isPrunable(child)
 		}) {
 			i.types = append(i.types, gvk)
 		}
@@ -322,7 +322,8 @@ func find(k *kind.Kind, children []LiveChild, owner *unstructured.Unstructured, 
 	return nil
 }
 
-// isPrunable reports whether a child is one that is deleted when nothing wants it.
-func (c LiveChild) isPrunable(owner *unstructured.Unstructured) bool {
-	return IsOwnedBy(c.Object, owner) && c.isOriginal() && !c.isOfPhase() && c.Object.GetDeletionTimestamp() == nil
+// isPrunable reports whether a child is one that is deleted when nothing wants it. A cache that is behind shows the owner
+// reference of one that the garbage collector has orphaned.
+func (p *Plan) isPrunable(child LiveChild) bool {
+	return IsOwnedBy(child.Object, p.Object) && child.isOriginal() && !child.isOfPhase() && child.Object.GetDeletionTimestamp() == nil && !p.isReleased(child)
 }

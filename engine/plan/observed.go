@@ -98,7 +98,7 @@ func (o observation) values(k *kind.Kind) map[string]any {
 }
 
 // drops reports whether a child that belongs to no phase exists that a decision does not want.
-func (o observation) drops(wanted []kind.Child, owner *unstructured.Unstructured, children []LiveChild) bool {
+func (o observation) drops(p *Plan, wanted []kind.Child, children []LiveChild) bool {
 	kept := make(map[types.UID]bool)
 	for _, child := range wanted {
 		if single := o.singles[child.Name]; single != nil {
@@ -109,7 +109,7 @@ func (o observation) drops(wanted []kind.Child, owner *unstructured.Unstructured
 		}
 	}
 	return slices.ContainsFunc(children, func(child LiveChild) bool {
-		return child.isPrunable(owner) && !kept[child.Object.GetUID()]
+		return p.isPrunable(child) && !kept[child.Object.GetUID()]
 	})
 }
 

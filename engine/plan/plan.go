@@ -197,7 +197,7 @@ func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 		next := p.choose(decision.Next)
 		p.Missed = next.missed
 		waited := next.since.After(p.Entered)
-		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(nil, p.Object, v.Children)
+		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(p, nil, v.Children)
 		// A phase is left only when its children exist and those that it drops do not. If they
 		// cannot be written, it is left when its time is over.
 		isComplete := !next.since.IsZero() || p.isComplete(decision, seen, v)
@@ -256,7 +256,7 @@ func (p *Plan) isComplete(decision *kind.Decision, seen observation, v *View) bo
 	if p.Leaving {
 		due = slices.DeleteFunc(slices.Clone(due), func(c kind.Child) bool { return c.Phase == "" })
 	}
-	return seen.allExist(due, p.created) && (isDecided && !seen.drops(decision.Children, p.Object, v.Children) || !isDecided && p.Leaving)
+	return seen.allExist(due, p.created) && (isDecided && !seen.drops(p, decision.Children, v.Children) || !isDecided && p.Leaving)
 }
 
 func (p *Plan) enter(phase string, children []LiveChild) {
