@@ -343,8 +343,8 @@ func (a *applier) adopt(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	if owner.GetDeletionTimestamp() != nil && owner.GetResourceVersion() != a.owner.GetResourceVersion() {
-		return errWaiting // a second deletion may have orphaned the child
+	if owner.GetDeletionTimestamp() != nil && owner.GetResourceVersion() != a.shown {
+		return errWaiting // an event that is still to come may show that a second deletion orphaned the child
 	}
 	live, references := s.Live, s.Wanted.GetOwnerReferences()
 	for _, other := range live.GetOwnerReferences() {

@@ -28,13 +28,15 @@ func TestOnlyOwnersThatStayAdopt(t *testing.T) {
 	for name, test := range map[string]struct {
 		cached  *unstructured.Unstructured
 		stored  []runtime.Object
+		shown   string // the version that events have shown
 		adopted bool
 	}{
-		"as it was":                      {keptObject(), []runtime.Object{keptObject()}, true},
-		"is being deleted":               {keptObject(), []runtime.Object{leaving(keptObject())}, false},
-		"is in the phase of its leaving": {leaving(keptObject()), []runtime.Object{leaving(keptObject())}, true},
-		"is gone":                        {keptObject(), nil, false},
-		"has a successor":                {keptObject(), []runtime.Object{successor}, false},
+		"as it was":                      {keptObject(), []runtime.Object{keptObject()}, "", true},
+		"is being deleted":               {keptObject(), []runtime.Object{leaving(keptObject())}, "", false},
+		"is in the phase of its leaving": {leaving(keptObject()), []runtime.Object{leaving(keptObject())}, "5", true},
+		"its events are late":            {leaving(keptObject()), []runtime.Object{leaving(keptObject())}, "4", false},
+		"is gone":                        {keptObject(), nil, "", false},
+		"has a successor":                {keptObject(), []runtime.Object{successor}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +52,7 @@ func TestOnlyOwnersThatStayAdopt(t *testing.T) {
 			c := newController(k, &e.config, e.shards, 0)
 			t.Cleanup(c.queue.ShutDown)
 			c.resource = k.GroupVersionResource()
-			r := &reconciliation{controller: c, name: cache.MetaObjectToName(test.cached), log: quiet()}
+			r := &reconciliation{controller: c, name: cache.MetaObjectToName(test.cached), log: quiet(), shown: test.shown}
 			wanted := orphan.DeepCopy()
 			wanted.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(test.cached, k.GroupVersionKind)})
 			done := r.apply(t.Context(), test.cached, &plan.Comparison{Steps: []plan.Step{

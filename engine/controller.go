@@ -62,7 +62,7 @@ type controller struct {
 	told       sync.Map // types.UID → bool: the foreign objects that were reported
 	problems   sync.Map // cache.ObjectName → *plan.Problem: what was reported of objects whose status is not written
 	unrecorded sync.Map // cache.ObjectName → *plan.Unrecorded: for plan.View.Unrecorded
-	orphaning  sync.Map // cache.ObjectName → types.UID: the objects of plan.View.Orphaning
+	leaving    sync.Map // cache.ObjectName → leavingObject: what events have shown of the objects that are being deleted
 	// kinds returns all that are known by now; they share caches.
 	kinds func() []*kind.Kind
 	// pods are those that the objects inject into; it is nil for a kind that does not.
@@ -247,7 +247,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
 			c.sees(nil, object)
-			c.noteOrphaning(object)
+			c.noteLeaving(object)
 			if c.concerns(object) {
 				c.enqueue(object)
 			}
@@ -261,7 +261,7 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			c.sees(a, b)
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
-			c.noteOrphaning(b)
+			c.noteLeaving(b)
 			if c.concerns(a, b) && c.isChanged(a, b) {
 				c.queue.Add(name)
 			}
@@ -272,6 +272,9 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 				last = tombstone.Obj
 			}
 			c.sees(last, nil)
+			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
+				c.leaving.Delete(name)
+			}
 			if object, ok := last.(*unstructured.Unstructured); ok && !c.isOfShard(object.GetUID()) {
 				return
 			}
@@ -279,14 +282,6 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 				c.queue.Add(name)
 			}
 		},
-	}
-}
-
-// noteOrphaning remembers an object whose children the garbage collector is about to orphan. When that is done, nothing of
-// the object shows it.
-func (c *controller) noteOrphaning(state any) {
-	if object, ok := state.(*unstructured.Unstructured); ok && plan.IsOrphaning(object) {
-		c.orphaning.Store(cache.MetaObjectToName(object), object.GetUID())
 	}
 }
 
@@ -477,9 +472,6 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	end, mine := c.shards.begin(c.shard)
 	if !mine {
 		c.forget(name) // it is queued again when the shard is taken
-		if object == nil {
-			c.orphaning.Delete(name)
-		}
 		return
 	}
 	defer end()

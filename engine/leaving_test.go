@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -44,11 +47,11 @@ func keeping(t *testing.T, object *unstructured.Unstructured, patch func(body ma
 	return keepingBy(t, enginetest.Kind(t, keptKind), object, patch)
 }
 
-// keepingBy is keeping for a kind, which is a Kept.
-func keepingBy(t *testing.T, k *kind.Kind, object *unstructured.Unstructured, patch func(body map[string]any) error) (c *controller, written *[]string) {
+// keepingBy is keeping for a kind, which is a Kept, and for other objects that exist.
+func keepingBy(t *testing.T, k *kind.Kind, object *unstructured.Unstructured, patch func(body map[string]any) error, others ...runtime.Object) (c *controller, written *[]string) {
 	t.Helper()
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{pods: "PodList", {Group: "kept.example.com", Version: "v1", Resource: "kepts"}: "KeptList"}, object)
+		map[schema.GroupVersionResource]string{pods: "PodList", {Group: "kept.example.com", Version: "v1", Resource: "kepts"}: "KeptList"}, append(others, object)...)
 	written = new([]string)
 	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		switch action.GetVerb() {
@@ -154,4 +157,66 @@ func TestUnusedFinalizerIsRemoved(t *testing.T) {
 	c.kind = &changed
 	require.True(t, c.work(t.Context()))
 	require.Equal(t, []string{"patch kepts"}, *written)
+}
+
+// leftObject is a Kept that has entered the phase for its deletion, as a version shows it.
+func leftObject(version string, finalizers ...string) *unstructured.Unstructured {
+	object := keptObject(finalizers...)
+	object.SetResourceVersion(version)
+	object.SetDeletionTimestamp(new(metav1.Now()))
+	object.Object["status"] = map[string]any{"phase": "LEAVING", "lastPhaseTransitionTime": time.Now().UTC().Format(time.RFC3339), "conditions": []any{
+		map[string]any{"type": "Deleting", "status": "True", "reason": "LEAVING", "message": "", "lastTransitionTime": "2030-01-01T00:00:00Z"},
+	}}
+	return object
+}
+
+// keptPod is the Pod of a Kept, which the Kept controls or has controlled.
+func keptPod(isControlled bool) *unstructured.Unstructured {
+	pod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+		"name": "a-pod", "namespace": "default", "uid": "pod", "resourceVersion": "3",
+		"labels":      map[string]any{"app.kubernetes.io/managed-by": "fescue", plan.LabelOwnerUID: "1", "fescue.dev/child": "pod"},
+		"annotations": map[string]any{plan.AnnotationOwner: "kepts.kept.example.com/a", "fescue.dev/created-as": "Pod/a-pod/pod"},
+	}}}
+	if isControlled {
+		pod.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(keptObject(), keptObject().GroupVersionKind())})
+	}
+	return pod
+}
+
+// The events of an object and of its children come in any order. Whatever a reconcile sees of them, children that a second
+// deletion orphaned stay as they are.
+func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
+	t.Parallel()
+	before, during, after := leftObject("2", onDelete), leftObject("3", onDelete, metav1.FinalizerOrphanDependents), leftObject("4", onDelete)
+	for name, tc := range map[string]struct {
+		shown      []*unstructured.Unstructured // by events
+		cached     *unstructured.Unstructured
+		controlled bool // as the cache shows the child
+		recorded   bool
+	}{
+		"none is late":                   {[]*unstructured.Unstructured{before, during, after}, after, false, true},
+		"the child's is late":            {[]*unstructured.Unstructured{before, during, after}, after, true, true},
+		"the object's are late":          {[]*unstructured.Unstructured{before}, before, false, false},
+		"the object's are not handled":   {[]*unstructured.Unstructured{before}, after, false, false},
+		"the object's last is late":      {[]*unstructured.Unstructured{before, during}, during, false, false},
+		"the object's last is unhandled": {[]*unstructured.Unstructured{before, during}, after, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, written := keepingBy(t, enginetest.Kind(t, keptKind), after, func(map[string]any) error { return nil }, keptPod(tc.controlled))
+			c.leaving.Clear()
+			for _, version := range tc.shown {
+				c.objectHandler().OnAdd(version, false)
+			}
+			r := &reconciliation{controller: c, name: cache.MetaObjectToName(after), log: quiet(), budget: c.kind.NewBudget()}
+			_, err := r.reconcile(t.Context(), tc.cached)
+			require.NoError(t, err)
+			require.NotContains(t, *written, "patch pods")
+			_, err = c.config.Client.Resource(pods).Namespace("default").Get(t.Context(), "a-pod", metav1.GetOptions{})
+			require.NoError(t, err)
+			orphaned, _, err := unstructured.NestedBool(c.writes.newest(r.name, after).Object, "status", "childInventory", "orphaned")
+			require.NoError(t, err)
+			require.Equal(t, tc.recorded, orphaned)
+		})
+	}
 }

@@ -41,8 +41,7 @@ func (c *controller) observe(ctx context.Context, b *kind.Budget, object *unstru
 	if seen, ok := c.unrecorded.Load(cache.MetaObjectToName(object)); ok {
 		v.Unrecorded, _ = seen.(*plan.Unrecorded)
 	}
-	orphaned, _ := c.orphaning.Load(cache.MetaObjectToName(object))
-	v.Orphaning = orphaned == object.GetUID()
+	v.Orphaning = c.shownOf(object).isOrphaning
 	if c.pods != nil {
 		if err := c.readPods(object, v); err != nil {
 			return nil, fmt.Errorf("find the Pods: %w", err)

@@ -53,6 +53,8 @@ type reconciliation struct {
 	news   plan.News
 	// had is how many children there were at first.
 	had int
+	// shown is the version of an object that is being deleted up to which events have shown it before it was observed.
+	shown string
 }
 
 // reconcileSafely recovers from a panic: one object must not stop the others.
@@ -77,10 +79,10 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	r.swaps.Forget(r.kind, r.name.AsNamespacedName())
 	if cached == nil {
 		r.forget(r.name)
-		r.orphaning.Delete(r.name)
 		return time.Time{}, nil
 	}
 	object := r.writes.newest(r.name, cached)
+	r.shown = r.shownOf(object).version
 	switch isLeaving := object.GetDeletionTimestamp() != nil; {
 	case isLeaving && !plan.IsKept(r.kind, object):
 		return time.Time{}, nil // the garbage collector deletes the children

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 )
 
 // A standby keeps in mind that an object is being orphaned: it may have to act on it next.
@@ -14,10 +13,8 @@ func TestStandbyKnowsWhatIsOrphaned(t *testing.T) {
 	object := keptObject(onDelete, metav1.FinalizerOrphanDependents)
 	object.SetDeletionTimestamp(new(metav1.Now()))
 	c, _ := keeping(t, object, func(map[string]any) error { return nil })
-	_, noted := c.orphaning.Load(cache.MetaObjectToName(object))
-	require.True(t, noted)
+	require.True(t, c.shownOf(object).isOrphaning)
 	c.shards = newShards(1)
 	require.True(t, c.work(t.Context()))
-	_, noted = c.orphaning.Load(cache.MetaObjectToName(object))
-	require.True(t, noted)
+	require.True(t, c.shownOf(object).isOrphaning)
 }
