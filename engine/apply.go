@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/fescue-dev/fescue/engine/plan"
 )
@@ -270,20 +271,50 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 func (a *applier) correct(ctx context.Context, s plan.Step) error {
 	wanted := plan.WithOwnMetadata(s.Wanted)
 	wanted.SetUID(s.Live.GetUID()) // it must not overwrite what someone else has created meanwhile
-	options := metav1.ApplyOptions{FieldManager: a.manager, Force: true}
-	if !s.TakesOver {
-		stored, err := a.writer(s).Apply(ctx, s.Name, wanted, options)
-		return a.applied(s, stored, err)
+	client := a.writer(s)
+	var before *unstructured.Unstructured
+	if s.TakesOver {
+		var err error
+		if before, s.Live, err = a.takeOver(ctx, s); err != nil {
+			return err
+		}
+		client = a.client(s)
 	}
-	before, err := a.takeOver(ctx, s)
-	if err != nil {
+	var stored *unstructured.Unstructured
+	err := a.ifOwned(ctx, s, func(version string) (err error) {
+		wanted.SetResourceVersion(version)
+		stored, err = client.Apply(ctx, s.Name, wanted, metav1.ApplyOptions{FieldManager: a.manager, Force: true})
 		return err
-	}
-	stored, err := a.client(s).Apply(ctx, s.Name, wanted, options)
-	if err == nil {
+	})
+	if err == nil && s.TakesOver {
 		stored, err = a.ownDefaults(ctx, s, before, stored)
 	}
 	return a.applied(s, stored, err)
+}
+
+// ifOwned sends a write for the version of a child that was seen or, if the child has changed since and is still the
+// object's, for the one that it has. What the garbage collector has orphaned meanwhile stays as it is: an apply would give
+// it its owner reference back.
+func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version string) error) error {
+	version := s.Live.GetResourceVersion()
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		err := send(version)
+		switch {
+		case !apierrors.IsConflict(err):
+			return err
+		case s.Stray: // someone may have adopted it
+			return errWaiting
+		}
+		live, readErr := a.client(s).Get(ctx, s.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(readErr) || readErr == nil && (live.GetUID() != s.Live.GetUID() || !plan.IsOwnedBy(live, a.owner)) {
+			return errWaiting // for its event, which queues the owner
+		}
+		if readErr != nil {
+			return readErr
+		}
+		version = live.GetResourceVersion()
+		return err
+	})
 }
 
 // applied notes what the API server answered to a create or an apply.
@@ -400,24 +431,24 @@ func (r *reconciliation) stays(ctx context.Context, owner *unstructured.Unstruct
 }
 
 // delete deletes exactly the object that the cache holds, not a newer one of the same
-// name.
+// name, nor a stray that someone has adopted.
 func (a *applier) delete(ctx context.Context, s plan.Step) error {
-	conditions := metav1.Preconditions{UID: new(s.Live.GetUID())}
-	if s.Stray {
-		conditions.ResourceVersion = new(s.Live.GetResourceVersion()) // someone may have adopted it
-	}
 	propagation := metav1.DeletePropagationBackground
 	if s.Foreground {
 		propagation = metav1.DeletePropagationForeground
 	}
-	err := a.client(s).Delete(ctx, s.Live.GetName(), metav1.DeleteOptions{Preconditions: &conditions, PropagationPolicy: &propagation})
+	err := a.ifOwned(ctx, s, func(version string) error {
+		return a.client(s).Delete(ctx, s.Live.GetName(), metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: new(s.Live.GetUID()), ResourceVersion: &version}, PropagationPolicy: &propagation,
+		})
+	})
 	_, isAnswer := errors.AsType[*apierrors.StatusError](err)
 	switch {
-	case s.Stray && apierrors.IsConflict(err):
-		return errWaiting // for its event, which queues the owner
+	case errors.Is(err, errWaiting):
+		return err
 	case isRejection(err):
 		return &rejectedError{err}
-	case isAnswer && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err): // a conflict: another object has the name by now
+	case isAnswer && !apierrors.IsNotFound(err):
 		return err
 	case err == nil && s.Stray:
 		a.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,5 +69,69 @@ func TestOnlyOwnersThatStayAdopt(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, "metadata.name=a", list.GetListRestrictions().Fields.String())
 		})
+	}
+}
+
+// A child is written as it was seen, or as it is if it still belongs to its object. One that was orphaned meanwhile stays as
+// it is.
+func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
+	t.Parallel()
+	changed := func(pod *unstructured.Unstructured) *unstructured.Unstructured {
+		pod.SetResourceVersion("4")
+		return pod
+	}
+	replaced := changed(keptPod(true))
+	replaced.SetUID("other")
+	for name, test := range map[string]struct {
+		stored  *unstructured.Unstructured
+		written bool
+	}{
+		"as it was":         {keptPod(true), true},
+		"has changed":       {changed(keptPod(true)), true},
+		"was orphaned":      {changed(keptPod(false)), false},
+		"has a successor":   {replaced, false},
+		"is gone meanwhile": {nil, false},
+	} {
+		for _, verb := range []plan.Verb{plan.Apply, plan.Delete} {
+			t.Run(name+"/"+string(verb), func(t *testing.T) {
+				t.Parallel()
+				k := enginetest.Kind(t, keptKind)
+				client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+				written := false
+				client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					var version string
+					switch action := action.(type) {
+					case clienttesting.DeleteActionImpl:
+						version = *action.DeleteOptions.Preconditions.ResourceVersion
+					case clienttesting.PatchActionImpl:
+						wanted := &unstructured.Unstructured{}
+						require.NoError(t, wanted.UnmarshalJSON(action.GetPatch()))
+						version = wanted.GetResourceVersion()
+					default:
+						if test.stored == nil {
+							return true, nil, apierrors.NewNotFound(pods.GroupResource(), "a-pod")
+						}
+						return true, test.stored.DeepCopy(), nil
+					}
+					if test.stored == nil || version != test.stored.GetResourceVersion() {
+						return true, nil, apierrors.NewConflict(pods.GroupResource(), "a-pod", nil)
+					}
+					written = true
+					return true, test.stored.DeepCopy(), nil
+				})
+				e, err := New(Config{Client: client, Log: quiet()})
+				require.NoError(t, err)
+				c := newController(k, &e.config, e.shards, 0)
+				t.Cleanup(c.queue.ShutDown)
+				r := &reconciliation{controller: c, name: cache.MetaObjectToName(keptObject()), log: quiet()}
+				done := r.apply(t.Context(), keptObject(), &plan.Comparison{Steps: []plan.Step{
+					{Verb: verb, Child: "pod", Resource: pods, Name: "a-pod", Wanted: keptPod(true), Live: keptPod(true)},
+				}})
+				require.NoError(t, done.Failed)
+				require.NoError(t, done.Rejected)
+				require.Equal(t, test.written, written)
+				require.Equal(t, !test.written, done.Waiting)
+			})
+		}
 	}
 }

@@ -22,24 +22,25 @@ import (
 // which has what the creation has set and defaulted, is handed over to apply first. The API server leaves the defaults
 // of an apply to nobody, so a new Update entry gets them afterwards, for the next change.
 
-// takeOver hands the Update entry of the engine over to apply, and returns the child as it was before.
-func (a *applier) takeOver(ctx context.Context, s plan.Step) (before *unstructured.Unstructured, err error) {
+// takeOver hands the Update entry of the engine over to apply, and returns the child as it was before, and is then.
+func (a *applier) takeOver(ctx context.Context, s plan.Step) (before, after *unstructured.Unstructured, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		before, err = a.client(s).Get(ctx, s.Name, metav1.GetOptions{}) // the cache has no managedFields
-		if apierrors.IsNotFound(err) || err == nil && before.GetUID() != s.Live.GetUID() {
+		if apierrors.IsNotFound(err) || err == nil && (before.GetUID() != s.Live.GetUID() || !plan.IsOwnedBy(before, a.owner)) {
 			return errWaiting // for its event
 		}
 		if err != nil {
 			return err
 		}
+		after = before
 		patch, err := csaupgrade.UpgradeManagedFieldsPatch(before, sets.New(a.manager), a.manager)
 		if err != nil || patch == nil {
 			return err
 		}
-		_, err = a.client(s).Patch(ctx, s.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
+		after, err = a.client(s).Patch(ctx, s.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: a.manager})
 		return err
 	})
-	return before, err
+	return before, after, err
 }
 
 // ownDefaults gives the engine an Update entry of the fields that an apply has left without an owner. What had none
