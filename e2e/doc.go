@@ -38,6 +38,7 @@
 //   - restore_test.go: objects that are restored from a backup
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
 //   - unloaded_test.go: CRDs of kinds that are gone
+//   - disputed_test.go: kinds about which Fescue and CUE disagree
 //   - kstatus_test.go: the status as Flux and kpt read it
 //   - endless_test.go: kinds and decorators that lead back to themselves
 //   - invalid_test.go: objects that became invalid with their kind
@@ -93,6 +94,7 @@
 //   - one broken kind or object stops no other: TestFaultyKinds, TestKindStartsOnceItHasItsCRDAndRights,
 //     TestEvaluationThatTakesTooLong
 //   - objects of kinds that are gone are named: TestObjectsWithoutAKindAreNamed
+//   - a kind about which Fescue and CUE disagree does not start: TestDisputedKindsDoNotStart
 //   - an older kind stands back, and CRDs are upgraded: TestOlderKindStandsBack, TestInstallUpgradesCRDs
 //   - several processes share the work: TestLeaderIsKilled, TestShardsAreShared
 //   - the printed rights suffice, and all others are missing: all tests, and TestRightToBind

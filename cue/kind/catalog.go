@@ -25,6 +25,7 @@ type Catalog struct {
 	byGVK      map[apischema.GroupVersionKind]*Kind
 	byName     map[string]*Kind
 	broken     []*LoadError
+	proofs     []Proof
 	types      *types.Catalog // nil until a folder is loaded
 }
 
@@ -57,6 +58,8 @@ type Folder struct {
 	Only     []string
 	// Broken are the errors of kinds that must not be loaded here.
 	Broken []*LoadError
+	// Proofs are of kinds that were compared with CUE's evaluator. One that differs counts as broken.
+	Proofs []Proof
 }
 
 // LoadFolders is Load for folders of which some kinds must not be loaded. The kinds of the folders
@@ -165,7 +168,13 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 		}
 	}
 	first := len(c.added)
+	c.proofs = append(c.proofs, folder.Proofs...)
 	for _, k := range kinds {
+		k.Folder = folder.Dir
+		if i := slices.IndexFunc(folder.Proofs, func(p Proof) bool { return p.Kind == k.LoadName() }); i >= 0 && folder.Proofs[i].Difference != nil {
+			c.broken = append(c.broken, folder.Proofs[i].Difference)
+			continue
+		}
 		if other := c.byName[k.Name()]; other != nil && k.Target != nil {
 			errs = append(errs, fmt.Errorf("kinds folder %s: there is a decorator %s already", folder.Dir, k.Name()))
 			continue
@@ -276,6 +285,9 @@ func (c *Catalog) ByGroupKind(gk apischema.GroupKind) *Kind {
 // Broken returns the errors of the kinds that failed to load. One with an empty Kind is about a
 // whole package.
 func (c *Catalog) Broken() []*LoadError { return c.broken }
+
+// Proofs returns how far kinds were compared with CUE's evaluator.
+func (c *Catalog) Proofs() []Proof { return c.proofs }
 
 // BrokenNames returns the names of the kinds that failed to load, each once, sorted; "" stands for whole packages.
 func (c *Catalog) BrokenNames() []string {

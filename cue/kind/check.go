@@ -171,7 +171,7 @@ func (c *checker) report(at ast.Node, format string, args ...any) {
 		return
 	}
 	c.found[key] = true
-	e.Kind = c.kind.loadName()
+	e.Kind = c.kind.LoadName()
 	c.mistakes = append(c.mistakes, e)
 }
 

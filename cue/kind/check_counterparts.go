@@ -125,5 +125,5 @@ func (c *counterparts) status() {
 }
 
 func (c *counterparts) report(at schema.Position, format string, args ...any) {
-	c.mistakes = append(c.mistakes, &LoadError{Kind: c.kind.loadName(), File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...)})
+	c.mistakes = append(c.mistakes, &LoadError{Kind: c.kind.LoadName(), File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...)})
 }

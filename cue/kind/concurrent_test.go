@@ -123,8 +123,7 @@ func TestConcurrentUse(t *testing.T) {
 		for _, k := range source.kinds {
 			t.Run(name+"/"+k.GroupVersionKind.Kind, func(t *testing.T) {
 				t.Parallel()
-				p := newPairs(k, source.text, nil)
-				p.likely = source.samplesOf(k)
+				p := newLikelyPairs(k, source.samplesOf(k))
 				use(t, k, func(i int) (object, observed map[string]any) {
 					p.random = rand.New(rand.NewPCG(uint64(i), 3))
 					return p.next()

@@ -86,7 +86,7 @@ func (c *Catalog) cycle(k *Kind) *LoadError {
 	first := path[0].child
 	field, chain := "children."+first.Name, strings.Join(names, " → ")
 	if endless {
-		return &LoadError{Kind: k.loadName(), File: first.Position.File, Line: first.Position.Line,
+		return &LoadError{Kind: k.LoadName(), File: first.Position.File, Line: first.Position.Line,
 			Reason: fmt.Sprintf("%s: its objects create objects without end, %s: put an if around one of these children", field, chain)}
 	}
 	k.advice = append(k.advice, Advice{Field: field, Position: first.Position, Text: fmt.Sprintf(

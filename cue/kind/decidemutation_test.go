@@ -22,6 +22,9 @@ var behaviourMutations = flag.Int("behaviour-mutations", 8, "ways in which TestM
 // be noticed, like another element of a list whose length alone counts, or need a rare object.
 const neededOfBehaviours = 0.85
 
+// neededOfProofs is the part of them that the few pairs of a proof have to show.
+const neededOfProofs = 0.6
+
 // swaps are the ways to break an expression.
 var swaps = map[string]string{
 	"==": "!=", "!=": "==", ">": "<=", "<": ">=", "&&": "||", "||": "&&", "+": "-", "-": "+", "*": "", "0": "7", "1": "8", "true": "false", "false": "true",
@@ -51,7 +54,7 @@ func TestMutationsOfBehaviours(t *testing.T) {
 			places := tokens.FindAllStringIndex(string(source[start:]), -1)
 			random := rand.New(rand.NewPCG(1, 1))
 			random.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
-			var noticed, tried int
+			var noticed, proved, tried int
 			var survivors []string
 			for _, place := range places {
 				if tried == *behaviourMutations {
@@ -75,12 +78,15 @@ func TestMutationsOfBehaviours(t *testing.T) {
 				tried++
 				k := *kinds[0]
 				k.program = mutants[0].program
-				p := newPairs(&k, string(source[start:]), rand.New(rand.NewPCG(1, 3)))
+				if k.Prove(kubernetesTypes()).Difference != nil {
+					proved++
+				}
+				p := newPairs(&k, kubernetesTypes(), rand.New(rand.NewPCG(1, 3)))
 				found := false
 				for range 3000 {
 					object, observed := p.next()
-					_, err := k.differ(object, observed)
-					if found = err != nil && !errors.Is(err, errBudget); found {
+					_, err := k.compare(object, observed)
+					if found = err != nil && !errors.Is(err, errNotCompared); found {
 						break
 					}
 				}
@@ -90,8 +96,9 @@ func TestMutationsOfBehaviours(t *testing.T) {
 				}
 				survivors = append(survivors, fmt.Sprintf("%d: %s -> %s", line, old, broken))
 			}
-			t.Logf("%d of %d errors are noticed, survivors: %v", noticed, tried, survivors)
+			t.Logf("%d of %d errors are noticed, %d of them by a proof, survivors: %v", noticed, tried, proved, survivors)
 			require.Positive(t, tried)
+			require.GreaterOrEqual(t, float64(proved)/float64(tried), neededOfProofs)
 			require.GreaterOrEqual(t, float64(noticed)/float64(tried), neededOfBehaviours, "survivors: %v", survivors)
 		})
 	}

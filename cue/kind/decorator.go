@@ -68,8 +68,8 @@ func (k *Kind) Title() string {
 	return k.GroupVersionKind.Kind
 }
 
-// loadName is the name by which the kind is loaded: that of its definition for a decorator.
-func (k *Kind) loadName() string {
+// LoadName is the name by which the kind is loaded: that of its definition for a decorator.
+func (k *Kind) LoadName() string {
 	if k.Target != nil {
 		return k.Target.Decorator + decoratorSuffix
 	}
@@ -77,7 +77,7 @@ func (k *Kind) loadName() string {
 }
 
 // behaviourName is the name of the definition of the behaviour.
-func (k *Kind) behaviourName() string { return behaviourOf(k.loadName()) }
+func (k *Kind) behaviourName() string { return behaviourOf(k.LoadName()) }
 
 // behaviourOf returns the name of the definition of a behaviour, given a name of loadableNames.
 func behaviourOf(name string) string {

@@ -22,12 +22,12 @@ import (
 // LoadError explains why a kind, or the whole package if Kind is empty, fails to load.
 type LoadError struct {
 	// Kind is the name of the kind, as in #Kind, or that of a decorator, as in #XDecorator.
-	Kind string
+	Kind string `json:"kind,omitempty"`
 	// File and Line are the place of the error; Line is 0 if there is none.
-	File string
-	Line int
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
 	// Reason describes the error.
-	Reason string
+	Reason string `json:"reason"`
 }
 
 func (e *LoadError) Error() string {

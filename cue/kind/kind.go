@@ -61,6 +61,8 @@ type Kind struct {
 	Hash         string
 	statusFields map[string]schema.Position // where the behaviour writes them
 	scheduled    bool                       // whether a transition has cron
+	// Folder is where the kind was loaded from; it is empty for a shipped one.
+	Folder string
 	// Target is what the kind adds children to, if it is a decorator; nil for any other kind. The
 	// objects of a decorator are of a type of others, whose schema, names and status are not its own.
 	Target *Target

@@ -54,10 +54,7 @@ func (r *reads) of(value any) any {
 		}
 		return part
 	case []any:
-		element := r.elements
-		if element == nil {
-			element = &reads{} // only the number of elements is read
-		}
+		element := r.eachElement()
 		part := make([]any, len(value))
 		for i := range value {
 			part[i] = element.of(value[i])
@@ -78,6 +75,17 @@ func (r *reads) at(name string) *reads {
 		return r.elements
 	}
 	return union(field, r.elements)
+}
+
+// eachElement returns what is read of each element of a list, as a value that is never nil.
+func (r *reads) eachElement() *reads {
+	switch {
+	case r.whole:
+		return r
+	case r.elements != nil:
+		return r.elements
+	}
+	return &reads{} // only their number
 }
 
 // part returns what is read of a field of a struct, as a value that is never nil.

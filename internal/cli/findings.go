@@ -37,6 +37,8 @@ type report struct {
 	Objects int `json:"objects"`
 	// Skipped is the number of objects of unknown kinds that were not checked.
 	Skipped int `json:"skipped,omitempty"`
+	// Proofs are how far the kinds of --kinds were compared with CUE's evaluator.
+	Proofs []kind.Proof `json:"proofs,omitempty"`
 }
 
 // finding is one error or advice. Fields that are unknown or do not apply are empty.

@@ -18,6 +18,7 @@ type kindOptions struct {
 	types   []string
 	shipped bool
 	timeout time.Duration // for loading one of dirs
+	proves  bool          // whether load compares the kinds of dirs with CUE's evaluator
 }
 
 // addFlags adds --kinds, --types, --shipped-kinds and --load-timeout.
@@ -55,7 +56,7 @@ func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
 	if len(o.dirs) == 0 {
 		return kind.LoadFolders(o.shipped, o.types)
 	}
-	l, err := newLoader(o.timeout)
+	l, err := newLoader(o.timeout, o.proves)
 	if err != nil {
 		return kind.NewCatalog(), err
 	}
@@ -68,6 +69,7 @@ func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
 				folders[i].Selected = part.Selected
 				folders[i].Only = append(folders[i].Only, part.Only...)
 				folders[i].Broken = append(folders[i].Broken, part.Broken...)
+				folders[i].Proofs = append(folders[i].Proofs, part.Proofs...)
 			})
 		})
 	}
@@ -80,7 +82,7 @@ func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
 // loadEach is load for a program that runs kinds: loaded receives the kinds that are loaded while
 // others are still being tried, the shipped ones first.
 func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*kind.Catalog, error) {
-	l, err := newLoader(o.timeout)
+	l, err := newLoader(o.timeout, o.proves)
 	if err != nil {
 		return kind.NewCatalog(), err
 	}
@@ -110,4 +112,17 @@ func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*
 		errs = append(errs, err)
 	}
 	return kinds, errors.Join(append(errs, failed)...)
+}
+
+// prove compares a kind that was loaded from a folder with CUE's evaluator.
+func (o kindOptions) prove(ctx context.Context, k *kind.Kind) (kind.Proof, error) {
+	l, err := newLoader(o.timeout, true)
+	if err != nil {
+		return kind.Proof{}, err
+	}
+	answer, err := l.try(ctx, k.Folder, o.timeout, "--only", k.LoadName())
+	if err != nil || len(answer.Proofs) == 0 { // a limit was exceeded, and nothing was compared
+		return kind.Proof{}, err
+	}
+	return answer.Proofs[0], nil
 }

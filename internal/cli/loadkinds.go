@@ -14,12 +14,14 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 // The CUE evaluator can be neither stopped nor bounded, and a few lines of CUE take hours or all
@@ -32,6 +34,9 @@ const (
 	// loadMemory is the memory that a process may take that loads a kind, in bytes: half of
 	// that of an installation. Large kinds take a third of it.
 	loadMemory = 256 << 20
+	// proofFactor is how many times the CPU time of a kind the proofs of a process may take together: a proof
+	// takes 0.01 to 0.5 s. What is left then is not compared.
+	proofFactor = 4
 	// quickly is the part of the time in which a whole folder is tried. Almost all succeed;
 	// the kinds of others are tried one by one.
 	quickly = 5
@@ -45,18 +50,20 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// loadAnswer is what the process prints.
+// loadAnswer is what the process prints, and then a kind.Proof for each kind that it proves.
 type loadAnswer struct {
 	// Kinds lists the kinds of the folder, if that was asked for.
 	Kinds []kind.Listed `json:"kinds,omitempty"`
 	// Exceeded is the limit that was exceeded.
 	Exceeded string `json:"exceeded,omitempty"`
+	// Proofs are of the kinds that were proved before a limit was exceeded.
+	Proofs []kind.Proof `json:"-"`
 }
 
 func newLoadKindsCommand() *cobra.Command {
 	var only []string
 	var list bool
-	var timeout time.Duration
+	var timeout, proofTime time.Duration
 	c := &cobra.Command{
 		Use:    loadKindsCommand + " DIR",
 		Short:  "Load the kinds of a folder, within limits (for Fescue itself)",
@@ -64,33 +71,48 @@ func newLoadKindsCommand() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			answer := json.NewEncoder(c.OutOrStdout())
-			limitCPUTime(cpuTime() + timeout)
-			go exitBeyond(timeout, loadMemory, func(limit string) { _ = answer.Encode(loadAnswer{Exceeded: limit}) })
+			var deadline atomic.Int64 // of the CPU time
+			deadline.Store(int64(cpuTime() + timeout))
+			limitCPUTime(cpuTime() + timeout + proofTime)
+			go exitBeyond(&deadline, timeout, loadMemory, func(limit string) { _ = answer.Encode(loadAnswer{Exceeded: limit}) })
 			if list {
 				// Errors are found, and reported, when the folder is loaded.
 				kinds, _ := kind.List(args[0])
 				return answer.Encode(loadAnswer{Kinds: kinds})
 			}
-			_, _ = kind.FromDir(args[0], only...)
-			return answer.Encode(loadAnswer{})
+			kinds, _ := kind.FromDir(args[0], only...)
+			if err := answer.Encode(loadAnswer{}); err != nil || proofTime == 0 {
+				return err
+			}
+			deadline.Store(int64(cpuTime() + proofTime))
+			known, err := types.New()
+			if err != nil {
+				return err
+			}
+			for _, k := range kinds {
+				if err := answer.Encode(k.Prove(known)); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 	c.Flags().StringSliceVar(&only, "only", nil, "the kinds to load")
 	c.Flags().BoolVar(&list, "list", false, "list the kinds")
-	c.Flags().DurationVar(&timeout, "timeout", defaultLoadTimeout, "the CPU time to take")
+	c.Flags().DurationVar(&timeout, "timeout", defaultLoadTimeout, "the CPU time to take for loading")
+	c.Flags().DurationVar(&proofTime, "prove", 0, "compare the kinds with CUE's evaluator, and the CPU time to take for that")
 	return c
 }
 
-// exitBeyond ends the process when it has taken more CPU time or memory than it may. report gets
-// the limit.
-func exitBeyond(timeout time.Duration, memory uint64, report func(limit string)) {
+// exitBeyond ends the process when its CPU time is beyond the deadline, in nanoseconds, or its memory beyond what it may
+// have. report gets the limit.
+func exitBeyond(deadline *atomic.Int64, timeout time.Duration, memory uint64, report func(limit string)) {
 	debug.SetGCPercent(50)              // garbage counts as well
 	debug.SetMemoryLimit(int64(memory)) // no more of it near the limit
-	began := cpuTime()
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	for range time.Tick(watchInterval) {
 		limit := ""
-		if cpuTime()-began > timeout {
+		if int64(cpuTime()) > deadline.Load() {
 			limit = longerThan(timeout)
 		}
 		if metrics.Read(samples); samples[0].Value.Uint64()-samples[1].Value.Uint64() > memory {
@@ -112,20 +134,26 @@ type loader struct {
 	executable string
 	name       string // of the program: the tests are one program with several names
 	timeout    time.Duration
+	proves     bool
 }
 
-// newLoader returns a loader with a CPU time for each kind.
-func newLoader(timeout time.Duration) (*loader, error) {
+// newLoader returns a loader with a CPU time for each kind. If it proves kinds, it compares each with CUE's evaluator.
+func newLoader(timeout time.Duration, proves bool) (*loader, error) {
 	executable, err := os.Executable()
-	return &loader{executable, os.Args[0], timeout}, err
+	return &loader{executable, os.Args[0], timeout, proves}, err
 }
 
 // try loads the kinds of a folder, or one of them, or lists them. It returns the limit that was
 // exceeded, or what ended the process otherwise; an error means that it could not be run.
 func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, flags ...string) (answer loadAnswer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, wallFactor*timeout)
+	var proofTime time.Duration
+	if l.proves {
+		proofTime = proofFactor * l.timeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, wallFactor*(timeout+proofTime))
 	defer cancel()
-	child := exec.CommandContext(ctx, l.executable, append([]string{loadKindsCommand, "--timeout", timeout.String()}, append(flags, "--", dir)...)...)
+	command := append([]string{loadKindsCommand, "--timeout", timeout.String(), "--prove", proofTime.String()}, append(flags, "--", dir)...)
+	child := exec.CommandContext(ctx, l.executable, command...)
 	child.Args[0] = l.name
 	var out, problem limitedBuffer
 	child.Stdout, child.Stderr = &out, &problem
@@ -137,12 +165,16 @@ func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, fla
 	// If memory runs out meanwhile, that process is to end and not this one. (Linux only.)
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", child.Process.Pid), []byte("1000"), 0)
 	failed := child.Wait()
-	switch err := json.Unmarshal(out.Bytes(), &answer); {
+	printed := json.NewDecoder(&out.Buffer)
+	switch err := printed.Decode(&answer); {
 	case err == nil:
+		for proof := (kind.Proof{}); printed.Decode(&proof) == nil && proof.Kind != ""; proof = (kind.Proof{}) {
+			answer.Proofs = append(answer.Proofs, proof)
+		}
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return answer, ctx.Err()
 	case ctx.Err() != nil:
-		answer.Exceeded = fmt.Sprintf("longer than %s", wallFactor*timeout)
+		answer.Exceeded = fmt.Sprintf("longer than %s", wallFactor*(timeout+proofTime))
 	case child.ProcessState.UserTime()+child.ProcessState.SystemTime() > timeout:
 		answer.Exceeded = longerThan(timeout)
 	default: // a stack overflow, for example, or no memory in the container
@@ -160,7 +192,7 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(kind.Folder))
 		return err
 	}
 	if whole.Exceeded == "" {
-		tried(kind.Folder{Dir: dir})
+		tried(kind.Folder{Dir: dir, Proofs: whole.Proofs})
 		return nil
 	}
 	listed, err := l.try(ctx, dir, l.timeout, "--list")
@@ -173,17 +205,18 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(kind.Folder))
 		}})
 		return nil
 	}
-	quick, slow, err := l.tryEach(ctx, dir, l.timeout/quickly, listed.Kinds)
+	first := kind.Folder{Dir: dir, Selected: true}
+	slow, err := l.tryEach(ctx, &first, l.timeout/quickly, listed.Kinds)
 	if err != nil {
 		return err
 	}
-	tried(kind.Folder{Dir: dir, Selected: true, Only: quick})
+	tried(first)
 	left := make([]kind.Listed, len(slow))
 	for i, s := range slow {
 		left[i] = s.Listed
 	}
 	last := kind.Folder{Dir: dir, Selected: true}
-	last.Only, slow, err = l.tryEach(ctx, dir, l.timeout, left)
+	slow, err = l.tryEach(ctx, &last, l.timeout, left)
 	for _, s := range slow {
 		last.Broken = append(last.Broken, &kind.LoadError{Kind: s.Name, File: s.File, Line: s.Line,
 			Reason: "loading takes " + s.exceeded + ": make its schema and its behaviour smaller"})
@@ -198,28 +231,27 @@ type exceeding struct {
 	exceeded string
 }
 
-// tryEach tries kinds of a folder one by one. It returns the names of those that can be loaded
-// within the limits, and the others.
-func (l *loader) tryEach(ctx context.Context, dir string, timeout time.Duration, kinds []kind.Listed) (within []string, beyond []exceeding, err error) {
-	exceeded := make([]string, len(kinds))
+// tryEach tries kinds of a folder one by one. It adds those that can be loaded within the limits to the folder, and
+// returns the others.
+func (l *loader) tryEach(ctx context.Context, folder *kind.Folder, timeout time.Duration, kinds []kind.Listed) (beyond []exceeding, err error) {
+	answers := make([]loadAnswer, len(kinds))
 	var trying errgroup.Group
 	trying.SetLimit(runtime.GOMAXPROCS(0))
 	for i, k := range kinds {
-		trying.Go(func() error {
-			answer, err := l.try(ctx, dir, timeout, "--only", k.Name)
-			exceeded[i] = answer.Exceeded
+		trying.Go(func() (err error) {
+			answers[i], err = l.try(ctx, folder.Dir, timeout, "--only", k.Name)
 			return err
 		})
 	}
 	err = trying.Wait()
 	for i, k := range kinds {
-		if exceeded[i] == "" {
-			within = append(within, k.Name)
-		} else {
-			beyond = append(beyond, exceeding{k, exceeded[i]})
+		if exceeded := answers[i].Exceeded; exceeded != "" {
+			beyond = append(beyond, exceeding{k, exceeded})
+			continue
 		}
+		folder.Only, folder.Proofs = append(folder.Only, k.Name), append(folder.Proofs, answers[i].Proofs...)
 	}
-	return within, beyond, err
+	return beyond, err
 }
 
 // limitedBuffer keeps the beginning of what is written to it.

@@ -157,7 +157,7 @@ func TestKindsLoadedBeforeOthers(t *testing.T) {
 	path, err := exec.LookPath("fescue")
 	require.NoError(t, err)
 	var parts []kind.Folder
-	require.NoError(t, (&loader{path, path, time.Second}).probe(t.Context(), dir, func(part kind.Folder) {
+	require.NoError(t, (&loader{path, path, time.Second, false}).probe(t.Context(), dir, func(part kind.Folder) {
 		if len(parts) == 0 {
 			require.Empty(t, part.Broken, "the first part comes before the slow kind is given up")
 		}

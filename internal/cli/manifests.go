@@ -33,6 +33,7 @@ type installOptions struct {
 
 func (o *installOptions) addFlags(c *cobra.Command) {
 	o.kinds.addFlags(c)
+	o.kinds.proves = true
 	flags := c.Flags()
 	flags.StringVar(&o.Namespace, "namespace", install.DefaultNamespace, "namespace that Fescue is installed in")
 	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
@@ -102,6 +103,7 @@ Deployment mounts.`,
   fescue manifests --kinds ./my-kinds --argocd | kubectl apply --server-side -n argocd -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			o.kinds.proves = true
 			parts, loaded, err := o.parts(c.Context())
 			if err != nil {
 				return err

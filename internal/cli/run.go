@@ -56,7 +56,7 @@ The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
 				}
 				return len(kinds.BrokenNames()), nil
 			}
-			return operator.Run(c.Context(), &o, load, log)
+			return operator.Run(c.Context(), &o, load, selected.prove, log)
 		},
 	}
 	selected.addFlags(c)

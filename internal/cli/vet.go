@@ -30,6 +30,11 @@ documents and lists of objects. Without manifests, it checks the kinds of --kind
 prints their mistakes and advice on them, which does not change the exit code. Templates of
 children are checked against the types of Kubernetes, of the kinds, and of --types.
 
+Each kind of --kinds is also compared with CUE's own evaluator, for objects and children that
+vet makes up: both must decide the same, as Fescue evaluates kinds itself. Without manifests,
+standard error says for how many objects, and how many of the ways they took that the ifs,
+the loops and the disjunctions with a default of the kind can go.
+
 For objects of the kinds of --kinds, it also evaluates the behaviour: when they are created,
 with the children that are in the same file and have the label fescue.dev/child, and on a
 healthy cluster in memory, where objects in the same file that it reads exist: for ten
@@ -51,9 +56,10 @@ things are errors: an unknown kind or version in the group of a kind, a group at
 letters from that of a kind, and a run that checks nothing. --ignore-unknown-kinds skips
 these too; with --ignore-unknown-kinds=false each object of an unknown kind is an error.
 
--o json prints one document, {"errors": […], "advice": […], "objects": N, "skipped": N}, with
-the numbers of checked and of skipped objects. Each error has a type and a message, and these
-fields if known:
+-o json prints one document, {"errors": […], "advice": […], "objects": N, "skipped": N,
+"proofs": […]}, with the numbers of checked and of skipped objects, and for each kind the
+numbers of the comparison with CUE. Each error has a type and a message, and these fields if
+known:
 
   file, line, column                   the position
   apiVersion, kind, namespace, name    the object
@@ -93,6 +99,7 @@ func newVetCommand() *cobra.Command {
 		},
 	}
 	o.kinds.addFlags(c)
+	o.kinds.proves = true
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "output format: text or json")
 	c.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "read subfolders as well")
 	c.Flags().BoolVar(&o.ignoreUnknown, "ignore-unknown-kinds", false, "skip all objects of unknown kinds, or with =false none; by default, skip those of groups without a kind")
@@ -120,6 +127,7 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	}
 	if len(args) == 0 {
 		v.advise(kinds.Added())
+		o.printProofs(v.report.Proofs)
 	}
 	for _, arg := range args {
 		readManifests(arg, o.recursive, o.standardInput, v.vetFile)
@@ -139,6 +147,18 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	return nil
 }
 
+// printProofs says how far the kinds were compared with CUE.
+func (o vetOptions) printProofs(proofs []kind.Proof) {
+	if o.output != "text" {
+		return
+	}
+	for _, p := range proofs {
+		if p.Difference == nil {
+			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind, p.Compared, p.Taken, p.Ways)
+		}
+	}
+}
+
 // vetter checks objects and collects findings.
 type vetter struct {
 	catalog *kind.Catalog
@@ -152,7 +172,7 @@ func newVetter(catalog *kind.Catalog) *vetter {
 	v := &vetter{
 		catalog: catalog,
 		skips:   func(kind.Unknown) bool { return false },
-		report:  report{Errors: []finding{}}, // an empty list in JSON, not null
+		report:  report{Errors: []finding{}, Proofs: catalog.Proofs()}, // an empty list in JSON, not null
 	}
 	for _, broken := range catalog.Broken() {
 		placeless := *broken

@@ -62,6 +62,7 @@ type operator struct {
 	election election.Election
 	engine   *engine.Engine
 	webhooks *webhooks // nil if they are off
+	proofs   *proofs
 	unloaded *prometheus.GaugeVec
 	// loaded is set when all kinds are loaded.
 	loaded atomic.Bool
@@ -72,7 +73,7 @@ type operator struct {
 type Load func(ctx context.Context, loaded func([]*kind.Kind)) (broken int, err error)
 
 // Run runs kinds on the cluster of completed options until ctx ends.
-func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) error {
+func Run(ctx context.Context, options *Options, load Load, prove Prove, log *slog.Logger) error {
 	limitMemory(log)
 	config, namespace, err := options.Config()
 	if err != nil {
@@ -88,7 +89,7 @@ func Run(ctx context.Context, options *Options, load Load, log *slog.Logger) err
 		return err
 	}
 	p := &operator{
-		Clients: clients, config: config, options: options, load: load, log: log,
+		Clients: clients, config: config, options: options, load: load, proofs: newProofs(prove), log: log,
 		events: broadcaster.NewRecorder(runtime.NewScheme(), "fescue"),
 	}
 	// The caches outlive ctx, because reconciles that finish after it still read them.
@@ -120,7 +121,7 @@ func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	}
 	metrics := engine.NewMetrics()
 	p.unloaded = newUnloadedMetric()
-	legacyregistry.RawMustRegister(metrics, p.unloaded, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
+	legacyregistry.RawMustRegister(metrics, p.unloaded, p.proofs.disputed, kindMetrics(func() []*kind.Kind { return p.engine.Kinds() }))
 	p.engine, err = engine.New(engine.Config{
 		Client: p.acting.dynamic, Writer: p.acting.writer, Informers: p.informers, Mapper: p.Mapper, Events: p.events, OnlyWarnings: !p.options.NormalEvents,
 		Pods: p.Metadata, Missing: p.missing,
@@ -225,6 +226,7 @@ func (p *operator) loadKinds(ctx context.Context) error {
 		}
 	}
 	go p.reportUnloaded(ctx, kind.WithoutDecorators(all))
+	go p.proveOthers(ctx, all)
 	if broken > 0 {
 		p.log.Warn("kinds are loaded, and some failed to load", "kinds", len(all), "failed", broken)
 		return nil
@@ -279,10 +281,16 @@ func (p *operator) serve(ctx context.Context) (stop func(), err error) {
 
 // missing returns an error for a kind that cannot be run yet: its CRD or rights are missing.
 func (p *operator) missing(ctx context.Context, k *kind.Kind) error {
+	err := p.unproved(ctx, k)
 	if k.Target != nil {
-		return p.checkRights(ctx, k)
+		if err == nil {
+			err = p.checkRights(ctx, k)
+		}
+		return err
 	}
-	err := p.installer.install(ctx, k)
+	if err == nil {
+		err = p.installer.install(ctx, k)
+	}
 	if err == nil {
 		err = errors.Join(p.definitions.missing(ctx, k, p.discover), p.checkRights(ctx, k))
 	}

@@ -37,6 +37,9 @@ type compiler struct {
 	roots map[root]bool
 	// given are the fields of the compiled definition that are given to each run.
 	given []string
+	// forks are the ifs, loops and disjunctions with a default in the package of the compiled definition, own.
+	forks []token.Pos
+	own   *Package
 }
 
 // root is a definition of a package.
@@ -529,7 +532,19 @@ func (p place) binary(e *ast.BinaryExpr) Expr {
 		d.Alternatives = append(d.Alternatives, Alternative{p.expr(x), isMarked})
 	}
 	collect(e)
+	d.counts = d.HasDefault && !slices.ContainsFunc(d.Alternatives, isOpen) && p.counted(pos)
 	return d
+}
+
+// isOpen reports whether an alternative is a type, as in *"a" | string: nothing but another value takes it.
+func isOpen(a Alternative) bool {
+	switch x := a.X.(type) {
+	case *Type:
+		return true
+	case *ListLit:
+		return x.Rest != nil
+	}
+	return false
 }
 
 func (p place) list(e *ast.ListLit) Expr {
@@ -561,13 +576,22 @@ func (p place) list(e *ast.ListLit) Expr {
 	return list
 }
 
+// counted notes a fork in the package of the compiled definition, and reports whether it is one.
+func (p place) counted(fork at) bool {
+	if p.pkg != p.own {
+		return false
+	}
+	p.forks = append(p.forks, fork.pos)
+	return true
+}
+
 func (p place) comprehension(e *ast.Comprehension) Expr {
 	c := &Comprehension{at: at{e.Pos()}}
 	for _, clause := range e.Clauses {
 		pos := at{clause.Pos()}
 		switch clause := clause.(type) {
 		case *ast.ForClause:
-			compiled := Clause{at: pos, Kind: token.FOR, Value: clause.Value.Name, X: p.expr(clause.Source)}
+			compiled := Clause{at: pos, Kind: token.FOR, Value: clause.Value.Name, X: p.expr(clause.Source), counts: p.counted(pos)}
 			if clause.Key != nil {
 				compiled.Key = clause.Key.Name
 			}
@@ -577,7 +601,7 @@ func (p place) comprehension(e *ast.Comprehension) Expr {
 			c.Clauses = append(c.Clauses, Clause{at: pos, Kind: token.LET, Value: clause.Ident.Name, X: p.expr(clause.Expr)})
 			p = p.within(&scope{value: clause.Ident.Name})
 		case *ast.IfClause:
-			c.Clauses = append(c.Clauses, Clause{at: pos, Kind: token.IF, X: p.expr(clause.Condition)})
+			c.Clauses = append(c.Clauses, Clause{at: pos, Kind: token.IF, X: p.expr(clause.Condition), counts: p.counted(pos)})
 		default:
 			return p.unsupported(clause, "this clause cannot be compiled: write for, if or let")
 		}

@@ -139,6 +139,8 @@ type (
 		Alternatives []Alternative
 		HasDefault   bool
 		Text         string
+
+		counts bool // for Ways
 	}
 	// Alternative is one of a disjunction.
 	Alternative struct {
@@ -221,6 +223,8 @@ type (
 		Kind       token.Token
 		Key, Value string // of for; the variable of let is Value
 		X          Expr
+
+		counts bool // for Ways
 	}
 )
 

@@ -578,14 +578,14 @@ func (r *run) choose(n *node) (*node, *Problem) {
 		return nil, n.problem
 	}
 	if chosen := r.only(leaves); chosen != nil {
-		return chosen, nil
+		return r.took(n, chosen), nil
 	}
 	// If the default of a disjunction does not fit, it counts as one without default.
 	var m marks
 	if _, _, _ = r.leaves(n, nil, &m); m.ignoreUnfit() {
 		leaves, _, _ = r.leaves(n, nil, &m)
 		if chosen := r.only(leaves); chosen != nil && !m.isMixed {
-			return chosen, nil
+			return r.took(n, chosen), nil
 		}
 	}
 	n.several = &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true, Message: "unresolved disjunction: more than one alternative fits"}
@@ -945,6 +945,7 @@ func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
 		if !ok {
 			return wrong(clause.X, "cannot use %s (type %s) as type bool", textOf(holds), kindOf(holds))
 		}
+		r.note(clause.at, clause.counts, b)
 		if b {
 			return r.comprehend(rest, e, yield)
 		}
@@ -957,11 +958,15 @@ func (r *run) comprehend(clauses []Clause, e *env, yield func(*env)) *Problem {
 	if problem != nil {
 		return problem
 	}
-	return r.each(source, clause, func(key, value any) *Problem {
+	isEmpty := true
+	problem = r.each(source, clause, func(key, value any) *Problem {
+		isEmpty = false
 		inner := r.scope()
 		inner.up, inner.key, inner.value = e, key, value
 		return r.comprehend(rest, inner, yield)
 	})
+	r.note(clause.at, clause.counts, !isEmpty)
+	return problem
 }
 
 // each calls a function for the fields of a struct or the elements of a list, with their keys if the clause has a

@@ -27,6 +27,9 @@ type Program struct {
 	pkg   *Package
 	name  string
 	given []string
+	// forks are those of the package, and ways notes where runs go if there is one.
+	forks []token.Pos
+	ways  *Ways
 }
 
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
@@ -40,6 +43,7 @@ func CompileGiven(instance *build.Instance, name string, given ...string) (*Prog
 	c := newCompiler()
 	c.given = given
 	pkg := c.open(instance)
+	c.own = pkg
 	c.roots[root{pkg, name}] = true
 	if !c.use(pkg, name) {
 		return nil, fmt.Errorf("%s does not exist", name)
@@ -52,7 +56,7 @@ func CompileGiven(instance *build.Instance, name string, given ...string) (*Prog
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Program{pkg: pkg, name: name, given: given}, nil
+	return &Program{pkg: pkg, name: name, given: given, forks: c.forks}, nil
 }
 
 // Value is a part of a behaviour, for one object. It is computed when it is asked for, and is for

@@ -41,6 +41,9 @@ func (b *Budget) IsExceeded() bool { return b.left < 0 }
 // IsLow reports whether more than half of the steps was taken.
 func (b *Budget) IsLow() bool { return b.left < Steps/2 }
 
+// Taken returns how many steps were taken; more than there were if they are exceeded.
+func (b *Budget) Taken() int { return Steps - b.left }
+
 // Excess describes for users that the budget is exceeded.
 func (b *Budget) Excess() string {
 	return fmt.Sprintf("%s takes more than %d steps: make the object smaller, or have its kind compute less", b.kind, Steps)

@@ -20,7 +20,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// This file has CUE's evaluator compute behaviours: it judges the compiled ones.
+// This file has CUE's evaluator compute behaviours, by which the compiled ones are proved (proof.go).
 
 // evaluatedBehaviour is behaviour by CUE's evaluator.
 func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, error) {

@@ -1,0 +1,372 @@
+package kind
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+const (
+	// maxPairs is how many pairs of an object and its children a proof compares at most. CUE's evaluator takes 0.5 to
+	// 5 ms for one.
+	maxPairs = 120
+	// idlePairs is how many pairs in a row may show nothing new, a way that was not taken before, until a proof ends.
+	idlePairs = 24
+	// maxCompared is how many steps of its budget a decision may take to be compared: CUE's evaluator has none, and its
+	// time grows with the square of what is computed.
+	maxCompared = 50_000
+	// maxShrinks is how often a proof asks again for a smaller pair that shows a difference.
+	maxShrinks = 60
+)
+
+// Proof says how far the compiled behaviour of a kind was compared with CUE's evaluator.
+type Proof struct {
+	// Kind is the name of the kind, as in #Kind, or that of a decorator, as in #XDecorator.
+	Kind string `json:"kind"`
+	// Compared is the number of pairs of an object and its children. NotCompared is that of pairs that exceed the budget of
+	// one object, or for which CUE's evaluator fails, or that could not be made.
+	Compared    int `json:"compared"`
+	NotCompared int `json:"notCompared,omitempty"`
+	// Ways is how many ways the ifs, the loops and the disjunctions with a default of the behaviour can go, two for each,
+	// and Taken is how many of them were taken.
+	Ways  int `json:"ways"`
+	Taken int `json:"taken"`
+	// Difference is what the two differ in; nil if they agree.
+	Difference *LoadError `json:"difference,omitempty"`
+}
+
+// Prove compares the compiled behaviour with CUE's evaluator: for objects that the schema makes, in each of the
+// phases, and children that have what the behaviour reads of them, in part. The pairs follow from the source, so each proof
+// of a kind is the same. known are types of children, and may be nil. The kind must be new: what only loading needs is dropped
+// later.
+func (k *Kind) Prove(known *types.Catalog) Proof {
+	proof := Proof{Kind: k.LoadName()}
+	ways := behaviour.NewWays(k.program)
+	noting := *k
+	noting.program = k.program.Noting(ways)
+	c := comparison{&noting, k.source.marshals()}
+	p := newPairs(&noting, known, nil)
+	for seed, idle := uint64(0), 0; seed < maxPairs && idle < idlePairs; seed++ {
+		p.random = rand.New(rand.NewPCG(seed, 1))
+		object, observed := p.next()
+		if object == nil {
+			proof.NotCompared++
+			continue
+		}
+		_, err := c.compare(object, observed)
+		idle++
+		if all, taken := ways.Count(); taken > proof.Taken || all != proof.Ways {
+			proof.Ways, proof.Taken, idle = all, taken, 0
+		}
+		switch {
+		case errors.Is(err, errNotCompared):
+			proof.NotCompared++
+		case err != nil:
+			proof.Difference = c.difference(object, observed, err)
+			return proof
+		default:
+			proof.Compared++
+		}
+	}
+	return proof
+}
+
+// comparison compares the compiled behaviour of a kind with CUE's evaluator.
+type comparison struct {
+	*Kind
+	// anyOrder leaves out the order of the characters of texts, and hashes in them: docs/kinds.md says that the order of
+	// fields in what json.Marshal and yaml.Marshal return is Fescue's own.
+	anyOrder bool
+}
+
+// marshals reports whether the source of kinds calls json.Marshal or yaml.Marshal.
+func (p *kindsPackage) marshals() (found bool) {
+	eachPackage(p.instance, func(of *build.Instance) bool {
+		for _, file := range of.Files {
+			ast.Walk(file, func(node ast.Node) bool {
+				if selector, ok := node.(*ast.SelectorExpr); ok {
+					_, path := importedPackage(selector)
+					name, _, err := ast.LabelName(selector.Sel)
+					found = found || err == nil && (path == "encoding/json" || path == "encoding/yaml") && strings.HasPrefix(name, "Marshal")
+				}
+				return !found
+			}, nil)
+		}
+		return !found
+	})
+	return found
+}
+
+// difference describes a difference by the smallest pair that shows it.
+func (k comparison) difference(object, observed map[string]any, err error) *LoadError {
+	left := maxShrinks
+	differs := func(object, observed map[string]any) bool {
+		if left--; left < 0 || len(k.Problems(object)) > 0 {
+			return false
+		}
+		_, smaller := k.compare(object, observed)
+		if smaller == nil || errors.Is(smaller, errNotCompared) {
+			return false
+		}
+		err = smaller
+		return true
+	}
+	observed = shrunk(observed, func(smaller map[string]any) bool { return differs(object, smaller) })
+	for _, part := range []string{"status", "spec", "metadata"} {
+		whole, isStruct := object[part].(map[string]any)
+		if !isStruct {
+			continue
+		}
+		with := func(smaller map[string]any) map[string]any {
+			changed := maps.Clone(object)
+			changed[part] = smaller
+			return changed
+		}
+		object = with(shrunk(whole, func(smaller map[string]any) bool { return differs(with(smaller), observed) }))
+	}
+	text, errText := json.Marshal(map[string]any{objectName: object, observedName: observed})
+	place := positionOf(k.source.definitions[k.behaviourName()][0])
+	return &LoadError{Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: errors.Join(errText,
+		fmt.Errorf("Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/kinds.md: %w; given %s", err, text)).Error()}
+}
+
+// shrunk returns an object without the fields that it can lose.
+func shrunk(object map[string]any, still func(map[string]any) bool) map[string]any {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		smaller := maps.Clone(object)
+		delete(smaller, name)
+		if still(smaller) {
+			object = smaller
+		}
+	}
+	return object
+}
+
+// errNotCompared is of a pair about which one of the two evaluators says nothing.
+var errNotCompared = errors.New("not compared")
+
+// compare returns how the compiled behaviour and CUE's evaluator differ about an object and its children, and whether
+// the compiled one decides something or fails.
+func (k comparison) compare(object, observed map[string]any) (decides bool, err error) {
+	b := k.NewBudget()
+	compiled, errCompiled := k.decide(b, object, observed)
+	decides = errCompiled == nil
+	if b.Taken() > maxCompared {
+		return decides, fmt.Errorf("%w: it takes more than %d steps", errNotCompared, maxCompared)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: CUE's evaluator fails: %v", errNotCompared, r)
+		}
+	}()
+	var evaluated *Decision
+	v, errEvaluated := k.evaluatedBehaviour(object, observed)
+	if errEvaluated == nil {
+		evaluated, errEvaluated = k.decision(v, k.PhaseOf(object))
+	}
+	if err := k.sameResult("", decisionResult(compiled), decisionResult(evaluated), errCompiled, errEvaluated); err != nil {
+		return decides, err
+	}
+	if err := k.compareLookups(object); err != nil || !k.Injects() {
+		return decides, err
+	}
+	// An injection reads no child: the behaviour that was evaluated has it too. What is wrong with the
+	// children can hide it there, so that it needs a behaviour without them.
+	problem := k.compareInjection(object, v)
+	if problem != nil || errEvaluated != nil {
+		v, errEvaluated = k.evaluatedBehaviour(object, nil)
+		if errEvaluated != nil {
+			v = nil
+		}
+		problem = k.compareInjection(object, v)
+	}
+	return decides, problem
+}
+
+// compareInjection returns how both differ about what an object injects, which is an error for an
+// evaluated behaviour that is nil.
+func (k comparison) compareInjection(object map[string]any, evaluated piece) error {
+	injected, err := k.Injection(k.NewBudget(), object)
+	errEvaluated := errors.New("it has no behaviour")
+	var expected *Injection
+	if evaluated != nil {
+		expected, errEvaluated = injectionOf(evaluated)
+	}
+	return k.sameResult("inject", injected, expected, err, errEvaluated)
+}
+
+// compareLookups returns how both differ about what is read for an object.
+func (k comparison) compareLookups(object map[string]any) error {
+	if len(k.Lookups) == 0 {
+		return nil
+	}
+	compiled, err := k.LookupsOf(k.NewBudget(), object)
+	var evaluated []Lookup
+	v, errEvaluated := k.evaluatedBehaviour(k.readable(object), nil)
+	if errEvaluated == nil {
+		evaluated, errEvaluated = lookupsOf(v)
+	}
+	return k.sameResult(readsName, lookupResult(compiled), lookupResult(evaluated), err, errEvaluated)
+}
+
+// sameResult returns how two results differ. Two errors are the same.
+func (k comparison) sameResult(path string, compiled, evaluated any, errCompiled, errEvaluated error) error {
+	switch {
+	case errCompiled != nil && errEvaluated != nil:
+		return nil
+	case errCompiled != nil:
+		return fmt.Errorf("only Fescue finds an error: %w", errCompiled)
+	case errEvaluated != nil && slices.ContainsFunc(absentMessages, func(message string) bool { return strings.Contains(errEvaluated.Error(), message) }):
+		return fmt.Errorf("%w: CUE counts as wrong what reads something absent: %w", errNotCompared, errEvaluated) // in a computed name, for example
+	case errEvaluated != nil:
+		return fmt.Errorf("only CUE finds an error: %w", errEvaluated)
+	}
+	x, errX := plainJSON(compiled)
+	y, errY := plainJSON(evaluated)
+	if err := cmp.Or(errX, errY); err != nil {
+		return err
+	}
+	if path, x, y, differ := k.firstDifference(path, x, y); differ {
+		return fmt.Errorf("%s is %s for Fescue and %s for CUE", strings.TrimPrefix(path, "."), x, y)
+	}
+	return nil
+}
+
+// plainJSON returns a value as JSON has it.
+func plainJSON(value any) (plain any, err error) {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, &plain)
+	}
+	return plain, err
+}
+
+// firstDifference finds where two values differ first, and returns what each of them has there as text.
+func (k comparison) firstDifference(path string, x, y any) (at, ofX, ofY string, differ bool) {
+	a, isStruct := x.(map[string]any)
+	b, isOtherStruct := y.(map[string]any)
+	if isStruct && isOtherStruct {
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))))) {
+			if at, ofX, ofY, differ := k.firstDifference(fieldPath(path, name), fieldOrNone(a, name), fieldOrNone(b, name)); differ {
+				return at, ofX, ofY, true
+			}
+		}
+		return "", "", "", false
+	}
+	list, isList := x.([]any)
+	other, isOtherList := y.([]any)
+	if isList && isOtherList && len(list) == len(other) {
+		for i := range list {
+			if at, ofX, ofY, differ := k.firstDifference(fmt.Sprintf("%s[%d]", path, i), list[i], other[i]); differ {
+				return at, ofX, ofY, true
+			}
+		}
+		return "", "", "", false
+	}
+	return path, shownJSON(x), shownJSON(y), !reflect.DeepEqual(x, y) && !(k.anyOrder && sameCharacters(x, y))
+}
+
+// hashed finds what may be a hash in a text.
+var hashed = regexp.MustCompile(`[0-9a-f]{8,}`)
+
+// sameCharacters reports whether two texts have the same characters, but for those of hashes.
+func sameCharacters(x, y any) bool {
+	a, isText := x.(string)
+	b, isOtherText := y.(string)
+	characters := func(text string) []byte {
+		sorted := hashed.ReplaceAllFunc([]byte(text), func(hash []byte) []byte { return bytes.Repeat([]byte("#"), len(hash)) })
+		slices.Sort(sorted)
+		return sorted
+	}
+	return isText && isOtherText && bytes.Equal(characters(a), characters(b))
+}
+
+// missing stands for a field that is not there.
+type missing struct{}
+
+func fieldOrNone(object map[string]any, name string) any {
+	if value, ok := object[name]; ok {
+		return value
+	}
+	return missing{}
+}
+
+func shownJSON(value any) string {
+	if value == (missing{}) {
+		return "missing"
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// isWaiting reduces what something waits for to whether it waits: the wording may differ.
+func isWaiting(absent []Absence) bool { return len(absent) > 0 }
+
+// decisionResult returns a decision without what may differ: the wording of what is absent.
+func decisionResult(d *Decision) any {
+	if d == nil {
+		return nil
+	}
+	children := make(map[string]any)
+	for _, c := range d.Children {
+		waits := isWaiting(c.Absent)
+		c.Absent = nil
+		children[strings.TrimPrefix(c.Phase+"."+c.Name, ".")] = map[string]any{"is": c, "waits": waits}
+	}
+	conditions := make(map[string]any)
+	for _, c := range d.Conditions {
+		if c.Status == metav1.ConditionUnknown {
+			c.Message = ""
+		}
+		conditions[c.Type] = c
+	}
+	var next []string
+	for _, t := range d.Next {
+		text := fmt.Sprintf("%s %t", t.To, t.When)
+		if t.After != nil {
+			text += fmt.Sprintf(" after %v %v", t.After.at, t.After.delay)
+		}
+		if t.Cron != nil {
+			text += fmt.Sprintf(" at %v, within %v", t.Cron.times.Next(time.Unix(0, 0).In(t.Cron.location)), t.StartingDeadline)
+		}
+		next = append(next, text)
+	}
+	return map[string]any{
+		"children": children, "conditions": conditions, "next": next, "status": d.Status, "deadline": d.Deadline, "waits": isWaiting(d.Undecided),
+	}
+}
+
+// lookupResult returns lookups without the wording of what is absent.
+func lookupResult(lookups []Lookup) any {
+	found := make(map[string]any)
+	for _, l := range lookups {
+		switch {
+		case isWaiting(l.Absent):
+			found[l.Name] = "waits"
+		case l.Selector != nil:
+			found[l.Name] = map[string]any{"type": l.Type, "namespace": l.Namespace, "selector": l.Selector.String()}
+		default:
+			found[l.Name] = map[string]any{"type": l.Type, "namespace": l.Namespace, "name": l.ObjectName}
+		}
+	}
+	return found
+}

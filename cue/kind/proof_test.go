@@ -1,0 +1,123 @@
+package kind
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+)
+
+// Fescue and CUE agree about everything that ships or is shown, and each proof of a kind is the same.
+func TestKindsAreProved(t *testing.T) {
+	skipComparison(t)
+	t.Parallel()
+	for name, source := range kindSources(t) {
+		for _, k := range source.kinds {
+			t.Run(name+"/"+k.Title(), func(t *testing.T) {
+				t.Parallel()
+				proof := k.Prove(kubernetesTypes())
+				t.Logf("%d compared, %d not, %d of %d ways", proof.Compared, proof.NotCompared, proof.Taken, proof.Ways)
+				require.Nil(t, proof.Difference)
+				require.GreaterOrEqual(t, proof.Compared, idlePairs/2)
+				require.GreaterOrEqual(t, 3*proof.Taken, proof.Ways)
+				require.Equal(t, proof, k.Prove(kubernetesTypes()))
+			})
+		}
+	}
+}
+
+// disputed is a kind of which docs/kinds.md says that Fescue and CUE disagree.
+const disputed = `package k
+
+import "fescue.dev/cue/contract"
+
+#K: {
+	apiVersion!: "example.com/v1", kind!: "K", metadata!: {name!: string, ...}
+	spec: {size?: int, extra?: bool}
+	status?: {contract.#Status, n?: int, size?: int}
+}
+#KController: contract.#Controller & {
+	object!: #K
+	observed: _
+	names: plural: "ks"
+	owns: []
+	_s: {
+		n: 1
+		if object.spec.extra {m: 2}
+	}
+	children: {}
+	status: {size: object.spec.size, n: _s.n}
+}
+`
+
+// What the two disagree about is named with the smallest object that shows it.
+func TestProofNamesTheDifference(t *testing.T) {
+	t.Parallel()
+	kinds, err := kindsOf(t, disputed)
+	require.NoError(t, err)
+	difference := kinds[0].Prove(nil).Difference
+	require.NotNil(t, difference)
+	require.Equal(t, "K", difference.Kind)
+	require.Equal(t, 10, difference.Line)
+	_, reason, _ := strings.Cut(difference.Reason, ": ")
+	require.Regexp(t, `^status\.n is 1 for Fescue and missing for CUE; given {"object":{"apiVersion":"example.com/v1","kind":"K","metadata":{"name":"[^"]*"},"spec":{}},"observed":{}}$`, reason)
+}
+
+// The order of fields in a text, and a hash of it, are no difference: docs/kinds.md says that they are Fescue's own.
+func TestProofLeavesOutTheOrderOfTexts(t *testing.T) {
+	t.Parallel()
+	source := strings.Replace(disputed, "package k", "package k\n\nimport (\n\"encoding/json\"\n\"encoding/hex\"\n\"crypto/sha256\"\n)", 1)
+	source = strings.Replace(source, "n?: int", "n?: string", 1)
+	source = strings.Replace(source, "if object.spec.extra {m: 2}", "(object.metadata.name): 3\nb: 1", 1)
+	for text, differs := range map[string]bool{
+		`json.Marshal(_s)`: false,
+		`"x-\(hex.Encode(sha256.Sum256(json.Marshal(_s))))"`: false,
+		`json.Marshal(*_t.n | 2)`:                            true,
+	} {
+		source := strings.Replace(source, "n: _s.n", "n: "+text, 1)
+		if differs {
+			source = strings.Replace(source, "children: {}", "_t: {n: 1, if object.spec.extra {m: 2}}\nchildren: {}", 1)
+		}
+		kinds, err := kindsOf(t, strings.NewReplacer("\"encoding/hex\"\n\"crypto/sha256\"\n", map[bool]string{true: "\"encoding/hex\"\n\"crypto/sha256\"\n"}[strings.Contains(text, "hex")]).Replace(source))
+		require.NoError(t, err)
+		require.Equal(t, differs, kinds[0].Prove(nil).Difference != nil, "%s: %v", text, kinds[0].Prove(nil).Difference)
+	}
+}
+
+// An object whose decision takes many steps is not compared: CUE's evaluator would take minutes.
+func TestLargeObjectsAreNotCompared(t *testing.T) {
+	t.Parallel()
+	source := strings.Replace(disputed, "size?: int", "size?: int, items: [...int] & list.MaxItems(1000)", 1)
+	source = strings.Replace(source, "package k", "package k\n\nimport \"list\"", 1)
+	kinds, err := kindsOf(t, strings.Replace(source, "n: _s.n", "n: len([for x in object.spec.items for y in object.spec.items {x}])", 1))
+	require.NoError(t, err)
+	for n, want := range map[int]error{3: nil, 300: errNotCompared} {
+		_, err := kinds[0].compare(objectOf(kinds[0], map[string]any{"items": slices.Repeat([]any{int64(1)}, n)}), nil)
+		require.ErrorIs(t, err, want)
+	}
+}
+
+// The ways of a behaviour are those of its ifs, its loops and its disjunctions with a default.
+func TestWays(t *testing.T) {
+	t.Parallel()
+	kinds, err := kindsOf(t, strings.Replace(disputed, "n: _s.n", `n: *object.spec.size | 7, size: [for x in [1] if object.spec.extra {x}, *"a" | string][0]`, 1))
+	require.NoError(t, err)
+	k := *kinds[0]
+	for _, test := range []struct {
+		spec map[string]any
+		gone int
+	}{
+		{map[string]any{}, 2},                                // the fallback, and something to loop over
+		{map[string]any{"size": int64(1), "extra": true}, 3}, // and the value, and what an if adds
+	} {
+		ways := behaviour.NewWays(k.program)
+		k.program = k.program.Noting(ways)
+		_, _ = k.decide(k.NewBudget(), objectOf(&k, test.spec), nil)
+		all, gone := ways.Count()
+		require.Equal(t, 8, all) // another if is in _s, which nothing reads
+		require.Equal(t, test.gone, gone)
+	}
+}

@@ -1,0 +1,120 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fescue-dev/fescue/crds"
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/engine"
+)
+
+// Prove compares a kind of a folder with CUE's evaluator (kind.Kind.Prove), within limits.
+type Prove func(ctx context.Context, k *kind.Kind) (kind.Proof, error)
+
+// proofs are of the kinds that this process runs. A kind that the cluster has not run yet is proved before it runs. One whose hash
+// its CRD has starts at once, so that an upgrade of Fescue stops nothing that ran before, and is proved a minute later.
+type proofs struct {
+	prove    Prove
+	disputed *prometheus.GaugeVec
+
+	mu sync.Mutex
+	of map[*kind.Kind]kind.Proof
+}
+
+// settled is how long a process runs until it proves what the cluster ran before.
+const settled = time.Minute
+
+func newProofs(prove Prove) *proofs {
+	return &proofs{prove: prove, of: make(map[*kind.Kind]kind.Proof), disputed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "fescue_kinds_disputed", Help: "1 for a kind about which Fescue and CUE disagree, 0 for one that was compared.",
+	}, []string{"controller"})}
+}
+
+// has reports whether a kind was proved.
+func (p *proofs) has(k *kind.Kind) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.of[k]
+	return ok
+}
+
+// proof returns that of a kind, which is made once.
+func (p *proofs) proof(ctx context.Context, k *kind.Kind) (kind.Proof, error) {
+	p.mu.Lock()
+	known, ok := p.of[k]
+	p.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	proof, err := p.prove(ctx, k)
+	if err != nil {
+		return proof, fmt.Errorf("compare it with CUE's evaluator: %w", err)
+	}
+	disputed := 0.0
+	if proof.Difference != nil {
+		disputed = 1
+	}
+	p.disputed.WithLabelValues(k.Name()).Set(disputed)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of[k] = proof
+	return proof, nil
+}
+
+// unproved returns why a kind must not run yet: Fescue and CUE disagree about it, and the cluster has not run it before.
+// Shipped kinds are proved by the tests.
+func (p *operator) unproved(ctx context.Context, k *kind.Kind) error {
+	if k.Folder == "" || p.hasRun(ctx, k) {
+		return nil
+	}
+	proof, err := p.proofs.proof(ctx, k)
+	if err == nil && proof.Difference != nil {
+		err = engine.Absent(proof.Difference.Error())
+	}
+	return err
+}
+
+// hasRun reports whether the CRD of a kind says that the cluster has run it. A decorator has none.
+func (p *operator) hasRun(ctx context.Context, k *kind.Kind) bool {
+	if k.Target != nil {
+		return false
+	}
+	of := p.definitions.get(k)
+	select {
+	case <-of.known:
+	case <-ctx.Done():
+	case <-time.After(knownTimeout):
+	}
+	crd := p.definitions.crd(k)
+	return crd != nil && crd.GetAnnotations()[crds.HashAnnotation] == k.Hash
+}
+
+// proveOthers proves the kinds that started without a proof, once the process has settled, and reports what Fescue and CUE
+// disagree about.
+func (p *operator) proveOthers(ctx context.Context, kinds []*kind.Kind) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(settled):
+	}
+	for _, k := range kinds {
+		if k.Folder == "" || p.proofs.has(k) {
+			continue
+		}
+		proof, err := p.proofs.proof(ctx, k)
+		switch {
+		case errors.Is(err, context.Canceled):
+			return
+		case err != nil:
+			p.log.Warn("kind was not compared with CUE", "kind", k.Title(), "error", err)
+		case proof.Difference != nil:
+			p.log.Warn("Fescue and CUE disagree about a kind, which runs on because it ran before", "kind", k.Title(), "error", proof.Difference)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// What ran before is proved a minute after the start, once; what differs is reported, and runs on.
+func TestKindsThatRanAreProvedLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(map[string]int)
+		var log bytes.Buffer
+		p := &operator{log: slog.New(slog.NewTextHandler(&log, nil)), proofs: newProofs(func(_ context.Context, k *kind.Kind) (kind.Proof, error) {
+			asked[k.Title()]++
+			switch k.Title() {
+			case "Wrong":
+				return kind.Proof{Difference: &kind.LoadError{Kind: "Wrong", Reason: "they disagree"}}, nil
+			case "Slow":
+				return kind.Proof{}, errors.New("it takes too long")
+			}
+			return kind.Proof{Compared: 1}, nil
+		})}
+		var kinds []*kind.Kind
+		for name, folder := range map[string]string{"Shipped": "", "Right": "x", "Wrong": "x", "Slow": "x"} {
+			k := &kind.Kind{Version: &kind.Version{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: name}}, Folder: folder}
+			k.Names.Plural = name
+			kinds = append(kinds, k)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.proveOthers(ctx, kinds)
+		synctest.Wait()
+		require.Empty(t, asked)
+		p.proveOthers(ctx, kinds)
+		synctest.Wait()
+		require.Equal(t, map[string]int{"Right": 1, "Wrong": 1, "Slow": 2}, asked)
+		require.Contains(t, log.String(), `msg="Fescue and CUE disagree about a kind, which runs on because it ran before" kind=Wrong error="kind Wrong: they disagree"`)
+		require.Contains(t, log.String(), "kind=Slow")
+		require.InDelta(t, 1, testutil.ToFloat64(p.proofs.disputed.WithLabelValues("Wrong.example.com")), 0)
+		require.Zero(t, testutil.ToFloat64(p.proofs.disputed.WithLabelValues("Right.example.com")))
+	})
+}
