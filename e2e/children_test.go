@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -19,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/kindtest"
@@ -47,22 +44,12 @@ type census struct {
 func (c *cluster) takeCensus(selector string) *census {
 	c.t.Helper()
 	s := &census{alive: make(map[types.UID]*unstructured.Unstructured), all: make(map[types.UID]*unstructured.Unstructured)}
-	list, err := c.objects(pods).List(c.t.Context(), metav1.ListOptions{LabelSelector: selector})
-	require.NoError(c.t, err)
-	for i := range list.Items {
-		s.alive[list.Items[i].GetUID()] = &list.Items[i]
+	present, events := c.watch(pods, metav1.ListOptions{LabelSelector: selector})
+	for i := range present {
+		s.alive[present[i].GetUID()] = &present[i]
 	}
-	// The API server ends a watch that falls behind; this one continues where it ended.
-	w, err := watchtools.NewRetryWatcherWithContext(c.t.Context(), list.GetResourceVersion(), &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = selector
-			return c.objects(pods).Watch(ctx, options)
-		},
-	})
-	require.NoError(c.t, err)
-	c.t.Cleanup(w.Stop)
 	go func() {
-		for event := range w.ResultChan() {
+		for event := range events {
 			s.count(event)
 		}
 	}()

@@ -22,14 +22,29 @@ import (
 func (c *cluster) overwrite(resource schema.GroupVersionResource, name, patch string, undone func(*unstructured.Unstructured) bool) (stop func()) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
-	w, err := c.objects(resource).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	require.NoError(c.t, err)
+	present, events := c.watch(resource, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	change := func(object *unstructured.Unstructured) {
+		if undone(object) {
+			_, _ = c.objects(resource).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "policy"}) // the next event shows a failure
+		}
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for event := range w.ResultChan() {
-			if object, ok := event.Object.(*unstructured.Unstructured); ok && undone(object) {
-				_, _ = c.objects(resource).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "policy"}) // the next event shows a failure
+		for i := range present {
+			change(&present[i])
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case event, ok := <-events:
+				if !ok {
+					return
+				}
+				if object, ok := event.Object.(*unstructured.Unstructured); ok {
+					change(object)
+				}
 			}
 		}
 	}()

@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,8 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -28,49 +24,6 @@ var (
 
 // frozenCount is the number of Pods of the Customcluster of TestFrozenLeader.
 const frozenCount = 40
-
-// podCounter follows the Pods of a set that are not being deleted.
-type podCounter struct {
-	mu   sync.Mutex
-	live map[types.UID]bool
-	most int
-}
-
-// countPods counts the Pods of the namespace until the test ends.
-func (c *cluster) countPods() *podCounter {
-	c.t.Helper()
-	counter := &podCounter{live: make(map[types.UID]bool)}
-	ctx, cancel := context.WithCancel(context.Background())
-	events, err := c.objects(pods).Watch(ctx, metav1.ListOptions{})
-	require.NoError(c.t, err)
-	ended := make(chan struct{})
-	c.t.Cleanup(func() { cancel(); <-ended })
-	go func() {
-		defer close(ended)
-		for event := range events.ResultChan() {
-			pod, ok := event.Object.(*unstructured.Unstructured)
-			if !ok {
-				continue
-			}
-			counter.mu.Lock()
-			if event.Type == watch.Deleted || pod.GetDeletionTimestamp() != nil {
-				delete(counter.live, pod.GetUID())
-			} else {
-				counter.live[pod.GetUID()] = true
-			}
-			counter.most = max(counter.most, len(counter.live))
-			counter.mu.Unlock()
-		}
-	}()
-	return counter
-}
-
-// highest returns the largest number of Pods at one time.
-func (p *podCounter) highest() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.most
-}
 
 // actor returns the process that acts on a Customcluster; it is nil if none does at present.
 func (c *cluster) actor(shards int, object *unstructured.Unstructured, running []*process) *process {
@@ -102,7 +55,7 @@ func TestFrozenLeader(t *testing.T) {
 			for _, o := range running {
 				o.awaitReady()
 			}
-			counter := c.countPods()
+			census := c.takeCensus("")
 			object := c.createCustomcluster("c", frozenCount, "m")
 			deleteSome := func() {
 				list := c.list(pods, "")
@@ -140,7 +93,7 @@ func TestFrozenLeader(t *testing.T) {
 				}
 			}
 			c.awaitReady(customclusters, "c")
-			most := counter.highest()
+			_, most, _ := census.counts()
 			require.LessOrEqual(t, most, frozenCount, "more Pods than the count")
 		})
 	}

@@ -1,11 +1,11 @@
 package e2e
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -25,9 +23,7 @@ func TestKstatusOfAt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.prepare(nil)
-	watch, err := c.objects(ats).Watch(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	defer watch.Stop()
+	_, events := c.watch(ats, metav1.ListOptions{})
 	c.start()
 	c.create(pods, "Pod", "blocked-pod", map[string]any{"spec": sleeping("a")})
 	c.createAt("done", longAgo, "echo")
@@ -35,7 +31,14 @@ func TestKstatusOfAt(t *testing.T) {
 	c.createAt("later", farAway, "echo")
 
 	seen := make(map[string]map[string]kstatus.Status)
-	for event := range watch.ResultChan() {
+	deadline := time.After(testcluster.Timeout)
+	for seen["done"]["DONE"] == "" || seen["blocked"]["RUNNING, stalled"] == "" || seen["later"]["PENDING"] == "" {
+		var event apiwatch.Event
+		select {
+		case event = <-events:
+		case <-deadline:
+			require.FailNow(t, "the Ats do not get that far", "%v", seen)
+		}
 		object, ok := event.Object.(*unstructured.Unstructured)
 		require.True(t, ok, "%v", event)
 		result, err := kstatus.Compute(object)
@@ -48,9 +51,6 @@ func TestKstatusOfAt(t *testing.T) {
 			seen[object.GetName()] = make(map[string]kstatus.Status)
 		}
 		seen[object.GetName()][in] = result.Status
-		if seen["done"]["DONE"] != "" && seen["blocked"]["RUNNING, stalled"] != "" && seen["later"]["PENDING"] != "" {
-			break
-		}
 	}
 	// PENDING is left at once, so it is not stored.
 	require.Equal(t, map[string]kstatus.Status{
@@ -77,19 +77,10 @@ type healthAt struct {
 
 func (c *cluster) followHealth(resource schema.GroupVersionResource) *healthLog {
 	c.t.Helper()
-	list, err := c.objects(resource).List(c.t.Context(), metav1.ListOptions{})
-	require.NoError(c.t, err)
-	// The API server ends a watch when the CRD is written; this one continues where it ended.
-	watch, err := watchtools.NewRetryWatcherWithContext(c.t.Context(), list.GetResourceVersion(), &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			return c.objects(resource).Watch(ctx, options)
-		},
-	})
-	require.NoError(c.t, err)
-	c.t.Cleanup(watch.Stop)
+	_, events := c.watch(resource, metav1.ListOptions{})
 	h := &healthLog{cluster: c, resource: resource}
 	go func() {
-		for event := range watch.ResultChan() {
+		for event := range events {
 			if object, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != apiwatch.Deleted {
 				h.record(object)
 			}

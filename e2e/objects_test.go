@@ -13,7 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -151,6 +154,23 @@ func (c *cluster) list(resource schema.GroupVersionResource, selector string) []
 	list, err := c.objects(resource).List(c.t.Context(), metav1.ListOptions{LabelSelector: selector})
 	require.NoError(c.t, err)
 	return list.Items
+}
+
+// watch returns the objects of a resource that exist, and follows them from then on. The API server ends a watch when it falls
+// behind, and when the CRD is written; this one continues where it ended.
+func (c *cluster) watch(resource schema.GroupVersionResource, of metav1.ListOptions) (present []unstructured.Unstructured, events <-chan watch.Event) {
+	c.t.Helper()
+	list, err := c.objects(resource).List(c.t.Context(), of)
+	require.NoError(c.t, err)
+	w, err := watchtools.NewRetryWatcherWithContext(c.t.Context(), list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector, options.FieldSelector = of.LabelSelector, of.FieldSelector
+			return c.objects(resource).Watch(ctx, options)
+		},
+	})
+	require.NoError(c.t, err)
+	c.t.Cleanup(w.Stop)
+	return list.Items, w.ResultChan()
 }
 
 func (c *cluster) patch(resource schema.GroupVersionResource, name, patch string) {

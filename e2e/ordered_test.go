@@ -55,9 +55,7 @@ type history struct {
 // returns what has happened since the last time.
 func (c *cluster) follow(row string) (next func(isOver func(*history) bool) *history) {
 	c.t.Helper()
-	watch, err := c.objects(pods).Watch(c.t.Context(), metav1.ListOptions{LabelSelector: "row=" + row})
-	require.NoError(c.t, err)
-	c.t.Cleanup(watch.Stop)
+	_, events := c.watch(pods, metav1.ListOptions{LabelSelector: "row=" + row})
 	h := &history{live: make(map[string]bool), ready: make(map[string]bool)}
 	return func(isOver func(*history) bool) *history {
 		c.t.Helper()
@@ -65,7 +63,7 @@ func (c *cluster) follow(row string) (next func(isOver func(*history) bool) *his
 		deadline := time.After(testcluster.Timeout)
 		for !isOver(h) {
 			select {
-			case event := <-watch.ResultChan():
+			case event := <-events:
 				pod, ok := event.Object.(*unstructured.Unstructured)
 				require.True(c.t, ok)
 				h.add(string(event.Type), pod)
