@@ -252,7 +252,7 @@ func TestCommandRunsOnce(t *testing.T) {
 			}
 			c.proxy.afterWrite.Store(&hook)
 			c.createAt("a", longAgo, forLong)
-			<-o.done
+			o.awaitEnd()
 			c.proxy.afterWrite.Store(nil)
 			tc.down(c)
 			c.start()
@@ -394,7 +394,7 @@ func TestStopFinishesTheRunningReconcile(t *testing.T) {
 	}
 	c.proxy.afterWrite.Store(&hook)
 	c.createAt("stops", longAgo, forLong)
-	<-o.done
+	o.awaitEnd()
 	require.Zero(t, o.cmd.ProcessState.ExitCode())
 	object, err := c.get(ats, "stops")
 	require.NoError(t, err)

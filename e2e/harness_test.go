@@ -197,6 +197,12 @@ func (o *process) awaitLog(text string) {
 	require.Contains(o.t, o.log.String(), text)
 }
 
+// awaitEnd waits until the operator has ended.
+func (o *process) awaitEnd() {
+	o.t.Helper()
+	require.True(o.t, testcluster.WaitUntil(o.hasEnded), "the operator does not end")
+}
+
 // kill ends the operator like a crash.
 func (o *process) kill() {
 	_ = o.cmd.Process.Kill()
@@ -205,8 +211,9 @@ func (o *process) kill() {
 
 // stop ends the operator like Kubernetes does, and returns its exit code.
 func (o *process) stop() int {
+	o.t.Helper()
 	require.NoError(o.t, o.cmd.Process.Signal(syscall.SIGTERM))
-	<-o.done
+	o.awaitEnd()
 	return o.cmd.ProcessState.ExitCode()
 }
 

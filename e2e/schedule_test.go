@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -59,18 +60,18 @@ func TestScheduleOverALeaderChange(t *testing.T) {
 	flags := append([]string{"--kinds", dir, "--shipped-kinds=false"}, quickElection...)
 	leader := c.start(flags...)
 	require.True(t, testcluster.WaitUntil(leader.leads))
-	for last := 1; last <= 3; last++ { // the status, the child, the status
+	for last := int64(1); last <= 3; last++ { // the status, the child, the status
 		standby := c.launch(flags...)
 		standby.awaitReady()
-		name, written, frozen := fmt.Sprintf("frozen-%d", last), 0, make(chan struct{})
+		name := fmt.Sprintf("frozen-%d", last)
+		var written atomic.Int64
 		c.proxy.answered.Store(new(func(r *http.Response) {
 			path := r.Request.URL.Path
 			if r.Request.Method == http.MethodGet || r.StatusCode >= 300 || !strings.Contains(path, "/clocks/") && !strings.Contains(path, "/configmaps") {
 				return
 			}
-			if written++; written == last {
+			if written.Add(1) == last {
 				_ = leader.cmd.Process.Signal(syscall.SIGSTOP)
-				close(frozen)
 			}
 		}))
 		c.create(clocks, "Clock", name, map[string]any{"spec": map[string]any{"schedule": "0 0 1 1 *"}})
@@ -79,7 +80,7 @@ func TestScheduleOverALeaderChange(t *testing.T) {
 			fmt.Appendf(nil, `{"status":{"phase":"WAITING","lastPhaseTransitionTime":%q}}`, entered.Format(time.RFC3339)), metav1.PatchOptions{}, "status")
 		require.NoError(t, err)
 		c.patch(clocks, name, `{"metadata":{"annotations":{"e2e":"look at the status"}}}`)
-		<-frozen
+		require.True(t, testcluster.WaitUntil(func() bool { return written.Load() >= last }), "no write %d", last)
 		require.True(t, testcluster.WaitUntil(standby.leads))
 		hasTicked := func(object *unstructured.Unstructured) bool {
 			last, _, _ := unstructured.NestedString(object.Object, "status", "lastScheduleTime")
@@ -87,7 +88,7 @@ func TestScheduleOverALeaderChange(t *testing.T) {
 		}
 		c.await(clocks, name, "waiting again", hasTicked)
 		require.NoError(t, leader.cmd.Process.Signal(syscall.SIGCONT))
-		<-leader.done // it has lost its Lease
+		leader.awaitEnd() // it has lost its Lease
 		var ticks []string
 		for _, configMap := range c.list(configMaps, "") {
 			if strings.HasPrefix(configMap.GetName(), name+"-") {

@@ -312,7 +312,7 @@ func TestProcessExitsWithoutItsShard(t *testing.T) {
 			o := c.launch(shardFlags(2)...)
 			c.awaitShares(2, o)
 			lose(c)
-			<-o.done
+			o.awaitEnd()
 			require.Equal(t, 1, o.cmd.ProcessState.ExitCode())
 			require.Contains(t, o.log.String(), "error: the lease was lost; another process may lead now")
 		})

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
@@ -411,15 +412,16 @@ func (v *versionsTest) migrated(kinds string) {
 	require.ElementsMatch(v.t, []string{"v1beta1", "v1"}, v.storedVersions())
 
 	use := watchRights(v.proxy)
-	for last := 1; last <= objects+1; last++ { // the last write is that of the CRD
+	for last := int64(1); last <= objects+1; last++ { // the last write is that of the CRD
 		require.Contains(v.t, v.storedVersions(), "v1beta1")
-		c, written := command(), 0
+		c := command()
+		var written atomic.Int64
 		v.proxy.answered.Store(new(func(r *http.Response) {
 			use.record(r)
 			if r.Request.Method != http.MethodPut || !strings.Contains(r.Request.Header.Get("Authorization"), config.BearerToken) {
 				return
 			}
-			if written++; written == last {
+			if written.Add(1) == last {
 				_ = c.Process.Kill()
 			}
 		}))

@@ -502,7 +502,7 @@ func (w *webhookTest) operatorStops(t *testing.T) {
 		require.True(t, apierrors.IsInvalid(err), err)
 	}
 	signal() // the second one ends the operator
-	<-w.operator.done
+	w.operator.awaitEnd()
 	_, err := w.createBy(w.client, fences, "Fence", "late", map[string]any{}, dryRun)
 	require.ErrorContains(t, err, "connection refused")
 }
@@ -524,7 +524,7 @@ func TestWebhookURLBesideInstallation(t *testing.T) {
 	_, err = api.ValidatingWebhookConfigurations().Create(t.Context(), validating, metav1.CreateOptions{})
 	require.NoError(t, err)
 	o := c.launch(flags...)
-	require.True(t, testcluster.WaitUntil(o.hasEnded))
+	o.awaitEnd()
 	require.Contains(t, o.log.String(), fmt.Sprintf(
 		"--webhook-url: the webhook configurations %q belong to an installation: they call the Service %s/webhooks; set --webhook-configuration to another name", c.webhookName(), c.namespace))
 }
