@@ -65,10 +65,11 @@ func TestCopiesAreLeftAlone(t *testing.T) {
 	byHand.SetAnnotations(map[string]string{"fescue.dev/owner": child.GetAnnotations()["fescue.dev/owner"]})
 	byHand, err = c.objects(configMaps).Create(t.Context(), byHand, metav1.CreateOptions{})
 	require.NoError(t, err)
-	copies := []*unstructured.Unstructured{
-		byHand,
-		c.copyOf(configMaps, "w-config", "copy", true),
-		c.copyOf(configMaps, "w-config", "copy-without-references", false),
+	copies := []*unstructured.Unstructured{byHand}
+	for name, keepReferences := range map[string]bool{"copy": true, "copy-without-references": false} {
+		// Several that one reconcile finds are reported by one Event.
+		require.Equal(t, 1, c.eventsAbout(owner, "ForeignObject", copies[len(copies)-1].GetName()))
+		copies = append(copies, c.copyOf(configMaps, "w-config", name, keepReferences))
 	}
 	// Several reconciles: the third template is written after the copies were seen.
 	for _, value := range []string{"2", "3", "4"} {
