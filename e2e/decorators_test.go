@@ -297,7 +297,7 @@ func TestDecoratorKilledAfterAnyWrite(t *testing.T) {
 		c.awaitServices()
 		o.kill()
 		if !wasKilled {
-			require.Greater(t, n, int64(4), "it takes the writes of two children and of their deletion")
+			require.GreaterOrEqual(t, n, int64(4), "it takes the writes of two children and of their deletion, and may be seen to end with the last one")
 			return
 		}
 	}
