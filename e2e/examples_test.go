@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +51,7 @@ var examples = map[string]example{
 	"configmappropagation": {namespaces: []string{"", "default", "team-a", "team-b", "team-c"}},
 	"cronjob": {
 		edits: []string{
-			`"*/1 * * * *"`, `"0 * * * *"`, "wait 1m", "wait 1h", "startingDeadlineSeconds: 60", "startingDeadlineSeconds: 7200",
+			`"*/1 * * * *"`, `"MINUTE * * * *"`, "wait 1m", "wait 1h", "startingDeadlineSeconds: 60", "startingDeadlineSeconds: 7200",
 			"args: [/bin/sh, -c, date; echo Hello from the Kubernetes cluster]", "command: [sleep, infinity]",
 		},
 		end: 2, // the time at which the phase was entered can be moved, but not that of a Job
@@ -128,6 +130,8 @@ func (e example) edited(t *testing.T, scenarioFile, kindFile string) (scenario, 
 		require.Contains(t, scenario+source, edit[0])
 		scenario, source = strings.ReplaceAll(scenario, edit[0], edit[1]), strings.ReplaceAll(source, edit[0], edit[1])
 	}
+	// The real time of an hourly schedule is in half an hour.
+	scenario = strings.ReplaceAll(scenario, "MINUTE", strconv.Itoa(time.Now().Add(30*time.Minute).Minute()))
 	return scenario, source
 }
 
