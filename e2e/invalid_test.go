@@ -173,7 +173,10 @@ func TestUninstallDeletesInvalidObjects(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "fescue", "uninstall", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", s.dir, "--webhooks=false",
 		"--namespaced", s.namespace, "--namespace", s.namespace, "--keep-namespace", "--on-delete-timeout", "1s", "--delete-objects").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	s.patch(s.GroupVersionResource, "no-key", `{"metadata":{"finalizers":null}}`) // example.com/other, and foregroundDeletion if it is still there
+	require.True(t, testcluster.WaitUntil(func() bool { // the API server knows the CRD that accepts it a little later
+		_, err = s.objects(s.GroupVersionResource).Patch(t.Context(), "no-key", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		return err == nil // example.com/other is gone, and foregroundDeletion if it was still there
+	}), "%v", err)
 	require.True(t, testcluster.WaitUntil(func() bool {
 		list, err := s.client.Resource(definitions).List(t.Context(), metav1.ListOptions{})
 		return err == nil && !slices.ContainsFunc(list.Items, func(d unstructured.Unstructured) bool { return d.GetName() == s.kinds[0].Name() })
