@@ -92,15 +92,16 @@ func TestBindingForOthersIsDenied(t *testing.T) {
 		{APIGroups: []string{g.Group}, Resources: []string{"guests"}, Verbs: []string{"create"}},
 		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"create"}},
 	}})
-	submit := func() error {
-		_, err := g.createBy(ada, g.GroupVersionResource, "Guest", "x", map[string]any{"user": "ada-" + g.namespace}, metav1.CreateOptions{})
+	submit := func(options metav1.CreateOptions) error {
+		_, err := g.createBy(ada, g.GroupVersionResource, "Guest", "x", map[string]any{"user": "ada-" + g.namespace}, options)
 		return err
 	}
 	var err error
-	require.True(t, testcluster.WaitUntil(func() bool { // RBAC is known a little later
-		err = submit()
+	require.True(t, testcluster.WaitUntil(func() bool { // RBAC and the webhooks are known a little later
+		err = submit(dryRun)
 		return err != nil && !strings.Contains(err.Error(), "cannot create")
 	}), "%v", err)
+	err = submit(metav1.CreateOptions{})
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	require.ErrorContains(t, err, fmt.Sprintf(`user "ada-%s" cannot bind resource "clusterroles" named %q in API group "rbac.authorization.k8s.io" in the namespace %q, which the kind Guest does on behalf of the author`,
 		g.namespace, g.role, g.namespace))
@@ -112,7 +113,7 @@ func TestBindingForOthersIsDenied(t *testing.T) {
 	_, err = roles.Update(t.Context(), role, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.True(t, testcluster.WaitUntil(func() bool {
-		err = submit()
+		err = submit(metav1.CreateOptions{})
 		return err == nil
 	}), "%v", err)
 	g.await(roleBindings, "x", "created", exists)

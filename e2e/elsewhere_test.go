@@ -556,7 +556,11 @@ func TestChildrenElsewhereAreDenied(t *testing.T) {
 		require.ErrorContains(t, err, fmt.Sprintf(`cannot create resource "configmaps" in API group "" in the namespace %q, which the kind Clean does on behalf of the author`, c.b.namespace))
 	}
 	var err error
-	require.True(t, testcluster.WaitUntil(func() bool { // RBAC is known a little later
+	require.True(t, testcluster.WaitUntil(func() bool { // RBAC and the webhooks are known a little later
+		err = submit(dryRun, c.a, c.b)
+		return err != nil && strings.Contains(err.Error(), "on behalf of the author")
+	}), "%v", err)
+	require.True(t, testcluster.WaitUntil(func() bool {
 		err = submit(metav1.CreateOptions{}, c.a)
 		return err == nil
 	}), "%v", err)

@@ -295,8 +295,10 @@ func (v *versionsTest) incomplete(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, lost.Object["spec"], "place")
 	v.operator.awaitLog(fmt.Sprintf(`object="Backup %s/lost" error="versions.example.com/v1beta1 cannot hold spec.place"`, v.namespace))
-	require.True(t, slices.ContainsFunc(v.operator.scrape()["fescue_admission_reviews_total"].GetMetric(), func(m *dto.Metric) bool {
-		return m.GetCounter().GetValue() > 0 && slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == "incomplete" })
+	require.True(t, testcluster.WaitUntil(func() bool { // an answer is sent before it is counted
+		return slices.ContainsFunc(v.operator.scrape()["fescue_admission_reviews_total"].GetMetric(), func(m *dto.Metric) bool {
+			return m.GetCounter().GetValue() > 0 && slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == "incomplete" })
+		})
 	}))
 	newer, err := v.get(v.newer, "lost")
 	require.NoError(t, err)
@@ -381,7 +383,8 @@ func (v *versionsTest) certificateReplaced() {
 	v.patch(secrets, operator.DefaultSecret, `{"data":{"ca.crt":"YnJva2Vu","tls.crt":"YnJva2Vu","tls.key":"YnJva2Vu"}}`)
 	var err error
 	require.True(v.t, testcluster.WaitUntil(func() bool {
-		_, err = v.get(v.older, "new")
+		// Both conversions and reviews of it have to be answered.
+		_, err = v.objects(v.older).Patch(v.t.Context(), "new", types.MergePatchType, []byte(`{"spec":{"note":"x"}}`), metav1.PatchOptions{DryRun: dryRun.DryRun})
 		return bundle() != before && err == nil
 	}), "%v", err)
 }
@@ -539,9 +542,12 @@ func TestForgedConversionIsIgnored(t *testing.T) {
 	ada, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
 	require.True(t, testcluster.WaitUntil(func() bool { // RBAC and the webhooks are known a little later
-		_, err = c.createBy(ada, newer, "Show", "x", map[string]any{"place": "here"}, metav1.CreateOptions{})
-		return err == nil
+		_, err = c.createBy(ada, newer, "Show", "x", map[string]any{"place": "here", "secret": "db-admin"}, dryRun)
+		return err != nil && strings.Contains(err.Error(), `cannot get resource "secrets"`)
 	}), "%v", err)
+	_, err = c.createBy(ada, newer, "Show", "x", map[string]any{"place": "here"}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	c.await(older, "x", "converted", exists) // and so is the address of the conversion webhook
 	patch := func(version schema.GroupVersionResource, body string, subresource ...string) error {
 		_, err := ada.Resource(version).Namespace(c.namespace).Patch(t.Context(), "x", types.MergePatchType, []byte(body), metav1.PatchOptions{}, subresource...)
 		return err
