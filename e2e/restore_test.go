@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -32,7 +34,8 @@ func (c *cluster) backup(resource schema.GroupVersionResource) (objects []unstru
 func (c *cluster) lose(resource schema.GroupVersionResource) {
 	c.t.Helper()
 	for _, object := range c.list(resource, "") {
-		c.patch(resource, object.GetName(), `{"metadata":{"finalizers":null}}`)
+		_, err := c.objects(resource).Patch(c.t.Context(), object.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		require.True(c.t, err == nil || apierrors.IsNotFound(err), "%v", err) // the garbage collector deletes Pods of Ats that are gone
 	}
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 	require.NoError(c.t, c.objects(resource).DeleteCollection(c.t.Context(), now, metav1.ListOptions{}))
