@@ -12,12 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 	scenarios "github.com/fescue-dev/fescue/internal/scenario"
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // example is how the scenario of an example is replayed on the real control plane.
@@ -147,11 +149,15 @@ func (e example) steps(t *testing.T, s *scenarios.Scenario) (steps []*scenarios.
 	return left
 }
 
-// createNamespace creates a namespace of a name that a scenario has.
+// createNamespace creates a namespace of a name that a scenario has, when the one of another test is gone.
 func (c *cluster) createNamespace(name string) {
 	c.t.Helper()
 	api := c.typed.CoreV1().Namespaces()
-	_, err := api.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: restricted}}, metav1.CreateOptions{})
+	var err error
+	require.True(c.t, testcluster.WaitUntil(func() bool {
+		_, err = api.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: restricted}}, metav1.CreateOptions{})
+		return !apierrors.IsAlreadyExists(err)
+	}), "%v", err)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { require.NoError(c.t, api.Delete(context.Background(), name, metav1.DeleteOptions{})) })
 }
