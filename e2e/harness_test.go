@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
@@ -195,6 +196,18 @@ func (o *process) awaitLog(text string) {
 		return o.hasEnded() || strings.Contains(o.log.String(), text)
 	}), "the log does not have %q", text)
 	require.Contains(o.t, o.log.String(), text)
+}
+
+// logged returns when the operator has logged a text, which it waits for.
+func (o *process) logged(text string) time.Time {
+	o.t.Helper()
+	o.awaitLog(text)
+	before, _, _ := strings.Cut(o.log.String(), text)
+	_, stamp, _ := strings.Cut(before[strings.LastIndexByte(before, '\n')+1:], "time=")
+	stamp, _, _ = strings.Cut(stamp, " ")
+	logged, err := time.Parse(time.RFC3339, stamp)
+	require.NoError(o.t, err)
+	return logged
 }
 
 // awaitEnd waits until the operator has ended.

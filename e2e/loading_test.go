@@ -49,7 +49,8 @@ func TestSlowKindDelaysNoOther(t *testing.T) {
 	goods := good[0].GroupVersionResource()
 	c.deleteCRDs(good[0].Name())
 	dir := corpus.Folder(t, replace.Replace(goodKind+slowKind))
-	o := c.launchAs(c.installer(append(kindtest.Shipped(t), good...)), "--install-crds", "--kinds", dir, "--load-timeout", "8s")
+	config := c.installer(append(kindtest.Shipped(t), good...))
+	o := c.launchAs(config, "--install-crds", "--kinds", dir, "--load-timeout", "1m")
 	health := o.address("--health-listen")
 	for _, path := range []string{"/healthz", "/livez"} {
 		code, _ := get(t, health+path)
@@ -60,7 +61,9 @@ func TestSlowKindDelaysNoOther(t *testing.T) {
 	code, reason := get(t, health+"/readyz/kinds")
 	require.Equal(t, http.StatusInternalServerError, code)
 	require.Contains(t, reason, "kinds are still being loaded")
+	require.Zero(t, o.stop())
 
+	o = c.launchAs(config, "--install-crds", "--kinds", dir, "--load-timeout", "8s")
 	o.awaitLog("kind Slow: loading takes longer than ") // 8s of CPU time, or 48s on a busy machine
 	o.awaitReady()
 	o.awaitLog("kinds are loaded, and some failed to load")
