@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
 )
 
 // proxy stands between an operator and the API server. It forwards tokens, counts requests, and can
@@ -83,7 +85,7 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		forward.ServeHTTP(w, r)
 	})
-	p.listen(t, "127.0.0.1:0")
+	p.listen(t, testcluster.FreePort(t, "127.0.0.1")) // that mend finds free again
 	t.Cleanup(p.cut)
 	return p
 }
