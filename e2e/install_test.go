@@ -95,7 +95,8 @@ func TestManifestsMeetPodSecurity(t *testing.T) {
 		}
 		require.NoError(t, create())
 		unstructured.RemoveNestedField(pod.Object, "spec", "securityContext", "seccompProfile")
-		require.ErrorContains(t, create(), `violates PodSecurity "restricted:latest": seccompProfile`)
+		require.True(t, testcluster.WaitUntil(func() bool { err = create(); return err != nil }), "the label of the namespace has no effect")
+		require.ErrorContains(t, err, `violates PodSecurity "restricted:latest": seccompProfile`)
 	}
 	require.Equal(t, 1, workloads)
 	require.Empty(t, warned.all)

@@ -61,10 +61,7 @@ func TestInvalidStoredObjectIsStalled(t *testing.T) {
 	// There is no retry until the object changes; then it is reconciled at once.
 	c.proxy.requests.reset()
 	require.Never(t, func() bool { return len(c.proxy.requests.all()) > 0 }, 2*time.Second, testcluster.Poll)
-	fixed := object.DeepCopy()
-	fixed.Object["spec"] = map[string]any{"schedule": longAgo, "command": "echo hello"}
-	_, err := c.objects(resource).Update(t.Context(), fixed, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	c.patch(resource, "bad", `{"spec":{"schedule":"`+longAgo+`"}}`)
 	object = c.await(resource, "bad", "in phase DONE", func(o *unstructured.Unstructured) bool { return phaseOf(o) == "DONE" })
 	require.False(t, isTrue(object, "Stalled"))
 }
@@ -196,7 +193,9 @@ func TestKindStartsOnceItHasItsCRDAndRights(t *testing.T) {
 	dir, kinds := writeKind(t, late)
 	c.deleteCRDs(kinds[0].Name())
 	rules, _ := c.rolesOf(shipped)
-	o := c.launchAs(c.serviceAccount("fescue", rules), "--kinds", dir)
+	config := c.serviceAccount("fescue", rules)
+	c.awaitRights(config, flatten(rules))
+	o := c.launchAs(config, "--kinds", dir)
 	o.awaitReady()
 	o.awaitLog("kind waits for what it needs")
 	var line string
