@@ -79,7 +79,13 @@ func TestWorstObjectsDelayNoOther(t *testing.T) {
 	sorters := added[0].GroupVersionResource()
 	require.True(t, c.tryCreate(sorters, "Sorter", "first", map[string]any{"items": items}))
 	c.awaitStalled(sorters, "first")
-	alone := o.scrape()["controller_runtime_reconcile_time_seconds"].GetMetric()[0].GetHistogram().GetSampleSum()
+	var alone float64
+	require.True(t, testcluster.WaitUntil(func() bool { // it is counted when it has ended, after the status is stored
+		for _, m := range o.scrape()["controller_runtime_reconcile_time_seconds"].GetMetric() {
+			alone = m.GetHistogram().GetSampleSum()
+		}
+		return alone > 0
+	}))
 
 	var creating sync.WaitGroup
 	for i := range 64 {
