@@ -89,6 +89,13 @@ func (s *census) created() int {
 	return len(s.all)
 }
 
+// requireCreated requires that exactly this many Pods were created, as soon as the census has seen them.
+func (s *census) requireCreated(t *testing.T, want int, message ...any) {
+	t.Helper()
+	testcluster.WaitUntil(func() bool { return s.created() >= want })
+	require.Equal(t, want, s.created(), message...)
+}
+
 // countFrom starts the count of the fewest ready Pods.
 func (s *census) countFrom(fewest int) {
 	s.mu.Lock()
@@ -117,11 +124,13 @@ func (s *census) awaitPod(t *testing.T, name string) {
 	}), "the census has not seen %s", name)
 }
 
-// await waits until this many Pods are alive.
+// await waits until this many Pods are alive, as long as their number changes: a thousand take a minute on a slow machine.
 func (s *census) await(t *testing.T, want int) {
 	t.Helper()
-	var alive int
-	require.True(t, testcluster.WaitUntil(func() bool { alive, _, _ = s.counts(); return alive == want }), "not %d Pods but %d", want, alive)
+	for alive, _, _ := s.counts(); alive != want; {
+		before := alive
+		require.True(t, testcluster.WaitUntil(func() bool { alive, _, _ = s.counts(); return alive != before }), "not %d Pods but %d", want, before)
+	}
 }
 
 func TestCustomclusterKeepsItsPods(t *testing.T) {
@@ -287,6 +296,11 @@ func TestRequestsOfChildren(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.start()
+	// Until the API server knows a kind everywhere, it forbids children.
+	c.createWatcher("first", map[string]any{"a": "b"})
+	c.createCustomcluster("first", 1, "m")
+	c.awaitReady(watchers, "first")
+	c.awaitReady(customclusters, "first")
 	c.proxy.requests.reset()
 	c.createWatcher("w", map[string]any{"a": "b"})
 	c.awaitReady(watchers, "w")

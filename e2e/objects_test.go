@@ -243,15 +243,14 @@ func (c *cluster) awaitEvent(name, reason string) {
 	require.True(c.t, testcluster.WaitUntil(func() bool { return slices.Contains(c.eventReasons(name), reason) }), "%s has no Event %s", name, reason)
 }
 
-// eventReasonsUntilDone waits for the Event of an At in phase DONE, and lists the reasons of all.
-func (c *cluster) eventReasonsUntilDone(name string) []string {
+// awaitEvents waits until an object of this name has Events with these reasons, in this order, and no others.
+func (c *cluster) awaitEvents(name string, reasons ...string) {
 	c.t.Helper()
-	var reasons []string
+	var present []string
 	require.True(c.t, testcluster.WaitUntil(func() bool {
-		reasons = c.eventReasons(name)
-		return len(reasons) > 0 && reasons[len(reasons)-1] == "DONE"
-	}), "%v", &reasons)
-	return reasons
+		present = c.eventReasons(name)
+		return slices.Equal(present, reasons)
+	}), "%s has the Events %v", name, &present)
 }
 
 // eventReasons lists the reasons of the present Events of an object, in the order of their times.

@@ -144,7 +144,7 @@ func TestOnDeleteKilledAfterAnyWrite(t *testing.T) {
 		o.kill()
 		require.LessOrEqual(t, census.created(), 1, "killed after write %d", n)
 		if wasKept || !wasKilled {
-			require.Equal(t, 1, census.created(), "killed after write %d", n)
+			census.requireCreated(t, 1, "killed after write %d", n)
 		}
 		if !wasKilled {
 			require.Greater(t, n, int64(8), "a life takes at least that many writes")
@@ -167,7 +167,7 @@ func TestOnDeleteByPropagation(t *testing.T) {
 			g.awaitReady(g.GroupVersionResource, name)
 			g.remove(name, policy)
 			g.awaitGone(g.GroupVersionResource, name)
-			require.Equal(t, 1, census.created())
+			census.requireCreated(t, 1)
 			for _, child := range []string{"base", "user"} {
 				if policy != metav1.DeletePropagationOrphan {
 					g.awaitGone(configMaps, name+"-"+child)
@@ -315,7 +315,7 @@ func TestDecoratedObjectsPassTheirPhases(t *testing.T) {
 			g.await(configMaps, name+"-note", "created", func(*unstructured.Unstructured) bool { return true })
 			g.remove(name, policy)
 			g.awaitGone(g.GroupVersionResource, name)
-			require.Equal(t, 1, census.created())
+			census.requireCreated(t, 1)
 			g.awaitGone(configMaps, name+"-note")
 		})
 	}
@@ -390,7 +390,7 @@ func TestOnDeleteIsNotSkipped(t *testing.T) {
 	g.await(g.GroupVersionResource, "a", "kept again", isKept)
 	g.remove("a", metav1.DeletePropagationBackground)
 	g.awaitGone(g.GroupVersionResource, "a")
-	require.Equal(t, 1, census.created())
+	census.requireCreated(t, 1)
 }
 
 // A child with onDelete: "Orphan" survives its object, however that is deleted, and a new object of the
