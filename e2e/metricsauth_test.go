@@ -101,7 +101,10 @@ func TestMetricsAuth(t *testing.T) {
 	code, _ = get(t, o.address("--metrics-listen")+"/metrics")
 	require.Equal(t, http.StatusBadRequest, code, "TLS is required")
 
-	// Answers are cached, so that scrapes cost the API server nothing and work without it.
+	// Answers are cached for a minute, so that scrapes cost the API server nothing and work without it.
+	reader = c.configOf("reader")
+	code, _ = getTLS(t, nil, url+"/metrics", reader.BearerToken)
+	require.Equal(t, http.StatusOK, code)
 	c.proxy.requests.reset()
 	code, _ = getTLS(t, nil, url+"/metrics", reader.BearerToken)
 	require.Equal(t, http.StatusOK, code)

@@ -124,9 +124,9 @@ func TestSensitiveValuesAreNotShown(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, shows(string(text)), "%s: %s", how, text)
 	}
+	require.True(t, testcluster.WaitUntil(func() bool { return len(c.eventReasons("number")) > 0 }))
 	all, err := c.objects(events).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	require.True(t, testcluster.WaitUntil(func() bool { return len(c.eventReasons("number")) > 0 }))
 	text, err := json.Marshal(all.Items)
 	require.NoError(t, err)
 	require.False(t, shows(string(text)), "%s", text)
