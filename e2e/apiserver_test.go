@@ -164,6 +164,10 @@ func installed(t *testing.T, s *suite) *suite {
 		ready.namespace = testcluster.Namespace(t)
 		ready.client = client.Resource(s.kind.GroupVersionResource()).Namespace(ready.namespace)
 	}
+	require.True(t, testcluster.WaitUntil(func() bool { // the API server serves it a little later than its CRD says
+		_, err := ready.client.List(t.Context(), metav1.ListOptions{})
+		return !apierrors.IsNotFound(err)
+	}), "it is not served")
 	for _, object := range s.objects {
 		ready.objects = append(ready.objects, conformanceObject{object.name, ready.normalised(t, object.content)})
 	}
