@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -124,11 +125,8 @@ func TestInvalidObjectsCanGo(t *testing.T) {
 
 		s.patch(s.GroupVersionResource, name, `{"metadata":{"labels":{"seen":"yes"}}}`)
 		if object.Object["spec"] != nil {
-			worse := object.DeepCopy()
-			worse.SetResourceVersion("")
-			require.NoError(t, unstructured.SetNestedField(worse.Object, int64(5), "spec", "size"))
-			_, err := s.objects(s.GroupVersionResource).Update(t.Context(), worse, metav1.UpdateOptions{})
-			require.Error(t, err, name)
+			_, err := s.objects(s.GroupVersionResource).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"size":5}}`), metav1.PatchOptions{})
+			require.True(t, apierrors.IsInvalid(err), "%s: %v", name, err)
 		}
 		s.patch(s.GroupVersionResource, name, `{"metadata":{"finalizers":null}}`)
 		foreground := metav1.DeletePropagationForeground
