@@ -98,6 +98,10 @@ fuzz: ## run each fuzz target for $FUZZTIME, and compare more objects than the t
 	done
 	go test ./cue/kind -run 'TestDifferential|TestMutations' -samples 3000 -mutations 1000 -timeout 60m
 
+.PHONY: cue-upgrade
+cue-upgrade: ## try CUE VERSION=v…, and print where it and Fescue differ; takes about ten minutes
+	@hack/cue-upgrade.sh $(if $(filter command,$(origin VERSION)),$(VERSION))
+
 # Flags of bench/load: BENCH='-scenario ats,watchers -scale 0.1 -runs 1' runs a part.
 BENCH ?=
 
