@@ -28,15 +28,19 @@ const (
 	establishTimeout = 30 * time.Second
 )
 
-// Apply creates or upgrades the CRD of a kind by server-side apply. The API server may serve it
-// later, or never: see Accepted. at is what converts objects, if the kind has conversions.
-func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook) error {
+// Apply creates or upgrades the CRD of a kind by server-side apply, and returns the fields that objects lose by that. The API
+// server may serve it later, or never: see Accepted. at is what converts objects, if the kind has conversions.
+func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webhook) ([]Dropped, error) {
 	object, err := Object(k, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := CallAt(object, k, at); err != nil {
-		return err
+		return nil, err
+	}
+	installed, err := installedOf(ctx, client, k)
+	if err != nil {
+		return nil, err
 	}
 	apply := func() error {
 		_, err := definitions(client).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
@@ -51,16 +55,30 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("install CRD %s: %w", object.GetName(), err)
+		return nil, fmt.Errorf("install CRD %s: %w", object.GetName(), err)
 	}
-	return nil
+	return droppedBy(installed, k.Definition()), nil
+}
+
+// installedOf returns the CRD of a kind as it is installed; it has no versions if there is none. It is read as a list, for
+// which no right to get is needed.
+func installedOf(ctx context.Context, client dynamic.Interface, k *kind.Kind) (*apiextensionsv1.CustomResourceDefinition, error) {
+	installed := &apiextensionsv1.CustomResourceDefinition{}
+	list, err := definitions(client).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String()})
+	for i := 0; err == nil && i < len(list.Items); i++ {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, installed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read CRD %s: %w", k.Name(), err)
+	}
+	return installed, nil
 }
 
 // Install applies the CRDs of kinds, and returns when the API server serves them all. at is what converts the objects
 // of kinds with conversions.
 func Install(ctx context.Context, client dynamic.Interface, kinds []*kind.Kind, at Webhook) error {
 	for _, k := range kinds {
-		if err := Apply(ctx, client, k, at); err != nil {
+		if _, err := Apply(ctx, client, k, at); err != nil {
 			return err
 		}
 	}

@@ -138,3 +138,59 @@ func TestOlderKindStandsBack(t *testing.T) {
 	require.Zero(t, first.stop())
 	require.Zero(t, second.stop())
 }
+
+// losingKind has fields that a later version of it does not have.
+const losingKind = `
+package losing
+
+import "fescue.dev/cue/contract"
+
+#Losing: {
+	apiVersion!: "GROUP/v1", kind!: "Losing", metadata!: {name!: string, ...}
+	spec!: {text: string, FIELDS}
+	status?: contract.#Status
+}
+#LosingController: contract.#Controller & {
+	object!: #Losing
+	names: plural: "losings"
+	children: config: template: {apiVersion: "v1", kind: "ConfigMap", data: text: object.spec.text}
+}
+`
+
+// An operator whose CRD drops fields that the installed one has reports them, once.
+func TestDroppedFieldsAreReported(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.everywhere = true
+	text := func(fields string) string {
+		return strings.NewReplacer("GROUP", c.group(), "FIELDS", fields).Replace(losingKind)
+	}
+	oldDir, kinds := writeKind(t, text("size?: int, limits?: {cpu?: string, memory?: string}"))
+	newDir, _ := writeKind(t, text("limits?: {cpu?: string}"))
+	crd, losings := kinds[0].Name(), kinds[0].GroupVersionResource()
+	c.deleteCRDs(crd)
+	config := c.installer(kinds)
+	run := func(dir string) *process {
+		o := c.launchAs(config, "--install-crds", "--kinds", dir)
+		o.awaitReady()
+		o.awaitLog("kind is running")
+		return o
+	}
+	const warning = "drops fields"
+	first := run(oldDir)
+	c.create(losings, "Losing", "a", map[string]any{"spec": map[string]any{"text": "x", "size": int64(1)}})
+	c.awaitReady(losings, "a")
+	require.NotContains(t, first.log.String(), warning)
+	require.Zero(t, first.stop())
+
+	second := run(newDir)
+	require.Contains(t, second.log.String(), `msg="the new CRD drops fields" crd=`+crd+
+		` message="version v1 of the installed CRD has spec.limits.memory, spec.size, and the new one has not: objects lose these fields when they are next written"`)
+	require.True(t, testcluster.WaitUntil(func() bool {
+		events, err := c.client.Resource(events).Namespace(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "regarding.name=" + crd + ",reason=FieldsDropped"})
+		return err == nil && len(events.Items) == 1
+	}), "the CRD has no Event")
+	require.Zero(t, second.stop())
+	third := run(newDir)
+	require.NotContains(t, third.log.String(), warning)
+}

@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/fescue-dev/fescue/crds"
@@ -21,6 +24,8 @@ type crdInstaller struct {
 	client dynamic.Interface
 	// webhook is what converts objects, if that is ready; nil if the webhooks are off.
 	webhook func() (at crds.Webhook, ready bool)
+	// dropped is told of the fields that objects of a kind lose.
+	dropped func(*kind.Kind, crds.Dropped)
 
 	mu        sync.Mutex
 	installed map[*kind.Kind]bool
@@ -48,15 +53,32 @@ func (i *crdInstaller) install(ctx context.Context, k *kind.Kind) error {
 			return errors.New("its conversions are not served yet")
 		}
 	}
-	if err := crds.Apply(ctx, i.client, k, at); err != nil {
+	dropped, err := crds.Apply(ctx, i.client, k, at)
+	if err != nil {
 		var answer apierrors.APIStatus
 		if errors.As(err, &answer) && answer.Status().Code < http.StatusInternalServerError && answer.Status().Code != http.StatusTooManyRequests {
 			return engine.Absent(err.Error())
 		}
 		return err
 	}
+	for _, d := range dropped {
+		i.dropped(k, d)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.installed[k] = true
 	return nil
+}
+
+// warnOfDropped reports fields that objects of a kind lose: in the log and, if Events may be recorded everywhere, by an Event
+// of the CRD.
+func (p *operator) warnOfDropped(k *kind.Kind, d crds.Dropped) {
+	p.log.Warn("the new CRD drops fields", "crd", k.Name(), "message", d.String())
+	if !p.informers.AllNamespaces() {
+		return
+	}
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	crd.SetName(k.Name())
+	p.events.Eventf(crd, nil, corev1.EventTypeWarning, "FieldsDropped", "Installing", "%s", d)
 }

@@ -107,7 +107,7 @@ func Run(ctx context.Context, options *Options, load Load, prove Prove, log *slo
 // wire creates the parts. namespace is the default one of the cluster configuration.
 func (p *operator) wire(ctx context.Context, namespace string) (err error) {
 	if p.options.InstallCRDs {
-		p.installer = &crdInstaller{client: p.Dynamic, installed: make(map[*kind.Kind]bool)}
+		p.installer = &crdInstaller{client: p.Dynamic, installed: make(map[*kind.Kind]bool), dropped: p.warnOfDropped}
 		if p.options.webhooks.enabled() {
 			p.installer.webhook = func() (crds.Webhook, bool) { return p.options.webhooks.conversion(), p.webhooks.isServing() }
 		}
