@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/bits"
 	"strings"
 	"testing"
@@ -133,10 +134,10 @@ func TestContestedChildIsCorrectedSlowly(t *testing.T) {
 	}
 }
 
-// A policy that changes each write on its way has no manager.
-func TestChildContestedByAPolicy(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
+// mutateConfigMaps has a policy change all ConfigMaps of the namespace that are written, and returns when it does so to a
+// ConfigMap with some fields.
+func (c *cluster) mutateConfigMaps(mutation, fields map[string]any, isMutated func(*unstructured.Unstructured) bool) {
+	c.t.Helper()
 	name := c.namespace + ".example.com"
 	group := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
 	policy := newObject(group.WithResource("mutatingadmissionpolicies"), "MutatingAdmissionPolicy", name, map[string]any{
@@ -147,24 +148,35 @@ func TestChildContestedByAPolicy(t *testing.T) {
 				"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"}, "operations": []any{"CREATE", "UPDATE"},
 			}},
 		},
-		"mutations": []any{map[string]any{
-			"patchType":          "ApplyConfiguration",
-			"applyConfiguration": map[string]any{"expression": `Object{metadata: Object.metadata{annotations: {"fescue.dev/template": "theirs"}}}`},
-		}},
+		"mutations": []any{mutation},
 	})
 	binding := newObject(group.WithResource("mutatingadmissionpolicybindings"), "MutatingAdmissionPolicyBinding", name, map[string]any{"policyName": name})
 	for _, object := range []*unstructured.Unstructured{policy, binding} {
 		resource := group.WithResource(strings.Replace(strings.ToLower(object.GetKind())+"s", "policys", "policies", 1))
-		_, err := c.client.Resource(resource).Create(t.Context(), object, metav1.CreateOptions{})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			require.NoError(t, c.client.Resource(resource).Delete(context.Background(), name, metav1.DeleteOptions{}))
+		_, err := c.client.Resource(resource).Create(c.t.Context(), object, metav1.CreateOptions{})
+		require.NoError(c.t, err)
+		c.t.Cleanup(func() {
+			require.NoError(c.t, c.client.Resource(resource).Delete(context.Background(), name, metav1.DeleteOptions{}))
 		})
 	}
-	require.True(t, testcluster.WaitUntil(func() bool {
-		tried, err := c.createBy(c.client, configMaps, "ConfigMap", fmt.Sprint("try-", time.Now().UnixNano()), nil, dryRun)
-		return err == nil && tried.GetAnnotations()["fescue.dev/template"] == "theirs"
+	require.True(c.t, testcluster.WaitUntil(func() bool {
+		wanted := newObject(configMaps, "ConfigMap", fmt.Sprint("try-", time.Now().UnixNano()), nil)
+		maps.Copy(wanted.Object, fields)
+		tried, err := c.objects(configMaps).Create(c.t.Context(), wanted, dryRun)
+		return err == nil && isMutated(tried)
 	}), "the policy is not in effect")
+}
+
+// A policy that changes each write on its way has no manager.
+func TestChildContestedByAPolicy(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.mutateConfigMaps(map[string]any{
+		"patchType":          "ApplyConfiguration",
+		"applyConfiguration": map[string]any{"expression": `Object{metadata: Object.metadata{annotations: {"fescue.dev/template": "theirs"}}}`},
+	}, nil, func(tried *unstructured.Unstructured) bool {
+		return tried.GetAnnotations()["fescue.dev/template"] == "theirs"
+	})
 
 	c.start()
 	c.proxy.requests.reset()
@@ -172,4 +184,24 @@ func TestChildContestedByAPolicy(t *testing.T) {
 	c.createWatcher("w", map[string]any{"a": "ours"})
 	require.Equal(t, `child "config": configmaps "w-config" is changed repeatedly without another field manager, as by a mutating webhook or policy: metadata.annotations[fescue.dev/template]; corrections are delayed`, c.awaitContested(watchers, "w"))
 	c.requireSlow(began, "PATCH /api/v1/namespaces/"+c.namespace+"/configmaps/w-config")
+}
+
+// A field that a policy removes from a child is reported, and not written again and again.
+func TestFieldRemovedByAPolicy(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.mutateConfigMaps(map[string]any{
+		"patchType": "JSONPatch",
+		"jsonPatch": map[string]any{"expression": `has(object.data) && "gone" in object.data ? [JSONPatch{op: "remove", path: "/data/gone"}] : []`},
+	}, map[string]any{"data": map[string]any{"gone": "x", "kept": "x"}}, func(tried *unstructured.Unstructured) bool {
+		data, _, _ := unstructured.NestedStringMap(tried.Object, "data")
+		return maps.Equal(data, map[string]string{"kept": "x"})
+	})
+
+	c.start()
+	c.proxy.requests.reset()
+	c.createWatcher("w", map[string]any{"gone": "x", "kept": "y"})
+	_, _, message := condition(c.awaitReady(watchers, "w"), "Altered")
+	require.Equal(t, `child "config": configmaps "w-config" has other values than its template, as after a mutating policy or webhook: data.gone`, message)
+	require.NotContains(t, c.requestPaths(), "PATCH /api/v1/namespaces/"+c.namespace+"/configmaps/w-config")
 }

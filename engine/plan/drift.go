@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // IsManaged reports whether a child has the labels, the annotations and the controller
@@ -159,18 +161,24 @@ func (n *Normalized) since(child types.UID) time.Time {
 	return n.byChild[child].at
 }
 
-// alterations returns the paths of the values in an object that are others than those of a template, as after a mutating
-// policy. A quantity that is written differently is none, nor is what is missing, such as stringData, or added to a list.
+// alterations returns the paths of the values in an object that are others than those of a template, or were removed, as
+// after a mutating policy. A quantity that is written differently is none, nor are an empty value that is left out, what the
+// API server stores elsewhere, and items that were added to a list.
 func alterations(live, template any, path string) (paths []string) {
 	switch template := template.(type) {
 	case map[string]any:
 		has, _ := live.(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(template)) {
-			paths = append(paths, alterations(has[name], template[name], path+"."+name)...)
+			if path != "" || !storedElsewhere.Has(name) {
+				paths = append(paths, alterations(has[name], template[name], path+"."+name)...)
+			}
 		}
 		return paths
 	case []any:
 		has, _ := live.([]any)
+		if len(has) < len(template) {
+			return []string{strings.TrimPrefix(path, ".")}
+		}
 		for i := range template {
 			if len(has) == len(template) {
 				paths = append(paths, alterations(has[i], template[i], fmt.Sprintf("%s[%d]", path, i))...)
@@ -178,10 +186,19 @@ func alterations(live, template any, path string) (paths []string) {
 		}
 		return paths
 	}
-	if live == nil || equality.Semantic.DeepEqual(live, template) || isSameQuantity(live, template) {
+	if live == nil && isEmpty(template) || equality.Semantic.DeepEqual(live, template) || isSameQuantity(live, template) {
 		return nil
 	}
 	return []string{strings.TrimPrefix(path, ".")}
+}
+
+// storedElsewhere are the fields of objects that a write of the object does not store as they are: the stringData of a
+// Secret becomes part of its data, and a status is a subresource.
+var storedElsewhere = sets.New("stringData", "status")
+
+// isEmpty reports whether a scalar is what the API server leaves out of fields that may be omitted.
+func isEmpty(scalar any) bool {
+	return scalar == nil || reflect.ValueOf(scalar).IsZero()
 }
 
 // isSameQuantity reports whether two values are the same quantity, like "1000m" and 1.

@@ -55,8 +55,12 @@ func TestAlterations(t *testing.T) {
 		"in a list":         {object{"a": list{object{"b": "x"}, "y"}}, object{"a": list{object{"b": "y"}, "y"}}, []string{"a[0].b"}},
 		"a quantity":        {object{"cpu": "1", "memory": "1Gi"}, object{"cpu": "1000m", "memory": "1024Mi"}, nil},
 		"another quantity":  {object{"cpu": "2"}, object{"cpu": "1000m"}, []string{"cpu"}},
-		"what is not shown": {object{"data": object{}}, object{"stringData": object{"a": "x"}}, nil},
+		"what is not shown": {object{"data": object{}}, object{"stringData": object{"a": "x"}, "status": object{"a": "x"}}, nil},
 		"an item more":      {object{"a": list{"x", "y"}}, object{"a": list{"y"}}, nil},
+		"an item less":      {object{"a": list{"x"}, "b": object{"c": list{}}}, object{"a": list{"x", "y"}, "b": object{"c": list{"x"}}}, []string{"a", "b.c"}},
+		"removed":           {object{"a": object{"b": "x"}}, object{"a": object{"b": "x", "c": "y"}, "d": object{"e": list{"x"}, "f": int64(1)}, "g": true}, []string{"a.c", "d.e", "d.f", "g"}},
+		"removed in a list": {list{object{"a": "x"}}, list{object{"a": "x", "stringData": "y"}}, []string{"[0].stringData"}},
+		"empty":             {object{}, object{"a": "", "b": int64(0), "c": float64(0), "d": false, "e": nil, "f": object{"g": ""}, "h": list{}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
