@@ -38,8 +38,8 @@ type ChildFacts struct {
 	Replicas string
 	// Ordered means that the members are numbered.
 	Ordered bool
-	// When is the source of the condition to create it, if there is one.
-	When string
+	// When is the source of the condition to create it, and Ready that of whether it counts as ready; empty if there is none.
+	When, Ready string
 	// Conditional means that it exists only if some condition holds.
 	Conditional bool
 	Position    schema.Position
@@ -106,7 +106,7 @@ func (c *checker) childFacts(owner *structure, phase string) (facts []ChildFacts
 		if onDelete, ok := c.constantOf(body, "onDelete"); ok {
 			f.OnDelete = DeletePolicy(onDelete)
 		}
-		f.Replicas, f.When = sourceOfField(body, "replicas"), sourceOfField(body, "when")
+		f.Replicas, f.When, f.Ready = sourceOfField(body, "replicas"), sourceOfField(body, "when"), sourceOfField(body, "ready")
 		facts = append(facts, f)
 	}
 	for _, name := range s.order {

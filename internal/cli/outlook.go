@@ -79,10 +79,10 @@ func (v *vetter) foresee(k *kind.Kind, u *unstructured.Unstructured, others []*u
 	return all
 }
 
-// onlyReads reports whether objects of a kind wait for nothing but what they read. A when, or a transition, may wait for
-// a change of the spec.
+// onlyReads reports whether objects of a kind wait for nothing but what they read. A when, a ready, or a transition may
+// wait for a change of the spec.
 func onlyReads(k *kind.Kind) bool {
-	return len(k.Phases) == 0 && !slices.ContainsFunc(k.Behaviour().Children, func(c kind.ChildFacts) bool { return c.When != "" })
+	return len(k.Phases) == 0 && !slices.ContainsFunc(k.Behaviour().Children, func(c kind.ChildFacts) bool { return c.When != "" || c.Ready != "" })
 }
 
 // missed returns the phases that were not reached, in the order of the source.
