@@ -143,6 +143,22 @@ func TestNothingIsDoneForObjectsThatAreNotKept(t *testing.T) {
 	}
 }
 
+// An object enters the phase for its deletion also if its children may not be read any more: the caches show them.
+func TestWithdrawnRightDoesNotKeepTheObject(t *testing.T) {
+	t.Parallel()
+	object := keptObject(onDelete)
+	object.SetDeletionTimestamp(new(metav1.Now()))
+	c, written := keeping(t, object, func(map[string]any) error { return nil })
+	lists := 0
+	c.config.Client.(*fake.FakeDynamicClient).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		lists++
+		return true, nil, apierrors.NewForbidden(pods.GroupResource(), "", nil)
+	})
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, []string{"update status", "create pods"}, *written)
+	require.Equal(t, 1, lists)
+}
+
 // A kind that has no onDelete any more lets its objects go.
 func TestUnusedFinalizerIsRemoved(t *testing.T) {
 	t.Parallel()

@@ -134,7 +134,11 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 	var passed []string
 	var rounds *plan.Rounds
 	for stored := 0; ; stored++ {
-		v, err := r.look(ctx, object, fromServer || plan.IsEntering(r.kind, object))
+		isEntering := plan.IsEntering(r.kind, object)
+		v, err := r.look(ctx, object, fromServer || isEntering)
+		if isEntering && !fromServer && apierrors.IsForbidden(err) {
+			v, err = r.look(ctx, object, false) // a right that was withdrawn must not keep the object
+		}
 		if err != nil {
 			return time.Time{}, err
 		}
