@@ -140,10 +140,10 @@ func (k comparison) difference(object, observed map[string]any, err error) *Load
 		}
 		object = with(shrunk(whole, func(smaller map[string]any) bool { return differs(with(smaller), observed) }))
 	}
-	text, errText := json.Marshal(map[string]any{objectName: object, observedName: observed})
 	place := positionOf(k.source.definitions[k.behaviourName()][0])
-	return &LoadError{Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: errors.Join(errText,
-		fmt.Errorf("Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/kinds.md: %w; given %s", err, text)).Error()}
+	return &LoadError{Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: fmt.Sprintf(
+		"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/kinds.md: %v; given %s",
+		err, shownJSON(map[string]any{objectName: object, observedName: observed}))}
 }
 
 // shrunk returns an object without the fields that it can lose.
@@ -279,7 +279,8 @@ func (k comparison) firstDifference(path string, x, y any) (at, ofX, ofY string,
 		}
 		return "", "", "", false
 	}
-	return path, shownJSON(x), shownJSON(y), !reflect.DeepEqual(x, y) && !(k.anyOrder && sameCharacters(x, y))
+	same := reflect.DeepEqual(x, y) || k.anyOrder && sameCharacters(x, y)
+	return path, shownJSON(x), shownJSON(y), !same
 }
 
 // hashed finds what may be a hash in a text.
