@@ -162,6 +162,9 @@ func regularExpression(e ast.Expr) (*regexp.Regexp, error) {
 
 // sourceOf returns an expression as CUE text on one line.
 func sourceOf(e ast.Node) string {
+	if c, ok := e.(*ast.Comprehension); ok {
+		e = &ast.StructLit{Elts: []ast.Decl{c}} // alone, it cannot be formatted
+	}
 	text, err := format.Node(e, format.Simplify())
 	if err != nil {
 		return "…"
