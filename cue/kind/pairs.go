@@ -34,6 +34,10 @@ type pairs struct {
 // sampler finds. Three of four are, of most kinds.
 const maxInvalid = 200
 
+// maxPartDepth is how deep the parts of a child are nested at most: what is read of a list whose elements are read like
+// the list has no end.
+const maxPartDepth = 8
+
 // newPairs returns a generator whose texts and numbers are those at the edges of comparisons in the source of
 // the kind, among others. Three of four pairs have the types that the source states; those of others than Kubernetes are
 // in known, which may be nil.
@@ -194,6 +198,9 @@ func (p *pairs) structure(r *reads, t *types.Type, depth int) map[string]any {
 
 // part is a value of a type, as far as it is read.
 func (p *pairs) part(r *reads, t *types.Type, depth int) any {
+	if depth > maxPartDepth {
+		return p.text()
+	}
 	if p.odd || t.Values&types.Any == types.Any {
 		return p.anything(r, t, depth)
 	}

@@ -331,7 +331,13 @@ func decisionResult(d *Decision) any {
 	for _, c := range d.Children {
 		waits := isWaiting(c.Absent)
 		c.Absent = nil
-		children[strings.TrimPrefix(c.Phase+"."+c.Name, ".")] = map[string]any{"is": c, "waits": waits}
+		membersWait := false
+		if c.Set != nil {
+			set := *c.Set
+			membersWait, set.Absent = isWaiting(set.Absent), nil
+			c.Set = &set
+		}
+		children[strings.TrimPrefix(c.Phase+"."+c.Name, ".")] = map[string]any{"is": c, "waits": waits, "membersWait": membersWait}
 	}
 	conditions := make(map[string]any)
 	for _, c := range d.Conditions {
