@@ -1,14 +1,14 @@
 package kind
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash"
 	"hash/fnv"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -185,22 +185,32 @@ func programsOf(k *Kind) []any {
 // deepHash is a hash of a value and of all that it refers to, and visit, if there is one, gets the
 // type of each part. With spare, what slices hold beyond their length counts: an append writes there.
 func deepHash(value any, spare bool, visit func(reflect.Type)) uint64 {
-	f := &deepHasher{hash: fnv.New64a(), spare: spare, visit: visit, seen: make(map[reflect.Value]int)}
+	hash := fnv.New64a()
+	f := &deepWriter{to: hash, spare: spare, visit: visit, seen: make(map[reflect.Value]int)}
 	f.add(reflect.ValueOf(value))
-	return binary.BigEndian.Uint64(f.hash.Sum(nil))
+	return hash.Sum64()
 }
 
-type deepHasher struct {
-	hash  hash.Hash64
+// dumpOf is a value as text, with all that it refers to.
+func dumpOf(value any) string {
+	var b strings.Builder
+	f := &deepWriter{to: &b, seen: make(map[reflect.Value]int)}
+	f.add(reflect.ValueOf(value))
+	return b.String()
+}
+
+// deepWriter writes a value and all that it refers to.
+type deepWriter struct {
+	to    io.Writer
 	spare bool
 	visit func(reflect.Type)
 	seen  map[reflect.Value]int // pointers and maps, in the order in which they were met
 }
 
-func (f *deepHasher) write(parts ...any) { _, _ = fmt.Fprintln(f.hash, parts...) }
+func (f *deepWriter) write(parts ...any) { _, _ = fmt.Fprintln(f.to, parts...) }
 
 // isKnown reports whether a pointer or map was met before.
-func (f *deepHasher) isKnown(v reflect.Value) bool {
+func (f *deepWriter) isKnown(v reflect.Value) bool {
 	number, known := f.seen[v]
 	if !known {
 		number = len(f.seen)
@@ -210,7 +220,7 @@ func (f *deepHasher) isKnown(v reflect.Value) bool {
 	return known
 }
 
-func (f *deepHasher) add(v reflect.Value) {
+func (f *deepWriter) add(v reflect.Value) {
 	if !v.IsValid() {
 		f.write("nil")
 		return
@@ -220,7 +230,8 @@ func (f *deepHasher) add(v reflect.Value) {
 	}
 	f.write(v.Type())
 	if v.Type() == reflect.TypeFor[token.Pos]() {
-		return // a place in a file of CUE
+		f.write(v.FieldByName("offset")) // a place in a file of CUE
+		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -230,8 +241,9 @@ func (f *deepHasher) add(v reflect.Value) {
 	case reflect.Interface:
 		f.add(v.Elem())
 	case reflect.Struct:
-		for _, field := range v.Fields() {
-			f.add(field)
+		for field, value := range v.Fields() {
+			f.write(field.Name)
+			f.add(value)
 		}
 	case reflect.Map:
 		if v.IsNil() || f.isKnown(v) {
@@ -254,7 +266,7 @@ func (f *deepHasher) add(v reflect.Value) {
 }
 
 // addMap adds the entries of a map in the order of their keys, which are texts, numbers or pointers.
-func (f *deepHasher) addMap(v reflect.Value) {
+func (f *deepWriter) addMap(v reflect.Value) {
 	entries := make(map[string]reflect.Value, v.Len())
 	for key, value := range v.Seq2() {
 		entries[fmt.Sprint(key)] = value
