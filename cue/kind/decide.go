@@ -421,8 +421,8 @@ func unknownCondition(name string, absent []Absence) Condition {
 	return Condition{Type: name, Status: metav1.ConditionUnknown, Reason: ReasonWaiting, Message: WaitingFor(absent)}
 }
 
-// present returns the part of a struct that reads nothing absent. A struct within it is left out if the schema requires
-// a field that is.
+// present returns the part of a struct that reads nothing absent. A struct within it is left out if nothing of it is
+// known, or the schema requires a field that is left out.
 func (r *decisionReader) present(value piece, path string, parent *structuralschema.Structural) (map[string]any, error) {
 	present := make(map[string]any)
 	names, err := value.names()
@@ -444,7 +444,7 @@ func (r *decisionReader) present(value piece, path string, parent *structuralsch
 			if err != nil {
 				return nil, err
 			}
-			if hasRequired(below, &of) {
+			if len(below) > 0 && hasRequired(below, &of) {
 				present[name] = below
 			}
 		}

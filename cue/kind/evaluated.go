@@ -88,8 +88,13 @@ func (p evaluatedPiece) field(name string) piece {
 	return p.of(p.value.LookupPath(cue.MakePath(cue.Str(name))))
 }
 
-func (p evaluatedPiece) exists() bool   { return p.value.Exists() }
-func (p evaluatedPiece) isStruct() bool { return p.value.IncompleteKind() == cue.StructKind }
+func (p evaluatedPiece) exists() bool { return p.value.Exists() }
+
+// isStruct holds also for a struct with an if that waits and a field, for which CUE knows no kind.
+func (p evaluatedPiece) isStruct() bool {
+	fields, err := p.value.Fields()
+	return p.value.IncompleteKind() == cue.StructKind || err == nil && fields.Next()
+}
 
 func (p evaluatedPiece) data(path, name string) (any, []Absence, error) {
 	if !p.exists() {

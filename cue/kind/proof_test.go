@@ -87,6 +87,22 @@ func TestProofLeavesOutTheOrderOfTexts(t *testing.T) {
 	}
 }
 
+// A part of the status whose if waits is there as far as it is known, wherever the if stands.
+func TestProofKnowsStructsThatWait(t *testing.T) {
+	t.Parallel()
+	for _, behaviour := range []string{
+		`status: sm: {if object.spec.extra {c: "q"}, d: "w"}`,
+		`status: sm: {if object.spec.extra {c: "q"}}`,
+		"_h: {n: {if object.spec.extra {c: \"q\"}, d: \"w\"}}\nstatus: sm: _h.n",
+		"_h: {c: \"\\(object.spec.size)\", d: \"w\"}\nstatus: sm: _h",
+	} {
+		source := strings.Replace(disputed, "status: {size: object.spec.size, n: _s.n}", behaviour, 1)
+		kinds, err := kindsOf(t, strings.Replace(source, "n?: int, size?: int", "sm?: [string]: string", 1))
+		require.NoError(t, err, behaviour)
+		require.Nil(t, kinds[0].Prove(nil).Difference, behaviour)
+	}
+}
+
 // An object whose decision takes many steps is not compared: CUE's evaluator would take minutes.
 func TestLargeObjectsAreNotCompared(t *testing.T) {
 	t.Parallel()
