@@ -158,11 +158,12 @@ func isFor(child, owner *unstructured.Unstructured) bool {
 }
 
 // isOf reports whether a child belongs to an owner, or lost its controller reference, which is restored. What is decided
-// before that is as if it still had it: a behaviour that does not see the child would go on without it.
+// before that is as if it still had it: a behaviour that does not see the child would go on without it. So it is with the
+// children that an object orphans: what its phases read of them is there until it is gone.
 func (c LiveChild) isOf(owner *unstructured.Unstructured) bool {
 	o, isOriginal := originOf(c.Object)
-	isOrphan := isOriginal && !o.outlives && metav1.GetControllerOfNoCopy(c.Object) == nil && owner.GetDeletionTimestamp() == nil &&
-		(c.Object.GetDeletionTimestamp() == nil || isFor(c.Object, owner)) &&
+	isOrphan := isOriginal && !o.outlives && metav1.GetControllerOfNoCopy(c.Object) == nil &&
+		(owner.GetDeletionTimestamp() == nil && c.Object.GetDeletionTimestamp() == nil || isFor(c.Object, owner)) &&
 		(!isElsewhere(owner, c.Object) || !isDetached(owner, c.Object) && Lists(owner, c.Object))
 	return isOrphan || IsOwnedBy(c.Object, owner)
 }

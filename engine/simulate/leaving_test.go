@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +58,13 @@ type leaving struct {
 
 func newLease(t *testing.T, spec map[string]any) *leaving {
 	t.Helper()
-	k := enginetest.Kind(t, leaseKind)
+	return newLeaseOf(t, leaseKind, spec)
+}
+
+// newLeaseOf returns a cluster with an object of another version of the kind.
+func newLeaseOf(t *testing.T, source string, spec map[string]any) *leaving {
+	t.Helper()
+	k := enginetest.Kind(t, source)
 	l := &leaving{New([]*kind.Kind{k}, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), t, k}
 	l.apply(spec)
 	return l
@@ -149,4 +156,21 @@ func TestOrphansOfAnObjectThatLeaves(t *testing.T) {
 	require.Nil(t, l.lease())
 	require.Empty(t, l.config("base").GetOwnerReferences())
 	require.Len(t, l.Objects(), 1)
+}
+
+// The phases that follow a deletion read the children that the garbage collector orphaned.
+func TestOrphansAreRead(t *testing.T) {
+	t.Parallel()
+	l := newLeaseOf(t, strings.NewReplacer(
+		`note: template: {apiVersion: "v1", kind: "ConfigMap"}`, `note: template: {apiVersion: "v1", kind: "ConfigMap", data: base: observed.base.metadata.name}`,
+		`after: object.spec.delay`, `when: observed.note.data.base == "a-base"`,
+	).Replace(leaseKind), map[string]any{})
+	l.Delete(l.config("note")) // it is created again while the object goes
+	orphan := l.config("base").DeepCopy()
+	orphan.SetOwnerReferences(nil)
+	l.Delete(l.lease())
+	l.replace(l.config("base"), orphan, reconciled{})
+	require.NoError(t, l.Settle())
+	require.Nil(t, l.lease(), "it waits for what it does not see")
+	require.Empty(t, l.config("base").GetOwnerReferences())
 }
