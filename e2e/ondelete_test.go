@@ -235,9 +235,7 @@ func TestLostReferencesOfAnObjectThatIsDeleted(t *testing.T) {
 	}
 	o.kill()
 	for name, damage := range damages {
-		if name != "label" { // without it, nothing finds the child at a start
-			g.patch(configMaps, name+"-base", damage)
-		}
+		g.patch(configMaps, name+"-base", damage)
 	}
 	g.start("--kinds", dir)
 	for name := range damages {

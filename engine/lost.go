@@ -33,29 +33,49 @@ func (c *controller) mayBeLost(resource schema.GroupVersionResource, child *unst
 }
 
 // readLost adds the children to a view that are not in the caches and exist nevertheless: those that an event has shown
-// to be lost, and those that would not be created again.
+// to be lost, and those that would not be created.
 func (c *controller) readLost(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
 	owner := cache.MetaObjectToName(object)
 	for _, missing := range plan.Missing(c.kind, object, v, time.Now()) {
-		c.types.addLost(owner, missing.Object.GetUID(), lostChild{missing.Resource, cache.MetaObjectToName(missing.Object)})
+		where := lostChild{missing.Resource, cache.MetaObjectToName(missing.Object)}
+		if uid := missing.Object.GetUID(); uid != "" {
+			c.types.addLost(owner, uid, where)
+			continue
+		}
+		live, err := c.read(ctx, where)
+		switch {
+		case err != nil && !apierrors.IsNotFound(err):
+			return err
+		case err == nil && plan.BelongsTo(live, object, c.kind) && !c.writes.isDeleting(owner, live.GetUID()):
+			v.Children = append(v.Children, plan.Live(where.resource, live))
+		}
 	}
 	for uid, lost := range c.types.lostOf(owner) {
 		if slices.ContainsFunc(v.Children, func(child plan.LiveChild) bool { return child.Object.GetUID() == uid }) {
 			c.types.removeLost(owner, uid)
 			continue
 		}
-		live, err := c.config.Client.Resource(lost.resource).Namespace(lost.name.Namespace).Get(ctx, lost.name.Name, metav1.GetOptions{})
+		live, err := c.read(ctx, lost)
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !plan.BelongsTo(live, object, c.kind)):
 			c.types.removeLost(owner, uid)
 		case err != nil:
-			return fmt.Errorf("read %s %q: %w", lost.resource.Resource, lost.name.Name, err)
+			return err
 		default:
-			live.SetManagedFields(nil)
 			v.Children = append(v.Children, plan.Live(lost.resource, live))
 		}
 	}
 	return nil
+}
+
+// read reads a child from the API server.
+func (c *controller) read(ctx context.Context, at lostChild) (*unstructured.Unstructured, error) {
+	live, err := c.config.Client.Resource(at.resource).Namespace(at.name.Namespace).Get(ctx, at.name.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read %s %q: %w", at.resource.Resource, at.name.Name, err)
+	}
+	live.SetManagedFields(nil)
+	return live, nil
 }
 
 func (t *childTypes) addLost(owner cache.ObjectName, child types.UID, where lostChild) {

@@ -78,7 +78,8 @@ type Comparison struct {
 	// Rejected are the children for which nothing is done until someone changes something, and
 	// Gone those that are not created again.
 	Rejected, Gone error
-	// Missing are the latter as they would be, with the UIDs that they had.
+	// Missing are the latter as they would be, with the UIDs that they had. Those of an object that waits in a phase for
+	// its deletion, which are not created either, have none.
 	Missing []LiveChild
 	// Waiting reports that a child waits for another object to be gone.
 	Waiting bool

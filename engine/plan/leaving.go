@@ -157,10 +157,14 @@ func (c *comparer) keep(child wantedChild) {
 		}
 		return
 	}
-	for _, e := range c.view.Children {
-		if child.isInPlace(e) && e.Object.GetName() == child.object.GetName() {
-			c.mend(child, child.object, e.Object)
-		}
+	i := slices.IndexFunc(c.view.Children, func(e LiveChild) bool {
+		return child.isInPlace(e) && e.Object.GetName() == child.object.GetName()
+	})
+	switch {
+	case i >= 0:
+		c.mend(child, child.object, c.view.Children[i].Object)
+	case c.plan.lingers():
+		c.Missing = append(c.Missing, Live(child.resource, child.object))
 	}
 }
 

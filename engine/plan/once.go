@@ -111,7 +111,9 @@ func (p *Plan) see(wanted []kind.Child, children []LiveChild) {
 	}
 }
 
-// Missing returns the children that were created once and that a view does not show, as they would be.
+// Missing returns the children that a view does not show and that are not created, as they would be: those that were
+// created once, and those of an object that waits in a phase for its deletion. Nothing else would find one that lost the
+// label by which it is watched.
 func Missing(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) []LiveChild {
 	p := unmoved(k, object, now)
 	p.recall(v.Unrecorded)
@@ -121,7 +123,7 @@ func Missing(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.
 			seen--
 		}
 	}
-	if seen == 0 {
+	if seen == 0 && (k.OnDelete == "" || !isLeaving(k, object)) {
 		return nil
 	}
 	return Compare(Decide(k, object, v, now), v).Missing
