@@ -26,7 +26,7 @@ type shrinker struct {
 // shrink makes a kind and its pair smaller while they differ as they do.
 func shrink(source string, p pair, difference error) *shrinker {
 	s := &shrinker{source, p, difference, time.Now().Add(*shrinkingTime)}
-	for s.shrinkPair() || s.shrinkSource() { //nolint:revive // each shrinks as far as it can
+	for s.shrinkPair() || s.shrinkSource() { // each shrinks as far as it can
 	}
 	return s
 }

@@ -102,7 +102,7 @@ func (c *Contests) Wrote(owner *unstructured.Unstructured, s Step, now time.Time
 		known.children[keyOf(s)] = child
 	}
 	child.template = cmp.Or(s.Template(), child.template)
-	child.Slowing.Wrote(now)
+	child.Wrote(now)
 }
 
 // isOther reports whether a step writes another template than before.
