@@ -280,18 +280,12 @@ func (c *comparer) missingNamespaces(children []wantedChild) map[string]bool {
 	return missing
 }
 
-// awaitNamespace creates, replaces and deletes nothing of a child until its namespace, which is a child as well, exists. The
-// namespace of what exists may belong to someone else.
+// awaitNamespace keeps a child unchanged until its namespace, which is a child as well, exists.
 func (c *comparer) awaitNamespace(child wantedChild) {
 	c.awaits = true
 	for _, e := range c.view.Children {
-		if e.Name != child.Name || !child.isInPlace(e) {
-			continue
-		}
-		c.wanted[e.Object.GetUID()] = true
-		isNamed := child.Set != nil || e.Object.GetName() == child.object.GetName()
-		if isNamed && e.isOf(c.plan.Object) && e.Object.GetDeletionTimestamp() == nil {
-			c.member(child, &member{object: e.Object, damaged: !IsManaged(e.Object, named(child.object, e.Object.GetName()))})
+		if e.Name == child.Name && child.isInPlace(e) {
+			c.wanted[e.Object.GetUID()] = true
 		}
 	}
 	state := ChildState{name: child.Name, wanted: 1, waiting: fmt.Sprintf("waiting for the namespace %q", child.object.GetNamespace())}

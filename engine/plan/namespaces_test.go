@@ -2,7 +2,6 @@ package plan
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +25,7 @@ import "fescue.dev/cue/contract"
 	names: plural: "teams"
 	scope: "Cluster"
 	children: {
-		config: template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "c", namespace: object.metadata.name}, data: a: "ours"}
+		config: template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "c", namespace: object.metadata.name}}
 		other: template: {apiVersion: "v1", kind: "ConfigMap", metadata: {name: "c", namespace: "default"}}
 		pods: {replicas: 2, template: {apiVersion: "v1", kind: "Pod", metadata: namespace: object.metadata.name, spec: containers: [{name: "c", image: "i"}]}}
 		space: template: {apiVersion: "v1", kind: "Namespace", metadata: name: object.metadata.name}
@@ -82,17 +81,4 @@ func TestChildrenWaitForTheirNamespace(t *testing.T) {
 	writes, waits = converge()
 	require.Empty(t, writes)
 	require.Equal(t, `config: waiting for the namespace "red"; other: ready; pods: waiting for the namespace "red"; space: not ready`, waits)
-
-	// What exists in a namespace that others have made theirs is corrected, and nothing is created there.
-	v.Children = slices.DeleteFunc(v.Children, func(child LiveChild) bool { return child.Name == "space" || child.Name == "pods" })
-	for _, child := range v.Children {
-		if child.Name == "config" {
-			child.Object.Object["data"] = map[string]any{"a": "theirs"}
-		}
-	}
-	writes = nil
-	for _, s := range Compare(Decide(k, owner, v, now), v).Steps {
-		writes = append(writes, string(s.Verb)+" "+s.Child)
-	}
-	require.Equal(t, []string{"apply config", "create space"}, writes)
 }
