@@ -33,7 +33,6 @@ type installOptions struct {
 
 func (o *installOptions) addFlags(c *cobra.Command) {
 	o.kinds.addFlags(c)
-	o.kinds.proves = true
 	flags := c.Flags()
 	flags.StringVar(&o.Namespace, "namespace", install.DefaultNamespace, "namespace that Fescue is installed in")
 	flags.StringVar(&o.Image, "image", defaultImage, "container image of Fescue")
