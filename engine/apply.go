@@ -150,13 +150,14 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 }
 
 func (a *applier) step(ctx context.Context, s plan.Step) error {
+	if s.Verb == plan.Create {
+		return a.create(ctx, s)
+	}
 	if a.isHeld(ctx, s) {
 		return errHeld
 	}
 	err := fmt.Errorf("unknown step %q", s.Verb)
 	switch s.Verb {
-	case plan.Create:
-		err = a.create(ctx, s)
 	case plan.Apply:
 		err = a.correct(ctx, s)
 	case plan.Adopt:
@@ -164,26 +165,10 @@ func (a *applier) step(ctx context.Context, s plan.Step) error {
 	case plan.Delete:
 		err = a.delete(ctx, s)
 	}
-	if err == nil {
-		a.contests.Wrote(a.owner, s, time.Now())
+	if err == nil && !s.Former { // that ends with the entry
+		a.contests.wrote(a.owner, s)
 	}
 	return err
-}
-
-// errHeld reports that a correction is delayed.
-var errHeld = errors.New("the correction is delayed")
-
-// isHeld reports whether a correction has to wait. The first time, it finds out why.
-func (a *applier) isHeld(ctx context.Context, s plan.Step) bool {
-	held, isNew := a.contests.Holds(a.owner, s, time.Now())
-	if isNew {
-		live, err := a.client(s).Get(ctx, s.Name, metav1.GetOptions{})
-		if err != nil {
-			live = s.Live // the description has no manager then
-		}
-		a.contests.Describe(a.owner, s, live, a.manager, time.Now())
-	}
-	return held
 }
 
 func (a *applier) client(s plan.Step) dynamic.ResourceInterface {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -47,7 +48,7 @@ type controller struct {
 	lookups    *lookups
 	watches    []*informers.Watch // to be released
 	writes     *writes
-	contests   *plan.Contests
+	contests   *contests
 	progress   *progresses
 	numbers    *numbers
 	spare      *spare
@@ -95,7 +96,7 @@ func newController(k *kind.Kind, config *Config, shards *shards, shard int) *con
 	c := &controller{
 		kind: k, config: config, shards: shards, shard: shard,
 		log:   logOf(config.Log, k),
-		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: plan.NewContests(), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch), repeats: newRepeats(),
+		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch), repeats: newRepeats(),
 		normalized: plan.NewNormalized(), swaps: plan.NewSwaps(), manager: fieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
@@ -379,7 +380,7 @@ func (c *controller) collect(name cache.ObjectName) { c.queue.AddAfter(name, mem
 
 // queueSoon queues an object at once, or after memberDelay if its writes are delayed.
 func (c *controller) queueSoon(name cache.ObjectName) {
-	if c.contests.IsContested(name.AsNamespacedName()) || c.progress.isSlowed(name) {
+	if c.contests.isContested(name) || c.progress.isSlowed(name) {
 		c.collect(name)
 		return
 	}
@@ -545,7 +546,7 @@ func resultOf(wakeAt time.Time, err error) result {
 // has shown.
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
-	c.contests.Forget(name.AsNamespacedName())
+	c.contests.forget(name)
 	c.progress.forget(name)
 	c.numbers.forget(name)
 	c.problems.Delete(name)

@@ -209,7 +209,12 @@ func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unst
 	r.remember(p.Unrecorded())
 	p, o, blocked = rounds.Converged(p, o, time.Now())
 	r.news.Met(o, r.isTold)
-	r.contests.Report(object, o, time.Now())
+	if contested, next := r.contests.problem(object); contested != nil {
+		o.WakeAt = earlier(o.WakeAt, next)
+		if o.Stalled == nil {
+			o.Stalled = contested
+		}
+	}
 	return p, o, blocked, nil
 }
 
@@ -240,14 +245,6 @@ func (r *reconciliation) store(ctx context.Context, p *plan.Plan, o *plan.Outcom
 		return nil, errors.New("the API server did not keep status.childInventory: the installed CRD is older than the kind; upgrade it")
 	}
 	return object, nil
-}
-
-// earlier returns the earlier of two times; zero means never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // nextReconcile returns when to reconcile again: when the outcome requests it, when children of the object, which is as

@@ -39,7 +39,6 @@ type controller struct {
 	numbers  map[string]int // for plan.View.Numbers
 	seen     *plan.Unrecorded
 	progress plan.Progress
-	contests *plan.Contests
 	had      int           // children before the last reconcile
 	problem  *plan.Problem // that a decorator has told of
 }
@@ -50,7 +49,7 @@ func (c *Cluster) controllerOf(k *kind.Kind, object *unstructured.Unstructured) 
 	of := reconciled{k.Name(), object.GetUID()}
 	known := c.controllers[of]
 	if known == nil {
-		known = &controller{due: true, told: make(map[types.UID]bool), numbers: make(map[string]int), contests: plan.NewContests()}
+		known = &controller{due: true, told: make(map[types.UID]bool), numbers: make(map[string]int)}
 		c.controllers[of] = known
 	}
 	return known
@@ -128,14 +127,13 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 			rounds = known.progress.Begin(k, object, v, c.now)
 		}
 		p, o, err := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes {
-			return rounds.Apply(todo, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, known.contests, todo) })
+			return rounds.Apply(todo, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, todo) })
 		})
 		if err != nil {
 			return nil, err
 		}
 		known.seen = p.Unrecorded()
 		p, o, blocked := rounds.Converged(p, o, c.now)
-		known.contests.Report(object, o, c.now)
 		maps.Copy(known.numbers, o.Numbers)
 		news.Met(o, func(uid types.UID) bool { return known.told[uid] })
 		if k.Target != nil {
@@ -281,7 +279,7 @@ func (c *Cluster) strays(set kind.SetFacts, namespace string, template map[strin
 
 // carryOut carries out all steps of a comparison. After a rejection, nothing more is done for the
 // same child, and nothing is pruned.
-func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, contests *plan.Contests, todo *plan.Comparison) *plan.Changes {
+func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	done := &plan.Changes{Deleted: make(map[types.UID]bool)}
 	rejected := make(map[string]bool)
 	do := func(steps []plan.Step) {
@@ -289,19 +287,10 @@ func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, conte
 			if rejected[s.Child] {
 				continue
 			}
-			if held, isNew := contests.Holds(owner, s, c.now); held {
-				if isNew {
-					contests.Describe(owner, s, s.Live, "", c.now)
-				}
-				done.Held = true
-				continue
-			}
 			if err := c.step(k, owner, s, done); err != nil {
 				rejected[s.Child] = true
 				done.Rejected = errors.Join(done.Rejected, todo.OfChild(s.Child, err))
-				continue
 			}
-			contests.Wrote(owner, s, c.now)
 		}
 	}
 	do(todo.Steps)

@@ -1,8 +1,10 @@
-package plan
+package engine
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,20 +12,29 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/fescue-dev/fescue/engine/plan"
 )
 
 // freeCorrections is how often a child is corrected without delay: people edit a child a few times,
 // and controllers that fight never stop.
 const freeCorrections = 5
 
-// Contests count the corrections of children that someone undoes. They are slowed down until the
+// errHeld reports that a correction is delayed.
+var errHeld = errors.New("the correction is delayed")
+
+// contests counts the corrections of children that someone undoes. They are slowed down until the
 // object or its templates change, or the object stays in sync.
-type Contests struct {
+type contests struct {
+	clock    clock.PassiveClock
 	mu       sync.Mutex
-	byObject map[types.NamespacedName]*contest
+	byObject map[cache.ObjectName]*contest
 }
 
 // contest is what is remembered for one object.
@@ -35,127 +46,104 @@ type contest struct {
 
 type childKey struct {
 	resource schema.GroupVersionResource
-	name     types.NamespacedName
+	name     cache.ObjectName
 }
 
 // corrections are those of one child.
 type corrections struct {
-	Slowing
+	plan.Slowing
 	template  string // that was written
 	described int    // the count for which the problem was described
 }
 
-// NewContests returns a memory that is empty.
-func NewContests() *Contests {
-	return &Contests{byObject: make(map[types.NamespacedName]*contest)}
-}
-
-func nameFor(object *unstructured.Unstructured) types.NamespacedName {
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+func newContests(clock clock.PassiveClock) *contests {
+	return &contests{clock: clock, byObject: make(map[cache.ObjectName]*contest)}
 }
 
 // of returns what is remembered for an object, without what is over or was for another state of
 // it. It may be nil.
-func (c *Contests) of(owner *unstructured.Unstructured, now time.Time) *contest {
-	known := c.byObject[nameFor(owner)]
+func (c *contests) of(owner *unstructured.Unstructured) *contest {
+	name := cache.MetaObjectToName(owner)
+	known := c.byObject[name]
 	if known == nil {
 		return nil
 	}
 	for key, corrections := range known.children {
-		if corrections.IsOver(now) {
+		if corrections.IsOver(c.clock.Now()) {
 			delete(known.children, key)
 		}
 	}
 	if known.uid != owner.GetUID() || known.generation != owner.GetGeneration() || len(known.children) == 0 {
-		delete(c.byObject, nameFor(owner))
+		delete(c.byObject, name)
 		return nil
 	}
 	return known
 }
 
 // begin returns what is remembered for an object, and begins to remember it.
-func (c *Contests) begin(owner *unstructured.Unstructured, now time.Time) *contest {
-	known := c.of(owner, now)
+func (c *contests) begin(owner *unstructured.Unstructured) *contest {
+	known := c.of(owner)
 	if known == nil {
 		known = &contest{uid: owner.GetUID(), generation: owner.GetGeneration(), children: make(map[childKey]*corrections)}
-		c.byObject[nameFor(owner)] = known
+		c.byObject[cache.MetaObjectToName(owner)] = known
 	}
 	return known
 }
 
-func keyOf(s Step) childKey {
-	return childKey{s.Resource, types.NamespacedName{Namespace: s.Object().GetNamespace(), Name: s.Name}}
+func keyOf(s plan.Step) childKey {
+	return childKey{s.Resource, cache.ObjectName{Namespace: s.Object().GetNamespace(), Name: s.Name}}
 }
 
-// Wrote counts a step that was carried out, if it is a correction: a child that somebody deletes is created again at
-// once, and a former entry of a phase ends once.
-func (c *Contests) Wrote(owner *unstructured.Unstructured, s Step, now time.Time) {
-	if s.Verb == Create || s.Former {
-		return
-	}
+// wrote counts a correction.
+func (c *contests) wrote(owner *unstructured.Unstructured, s plan.Step) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.begin(owner, now)
+	known := c.begin(owner)
 	child := known.children[keyOf(s)]
 	if child == nil || child.isOther(s) {
-		child = &corrections{Slowing: Slowing{Free: freeCorrections}}
+		child = &corrections{Slowing: plan.Slowing{Free: freeCorrections}}
 		known.children[keyOf(s)] = child
 	}
 	child.template = cmp.Or(s.Template(), child.template)
-	child.Wrote(now)
+	child.Wrote(c.clock.Now())
 }
 
 // isOther reports whether a step writes another template than before.
-func (c *corrections) isOther(s Step) bool {
+func (c *corrections) isOther(s plan.Step) bool {
 	return s.Template() != "" && c.template != "" && s.Template() != c.template
 }
 
-// Holds reports whether a step has to wait, and whether that is not described yet.
-func (c *Contests) Holds(owner *unstructured.Unstructured, s Step, now time.Time) (held, isNew bool) {
-	if s.Verb == Create {
-		return false, false
-	}
+// holds reports whether a correction has to wait, and whether it is not described yet.
+func (c *contests) holds(owner *unstructured.Unstructured, s plan.Step) (held, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.of(owner, now)
+	known := c.of(owner)
 	if known == nil {
 		return false, false
 	}
 	child := known.children[keyOf(s)]
-	if child == nil || child.isOther(s) || !child.IsHeld(now) {
+	if child == nil || child.isOther(s) || !child.IsHeld(c.clock.Now()) {
 		return false, false
 	}
 	return true, child.described < child.Count
 }
 
-// Describe sets the description of a step that is held, given the child with its managedFields, and our own manager.
-func (c *Contests) Describe(owner *unstructured.Unstructured, s Step, live *unstructured.Unstructured, own string, now time.Time) {
+// describe sets the description of a correction that is held.
+func (c *contests) describe(owner *unstructured.Unstructured, s plan.Step, problem *plan.Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.of(owner, now); known != nil && known.children[keyOf(s)] != nil {
+	if known := c.of(owner); known != nil && known.children[keyOf(s)] != nil {
 		child := known.children[keyOf(s)]
-		child.Problem, child.described = contestOf(s, live, own), child.Count
-	}
-}
-
-// Report adds to an outcome what is contested of an object, and when that may change.
-func (c *Contests) Report(owner *unstructured.Unstructured, o *Outcome, now time.Time) {
-	problem, next := c.problem(owner, now)
-	if problem == nil {
-		return
-	}
-	o.wake(next)
-	if o.Stalled == nil {
-		o.Stalled = problem
+		child.Problem, child.described = problem, child.Count
 	}
 }
 
 // problem returns what to report of an object, which is nil if nothing is contested, and when
 // that may change.
-func (c *Contests) problem(owner *unstructured.Unstructured, now time.Time) (problem *Problem, next time.Time) {
+func (c *contests) problem(owner *unstructured.Unstructured) (problem *plan.Problem, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.of(owner, now)
+	known := c.of(owner)
 	if known == nil {
 		return nil, time.Time{}
 	}
@@ -166,18 +154,24 @@ func (c *Contests) problem(owner *unstructured.Unstructured, now time.Time) (pro
 		if problem == nil || child.Problem.Message < problem.Message { // the same one each time
 			problem = child.Problem
 		}
-		if due := child.Next(now); next.IsZero() || due.Before(next) {
-			next = due
-		}
+		next = earlier(next, child.Next(c.clock.Now()))
 	}
 	return problem, next
 }
 
-// IsContested reports whether a write for an object was held.
-func (c *Contests) IsContested(object types.NamespacedName) bool {
+// earlier returns the earlier of two times; zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// isContested reports whether a write for an object was held.
+func (c *contests) isContested(name cache.ObjectName) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.byObject[object]
+	known := c.byObject[name]
 	if known == nil {
 		return false
 	}
@@ -189,11 +183,23 @@ func (c *Contests) IsContested(object types.NamespacedName) bool {
 	return false
 }
 
-// Forget drops what is remembered for an object.
-func (c *Contests) Forget(object types.NamespacedName) {
+func (c *contests) forget(name cache.ObjectName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.byObject, object)
+	delete(c.byObject, name)
+}
+
+// isHeld reports whether a correction has to wait. The first time, it finds out why.
+func (a *applier) isHeld(ctx context.Context, s plan.Step) bool {
+	held, isNew := a.contests.holds(a.owner, s)
+	if isNew {
+		live, err := a.client(s).Get(ctx, s.Name, metav1.GetOptions{})
+		if err != nil {
+			live = s.Live // the description has no manager then
+		}
+		a.contests.describe(a.owner, s, problemOf(s, live, a.manager))
+	}
+	return held
 }
 
 // The reasons of the condition Stalled for corrections that are delayed.
@@ -202,9 +208,9 @@ const (
 	reasonReplaced  = "ReplacedRepeatedly"
 )
 
-// contestOf describes a correction that is held, given the object with its managedFields, if they are known, and our
+// problemOf describes a correction that is held, given the object with its managedFields and our
 // own manager.
-func contestOf(s Step, live *unstructured.Unstructured, own string) *Problem {
+func problemOf(s plan.Step, live *unstructured.Unstructured, own string) *plan.Problem {
 	child := fmt.Sprintf("child %q: %s %q", s.Child, s.Resource.Resource, s.Name)
 	var fields, managed, managers []string
 	for _, path := range s.Differences(live) {
@@ -219,8 +225,8 @@ func contestOf(s Step, live *unstructured.Unstructured, own string) *Problem {
 	slices.Sort(managers)
 	managers = slices.Compact(managers)
 	switch {
-	case s.Verb == Delete:
-		return &Problem{Reason: reasonReplaced, Message: child + " is deleted and recreated repeatedly; further deletions are delayed"}
+	case s.Verb == plan.Delete:
+		return &plan.Problem{Reason: reasonReplaced, Message: child + " is deleted and recreated repeatedly; further deletions are delayed"}
 	case len(managers) > 0:
 		quoted := make([]string, len(managers))
 		for i, m := range managers {
@@ -230,13 +236,9 @@ func contestOf(s Step, live *unstructured.Unstructured, own string) *Problem {
 		if len(managers) > 1 {
 			subject = "managers %s keep"
 		}
-		return &Problem{Reason: reasonContested, Message: fmt.Sprintf("%s: "+subject+" changing %s; corrections are delayed", child, listed(quoted), listed(managed))}
+		return &plan.Problem{Reason: reasonContested, Message: fmt.Sprintf("%s: "+subject+" changing %s; corrections are delayed", child, listed(quoted), listed(managed))}
 	}
-	by := ""
-	if len(live.GetManagedFields()) > 0 {
-		by = " without another field manager, as by a mutating webhook or policy"
-	}
-	return &Problem{Reason: reasonContested, Message: fmt.Sprintf("%s is changed repeatedly%s: %s; corrections are delayed", child, by, cmp.Or(listed(fields), "unknown fields"))}
+	return &plan.Problem{Reason: reasonContested, Message: fmt.Sprintf("%s is changed repeatedly without another field manager, as by a mutating webhook or policy: %s; corrections are delayed", child, cmp.Or(listed(fields), "unknown fields"))}
 }
 
 // maxFields is how many fields a description names.

@@ -1,4 +1,4 @@
-package plan
+package engine
 
 import (
 	"testing"
@@ -7,44 +7,43 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
 
-// fought is what is reported of a fight.
-const fought = `child "pod": pods "a" is changed repeatedly: metadata.annotations[fescue.dev/template], metadata.name; corrections are delayed`
+	"github.com/fescue-dev/fescue/engine/plan"
+)
 
 // fight is an object whose child somebody else changes after each correction.
 type fight struct {
-	*Contests
-	now   time.Time
+	*contests
+	clock *clocktesting.FakePassiveClock
 	owner *unstructured.Unstructured
-	step  Step
+	step  plan.Step
 }
 
 func newFight() *fight {
-	owner := &unstructured.Unstructured{}
-	owner.SetName("owner")
-	owner.SetUID("1")
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	owner := version("owner", "1")
 	owner.SetGeneration(1)
-	f := &fight{Contests: NewContests(), now: now, owner: owner}
+	f := &fight{contests: newContests(clock), clock: clock, owner: owner}
 	f.template("1")
 	return f
 }
 
 func (f *fight) template(hash string) {
-	wanted := &unstructured.Unstructured{}
-	wanted.SetName("a")
+	wanted := version("child", "1")
 	wanted.SetAnnotations(map[string]string{"fescue.dev/template": hash})
-	f.step = Step{Verb: Apply, Child: "pod", Resource: pods, Name: "a", Wanted: wanted}
+	f.step = plan.Step{Verb: plan.Apply, Child: "pod", Resource: pods, Name: "a", Wanted: wanted}
 }
 
 // correct corrects the child unless that is held.
 func (f *fight) correct() (done bool) {
-	held, isNew := f.Holds(f.owner, f.step, f.now)
+	held, isNew := f.holds(f.owner, f.step)
 	if isNew {
-		f.Describe(f.owner, f.step, &unstructured.Unstructured{}, "", f.now)
+		f.describe(f.owner, f.step, &plan.Problem{Reason: reasonContested, Message: "m"})
 	}
 	if !held {
-		f.Wrote(f.owner, f.step, f.now)
+		f.wrote(f.owner, f.step)
 	}
 	return !held
 }
@@ -55,13 +54,13 @@ func (f *fight) during(d time.Duration) (n int) {
 		if f.correct() {
 			n++
 		}
-		f.now = f.now.Add(time.Second / 10)
+		f.clock.SetTime(f.clock.Now().Add(time.Second / 10))
 	}
 	return n
 }
 
 func (f *fight) message() string {
-	problem, _ := f.problem(f.owner, f.now)
+	problem, _ := f.problem(f.owner)
 	if problem == nil {
 		return ""
 	}
@@ -78,16 +77,16 @@ func TestContestedChildIsHeldLongerEachTime(t *testing.T) {
 	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 		wait *= time.Second
 		require.False(t, f.correct())
-		require.Equal(t, fought, f.message())
-		_, next := f.problem(f.owner, f.now)
-		require.Equal(t, f.now.Add(wait), next)
-		f.now = next.Add(-1)
+		require.Equal(t, "m", f.message())
+		_, next := f.problem(f.owner)
+		require.Equal(t, f.clock.Now().Add(wait), next)
+		f.clock.SetTime(next.Add(-1))
 		require.False(t, f.correct())
-		f.now = next
+		f.clock.SetTime(next)
 		require.True(t, f.correct())
-		require.Equal(t, fought, f.message(), "it may be changed again")
+		require.Equal(t, "m", f.message(), "it may be changed again")
 	}
-	require.True(t, f.IsContested(nameFor(f.owner)))
+	require.True(t, f.isContested(cache.MetaObjectToName(f.owner)))
 }
 
 func TestWritesOfAContestedChildAreBounded(t *testing.T) {
@@ -128,19 +127,19 @@ func TestContestEnds(t *testing.T) {
 	t.Run("forgotten", func(t *testing.T) {
 		t.Parallel()
 		f := contested()
-		f.Forget(nameFor(f.owner))
+		f.forget(cache.MetaObjectToName(f.owner))
 		require.True(t, f.correct())
 		require.Empty(t, f.message())
-		require.False(t, f.IsContested(nameFor(f.owner)))
+		require.False(t, f.isContested(cache.MetaObjectToName(f.owner)))
 	})
 	t.Run("in sync", func(t *testing.T) {
 		t.Parallel()
 		f := contested()
-		f.now = f.now.Add(10 * time.Second) // its correction is due
-		_, over := f.problem(f.owner, f.now)
-		f.now = over.Add(-1)
+		f.clock.SetTime(f.clock.Now().Add(10 * time.Second)) // its correction is due
+		_, over := f.problem(f.owner)
+		f.clock.SetTime(over.Add(-1))
 		require.NotEmpty(t, f.message())
-		f.now = over
+		f.clock.SetTime(over)
 		require.Empty(t, f.message())
 		require.Empty(t, f.byObject)
 	})
@@ -150,7 +149,7 @@ func TestContestEnds(t *testing.T) {
 func TestRepeatedDeletionsAreHeld(t *testing.T) {
 	t.Parallel()
 	f := newFight()
-	f.step.Verb, f.step.Wanted, f.step.Live = Delete, nil, f.step.Wanted
+	f.step.Verb, f.step.Wanted, f.step.Live = plan.Delete, nil, f.step.Wanted
 	require.Equal(t, 7, f.during(5*time.Second))
 	f.step.Name = "b"
 	require.True(t, f.correct())
@@ -167,27 +166,26 @@ func TestProblemNamesTheManager(t *testing.T) {
 		return metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	for name, tc := range map[string]struct {
-		verb   Verb
+		verb   plan.Verb
 		fields []metav1.ManagedFieldsEntry
-		want   Problem
+		want   plan.Problem
 	}{
-		"one manager": {Apply, []metav1.ManagedFieldsEntry{
+		"one manager": {plan.Apply, []metav1.ManagedFieldsEntry{
 			managed(own, `{"f:data":{"f:a":{}}}`), managed("kyverno", `{"f:metadata":{"f:labels":{".":{},"f:team":{}}}}`),
-		}, Problem{Reason: "Contested", Message: `child "pod": pods "a": manager "kyverno" keeps changing metadata.labels.team; corrections are delayed`}},
-		"two managers and a whole": {Apply, []metav1.ManagedFieldsEntry{
+		}, plan.Problem{Reason: "Contested", Message: `child "pod": pods "a": manager "kyverno" keeps changing metadata.labels.team; corrections are delayed`}},
+		"two managers and a whole": {plan.Apply, []metav1.ManagedFieldsEntry{
 			managed("kubectl", `{"f:data":{}}`), managed("kyverno", `{"f:metadata":{"f:labels":{"f:example.com/x":{},"f:team":{}}}}`),
-		}, Problem{Reason: "Contested", Message: `child "pod": pods "a": managers "kubectl", "kyverno" keep changing data.a, data.b, metadata.labels[example.com/x] and 1 more; corrections are delayed`}},
-		"ourselves": {Apply, []metav1.ManagedFieldsEntry{managed(own, `{"f:data":{"f:a":{}}}`)},
-			Problem{Reason: "Contested", Message: `child "pod": pods "a" is changed repeatedly without another field manager, as by a mutating webhook or policy: data.a, data.b, metadata.labels[example.com/x] and 1 more; corrections are delayed`}},
-		"not known": {Apply, nil, Problem{Reason: "Contested", Message: `child "pod": pods "a" is changed repeatedly: data.a, data.b, metadata.labels[example.com/x] and 1 more; corrections are delayed`}},
-		"deletion":  {Delete, nil, Problem{Reason: "ReplacedRepeatedly", Message: `child "pod": pods "a" is deleted and recreated repeatedly; further deletions are delayed`}},
+		}, plan.Problem{Reason: "Contested", Message: `child "pod": pods "a": managers "kubectl", "kyverno" keep changing data.a, data.b, metadata.labels[example.com/x] and 1 more; corrections are delayed`}},
+		"ourselves": {plan.Apply, []metav1.ManagedFieldsEntry{managed(own, `{"f:data":{"f:a":{}}}`)},
+			plan.Problem{Reason: "Contested", Message: `child "pod": pods "a" is changed repeatedly without another field manager, as by a mutating webhook or policy: data.a, data.b, metadata.labels[example.com/x] and 1 more; corrections are delayed`}},
+		"deletion": {plan.Delete, nil, plan.Problem{Reason: "ReplacedRepeatedly", Message: `child "pod": pods "a" is deleted and recreated repeatedly; further deletions are delayed`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			live := live.DeepCopy()
 			live.SetManagedFields(tc.fields)
-			s := Step{Verb: tc.verb, Child: "pod", Resource: pods, Name: "a", Wanted: wanted}
-			require.Equal(t, &tc.want, contestOf(s, live, own))
+			s := plan.Step{Verb: tc.verb, Child: "pod", Resource: pods, Name: "a", Wanted: wanted}
+			require.Equal(t, &tc.want, problemOf(s, live, own))
 		})
 	}
 }
