@@ -171,10 +171,6 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 	c.proofs = append(c.proofs, folder.Proofs...)
 	for _, k := range kinds {
 		k.Folder = folder.Dir
-		if i := slices.IndexFunc(folder.Proofs, func(p Proof) bool { return p.Kind == k.LoadName() }); i >= 0 && folder.Proofs[i].Difference != nil {
-			c.broken = append(c.broken, folder.Proofs[i].Difference)
-			continue
-		}
 		if other := c.byName[k.Name()]; other != nil && k.Target != nil {
 			errs = append(errs, fmt.Errorf("kinds folder %s: there is a decorator %s already", folder.Dir, k.Name()))
 			continue
@@ -193,6 +189,10 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 		}
 		if mistake := c.cycle(k); mistake != nil {
 			c.broken = append(c.broken, mistake)
+			continue
+		}
+		if i := slices.IndexFunc(folder.Proofs, func(p Proof) bool { return p.Kind == k.LoadName() }); i >= 0 && folder.Proofs[i].Difference != nil {
+			c.broken = append(c.broken, folder.Proofs[i].Difference)
 			continue
 		}
 		c.add(k)

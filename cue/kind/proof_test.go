@@ -81,7 +81,7 @@ func TestProofLeavesOutTheOrderOfTexts(t *testing.T) {
 		if differs {
 			source = strings.Replace(source, "children: {}", "_t: {n: 1, if object.spec.extra {m: 2}}\nchildren: {}", 1)
 		}
-		kinds, err := kindsOf(t, strings.NewReplacer("\"encoding/hex\"\n\"crypto/sha256\"\n", map[bool]string{true: "\"encoding/hex\"\n\"crypto/sha256\"\n"}[strings.Contains(text, "hex")]).Replace(source))
+		kinds, err := kindsOf(t, strings.NewReplacer("\"encoding/hex\"\n\"crypto/sha256\"\n", map[bool]string{true: "\"encoding/hex\"\n\"crypto/sha256\"\n"}[strings.Contains(text, "hex")]+map[bool]string{true: "\"encoding/base64\"\n"}[strings.Contains(text, "base64")]).Replace(source))
 		require.NoError(t, err)
 		require.Equal(t, differs, kinds[0].Prove(nil).Difference != nil, "%s: %v", text, kinds[0].Prove(nil).Difference)
 	}
@@ -136,4 +136,15 @@ func TestWays(t *testing.T) {
 		require.Equal(t, 8, all) // another if is in _s, which nothing reads
 		require.Equal(t, test.gone, gone)
 	}
+}
+
+// A difference is shown with the defaults of the object: what is shown is what differs.
+func TestProofKeepsDefaults(t *testing.T) {
+	t.Parallel()
+	source := strings.Replace(disputed, "size?: int, extra", "size: *3 | int, extra", 1)
+	kinds, err := kindsOf(t, source)
+	require.NoError(t, err)
+	difference := kinds[0].Prove(nil).Difference
+	require.NotNil(t, difference)
+	require.Contains(t, difference.Reason, "status.n is 1 for Fescue and missing for CUE")
 }

@@ -153,7 +153,11 @@ func (o vetOptions) printProofs(proofs []kind.Proof) {
 		return
 	}
 	for _, p := range proofs {
-		if p.Difference == nil {
+		switch {
+		case p.Difference != nil:
+		case p.Compared == 0:
+			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: no valid object was found, or each takes too many steps\n", p.Kind)
+		default:
 			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind, p.Compared, p.Taken, p.Ways)
 		}
 	}

@@ -23,8 +23,9 @@ type proofs struct {
 	prove    Prove
 	disputed *prometheus.GaugeVec
 
-	mu sync.Mutex
-	of map[*kind.Kind]kind.Proof
+	proving sync.Mutex // one at a time: each takes a process with up to 256 MiB
+	mu      sync.Mutex
+	of      map[*kind.Kind]kind.Proof
 }
 
 // settled is how long a process runs until it proves what the cluster ran before.
@@ -36,23 +37,25 @@ func newProofs(prove Prove) *proofs {
 	}, []string{"controller"})}
 }
 
-// has reports whether a kind was proved.
-func (p *proofs) has(k *kind.Kind) bool {
+// known returns the proof of a kind, if it was proved.
+func (p *proofs) known(k *kind.Kind) (proof kind.Proof, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.of[k]
-	return ok
+	proof, ok = p.of[k]
+	return proof, ok
 }
 
 // proof returns that of a kind, which is made once.
 func (p *proofs) proof(ctx context.Context, k *kind.Kind) (kind.Proof, error) {
-	p.mu.Lock()
-	known, ok := p.of[k]
-	p.mu.Unlock()
-	if ok {
+	p.proving.Lock()
+	defer p.proving.Unlock()
+	if known, ok := p.known(k); ok {
 		return known, nil
 	}
 	proof, err := p.prove(ctx, k)
+	if err == nil {
+		err = ctx.Err() // what was cut off is no proof
+	}
 	if err != nil {
 		return proof, fmt.Errorf("compare it with CUE's evaluator: %w", err)
 	}
@@ -104,7 +107,7 @@ func (p *operator) proveOthers(ctx context.Context, kinds []*kind.Kind) {
 	case <-time.After(settled):
 	}
 	for _, k := range kinds {
-		if k.Folder == "" || p.proofs.has(k) {
+		if _, ok := p.proofs.known(k); ok || k.Folder == "" {
 			continue
 		}
 		proof, err := p.proofs.proof(ctx, k)
