@@ -60,8 +60,8 @@ func Apply(ctx context.Context, client dynamic.Interface, k *kind.Kind, at Webho
 	return droppedBy(installed, k.Definition()), nil
 }
 
-// installedOf returns the CRD of a kind as it is installed; it has no versions if there is none. It is read as a list, for
-// which no right to get is needed.
+// installedOf reads the installed CRD of a kind. If there is none, the result has no versions. The operator may list CRDs, and
+// not get them.
 func installedOf(ctx context.Context, client dynamic.Interface, k *kind.Kind) (*apiextensionsv1.CustomResourceDefinition, error) {
 	installed := &apiextensionsv1.CustomResourceDefinition{}
 	list, err := definitions(client).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, k.Name()).String()})

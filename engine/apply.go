@@ -292,9 +292,9 @@ func (a *applier) correct(ctx context.Context, s plan.Step) error {
 	return a.applied(s, stored, err)
 }
 
-// ifOwned sends a write for the version of a child that was seen or, if the child has changed since and is still the
-// object's, for the one that it has. What the garbage collector has orphaned meanwhile stays as it is: an apply would give
-// it its owner reference back.
+// ifOwned sends a write for the version of a child that the reconcile has seen. If the child has changed since, ifOwned reads
+// it, and sends the write again while the child still belongs to the object. It does not write a child that the garbage
+// collector has orphaned meanwhile: an apply would give it its owner reference back.
 func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version string) error) error {
 	version := s.Live.GetResourceVersion()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {

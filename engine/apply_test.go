@@ -72,8 +72,8 @@ func TestOnlyOwnersThatStayAdopt(t *testing.T) {
 	}
 }
 
-// A child is written as it was seen, or as it is if it still belongs to its object. One that was orphaned meanwhile stays as
-// it is.
+// A child that has changed since it was seen is written only if it still belongs to its object. One that was orphaned
+// meanwhile is not written.
 func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 	t.Parallel()
 	changed := func(pod *unstructured.Unstructured) *unstructured.Unstructured {

@@ -15,7 +15,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
-// piece is a part of a behaviour, for one object and its children: a compiledPiece or, in tests, what CUE's
+// piece is a part of a behaviour, for one object and its children: a compiledPiece or, in proofs, what CUE's
 // evaluator says it should be. path is where it is.
 type piece interface {
 	// member returns a whole behaviour again, for a member of an ordered set.

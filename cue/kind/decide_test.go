@@ -37,7 +37,7 @@ var kubernetesTypes = sync.OnceValue(func() *types.Catalog {
 
 // newLikelyPairs returns a generator half of whose objects are like those that people wrote.
 func newLikelyPairs(k *Kind, samples []map[string]any) *pairs {
-	p := newPairs(k, kubernetesTypes(), nil)
+	p := newPairs(k, kubernetesTypes())
 	random := p.sample
 	if len(samples) > 0 {
 		p.sample = func(r *rand.Rand) map[string]any {
@@ -75,7 +75,8 @@ func (p *pairs) mixed(most, some map[string]any) map[string]any {
 
 // compare compares everything, also what a proof leaves out.
 func (k *Kind) compare(object, observed map[string]any) (decides bool, err error) {
-	return comparison{Kind: k}.compare(object, observed)
+	_, failed := k.decide(k.NewBudget(), object, observed)
+	return failed == nil, comparison{Kind: k}.compare(object, observed)
 }
 
 // TestDecisionsLikeCUE generates objects and their children for each kind, shipped, in the corpus and

@@ -81,7 +81,8 @@ func TestMutationsOfBehaviours(t *testing.T) {
 				if k.Prove(kubernetesTypes()).Difference != nil {
 					proved++
 				}
-				p := newPairs(&k, kubernetesTypes(), rand.New(rand.NewPCG(1, 3)))
+				p := newPairs(&k, kubernetesTypes())
+				p.random = rand.New(rand.NewPCG(1, 3))
 				found := false
 				for range 3000 {
 					object, observed := p.next()

@@ -33,7 +33,7 @@ func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, error
 	if err := value.LookupPath(cue.ParsePath(objectName)).Err(); err != nil {
 		return nil, evaluationError(objectName, err)
 	}
-	return evaluatedPiece{value, expressionsOf(k.source.instance)}, nil
+	return evaluatedPiece{value, k.source.expressions()}, nil
 }
 
 // openData returns data as syntax in which each struct ends in "...". What is filled into a
@@ -199,15 +199,7 @@ func placeOf(pos token.Pos) place { return place{pos.Filename(), pos.Offset()} }
 // expressionsOf collects the references in a package.
 func expressionsOf(instance *build.Instance) *expressions {
 	x := &expressions{selections: make(map[place]ast.Expr)}
-	eachPackage(instance, func(of *build.Instance) bool {
-		if of.ImportPath == contractPackage || of.ImportPath == libraryPackage {
-			return false
-		}
-		for _, file := range of.Files {
-			ast.Walk(file, x.visit, nil)
-		}
-		return true
-	})
+	walkSources(instance, x.visit)
 	return x
 }
 

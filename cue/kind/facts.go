@@ -38,6 +38,8 @@ type kindsPackage struct {
 	definitions map[string][]*ast.Field // at the top of its files
 	reads       *packageReads
 	rules       contractRules
+	// expressions are for proofs, which ask for them with each object.
+	expressions func() *expressions
 }
 
 // Fields of the contract.

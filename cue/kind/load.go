@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
@@ -287,7 +288,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		return nil, newLoadError("", err)
 	}
 	definitions := newCompiler().fieldsOf(instances[0])
-	pkg := &kindsPackage{instances[0], values[0], definitions, readsOf(instances[0]), rules}
+	pkg := &kindsPackage{instances[0], values[0], definitions, readsOf(instances[0]), rules, sync.OnceValue(func() *expressions { return expressionsOf(instances[0]) })}
 	var kinds []*Kind
 	var errs []error
 	for _, name := range loadableNames(definitions) {

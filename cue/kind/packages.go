@@ -1,6 +1,9 @@
 package kind
 
-import "cuelang.org/go/cue/build"
+import (
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+)
 
 // eachPackage calls a function for a package and for those that it imports, each once. What only a
 // package imports for which it returns false is left out.
@@ -20,4 +23,17 @@ func eachPackage(instance *build.Instance, do func(*build.Instance) bool) {
 		}
 	}
 	visit(instance)
+}
+
+// walkSources walks the syntax of a package and of those that it imports, without those of Fescue.
+func walkSources(instance *build.Instance, visit func(ast.Node) bool) {
+	eachPackage(instance, func(of *build.Instance) bool {
+		if of.ImportPath == contractPackage || of.ImportPath == libraryPackage {
+			return false
+		}
+		for _, file := range of.Files {
+			ast.Walk(file, visit, nil)
+		}
+		return true
+	})
 }

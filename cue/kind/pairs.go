@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"cuelang.org/go/cue/ast"
-	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -41,9 +40,9 @@ const maxPartDepth = 8
 // newPairs returns a generator whose texts and numbers are those at the edges of comparisons in the source of
 // the kind, among others. Three of four pairs have the types that the source states; those of others than Kubernetes are
 // in known, which may be nil.
-func newPairs(k *Kind, known *types.Catalog, random *rand.Rand) *pairs {
+func newPairs(k *Kind, known *types.Catalog) *pairs {
 	p := &pairs{
-		kind: k, random: random, texts: []string{"", "x", "0", "1", "2", "2030-01-01T00:00:00Z"}, numbers: []int64{-1, 0, 1, 2, 3},
+		kind: k, texts: []string{"", "x", "0", "1", "2", "2030-01-01T00:00:00Z"}, numbers: []int64{-1, 0, 1, 2, 3},
 		object: types.Unknown, children: make(map[string]*types.Type),
 	}
 	if known != nil {
@@ -58,15 +57,7 @@ func newPairs(k *Kind, known *types.Catalog, random *rand.Rand) *pairs {
 	if k.Target != nil {
 		p.sample = p.foreign
 	}
-	eachPackage(k.source.instance, func(of *build.Instance) bool {
-		if of.ImportPath == contractPackage || of.ImportPath == libraryPackage {
-			return false
-		}
-		for _, file := range of.Files {
-			ast.Walk(file, p.learn, nil)
-		}
-		return true
-	})
+	walkSources(k.source.instance, p.learn)
 	return p
 }
 
@@ -196,7 +187,7 @@ func (p *pairs) structure(r *reads, t *types.Type, depth int) map[string]any {
 	return object
 }
 
-// part is a value of a type, as far as it is read.
+// part makes a value of a type. A struct has only fields that are read.
 func (p *pairs) part(r *reads, t *types.Type, depth int) any {
 	if depth > maxPartDepth {
 		return p.text()

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"cuelang.org/go/cue/ast"
-	"cuelang.org/go/cue/build"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -62,7 +62,7 @@ func (k *Kind) Prove(known *types.Catalog) Proof {
 	noting := *k
 	noting.program = k.program.Noting(ways)
 	c := comparison{&noting, k.source.marshals()}
-	p := newPairs(&noting, known, nil)
+	p := newPairs(&noting, known)
 	for seed, idle := uint64(0), 0; seed < maxPairs && idle < idlePairs; seed++ {
 		p.random = rand.New(rand.NewPCG(seed, 1))
 		object, observed := p.next()
@@ -70,7 +70,7 @@ func (k *Kind) Prove(known *types.Catalog) Proof {
 			proof.NotCompared++
 			break
 		}
-		_, err := c.compare(object, observed)
+		err := c.compare(object, observed)
 		idle++
 		if all, taken := ways.Count(); taken > proof.Taken || all != proof.Ways {
 			proof.Ways, proof.Taken, idle = all, taken, 0
@@ -98,16 +98,11 @@ type comparison struct {
 
 // marshals reports whether the source of kinds calls json.Marshal or yaml.Marshal.
 func (p *kindsPackage) marshals() (found bool) {
-	eachPackage(p.instance, func(of *build.Instance) bool {
-		for _, file := range of.Files {
-			ast.Walk(file, func(node ast.Node) bool {
-				if selector, ok := node.(*ast.SelectorExpr); ok {
-					_, path := importedPackage(selector)
-					name, _, err := ast.LabelName(selector.Sel)
-					found = found || err == nil && (path == "encoding/json" || path == "encoding/yaml") && strings.HasPrefix(name, "Marshal")
-				}
-				return !found
-			}, nil)
+	walkSources(p.instance, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			_, path := importedPackage(selector)
+			name, _, err := ast.LabelName(selector.Sel)
+			found = found || err == nil && (path == "encoding/json" || path == "encoding/yaml") && strings.HasPrefix(name, "Marshal")
 		}
 		return !found
 	})
@@ -121,7 +116,7 @@ func (k comparison) difference(object, observed map[string]any, err error) *Load
 		if left--; left < 0 || len(k.Problems(object)) > 0 {
 			return false
 		}
-		_, smaller := k.compare(k.Default(object), observed)
+		smaller := k.compare(k.Default(object), observed)
 		if smaller == nil || errors.Is(smaller, errNotCompared) {
 			return false
 		}
@@ -162,14 +157,12 @@ func shrunk(object map[string]any, still func(map[string]any) bool) map[string]a
 // errNotCompared is of a pair about which one of the two evaluators says nothing.
 var errNotCompared = errors.New("not compared")
 
-// compare returns how the compiled behaviour and CUE's evaluator differ about an object and its children, and whether
-// the compiled one decides something or fails.
-func (k comparison) compare(object, observed map[string]any) (decides bool, err error) {
+// compare returns how the compiled behaviour and CUE's evaluator differ about an object and its children.
+func (k comparison) compare(object, observed map[string]any) (err error) {
 	b := k.NewBudget()
 	compiled, errCompiled := k.decide(b, object, observed)
-	decides = errCompiled == nil
 	if b.Taken() > maxCompared {
-		return decides, fmt.Errorf("%w: it takes more than %d steps", errNotCompared, maxCompared)
+		return fmt.Errorf("%w: it takes more than %d steps", errNotCompared, maxCompared)
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -182,22 +175,28 @@ func (k comparison) compare(object, observed map[string]any) (decides bool, err 
 		evaluated, errEvaluated = k.decision(v, k.PhaseOf(object))
 	}
 	if err := k.sameResult("", decisionResult(compiled), decisionResult(evaluated), errCompiled, errEvaluated); err != nil {
-		return decides, err
+		return err
 	}
+	return k.compareRest(object, v, errEvaluated != nil)
+}
+
+// compareRest returns how both differ about what is read for an object, and about what it injects. isWrong means that the
+// evaluated behaviour has no decision.
+func (k comparison) compareRest(object map[string]any, evaluated piece, isWrong bool) error {
 	if err := k.compareLookups(object); err != nil || !k.Injects() {
-		return decides, err
+		return err
 	}
 	// An injection reads no child: the behaviour that was evaluated has it too. What is wrong with the
 	// children can hide it there, so that it needs a behaviour without them.
-	problem := k.compareInjection(object, v)
-	if problem != nil || errEvaluated != nil {
-		v, errEvaluated = k.evaluatedBehaviour(object, nil)
-		if errEvaluated != nil {
-			v = nil
-		}
-		problem = k.compareInjection(object, v)
+	problem := k.compareInjection(object, evaluated)
+	if problem == nil && !isWrong {
+		return nil
 	}
-	return decides, problem
+	alone, err := k.evaluatedBehaviour(object, nil)
+	if err != nil {
+		alone = nil
+	}
+	return k.compareInjection(object, alone)
 }
 
 // compareInjection returns how both differ about what an object injects, which is an error for an
@@ -263,7 +262,7 @@ func (k comparison) firstDifference(path string, x, y any) (at, ofX, ofY string,
 	a, isStruct := x.(map[string]any)
 	b, isOtherStruct := y.(map[string]any)
 	if isStruct && isOtherStruct {
-		for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))))) {
+		for _, name := range sets.List(sets.KeySet(a).Union(sets.KeySet(b))) {
 			if at, ofX, ofY, differ := k.firstDifference(fieldPath(path, name), fieldOrNone(a, name), fieldOrNone(b, name)); differ {
 				return at, ofX, ofY, true
 			}

@@ -87,7 +87,7 @@ func TestProofLeavesOutTheOrderOfTexts(t *testing.T) {
 	}
 }
 
-// A part of the status whose if waits is there as far as it is known, wherever the if stands.
+// A struct in the status keeps the fields that are known while an if waits, wherever the if stands.
 func TestProofKnowsStructsThatWait(t *testing.T) {
 	t.Parallel()
 	for _, behaviour := range []string{

@@ -157,8 +157,8 @@ func judge(k *Kind, p pair) (v verdict, difference error) {
 		}
 	}
 	if v != different {
-		if worst, err := judgeRest(k, p, whole); worst > v {
-			v, difference = worst, err
+		if err := (comparison{k, true}).compareRest(p.object, whole, errEvaluated != nil); err != nil {
+			v, difference = different, err
 		}
 	}
 	return v, difference
@@ -223,29 +223,6 @@ func outcomeOf(p piece, path string) string {
 	}
 	b, _ := json.Marshal(sorted(data))
 	return string(b)
-}
-
-// judgeRest compares what is read and what is injected.
-func judgeRest(k *Kind, p pair, whole piece) (verdict, error) {
-	c := comparison{k, true}
-	if err := c.compareLookups(p.object); err != nil {
-		return different, err
-	}
-	if !k.Injects() {
-		return same, nil
-	}
-	err := c.compareInjection(p.object, whole)
-	if err != nil { // what is wrong with the children can hide it
-		whole, errEvaluated := k.evaluatedBehaviour(p.object, nil)
-		if errEvaluated != nil {
-			return different, errEvaluated
-		}
-		err = c.compareInjection(p.object, whole)
-	}
-	if err != nil {
-		return different, err
-	}
-	return same, nil
 }
 
 // sorted returns a value in which the texts are as those of sortedTexts.
@@ -326,7 +303,8 @@ func TestGeneratedKinds(t *testing.T) {
 		again, err := loadSource(made.source)
 		require.NoError(t, err)
 		require.Equal(t, dumpOf(programsOf(k)), dumpOf(programsOf(again)), "seed %d: the same text gives another program:\n%s", seed, made.source)
-		pairs := newPairs(k, nil, rand.New(rand.NewPCG(seed, 6)))
+		pairs := newPairs(k, nil)
+		pairs.random = rand.New(rand.NewPCG(seed, 6))
 		for range pairsOfAKind {
 			p := pairOf(pairs, made.maker.children)
 			if p.object == nil {

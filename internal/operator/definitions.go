@@ -97,17 +97,25 @@ func (d *definition) failed(err error) {
 // be determined.
 func (d *definitions) missing(ctx context.Context, k *kind.Kind, discover func(*kind.Kind) error) error {
 	of := d.get(k)
-	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
-	defer cancel()
-	select {
-	case <-of.known:
-	case <-ctx.Done():
-		return errors.New("its CRD was not read yet")
+	if err := of.await(ctx); err != nil {
+		return err
 	}
 	if !of.synced() {
 		return discover(k)
 	}
 	return problemOf(k, of.cache.Get(cache.ObjectName{Name: k.Name()}))
+}
+
+// await waits until the CRD was read, or may not be.
+func (d *definition) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
+	select {
+	case <-d.known:
+		return nil
+	case <-ctx.Done():
+		return errors.New("its CRD was not read yet")
+	}
 }
 
 // crd returns the CRD of a kind; nil if there is none, or it may not be read.

@@ -85,14 +85,8 @@ func (p *operator) unproved(ctx context.Context, k *kind.Kind) error {
 
 // hasRun reports whether the CRD of a kind says that the cluster has run it. A decorator has none.
 func (p *operator) hasRun(ctx context.Context, k *kind.Kind) bool {
-	if k.Target != nil {
+	if k.Target != nil || p.definitions.get(k).await(ctx) != nil {
 		return false
-	}
-	of := p.definitions.get(k)
-	select {
-	case <-of.known:
-	case <-ctx.Done():
-	case <-time.After(knownTimeout):
 	}
 	crd := p.definitions.crd(k)
 	return crd != nil && crd.GetAnnotations()[crds.HashAnnotation] == k.Hash
