@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -19,10 +21,18 @@ import (
 func TestKindsThatRanAreProvedLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		asked := make(map[string]int)
 		var log bytes.Buffer
+		var mu sync.Mutex // synctest.Wait orders what the others did before it, not what they do afterwards
+		asked := make(map[string]int)
+		questions := func() map[string]int {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(asked)
+		}
 		p := &operator{log: slog.New(slog.NewTextHandler(&log, nil)), proofs: newProofs(func(_ context.Context, k *kind.Kind) (kind.Proof, error) {
+			mu.Lock()
 			asked[k.Title()]++
+			mu.Unlock()
 			switch k.Title() {
 			case "Wrong":
 				return kind.Proof{Difference: &kind.LoadError{Kind: "Wrong", Reason: "they disagree"}}, nil
@@ -41,10 +51,10 @@ func TestKindsThatRanAreProvedLater(t *testing.T) {
 		defer cancel()
 		go p.proveOthers(ctx, kinds)
 		synctest.Wait()
-		require.Empty(t, asked)
+		require.Empty(t, questions())
 		p.proveOthers(ctx, kinds)
 		synctest.Wait()
-		require.Equal(t, map[string]int{"Right": 1, "Wrong": 1, "Slow": 2}, asked)
+		require.Equal(t, map[string]int{"Right": 1, "Wrong": 1, "Slow": 2}, questions())
 		require.Contains(t, log.String(), `msg="Fescue and CUE disagree about a kind, which runs on because it ran before" kind=Wrong error="kind Wrong: they disagree"`)
 		require.Contains(t, log.String(), "kind=Slow")
 		require.InDelta(t, 1, testutil.ToFloat64(p.proofs.disputed.WithLabelValues("Wrong.example.com")), 0)
