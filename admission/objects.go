@@ -109,7 +109,7 @@ func (o *objects) validateSubmission(ctx context.Context, s *submission) (*admis
 	if errs := s.injectionErrors(); len(errs) > 0 {
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, errs))
 	}
-	places, reads := s.object.places(request.Namespace), s.object.reads()
+	places, reads := s.object.places(request.Namespace), s.object.needsOfReads()
 	if s.object.budget.IsExceeded() { // what it reads may not be known, and its author's rights not be checked
 		err := field.Invalid(field.NewPath("spec"), field.OmitValueType{}, s.object.budget.Excess())
 		return rejected(apierrors.NewInvalid(s.kind.GroupVersionKind.GroupKind(), s.name, field.ErrorList{err}))

@@ -25,8 +25,8 @@ func needsOfLookups(lookups []kind.Lookup) (needs []need) {
 	return needs
 }
 
-// needsOfReads lists what the author of an object needs for what children of a kind read. The names and
-// namespaces that the kind computes are not known before the children exist, and may be any.
+// needsOfReads lists what the author needs for what objects of a kind read that do not exist yet, or are not valid. The
+// names and namespaces that the kind computes are not known, and may be any.
 func needsOfReads(k *kind.Kind) (needs []need) {
 	for _, l := range k.Lookups {
 		n := need{verb: "get", of: l.Type, name: l.ObjectName}
@@ -41,18 +41,19 @@ func needsOfReads(k *kind.Kind) (needs []need) {
 	return needs
 }
 
-// reads returns what the kind reads for the object. An object for which that cannot be told is stalled, and
-// nothing is read for it.
-func (s *state) reads() []kind.Lookup {
+// needsOfReads lists what the author of the object needs for what the kind reads for it. An object for which that cannot
+// be told is stalled, and nothing is read for it. But one with errors may lose them without its author: by a label, or by
+// another schema. What it reads then is not known.
+func (s *state) needsOfReads() []need {
 	checked := s.check().Stored()
-	if len(s.kind.Lookups) == 0 || len(checked.Errors) > 0 {
-		return nil
+	if len(s.kind.Lookups) > 0 && len(checked.Errors) > 0 {
+		return needsOfReads(s.kind)
 	}
 	lookups, err := s.kind.LookupsOf(s.budget, checked.Object)
 	if err != nil {
 		return nil
 	}
-	return lookups
+	return needsOfLookups(lookups)
 }
 
 // places returns the namespaces of the children that the object may have. What is not known of an object in a

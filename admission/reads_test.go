@@ -166,6 +166,13 @@ func TestRightsToRead(t *testing.T) {
 		"nothing":                {object: reader(`,"labels":{"a":"b"}`, secret), old: reader("", secret)},
 		"what is no longer read": {object: reader("", ""), old: reader(`,"labels":{"secret":"t"}`, ""), asked: []string{node}},
 		"a number for the scale": {object: reader("", `"replicas":3`), asked: []string{node}},
+		"while an error of before stays": {
+			object: reader("", `"secret":"t","size":"x"`), old: reader("", secret+`,"size":"x"`),
+			asked:  []string{"get secrets in default", "list configmaps at the cluster", node, "get things at the cluster"},
+			denied: "secrets", message: message + `get resource "secrets" in API group "" in the namespace "default", which`,
+		},
+		"once the error is gone":       {object: reader("", secret), old: reader("", secret+`,"size":"x"`), asked: []string{node, "get secrets s in default"}, denied: "secrets", message: `named "s"`},
+		"a label of an invalid object": {object: reader(`,"labels":{"a":"b"}`, secret+`,"size":"x"`), old: reader("", secret+`,"size":"x"`)},
 		"what a child might read": {
 			kind: "Around", object: `{"apiVersion":"reads.example.com/v1","kind":"Around","metadata":{"name":"a"},"spec":{"secret":"s"}}`,
 			asked:  []string{"create readers in default", "get secrets in default", "get nodes n at the cluster", "get things at the cluster", "list configmaps at the cluster"},

@@ -232,7 +232,7 @@ func (r *Rights) isExempt(user string) bool { return r == nil || r.exempt.Has(us
 
 // check returns a Forbidden error that names all rights that the author of a request does not
 // have: those that the kind always needs, for children in places, and those for what it reads for the object.
-func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, places kind.Places, reads []kind.Lookup) error {
+func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.AdmissionRequest, places kind.Places, reads []need) error {
 	user := request.UserInfo.Username
 	if r.isExempt(user) || user == autoscaler && request.SubResource == scaleSubresource {
 		return nil
@@ -240,7 +240,7 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 	gk := k.GroupVersionKind.GroupKind()
 	var missing []string
 	asked := sets.New[right]()
-	for _, n := range slices.Concat(r.needs[gk], needsOfLookups(reads)) {
+	for _, n := range slices.Concat(r.needs[gk], reads) {
 		for _, do := range r.rightsFor(n, request.Namespace, places) {
 			if asked.Has(do) {
 				continue
