@@ -45,6 +45,19 @@ func TestImmutable(t *testing.T) {
 			`{t!: "a", x?: int @kube(immutable)} | {t!: "b", x?: int}`,
 			spec{"t": "a", "x": int64(1)}, spec{"t": "b", "x": int64(2)}, []string{"spec.x"},
 		},
+		"removed with its struct": {
+			`{s?: {x?: int @kube(immutable), t?: {y!: int @kube(immutable)}}}`,
+			spec{"s": spec{"x": int64(1), "t": spec{"y": int64(1)}}}, spec{}, []string{"spec.s.t.y", "spec.s.x"},
+		},
+		"struct without it is removed": {`{s?: {x?: int @kube(immutable), y?: int}}`, spec{"s": spec{"y": int64(1)}}, spec{}, nil},
+		"added with its struct":        {`{s?: {x?: int @kube(immutable)}}`, spec{}, spec{"s": spec{"x": int64(1)}}, nil},
+		"removed with its item": {
+			`{l?: [...{name!: string, x?: int @kube(immutable)}] @kube(listType=map,listMapKey=name)}`,
+			spec{"l": []any{spec{"name": "a", "x": int64(1)}}}, spec{}, nil,
+		},
+		"removed with its alternative": {
+			`{s?: {t!: "a", x?: int @kube(immutable)} | {t!: "b"}}`, spec{"s": spec{"t": "a", "x": int64(1)}}, spec{}, []string{"spec.s.x"},
+		},
 		"item that moved": {
 			`{l?: [...{name!: string, x?: int @kube(immutable)}] @kube(listType=map,listMapKey=name)}`,
 			spec{"l": []any{spec{"name": "a", "x": int64(1)}, spec{"name": "b", "x": int64(2)}}},

@@ -495,11 +495,63 @@ func (e *emitter) field(f *Field, p *props) {
 		}
 		e.Enforcers.set(f.Rule, by)
 	case Optional:
-		if f.Schema.Immutable != nil && isIdentifier(f.Name) && e.innermost().correlatable {
+		switch {
+		case !e.innermost().correlatable || !isIdentifier(f.Name) || !isTyped(property):
+			e.immutableWithin(f.Schema, nil, "")
+		case f.Schema.Immutable != nil:
 			e.addRule(e.innermost().path, p, "has(self."+f.Name+") == has(oldSelf."+f.Name+")", f.Name+" is immutable")
+		default:
+			if set := e.immutableWithin(f.Schema, property, "oldSelf."+f.Name); set != "" {
+				rule := "has(self." + f.Name + ") || !has(oldSelf." + f.Name + ")"
+				if set != "true" {
+					rule += " || !(" + set + ")"
+				}
+				e.addRule(e.innermost().path, p, rule, f.Name+" has a field that is immutable")
+			}
 		}
 	}
 	p.Properties[f.Name] = *property
+}
+
+// immutableWithin returns a CEL expression that holds if a value at a path, which exists, has an immutable field, or "" if
+// none can have one. Where the CRD's schema of the value, which may be nil, does not allow that to be said, the rules of
+// these fields are noted as enforced in part.
+func (e *emitter) immutableWithin(s *Schema, p *props, path string) string {
+	for _, a := range s.Alternatives {
+		e.immutableWithin(a.Schema, nil, "")
+	}
+	if s.Struct == nil {
+		return ""
+	}
+	var either []string
+	for _, f := range s.Struct.Fields {
+		at := path + "." + f.Name
+		var property *props
+		if p != nil && isIdentifier(f.Name) {
+			if declared, ok := p.Properties[f.Name]; ok && isTyped(&declared) {
+				property = &declared
+			}
+		}
+		set := "true"
+		if f.Schema.Immutable == nil {
+			set = e.immutableWithin(f.Schema, property, at)
+		} else if property == nil {
+			e.Enforcers.setPartly(f.Schema.Immutable)
+		}
+		switch {
+		case property == nil || set == "":
+		case f.Presence == Required:
+			either = append(either, set)
+		case set == "true":
+			either = append(either, "has("+at+")")
+		default:
+			either = append(either, "has("+at+") && ("+set+")")
+		}
+	}
+	if slices.Contains(either, "true") {
+		return "true"
+	}
+	return strings.Join(either, " || ")
 }
 
 // hasRules reports whether there are CEL rules for a value or for a field within it.

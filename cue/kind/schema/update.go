@@ -82,6 +82,8 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 			w.update(f.Schema, before, now)
 		case existed != exists && f.Schema.Immutable != nil && present.Field(f.Name) != nil:
 			w.add(f.Schema.Immutable, field.Invalid(w.at(), now, "field is immutable"))
+		case existed && !exists && present.Field(f.Name) != nil: // what it holds could be added again with another value
+			w.update(f.Schema, before, map[string]any{})
 		}
 		w.path = w.path[:len(w.path)-1]
 	}
