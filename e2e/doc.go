@@ -73,7 +73,8 @@
 //     TestUnmanagedPodsOfASet
 //   - who changes a child back is named: TestContestedChildIsCorrectedSlowly
 //   - decorators add to existing objects, and clean up: TestDecorator
-//   - kinds and decorators that lead back to themselves end: TestKindThatLeadsBackEnds, TestDecoratorsThatLeadBackEnd
+//   - kinds and decorators that lead back to themselves end: TestKindThatLeadsBackEnds, TestWhatOutlivesItsOwnerEnds,
+//     TestDecoratorsThatLeadBackEnd
 //   - objects follow what they read, and a user cannot have read what they may not: TestReads, TestReadsOfOthersAreDenied
 //   - no message shows a value of a Secret: TestSensitiveValuesAreNotShown
 //   - children in other namespaces go with their object, and need their author's rights: TestElsewhereKeepsItsChildren,

@@ -26,7 +26,8 @@ import "fescue.dev/cue/contract"
 	object!: #Self
 	names: plural: "selves"
 	owns: [{apiVersion: "GROUP/v1", kind: "Self"}]
-	children: {if object.spec.more {next: template: {apiVersion: "GROUP/v1", kind: "Self", metadata: {METADATA}, spec: {more: true, here: object.spec.there, there: object.spec.here}}}}
+	children: {if object.spec.more {next: {ONDELETE
+		template: {apiVersion: "GROUP/v1", kind: "Self", metadata: {METADATA}, spec: {more: true, here: object.spec.there, there: object.spec.here}}}}}
 }
 `
 
@@ -87,7 +88,7 @@ func TestKindThatLeadsBackEnds(t *testing.T) {
 				metadata, spec["here"], spec["there"] = "namespace: object.spec.there", c.namespace, other.namespace
 			}
 			in = append(in, c)
-			dir, _ := writeKind(t, strings.NewReplacer("GROUP", c.group(), "METADATA", metadata).Replace(selfKind))
+			dir, _ := writeKind(t, strings.NewReplacer("GROUP", c.group(), "METADATA", metadata, "ONDELETE", "").Replace(selfKind))
 			flags := append(shardFlags(2), "--kinds", dir, "--shipped-kinds=false")
 			a, b := c.launch(flags...), c.launch(flags...)
 			c.awaitShares(2, a, b)
@@ -104,6 +105,26 @@ func TestKindThatLeadsBackEnds(t *testing.T) {
 			awaitCount(t, 0, selves, "", in...)
 		})
 	}
+}
+
+// An object that outlives its owner is no new beginning: otherwise a kind that drops what keeps its children would have no end.
+func TestWhatOutlivesItsOwnerEnds(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	selves := schema.GroupVersionResource{Group: c.group(), Version: "v1", Resource: "selves"}
+	c.deleteCRDs("selves." + c.group())
+	dir, _ := writeKind(t, strings.NewReplacer("GROUP", c.group(), "METADATA", "", "ONDELETE", `onDelete: "Orphan"`).Replace(selfKind))
+	c.start("--kinds", dir, "--shipped-kinds=false")
+	c.create(selves, "Self", "x", map[string]any{"spec": map[string]any{"more": true}})
+	awaitCount(t, 11, selves, "", c)
+	c.delete(selves, "x")
+	awaitCount(t, 10, selves, "", c)
+	last := "x" + strings.Repeat("-next", 10)
+	c.delete(selves, last)
+	_, reason, message := c.awaitStalled(selves, strings.TrimSuffix(last, "-next"))
+	require.Equal(t, "EndlessChildren", reason)
+	require.Contains(t, message, `it leads back to the type of an object that outlived its owner, Self "`+c.namespace+`/x-next": remove the labels that begin with fescue.dev/`)
+	awaitCount(t, 9, selves, "", c)
 }
 
 // Two decorators on each other's children stop as well, whoever sets the label.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
@@ -78,6 +79,16 @@ func TestChildrenThatLeadBackAreCounted(t *testing.T) {
 
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{pods: "PodList", trees: "TreeList"}, tree("root", "default", ""))
+	client.PrependReactor("list", "trees", func(action clienttesting.Action) (bool, runtime.Object, error) { // the fake ignores field selectors
+		name, _ := action.(clienttesting.ListAction).GetListRestrictions().Fields.RequiresExactMatch("metadata.name")
+		found, err := client.Tracker().Get(trees, action.GetNamespace(), name)
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: trees.Group, Version: trees.Version, Kind: "TreeList"})
+		if err == nil {
+			list.Items = append(list.Items, *found.(*unstructured.Unstructured))
+		}
+		return true, list, nil
+	})
 	m := meta.NewDefaultRESTMapper(nil)
 	m.AddSpecific(k.GroupVersionKind, trees, trees, meta.RESTScopeNamespace)
 	e, err := New(Config{Client: client, Mapper: m, Log: quiet()})

@@ -3,8 +3,10 @@ package kind
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"cuelang.org/go/cue/literal"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -35,9 +37,13 @@ func steps(behaviours []*Kind) map[apischema.GroupKind][]leads {
 // 0, a phase that need not be reached, a decorator that selects, or a name that only one object can have.
 func (l leads) mayEnd() bool {
 	c := l.child
-	isOneObject := strings.HasPrefix(c.ObjectName, `"`) && !strings.Contains(c.ObjectName, `\(`)
+	_, err := literal.Unquote(c.ObjectName)
+	isOneObject := err == nil
+	members, err := strconv.Atoi(c.Replicas)
+	mayBeNone := c.Replicas != "" && (err != nil || members == 0)
+	mayWait := c.When != "" && c.When != "true"
 	selects := l.by.Target != nil && (l.by.Target.Annotation != "" || !l.by.Target.Selector.Empty())
-	return c.Conditional || c.When != "" || c.Replicas != "" || isOneObject || selects || c.Phase != "" && c.Phase != l.by.Initial
+	return c.Conditional || mayWait || mayBeNone || isOneObject || selects || c.Phase != "" && c.Phase != l.by.Initial
 }
 
 // leadsBack returns the steps by which the children of a behaviour that is about to be added lead back to its type; nil
@@ -50,9 +56,14 @@ func (c *Catalog) leadsBack(k *Kind) (path []leads, endless bool) {
 		var follow func(at apischema.GroupKind, path []leads) []leads
 		follow = func(at apischema.GroupKind, path []leads) []leads {
 			for _, step := range from[at] {
-				isOwn := step.by.Target != nil && len(path) == 0 && step.to == start // a decorator leaves its own children alone
 				switch {
-				case !allowed(step) || isOwn || len(path) == 0 && step.by != k:
+				case !allowed(step) || len(path) == 0 && step.by != k:
+				case step.to == start && step.by == k && k.Target != nil && len(path) == 0: // a decorator leaves its own children alone
+					for _, other := range from[start] {
+						if other.by != k && other.to == start && allowed(other) {
+							return []leads{step, other}
+						}
+					}
 				case step.to == start:
 					return append(slices.Clip(path), step)
 				case !seen[step.to]:

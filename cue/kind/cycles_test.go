@@ -43,15 +43,22 @@ func TestChildrenThatLeadBack(t *testing.T) {
 }
 `
 	for name, test := range map[string]struct{ cue, err, advice string }{
-		"itself":                 {kindOf("Self", childOf("Self")), "kind Self: children.next: its objects create objects without end, Self → Self: put an if around one of these children", ""},
-		"two kinds":              {kindOf("Ping", childOf("Pong")) + kindOf("Pong", childOf("Ping")), "its objects create objects without end, ", ""},
-		"an if may end it":       {kindOf("Self", "if object.spec.more {"+childOf("Self")+"}"), "", "its objects can create objects that lead back to themselves, Self → Self"},
-		"a when may":             {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: when: object.spec.more\nnext: ", 1)), "", "Self → Self"},
-		"one of two may end it":  {kindOf("Ping", childOf("Pong")) + kindOf("Pong", "if object.spec.more {"+childOf("Ping")+"}"), "", "lead back to themselves, "},
-		"one name":               {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x", spec: more`, 1)), "", "Self → Self"},
-		"a chain that ends":      {kindOf("Ping", childOf("Pong")) + kindOf("Pong", `next: template: {apiVersion: "v1", kind: "ConfigMap"}`), "", ""},
-		"decorators":             {strings.ReplaceAll(decorators, ", SELECTS", ""), "its objects create objects without end, ", ""},
-		"decorators that select": {strings.ReplaceAll(decorators, "SELECTS", `selector: matchLabels: cycle: "yes"`), "", "lead back to themselves, "},
+		"itself":                     {kindOf("Self", childOf("Self")), "kind Self: children.next: its objects create objects without end, Self → Self: put an if around one of these children", ""},
+		"two kinds":                  {kindOf("Ping", childOf("Pong")) + kindOf("Pong", childOf("Ping")), "its objects create objects without end, ", ""},
+		"an if may end it":           {kindOf("Self", "if object.spec.more {"+childOf("Self")+"}"), "", "its objects can create objects that lead back to themselves, Self → Self"},
+		"a when may":                 {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: when: object.spec.more\nnext: ", 1)), "", "Self → Self"},
+		"a when that always holds":   {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: when: true\nnext: ", 1)), "Self → Self", ""},
+		"a number of members":        {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: replicas: 2\nnext: ", 1)), "Self → Self", ""},
+		"no members":                 {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: replicas: 0\nnext: ", 1)), "", "Self → Self"},
+		"a name of each object":      {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x" + object.metadata.name, spec: more`, 1)), "Self → Self", ""},
+		"an interpolated name":       {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x\(object.metadata.name)", spec: more`, 1)), "Self → Self", ""},
+		"one of two may end it":      {kindOf("Ping", childOf("Pong")) + kindOf("Pong", "if object.spec.more {"+childOf("Ping")+"}"), "", "lead back to themselves, "},
+		"one name":                   {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x", spec: more`, 1)), "", "Self → Self"},
+		"a chain that ends":          {kindOf("Ping", childOf("Pong")) + kindOf("Pong", `next: template: {apiVersion: "v1", kind: "ConfigMap"}`), "", ""},
+		"decorators":                 {strings.ReplaceAll(decorators, ", SELECTS", ""), "its objects create objects without end, ", ""},
+		"decorators of one type":     {strings.NewReplacer(", SELECTS", "", `kind: "Secret"`, `kind: "ConfigMap"`).Replace(decorators), "its objects create objects without end, ConfigMap → ConfigMap → ConfigMap", ""},
+		"a decorator's own children": {strings.Split(strings.ReplaceAll(strings.ReplaceAll(decorators, ", SELECTS", ""), `kind: "Secret"`, `kind: "ConfigMap"`), "#Configs")[0], "", ""},
+		"decorators that select":     {strings.ReplaceAll(decorators, "SELECTS", `selector: matchLabels: cycle: "yes"`), "", "lead back to themselves, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -87,6 +87,8 @@ type Line struct {
 	// IsBroken means that an owner is gone, so that the garbage collector is about to delete the object.
 	IsBroken bool
 
+	// isKept means that the root outlived the object that it was created for.
+	isKept bool
 	types map[schema.GroupKind]int // how many of each type there are
 	above schema.GroupKind         // the type of which there are too many, if any
 }
@@ -112,7 +114,7 @@ func Trace(object *unstructured.Unstructured, kinds []*kind.Kind, find func(Pare
 		case err != nil:
 			return nil, err
 		case next == nil || next.GetUID() != parent.UID:
-			l.IsBroken = parent.controls
+			l.IsBroken, l.isKept = parent.controls, !parent.controls
 			return l, nil
 		}
 		object = next
@@ -127,8 +129,13 @@ type endlessError string
 
 func (e endlessError) Error() string { return string(e) }
 
-// Check returns why no child may be added to the line; nil is nothing.
+// Check returns why no child of a type that the line has may be added to it; nil is nothing. Where a root outlived its owner,
+// what led to it cannot be counted.
 func (l *Line) Check() error {
+	if l.isKept {
+		return endlessError(fmt.Sprintf("it is not created: it leads back to the type of an object that outlived its owner, %s: remove the labels that begin with fescue.dev/ from that object to let it begin anew",
+			l.root()))
+	}
 	if l.above.Kind == "" {
 		return nil
 	}

@@ -119,6 +119,7 @@ func TestLine(t *testing.T) {
 	here := func(int) string { return "default" }
 	elsewhere := func(i int) string { return fmt.Sprint("ns-", i) }
 	const selves, configs = `it is not created: 11 objects of type Self.cycle.example.com lead to it, beginning with Self`, `it is not created: 11 objects of type ConfigMap lead to it, beginning with ConfigMap`
+	const kept = `it is not created: it leads back to the type of an object that outlived its owner, Self "ns-`
 	for name, test := range map[string]struct {
 		namespaceOf func(int) string
 		chain       []string
@@ -144,13 +145,17 @@ func TestLine(t *testing.T) {
 		}, "0", selves, false, 10},
 		"the annotation decides nothing": {elsewhere, times(3, "Self"), func(last *unstructured.Unstructured, _ map[types.UID]*unstructured.Unstructured) {
 			last.SetLabels(map[string]string{LabelOwnerUID: "another"})
-		}, "2", "", false, 1},
+		}, "2", kept + `2/o2": remove the labels that begin with fescue.dev/`, false, 1},
 		"it is about to be collected": {here, times(5, "Self"), func(_ *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
 			delete(all, "2")
 		}, "3", "", true, 2},
-		"what stays is not": {elsewhere, times(5, "Self"), func(_ *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
+		"what outlived its owner": {elsewhere, times(5, "Self"), func(_ *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
 			delete(all, "2")
-		}, "3", "", false, 2},
+		}, "3", kept + `3/o3"`, false, 2},
+		"what outlived its owner and was released": {elsewhere, times(5, "Self"), func(_ *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
+			delete(all, "2")
+			all["3"].SetLabels(nil)
+		}, "3", "", false, 1},
 		"a circle": {here, times(2, "Self"), func(last *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
 			all["0"].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cycle.example.com/v1", Kind: "Self", Name: last.GetName(), UID: last.GetUID(), Controller: new(true)}})
 		}, "1", selves, false, 10},
