@@ -84,8 +84,15 @@ func (c *Catalog) leadsBack(k *Kind) (path []leads, endless bool) {
 }
 
 // cycle returns the mistake of a behaviour whose children lead back to its type without end, and advises where
-// something may end that.
+// something may end that, and where it reads what it may have created.
 func (c *Catalog) cycle(k *Kind) *LoadError {
+	for _, l := range k.Lookups {
+		isOfType := func(owned apischema.GroupVersionKind) bool { return owned.GroupKind() == l.Type.GroupKind() }
+		if l.IsSelection && slices.ContainsFunc(k.Owns, isOfType) {
+			k.advice = append(k.advice, Advice{Field: "reads." + l.Name, Position: l.Position, Text: fmt.Sprintf(
+				"reads.%s: selects objects of a type that the kind creates, %s: see that the selector leaves those out, or that what is created does not grow with them", l.Name, l.Type.Kind)})
+		}
+	}
 	path, endless := c.leadsBack(k)
 	if path == nil {
 		return nil
@@ -95,7 +102,7 @@ func (c *Catalog) cycle(k *Kind) *LoadError {
 		names = append(names, step.to.Kind)
 	}
 	first := path[0].child
-	field, chain := "children."+first.Name, strings.Join(names, " → ")
+	field, chain := strings.TrimSuffix("children."+first.Name, "."), strings.Join(names, " → ")
 	if endless {
 		return &LoadError{Kind: k.LoadName(), File: first.Position.File, Line: first.Position.Line,
 			Reason: fmt.Sprintf("%s: its objects create objects without end, %s: put an if around one of these children", field, chain)}

@@ -43,18 +43,21 @@ func TestChildrenThatLeadBack(t *testing.T) {
 }
 `
 	for name, test := range map[string]struct{ cue, err, advice string }{
-		"itself":                     {kindOf("Self", childOf("Self")), "kind Self: children.next: its objects create objects without end, Self → Self: put an if around one of these children", ""},
-		"two kinds":                  {kindOf("Ping", childOf("Pong")) + kindOf("Pong", childOf("Ping")), "its objects create objects without end, ", ""},
-		"an if may end it":           {kindOf("Self", "if object.spec.more {"+childOf("Self")+"}"), "", "its objects can create objects that lead back to themselves, Self → Self"},
-		"a when may":                 {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: when: object.spec.more\nnext: ", 1)), "", "Self → Self"},
-		"a when that always holds":   {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: when: true\nnext: ", 1)), "Self → Self", ""},
-		"a number of members":        {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: replicas: 2\nnext: ", 1)), "Self → Self", ""},
-		"no members":                 {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: replicas: 0\nnext: ", 1)), "", "Self → Self"},
-		"a name of each object":      {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x" + object.metadata.name, spec: more`, 1)), "Self → Self", ""},
-		"an interpolated name":       {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x\(object.metadata.name)", spec: more`, 1)), "Self → Self", ""},
-		"one of two may end it":      {kindOf("Ping", childOf("Pong")) + kindOf("Pong", "if object.spec.more {"+childOf("Ping")+"}"), "", "lead back to themselves, "},
-		"one name":                   {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x", spec: more`, 1)), "", "Self → Self"},
-		"a chain that ends":          {kindOf("Ping", childOf("Pong")) + kindOf("Pong", `next: template: {apiVersion: "v1", kind: "ConfigMap"}`), "", ""},
+		"itself":                   {kindOf("Self", childOf("Self")), "kind Self: children.next: its objects create objects without end, Self → Self: put an if around one of these children", ""},
+		"two kinds":                {kindOf("Ping", childOf("Pong")) + kindOf("Pong", childOf("Ping")), "its objects create objects without end, ", ""},
+		"an if may end it":         {kindOf("Self", "if object.spec.more {"+childOf("Self")+"}"), "", "its objects can create objects that lead back to themselves, Self → Self"},
+		"a when may":               {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: when: object.spec.more\nnext: ", 1)), "", "Self → Self"},
+		"a when that always holds": {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: when: true\nnext: ", 1)), "Self → Self", ""},
+		"a number of members":      {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: replicas: 2\nnext: ", 1)), "Self → Self", ""},
+		"no members":               {kindOf("Self", strings.Replace(childOf("Self"), "next: ", "next: replicas: 0\nnext: ", 1)), "", "Self → Self"},
+		"a name of each object":    {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x" + object.metadata.name, spec: more`, 1)), "Self → Self", ""},
+		"an interpolated name":     {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x\(object.metadata.name)", spec: more`, 1)), "Self → Self", ""},
+		"one of two may end it":    {kindOf("Ping", childOf("Pong")) + kindOf("Pong", "if object.spec.more {"+childOf("Ping")+"}"), "", "lead back to themselves, "},
+		"one name":                 {kindOf("Self", strings.Replace(childOf("Self"), "spec: more", `metadata: name: "x", spec: more`, 1)), "", "Self → Self"},
+		"a chain that ends":        {kindOf("Ping", childOf("Pong")) + kindOf("Pong", `next: template: {apiVersion: "v1", kind: "ConfigMap"}`), "", ""},
+		"what it reads": {strings.NewReplacer(`"Self"}]`, `"Self"}, {apiVersion: "v1", kind: "ConfigMap"}]`, "children:", `reads: all: {apiVersion: "v1", kind: "ConfigMap", selector: matchLabels: a: "b"}`+"\nobserved: _\nchildren:").
+			Replace(kindOf("Self", `for s in observed.all {"\(s.metadata.name)": template: {apiVersion: "v1", kind: "ConfigMap", metadata: name: "\(s.metadata.name)x"}}`)),
+			"", "reads.all: selects objects of a type that the kind creates, ConfigMap: see that the selector leaves those out, or that what is created does not grow"},
 		"decorators":                 {strings.ReplaceAll(decorators, ", SELECTS", ""), "its objects create objects without end, ", ""},
 		"decorators of one type":     {strings.NewReplacer(", SELECTS", "", `kind: "Secret"`, `kind: "ConfigMap"`).Replace(decorators), "its objects create objects without end, ConfigMap → ConfigMap → ConfigMap", ""},
 		"a decorator's own children": {strings.Split(strings.ReplaceAll(strings.ReplaceAll(decorators, ", SELECTS", ""), `kind: "Secret"`, `kind: "ConfigMap"`), "#Configs")[0], "", ""},
@@ -73,7 +76,7 @@ func TestChildrenThatLeadBack(t *testing.T) {
 			var advice []string
 			for _, k := range catalog.Behaviours() {
 				for _, a := range k.BehaviourAdvice() {
-					if strings.Contains(a.Text, "lead back") {
+					if strings.Contains(a.Text, "lead back") || strings.Contains(a.Text, "selects objects") {
 						advice = append(advice, a.Text)
 					}
 				}
