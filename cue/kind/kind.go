@@ -240,17 +240,18 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 	return k.Version
 }
 
-// ValidateUpdate lists the errors of an object that is to replace old or, if it has none, the
-// immutable fields that differ. An old object that exceeds the limits, or its budget, is not compared.
+// ValidateUpdate lists the errors of an object that is to replace old, and the immutable fields that differ. Objects
+// that exceed the limits, or their budgets, are not compared.
 func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 	v := c.version
-	if len(c.Errors) > 0 || old.budget.IsExceeded() || len(old.Errors) > 0 && checkLimits(old.Object) != nil {
+	if c.budget.IsExceeded() || old.budget.IsExceeded() || checkLimits(c.Object) != nil || checkLimits(old.Object) != nil {
 		return c.Errors
 	}
-	// The defaults are set here as well because an invalid old object has none yet.
-	problems := schema.ValidateUpdate(c.budget, v.schema, schema.Default(c.budget, v.schema, old.Object), c.Object)
+	// The defaults are set here as well because an invalid object has none yet.
+	withDefaults := func(object map[string]any) map[string]any { return schema.Default(c.budget, v.schema, object) }
+	problems := schema.ValidateUpdate(c.budget, v.schema, withDefaults(old.Object), withDefaults(c.Object))
 	sortProblems(problems)
-	return errorList(problems)
+	return append(slices.Clip(c.Errors), errorList(problems)...)
 }
 
 // Deprecated lists the fields of a valid object that are deprecated, each with what to use

@@ -45,6 +45,9 @@ func TestImmutable(t *testing.T) {
 			`{t!: "a", x?: int @kube(immutable)} | {t!: "b", x?: int}`,
 			spec{"t": "a", "x": int64(1)}, spec{"t": "b", "x": int64(2)}, []string{"spec.x"},
 		},
+		"beside an error of before": {
+			`{x?: int @kube(immutable), y?: int}`, spec{"x": int64(1), "y": "a"}, spec{"x": int64(2), "y": "a"}, []string{"spec.y", "spec.x"},
+		},
 		"removed with its struct": {
 			`{s?: {x?: int @kube(immutable), t?: {y!: int @kube(immutable)}}}`,
 			spec{"s": spec{"x": int64(1), "t": spec{"y": int64(1)}}}, spec{}, []string{"spec.s.t.y", "spec.s.x"},
