@@ -46,14 +46,17 @@ import (
 		mode: *"one" | "two"
 		if mode == "two" {second!: string}
 		ports?: [...{name!: string, port?: int}] @kube(listType=map,listMapKey=name)
+		owner?: string @kube(immutable)
+		many?:  int32 & >=0
 	}
-	status?: contract.#Status
+	status?: {contract.#Status, many?: int32 & >=0}
 }
 #StrictestController: contract.#Controller & {
 	object!: #Strictest
 	observed: _
 	owns: [{apiVersion: "v1", kind: "Pod"}]
 	names: plural: "strictests"
+	scale: {spec: ".spec.many", status: ".status.many"}
 	children: {}
 	DELETE
 }
@@ -76,7 +79,7 @@ func newStrictests(t *testing.T, onDelete string, specs map[string]map[string]an
 	s := &strictests{c, kinds[0].GroupVersionResource(), dir, kinds}
 	c.deleteCRDs(kinds[0].Name())
 	open := kindtest.FromDir(t, dir)[0]
-	open.Hash = "open"
+	open.Hash, open.Scale = "open", nil
 	open.Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	c.installCRDs([]*kind.Kind{open})
 	for name, spec := range specs {
@@ -158,23 +161,58 @@ func TestInvalidObjectsThatAreKept(t *testing.T) {
 	s.awaitGone(s.GroupVersionResource, "mended")
 }
 
-// The API server itself rejects every write of an object whose list has an item without its key. fescue uninstall, which deletes
-// the CRD as well, deletes such an object all the same.
+// stuckSpecs are of objects of which the API server itself rejects every write, each with its error.
+var stuckSpecs = map[string]struct {
+	spec map[string]any
+	err  string
+}{
+	"no-key":    {map[string]any{"size": int64(1), "ports": []any{map[string]any{"port": int64(1)}}}, "spec.ports[0].name: Required value"},
+	"scale":     {map[string]any{"size": int64(1), "many": int64(1_000_000_000_000)}, ".spec.many: Invalid value: 1000000000000: should be less than or equal to 2147483647"},
+	"immutable": {map[string]any{"size": int64(1), "owner": int64(5)}, "owner is immutable"},
+}
+
+// newStuck stores an object of each of these specs.
+func newStuck(t *testing.T) *strictests {
+	t.Helper()
+	specs := make(map[string]map[string]any)
+	for name, stuck := range stuckSpecs {
+		specs[name] = stuck.spec
+	}
+	s := newStrictests(t, guardDelete, specs)
+	for name, stuck := range stuckSpecs {
+		_, err := s.objects(s.GroupVersionResource).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		require.ErrorContains(t, err, stuck.err)
+	}
+	return s
+}
+
+// The status says what is wrong with an object that cannot be written, or an Event if the status cannot be written either.
+// fescue uninstall, which deletes the CRD as well, deletes such objects all the same.
 func TestUninstallDeletesInvalidObjects(t *testing.T) {
 	t.Parallel()
-	s := newStrictests(t, guardDelete, map[string]map[string]any{"no-key": {"size": int64(1), "ports": []any{map[string]any{"port": int64(1)}}}})
-	_, err := s.objects(s.GroupVersionResource).Patch(t.Context(), "no-key", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	require.ErrorContains(t, err, "spec.ports[0].name: Required value")
+	s := newStuck(t)
+	s.keepCRDs = true
+	o := s.start("--kinds", s.dir, "--shipped-kinds=false")
+	for _, name := range []string{"no-key", "scale"} {
+		_, reason, _ := s.awaitStalled(s.GroupVersionResource, name)
+		require.Equal(t, "InvalidObject", reason)
+	}
+	note := s.eventNote("immutable", "InvalidObject")
+	require.Contains(t, note, "the API server rejects all writes of the object until it is corrected: write status: ")
+	require.Contains(t, note, stuckSpecs["immutable"].err)
+	o.kill()
 
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(t, kubeconfig, testcluster.Config(t), s.namespace)
 	out, err := exec.CommandContext(t.Context(), "fescue", "uninstall", "--kubeconfig", kubeconfig, "--shipped-kinds=false", "--kinds", s.dir, "--webhooks=false",
 		"--namespaced", s.namespace, "--namespace", s.namespace, "--keep-namespace", "--on-delete-timeout", "1s", "--delete-objects").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.True(t, testcluster.WaitUntil(func() bool { // the API server knows the CRD that accepts it a little later
-		_, err = s.objects(s.GroupVersionResource).Patch(t.Context(), "no-key", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		return err == nil // example.com/other is gone, and foregroundDeletion if it was still there
-	}), "%v", err)
+	for name := range stuckSpecs {
+		require.True(t, testcluster.WaitUntil(func() bool { // the API server knows the CRD that accepts it a little later
+			_, err = s.objects(s.GroupVersionResource).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			return err == nil // example.com/other is gone, and foregroundDeletion if it was still there
+		}), "%s: %v", name, err)
+	}
 	require.True(t, testcluster.WaitUntil(func() bool {
 		list, err := s.client.Resource(definitions).List(t.Context(), metav1.ListOptions{})
 		return err == nil && !slices.ContainsFunc(list.Items, func(d unstructured.Unstructured) bool { return d.GetName() == s.kinds[0].Name() })

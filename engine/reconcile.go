@@ -152,10 +152,7 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 			defer r.progress.keep(r.name, progress)
 			rounds = progress.Begin(r.kind, object, v, time.Now())
 		}
-		p, o, blocked, err := r.converge(ctx, object, v, rounds)
-		if err != nil {
-			return time.Time{}, err
-		}
+		p, o, blocked := r.converge(ctx, object, v, rounds)
 		if o.Failed != nil && r.queue.NumRequeues(r.name) < patience {
 			return time.Time{}, o.Failed
 		}
@@ -198,13 +195,10 @@ func (r *reconciliation) look(ctx context.Context, object *unstructured.Unstruct
 
 // converge decides and writes, as far as nothing is held. blocked reports that nothing more can be
 // done now.
-func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unstructured, v *plan.View, rounds *plan.Rounds) (p *plan.Plan, o *plan.Outcome, blocked bool, err error) {
-	p, o, err = plan.Converge(r.kind, object, v, time.Now(), func(todo *plan.Comparison) *plan.Changes {
+func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unstructured, v *plan.View, rounds *plan.Rounds) (p *plan.Plan, o *plan.Outcome, blocked bool) {
+	p, o = plan.Converge(r.kind, object, v, time.Now(), func(todo *plan.Comparison) *plan.Changes {
 		return rounds.Apply(todo, time.Now(), func(todo *plan.Comparison) *plan.Changes { return r.apply(ctx, object, todo) })
 	})
-	if err != nil {
-		return nil, nil, false, err
-	}
 	r.numbers.remember(object, o.Numbers)
 	r.remember(p.Unrecorded())
 	p, o, blocked = rounds.Converged(p, o, time.Now())
@@ -215,7 +209,7 @@ func (r *reconciliation) converge(ctx context.Context, object *unstructured.Unst
 			o.Stalled = contested
 		}
 	}
-	return p, o, blocked, nil
+	return p, o, blocked
 }
 
 // remember keeps what the next reconcile has to know of this one.
@@ -287,7 +281,7 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 		return r.writeStatus(ctx, p, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write status: %w", err)
+		return nil, r.refused(fmt.Errorf("write status: %w", p.ConcealStatus(err)))
 	}
 	stored.SetManagedFields(nil)
 	r.writes.rememberObject(r.name, stored)
@@ -297,6 +291,16 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	r.logStored(p, o)
 	r.news.Stored(p, o)
 	return stored, nil
+}
+
+// refused returns the error of a write of the object itself. If the API server finds the object invalid whatever is written,
+// no condition can say so, and an Event does.
+func (r *reconciliation) refused(err error) error {
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	r.news.Refused(err)
+	return &rejectedError{err}
 }
 
 // isTooLarge reports whether an object exceeds what the API server accepts, or etcd, of which it answers a plain 500.

@@ -59,6 +59,11 @@ func (n *News) Stored(p *Plan, o *Outcome) {
 	}
 }
 
+// Refused adds that the API server rejects what the engine writes to an object itself.
+func (n *News) Refused(err error) {
+	n.problem = &Problem{reasonInvalid, "the API server rejects all writes of the object until it is corrected: " + err.Error()}
+}
+
 // Told adds what happened to an object whose status is not written: the first child was created, or the
 // last one deleted because the decorator is no longer for the object, or a problem began. had is how
 // many children there were before, and known the problem that was told of last.

@@ -85,8 +85,7 @@ func MustBeSure(k *kind.Kind, object *unstructured.Unstructured) bool {
 // A phase alone does not show that: an object may have been in the same one before.
 func hasLeft(object *unstructured.Unstructured) bool {
 	status, _ := object.Object["status"].(map[string]any)
-	conditions, err := conditionsOf(status)
-	return err == nil && meta.IsStatusConditionTrue(conditions, kind.ConditionDeleting)
+	return meta.IsStatusConditionTrue(conditionsOf(status), kind.ConditionDeleting)
 }
 
 // IsEntering reports whether an object is about to enter the phase for its deletion. A cache that is behind would not show

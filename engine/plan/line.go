@@ -89,8 +89,8 @@ type Line struct {
 
 	// isKept means that the root outlived the object that it was created for.
 	isKept bool
-	types map[schema.GroupKind]int // how many of each type there are
-	above schema.GroupKind         // the type of which there are too many, if any
+	types  map[schema.GroupKind]int // how many of each type there are
+	above  schema.GroupKind         // the type of which there are too many, if any
 }
 
 // Trace follows what leads to an object. find returns an object of that name, or nil if it is gone.

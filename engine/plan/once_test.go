@@ -79,8 +79,7 @@ func TestCreatedOnce(t *testing.T) {
 			c := Compare(p, tc.view)
 			require.Equal(t, tc.steps, describe(c.Steps))
 			require.Empty(t, c.Prunes)
-			o, err := outcomeOf(p, c, &Changes{}, tc.view)
-			require.NoError(t, err)
+			o := outcomeOf(p, c, &Changes{}, tc.view)
 			require.Equal(t, tc.records, o.inventory.created)
 			require.Equal(t, tc.gone, o.Stalled != nil && o.Stalled.Reason == reasonGone)
 			missing := Missing(k, object, tc.view, now)
@@ -101,8 +100,7 @@ func TestRecordWaits(t *testing.T) {
 	object := runningAt(nil)
 	outcome := func(v *View, failed error) (*Plan, *Outcome, map[string]any) {
 		p := Decide(k, object, v, now)
-		o, err := outcomeOf(p, Compare(p, v), &Changes{Failed: failed}, v)
-		require.NoError(t, err)
+		o := outcomeOf(p, Compare(p, v), &Changes{Failed: failed}, v)
 		status, err := Report(p, o)
 		require.NoError(t, err)
 		return p, o, status

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -84,9 +83,8 @@ type Outcome struct {
 }
 
 // Converge decides what an object needs and has apply carry it out, until nothing is left
-// to write. It returns the last plan and its outcome. An error is about the object's
-// own status.
-func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time, apply func(*Comparison) *Changes) (*Plan, *Outcome, error) {
+// to write. It returns the last plan and its outcome.
+func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time, apply func(*Comparison) *Changes) (*Plan, *Outcome) {
 	done := &Changes{}
 	var p *Plan
 	var strays []Step
@@ -104,11 +102,9 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 			continue
 		}
 		if inSync || blocked || rounds == maxRounds || isLow {
-			o, err := outcomeOf(p, c, done, v)
-			if err == nil {
-				o.Unfinished, o.Strays = (!inSync || isLow) && !blocked, strays
-			}
-			return p, o, err
+			o := outcomeOf(p, c, done, v)
+			o.Unfinished, o.Strays = (!inSync || isLow) && !blocked, strays
+			return p, o
 		}
 		done = apply(c)
 		if done.NamespaceLeaving && isLeaving(k, object) && !v.Abandoned {
@@ -125,7 +121,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 
 // outcomeOf returns the outcome of a plan, given the children as they are now and the last
 // writes.
-func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error) {
+func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
 		WakeAt: p.WakeAt, moves: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving, Altered: c.Altered,
@@ -154,13 +150,11 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) (*Outcome, error)
 	if err := errors.Join(c.Rejected, done.Rejected); err != nil && o.Stalled == nil {
 		o.noteRejection(p, err)
 	}
-	if err := o.judge(p); err != nil {
-		return nil, err
-	}
+	o.judge(p)
 	if v.InjectionErr != nil && o.Stalled == nil {
 		o.Stalled = &Problem{reasonEvaluation, v.InjectionErr.Error()}
 	}
-	return o, nil
+	return o
 }
 
 // wake makes the object be reconciled at a time, if it is not before.
@@ -172,17 +166,13 @@ func (o *Outcome) wake(at time.Time) {
 
 // judge finds how long an object that never ends has not been ready, and whether that is
 // too long.
-func (o *Outcome) judge(p *Plan) error {
+func (o *Outcome) judge(p *Plan) {
 	if p.Kind.Ends() || p.Kind.Target != nil {
-		return nil
+		return
 	}
 	status, _ := p.Object.Object["status"].(map[string]any)
-	conditions, err := conditionsOf(status)
-	if err != nil {
-		return fmt.Errorf("status.conditions: %w", err)
-	}
 	o.NotReadySince = p.At
-	before := meta.FindStatusCondition(conditions, kind.ConditionReady)
+	before := meta.FindStatusCondition(conditionsOf(status), kind.ConditionReady)
 	if before != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == p.Object.GetGeneration() {
 		// A new spec begins a new attempt to become ready.
 		o.NotReadySince = before.LastTransitionTime.Time
@@ -193,7 +183,6 @@ func (o *Outcome) judge(p *Plan) error {
 			o.wake(due)
 		}
 	}
-	return nil
 }
 
 func (o *Outcome) allReady() bool {

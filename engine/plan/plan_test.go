@@ -200,8 +200,7 @@ func TestCycleOfStoredPhasesIsAnError(t *testing.T) {
 			break
 		}
 		require.True(t, p.Again)
-		o, err := outcomeOf(p, &Comparison{}, &Changes{}, v)
-		require.NoError(t, err)
+		o := outcomeOf(p, &Comparison{}, &Changes{}, v)
 		phases, v.Passed = append(phases, p.Phase), o.Passed
 		object["status"] = map[string]any{"phase": p.Phase}
 	}

@@ -54,7 +54,7 @@ func (o *Outcome) noteRejection(p *Plan, err error) {
 	}
 	problem.Reason = reasonQuota
 	status, _ := p.Object.Object["status"].(map[string]any)
-	conditions, _ := conditionsOf(status)
+	conditions := conditionsOf(status)
 	before := meta.FindStatusCondition(conditions, kind.ConditionReconciling)
 	stalled := meta.FindStatusCondition(conditions, kind.ConditionStalled)
 	since, limit := p.At, maxPassing

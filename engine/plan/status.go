@@ -39,13 +39,10 @@ func Report(p *Plan, o *Outcome) (map[string]any, error) {
 			status[kind.InjectedPods] = o.Uptake.status()
 		}
 	}
-	conditions, err := conditionsOf(old)
-	if err != nil {
-		return nil, err
-	}
-	conditions = report(p, o, p.ownConditions(conditions))
+	conditions := report(p, o, p.ownConditions(conditionsOf(old)))
 	list := make([]any, len(conditions))
 	for i := range conditions {
+		var err error
 		if list[i], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&conditions[i]); err != nil {
 			return nil, err
 		}
@@ -187,10 +184,9 @@ func JustLate(p *Plan, o *Outcome) *Problem {
 		return nil
 	}
 	status, _ := p.Object.Object["status"].(map[string]any)
-	conditions, err := conditionsOf(status)
-	before := meta.FindStatusCondition(conditions, kind.ConditionReady)
+	before := meta.FindStatusCondition(conditionsOf(status), kind.ConditionReady)
 	c := ready(p, o)
-	if err != nil || c.Reason != reasonDeadline || before != nil && before.Reason == reasonDeadline && before.ObservedGeneration == p.Object.GetGeneration() {
+	if c.Reason != reasonDeadline || before != nil && before.Reason == reasonDeadline && before.ObservedGeneration == p.Object.GetGeneration() {
 		return nil
 	}
 	return &Problem{c.Reason, c.Message}
@@ -257,21 +253,23 @@ func JustMissed(p *Plan) *Problem {
 		return nil
 	}
 	status, _ := p.Object.Object["status"].(map[string]any)
-	conditions, err := conditionsOf(status)
-	shown := err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return strings.HasPrefix(c.Message, p.missed()) })
-	if err != nil || shown {
+	if slices.ContainsFunc(conditionsOf(status), func(c metav1.Condition) bool { return strings.HasPrefix(c.Message, p.missed()) }) {
 		return nil
 	}
 	return &Problem{"MissedSchedule", p.missed()}
 }
 
-// conditionsOf reads the conditions of a status.
-func conditionsOf(status map[string]any) ([]metav1.Condition, error) {
-	var typed struct {
-		Conditions []metav1.Condition `json:"conditions"`
+// conditionsOf reads the conditions of a status. What is none, and was stored while nothing checked it, is left out, so that
+// the next write of the status repairs it.
+func conditionsOf(status map[string]any) (conditions []metav1.Condition) {
+	stored, _ := status["conditions"].([]any)
+	for _, item := range stored {
+		var c metav1.Condition
+		if object, ok := item.(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(object, &c) == nil {
+			conditions = append(conditions, c)
+		}
 	}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"conditions": status["conditions"]}, &typed)
-	return typed.Conditions, err
+	return conditions
 }
 
 // JustStalled returns the problem of an outcome that the status of its object does not show yet; it
@@ -291,8 +289,7 @@ func (p *Problem) unlessReported(object map[string]any) *Problem {
 // isReportedBy reports whether the status of an object already shows exactly this problem.
 func (p *Problem) isReportedBy(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
-	conditions, err := conditionsOf(status)
-	return err == nil && slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
+	return slices.ContainsFunc(conditionsOf(status), func(c metav1.Condition) bool {
 		return (c.Type == kind.ConditionStalled || c.Type == kind.ConditionReconciling) && c.Reason == p.Reason && c.Message == p.Message
 	})
 }

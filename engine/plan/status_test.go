@@ -27,8 +27,7 @@ func statusOf(t *testing.T, object, observed map[string]any, now time.Time) map[
 
 // outcome returns that of a plan with nothing to write.
 func outcome(t *testing.T, p *Plan) *Outcome {
-	o, err := outcomeOf(p, &Comparison{}, &Changes{}, &View{})
-	require.NoError(t, err)
+	o := outcomeOf(p, &Comparison{}, &Changes{}, &View{})
 	return o
 }
 
@@ -133,8 +132,7 @@ func TestDeadline(t *testing.T) {
 	w.do(w.compare(t).Steps)
 	reconcile := func(at time.Time) (ready, reason string, wakeAt time.Time) {
 		p := Decide(w.kind, w.owner, w.view(), at)
-		o, err := outcomeOf(p, Compare(p, w.view()), &Changes{}, w.view())
-		require.NoError(t, err)
+		o := outcomeOf(p, Compare(p, w.view()), &Changes{}, w.view())
 		status, err := Report(p, o)
 		require.NoError(t, err)
 		w.owner.Object["status"] = status
@@ -241,14 +239,12 @@ func TestQuotaIsExpectedToPass(t *testing.T) {
 			for _, elapsed := range []time.Duration{0, test.after} {
 				p := Decide(k, owner, newWorld(k, owner).view(), now.Add(elapsed))
 				p.Deadline = test.limit
-				o, err := outcomeOf(p, &Comparison{}, &Changes{Rejected: test.err}, newWorld(k, owner).view())
-				require.NoError(t, err)
+				o := outcomeOf(p, &Comparison{}, &Changes{Rejected: test.err}, newWorld(k, owner).view())
 				status, err := Report(p, o)
 				require.NoError(t, err)
 				owner = owner.DeepCopy()
 				owner.Object["status"] = status
-				conditions, err = conditionsOf(status)
-				require.NoError(t, err)
+				conditions = conditionsOf(status)
 			}
 			reconciling, stalled := meta.FindStatusCondition(conditions, kind.ConditionReconciling), meta.FindStatusCondition(conditions, kind.ConditionStalled)
 			if test.stalled != "" {
@@ -261,5 +257,27 @@ func TestQuotaIsExpectedToPass(t *testing.T) {
 			require.True(t, reconciling.LastTransitionTime.Time.Equal(now), "since when")
 			require.False(t, meta.IsStatusConditionTrue(conditions, kind.ConditionReady))
 		})
+	}
+}
+
+// What is no condition, and was stored while nothing checked it, is dropped by the next write of the status.
+func TestStatusWithoutConditions(t *testing.T) {
+	t.Parallel()
+	custom := map[string]any{"type": "Custom", "status": "True", "reason": "Own", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+	for _, stored := range []any{"x", []any{int64(1)}, []any{map[string]any{"type": int64(5)}}, map[string]any{}, []any{"x", custom}} {
+		object := enginetest.At("tomorrow", "PENDING")
+		object["status"].(map[string]any)["conditions"] = stored
+		p := planOf(enginetest.Shipped(t, "At"), object, nil, now)
+		status, err := Report(p, outcome(t, p))
+		require.NoError(t, err)
+		var types []string
+		for _, c := range conditionsOf(status) {
+			types = append(types, c.Type)
+		}
+		want := []string{"Succeeded", "Stalled"}
+		if list, ok := stored.([]any); ok && len(list) == 2 {
+			want = append(want, "Custom")
+		}
+		require.ElementsMatch(t, want, types)
 	}
 }

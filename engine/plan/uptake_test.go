@@ -75,11 +75,9 @@ func TestBrokenInjectionStalls(t *testing.T) {
 	t.Parallel()
 	p := Decide(enginetest.Shipped(t, "Customcluster"), customcluster(1, "m"), &View{}, now)
 	v := &View{InjectionErr: errors.New("no selector")}
-	o, err := outcomeOf(p, &Comparison{}, &Changes{}, v)
-	require.NoError(t, err)
+	o := outcomeOf(p, &Comparison{}, &Changes{}, v)
 	require.Equal(t, &Problem{reasonEvaluation, "no selector"}, o.Stalled)
 	require.Nil(t, p.Stalled, "a plan stays as it was decided")
-	o, err = outcomeOf(p, &Comparison{Rejected: errors.New("first")}, &Changes{}, v)
-	require.NoError(t, err)
+	o = outcomeOf(p, &Comparison{Rejected: errors.New("first")}, &Changes{}, v)
 	require.Equal(t, &Problem{reasonChild, "first"}, o.Stalled)
 }

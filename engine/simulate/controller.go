@@ -126,12 +126,9 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 			known.had = plan.Living(v.Children)
 			rounds = known.progress.Begin(k, object, v, c.now)
 		}
-		p, o, err := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes {
+		p, o := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes {
 			return rounds.Apply(todo, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, todo) })
 		})
-		if err != nil {
-			return nil, err
-		}
 		known.seen = p.Unrecorded()
 		p, o, blocked := rounds.Converged(p, o, c.now)
 		maps.Copy(known.numbers, o.Numbers)

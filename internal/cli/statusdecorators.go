@@ -55,10 +55,7 @@ func decoratedRows(ctx context.Context, c *operator.Clients, k *kind.Kind, names
 				v.Children = append(v.Children, child)
 			}
 		}
-		row, err := decoratedRow(k, object, v)
-		if err != nil {
-			return nil, fmt.Errorf("decorator %s: %w", k.Title(), err)
-		}
+		row := decoratedRow(k, object, v)
 		if row.Health != current {
 			row.Message += lastWarning(ctx, c, object)
 		}
@@ -68,18 +65,15 @@ func decoratedRows(ctx context.Context, c *operator.Clients, k *kind.Kind, names
 }
 
 // decoratedRow returns the health of one object: that of its children.
-func decoratedRow(k *kind.Kind, object *unstructured.Unstructured, v *plan.View) (statusRow, error) {
+func decoratedRow(k *kind.Kind, object *unstructured.Unstructured, v *plan.View) statusRow {
 	row := newRow(k, object)
 	row.Decorator = k.Title()
 	if object.GetDeletionTimestamp() != nil {
 		row.Reason = "Terminating"
-		return row, nil
+		return row
 	}
 	nothing := func(*plan.Comparison) *plan.Changes { return &plan.Changes{Held: true} }
-	p, o, err := plan.Converge(k, object, v, time.Now(), nothing)
-	if err != nil {
-		return row, err
-	}
+	p, o := plan.Converge(k, object, v, time.Now(), nothing)
 	c := plan.Ready(p, o)
 	row.Reason, row.Message = c.Reason, c.Message
 	switch {
@@ -88,7 +82,7 @@ func decoratedRow(k *kind.Kind, object *unstructured.Unstructured, v *plan.View)
 	case c.Status == metav1.ConditionTrue:
 		row.Health = current
 	}
-	return row, nil
+	return row
 }
 
 // listType lists the objects of a type, and returns where it is served.

@@ -260,6 +260,7 @@ func (r *remover) acceptAll(ctx context.Context) error {
 				version := v.(map[string]any)
 				version["schema"] = anything
 				delete(version, "selectableFields") // they must be in the schema
+				unstructured.RemoveNestedField(version, "subresources", "scale") // its number is checked as well
 			}
 			if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
 				return err
