@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -24,6 +25,9 @@ const kubernetesVersion = "v1.37.2"
 
 // part is a program of the control plane and the package that it is built from.
 type part struct{ name, pkg string }
+
+// executable returns the name that go build gives the program.
+func (p part) executable() string { return path.Base(strings.TrimSuffix(p.pkg, "/v3")) }
 
 var (
 	controlPlaneParts = []part{
@@ -68,13 +72,18 @@ func buildMissing(ctx context.Context, bin, module string, r release, wanted []p
 		log("building %d programs of Kubernetes %s from Go modules; this takes about 4 minutes the first time", len(missing), r.version)
 	}
 	began := time.Now()
-	for i, p := range missing {
-		dir, version := r.source(module, p)
-		if err := build(ctx, bin, dir, version, p, func(elapsed time.Duration) {
-			log("building %s (%d of %d): %s, %s in all", p.name, i+1, len(missing), elapsed.Round(time.Second), time.Since(began).Round(time.Second))
-		}); err != nil {
+	progress := func() { log("building: %s so far", time.Since(began).Round(time.Second)) }
+	for len(missing) > 0 {
+		dir, version := r.source(module, missing[0])
+		isOther := func(p part) bool {
+			otherDir, otherVersion := r.source(module, p)
+			return otherDir != dir || otherVersion != version
+		}
+		together := slices.DeleteFunc(slices.Clone(missing), isOther)
+		if err := build(ctx, bin, dir, version, together, progress); err != nil {
 			return err
 		}
+		missing = slices.DeleteFunc(missing, func(p part) bool { return !isOther(p) })
 	}
 	return nil
 }
@@ -101,19 +110,28 @@ func removeOutdated(bin string, modules ...string) error {
 	return os.WriteFile(stampFile, []byte(stamp), 0o644)
 }
 
-// build compiles one part of a version of Kubernetes. It calls progress every 10 s and at the end.
-func build(ctx context.Context, bin, module, version string, p part, progress func(time.Duration)) error {
+// build compiles parts of a version of Kubernetes, all at once: while one is linked, the next is compiled. It calls progress
+// every 10 s and at the end.
+func build(ctx context.Context, bin, module, version string, parts []part, progress func()) error {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	const pkg = "k8s.io/component-base/version."
 	ldflags := fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", pkg, version, pkg, major, pkg, minor)
+	out, err := os.MkdirTemp(bin, ".build-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(out) }()
+	args := []string{"build", "-C", module, "-ldflags", ldflags, "-o", out}
+	for _, p := range parts {
+		args = append(args, p.pkg)
+	}
 
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "build", "-C", module, "-ldflags", ldflags, "-o", filepath.Join(bin, p.name), p.pkg)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
-	began := time.Now()
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("build %s: %w", p.name, err)
+		return fmt.Errorf("build Kubernetes %s: %w", version, err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -122,15 +140,22 @@ func build(ctx context.Context, bin, module, version string, p part, progress fu
 	for {
 		select {
 		case <-tick.C:
-			progress(time.Since(began))
-		case err := <-done:
-			if err != nil {
-				return fmt.Errorf("build %s: %w\n%s", p.name, err, output.Bytes())
-			}
-			progress(time.Since(began))
-			return nil
+			progress()
+			continue
+		case err = <-done:
+		}
+		break
+	}
+	progress()
+	if err != nil {
+		return fmt.Errorf("build Kubernetes %s: %w\n%s", version, err, output.Bytes())
+	}
+	for _, p := range parts {
+		if err := os.Rename(filepath.Join(out, p.executable()), filepath.Join(bin, p.name)); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // versionsStamp identifies the pinned modules and the toolchain that the parts are built from.
