@@ -20,16 +20,13 @@ import (
 func statusOf(t *testing.T, object, observed map[string]any, now time.Time) map[string]any {
 	k := enginetest.Shipped(t, "At")
 	p := planOf(k, object, observed, now)
-	status, err := Report(p, outcome(t, p))
+	status, err := Report(p, outcome(p))
 	require.NoError(t, err)
 	return status
 }
 
 // outcome returns that of a plan with nothing to write.
-func outcome(t *testing.T, p *Plan) *Outcome {
-	o := outcomeOf(p, &Comparison{}, &Changes{}, &View{})
-	return o
-}
+func outcome(p *Plan) *Outcome { return outcomeOf(p, &Comparison{}, &Changes{}, &View{}) }
 
 func TestReport(t *testing.T) {
 	t.Parallel()
@@ -94,7 +91,7 @@ func TestReportWithoutPhases(t *testing.T) {
 	k := enginetest.Corpus(t, "features")
 	object := map[string]any{"apiVersion": "features.example.com/v1", "kind": "Feature", "metadata": map[string]any{"name": "a", "generation": int64(3)}, "spec": map[string]any{"required": "x"}}
 	p := planOf(k, object, nil, now)
-	status, err := Report(p, outcome(t, p))
+	status, err := Report(p, outcome(p))
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{
 		"seen": int64(3), "observedGeneration": int64(3),
@@ -188,7 +185,7 @@ import "fescue.dev/cue/contract"
 		}}},
 	}
 	condition := func(p *Plan, states ...ChildState) map[string]any {
-		o := outcome(t, p)
+		o := outcome(p)
 		o.States = states
 		status, err := Report(p, o)
 		require.NoError(t, err)
@@ -268,7 +265,7 @@ func TestStatusWithoutConditions(t *testing.T) {
 		object := enginetest.At("tomorrow", "PENDING")
 		object["status"].(map[string]any)["conditions"] = stored
 		p := planOf(enginetest.Shipped(t, "At"), object, nil, now)
-		status, err := Report(p, outcome(t, p))
+		status, err := Report(p, outcome(p))
 		require.NoError(t, err)
 		var types []string
 		for _, c := range conditionsOf(status) {

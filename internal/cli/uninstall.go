@@ -259,7 +259,7 @@ func (r *remover) acceptAll(ctx context.Context) error {
 			for _, v := range versions {
 				version := v.(map[string]any)
 				version["schema"] = anything
-				delete(version, "selectableFields") // they must be in the schema
+				delete(version, "selectableFields")                              // they must be in the schema
 				unstructured.RemoveNestedField(version, "subresources", "scale") // its number is checked as well
 			}
 			if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
