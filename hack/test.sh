@@ -31,16 +31,16 @@ for suite in "$@"; do
   case $suite in
     test)
       say 'all packages, with the promises in e2e/doc.go on the API server: 4 minutes'
-      # The modules in hack wait for control planes of their own.
-      for module in devcluster k8stypes image; do run "$module" test -C "hack/$module" -json ./...; done &
       run packages test -json ./...
+      for module in k8stypes image; do run "$module" test -C "hack/$module" -json ./...; done
       say 'what is concurrent, with the race detector: 20 seconds'
       run concurrent test -race -vet=off -json -run Concurrent ./cue/kind
-      wait
       ;;
     e2e)
-      say 'the other tests on the API server: 6 minutes'
+      say 'the other tests on the API server, and those of the control plane itself: 6 minutes'
+      run devcluster test -C hack/devcluster -json ./... &
       run e2e test -json -timeout 30m ./e2e -rest
+      wait
       ;;
     race)
       say 'what starts goroutines, with the race detector: 5 minutes'
