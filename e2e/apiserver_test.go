@@ -430,7 +430,7 @@ func (s *suite) sameDefaults(r request) error {
 }
 
 // jsonText returns an object as text, with sorted keys.
-func jsonText(object map[string]any) string {
+func jsonText(object any) string {
 	b, err := json.Marshal(object)
 	if err != nil {
 		return err.Error()

@@ -71,17 +71,32 @@ var examples = map[string]example{
 // level restricted of Pod Security.
 func TestExamples(t *testing.T) {
 	t.Parallel()
+	for name, run := range prepareExamples(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run.play(t)
+		})
+	}
+}
+
+// exampleRun is an example whose kinds are installed.
+type exampleRun struct {
+	example
+	scenario *scenarios.Scenario
+	kinds    []*kind.Kind
+	flags    []string
+}
+
+// prepareExamples installs the kinds of the examples, by their names. The API server takes up to half a minute to learn of
+// kinds, so all are installed first.
+func prepareExamples(t *testing.T) map[string]exampleRun {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "examples", "*", "*.txtar"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	all := newClients(t, "")
-	type run struct {
-		scenario *scenarios.Scenario
-		dir      string
-		kinds    []*kind.Kind
-	}
-	runs := make(map[string]run)
-	for _, file := range files { // the API server takes up to half a minute to learn of kinds, so all are installed first
+	runs := make(map[string]exampleRun)
+	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file))
 		text, source := examples[name].edited(t, file, filepath.Join(filepath.Dir(file), "kind.cue"))
 		s, err := scenarios.Parse(file, []byte(text))
@@ -94,29 +109,37 @@ func TestExamples(t *testing.T) {
 		for _, k := range kinds {
 			all.deleteCRDs(k.Name())
 		}
-		runs[name] = run{scenario: s, dir: dir, kinds: kinds}
+		runs[name] = exampleRun{examples[name], s, kinds, []string{"--kinds", dir, "--shipped-kinds=false"}}
 	}
 	for _, name := range []string{"team-a", "team-b", "team-c", "directory", "public"} {
 		all.createNamespace(name)
 	}
-	for name, run := range runs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := examples[name]
-			c := newCluster(t)
-			c.restrict()
-			r := &replay{cluster: c, home: c, namespaces: []string{c.namespace}, kinds: run.kinds, now: run.scenario.Start, numbered: true}
-			if len(e.namespaces) > 0 {
-				c.everywhere = true
-				r.cluster, r.namespaces = newClients(t, e.namespaces[0]), slices.DeleteFunc(slices.Clone(e.namespaces), func(name string) bool { return name == "" })
-			}
-			c.patch(serviceAccounts, "default", `{"automountServiceAccountToken":false}`) // Pods get no volume for it
-			for _, claim := range e.claims {
-				r.createVolume(claim)
-			}
-			r.play(e.steps(t, run.scenario), "--kinds", run.dir, "--shipped-kinds=false")
-		})
+	return runs
+}
+
+// play replays the scenario.
+func (e exampleRun) play(t *testing.T) {
+	t.Helper()
+	r := e.replay(t)
+	r.play(e.steps(t, e.scenario), e.flags...)
+	r.requireEvents()
+}
+
+// replay returns a replay that has not begun.
+func (e exampleRun) replay(t *testing.T) *replay {
+	t.Helper()
+	c := newCluster(t)
+	c.restrict()
+	r := &replay{cluster: c, home: c, namespaces: []string{c.namespace}, kinds: e.kinds, now: e.scenario.Start, numbered: len(e.flags) > 0}
+	if len(e.namespaces) > 0 {
+		c.everywhere = true
+		r.cluster, r.namespaces = newClients(t, e.namespaces[0]), slices.DeleteFunc(slices.Clone(e.namespaces), func(name string) bool { return name == "" })
 	}
+	c.patch(serviceAccounts, "default", `{"automountServiceAccountToken":false}`) // Pods get no volume for it
+	for _, claim := range e.claims {
+		r.createVolume(claim)
+	}
+	return r
 }
 
 // edited returns the scenario and the kind with the edits, each of which is needed.

@@ -31,6 +31,7 @@ var (
 	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	events      = schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
+	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	leases      = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 	pods        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	quotas      = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}

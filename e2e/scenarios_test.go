@@ -32,22 +32,28 @@ import (
 // scenario expects, in a namespace that enforces the level restricted of Pod Security.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"at", "customcluster", "watcher"} {
+	for _, name := range shippedScenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join("..", "cue", "testdata", name+".txtar")
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			s, err := scenarios.Parse(file, text)
-			require.NoError(t, err)
-			c := newCluster(t)
-			c.restrict()
-			r := &replay{cluster: c, home: c, namespaces: []string{c.namespace}, now: s.Start}
-			r.kinds, err = kind.Shipped()
-			require.NoError(t, err)
-			r.play(s.Steps)
+			prepareShipped(t, name).play(t)
 		})
 	}
+}
+
+// shippedScenarios are those of the shipped kinds.
+var shippedScenarios = []string{"at", "customcluster", "watcher"}
+
+// prepareShipped returns a scenario of the shipped kinds, which are installed.
+func prepareShipped(t *testing.T, name string) exampleRun {
+	t.Helper()
+	file := filepath.Join("..", "cue", "testdata", name+".txtar")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	s, err := scenarios.Parse(file, text)
+	require.NoError(t, err)
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	return exampleRun{scenario: s, kinds: kinds}
 }
 
 // restricted are the labels of a namespace in which Pod Security enforces its level restricted.
@@ -100,6 +106,10 @@ func (r *replay) play(steps []*scenarios.Step, flags ...string) {
 		}
 		r.expect(step)
 	}
+}
+
+// requireEvents requires that the Events of all objects are those that the steps expect.
+func (r *replay) requireEvents() {
 	for _, k := range r.kinds {
 		for _, object := range r.list(k.GroupVersionResource(), "") {
 			want := r.reasons[object.GetName()]
@@ -130,6 +140,9 @@ func (r *replay) resource(typ string) schema.GroupVersionResource {
 		if strings.EqualFold(typ, k.GroupVersionKind.Kind) {
 			return k.GroupVersionResource()
 		}
+	}
+	if strings.EqualFold(typ, "Namespace") {
+		return namespaces
 	}
 	resource, ok := builtIn[strings.ToLower(typ)]
 	require.True(r.t, ok, "unknown type %s", typ)
@@ -345,8 +358,8 @@ func (r *replay) tryPatch(target simulate.Selection, patch map[string]any) error
 }
 
 var (
-	// setMember is the number of a member of a set, which follows from when its predecessors were gone.
-	setMember = regexp.MustCompile(`-\d+$`)
+	// setMember ends the name of a member of a set with a number that follows from when its predecessors were gone.
+	setMember = regexp.MustCompile(`(-[0-9a-f]{5})-\d+\b`)
 	// varying are the addresses and the times of schedules, with the names that have them.
 	varying = regexp.MustCompile(`\b(10(\.\d{1,3}){3}|\d{4}-\d\d-\d\dT\d\d:\d\d:00Z|\d{8}-\d{4})\b`)
 )
@@ -360,7 +373,7 @@ func (r *replay) compared(s simulate.State) string {
 	var children []string
 	for name, text := range s.Children {
 		if !r.numbered {
-			name = setMember.ReplaceAllString(name, "-N")
+			name = setMember.ReplaceAllString(name, "$1-N")
 		}
 		children = append(children, name+": "+text)
 	}
@@ -459,7 +472,7 @@ func (r *replay) children() (children []*unstructured.Unstructured) {
 		}
 	}
 	if r.namespace == "" {
-		add(r.list(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, ""))
+		add(r.list(namespaces, ""))
 	}
 	return children
 }

@@ -16,106 +16,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/simulate"
+	"github.com/fescue-dev/fescue/internal/damagetest"
 )
-
-// damage is what someone does to a child. A nil patch deletes it.
-type damage struct {
-	name  string
-	patch map[string]any
-}
-
-// damagesOf lists what can happen to a child: that it is deleted, edited, orphaned, and that it loses its marks, or
-// gets others.
-func damagesOf(child *unstructured.Unstructured) []damage {
-	of := func(field string, value any) map[string]any {
-		return map[string]any{"metadata": map[string]any{field: value}}
-	}
-	all := []damage{
-		{"deleted", nil},
-		{"edited", edited(child.Object)},
-		{"orphaned", of("ownerReferences", nil)},
-		{"without labels", of("labels", nil)},
-		{"without annotations", of("annotations", nil)},
-	}
-	for field, entries := range map[string]map[string]string{"labels": child.GetLabels(), "annotations": child.GetAnnotations()} {
-		for name := range entries {
-			if isMark(name) {
-				all = append(all, damage{"without " + name, of(field, map[string]any{name: nil})}, damage{"other " + name, of(field, map[string]any{name: "x"})})
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b damage) int { return strings.Compare(a.name, b.name) })
-	return all
-}
-
-// edited returns a patch that changes the first value in an object's own fields; it is empty if there is none.
-func edited(fields map[string]any) map[string]any {
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		switch name {
-		case "metadata", "apiVersion", "kind", "status", "clusterIP": // the last is the cluster's
-			continue
-		}
-		switch value := fields[name].(type) {
-		case map[string]any:
-			if inner := edited(value); len(inner) > 0 {
-				return map[string]any{name: inner}
-			}
-		case string:
-			return map[string]any{name: value + "x"}
-		case int64:
-			return map[string]any{name: value + 1}
-		case bool:
-			return map[string]any{name: !value}
-		}
-	}
-	return map[string]any{}
-}
-
-// isMark reports whether a label or an annotation is one by which a child is recognized.
-func isMark(name string) bool {
-	return name == "app.kubernetes.io/managed-by" || strings.HasPrefix(name, "fescue.dev/") && name != "fescue.dev/template"
-}
-
-// remaining are the differences that remain, as regular expressions for "SCENARIO CHILD DAMAGE", or, of an object that is
-// being deleted, "SCENARIO CHILD DAMAGE while it is deleted".
-var remaining = []struct {
-	what, reason string
-	left         bool // something may be left when all objects have been deleted
-}{
-	{what: `(at\S*|indexedjob) Pod/\S+ deleted`, reason: "it is created once: ChildGone, and in a later phase nothing"},
-	{
-		what:   `(at\S*|indexedjob) Pod/\S+ (other fescue.dev/(created-as|entered)|without (fescue.dev/entered|annotations))`,
-		reason: "its phase is over: a record that names something else makes it a copy, and its entry has no meaning any more",
-	},
-	{
-		what:   `cronjob Job/\S+ (deleted|other fescue.dev/created-as)`,
-		reason: "the kind wants a Job of the past as long as it sees it; one whose record names something else is a copy",
-	},
-	{
-		what:   `customcluster\S* Pod/\S+ (deleted|other fescue.dev/created-as)`,
-		reason: "another member takes its place, and becomes ready later; one whose record names something else is a copy",
-	},
-	{
-		what:   `bluegreen ReplicaSet/\S+ (deleted|edited|without annotations)`,
-		reason: "the kind keeps the template of the colour that serves in an annotation of its own, and reads its status",
-	},
-	{
-		what:   `(configmappropagation ConfigMap|rollout Deployment|serviceperpod Service)/\S+ (deleted|edited|other fescue.dev/created-as)`,
-		reason: "what its template reads does not exist, so nobody knows how it has to be; one whose record names something else is a copy",
-	},
-	{what: `(webapp Ingress|webservice Ingress|database StatefulSet)/\S+ deleted`, reason: "the status that the scenario gave it is gone"},
-	{what: `announcement Service/\S+ deleted`, reason: "the scenario gave it a finalizer, so it stays until that is removed"},
-	{what: `database Deployment/\S+ deleted`, reason: "its when waits for the database, which the scenario stopped"},
-	{
-		what:   `archive Job/\S+ deleted while it is deleted`,
-		reason: "it is created once: ChildGone, and nobody saved the files, so the Archive stays until someone decides",
-		left:   true,
-	},
-	{
-		what:   `(archive|announcement) \S+ .* while it is deleted`,
-		reason: "nothing is created any more, and what a child has lost matters only if it would be left",
-	},
-}
 
 // trial is a cluster in which a scenario runs.
 type trial struct {
@@ -151,14 +53,14 @@ func (c *trial) take(from, to int) error {
 }
 
 // damage does something to an object, and lets what follows happen.
-func (c *trial) damage(live *unstructured.Unstructured, d damage) {
+func (c *trial) damage(live *unstructured.Unstructured, d damagetest.Damage) {
 	c.t.Helper()
-	if d.patch == nil {
+	if d.Patch == nil {
 		c.Delete(live)
 	} else {
-		require.NoError(c.t, c.Patch(live, d.patch), d.name)
+		require.NoError(c.t, c.Patch(live, d.Patch), d.Name)
 	}
-	require.NoError(c.t, c.Settle(), d.name)
+	require.NoError(c.t, c.Settle(), d.Name)
 }
 
 // find returns the object of a name as it is now; nil if there is none.
@@ -229,7 +131,7 @@ func marksOf(o *unstructured.Unstructured) map[string]string {
 	marks := make(map[string]string)
 	maps.Copy(marks, o.GetLabels())
 	maps.Copy(marks, o.GetAnnotations())
-	maps.DeleteFunc(marks, func(name, _ string) bool { return !isMark(name) })
+	maps.DeleteFunc(marks, func(name, _ string) bool { return !damagetest.IsMark(name) })
 	return marks
 }
 
@@ -285,7 +187,7 @@ func (c *trial) damageAll(steps int) {
 	last, left, err := undamaged.finish(steps)
 	require.NoError(c.t, err)
 	for _, child := range children {
-		for _, d := range damagesOf(child) {
+		for _, d := range damagetest.Of(child) {
 			if c.find(child) == nil { // another member took its place
 				c = newTrial(c.t, c.s, c.kinds, steps)
 			}
@@ -324,16 +226,13 @@ func (c *trial) finish(steps int) (last, left string, err error) {
 }
 
 // remains requires that a difference is expected.
-func (c *trial) remains(child *unstructured.Unstructured, d damage, isDeleted, isMoreLeft bool) {
+func (c *trial) remains(child *unstructured.Unstructured, d damagetest.Damage, isDeleted, isMoreLeft bool) {
 	c.t.Helper()
-	what := strings.TrimSuffix(filepath.Base(c.s.File), ".txtar") + " " + simulate.NameOf(child) + " " + d.name
+	what := strings.TrimSuffix(filepath.Base(c.s.File), ".txtar") + " " + simulate.NameOf(child) + " " + d.Name
 	if isDeleted {
 		what += " while it is deleted"
 	}
-	for _, r := range remaining {
-		if regexp.MustCompile("^"+r.what+"$").MatchString(what) && (r.left || !isMoreLeft) {
-			return
-		}
+	if !damagetest.Remains(what, isMoreLeft) {
+		c.t.Errorf("%s: %s remains, something is left after deletion: %t", c.s.File, what, isMoreLeft)
 	}
-	c.t.Errorf("%s: %s remains, something is left after deletion: %t", c.s.File, what, isMoreLeft)
 }
