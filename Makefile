@@ -78,6 +78,13 @@ endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestReplacementMakesEachPodOnce -v -replaced-sets 20 -replacements 10
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestWithin512MiB -v -memory-limit 512
 
+# How long make test-faults runs.
+FAULTS ?= 30m
+
+.PHONY: test-faults
+test-faults: devcluster ## let objects of many kinds live under random faults for $FAULTS
+	$(DEVCLUSTER) -- go test -timeout 0 -v ./e2e -run TestRandomFaults -faults $(FAULTS)
+
 .PHONY: test-pods
 test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid
 	$(DEVCLUSTER) -- go test -timeout 60m -v -run TestAcceptedWatchersKeepPodsValid ./admission -watchers 0

@@ -31,6 +31,8 @@
 //   - at_test.go: phases: timers, crashes, restarts and outages
 //   - children_test.go: kinds without phases, and sets
 //   - invariants_test.go: sets under random disturbances
+//   - faults_test.go, faults_operators_test.go, faults_observer_test.go: objects of many kinds under random faults
+//   - damage_test.go: damage to children after the steps of all scenarios
 //   - sensitive_test.go: messages about what must not be shown
 //   - scenarios_test.go: the scenarios of the shipped kinds, which fescue test runs in memory
 //   - examples_test.go: those of the examples
