@@ -60,8 +60,9 @@ test-bench: test ## run each benchmark once, and the comparison with small loads
 
 .PHONY: test-all
 test-all: SUITES := test e2e race oracle
-test-all: test ## run all tests that need no root; takes half an hour
+test-all: test ## run all tests that need no root; takes three quarters of an hour
 	@$(MAKE) --no-print-directory test-bench
+	@$(MAKE) --no-print-directory test-faults FAULTS=5m
 
 # Builds the image for this machine only.
 .PHONY: test-node
@@ -82,8 +83,8 @@ endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s
 FAULTS ?= 30m
 
 .PHONY: test-faults
-test-faults: devcluster ## let objects of many kinds live under random faults for $FAULTS
-	$(DEVCLUSTER) -- go test -timeout 0 -v ./e2e -run TestRandomFaults -faults $(FAULTS)
+test-faults: devcluster ## let objects of many kinds live under random faults for $FAULTS, and damage the children of all scenarios
+	$(DEVCLUSTER) -- go test -timeout 0 -v ./e2e -run 'TestRandomFaults|TestDamagedChildren' -faults $(FAULTS)
 
 .PHONY: test-pods
 test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid

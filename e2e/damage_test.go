@@ -45,6 +45,9 @@ var remainingHere = []struct{ what, reason string }{
 // internal/scenario does the same damage in memory, and deletes the objects. It is not parallel to TestExamples, which uses
 // the same namespaces.
 func TestDamagedChildren(t *testing.T) {
+	if *faults == 0 && !*allDamages {
+		t.Skip("it takes minutes: make test-faults runs it, or -all-damages")
+	}
 	runs := prepareExamples(t)
 	for _, name := range shippedScenarios {
 		runs[name] = prepareShipped(t, name)
