@@ -103,10 +103,9 @@ func (c *checker) exposed(p part, from value, name string) {
 	if !ok || c.tolerant > 0 || !isStatus && !isConfigMap && !c.naming {
 		return
 	}
-	isSecret := IsSensitive(c.children[read].gvk)
-	isMarked := slices.ContainsFunc(c.kind.Lookups, func(l LookupFacts) bool { return l.Name == read && l.Sensitive })
-	switch {
-	case isSecret && name != "data" && name != "stringData", !isSecret && (!isMarked || name == "metadata" || name == "kind" || name == "apiVersion"):
+	gvk := c.children[read].gvk
+	switch isSecret := IsSecret(gvk); {
+	case isSecret && name != "data" && name != "stringData", !isSecret && (!c.kind.IsSensitive(gvk) || name == "metadata" || name == "kind" || name == "apiVersion"):
 		return
 	}
 	if c.naming {

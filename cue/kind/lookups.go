@@ -38,7 +38,7 @@ type LookupFacts struct {
 	IsClusterScoped bool
 	// Conditional means that an if can drop it.
 	Conditional bool
-	// Sensitive means that no message shows a value of it.
+	// Sensitive means that it is marked: no message shows a value of an object of its type.
 	Sensitive bool
 	Position  schema.Position
 }
@@ -53,8 +53,6 @@ type Lookup struct {
 	// ObjectName is the name of the object to read. It is empty if Selector selects a list.
 	ObjectName string
 	Selector   labels.Selector
-	// Sensitive means that no message shows a value of it.
-	Sensitive bool
 	// Absent is what the entry reads of the object that is absent; nothing is looked up then.
 	Absent []Absence
 }
@@ -74,20 +72,30 @@ func (l *Lookup) In(own string, isNamespaced bool) string {
 const (
 	// readsName is the field of a behaviour for the objects that it reads.
 	readsName = "reads"
-	// sensitiveName is the field of an entry of reads whose values are not shown.
+	// sensitiveName is the field of an entry of reads that marks its type: values of such objects are not shown.
 	sensitiveName = "sensitive"
 )
 
-// IsSensitive reports whether no message shows a value of objects of a type, whoever reads them: Secrets.
-func IsSensitive(gvk apischema.GroupVersionKind) bool {
+// IsSecret reports whether a type is that of Secrets, of which no message shows a value, whoever reads them.
+func IsSecret(gvk apischema.GroupVersionKind) bool {
 	return gvk.Group == corev1.GroupName && gvk.Kind == "Secret"
 }
+
+// IsSensitive reports whether no message about the kind shows a value of objects of a type: of Secrets, and of a type of
+// which one entry of reads is marked. The same object may be read by several entries, in several versions, and as a child.
+func (k *Kind) IsSensitive(gvk apischema.GroupVersionKind) bool {
+	return IsSecret(gvk) || slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Sensitive && l.Type.GroupKind() == gvk.GroupKind() })
+}
+
+// DecoratesSensitive reports whether the object itself is of a sensitive type. That of any other kind than a decorator is
+// what its author writes.
+func (k *Kind) DecoratesSensitive() bool { return k.Target != nil && k.IsSensitive(k.GroupVersionKind) }
 
 // SeesSensitive reports whether the behaviour may see values that no message shows: in what it reads, in its children,
 // or in the object that it decorates.
 func (k *Kind) SeesSensitive() bool {
-	return IsSensitive(k.GroupVersionKind) || slices.ContainsFunc(k.Owns, IsSensitive) ||
-		slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Sensitive })
+	return k.DecoratesSensitive() || slices.ContainsFunc(k.Owns, k.IsSensitive) ||
+		slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return k.IsSensitive(l.Type) })
 }
 
 // LookupsOf returns what the behaviour reads for a valid, defaulted object, apart from its
@@ -178,7 +186,6 @@ func lookupOf(name string, value piece) (Lookup, error) {
 		return l, nil
 	}
 	l.Type = apischema.FromAPIVersionAndKind(text("apiVersion"), text("kind"))
-	l.Sensitive = IsSensitive(l.Type) || fields[sensitiveName] == true
 	if namespace, ok := fields["namespace"].(string); ok {
 		l.Namespace = &namespace
 	}
@@ -223,8 +230,10 @@ func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 // DependsOnSensitive reports whether the template of a child, or its when, may read a sensitive value, for some object.
 func (k *Kind) DependsOnSensitive(child string) bool {
 	return slices.ContainsFunc(k.Uses[child], func(name string) bool {
-		return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Sensitive && (l.Name == name || l.Name == "") }) ||
-			slices.ContainsFunc(k.facts.Children, func(c ChildFacts) bool { return c.Name == name && c.Kind == "Secret" })
+		return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return k.IsSensitive(l.Type) && (l.Name == name || l.Name == "") }) ||
+			slices.ContainsFunc(k.facts.Children, func(c ChildFacts) bool {
+				return c.Name == name && k.IsSensitive(apischema.FromAPIVersionAndKind(c.APIVersion, c.Kind))
+			})
 	})
 }
 
@@ -373,7 +382,6 @@ func (k *Kind) addLookup(c *checker, name string, parts []part, conditional bool
 		facts.ObjectName = text
 	}
 	facts.ObjectNamespace, _ = c.onlyText(body, "namespace")
-	facts.Sensitive = IsSensitive(facts.Type)
 	if sensitive := body.fields[sensitiveName]; sensitive != nil {
 		isTrue := func(p part) bool { return c.infer(p).literal == true }
 		if !sensitive.certain || !slices.ContainsFunc(sensitive.parts, isTrue) {

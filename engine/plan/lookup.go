@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -20,8 +21,7 @@ type Found struct {
 
 	values  map[string]any
 	missing map[string]string
-	// sensitive are the names of values that no message shows.
-	sensitive map[string]bool
+	types   map[string]schema.GroupVersionKind
 }
 
 // LookupsOf returns what a kind reads for an object, apart from its children. An invalid object reads
@@ -42,7 +42,7 @@ type Finder func(kind.Lookup) ([]*unstructured.Unstructured, error)
 
 // Find finds what lookups name.
 func Find(lookups []kind.Lookup, find Finder) *Found {
-	f := &Found{values: make(map[string]any), missing: make(map[string]string), sensitive: make(map[string]bool)}
+	f := &Found{values: make(map[string]any), missing: make(map[string]string), types: make(map[string]schema.GroupVersionKind)}
 	for _, l := range lookups {
 		f.add(l, find)
 	}
@@ -54,7 +54,7 @@ func (f *Found) add(l kind.Lookup, find Finder) {
 		f.missing[l.Name] = "reads." + l.Name + " is " + kind.WaitingFor(l.Absent)
 		return
 	}
-	f.sensitive[l.Name] = l.Sensitive
+	f.types[l.Name] = l.Type
 	found, err := find(l)
 	switch {
 	case err != nil:

@@ -152,7 +152,7 @@ func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured) (*unstructu
 	hidden.Budget = k.NewBudget() // the first decision may have taken all of the other
 	hidden.Children = slices.Clone(v.Children)
 	for i, child := range hidden.Children {
-		if kind.IsSensitive(child.Object.GroupVersionKind()) {
+		if k.IsSensitive(child.Object.GroupVersionKind()) {
 			hidden.Children[i].Object = &unstructured.Unstructured{Object: hideIn(child.Object.Object)}
 		}
 	}
@@ -160,16 +160,16 @@ func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured) (*unstructu
 		found := *v.Found
 		found.values = maps.Clone(found.values)
 		for name, value := range found.values {
-			if found.sensitive[name] {
+			if k.IsSensitive(found.types[name]) {
 				found.values[name] = hideValue(value)
 			}
 		}
-		if found.Err != nil && kind.IsSensitive(k.GroupVersionKind) { // it is about the object itself
+		if found.Err != nil && k.DecoratesSensitive() { // it is about the object itself
 			found.Err = errors.New("what the kind reads is not known")
 		}
 		hidden.Found = &found
 	}
-	if kind.IsSensitive(k.GroupVersionKind) {
+	if k.DecoratesSensitive() {
 		object = &unstructured.Unstructured{Object: hideIn(object.Object)}
 	}
 	return object, &hidden
@@ -193,7 +193,7 @@ func hideValue(value any) any {
 // hideIn returns an object with other values. What identifies it stays, and so do the labels and the type of
 // a Secret: they are not secret.
 func hideIn(object map[string]any) map[string]any {
-	isSecret := kind.IsSensitive((&unstructured.Unstructured{Object: object}).GroupVersionKind())
+	isSecret := kind.IsSecret((&unstructured.Unstructured{Object: object}).GroupVersionKind())
 	hidden := make(map[string]any, len(object))
 	for name, value := range object {
 		switch {
