@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -133,4 +137,87 @@ func TestSensitiveValuesAreNotShown(t *testing.T) {
 	require.False(t, shows(o.log.String()), "the log")
 	_, metrics := get(t, o.address("--metrics-listen")+"/metrics")
 	require.False(t, shows(metrics), "the metrics")
+}
+
+// warnedKind writes children that a policy warns about, one of which depends on a Secret. GROUP is replaced.
+const warnedKind = `
+package warned
+
+import (
+	"encoding/base64"
+
+	"fescue.dev/cue/contract"
+)
+
+#Warned: {
+	apiVersion!: "GROUP/v1", kind!: "Warned", metadata!: {name!: string, namespace?: string, ...}
+	spec!: {}
+	status?: {contract.#Status, text?: string}
+}
+#WarnedController: contract.#Controller & {
+	object!: #Warned
+	observed: _
+	names: plural: "warneds"
+	reads: secret: {apiVersion: "v1", kind: "Secret", name: "s"}
+	status: text: "\(base64.Decode(null, observed.secret.data.password))"
+	children: {
+		open: template: {apiVersion: "v1", kind: "ConfigMap", data: text: "nothing secret"}
+		closed: template: {apiVersion: "v1", kind: "ConfigMap", data: text: "\(base64.Decode(null, observed.secret.data.password))"}
+	}
+}
+`
+
+// A warning of the API server may quote what is written. The log has the text if that depends on nothing sensitive.
+func TestWarningsShowNoSensitiveValues(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	group := c.group()
+	c.deleteCRDs("warneds." + group)
+	dir, _ := writeKind(t, strings.ReplaceAll(warnedKind, "GROUP", group))
+	warneds := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "warneds"}
+	c.create(secrets, "Secret", "s", map[string]any{"data": map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(spilled))}})
+	c.warn("configmaps", "", "object.data.text")
+	c.warn("warneds/status", group, "object.status.text")
+
+	o := c.start("--kinds", dir, "--shipped-kinds=false")
+	for i := 0; !strings.Contains(o.log.String(), "warns: nothing secret"); i++ { // policies take effect after a while
+		require.Less(t, i, 60)
+		name := fmt.Sprintf("a%d", i)
+		c.create(warneds, "Warned", name, map[string]any{"spec": map[string]any{}})
+		c.await(warneds, name, "reconciled", func(o *unstructured.Unstructured) bool { return isTrue(o, "Ready") })
+	}
+	c.create(warneds, "Warned", "last", map[string]any{"spec": map[string]any{}})
+	c.await(warneds, "last", "reconciled", func(o *unstructured.Unstructured) bool { return isTrue(o, "Ready") })
+	o.awaitLog(`child \"closed\": no details: a value that is not shown is part of it`)
+	o.awaitLog(`error="no details: a value that is not shown is part of it`) // the status
+	require.NotContains(t, o.log.String(), "Hunter2")
+}
+
+// warn has the API server warn of what is written in the namespace, with a value of it.
+func (c *cluster) warn(resource, group, value string) {
+	c.t.Helper()
+	api, name := c.typed.AdmissionregistrationV1(), c.namespace+"-"+strings.ReplaceAll(resource, "/", "-")
+	_, err := api.ValidatingAdmissionPolicies().Create(c.t.Context(), &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+					Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+				}}},
+			},
+			Validations: []admissionv1.Validation{{Expression: "false", MessageExpression: "'warns: ' + " + value}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	_, err = api.ValidatingAdmissionPolicyBindings().Create(c.t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Warn}},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() {
+		require.NoError(c.t, api.ValidatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		require.NoError(c.t, api.ValidatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{}))
+	})
 }

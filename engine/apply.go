@@ -150,6 +150,7 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 }
 
 func (a *applier) step(ctx context.Context, s plan.Step) error {
+	ctx = withWarnings(ctx, func(err error) { logWarning(a.log, a.todo.OfChild(s.Child, err)) })
 	if s.Verb == plan.Create {
 		return a.create(ctx, s)
 	}

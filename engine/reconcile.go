@@ -60,6 +60,7 @@ type reconciliation struct {
 // reconcileSafely recovers from a panic: one object must not stop the others.
 func (r *reconciliation) reconcileSafely(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	defer r.recoverTo(&err)
+	ctx = withWarnings(ctx, func(err error) { logWarning(r.log, plan.Conceal(r.kind, err)) })
 	return r.reconcile(ctx, cached)
 }
 
@@ -267,6 +268,7 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	wanted := &unstructured.Unstructured{Object: with(p.Object.Object, "status", any(status))}
 	// The resource version in wanted makes the API server reject a write that is based
 	// on an older state of the object.
+	ctx = withWarnings(ctx, func(err error) { logWarning(r.log, p.ConcealStatus(err)) })
 	stored, err := r.config.Writer.Resource(r.resource).Namespace(r.name.Namespace).
 		UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: r.manager})
 	if apierrors.IsInvalid(err) && p.Projection != nil {

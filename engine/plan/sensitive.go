@@ -85,6 +85,14 @@ func (p *Plan) ConcealStatus(err error) error {
 	return &concealedError{err, concealed(err, map[string]any{"status": other.Projection})}
 }
 
+// Conceal is the same for an error about requests of which is not known what they depend on.
+func Conceal(k *kind.Kind, err error) error {
+	if !k.SeesSensitive() {
+		return err
+	}
+	return &concealedError{err, concealed(err, nil)}
+}
+
 func (p *Plan) child(name string) *kind.Child {
 	if i := slices.IndexFunc(p.Children, func(c kind.Child) bool { return c.Name == name }); i >= 0 {
 		return &p.Children[i]
@@ -108,7 +116,7 @@ func concealed(err error, known map[string]any) string {
 	const why = "a value that is not shown is part of it"
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
-		return "it cannot be written: " + why
+		return "no details: " + why
 	}
 	text := fmt.Sprintf("the API server rejects it (%s)", status.ErrStatus.Reason)
 	if details := status.ErrStatus.Details; details != nil {

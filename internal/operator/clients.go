@@ -142,9 +142,11 @@ func newClients(config *rest.Config) (*Clients, error) {
 }
 
 // newTyped returns a client for the built-in types that encodes them as Kubernetes' own components do:
-// an Event takes the API server and the operator less as protobuf than as JSON.
+// an Event takes the API server and the operator less as protobuf than as JSON. It logs no warnings, which might quote the
+// key of the webhooks.
 func newTyped(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
+	config.WarningHandlerWithContext = rest.NoWarnings{}
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return kubernetes.NewForConfig(config)

@@ -79,6 +79,7 @@ func Run(ctx context.Context, options *Options, load Load, prove Prove, log *slo
 	if err != nil {
 		return err
 	}
+	config.WarningHandlerWithContext = engine.Warnings{Log: log}
 	clients, err := Connect(config)
 	if err != nil {
 		return err
