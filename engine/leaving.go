@@ -109,7 +109,7 @@ func (r *reconciliation) writeFinalizers(ctx context.Context, object *unstructur
 	stored, err := r.config.Client.Resource(r.resource).Namespace(r.name.Namespace).
 		Patch(ctx, r.name.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
 	if err != nil {
-		return nil, r.refused(fmt.Errorf("write metadata.finalizers: %w", err))
+		return nil, r.refused(fmt.Errorf("write metadata.finalizers: %w", plan.Conceal(r.kind, err)))
 	}
 	stored.SetManagedFields(nil)
 	r.writes.rememberObject(r.name, stored)

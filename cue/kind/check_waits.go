@@ -8,6 +8,9 @@ import (
 	"cuelang.org/go/cue/ast"
 )
 
+// ownStatus is what a child uses that reads the status.
+const ownStatus = objectName + ".status"
+
 // read notes a field that is read for the child that is checked, and advises on one that may be
 // absent: the child waits for it.
 func (c *checker) read(p part, e ast.Expr, from value, name string) {
@@ -15,8 +18,12 @@ func (c *checker) read(p part, e ast.Expr, from value, name string) {
 		return
 	}
 	path := from.path + "." + name
-	if from.path == observedName && c.ordering && name != c.waiting.name && !slices.Contains(c.kind.Uses[c.waiting.name], name) {
-		c.kind.Uses[c.waiting.name] = append(c.kind.Uses[c.waiting.name], name)
+	used := name
+	if path == ownStatus {
+		used = path
+	}
+	if (from.path == observedName || path == ownStatus) && c.ordering && name != c.waiting.name && !slices.Contains(c.kind.Uses[c.waiting.name], used) {
+		c.kind.Uses[c.waiting.name] = append(c.kind.Uses[c.waiting.name], used)
 	}
 	if c.tolerant > 0 {
 		return

@@ -54,7 +54,8 @@ type Kind struct {
 	Sets map[string]SetFacts
 	// Lookups are the objects that the behaviour reads apart from its children.
 	Lookups []LookupFacts
-	// Uses are the children that the template of a child, or its when, reads, by the name of that child.
+	// Uses are the children that the template of a child, or its when, reads, by the name of that child, and object.status
+	// if it reads that.
 	Uses map[string][]string
 	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
 	// have different hashes may behave differently.

@@ -227,14 +227,28 @@ func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(selector)
 }
 
-// DependsOnSensitive reports whether the template of a child, or its when, may read a sensitive value, for some object.
+// DependsOnSensitive reports whether a child may have a sensitive value, for some object: from what its template or its when
+// reads, from another child, which may have one, or from the status.
 func (k *Kind) DependsOnSensitive(child string) bool {
+	if !k.SeesSensitive() {
+		return false
+	}
+	isWritten := slices.ContainsFunc(k.facts.Children, func(c ChildFacts) bool { return c.Name == child })
+	if !isWritten || k.DecoratesSensitive() || k.reads.object.whole || k.reads.observed.whole {
+		return true
+	}
 	return slices.ContainsFunc(k.Uses[child], func(name string) bool {
-		return slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return k.IsSensitive(l.Type) && (l.Name == name || l.Name == "") }) ||
-			slices.ContainsFunc(k.facts.Children, func(c ChildFacts) bool {
-				return c.Name == name && k.IsSensitive(apischema.FromAPIVersionAndKind(c.APIVersion, c.Kind))
-			})
+		if name == ownStatus {
+			return k.HasSensitiveStatus("conditions")
+		}
+		return !slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && !k.IsSensitive(l.Type) })
 	})
+}
+
+// HasSensitiveStatus reports whether the behaviour reads in its status what it may have computed from sensitive values, and
+// whether a field of the status may have them then.
+func (k *Kind) HasSensitiveStatus(field string) bool {
+	return k.SeesSensitive() && k.ReadsOwnStatus() && (field == "conditions" || !k.isEngineStatus(field))
 }
 
 // NamesChildren reports whether names of children may follow from what the behaviour reads.

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,17 @@ func (e *Evaluation) Add() (map[string]any, error) {
 // Injection prepares what the object adds for merging it into many Pods. An error is the
 // object's or the kind's, as for Add.
 func (e *Evaluation) Injection() (*Injection, error) {
+	injection, err := e.injection()
+	if err != nil && e.kind.HasSensitiveStatus("conditions") {
+		return nil, errHidden
+	}
+	return injection, err
+}
+
+// errHidden stands for an error that may quote what no message shows.
+var errHidden = errors.New("inject: is not valid: a value that is not shown is part of it")
+
+func (e *Evaluation) injection() (*Injection, error) {
 	if e.err != nil {
 		return nil, e.err
 	}

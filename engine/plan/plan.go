@@ -116,7 +116,11 @@ func decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 		p.Stalled = &Problem{reasonInvalid, checked.Errors.ToAggregate().Error()}
 		return p
 	}
-	if err := p.follow(b, checked.Object, v); err != nil {
+	present := checked.Object
+	if v.hidesStatus { // once it is checked: other values might not be valid
+		present = hideStatus(k, present)
+	}
+	if err := p.follow(b, present, v); err != nil {
 		return stalled(p, err)
 	}
 	if k.Scope == apiextensionsv1.ClusterScoped || len(k.Elsewhere) > 0 {

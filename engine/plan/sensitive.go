@@ -27,12 +27,16 @@ func (p *Plan) hide(v *View, decide func(*unstructured.Unstructured, *View) *Pla
 	if !p.Kind.SeesSensitive() {
 		return
 	}
-	p.hidden = sync.OnceValue(func() *Plan { return decide(v.hide(p.Kind, p.Object)) })
-	switch {
-	case p.failure != nil:
+	p.hidden = sync.OnceValue(func() *Plan { return decide(v.hide(p.Kind, p.Object, true)) })
+	if p.failure != nil {
 		p.Stalled.Message = p.describe(p.failure)
-	case p.Kind.NamesChildren() && p.hidden().failure == nil && !slices.Equal(p.childNames(), p.hidden().childNames()):
-		// They are labels, and stand in the messages about children.
+		return
+	}
+	if !p.Kind.NamesChildren() {
+		return
+	}
+	// They are labels, and stand in the messages about children. What comes back is only suspected, and must not stall.
+	if other := decide(v.hide(p.Kind, p.Object, false)); other.failure == nil && !slices.Equal(p.childNames(), other.childNames()) {
 		stalled := stalled(p, errors.New("the names of its children depend on a value that is not shown: name them after something else"))
 		stalled.hidden = p.hidden
 		*p = *stalled
@@ -79,15 +83,15 @@ func (p *Plan) ConcealStatus(err error) error {
 		return err
 	}
 	other := p.hidden()
-	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) {
-		return err
+	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) && !p.Kind.HasSensitiveStatus("conditions") {
+		return err // neither what it is nor what it was before may be quoted
 	}
 	return &concealedError{err, concealed(err, map[string]any{"status": other.Projection})}
 }
 
-// Conceal is the same for an error about requests of which is not known what they depend on.
+// Conceal is the same for an error about requests for the object itself that do not depend on a decision.
 func Conceal(k *kind.Kind, err error) error {
-	if !k.SeesSensitive() {
+	if !k.HasSensitiveStatus("conditions") {
 		return err
 	}
 	return &concealedError{err, concealed(err, nil)}
@@ -154,13 +158,14 @@ func knownPart(path string, known any) string {
 	return strings.Join(part, ".")
 }
 
-// hide returns an object and a view in which what is sensitive has other values.
-func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured) (*unstructured.Unstructured, *View) {
+// hide returns an object and a view in which what is sensitive has other values, and what may have come back of it as well if
+// that is asked for.
+func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured, comesBack bool) (*unstructured.Unstructured, *View) {
 	hidden := *v
 	hidden.Budget = k.NewBudget() // the first decision may have taken all of the other
 	hidden.Children = slices.Clone(v.Children)
 	for i, child := range hidden.Children {
-		if k.IsSensitive(child.Object.GroupVersionKind()) {
+		if k.IsSensitive(child.Object.GroupVersionKind()) || comesBack && k.DependsOnSensitive(child.Name) {
 			hidden.Children[i].Object = &unstructured.Unstructured{Object: hideIn(child.Object.Object)}
 		}
 	}
@@ -180,7 +185,24 @@ func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured) (*unstructu
 	if k.DecoratesSensitive() {
 		object = &unstructured.Unstructured{Object: hideIn(object.Object)}
 	}
+	hidden.hidesStatus = comesBack
 	return object, &hidden
+}
+
+// hideStatus returns an object with other values in the fields of the status that the kind may have computed from
+// sensitive ones.
+func hideStatus(k *kind.Kind, object map[string]any) map[string]any {
+	status, _ := object["status"].(map[string]any)
+	hidden := make(map[string]any, len(status))
+	for name, value := range status {
+		if k.HasSensitiveStatus(name) {
+			value = others(value, "-")
+		}
+		hidden[name] = value
+	}
+	object = maps.Clone(object)
+	object["status"] = hidden
+	return object
 }
 
 // hideValue returns one object, or a list of objects, with other values.
@@ -209,14 +231,26 @@ func hideIn(object map[string]any) map[string]any {
 			hidden[name] = value
 		case name == "metadata":
 			metadata, _ := runtime.DeepCopyJSONValue(value).(map[string]any)
-			if annotations, ok := metadata["annotations"]; ok { // kubectl apply keeps the whole object in one
-				metadata["annotations"] = others(annotations, "-")
+			if annotations, ok := metadata["annotations"].(map[string]any); ok { // kubectl apply keeps the whole object in one
+				metadata["annotations"] = hideAnnotations(annotations)
 			}
 			hidden[name] = metadata
 		case name == "data" && isSecret:
 			hidden[name] = others(value, base64.StdEncoding.EncodeToString([]byte("-")))
 		default:
 			hidden[name] = others(value, "-")
+		}
+	}
+	return hidden
+}
+
+// hideAnnotations returns annotations with other values, apart from those by which the engine recognizes a child.
+func hideAnnotations(annotations map[string]any) map[string]any {
+	hidden := make(map[string]any, len(annotations))
+	for name := range annotations {
+		hidden[name] = "-"
+		if slices.Contains(OwnAnnotations, name) || name == AnnotationEntered {
+			hidden[name] = annotations[name]
 		}
 	}
 	return hidden

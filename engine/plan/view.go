@@ -57,6 +57,8 @@ type View struct {
 	// Live means that the children were read from the API server itself, and Abandoned that nothing can be created
 	// for an object that is being deleted.
 	Live, Abandoned bool
+	// hidesStatus means that the decision sees other values in the status than those that no message shows.
+	hidesStatus bool
 	// Orphaning means that the object was seen while the garbage collector took its owner references off the children.
 	Orphaning bool
 	// Unread are the types of which some children could not be read from the API server, and why.
