@@ -23,6 +23,7 @@ import (
 	"cuelang.org/go/cue/token"
 
 	fescuecue "github.com/fescue-dev/fescue/cue"
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 )
 
 const (
@@ -263,12 +264,14 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	separateTransitions(instances[0])
 	ctx := cuecontext.New()
 	values := make([]cue.Value, len(instances))
+	undo := behaviour.SeparateOperands(filesOf(instances[0]))
 	for i, instance := range instances {
 		values[i] = ctx.BuildInstance(instance)
 		if instance.Err != nil { // an unresolved reference, for example, which breaks the whole package
 			return nil, &packageError{LoadError: newLoadError("", instance.Err), kinds: names}
 		}
 	}
+	undo()
 	rules := contractRules{
 		controller:    values[1].LookupPath(cue.MakePath(cue.Def("#Controller"))),
 		decorator:     values[1].LookupPath(cue.MakePath(cue.Def("#Decorator"))),
@@ -316,6 +319,15 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		return nil, fmt.Errorf("kinds folder %s has no kind: %w", dir, errNoKind)
 	}
 	return kinds, errors.Join(errs...)
+}
+
+// filesOf returns the files of a package and of those that it imports.
+func filesOf(instance *build.Instance) (files []*ast.File) {
+	eachPackage(instance, func(of *build.Instance) bool {
+		files = append(files, of.Files...)
+		return true
+	})
+	return files
 }
 
 // keepOnly removes everything from a package that some kinds do not refer to.

@@ -48,6 +48,7 @@ func oracleOf(t testing.TB, instance *build.Instance) *oracle {
 	program, err := Compile(instance, "X")
 	require.NoError(t, err)
 	ctx := cuecontext.New()
+	SeparateOperands(instance.Files)
 	value := ctx.BuildInstance(instance)
 	require.NoError(t, instance.Err)
 	return &oracle{program, value.LookupPath(cue.ParsePath("X")), ctx}
@@ -90,7 +91,7 @@ func (o *oracle) evaluated(object, observed map[string]any, path ...string) (cla
 			panic(err)
 		}
 		return "value", data
-	case cue.IsIncomplete(err) || isIncompleteText(err.Error()):
+	case cue.IsIncomplete(err) || isIncompleteText(err.Error()) || strings.Contains(err.Error(), "empty disjunction") && cue.IsIncomplete(v.Validate(cue.Concrete(true))):
 		return "incomplete", err.Error()
 	}
 	return "error", err.Error()
