@@ -254,7 +254,7 @@ func (x *expressions) absent(value cue.Value, path string, err error) ([]Absence
 	}
 	isIncomplete := cue.IsIncomplete(failed)
 	var absent []Absence
-	for _, each := range cueerrors.Errors(failed) {
+	for _, each := range x.alternatives(cueerrors.Errors(failed), isIncomplete) {
 		absence, ok := x.absence(each)
 		// What a builtin returns is closed in a definition, so that CUE counts a field that it lacks as
 		// wrong. A behaviour waits for it, as for one of the object.
@@ -266,6 +266,22 @@ func (x *expressions) absent(value cue.Value, path string, err error) ([]Absence
 	return absent, nil
 }
 
+// alternatives returns errors without those of disjunctions that are incomplete because one of their alternatives is: CUE
+// counts them, and lists the others as well.
+func (x *expressions) alternatives(errs []cueerrors.Error, isIncomplete bool) []cueerrors.Error {
+	if !isIncomplete || !slices.ContainsFunc(errs, func(e cueerrors.Error) bool { return isDisjunction(messageOf(e)) }) {
+		return errs
+	}
+	absent := slices.DeleteFunc(slices.Clone(errs), func(e cueerrors.Error) bool {
+		_, isAbsent := x.absence(e)
+		return !isAbsent
+	})
+	if len(absent) == 0 {
+		return errs
+	}
+	return absent
+}
+
 // guards returns what the ifs and loops at the top of a struct or list read that is absent. One
 // that is wrong is an error.
 func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, err error) {
@@ -273,10 +289,10 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 	if failed == nil || !owner.Exists() {
 		return nil, nil
 	}
-	// Errors within the struct have longer paths and are found where the value is read.
-	depth := len(owner.Path().Selectors())
-	for _, each := range cueerrors.Errors(failed) {
-		if len(each.Path()) > depth || path == "" && x.phases.contain(each.Position()) {
+	// Errors within the struct are found where the value is read.
+	within := owner.Path().String() + "."
+	for _, each := range x.alternatives(cueerrors.Errors(failed), cue.IsIncomplete(failed)) {
+		if strings.HasPrefix(strings.Join(each.Path(), "."), within) || path == "" && x.phases.contain(each.Position()) {
 			continue // CUE knows no path for what is wrong within a list that is an argument
 		}
 		absence, ok := x.absence(each)

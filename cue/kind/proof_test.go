@@ -103,6 +103,23 @@ func TestProofKnowsStructsThatWait(t *testing.T) {
 	}
 }
 
+// CUE says of a disjunction without an alternative how many errors it has, and names the field in which a reference is that an
+// if reads. Both wait, as Fescue does.
+func TestProofKnowsWhatWaits(t *testing.T) {
+	t.Parallel()
+	for _, behaviour := range []string{
+		`status: {size: *object.spec.size | *object.spec.more | object.spec.most}`,
+		`children: c: {when: object.spec.extra | object.spec.other, template: {apiVersion: "v1", kind: "ConfigMap"}}`,
+		"_h: {n: object.spec.extra}\nchildren: {c: template: {apiVersion: \"v1\", kind: \"ConfigMap\"}, if _h.n {d: template: {apiVersion: \"v1\", kind: \"ConfigMap\"}}}",
+		`children: {c: template: {apiVersion: "v1", kind: "ConfigMap"}, if *object.spec.extra | object.spec.other {d: template: {apiVersion: "v1", kind: "ConfigMap"}}}`,
+	} {
+		source := strings.NewReplacer("status: {size: object.spec.size, n: _s.n}", behaviour, "extra?: bool", "extra?: bool, other?: bool, more?: int, most?: int").Replace(disputed)
+		kinds, err := kindsOf(t, source)
+		require.NoError(t, err, behaviour)
+		require.Nil(t, kinds[0].Prove(nil).Difference, behaviour)
+	}
+}
+
 // An object whose decision takes many steps is not compared: CUE's evaluator would take minutes.
 func TestLargeObjectsAreNotCompared(t *testing.T) {
 	t.Parallel()
