@@ -607,10 +607,11 @@ func (r *run) only(leaves []leaf) (only *node) {
 	return only
 }
 
-// marks says of which disjunctions the marked alternatives are no defaults.
+// marks says of which disjunctions the marked alternatives are no defaults. Each time that an expression is evaluated, what it
+// means has other scopes, so that disjunctions are told apart by where they are written.
 type marks struct {
-	met, fit []choice // those with a default that were met, and those of them whose default fits
-	ignored  []choice
+	met, fit []*Disjunction // those with a default that were met, and those of them whose default fits
+	ignored  []*Disjunction
 	// isMixed says that a disjunction has alternatives with defaults of their own and others without, which CUE
 	// resolves only in some orders of the operands.
 	isMixed bool
@@ -618,15 +619,15 @@ type marks struct {
 
 // ignoreUnfit ignores the marks of disjunctions whose defaults do not fit, and reports whether there are any.
 func (m *marks) ignoreUnfit() bool {
-	*m = marks{ignored: slices.DeleteFunc(m.met, func(c choice) bool { return slices.Contains(m.fit, c) })}
+	*m = marks{ignored: slices.DeleteFunc(m.met, func(d *Disjunction) bool { return slices.Contains(m.fit, d) })}
 	return len(m.ignored) > 0
 }
 
 // note adds whether the default of a disjunction fits.
-func (m *marks) note(c choice, fits bool) {
-	m.met = append(m.met, c)
+func (m *marks) note(d *Disjunction, fits bool) {
+	m.met = append(m.met, d)
 	if fits {
-		m.fit = append(m.fit, c)
+		m.fit = append(m.fit, d)
 	}
 }
 
@@ -660,7 +661,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 		return found, false, n.problem
 	}
 	disjunction := n.open[0].Disjunction
-	isIgnored := m != nil && disjunction.HasDefault && slices.Contains(m.ignored, n.open[0])
+	isIgnored := m != nil && disjunction.HasDefault && slices.Contains(m.ignored, disjunction)
 	hasDefault := disjunction.HasDefault && !isIgnored
 	defaultFits, isMixed := false, false
 	type branch struct {
@@ -675,8 +676,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 		var marked bool
 		var why *Problem
 		found, marked, why = r.leaves(candidate, found, m)
-		problem = worse(problem, why)
-		if why != nil && why.IsIncomplete {
+		if why != nil && (why.IsIncomplete || problem == nil) { // one that is incomplete may fit later
 			problem = why
 		}
 		defaultFits = defaultFits || alternative.Default && len(found) > first
@@ -703,7 +703,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 	switch {
 	case m == nil:
 	case hasDefault:
-		m.note(n.open[0], defaultFits)
+		m.note(disjunction, defaultFits)
 	default:
 		m.isMixed = m.isMixed || isMixed
 	}
