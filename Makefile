@@ -86,6 +86,14 @@ FAULTS ?= 30m
 test-faults: devcluster ## let objects of many kinds live under random faults for $FAULTS, and damage the children of all scenarios
 	$(DEVCLUSTER) -- go test -timeout 0 -v ./e2e -run 'TestRandomFaults|TestDamagedChildren' -faults $(FAULTS)
 
+# The seeds of the kinds that make test-kinds makes: ranges add up, so FIRST=30000 goes on after the first three nights.
+FIRST := 0
+KINDS_MADE := 10000
+
+.PHONY: test-kinds
+test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide with CUE's evaluator; takes hours
+	go test ./cue/kind -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -timeout 0 -v
+
 .PHONY: test-pods
 test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid
 	$(DEVCLUSTER) -- go test -timeout 60m -v -run TestAcceptedWatchersKeepPodsValid ./admission -watchers 0

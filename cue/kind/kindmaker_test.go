@@ -15,6 +15,7 @@ import (
 //
 // It leaves out what docs/kinds.md lists as different from CUE:
 //   - what is selected from a struct with an if, a loop or a computed name that may wait: the guards of those are sure;
+//   - what is wrong in a field that nothing reads: functions that fail for most texts have constants, and children have their types;
 //   - what is read while an if within it is decided by that: a struct with ifs is referred to only by what is ranked above it;
 //   - the order of fields in texts: inOrder compares texts without it, and hashes are of texts whose order is known;
 //   - names of fields that are computed from alternatives: such names are sure.
@@ -55,7 +56,8 @@ type madeChild struct {
 	isSet, isOrdered       bool
 }
 
-// grammar has the expressions of each type. <T> is an expression of a type, which is sure if the whole has to be; <T?>
+// grammar has the expressions of each type. A plain map has no if, loop or computed name that may wait: fields are selected
+// from such ones. <T> is an expression of a type, which is sure if the whole has to be; <T?>
 // need not be, and <T!> has to be. <T=> is a reference, and <=> the same again. $v:T is a new variable, which what follows @
 // can refer to, and $v the same again. # is a number that nothing else has.
 var grammar = map[string][]string{
@@ -74,15 +76,15 @@ var grammar = map[string][]string{
 		`time.Unix(len(<text>), 0)`, `time.FormatString(time.RFC3339Date, "2020-01-02T03:04:05Z")`, `time.FormatDuration(len(<text>) * time.Second)`,
 		`{let $l:text = <text>, @x: "\($l)-\(<scalar>)"}.x`, `{a: <text>, b: a}.b`, `{a: {b: c}, c: <text>}.a.b`, `{Y=a: <text>, b: Y}.b`, `{_a: <text>, b: _a + "!"}.b`,
 		`(#D & {a: <text>}).t`, `(#D & {a: <text>, n: <int>}).t`, `{#D, a: <text>}.t`, `(#P & {a: <text>}).t`, `(#E & {a: <text>}).t`,
-		`(*<map?>["a"] | <text>)`, `(*<texts?>[0] | <text>)`, `(*<map?>.b | <text>)`, `or([<text>])`, `and([string, <text>])`, `([<text>, <text>] & [...string])[1]`,
+		`(*<plain?>["a"] | <text>)`, `(*<texts?>[0] | <text>)`, `(*<plain?>.b | <text>)`, `or([<text>])`, `and([string, <text>])`, `([<text>, <text>] & [...string])[1]`,
 	},
-	"text?": {`(<text> | <text>)`, `<texts>[0]`, `<map>["a"]`, `<map>.b`, `<map>[<text>]`, `<text> & "a"`},
+	"text?": {`(<text> | <text>)`, `<texts>[0]`, `<plain>["a"]`, `<plain>.b`, `<plain>[<text>]`, `<text> & "a"`},
 	"int": {
 		`len(<text>)`, `len(<texts>)`, `len(<map>)`, `len(<ints>)`, `(<int> + <int>)`, `(<int> - <int>)`, `(<int> * 2)`, `div(<int>, 3)`, `mod(<int>, 3)`, `quo(<int>, 3)`, `rem(<int>, 3)`, `(-<int>)`,
 		`list.Sum(<ints>)`, `list.Product(<ints>)`, `list.Max([<int>, <int>])`, `list.Min([<int>, 2])`, `(*<int?> | <int>)`, `(*<int?> | <int>)`, `(<int> & int)`, `(<int> & number)`, `(<int> & <100000000)`, `[if <bool> {<int>}, <int>][0]`,
 		`[if <int=> != _|_ {<=>}, <int>][0]`, `strings.Count(<text>, "a")`, `strings.Index(<text>, <text>)`, `strings.LastIndex(<text>, "a")`, `strings.IndexAny(<text>, "ab")`, `strings.Compare(<text>, <text>)`,
 		`math.Floor(<num>)`, `math.Ceil(<num>)`, `math.Round(<num>)`, `math.Trunc(<num>)`, `math.RoundToEven(<num>)`, `math.Abs(<int>)`, `strconv.Atoi("\(<int>)")`, `strconv.ParseInt(strconv.FormatInt(<int>, 10), 10, 64)`,
-		`{let $l:int = <int>, @x: $l + 1}.x`, `(#D & {a: "q", n: <int>}).n`, `{a: *1 | int, if <bool> {a: 2}}.a`, `len([for $v:text in <texts> @if <bool> {$v}])`, `len({for $k:text, $v:text in <map> @{"k\($k)": <int>}})`, `time.ParseDuration("90s")`, `len(<ordered>)`,
+		`{let $l:int = <int>, @x: $l + 1}.x`, `(#D & {a: "q", n: <int>}).n`, `{a: *1 | int, if <bool!> {a: 2}}.a`, `len([for $v:text in <texts> @if <bool> {$v}])`, `len({for $k:text, $v:text in <map> @{"k\($k)": <int>}})`, `time.ParseDuration("90s")`, `len(<ordered>)`,
 	},
 	"int?": {`(<int> | <int>)`, `<ints>[0]`, `div(<int>, <int>)`},
 	"num": {
@@ -93,7 +95,7 @@ var grammar = map[string][]string{
 		`(<int> < <int>)`, `(<int> >= <int>)`, `(<int> == <int>)`, `(<num> > <int>)`, `(<text> == <text>)`, `(<text> != <text>)`, `(<text> < <text>)`, `(<text> =~ "^a")`, `(<text> !~ "b$")`, `(!<bool>)`, `(<bool> && <bool>)`, `(<bool> || <bool>)`,
 		`(<ref> != _|_)`, `(<ref> != _|_)`, `(<ref> == _|_)`, `list.Contains(<texts>, <text>)`, `list.Contains(<ints>, <int>)`, `strings.HasPrefix(<text>, <text>)`, `strings.HasSuffix(<text>, "a")`, `strings.Contains(<text>, "a")`, `strings.ContainsAny(<text>, "ab")`,
 		`regexp.Match("^a", <text>)`, `(*<bool?> | <bool>)`, `(*<bool?> | <bool>)`, `(<texts> == <texts>)`, `(<map> == <map>)`, `(<ints> != <ints>)`, `(<ordered> == <ordered>)`, `list.UniqueItems(<texts>)`, `list.IsSortedStrings(<texts>)`, `list.IsSorted(<ints>, list.Ascending)`,
-		`net.IPv4(<text>)`, `net.FQDN(<text>)`, `net.IP("10.0.0.1")`, `json.Valid(json.Marshal(<text>))`, `strconv.ParseBool("true")`, `math.Signbit(<num>)`, `math.MultipleOf(<int>, 2)`, `list.MaxItems(<texts>, 3)`, `list.MinItems(<ints>, 2)`, `struct.MinFields(<map>, 1)`,
+		`net.IPv4("10.0.0.1")`, `net.FQDN(<text>)`, `net.IP("10.0.0.1")`, `json.Valid(json.Marshal(<text>))`, `strconv.ParseBool("true")`, `math.Signbit(<num>)`, `math.MultipleOf(<int>, 2)`, `list.MaxItems(<texts>, 3)`, `list.MinItems(<ints>, 2)`, `struct.MinFields(<map>, 1)`,
 		`strings.MaxRunes(<text>, 3)`, `strings.MinRunes(<text>, 3)`, `path.Match("a*", <text>, path.Unix)`, `path.IsAbs(<text>, path.Unix)`, `[if <bool> {<bool>}, <bool>][0]`, `(<bool> & bool)`,
 	},
 	"texts": {
@@ -114,6 +116,10 @@ var grammar = map[string][]string{
 		`{[string]: string, a: <text>}`, `{[=~"^a"]: string, ab: <text>, c: <text>}`, `({[string]: string} & <map>)`, `close({a: <text>})`, `{[N=string]: *"v-\(N)" | string, a: _, b: <text>}`, `{#M, p: <text>}`, `(#M & {p: <text>})`, `{a: <text>, let $l:text = <text>, @b: $l}`,
 		`regexp.FindNamedSubmatch("(?P<X>[a-z]*)", <text>)`, `{a?: string, b: <text>}`, `{a: string, a: <text>}`, `{a: *"q" | string, if <bool> {a: <text>}}`, `({a: *"q" | string} & {a: <text>})`, `{_r: <text>, b: _r}`, `(struct.MaxFields(1000) & <map>)`, `{a: b, b: <text>}`, `{a: {<map>}}.a`,
 	},
+	"plain": {
+		`{a: <text>, "b-c": <text>}`, `{a: <text>, b: a}`, `{a?: string, b: <text>}`, `(<plain> & {u#: <text>})`, `{<plain>, u#: <text>}`, `(*<plain?> | <plain>)`, `(*<plain?> | {})`, `(#M & {p: <text>, a: <text>})`, `{a: *"q" | string, b: <text>}`,
+		`regexp.FindNamedSubmatch("(?P<X>[a-z]*)", <text>)`, `(*{a: <text?>} | {b: <text>})`, `{if <bool!> {a: <text>}, b: <text>}`, `{for $k:text, $v:text in <map!> @{($k): $v}}`, `{(<text!>): <text>, b: <text>}`,
+	},
 	"scalar":  {`<text>`, `<text>`, `<int>`, `<num>`, `<bool>`},
 	"ordered": {`{a: <text>, n: <int>}`, `{n: <int>, l: <texts>, a: <text>}`, `{a: <scalar>, n: {b: <bool>, x: <num>}}`},
 	"any":     {`<scalar>`, `<texts>`, `<map>`, `<ints>`},
@@ -122,7 +128,7 @@ var grammar = map[string][]string{
 // literals are the constants of each type.
 var literalsOfTypes = map[string][]string{
 	"text": {`"a"`, `"b"`, `"x1"`, `"a-b"`, `"q"`}, "int": {"0", "1", "2", "5"}, "num": {"2.5", "0.5", "3.0"}, "bool": {"true", "false"},
-	"texts": {`["a", "b"]`, "[]", `["c"]`}, "ints": {"[1, 2]", "[]", "[3]"}, "map": {`{a: "1"}`, `{b: "x", a: "y"}`, "{}"},
+	"texts": {`["a", "b"]`, "[]", `["c"]`}, "ints": {"[1, 2]", "[]", "[3]"}, "map": {`{a: "1"}`, `{b: "x", a: "y"}`, "{}"}, "plain": {`{a: "1"}`, `{b: "x", a: "y"}`, "{}"},
 }
 
 var gap = regexp.MustCompile(`<([a-z]+)([?!=]?)>|<=>|\$([a-z])(?::([a-z]+))?|@|([a-z])#`)
@@ -131,7 +137,8 @@ func (g *kindMaker) pick(from ...string) string { return from[g.IntN(len(from))]
 
 // reaches reports whether what is made can refer to something.
 func (g *kindMaker) reaches(l leaf, of string, sure bool) bool {
-	if of != "" && l.of != of || sure && !l.sure {
+	isOne := of == "" || l.of == of || of == "map" && l.of == "plain" || of == "plain" && l.of == "map" && strings.HasPrefix(l.path, "ob")
+	if !isOne || sure && !l.sure {
 		return false
 	}
 	return l.rank < g.rank || !g.isSure && !l.isWhole && g.IntN(12) == 0
@@ -319,7 +326,7 @@ func (g *kindMaker) hiddenFields() (body []string) {
 		name := fmt.Sprintf("_h%d", i)
 		order = append(order, name)
 		if g.IntN(3) > 0 {
-			slots = append(slots, &slot{field: name, of: g.pick("text", "text", "int", "num", "bool", "texts", "ints", "map"), sure: g.IntN(2) == 0})
+			slots = append(slots, &slot{field: name, of: g.pick("text", "text", "int", "num", "bool", "texts", "ints", "map", "plain"), sure: g.IntN(2) == 0})
 			continue
 		}
 		parts := []*slot{{field: name, part: "a", of: "text", sure: g.IntN(2) == 0}, {field: name, part: "n", of: g.pick("int", "bool", "map"), sure: g.IntN(2) == 0}}
@@ -504,7 +511,7 @@ func (g *kindMaker) kind() string {
 		}
 		body = append(body, `initial: "A"`, "phases: {"+strings.Join(phases, "\n\t\t")+"}")
 	} else if g.IntN(3) == 0 {
-		body = append(body, g.inner(g.pick(`deadline: "5m"`, `if <bool> {deadline: "2m"}`, `deadline: [if <bool> {"1m"}, "3m"][0]`)))
+		body = append(body, g.inner(g.pick(`deadline: "5m"`, `if <bool!> {deadline: "2m"}`, `deadline: [if <bool> {"1m"}, "3m"][0]`)))
 	}
 	if g.IntN(8) == 0 {
 		body = append(body, `inject: {annotation: "gen.example.com/ks", add: {`+g.inner(`metadata: labels: {a: <text>}, spec: {containers: [{name: "app", env: [{name: "A", value: <text>}, if <bool> {name: "B", value: <text!>}]}], if <bool> {priorityClassName: <text!>}}`)+"}}")

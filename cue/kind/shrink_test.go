@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/format"
@@ -13,39 +12,49 @@ import (
 	"cuelang.org/go/cue/token"
 )
 
-var shrinkingTime = flag.Duration("shrinking-time", 30*time.Second, "how long TestGeneratedKinds makes a kind smaller that shows a difference")
+var maxTries = flag.Int("shrinking-tries", 1000, "how many smaller kinds TestGeneratedKinds tries for one that shows a difference")
 
 // shrinker makes a kind small about which CUE and the compiled behaviour differ, with the pair.
 type shrinker struct {
 	source     string
+	kind       *Kind
 	pair       pair
 	difference error
-	until      time.Time
+	left       int // tries
 }
 
 // shrink makes a kind and its pair smaller while they differ as they do.
-func shrink(source string, p pair, difference error) *shrinker {
-	s := &shrinker{source, p, difference, time.Now().Add(*shrinkingTime)}
+func shrink(source string, k *Kind, p pair, difference error) *shrinker {
+	s := &shrinker{source, k, p, difference, *maxTries}
 	for s.shrinkPair() || s.shrinkSource() { // each shrinks as far as it can
 	}
 	return s
 }
 
-// try takes a kind and a pair if they differ as before.
-func (s *shrinker) try(source string, p pair) bool {
-	if time.Now().After(s.until) {
+// trySource takes a kind if it differs as before.
+func (s *shrinker) trySource(source string) bool {
+	if s.left--; s.left < 0 {
 		return false
 	}
 	k, err := loadSource(source)
-	if err != nil || len(k.Problems(p.object)) > 0 {
+	if err != nil || !s.try(k, s.pair) {
+		return false
+	}
+	s.source = source
+	return true
+}
+
+// try takes a kind and a pair if they differ as before.
+func (s *shrinker) try(k *Kind, p pair) bool {
+	if len(k.Problems(p.object)) > 0 {
 		return false
 	}
 	p.object = k.Default(p.object)
-	v, difference := judge(k, p)
+	v, _, difference := judge(k, p)
 	if v != different || formOf(difference) != formOf(s.difference) {
 		return false
 	}
-	s.source, s.pair, s.difference = source, p, difference
+	s.kind, s.pair, s.difference = k, p, difference
 	return true
 }
 
@@ -53,7 +62,7 @@ func (s *shrinker) try(source string, p pair) bool {
 func formOf(difference error) string {
 	path, _, _ := strings.Cut(difference.Error(), " ")
 	form := path
-	for _, part := range []string{"missing", "only CUE", "only Fescue", "is wrong", "waits", "does not exist"} {
+	for _, part := range []string{"missing for", "for Fescue and missing", "only CUE", "only Fescue", "compiled ! is wrong", "compiled ! waits", "compiled ! does not exist", "CUE ! is wrong", "CUE ! waits", "CUE ! does not exist"} {
 		if strings.Contains(difference.Error(), part) {
 			form += ", " + part
 		}
@@ -64,12 +73,12 @@ func formOf(difference error) string {
 // shrinkPair removes fields of the object and its children.
 func (s *shrinker) shrinkPair() (smaller bool) {
 	for _, remove := range removals(s.pair.object) {
-		if p := (pair{remove, s.pair.observed}); len(text(remove)) < len(text(s.pair.object)) && s.try(s.source, p) && len(text(s.pair.object)) == len(text(remove)) {
+		if p := (pair{remove, s.pair.observed}); len(text(remove)) < len(text(s.pair.object)) && s.try(s.kind, p) && len(text(s.pair.object)) == len(text(remove)) {
 			return true
 		}
 	}
 	for _, remove := range removals(s.pair.observed) {
-		if s.try(s.source, pair{s.pair.object, remove}) {
+		if s.try(s.kind, pair{s.pair.object, remove}) {
 			return true
 		}
 	}
@@ -104,7 +113,7 @@ func (s *shrinker) shrinkSource() (smaller bool) {
 		for _, edit := range editsOf(file) {
 			undo := edit()
 			b, err := format.Node(file)
-			if err == nil && len(b) < len(s.source)+20 && string(b) != s.source && s.try(string(b), s.pair) {
+			if err == nil && len(b) < len(s.source)+20 && string(b) != s.source && s.trySource(string(b)) {
 				smaller, again = true, true
 				continue
 			}
@@ -125,11 +134,27 @@ func editsOf(file *ast.File) (edits []edit) {
 			e.expr(&f.Value)
 		}
 	}
-	return append(e.removals, e.replacements...)
+	slices.SortStableFunc(e.removals, func(a, b removal) int { return a.depth - b.depth })
+	for _, r := range e.removals {
+		edits = append(edits, r.edit)
+	}
+	return append(edits, e.replacements...)
 }
 
 // editor collects ways to make a syntax tree smaller.
-type editor struct{ removals, replacements []edit }
+type editor struct {
+	removals     []removal
+	replacements []edit
+	depth        int
+}
+
+// removal leaves out a part of a syntax tree that is so deep in it.
+type removal struct {
+	edit
+	depth int
+}
+
+func (e *editor) remove(by edit) { e.removals = append(e.removals, removal{by, e.depth}) }
 
 // replace replaces what a place of a syntax tree holds.
 func replace[T any](place *T, by T) edit {
@@ -150,8 +175,10 @@ func leaveOut[T comparable](list *[]T, element T) edit {
 }
 
 func (e *editor) decls(list *[]ast.Decl) {
+	e.depth++
+	defer func() { e.depth-- }()
 	for i, decl := range *list {
-		e.removals = append(e.removals, leaveOut(list, decl))
+		e.remove(leaveOut(list, decl))
 		switch decl := decl.(type) {
 		case *ast.Field:
 			e.expr(&decl.Value)
@@ -168,7 +195,7 @@ func (e *editor) decls(list *[]ast.Decl) {
 		case *ast.Comprehension:
 			if body, ok := decl.Value.(*ast.StructLit); ok {
 				at := i
-				e.removals = append(e.removals, func() func() {
+				e.remove(func() func() {
 					was := *list
 					if at >= len(was) || was[at] != ast.Decl(decl) {
 						return func() {}
@@ -185,7 +212,12 @@ func (e *editor) decls(list *[]ast.Decl) {
 func (e *editor) comprehension(c *ast.Comprehension) {
 	if len(c.Clauses) > 1 {
 		for _, clause := range c.Clauses {
-			e.removals = append(e.removals, leaveOut(&c.Clauses, clause))
+			e.remove(func() func() {
+				if len(c.Clauses) == 1 {
+					return func() {}
+				}
+				return leaveOut(&c.Clauses, clause)()
+			})
 		}
 	}
 	for _, clause := range c.Clauses {
@@ -231,7 +263,7 @@ func (e *editor) expr(place *ast.Expr) {
 		return
 	case *ast.ListLit:
 		for i := range x.Elts {
-			e.removals = append(e.removals, leaveOut(&x.Elts, x.Elts[i]))
+			e.remove(leaveOut(&x.Elts, x.Elts[i]))
 			parts = append(parts, &x.Elts[i])
 		}
 	case *ast.BinaryExpr:

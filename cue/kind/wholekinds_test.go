@@ -10,16 +10,19 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"cuelang.org/go/cue/load"
 	"github.com/stretchr/testify/require"
 )
 
 var (
-	generatedKinds = flag.Uint64("generated-kinds", 0, "how many kinds TestGeneratedKinds makes and compares")
+	generatedKinds = flag.Uint64("generated-kinds", 80, "how many kinds TestGeneratedKinds makes and compares")
 	firstKind      = flag.Uint64("first-kind", 0, "seed of the first of them, so that several processes can share a large number")
 )
 
@@ -66,16 +69,21 @@ func loadSource(source string) (*Kind, error) {
 // pair is an object with its children.
 type pair struct{ object, observed map[string]any }
 
-// pairOf returns a pair for a generated kind, mostly with children that fit what is read of them. It has no object if there
+// pairOf returns a pair for a generated kind, with children that fit what is read of them. It has no object if there
 // seems to be no valid one.
 func pairOf(p *pairs, children []madeChild) (made pair) {
-	made.object, made.observed = p.next()
-	if made.object == nil || p.random.IntN(4) == 0 {
+	made.object, _ = p.next()
+	if made.object == nil {
 		return made
+	}
+	for range p.random.IntN(8) { // the larger an object, the more of the kind has a value
+		if object, _ := p.next(); len(text(object)) > len(text(made.object)) {
+			made.object = object
+		}
 	}
 	made.observed = make(map[string]any)
 	for _, c := range children {
-		if p.random.IntN(4) == 0 || c.guard == "for" {
+		if p.random.IntN(6) == 0 || c.guard == "for" {
 			continue
 		}
 		if !c.isSet {
@@ -89,7 +97,7 @@ func pairOf(p *pairs, children []madeChild) (made pair) {
 		made.observed[c.name] = members
 	}
 	made.observed["many"] = []any{childLike(p), childLike(p)}[:p.random.IntN(3)]
-	if p.random.IntN(2) == 0 {
+	if p.random.IntN(4) > 0 {
 		made.observed["one"] = childLike(p)
 	}
 	return made
@@ -99,7 +107,7 @@ func pairOf(p *pairs, children []madeChild) (made pair) {
 func childLike(p *pairs) map[string]any {
 	some := func(fields map[string]any) map[string]any {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
-			if p.random.IntN(4) == 0 {
+			if p.random.IntN(8) == 0 {
 				delete(fields, name)
 			}
 		}
@@ -129,20 +137,21 @@ const (
 )
 
 // judge compares what the compiled behaviour and CUE's evaluator decide.
-func judge(k *Kind, p pair) (v verdict, difference error) {
+// isWhole means that both have a whole decision, which is the same.
+func judge(k *Kind, p pair) (v verdict, isWhole bool, difference error) {
 	b := k.NewBudget()
 	compiled, err := k.decide(b, p.object, p.observed)
 	if b.Taken() > maxCompared {
-		return unbounded, nil
+		return unbounded, false, nil
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			v, difference = failing, fmt.Errorf("CUE's evaluator fails: %v", r)
+			v, isWhole, difference = failing, false, fmt.Errorf("CUE's evaluator fails: %v", r)
 		}
 	}()
 	whole, errEvaluated := k.evaluatedBehaviour(p.object, p.observed)
 	if errEvaluated != nil {
-		return different, errEvaluated
+		return different, false, errEvaluated
 	}
 	evaluated, errEvaluated := k.decision(whole, k.PhaseOf(p.object))
 	if difference = (comparison{Kind: k}).sameResult("", sorted(decisionResult(compiled)), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
@@ -161,7 +170,7 @@ func judge(k *Kind, p pair) (v verdict, difference error) {
 			v, difference = different, err
 		}
 	}
-	return v, difference
+	return v, v == same && err == nil && errEvaluated == nil, difference
 }
 
 // waits reports whether something absent is read for a decision.
@@ -280,51 +289,96 @@ func generate(seed uint64) generated {
 	return generated{seed, g.kind(), g}
 }
 
+// tally counts what the comparison of generated kinds found.
+type tally struct {
+	sync.Mutex
+	verdicts        map[verdict]int
+	loaded, objects int
+	// wholes are the objects about which both have a decision, and that of CUE's evaluator is the same.
+	wholes  int
+	reasons map[string]int // why kinds do not load
+	table   constructs
+}
+
 // TestGeneratedKinds makes whole kinds, and compares what they decide with what CUE's evaluator says. The same seeds make
 // the same kinds, so ranges of them add up:
 //
-//	go test ./cue/kind -run TestGeneratedKinds -generated-kinds 10000 -first-kind 20000
+//	go test ./cue/kind -run TestGeneratedKinds -generated-kinds 10000 -first-kind 20000 -timeout 0 -v
+//
+// One kind is that of one seed: -run TestGeneratedKinds -first-kind 78 -generated-kinds 1.
 func TestGeneratedKinds(t *testing.T) {
-	if *generatedKinds == 0 {
-		t.Skip("it still finds differences: -generated-kinds has the number of kinds")
-	}
 	t.Parallel()
-	counts := make(map[verdict]int)
-	loaded, reasons, table := 0, make(map[string]int), make(constructs)
+	start := time.Now()
+	found := &tally{verdicts: make(map[verdict]int), reasons: make(map[string]int), table: make(constructs)}
+	seeds := make(chan uint64)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed := range seeds {
+				found.kind(t, seed)
+			}
+		})
+	}
 	for seed := *firstKind; seed < *firstKind+*generatedKinds; seed++ {
-		made := generate(seed)
-		k, err := loadSource(made.source)
-		if err != nil {
-			reasons[reasonOfRejection(err)]++
-			continue
+		seeds <- seed
+	}
+	close(seeds)
+	workers.Wait()
+	found.report(t, time.Since(start))
+}
+
+// kind makes a kind, and compares what it decides.
+func (f *tally) kind(t *testing.T, seed uint64) {
+	made := generate(seed)
+	k, err := loadSource(made.source)
+	if err != nil {
+		f.Lock()
+		defer f.Unlock()
+		f.reasons[reasonOfRejection(err)]++
+		return
+	}
+	again, err := loadSource(made.source)
+	if err != nil || dumpOf(programsOf(k)) != dumpOf(programsOf(again)) {
+		t.Errorf("seed %d: the same text gives another program, or %v:\n%s", seed, err, made.source)
+		return
+	}
+	f.Lock()
+	f.loaded++
+	f.table.add(t, made.source)
+	f.Unlock()
+	pairs := newPairs(k, nil)
+	pairs.random = rand.New(rand.NewPCG(seed, 6))
+	for range pairsOfAKind {
+		p := pairOf(pairs, made.maker.children)
+		if p.object == nil {
+			return
 		}
-		loaded++
-		table.add(t, made.source)
-		again, err := loadSource(made.source)
-		require.NoError(t, err)
-		require.Equal(t, dumpOf(programsOf(k)), dumpOf(programsOf(again)), "seed %d: the same text gives another program:\n%s", seed, made.source)
-		pairs := newPairs(k, nil)
-		pairs.random = rand.New(rand.NewPCG(seed, 6))
-		for range pairsOfAKind {
-			p := pairOf(pairs, made.maker.children)
-			if p.object == nil {
-				break
-			}
-			verdict, difference := judge(k, p)
-			counts[verdict]++
-			if verdict == different {
-				s := shrink(made.source, p, difference)
-				t.Errorf("seed %d: %v\nThe smallest kind is\n%s\nits object %s\nand its children %s:\n%v", seed, difference, s.source, text(s.pair.object), text(s.pair.observed), s.difference)
-				break
-			}
+		verdict, isWhole, difference := judge(k, p)
+		f.Lock()
+		f.objects++
+		f.verdicts[verdict]++
+		if isWhole {
+			f.wholes++
+		}
+		f.Unlock()
+		if verdict == different {
+			s := shrink(made.source, k, p, difference)
+			t.Errorf("seed %d: %v\nThe smallest kind is\n%s\nits object %s\nand its children %s:\n%v", seed, difference, s.source, text(s.pair.object), text(s.pair.observed), s.difference)
+			return
 		}
 	}
-	t.Logf("%d of %d kinds load; pairs: %d are the same, %d exceed the budget, %d are absent for one and wrong for the other, %d differ", loaded, *generatedKinds, counts[same], counts[unbounded], counts[unclear], counts[different])
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		t.Logf("%d do not load: %s", reasons[reason], reason)
+}
+
+// report prints what was found.
+func (f *tally) report(t *testing.T, took time.Duration) {
+	t.Logf("seeds %d to %d: %d kinds load, %d objects in %v: %d differ, and of %d whole decisions are the same; %d are absent for one and wrong for the other in part, %d exceed the budget, for %d CUE's evaluator fails",
+		*firstKind, *firstKind+*generatedKinds-1, f.loaded, f.objects, took.Round(time.Second), f.verdicts[different], f.wholes, f.verdicts[unclear], f.verdicts[unbounded], f.verdicts[failing])
+	for _, reason := range slices.Sorted(maps.Keys(f.reasons)) {
+		t.Logf("%d do not load: %s", f.reasons[reason], reason)
 	}
-	t.Log(table)
-	require.GreaterOrEqual(t, loaded*2, int(*generatedKinds))
+	t.Log(f.table)
+	require.GreaterOrEqual(t, f.loaded*2, int(*generatedKinds), "most kinds load")
+	require.GreaterOrEqual(t, f.wholes*2, f.objects, "of most objects, whole decisions are compared")
 }
 
 // The compiled form of a kind follows from its text: it is the same in all loads.
