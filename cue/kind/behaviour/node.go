@@ -1,6 +1,7 @@
 package behaviour
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -171,6 +172,7 @@ type node struct {
 	entries    []conj // of a list of one part, until an element is asked for
 	chosen     *node
 	checked    bool
+	waiting    *Problem // of a constraint that cannot be checked so far
 	isLet      bool     // of a let clause
 	several    *Problem // more than one alternative fits
 }
@@ -717,7 +719,7 @@ func (r *run) dead(n *node) *Problem {
 	}
 	value, problem := r.value(n)
 	if problem != nil {
-		if problem.IsIncomplete && n.problem == nil {
+		if problem.IsIncomplete && n.problem == nil && n.waiting == nil {
 			return nil // it is a type so far
 		}
 		return problem
@@ -880,14 +882,31 @@ func (r *run) value(n *node) (any, *Problem) {
 				if problem.At == token.NoPos {
 					problem.At = c.x.Pos()
 				}
+				if problem.IsIncomplete {
+					n.waiting = &Problem{IsIncomplete: true, Path: cmp.Or(problem.Path, n.path()), At: problem.At, Absent: problem.Absent, Message: problem.Message, format: problem.format, args: problem.args}
+					continue
+				}
 				n.fail(problem)
 			}
 		}
 	}
-	if n.problem != nil {
-		return nil, n.problem
+	if problem := cmp.Or(n.problem, n.waiting); problem != nil {
+		return nil, problem
 	}
 	return value, nil
+}
+
+// structure computes a value that may be a struct whose constraints cannot be checked so far: it has the fields that are known.
+func (r *run) structure(value any) (any, *Problem) {
+	computed, problem := r.valueOf(value)
+	if n, ok := value.(*node); ok && problem != nil && problem.IsIncomplete {
+		if target, _ := r.target(n); target != nil {
+			if n, ok := target.(*node); ok && n.waiting != nil && n.problem == nil && kindOf(n) == Struct {
+				return n, nil
+			}
+		}
+	}
+	return computed, problem
 }
 
 func (n *node) pos() token.Pos {

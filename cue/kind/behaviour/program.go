@@ -192,7 +192,7 @@ func (v Value) must(kind Kinds) (any, *Problem) {
 	if !v.exists || v.problem != nil {
 		return nil, v.problem
 	}
-	value, problem := v.run.valueOf(v.value)
+	value, problem := v.run.structure(v.value)
 	switch {
 	case problem != nil:
 		return nil, problem
@@ -221,7 +221,7 @@ func (v Value) IsStruct() (is bool) {
 	if !v.exists {
 		return false
 	}
-	value, _ := v.run.valueOf(v.value)
+	value, _ := v.run.structure(v.value)
 	return value != nil && kindOf(value) == Struct
 }
 
