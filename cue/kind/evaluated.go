@@ -291,15 +291,18 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 	}
 	// Errors within the struct are found where the value is read.
 	within := owner.Path().String() + "."
+	depth := len(owner.Path().Selectors())
 	for _, each := range x.alternatives(cueerrors.Errors(failed), cue.IsIncomplete(failed)) {
 		if strings.HasPrefix(strings.Join(each.Path(), "."), within) || path == "" && x.phases.contain(each.Position()) {
 			continue // CUE knows no path for what is wrong within a list that is an argument
 		}
 		absence, ok := x.absence(each)
-		if !ok {
+		switch {
+		case ok:
+			absent = append(absent, absence)
+		case len(each.Path()) <= depth: // otherwise it is wrong elsewhere
 			return nil, evaluationError(path, each)
 		}
-		absent = append(absent, absence)
 	}
 	return absent, nil
 }
@@ -308,7 +311,7 @@ const undefinedField = "undefined field: "
 
 // absentMessages begin the errors of CUE v0.17.1 for a reference to an absent field; the name
 // follows. CUE counts other errors as incomplete as well, and has no code for these.
-var absentMessages = []string{undefinedField, "cannot reference optional field: ", "required field missing: "}
+var absentMessages = []string{undefinedField, "cannot reference optional field: ", "required field missing: ", "cannot convert non-concrete value "}
 
 // absence returns what an incomplete expression reads that is absent.
 func (x *expressions) absence(err cueerrors.Error) (Absence, bool) {
