@@ -15,7 +15,9 @@ import (
 //
 // It leaves out what docs/kinds.md lists as different from CUE:
 //   - what is selected from a struct with an if, a loop or a computed name that may wait: the guards of those are sure;
-//   - what is wrong in a field that nothing reads: functions that fail for most texts have constants, and children have their types;
+//   - what is wrong in a field that nothing reads: functions that fail for most texts have constants, what may fail is an alternative, and children have their types;
+//   - a loop over a map whose values are absent as an argument of list.SortStrings: an if takes it for no error, for CUE;
+//   - whether a list is sorted of which an element is absent: it is not, for CUE, and Fescue waits;
 //   - what is read while an if within it is decided by that: a struct with ifs is referred to only by what is ranked above it;
 //   - the order of fields in texts: inOrder compares texts without it, and hashes are of texts whose order is known;
 //   - names of fields that are computed from alternatives: such names are sure.
@@ -78,7 +80,7 @@ var grammar = map[string][]string{
 		`(#D & {a: <text>}).t`, `(#D & {a: <text>, n: <int>}).t`, `{#D, a: <text>}.t`, `(#P & {a: <text>}).t`, `(#E & {a: <text>}).t`,
 		`(*<plain?>["a"] | <text>)`, `(*<texts?>[0] | <text>)`, `(*<plain?>.b | <text>)`, `or([<text>])`, `and([string, <text>])`, `([<text>, <text>] & [...string])[1]`,
 	},
-	"text?": {`(<text> | <text>)`, `<texts>[0]`, `<plain>["a"]`, `<plain>.b`, `<plain>[<text>]`, `<text> & "a"`},
+	"text?": {`(<text> | <text>)`, `(*<texts>[0] | <text>)`, `<plain>["a"]`, `<plain>.b`, `<plain>[<text>]`, `(*(<text> & "a") | <text>)`},
 	"int": {
 		`len(<text>)`, `len(<texts>)`, `len(<map>)`, `len(<ints>)`, `(<int> + <int>)`, `(<int> - <int>)`, `(<int> * 2)`, `div(<int>, 3)`, `mod(<int>, 3)`, `quo(<int>, 3)`, `rem(<int>, 3)`, `(-<int>)`,
 		`list.Sum(<ints>)`, `list.Product(<ints>)`, `list.Max([<int>, <int>])`, `list.Min([<int>, 2])`, `(*<int?> | <int>)`, `(*<int?> | <int>)`, `(<int> & int)`, `(<int> & number)`, `(<int> & <100000000)`, `[if <bool> {<int>}, <int>][0]`,
@@ -86,7 +88,7 @@ var grammar = map[string][]string{
 		`math.Floor(<num>)`, `math.Ceil(<num>)`, `math.Round(<num>)`, `math.Trunc(<num>)`, `math.RoundToEven(<num>)`, `math.Abs(<int>)`, `strconv.Atoi("\(<int>)")`, `strconv.ParseInt(strconv.FormatInt(<int>, 10), 10, 64)`,
 		`{let $l:int = <int>, @x: $l + 1}.x`, `(#D & {a: "q", n: <int>}).n`, `{a: *1 | int, if <bool!> {a: 2}}.a`, `len([for $v:text in <texts> @if <bool> {$v}])`, `len({for $k:text, $v:text in <map> @{"k\($k)": <int>}})`, `time.ParseDuration("90s")`, `len(<ordered>)`,
 	},
-	"int?": {`(<int> | <int>)`, `<ints>[0]`, `div(<int>, <int>)`},
+	"int?": {`(<int> | <int>)`, `(*<ints>[0] | <int>)`, `(*div(<int>, <int>) | <int>)`},
 	"num": {
 		`(<int> / 4)`, `(<int> / 3)`, `(<num> * 2)`, `(<num> + <int>)`, `(<num> - 0.5)`, `list.Avg([<int>, <num>])`, `list.Sum([<num>, <int>])`, `list.Max([<num>, 2.5])`, `math.Sqrt(4)`, `math.Pow(2, 3)`, `strconv.ParseFloat("1.5", 64)`,
 		`(*<num?> | <num>)`, `(-<num>)`, `math.Exp(0)`, `[if <bool> {<num>}, <num>][0]`, `math.Abs(<num>)`, `(<num> & number)`,
@@ -94,13 +96,13 @@ var grammar = map[string][]string{
 	"bool": {
 		`(<int> < <int>)`, `(<int> >= <int>)`, `(<int> == <int>)`, `(<num> > <int>)`, `(<text> == <text>)`, `(<text> != <text>)`, `(<text> < <text>)`, `(<text> =~ "^a")`, `(<text> !~ "b$")`, `(!<bool>)`, `(<bool> && <bool>)`, `(<bool> || <bool>)`,
 		`(<ref> != _|_)`, `(<ref> != _|_)`, `(<ref> == _|_)`, `list.Contains(<texts>, <text>)`, `list.Contains(<ints>, <int>)`, `strings.HasPrefix(<text>, <text>)`, `strings.HasSuffix(<text>, "a")`, `strings.Contains(<text>, "a")`, `strings.ContainsAny(<text>, "ab")`,
-		`regexp.Match("^a", <text>)`, `(*<bool?> | <bool>)`, `(*<bool?> | <bool>)`, `(<texts> == <texts>)`, `(<map> == <map>)`, `(<ints> != <ints>)`, `(<ordered> == <ordered>)`, `list.UniqueItems(<texts>)`, `list.IsSortedStrings(<texts>)`, `list.IsSorted(<ints>, list.Ascending)`,
+		`regexp.Match("^a", <text>)`, `(*<bool?> | <bool>)`, `(*<bool?> | <bool>)`, `(<texts> == <texts>)`, `(<map> == <map>)`, `(<ints> != <ints>)`, `(<ordered> == <ordered>)`, `list.UniqueItems(<texts>)`, `list.IsSortedStrings(<texts>)`, `list.IsSorted(<ints!>, list.Ascending)`,
 		`net.IPv4("10.0.0.1")`, `net.FQDN(<text>)`, `net.IP("10.0.0.1")`, `json.Valid(json.Marshal(<text>))`, `strconv.ParseBool("true")`, `math.Signbit(<num>)`, `math.MultipleOf(<int>, 2)`, `list.MaxItems(<texts>, 3)`, `list.MinItems(<ints>, 2)`, `struct.MinFields(<map>, 1)`,
 		`strings.MaxRunes(<text>, 3)`, `strings.MinRunes(<text>, 3)`, `path.Match("a*", <text>, path.Unix)`, `path.IsAbs(<text>, path.Unix)`, `[if <bool> {<bool>}, <bool>][0]`, `(<bool> & bool)`,
 	},
 	"texts": {
 		`[<text>, <text>]`, `[<text>, if <bool> {<text>}]`, `[if <bool> {<text>}, if <bool> {<text>}]`, `[for $v:text in <texts> @if <bool> {<text>}]`, `[for $i:int, $v:text in <texts> @{"\($i)-\($v)"}]`, `[for $v:text in <texts> @let $l:text = "\($v)!" @if <bool> {$l}]`,
-		`[for $v:text in <texts> @for $w:text in <texts> @{$v + $w}]`, `list.SortStrings([for $k:text, $v:text in <map> @{"\($k)=\($v)"}])`, `[for $v:int in <ints> @{"\($v)"}]`, `[for $v:text in <texts> @if $v != <text> if <bool> {$v}]`,
+		`[for $v:text in <texts> @for $w:text in <texts> @{$v + $w}]`, `list.SortStrings([for $k:text, $v:text in <map!> @{"\($k)=\($v)"}])`, `[for $v:int in <ints> @{"\($v)"}]`, `[for $v:text in <texts> @if $v != <text> if <bool> {$v}]`,
 		`list.Concat([<texts>, <texts>])`, `list.Concat([[<text>], <texts>])`, `strings.Split(<text>, "-")`, `strings.Fields(<text>)`, `strings.SplitN(<text>, "-", 2)`, `strings.SplitAfter(<text>, "a")`, `list.Sort(<texts>, list.Ascending)`, `list.Sort(<texts>, list.Descending)`,
 		`list.SortStable(<texts>, {x: string, y: string, less: len(x) < len(y)})`, `list.SortStrings(<texts>)`, `list.Reverse(<texts>)`, `list.Take(<texts>, 1)`, `list.Drop(<texts>, 1)`, `list.Slice(list.Concat([<texts>, ["a", "b"]]), 0, 2)`, `list.Repeat(<texts>, 2)`, `list.FlattenN([<texts>, [<text>]], 1)`,
 		`(*<texts?> | <texts>)`, `(*<texts?> | <texts>)`, `(*<texts?> | [])`, `(<texts> & [...string])`, `(<texts> & [...])`, `(<texts> & list.MaxItems(1000))`, `regexp.FindAll("[a-z]", <text> + "a", -1)`, `[<text>, "b", <text>][0:2]`, `[for $q:any in list.Sort([{n: <text>}, {n: <text>}], {x: {}, y: {}, less: x.n < y.n}) {$q.n}]`,
@@ -437,7 +439,7 @@ func (g *kindMaker) child(c madeChild) string {
 		if c.isOrdered {
 			parts = append(parts, "ordered: true")
 		}
-		parts = append(parts, g.some(`maxUnavailable: "50%"`, `maxUnavailable: [if <bool> {1}, "30%"][0]`, `update: "Recreate"`)...)
+		parts = append(parts, g.some(g.pick(`maxUnavailable: "50%"`, `maxUnavailable: [if <bool> {1}, "30%"][0]`), `update: "Recreate"`)...)
 	} else {
 		parts = append(parts, g.some(`when: <bool>`, `ready: <bool>`, g.pick(`update: "Never"`, `update: [if <bool> {"Recreate"}, "Apply"][0]`, `if <bool> {update: "Recreate"}`), `onDelete: "Orphan"`)...)
 	}

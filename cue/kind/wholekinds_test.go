@@ -90,7 +90,7 @@ func pairOf(p *pairs, children []madeChild) (made pair) {
 			made.observed[c.name] = childLike(p)
 			continue
 		}
-		members := make([]any, p.random.IntN(4))
+		members := make([]any, 1+p.random.IntN(3))
 		for i := range members {
 			members[i] = childLike(p)
 		}
