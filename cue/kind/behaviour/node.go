@@ -896,12 +896,13 @@ func (r *run) value(n *node) (any, *Problem) {
 	return value, nil
 }
 
-// structure computes a value that may be a struct whose constraints cannot be checked so far: it has the fields that are known.
+// structure computes a value that may be a struct whose constraints cannot be checked so far, or that is unified with what is
+// absent: it has the fields that are known.
 func (r *run) structure(value any) (any, *Problem) {
 	computed, problem := r.valueOf(value)
 	if n, ok := value.(*node); ok && problem != nil && problem.IsIncomplete {
 		if target, _ := r.target(n); target != nil {
-			if n, ok := target.(*node); ok && n.waiting != nil && n.problem == nil && kindOf(n) == Struct {
+			if n, ok := target.(*node); ok && n.kinds&^Struct == 0 && kindOf(n) == Struct && len(n.lits)+len(n.data) > 0 && (n.problem == nil || n.problem.IsIncomplete) {
 				return n, nil
 			}
 		}
