@@ -90,7 +90,7 @@ var grammar = map[string][]string{
 	},
 	"int?": {`(<int> | <int>)`, `(*<ints>[0] | <int>)`, `(*div(<int>, <int>) | <int>)`},
 	"num": {
-		`(<int> / 4)`, `(<int> / 3)`, `(<num> * 2)`, `(<num> + <int>)`, `(<num> - 0.5)`, `list.Avg([<int>, <num>])`, `list.Sum([<num>, <int>])`, `list.Max([<num>, 2.5])`, `math.Sqrt(4)`, `math.Pow(2, 3)`, `strconv.ParseFloat("1.5", 64)`,
+		`(<int> / 4)`, `(<int> / 3)`, `(<num> * 2)`, `(<num> + <int>)`, `(<num> - 0.5)`, `list.Avg([<int>, <num>])`, `list.Sum([<num>, <int>])`, `list.Max([<num>, 2.5])`, `math.Sqrt(2.25)`, `math.Pow(2, 3)`, `strconv.ParseFloat("1.5", 64)`,
 		`(*<num?> | <num>)`, `(-<num>)`, `math.Exp(0)`, `[if <bool> {<num>}, <num>][0]`, `math.Abs(<num>)`, `(<num> & number)`,
 	},
 	"bool": {
