@@ -33,6 +33,7 @@ var found = []string{
 	`_t: ("x" | "a") & "a", out: [for v in list.FlattenN([_t], 1) {v}]`,
 	`out: *object.spec.absent | ("a" & "b")`, `out: ("a" & "b") | object.spec.absent`, `_a: object.spec.absent, out: *_a | strings.ToUpper(_a)`,
 	`out: list.UniqueItems([object.spec.absent, "a"])`, `out: list.UniqueItems([object.spec.absent, "a", "a"])`, `out: list.UniqueItems([object.spec.absent, object.spec.absent])`, `out: list.UniqueItems([{a: object.spec.absent}, {a: 1}])`,
+	`out: *list.Concat([[object.spec.absent]]) | ["a"]`, `out: len(*list.Concat([[object.spec.absent, 1]]) | [])`, `out: *list.Reverse([1, object.spec.s]) | []`, `out: *list.Concat([[{if object.spec.absent {a: 1}}]]) | ["a"]`, `out: (*list.Concat([[string, 1]]) | [])[1]`,
 	`_d: {n: *1 | int}, out: *(_d & {n: 2}).n | 1`, `_d: {n: *1 | int} & {n: 2}, out: *_d.n | 1`, `_d: {n: *1 | int}, out: *(_d & {n: object.spec.n}).n | int`, `_d: {n: *1 | int}, out: *(_d & {n: object.spec.absent}).n | 7`, `_d: {n: *1 | int}, out: *[_d & {n: 2}][0].n | 1`, `_d: {n: *{a: 1} | {...}}, out: *(_d & {n: {a: 2}}).n | {a: 1}`, `_d: {n: *1 | int}, out: (_d & {n: int}).n & 2`,
 }
 

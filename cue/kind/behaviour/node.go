@@ -724,10 +724,15 @@ func (r *run) dead(n *node) *Problem {
 		}
 		return problem
 	}
-	if s, ok := value.(*node); ok {
-		return worse(r.broken(s), r.lacking(s))
+	switch v := value.(type) {
+	case *node:
+		return worse(r.broken(v), r.lacking(v))
+	case []any: // what a builtin returns
+		for _, element := range v {
+			problem = worse(worse(problem, r.brokenValue(element)), r.lackingPart(element))
+		}
 	}
-	return nil
+	return problem
 }
 
 // lacking returns why it is not known which fields or elements a struct or a list has, or what one of them refers to
@@ -737,19 +742,27 @@ func (r *run) lacking(n *node) *Problem {
 		return problem
 	}
 	for _, part := range r.parts(n) {
-		field, ok := part.(*node)
-		if !ok || field == nil {
-			continue
-		}
-		value, problem := r.value(field)
-		if s, ok := value.(*node); ok && problem == nil {
-			problem = r.partial(s)
-		}
-		if problem != nil && !problem.isOpen {
+		if problem := r.lackingPart(part); problem != nil {
 			return problem
 		}
 	}
 	return nil
+}
+
+// lackingPart is lacking for a field or an element.
+func (r *run) lackingPart(part any) *Problem {
+	field, ok := part.(*node)
+	if !ok || field == nil {
+		return nil
+	}
+	value, problem := r.value(field)
+	if s, ok := value.(*node); ok && problem == nil {
+		problem = r.partial(s)
+	}
+	if problem != nil && problem.isOpen {
+		return nil
+	}
+	return problem
 }
 
 // parts returns the elements of a list, or the fields of a struct with definitions and hidden ones.
