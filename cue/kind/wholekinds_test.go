@@ -166,7 +166,10 @@ func judge(k *Kind, p pair) (v verdict, isWhole bool, difference error) {
 		}
 	}
 	if v != different {
-		if err := (comparison{k, true}).compareRest(p.object, whole, errEvaluated != nil); err != nil {
+		switch err := (comparison{k, true}).compareRest(p.object, whole, errEvaluated != nil); {
+		case errors.Is(err, errNotCompared):
+			v, difference = unclear, err
+		case err != nil:
 			v, difference = different, err
 		}
 	}
