@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	generatedKinds = flag.Uint64("generated-kinds", 80, "how many kinds TestGeneratedKinds makes and compares")
-	firstKind      = flag.Uint64("first-kind", 0, "seed of the first of them, so that several processes can share a large number")
+	generatedKinds = flag.Uint64("generated-kinds", 58, "how many kinds TestGeneratedKinds makes and compares")
+	firstKind      = flag.Uint64("first-kind", 38, "seed of the first of them, so that several processes can share a large number")
 )
 
 // pairsOfAKind are the objects, with their children, for which a generated kind decides.
