@@ -189,7 +189,7 @@ func ownFields(object *unstructured.Unstructured) map[string]any {
 	for _, entry := range object.GetManagedFields() {
 		if entry.Operation == metav1.ManagedFieldsOperationApply && strings.HasPrefix(entry.Manager, "fescue") {
 			var fields map[string]any
-			if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+			if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 				return map[string]any{"managedFields": err.Error()}
 			}
 			delete(fields, "f:metadata")

@@ -262,16 +262,10 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		}
 	}
 	separateTransitions(instances[0])
-	ctx := cuecontext.New()
-	values := make([]cue.Value, len(instances))
-	undo := behaviour.SeparateOperands(filesOf(instances[0]))
-	for i, instance := range instances {
-		values[i] = ctx.BuildInstance(instance)
-		if instance.Err != nil { // an unresolved reference, for example, which breaks the whole package
-			return nil, &packageError{LoadError: newLoadError("", instance.Err), kinds: names}
-		}
+	values, err := buildPackages(instances)
+	if err != nil {
+		return nil, &packageError{LoadError: newLoadError("", err), kinds: names}
 	}
-	undo()
 	rules := contractRules{
 		controller:    values[1].LookupPath(cue.MakePath(cue.Def("#Controller"))),
 		decorator:     values[1].LookupPath(cue.MakePath(cue.Def("#Decorator"))),
@@ -319,6 +313,20 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		return nil, fmt.Errorf("kinds folder %s has no kind: %w", dir, errNoKind)
 	}
 	return kinds, errors.Join(errs...)
+}
+
+// buildPackages builds packages, of which the first one imports the others. An unresolved reference, for example, breaks all of it.
+func buildPackages(instances []*build.Instance) ([]cue.Value, error) {
+	defer behaviour.SeparateOperands(filesOf(instances[0]))()
+	ctx := cuecontext.New()
+	values := make([]cue.Value, len(instances))
+	for i, instance := range instances {
+		values[i] = ctx.BuildInstance(instance)
+		if instance.Err != nil {
+			return nil, instance.Err
+		}
+	}
+	return values, nil
 }
 
 // filesOf returns the files of a package and of those that it imports.
