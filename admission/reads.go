@@ -41,17 +41,14 @@ func needsOfReads(k *kind.Kind) (needs []need) {
 	return needs
 }
 
-// needsOfReads lists what the author of the object needs for what the kind reads for it. An object for which that cannot
-// be told is stalled, and nothing is read for it. But one with errors may lose them without its author: by a label, or by
-// another schema. What it reads then is not known.
+// needsOfReads lists what the author of the object needs for what the kind reads for it. Nothing is read for an object with
+// errors, or for which that cannot be told. But it may lose its errors without its author: by a label, or by another schema.
+// What it reads then is not known.
 func (s *state) needsOfReads() []need {
 	checked := s.check().Stored()
-	if len(s.kind.Lookups) > 0 && len(checked.Errors) > 0 {
-		return needsOfReads(s.kind)
-	}
 	lookups, err := s.kind.LookupsOf(s.budget, checked.Object)
-	if err != nil {
-		return nil
+	if len(s.kind.Lookups) > 0 && (err != nil || len(checked.Errors) > 0) {
+		return needsOfReads(s.kind)
 	}
 	return needsOfLookups(lookups)
 }

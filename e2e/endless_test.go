@@ -123,8 +123,10 @@ func TestWhatOutlivesItsOwnerEnds(t *testing.T) {
 	c.delete(selves, last)
 	_, reason, message := c.awaitStalled(selves, strings.TrimSuffix(last, "-next"))
 	require.Equal(t, "EndlessChildren", reason)
-	require.Contains(t, message, `it leads back to the type of an object that outlived its owner, Self "`+c.namespace+`/x-next": remove the labels that begin with fescue.dev/`)
+	require.Contains(t, message, `it leads back to the type of an object that outlived its owner, Self "`+c.namespace+`/x-next": to let that begin anew, remove its label fescue.dev/owner-uid`)
 	awaitCount(t, 9, selves, "", c)
+	c.patch(selves, "x-next", `{"metadata":{"labels":{"fescue.dev/owner-uid":null}}}`)
+	awaitCount(t, 11, selves, "", c)
 }
 
 // Two decorators on each other's children stop as well, whoever sets the label.

@@ -140,7 +140,7 @@ func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 		command = append(command, "--namespace", c.namespace)
 	}
 	o.cmd = exec.Command(command[0], command[1:]...)
-	o.cmd.Env = append(os.Environ(), c.env...)
+	o.cmd.Env = append(append(os.Environ(), "GOGC=100"), c.env...) // as in production
 	o.cmd.Stdout, o.cmd.Stderr = o.log, o.log
 	require.NoError(c.t, o.cmd.Start())
 	go func() {

@@ -198,7 +198,7 @@ func TestUninstallDeletesInvalidObjects(t *testing.T) {
 		require.Equal(t, "InvalidObject", reason)
 	}
 	note := s.eventNote("immutable", "InvalidObject")
-	require.Contains(t, note, "the API server rejects all writes of the object until it is corrected: write status: ")
+	require.Contains(t, note, "the API server rejects what Fescue writes to the object: write status: ")
 	require.Contains(t, note, stuckSpecs["immutable"].err)
 	o.kill()
 

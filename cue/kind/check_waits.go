@@ -22,7 +22,8 @@ func (c *checker) read(p part, e ast.Expr, from value, name string) {
 	if path == ownStatus {
 		used = path
 	}
-	if (from.path == observedName || path == ownStatus) && c.ordering && name != c.waiting.name && !slices.Contains(c.kind.Uses[c.waiting.name], used) {
+	uses := from.path == observedName && name != c.waiting.name || path == ownStatus
+	if uses && c.ordering && !slices.Contains(c.kind.Uses[c.waiting.name], used) {
 		c.kind.Uses[c.waiting.name] = append(c.kind.Uses[c.waiting.name], used)
 	}
 	if c.tolerant > 0 {

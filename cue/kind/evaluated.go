@@ -290,17 +290,21 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 		return nil, nil
 	}
 	// Errors within the struct are found where the value is read.
-	within := owner.Path().String() + "."
-	depth := len(owner.Path().Selectors())
+	within := owner.Path().Selectors()
+	isWithin := func(path []string) bool {
+		return len(path) > len(within) && slices.EqualFunc(within, path[:len(within)], func(s cue.Selector, name string) bool {
+			return s.String() == name || s.Type().LabelType() == cue.IndexLabel && strconv.Itoa(s.Index()) == name
+		})
+	}
 	for _, each := range x.alternatives(cueerrors.Errors(failed), cue.IsIncomplete(failed)) {
-		if strings.HasPrefix(strings.Join(each.Path(), "."), within) || path == "" && x.phases.contain(each.Position()) {
+		if isWithin(each.Path()) || path == "" && x.phases.contain(each.Position()) {
 			continue // CUE knows no path for what is wrong within a list that is an argument
 		}
 		absence, ok := x.absence(each)
 		switch {
 		case ok:
 			absent = append(absent, absence)
-		case len(each.Path()) <= depth: // otherwise it is wrong elsewhere
+		case len(each.Path()) <= len(within): // otherwise it is wrong elsewhere
 			return nil, evaluationError(path, each)
 		}
 	}

@@ -52,6 +52,8 @@ func TestImmutable(t *testing.T) {
 			`{s?: {x?: int @kube(immutable), t?: {y!: int @kube(immutable)}}}`,
 			spec{"s": spec{"x": int64(1), "t": spec{"y": int64(1)}}}, spec{}, []string{"spec.s.t.y", "spec.s.x"},
 		},
+		"struct becomes null":          {`{s!: null | {x?: int @kube(immutable)}}`, spec{"s": spec{"x": int64(1)}}, spec{"s": nil}, []string{"spec.s.x"}},
+		"struct becomes a text":        {`{s!: {x!: int @kube(immutable)} | string}`, spec{"s": spec{"x": int64(1)}}, spec{"s": "a"}, []string{"spec.s.x"}},
 		"struct without it is removed": {`{s?: {x?: int @kube(immutable), y?: int}}`, spec{"s": spec{"y": int64(1)}}, spec{}, nil},
 		"added with its struct":        {`{s?: {x?: int @kube(immutable)}}`, spec{}, spec{"s": spec{"x": int64(1)}}, nil},
 		"removed with its item": {

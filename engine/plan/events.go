@@ -61,7 +61,7 @@ func (n *News) Stored(p *Plan, o *Outcome) {
 
 // Refused adds that the API server rejects what the engine writes to an object itself.
 func (n *News) Refused(err error) {
-	n.problem = &Problem{reasonInvalid, "the API server rejects all writes of the object until it is corrected: " + err.Error()}
+	n.problem = &Problem{reasonInvalid, "the API server rejects what Fescue writes to the object: " + err.Error()}
 }
 
 // Told adds what happened to an object whose status is not written: the first child was created, or the

@@ -114,7 +114,7 @@ func Trace(object *unstructured.Unstructured, kinds []*kind.Kind, find func(Pare
 		case err != nil:
 			return nil, err
 		case next == nil || next.GetUID() != parent.UID:
-			l.IsBroken, l.isKept = parent.controls, !parent.controls
+			l.IsBroken, l.isKept = parent.controls, !parent.controls && parent.UID != ""
 			return l, nil
 		}
 		object = next
@@ -129,12 +129,12 @@ type endlessError string
 
 func (e endlessError) Error() string { return string(e) }
 
-// Check returns why no child of a type that the line has may be added to it; nil is nothing. Where a root outlived its owner,
+// Check returns why no child may be added to the line whose type it has already; nil is nothing. Where a root outlived its owner,
 // what led to it cannot be counted.
 func (l *Line) Check() error {
 	if l.isKept {
-		return endlessError(fmt.Sprintf("it is not created: it leads back to the type of an object that outlived its owner, %s: remove the labels that begin with fescue.dev/ from that object to let it begin anew",
-			l.root()))
+		return endlessError(fmt.Sprintf("it is not created: it leads back to the type of an object that outlived its owner, %s: to let that begin anew, remove its label %s",
+			l.root(), LabelOwnerUID))
 	}
 	if l.above.Kind == "" {
 		return nil

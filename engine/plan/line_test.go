@@ -145,7 +145,7 @@ func TestLine(t *testing.T) {
 		}, "0", selves, false, 10},
 		"the annotation decides nothing": {elsewhere, times(3, "Self"), func(last *unstructured.Unstructured, _ map[types.UID]*unstructured.Unstructured) {
 			last.SetLabels(map[string]string{LabelOwnerUID: "another"})
-		}, "2", kept + `2/o2": remove the labels that begin with fescue.dev/`, false, 1},
+		}, "2", kept + `2/o2": to let that begin anew, remove its label fescue.dev/owner-uid`, false, 1},
 		"it is about to be collected": {here, times(5, "Self"), func(_ *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
 			delete(all, "2")
 		}, "3", "", true, 2},
@@ -154,8 +154,8 @@ func TestLine(t *testing.T) {
 		}, "3", kept + `3/o3"`, false, 2},
 		"what outlived its owner and was released": {elsewhere, times(5, "Self"), func(_ *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
 			delete(all, "2")
-			all["3"].SetLabels(nil)
-		}, "3", "", false, 1},
+			all["3"].SetLabels(map[string]string{labelManagedBy: managedBy})
+		}, "3", "", false, 2},
 		"a circle": {here, times(2, "Self"), func(last *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) {
 			all["0"].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cycle.example.com/v1", Kind: "Self", Name: last.GetName(), UID: last.GetUID(), Controller: new(true)}})
 		}, "1", selves, false, 10},

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -86,15 +88,24 @@ func (p *Plan) ConcealStatus(err error) error {
 	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) && !p.Kind.HasSensitiveStatus("conditions") {
 		return err // neither what it is nor what it was before may be quoted
 	}
+	if hasNoAnswer(err) {
+		return err
+	}
 	return &concealedError{err, concealed(err, map[string]any{"status": other.Projection})}
 }
 
 // Conceal is the same for an error about requests for the object itself that do not depend on a decision.
 func Conceal(k *kind.Kind, err error) error {
-	if !k.HasSensitiveStatus("conditions") {
+	if !k.HasSensitiveStatus("conditions") || hasNoAnswer(err) {
 		return err
 	}
 	return &concealedError{err, concealed(err, nil)}
+}
+
+// hasNoAnswer reports whether an error is one of the connection, which quotes nothing.
+func hasNoAnswer(err error) bool {
+	_, isRequest := errors.AsType[*url.Error](err)
+	return isRequest || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func (p *Plan) child(name string) *kind.Child {

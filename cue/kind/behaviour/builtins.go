@@ -141,11 +141,8 @@ var own = []*Function{
 	{Name: "list.UniqueItems", params: 1, isValidator: true, call: onList(0, func(r *run, _ Expr, elements []any, _ []any) (any, *Problem) {
 		for i := range elements {
 			for j := range i {
-				_, p := r.valueOf(elements[i])
-				_, q := r.valueOf(elements[j])
-				equal, problem := r.equalFields(elements[i], elements[j])
-				if problem == nil && equal || p != nil && q != nil { // what has no value is like what has none either
-					return false, nil
+				if equal, problem := r.equalFields(elements[i], elements[j]); problem != nil || equal {
+					return !equal, problem
 				}
 			}
 		}

@@ -32,9 +32,9 @@ var found = []string{
 	`_h: {a: "a"}, out: and([_h.a]) !~ "b$"`, `_h: {a: "a"}, out: "\(and([_h.a]))x"`, `_h: {a: true}, out: {if and([_h.a]) {x: 1}}`, `_h: {a: true}, out: !and([_h.a])`, `_h: {a: [1]}, out: and([_h.a])[0]`, `_h: {a: {b: 1}}, out: and([_h.a]).b`, `_h: {a: [1]}, out: [for x in and([_h.a]) {x}]`, `out: list.MaxItems(and([["a"]]), 3)`, `out: and([["a"]]) == ["a"]`, `out: and([string, int]) == "a"`, `out: and([object.spec.absent]) == "a"`,
 	`_t: ("x" | "a") & "a", out: [for v in list.FlattenN([_t], 1) {v}]`,
 	`out: *object.spec.absent | ("a" & "b")`, `out: ("a" & "b") | object.spec.absent`, `_a: object.spec.absent, out: *_a | strings.ToUpper(_a)`,
-	`out: list.UniqueItems([object.spec.absent, "a"])`, `out: list.UniqueItems([object.spec.absent, "a", "a"])`, `out: list.UniqueItems([object.spec.absent, object.spec.absent])`, `out: list.UniqueItems([{a: object.spec.absent}, {a: 1}])`,
 	`out: *list.Concat([[object.spec.absent]]) | ["a"]`, `out: len(*list.Concat([[object.spec.absent, 1]]) | [])`, `out: *list.Reverse([1, object.spec.s]) | []`, `out: *list.Concat([[{if object.spec.absent {a: 1}}]]) | ["a"]`, `out: (*list.Concat([[string, 1]]) | [])[1]`,
-	`_d: {n: *1 | int}, out: *(_d & {n: 2}).n | 1`, `_d: {n: *1 | int} & {n: 2}, out: *_d.n | 1`, `_d: {n: *1 | int}, out: *(_d & {n: object.spec.n}).n | int`, `_d: {n: *1 | int}, out: *(_d & {n: object.spec.absent}).n | 7`, `_d: {n: *1 | int}, out: *[_d & {n: 2}][0].n | 1`, `_d: {n: *{a: 1} | {...}}, out: *(_d & {n: {a: 2}}).n | {a: 1}`, `_d: {n: *1 | int}, out: (_d & {n: int}).n & 2`,
+	`#P: {port: int, x: *port | int}, _a: #P & {port: 80}, _b: #P & {port: 443}, out: _a.x & _b.x & <100`, `out: list.UniqueItems & [object.spec.absent, object.spec.absent]`,
+	`_d: {n: *1 | int} & {n: 2}, out: *_d.n | 1`, `_d: {n: *1 | int}, out: *(_d & {n: object.spec.absent}).n | 7`, `_d: {n: *1 | int}, out: (_d & {n: int}).n & 2`,
 }
 
 // A behaviour means what it means in CUE, to the letter.

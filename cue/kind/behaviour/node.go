@@ -609,11 +609,10 @@ func (r *run) only(leaves []leaf) (only *node) {
 	return only
 }
 
-// marks says of which disjunctions the marked alternatives are no defaults. Each time that an expression is evaluated, what it
-// means has other scopes, so that disjunctions are told apart by where they are written.
+// marks says of which disjunctions the marked alternatives are no defaults.
 type marks struct {
-	met, fit []*Disjunction // those with a default that were met, and those of them whose default fits
-	ignored  []*Disjunction
+	met, fit []choice // those with a default that were met, and those of them whose default fits
+	ignored  []choice
 	// isMixed says that a disjunction has alternatives with defaults of their own and others without, which CUE
 	// resolves only in some orders of the operands.
 	isMixed bool
@@ -621,15 +620,15 @@ type marks struct {
 
 // ignoreUnfit ignores the marks of disjunctions whose defaults do not fit, and reports whether there are any.
 func (m *marks) ignoreUnfit() bool {
-	*m = marks{ignored: slices.DeleteFunc(m.met, func(d *Disjunction) bool { return slices.Contains(m.fit, d) })}
+	*m = marks{ignored: slices.DeleteFunc(m.met, func(c choice) bool { return slices.Contains(m.fit, c) })}
 	return len(m.ignored) > 0
 }
 
 // note adds whether the default of a disjunction fits.
-func (m *marks) note(d *Disjunction, fits bool) {
-	m.met = append(m.met, d)
+func (m *marks) note(c choice, fits bool) {
+	m.met = append(m.met, c)
 	if fits {
-		m.fit = append(m.fit, d)
+		m.fit = append(m.fit, c)
 	}
 }
 
@@ -663,7 +662,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 		return found, false, n.problem
 	}
 	disjunction := n.open[0].Disjunction
-	isIgnored := m != nil && disjunction.HasDefault && slices.Contains(m.ignored, disjunction)
+	isIgnored := m != nil && disjunction.HasDefault && slices.Contains(m.ignored, n.open[0])
 	hasDefault := disjunction.HasDefault && !isIgnored
 	defaultFits, isMixed := false, false
 	type branch struct {
@@ -705,7 +704,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 	switch {
 	case m == nil:
 	case hasDefault:
-		m.note(disjunction, defaultFits)
+		m.note(n.open[0], defaultFits)
 	default:
 		m.isMixed = m.isMixed || isMixed
 	}
@@ -896,7 +895,9 @@ func (r *run) value(n *node) (any, *Problem) {
 					problem.At = c.x.Pos()
 				}
 				if problem.IsIncomplete {
-					n.waiting = &Problem{IsIncomplete: true, Path: cmp.Or(problem.Path, n.path()), At: problem.At, Absent: problem.Absent, Message: problem.Message, format: problem.format, args: problem.args}
+					waits := *problem
+					waits.isOpen, waits.Path = false, cmp.Or(waits.Path, n.path())
+					n.waiting = worse(n.waiting, &waits)
 					continue
 				}
 				n.fail(problem)

@@ -506,7 +506,9 @@ func (e *emitter) field(f *Field, p *props) {
 				if set != "true" {
 					rule += " || !(" + set + ")"
 				}
-				e.addRule(e.innermost().path, p, rule, f.Name+" has a field that is immutable")
+				if !e.addRule(e.innermost().path, p, rule, f.Name+" has a field that is immutable") {
+					e.immutableWithin(f.Schema, nil, "")
+				}
 			}
 		}
 	}
@@ -540,7 +542,7 @@ func (e *emitter) immutableWithin(s *Schema, p *props, path string) string {
 		}
 		switch {
 		case property == nil || set == "":
-		case f.Presence == Required:
+		case f.Presence == Required && !property.Nullable:
 			either = append(either, set)
 		case set == "true":
 			either = append(either, "has("+at+")")

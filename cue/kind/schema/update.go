@@ -38,7 +38,10 @@ func (w *walker) update(s *Schema, old, value any) {
 	}
 	oldObject, wasObject := old.(map[string]any)
 	object, isObject := value.(map[string]any)
-	if s.Struct != nil && wasObject && isObject {
+	if s.Struct != nil && wasObject {
+		if !isObject { // what it holds could be added again with another value
+			object = map[string]any{}
+		}
 		w.updateFields(s.Struct, oldObject, object)
 	}
 	oldList, wasList := old.([]any)
@@ -82,8 +85,8 @@ func (w *walker) updateFields(s *StructSchema, old, object map[string]any) {
 			w.update(f.Schema, before, now)
 		case existed != exists && f.Schema.Immutable != nil && present.Field(f.Name) != nil:
 			w.add(f.Schema.Immutable, field.Invalid(w.at(), now, "field is immutable"))
-		case existed && !exists && present.Field(f.Name) != nil: // what it holds could be added again with another value
-			w.update(f.Schema, before, map[string]any{})
+		case existed && !exists && present.Field(f.Name) != nil:
+			w.update(f.Schema, before, nil)
 		}
 		w.path = w.path[:len(w.path)-1]
 	}
