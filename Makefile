@@ -86,7 +86,7 @@ FAULTS ?= 30m
 test-faults: devcluster ## let objects of many kinds live under random faults for $FAULTS, and damage the children of all scenarios
 	$(DEVCLUSTER) -- go test -timeout 0 -v ./e2e -run 'TestRandomFaults|TestDamagedChildren' -faults $(FAULTS)
 
-# The seeds of the kinds that make test-kinds makes: ranges add up, so FIRST=30000 goes on after the first three nights.
+# The seeds of the kinds that make test-kinds makes: ranges add up, so FIRST=10000 makes the next ones.
 FIRST := 0
 KINDS_MADE := 10000
 

@@ -239,17 +239,14 @@ func (k *Kind) DependsOnSensitive(child string) bool {
 	}
 	return slices.ContainsFunc(k.Uses[child], func(name string) bool {
 		if name == ownStatus {
-			return k.HasSensitiveStatus("conditions")
+			return k.ReadsSensitiveStatus()
 		}
 		return !slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && !k.IsSensitive(l.Type) })
 	})
 }
 
-// HasSensitiveStatus reports whether the behaviour reads in its status what it may have computed from sensitive values, and
-// whether a field of the status may have them then.
-func (k *Kind) HasSensitiveStatus(field string) bool {
-	return k.SeesSensitive() && k.ReadsOwnStatus() && (field == "conditions" || !k.isEngineStatus(field))
-}
+// ReadsSensitiveStatus reports whether the behaviour may read in its own status what it has computed from sensitive values.
+func (k *Kind) ReadsSensitiveStatus() bool { return k.SeesSensitive() && k.ReadsOwnStatus() }
 
 // NamesChildren reports whether names of children may follow from what the behaviour reads.
 func (k *Kind) NamesChildren() bool {

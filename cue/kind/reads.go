@@ -140,6 +140,9 @@ func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	return written
 }
 
+// IsOwnStatus reports whether the controller writes a field of the status itself, conditions included.
+func (k *Kind) IsOwnStatus(name string) bool { return name == "conditions" || !k.isEngineStatus(name) }
+
 // ReadsOwnStatus reports whether the controller may read a field of the status that it writes itself,
 // conditions included, so that what it decides may change with that.
 func (k *Kind) ReadsOwnStatus() bool {
@@ -151,7 +154,7 @@ func (k *Kind) ReadsOwnStatus() bool {
 		return true
 	}
 	for name := range status.fields {
-		if name == "conditions" || !k.isEngineStatus(name) {
+		if k.IsOwnStatus(name) {
 			return true
 		}
 	}
@@ -163,7 +166,7 @@ func (k *Kind) ReadsOwnStatus() bool {
 func (k *Kind) ReadOfOwnStatus(object map[string]any) map[string]any {
 	read, _ := k.reads.object.part("status").of(object["status"]).(map[string]any)
 	own := maps.Clone(read)
-	maps.DeleteFunc(own, func(name string, _ any) bool { return name != "conditions" && k.isEngineStatus(name) })
+	maps.DeleteFunc(own, func(name string, _ any) bool { return !k.IsOwnStatus(name) })
 	return own
 }
 

@@ -39,7 +39,7 @@ func (e *Evaluation) Add() (map[string]any, error) {
 // object's or the kind's, as for Add.
 func (e *Evaluation) Injection() (*Injection, error) {
 	injection, err := e.injection()
-	if err != nil && e.kind.HasSensitiveStatus("conditions") {
+	if err != nil && e.kind.ReadsSensitiveStatus() {
 		return nil, errHidden
 	}
 	return injection, err

@@ -85,7 +85,7 @@ func (p *Plan) ConcealStatus(err error) error {
 		return err
 	}
 	other := p.hidden()
-	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) && !p.Kind.HasSensitiveStatus("conditions") {
+	if reflect.DeepEqual(p.Projection, other.Projection) && reflect.DeepEqual(p.Conditions, other.Conditions) && !p.Kind.ReadsSensitiveStatus() {
 		return err // neither what it is nor what it was before may be quoted
 	}
 	if hasNoAnswer(err) {
@@ -96,7 +96,7 @@ func (p *Plan) ConcealStatus(err error) error {
 
 // Conceal is the same for an error about requests for the object itself that do not depend on a decision.
 func Conceal(k *kind.Kind, err error) error {
-	if !k.HasSensitiveStatus("conditions") || hasNoAnswer(err) {
+	if !k.ReadsSensitiveStatus() || hasNoAnswer(err) {
 		return err
 	}
 	return &concealedError{err, concealed(err, nil)}
@@ -196,7 +196,7 @@ func (v *View) hide(k *kind.Kind, object *unstructured.Unstructured, comesBack b
 	if k.DecoratesSensitive() {
 		object = &unstructured.Unstructured{Object: hideIn(object.Object)}
 	}
-	hidden.hidesStatus = comesBack
+	hidden.hidesStatus = comesBack && k.ReadsSensitiveStatus()
 	return object, &hidden
 }
 
@@ -206,7 +206,7 @@ func hideStatus(k *kind.Kind, object map[string]any) map[string]any {
 	status, _ := object["status"].(map[string]any)
 	hidden := make(map[string]any, len(status))
 	for name, value := range status {
-		if k.HasSensitiveStatus(name) {
+		if k.IsOwnStatus(name) {
 			value = others(value, "-")
 		}
 		hidden[name] = value

@@ -137,16 +137,14 @@ func build(ctx context.Context, bin, module, version string, parts []part, progr
 	go func() { done <- cmd.Wait() }()
 	tick := time.NewTicker(10 * time.Second)
 	defer tick.Stop()
-	for {
+	for isBuilding := true; isBuilding; {
 		select {
 		case <-tick.C:
-			progress()
-			continue
 		case err = <-done:
+			isBuilding = false
 		}
-		break
+		progress()
 	}
-	progress()
 	if err != nil {
 		return fmt.Errorf("build Kubernetes %s: %w\n%s", version, err, output.Bytes())
 	}
