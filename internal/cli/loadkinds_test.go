@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,29 +17,26 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// forty is a list with forty items.
-var forty = "[" + strings.Repeat("0,", 40) + "]"
-
 // bombs are kinds that take the CUE evaluator minutes or gigabytes, by a schema, a behaviour and
-// what else is in the package.
+// what else is in the package. The keys are their names.
 var bombs = map[string]struct{ schema, behaviour, rest string }{
-	"a disjunction of a list":          {schema: `re?: or(list.Range(0, 100000, 1))`},
-	"loops in the schema":              {schema: `x?: len([for a in _l for b in _l for c in _l for d in _l for e in _l {e}])`, rest: "_l: " + forty},
-	"loops in the behaviour":           {behaviour: `status: x: len([for a in _l for b in _l for c in _l for d in _l for e in _l {e}])`, rest: "_l: " + forty},
-	"a long list":                      {behaviour: `status: x: len(list.Range(0, 1e7, 1))`},
-	"a long list in the schema":        {schema: `x: *len(list.Range(0, 1e7, 1)) | int`},
-	"definitions that double":          {schema: `x?: #D24`, rest: doubling(24)},
-	"a product of disjunctions":        {schema: "x?: " + product(14)},
-	"a product in the behaviour":       {behaviour: "status: x: " + product(14)},
-	"loops within each other":          {schema: `x?: {for a in _l {"a\(a)": {for b in _l {"b\(b)": {for c in _l {"c\(c)": {for d in _l {"d\(d)": int}}}}}}}}`, rest: "_l: list.Range(0, 40, 1)"},
-	"a list of lists":                  {behaviour: `status: x: len(list.FlattenN(list.Repeat([list.Repeat([0], 10000)], 10000), -1))`},
-	"a text that is repeated":          {behaviour: `status: x: len(strings.Repeat(strings.Repeat("x", 1000000), 100000))`},
-	"a text in a text":                 {behaviour: `status: x: len(_t30)`, rest: texts(30)},
-	"a shift":                          {behaviour: `status: x: len("\(bits.Lsh(1, 10000000000))")`},
-	"a template":                       {behaviour: `status: x: len(template.Execute("{{range .}}{{range $}}{{range $}}{{range $}}{{range $}}x{{end}}{{end}}{{end}}{{end}}{{end}}", ` + forty + `))`},
-	"a sort":                           {behaviour: `status: x: len(list.Sort(list.Range(0, 300000, 1), {x: _, y: _, less: x > y}))`},
-	"a pattern with many alternatives": {schema: `x?: {for i in list.Range(0, 3000, 1) {"a\(i)": {for j in list.Range(0, 3000, 1) {"b\(j)"?: string}}}}`},
-	"a unification of long lists":      {behaviour: `status: x: [for i in list.Range(0, 200000, 1) {a: i}] & [for i in list.Range(0, 200000, 1) {a: i}]`},
+	"DisjunctionOfAList":     {schema: `re?: or(list.Range(0, 100000, 1))`},
+	"LoopsInTheSchema":       {schema: `x?: len([for a in _forty for b in _forty for c in _forty for d in _forty for e in _forty {e}])`},
+	"LoopsInTheBehaviour":    {behaviour: `status: x: len([for a in _forty for b in _forty for c in _forty for d in _forty for e in _forty {e}])`},
+	"LongList":               {behaviour: `status: x: len(list.Range(0, 1e7, 1))`},
+	"LongListInTheSchema":    {schema: `x: *len(list.Range(0, 1e7, 1)) | int`},
+	"DoublingDefinitions":    {schema: `x?: #D24`, rest: doubling(24)},
+	"ProductInTheSchema":     {schema: "x?: " + product(14)},
+	"ProductInTheBehaviour":  {behaviour: "status: x: " + product(14)},
+	"LoopsWithinEachOther":   {schema: `x?: {for a in _forty {"a\(a)": {for b in _forty {"b\(b)": {for c in _forty {"c\(c)": {for d in _forty {"d\(d)": int}}}}}}}}`},
+	"ListOfLists":            {behaviour: `status: x: len(list.FlattenN(list.Repeat([list.Repeat([0], 10000)], 10000), -1))`},
+	"RepeatedText":           {behaviour: `status: x: len(strings.Repeat(strings.Repeat("x", 1000000), 100000))`},
+	"TextInAText":            {behaviour: `status: x: len(_t30)`, rest: texts(30)},
+	"Shift":                  {behaviour: `status: x: len("\(bits.Lsh(1, 10000000000))")`},
+	"Template":               {behaviour: `status: x: len(template.Execute("{{range .}}{{range $}}{{range $}}{{range $}}{{range $}}x{{end}}{{end}}{{end}}{{end}}{{end}}", _forty))`},
+	"Sort":                   {behaviour: `status: x: len(list.Sort(list.Range(0, 300000, 1), {x: _, y: _, less: x > y}))`},
+	"ManyPatterns":           {schema: `x?: {for i in list.Range(0, 3000, 1) {"a\(i)": {for j in list.Range(0, 3000, 1) {"b\(j)"?: string}}}}`},
+	"UnificationOfLongLists": {behaviour: `status: x: [for i in list.Range(0, 200000, 1) {a: i}] & [for i in list.Range(0, 200000, 1) {a: i}]`},
 }
 
 // doubling writes definitions that each hold the former twice.
@@ -69,11 +68,12 @@ func texts(n int) string {
 	return b.String()
 }
 
-// kindsFolder writes a folder with a kind that loads, and one more.
-func kindsFolder(t *testing.T, schema, behaviour, rest string) string {
+// kindsFolder writes a folder with a kind that loads, Good, and some bombs.
+func kindsFolder(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	text := strings.NewReplacer("SCHEMA", schema, "BEHAVIOUR", behaviour, "REST", rest).Replace(`package k
+	var text strings.Builder
+	text.WriteString(`package k
 
 import (
 	"list"
@@ -87,39 +87,43 @@ import (
 #Good: {apiVersion!: "bounds.example.com/v1", kind!: "Good", metadata!: {...}, spec!: {}, status?: contract.#Status}
 #GoodController: contract.#Controller & {object!: #Good, names: plural: "goods"}
 
-#Bad: {
+_forty: [for i in list.Range(0, 40, 1) {i}]
+_used: [list.MaxItems, math.Pi, bits.Len, strings.MinRunes, template.Execute]
+`)
+	for _, name := range names {
+		bomb := bombs[name]
+		text.WriteString(strings.NewReplacer("NAME", name, "PLURAL", strings.ToLower(name), "SCHEMA", bomb.schema, "BEHAVIOUR", bomb.behaviour, "REST", bomb.rest).Replace(`
+#NAME: {
 	apiVersion!: "bounds.example.com/v1"
-	kind!:       "Bad"
+	kind!:       "NAME"
 	metadata!: {...}
 	spec!: {SCHEMA}
 	status?: {contract.#Status, x?: _}
 }
-#BadController: contract.#Controller & {
-	object!: #Bad
-	names: plural: "bads"
+#NAMEController: contract.#Controller & {
+	object!: #NAME
+	names: plural: "PLURAL"
 	BEHAVIOUR
 }
-_used: [list.MaxItems, math.Pi, bits.Len, strings.MinRunes, template.Execute]
 REST
-`)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kinds.cue"), []byte(text), 0o600))
+`))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kinds.cue"), []byte(text.String()), 0o600))
 	return dir
 }
 
-// Whatever a kind contains, the program ends soon, says which kind it is, and loads the others.
+// Whatever a kind contains, the program ends soon, says which kind it is, and loads the others of its folder.
 func TestKindsThatCannotBeLoaded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each takes seconds of CPU time")
 	}
 	t.Parallel()
-	for name, bomb := range bombs {
-		t.Run(name, func(t *testing.T) {
-			dir := kindsFolder(t, bomb.schema, bomb.behaviour, bomb.rest)
-			out := fescue(t, "crd", "--shipped-kinds=false", "--kinds", dir, "--load-timeout", "500ms")
-			require.Contains(t, out, "name: goods.bounds.example.com")
-			require.NotContains(t, out, "name: bads.bounds.example.com")
-			require.Regexp(t, `error: .*kinds\.cue:\d+: kind Bad: loading takes (longer than 500ms of CPU time|longer than 3s|more than 256 MiB of memory|more than the process survives)`, out)
-		})
+	names := slices.Sorted(maps.Keys(bombs))
+	out := fescue(t, "crd", "--shipped-kinds=false", "--kinds", kindsFolder(t, names...), "--load-timeout", "500ms")
+	require.Equal(t, 1, strings.Count(out, "kind: CustomResourceDefinition"), out)
+	require.Contains(t, out, "name: goods.bounds.example.com")
+	for _, name := range names {
+		require.Regexp(t, `error: .*kinds\.cue:\d+: kind `+name+`: loading takes (longer than 500ms of CPU time|longer than 3s|more than 256 MiB of memory|more than the process survives)`, out)
 	}
 }
 
@@ -152,8 +156,7 @@ func TestKindsLoadedBeforeOthers(t *testing.T) {
 		t.Skip("it takes seconds of CPU time")
 	}
 	t.Parallel()
-	bomb := bombs["loops in the behaviour"]
-	dir := kindsFolder(t, bomb.schema, bomb.behaviour, bomb.rest)
+	dir := kindsFolder(t, "LoopsInTheBehaviour")
 	path, err := exec.LookPath("fescue")
 	require.NoError(t, err)
 	var parts []kind.Folder

@@ -32,6 +32,8 @@ type Catalog struct {
 	// groups are those of which all types are known, with the release of Kubernetes.
 	groups     map[string]string
 	objectMeta *Type
+	// copyOf is what New copied, so that the next one need not read it again.
+	copyOf *Catalog
 }
 
 // Find returns what is known of objects of a kind. If nothing is, the error explains it, or is nil

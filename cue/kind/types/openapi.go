@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
+	"sync"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -54,8 +57,29 @@ func (g groupVersion) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: g.Group, Version: g.Version, Kind: g.Kind}
 }
 
-// New returns a catalog of the types that Kubernetes itself serves.
+// builtIn is the catalog that was read last, as long as a copy of it is in use.
+var builtIn struct {
+	sync.Mutex
+	catalog weak.Pointer[Catalog]
+}
+
+// New returns a catalog of the types that Kubernetes itself serves, which the caller may add to. Types never change, so that
+// catalogs share them.
 func New() (*Catalog, error) {
+	builtIn.Lock()
+	defer builtIn.Unlock()
+	known := builtIn.catalog.Value()
+	if known == nil {
+		var err error
+		if known, err = readBuiltIn(); err != nil {
+			return nil, err
+		}
+		builtIn.catalog = weak.Make(known)
+	}
+	return &Catalog{resources: maps.Clone(known.resources), groups: maps.Clone(known.groups), objectMeta: known.objectMeta, copyOf: known}, nil
+}
+
+func readBuiltIn() (*Catalog, error) {
 	r, err := gzip.NewReader(bytes.NewReader(kubernetes))
 	if err != nil {
 		return nil, err
