@@ -23,11 +23,9 @@ import (
 
 var (
 	generatedKinds = flag.Uint64("generated-kinds", 58, "how many kinds TestGeneratedKinds makes and compares")
-	firstKind      = flag.Uint64("first-kind", 38, "seed of the first of them, so that several processes can share a large number")
+	firstKind      = flag.Uint64("first-kind", 38, "seed of the first of them, so that ranges add up")
+	pairsOfAKind   = flag.Int("pairs-of-a-kind", 5, "for how many objects, with their children, each of them decides")
 )
-
-// pairsOfAKind are the objects, with their children, for which a generated kind decides.
-const pairsOfAKind = 5
 
 // packages are those that the grammar uses.
 var packagesOfGrammar = []string{
@@ -130,6 +128,7 @@ const (
 	same      verdict = iota
 	unbounded         // it takes many steps, for which CUE's evaluator has no budget
 	failing           // CUE's evaluator panics
+	endless           // it, or the search for a smaller kind, takes too much time or memory
 	// unclear is something absent for the one and wrong for the other.
 	unclear
 	// different are other children, or another text.
@@ -294,13 +293,17 @@ func generate(seed uint64) generated {
 
 // tally counts what the comparison of generated kinds found.
 type tally struct {
-	sync.Mutex
-	verdicts        map[verdict]int
-	loaded, objects int
-	// wholes are the objects about which both have a decision, and that of CUE's evaluator is the same.
-	wholes  int
-	reasons map[string]int // why kinds do not load
-	table   constructs
+	sync.Mutex      `json:"-"`
+	Verdicts        map[verdict]int
+	Loaded, Objects int
+	// Wholes are the objects about which both have a decision, and that of CUE's evaluator is the same.
+	Wholes  int
+	Reasons map[string]int // why kinds do not load
+	Table   constructs
+}
+
+func newTally() *tally {
+	return &tally{Verdicts: make(map[verdict]int), Reasons: make(map[string]int), Table: make(constructs)}
 }
 
 // knownToDiffer are seeds of kinds about which Fescue and CUE disagree. In 54, an expression selects from a struct whose default
@@ -310,19 +313,29 @@ var knownToDiffer = []uint64{37, 54, 97}
 // TestGeneratedKinds makes whole kinds, and compares what they decide with what CUE's evaluator says. The same seeds make
 // the same kinds, so ranges of them add up:
 //
-//	go test ./cue/kind -run TestGeneratedKinds -generated-kinds 10000 -first-kind 20000 -timeout 0 -v
+//	make test-kinds FIRST=20000 KINDS_MADE=10000
 //
 // One kind is that of one seed: -run TestGeneratedKinds -first-kind 78 -generated-kinds 1.
 func TestGeneratedKinds(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
-	found := &tally{verdicts: make(map[verdict]int), reasons: make(map[string]int), table: make(constructs)}
+	found := newTally()
+	if *generatedKinds > kindsOfAProcess {
+		found.inProcesses(t)
+	} else {
+		found.inThisProcess(t)
+	}
+	found.report(t, time.Since(start))
+}
+
+// inThisProcess compares all kinds.
+func (f *tally) inThisProcess(t *testing.T) {
 	seeds := make(chan uint64)
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for seed := range seeds {
-				found.kind(t, seed)
+				f.kind(t, seed)
 			}
 		})
 	}
@@ -333,7 +346,6 @@ func TestGeneratedKinds(t *testing.T) {
 	}
 	close(seeds)
 	workers.Wait()
-	found.report(t, time.Since(start))
 }
 
 // kind makes a kind, and compares what it decides.
@@ -343,7 +355,7 @@ func (f *tally) kind(t *testing.T, seed uint64) {
 	if err != nil {
 		f.Lock()
 		defer f.Unlock()
-		f.reasons[reasonOfRejection(err)]++
+		f.Reasons[reasonOfRejection(err)]++
 		return
 	}
 	again, err := loadSource(made.source)
@@ -352,27 +364,28 @@ func (f *tally) kind(t *testing.T, seed uint64) {
 		return
 	}
 	f.Lock()
-	f.loaded++
-	f.table.add(t, made.source)
+	f.Loaded++
+	f.Table.add(t, made.source)
 	f.Unlock()
 	pairs := newPairs(k, nil)
 	pairs.random = rand.New(rand.NewPCG(seed, 6))
-	for range pairsOfAKind {
+	for range *pairsOfAKind {
 		p := pairOf(pairs, made.maker.children)
 		if p.object == nil {
 			return
 		}
 		verdict, isWhole, difference := judge(k, p)
 		f.Lock()
-		f.objects++
-		f.verdicts[verdict]++
+		f.Objects++
+		f.Verdicts[verdict]++
 		if isWhole {
-			f.wholes++
+			f.Wholes++
 		}
 		f.Unlock()
 		if verdict == different {
+			t.Errorf("seed %d: %v", seed, difference)
 			s := shrink(made.source, k, p, difference)
-			t.Errorf("seed %d: %v\nThe smallest kind is\n%s\nits object %s\nand its children %s:\n%v", seed, difference, s.source, text(s.pair.object), text(s.pair.observed), s.difference)
+			t.Logf("seed %d: the smallest kind is\n%s\nits object %s\nand its children %s:\n%v", seed, s.source, text(s.pair.object), text(s.pair.observed), s.difference)
 			return
 		}
 	}
@@ -380,17 +393,17 @@ func (f *tally) kind(t *testing.T, seed uint64) {
 
 // report prints what was found.
 func (f *tally) report(t *testing.T, took time.Duration) {
-	t.Logf("seeds %d to %d: %d kinds load, %d objects in %v: %d differ, and of %d whole decisions are the same; %d are absent for one and wrong for the other in part, %d exceed the budget, for %d CUE's evaluator fails",
-		*firstKind, *firstKind+*generatedKinds-1, f.loaded, f.objects, took.Round(time.Second), f.verdicts[different], f.wholes, f.verdicts[unclear], f.verdicts[unbounded], f.verdicts[failing])
-	for _, reason := range slices.Sorted(maps.Keys(f.reasons)) {
-		t.Logf("%d do not load: %s", f.reasons[reason], reason)
+	t.Logf("seeds %d to %d: %d kinds load, %d objects in %v: %d differ, and of %d whole decisions are the same; %d are absent for one and wrong for the other in part, %d exceed the budget, for %d CUE's evaluator fails, and %d kinds take too much time or memory",
+		*firstKind, *firstKind+*generatedKinds-1, f.Loaded, f.Objects, took.Round(time.Second), f.Verdicts[different], f.Wholes, f.Verdicts[unclear], f.Verdicts[unbounded], f.Verdicts[failing], f.Verdicts[endless])
+	for _, reason := range slices.Sorted(maps.Keys(f.Reasons)) {
+		t.Logf("%d do not load: %s", f.Reasons[reason], reason)
 	}
-	t.Log(f.table)
+	t.Log(f.Table)
 	if *generatedKinds < 50 {
 		return // chance decides about so few
 	}
-	require.GreaterOrEqual(t, f.loaded*2, int(*generatedKinds), "most kinds load")
-	require.GreaterOrEqual(t, f.wholes*2, f.objects, "of most objects, whole decisions are compared")
+	require.GreaterOrEqual(t, f.Loaded*2, int(*generatedKinds), "most kinds load")
+	require.GreaterOrEqual(t, f.Wholes*2, f.Objects, "of most objects, whole decisions are compared")
 }
 
 // The compiled form of a kind follows from its text: it is the same in all loads.
