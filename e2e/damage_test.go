@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -103,8 +104,8 @@ func (r *replay) damageChildren(name string, step *scenarios.Step, random *rand.
 	for _, child := range r.owned() {
 		if of := child.GetLabels()[plan.LabelOwnerUID] + "/" + plan.ChildName(child); !seen[of] {
 			seen[of] = true
-			fields := ownFields(child)
-			fields["metadata"] = child.Object["metadata"]
+			fields := map[string]any{"metadata": child.Object["metadata"]}
+			maps.Copy(fields, ownFields(child, metav1.ManagedFieldsOperationApply)) // one that was not applied may not be corrected
 			for _, d := range damagetest.Of(&unstructured.Unstructured{Object: fields}) {
 				all = append(all, damaged{child, d})
 			}
@@ -152,11 +153,12 @@ func (r *replay) damage(name string, child *unstructured.Unstructured, d damaget
 		return // the field cannot be changed
 	}
 	require.NoError(r.t, err, what)
-	want, is := jsonText(kept(before)), ""
+	want, is := "", ""
 	if !testcluster.WaitUntil(func() bool {
 		is = "gone"
 		if live, err := in.get(resource, child.GetName()); err == nil && (d.Patch != nil || live.GetUID() != before.GetUID()) {
-			is = jsonText(kept(live))
+			isCorrected := ownFields(live, metav1.ManagedFieldsOperationApply) != nil
+			want, is = jsonText(kept(before, isCorrected)), jsonText(kept(live, isCorrected))
 		}
 		return is == want
 	}) {
@@ -167,7 +169,7 @@ func (r *replay) damage(name string, child *unstructured.Unstructured, d damaget
 
 // kept returns what of a child is as before when a damage has been repaired: its marks, its owners and, if it is corrected,
 // its labels and fields.
-func kept(child *unstructured.Unstructured) map[string]any {
+func kept(child *unstructured.Unstructured, isCorrected bool) map[string]any {
 	marks := make(map[string]string)
 	for _, entries := range []map[string]string{child.GetLabels(), child.GetAnnotations()} {
 		for name, value := range entries {
@@ -177,17 +179,21 @@ func kept(child *unstructured.Unstructured) map[string]any {
 		}
 	}
 	kept := map[string]any{"marks": marks, "owners": child.GetOwnerReferences()}
-	if fields := ownFields(child); len(fields) > 0 {
+	if isCorrected {
+		fields := ownFields(child, metav1.ManagedFieldsOperationApply)
+		if fields == nil { // nothing of it had to be corrected so far
+			fields = ownFields(child, metav1.ManagedFieldsOperationUpdate)
+		}
 		kept["fields"], kept["labels"] = fields, child.GetLabels()
 	}
 	return kept
 }
 
-// ownFields returns the fields of an object that Fescue has applied, without its metadata and lists. A child that is not
-// corrected was created and not applied, so it has none.
-func ownFields(object *unstructured.Unstructured) map[string]any {
+// ownFields returns the fields of an object that Fescue has applied or created, without its metadata and lists; nil if it
+// has not.
+func ownFields(object *unstructured.Unstructured, operation metav1.ManagedFieldsOperationType) map[string]any {
 	for _, entry := range object.GetManagedFields() {
-		if entry.Operation == metav1.ManagedFieldsOperationApply && strings.HasPrefix(entry.Manager, "fescue") {
+		if entry.Operation == operation && entry.Subresource == "" && strings.HasPrefix(entry.Manager, "fescue") {
 			var fields map[string]any
 			if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 				return map[string]any{"managedFields": err.Error()}
@@ -196,7 +202,7 @@ func ownFields(object *unstructured.Unstructured) map[string]any {
 			return managed(fields, object.Object)
 		}
 	}
-	return make(map[string]any)
+	return nil
 }
 
 func managed(fields, of map[string]any) map[string]any {

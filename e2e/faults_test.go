@@ -247,7 +247,7 @@ func (r *round) run() {
 	}
 	r.repair()
 	require.True(r.t, r.until(func() bool { return r.keepNamespace(false) }), "a namespace is not gone")
-	for _, object := range append(r.seen.release(""), r.seen.where(plan.IsCopy)...) { // they may have the names of children
+	for _, object := range append(r.seen.release(""), r.seen.where(r.isNoChild)...) { // they may have the names of children
 		r.seen.did("delete what is no child", "%s/%s: %v", object.GetKind(), object.GetName(), r.delete(object, metav1.DeletePropagationBackground))
 	}
 	r.settle()
@@ -260,6 +260,14 @@ func (r *round) run() {
 			require.NotContains(r.t, p.log.String(), "this is a bug in Fescue")
 		}
 	}
+}
+
+// isNoChild reports whether an object was a child once and is none any more: it was made a copy of one, or it lost its labels, and
+// its owner was deleted and left it before that was repaired.
+func (r *round) isNoChild(object *unstructured.Unstructured) bool {
+	record := object.GetAnnotations()["fescue.dev/created-as"]
+	isLeft := object.GetNamespace() == r.namespace && object.GetLabels()[plan.LabelOwnerUID] == "" && len(object.GetOwnerReferences()) == 0
+	return plan.IsCopy(object) || isLeft && record != "" && !strings.HasSuffix(record, "/Orphan")
 }
 
 // keepNamespace deletes a namespace in which there are children, if asked to, and creates it again when it is gone.
