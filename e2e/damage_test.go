@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -105,7 +106,9 @@ func (r *replay) damageChildren(name string, step *scenarios.Step, random *rand.
 		if of := child.GetLabels()[plan.LabelOwnerUID] + "/" + plan.ChildName(child); !seen[of] {
 			seen[of] = true
 			fields := map[string]any{"metadata": child.Object["metadata"]}
-			maps.Copy(fields, ownFields(child, metav1.ManagedFieldsOperationApply)) // one that was not applied may not be corrected
+			if applied := appliedBy(child); applied != nil { // another may not be corrected
+				maps.Copy(fields, ownFields(child, applied))
+			}
 			for _, d := range damagetest.Of(&unstructured.Unstructured{Object: fields}) {
 				all = append(all, damaged{child, d})
 			}
@@ -157,8 +160,8 @@ func (r *replay) damage(name string, child *unstructured.Unstructured, d damaget
 	if !testcluster.WaitUntil(func() bool {
 		is = "gone"
 		if live, err := in.get(resource, child.GetName()); err == nil && (d.Patch != nil || live.GetUID() != before.GetUID()) {
-			isCorrected := ownFields(live, metav1.ManagedFieldsOperationApply) != nil
-			want, is = jsonText(kept(before, isCorrected)), jsonText(kept(live, isCorrected))
+			applied := cmp.Or(appliedBy(before), appliedBy(live)) // nothing may have corrected it so far
+			want, is = jsonText(kept(before, applied)), jsonText(kept(live, applied))
 		}
 		return is == want
 	}) {
@@ -168,8 +171,8 @@ func (r *replay) damage(name string, child *unstructured.Unstructured, d damaget
 }
 
 // kept returns what of a child is as before when a damage has been repaired: its marks, its owners and, if it is corrected,
-// its labels and fields.
-func kept(child *unstructured.Unstructured, isCorrected bool) map[string]any {
+// its labels and the fields that Fescue applies.
+func kept(child *unstructured.Unstructured, applied *metav1.FieldsV1) map[string]any {
 	marks := make(map[string]string)
 	for _, entries := range []map[string]string{child.GetLabels(), child.GetAnnotations()} {
 		for name, value := range entries {
@@ -179,30 +182,30 @@ func kept(child *unstructured.Unstructured, isCorrected bool) map[string]any {
 		}
 	}
 	kept := map[string]any{"marks": marks, "owners": child.GetOwnerReferences()}
-	if isCorrected {
-		fields := ownFields(child, metav1.ManagedFieldsOperationApply)
-		if fields == nil { // nothing of it had to be corrected so far
-			fields = ownFields(child, metav1.ManagedFieldsOperationUpdate)
-		}
-		kept["fields"], kept["labels"] = fields, child.GetLabels()
+	if applied != nil {
+		kept["fields"], kept["labels"] = ownFields(child, applied), child.GetLabels()
 	}
 	return kept
 }
 
-// ownFields returns the fields of an object that Fescue has applied or created, without its metadata and lists; nil if it
-// has not.
-func ownFields(object *unstructured.Unstructured, operation metav1.ManagedFieldsOperationType) map[string]any {
+// appliedBy returns the fields of an object that Fescue has applied; nil if it has not: it has only created the object.
+func appliedBy(object *unstructured.Unstructured) *metav1.FieldsV1 {
 	for _, entry := range object.GetManagedFields() {
-		if entry.Operation == operation && entry.Subresource == "" && strings.HasPrefix(entry.Manager, "fescue") {
-			var fields map[string]any
-			if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
-				return map[string]any{"managedFields": err.Error()}
-			}
-			delete(fields, "f:metadata")
-			return managed(fields, object.Object)
+		if entry.Operation == metav1.ManagedFieldsOperationApply && strings.HasPrefix(entry.Manager, "fescue") {
+			return entry.FieldsV1
 		}
 	}
 	return nil
+}
+
+// ownFields returns some fields of an object, without its metadata and lists.
+func ownFields(object *unstructured.Unstructured, these *metav1.FieldsV1) map[string]any {
+	var fields map[string]any
+	if err := json.Unmarshal(these.GetRawBytes(), &fields); err != nil {
+		return map[string]any{"managedFields": err.Error()}
+	}
+	delete(fields, "f:metadata")
+	return managed(fields, object.Object)
 }
 
 func managed(fields, of map[string]any) map[string]any {
@@ -221,10 +224,15 @@ func managed(fields, of map[string]any) map[string]any {
 }
 
 // end deletes the namespace, and requires that it goes. An operator of one namespace cannot remove finalizers then, because it
-// loses its rights: ondelete_test.go has objects that have some, and elsewhere_test.go those with children elsewhere.
+// loses its rights: ondelete_test.go has objects that have some, and elsewhere_test.go those with children elsewhere. In
+// namespaces that other replays use as well, all is deleted instead.
 func (r *replay) end() {
+	if r.cluster != r.home {
+		r.clear()
+		return
+	}
 	for _, k := range r.kinds {
-		if r.cluster != r.home || slices.ContainsFunc(r.list(k.GroupVersionResource(), ""), func(o unstructured.Unstructured) bool { return len(o.GetFinalizers()) > 0 }) {
+		if slices.ContainsFunc(r.list(k.GroupVersionResource(), ""), func(o unstructured.Unstructured) bool { return len(o.GetFinalizers()) > 0 }) {
 			return
 		}
 	}
@@ -234,4 +242,35 @@ func (r *replay) end() {
 		_, err := api.Get(context.Background(), r.namespace, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	}), "the namespace is not gone")
+}
+
+// clear deletes all that the steps applied, and waits until that and all children are gone. A step may have given a child a
+// finalizer of someone else.
+func (r *replay) clear() {
+	for _, object := range r.objects {
+		in := r.cluster
+		if namespace := object.GetNamespace(); namespace != "" {
+			in = newClients(r.t, namespace)
+		}
+		err := in.objects(r.resource(object.GetKind())).Delete(r.t.Context(), object.GetName(), metav1.DeleteOptions{})
+		require.True(r.t, err == nil || apierrors.IsNotFound(err), "%v", err)
+	}
+	require.True(r.t, testcluster.WaitUntil(func() bool {
+		left := 0
+		for _, k := range r.kinds {
+			left += len(r.list(k.GroupVersionResource(), ""))
+		}
+		for _, resource := range builtIn {
+			for _, namespace := range r.namespaces {
+				in := newClients(r.t, namespace)
+				for _, child := range in.list(resource, plan.LabelOwnerUID) {
+					left++
+					if len(child.GetFinalizers()) > 0 {
+						_, _ = in.objects(resource).Patch(r.t.Context(), child.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+					}
+				}
+			}
+		}
+		return left == 0
+	}), "not all is gone")
 }

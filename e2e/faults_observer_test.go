@@ -256,8 +256,12 @@ func (o *observer) state(owner *unstructured.Unstructured, home string) string {
 		word, _, _ := strings.Cut(text, ": ")
 		lines = append(lines, "condition "+name+": "+word)
 	}
+	phase, _, _ := unstructured.NestedString(owner.Object, "status", "phase")
 	for _, child := range o.childrenOf(owner) {
 		labels, annotations := child.GetLabels(), child.GetAnnotations()
+		if labels["fescue.dev/phase"] != "" && phase == "" {
+			continue // another object of this name was deleted with orphan in that phase, and this one has taken what it left
+		}
 		maps.DeleteFunc(annotations, func(name, _ string) bool { // the others follow from the time, or are those of Kubernetes' controllers
 			return !strings.HasPrefix(name, "fescue.dev/") || name == "fescue.dev/template" || name == plan.AnnotationEntered
 		})
