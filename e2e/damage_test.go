@@ -77,6 +77,7 @@ func TestDamagedChildren(t *testing.T) {
 					r.play(steps[:end+1], run.flags...)
 					r.damageChildren(name, steps[end], random)
 					r.end()
+					r.releaseConversions()
 				})
 			}
 		})
@@ -206,6 +207,17 @@ func ownFields(object *unstructured.Unstructured, these *metav1.FieldsV1) map[st
 	}
 	delete(fields, "f:metadata")
 	return managed(fields, object.Object)
+}
+
+// releaseConversions ends the operator, and has nobody convert the objects of the kinds: the next replay is another installation.
+func (r *replay) releaseConversions() {
+	require.Zero(r.t, r.operator.stop())
+	for _, k := range r.kinds {
+		if len(k.Versions) > 1 {
+			_, err := r.client.Resource(definitions).Patch(r.t.Context(), k.Name(), types.MergePatchType, []byte(`{"spec":{"conversion":{"strategy":"None","webhook":null}}}`), metav1.PatchOptions{})
+			require.NoError(r.t, err)
+		}
+	}
 }
 
 func managed(fields, of map[string]any) map[string]any {
