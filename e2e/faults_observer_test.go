@@ -284,10 +284,13 @@ func (o *observer) state(owner *unstructured.Unstructured, home string) string {
 	return setMember.ReplaceAllString(text, "-MEMBER")
 }
 
-// isWhole reports whether a child has what it is recognized by.
+// isWhole reports whether a child has what it is recognized by. Its phase is told by a label and at the end of the record: one
+// that has lost both is no child of a phase any more.
 func isWhole(child *unstructured.Unstructured, home string) bool {
 	_, hasOwner := child.GetAnnotations()[plan.AnnotationOwner]
-	record := child.GetAnnotations()["fescue.dev/created-as"]
-	return child.GetLabels()[plan.LabelOwnerUID] != "" && hasOwner && record != "" &&
-		(strings.HasSuffix(record, "/Orphan") || child.GetNamespace() != home || metav1.GetControllerOf(child) != nil)
+	record, isOrphan := strings.CutSuffix(child.GetAnnotations()["fescue.dev/created-as"], "/Orphan")
+	parts, phase := strings.Split(record, "/"), child.GetLabels()["fescue.dev/phase"]
+	tellsPhase := len(parts) == 3 && phase == "" || len(parts) == 4 && phase == parts[3]
+	return child.GetLabels()[plan.LabelOwnerUID] != "" && hasOwner && tellsPhase &&
+		(isOrphan || child.GetNamespace() != home || metav1.GetControllerOf(child) != nil)
 }
