@@ -35,6 +35,7 @@ var found = []string{
 	`out: *list.Concat([[object.spec.absent]]) | ["a"]`, `out: len(*list.Concat([[object.spec.absent, 1]]) | [])`, `out: *list.Reverse([1, object.spec.s]) | []`, `out: *list.Concat([[{if object.spec.absent {a: 1}}]]) | ["a"]`, `out: (*list.Concat([[string, 1]]) | [])[1]`,
 	`#P: {port: int, x: *port | int}, _a: #P & {port: 80}, _b: #P & {port: 443}, out: _a.x & _b.x & <100`, `out: list.UniqueItems & [object.spec.absent, object.spec.absent]`,
 	`_d: {n: *1 | int} & {n: 2}, out: *_d.n | 1`, `_d: {n: *1 | int}, out: *(_d & {n: object.spec.absent}).n | 7`, `_d: {n: *1 | int}, out: (_d & {n: int}).n & 2`,
+	`out: *{b: (*object.spec.absent | "x")}.b | 1`, `#D: {n: *1 | int}, out: *(#D & {n: object.spec.n}).n | 2`, `#D: {n: *1 | int}, out: *((#D & {n: 2}).n & (#D & {n: int}).n) | 3`,
 }
 
 // A behaviour means what it means in CUE, to the letter.

@@ -571,7 +571,7 @@ func (r *run) choose(n *node) (*node, *Problem) {
 		return nil, n.several
 	}
 	var few [4]leaf
-	leaves, _, problem := r.leaves(n, few[:0], nil)
+	leaves, _, problem := r.leaves(n, few[:0], nil, nil)
 	if len(leaves) == 0 {
 		if n.isScalar && !problem.IsIncomplete {
 			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), source(n.open[0].Text))
@@ -584,8 +584,8 @@ func (r *run) choose(n *node) (*node, *Problem) {
 	}
 	// If the default of a disjunction does not fit, it counts as one without default.
 	var m marks
-	if _, _, _ = r.leaves(n, nil, &m); m.ignoreUnfit() {
-		leaves, _, _ = r.leaves(n, nil, &m)
+	if _, _, _ = r.leaves(n, nil, &m, nil); m.ignoreUnfit() {
+		leaves, _, _ = r.leaves(n, nil, &m, nil)
 		if chosen := r.only(leaves); chosen != nil && !m.isMixed {
 			return r.took(n, chosen), nil
 		}
@@ -611,24 +611,48 @@ func (r *run) only(leaves []leaf) (only *node) {
 
 // marks says of which disjunctions the marked alternatives are no defaults.
 type marks struct {
-	met, fit []choice // those with a default that were met, and those of them whose default fits
-	ignored  []choice
+	met, fit []occurrence // those with a default that were met, and those of them whose default fits
+	ignored  []occurrence
 	// isMixed says that a disjunction has alternatives with defaults of their own and others without, which CUE
 	// resolves only in some orders of the operands.
 	isMixed bool
 }
 
+// occurrence is a disjunction, and how often it occurs before on the way to an alternative: each alternative evaluates
+// what it refers to again, so that a scope tells nothing.
+type occurrence struct {
+	*Disjunction
+	before int
+}
+
+// route is the way to an alternative: the disjunctions of which one was taken, the last one first.
+type route struct {
+	*Disjunction
+	up *route
+}
+
+// occurrence returns the next disjunction on a way.
+func (w *route) occurrence(d *Disjunction) occurrence {
+	o := occurrence{Disjunction: d}
+	for ; w != nil; w = w.up {
+		if w.Disjunction == d {
+			o.before++
+		}
+	}
+	return o
+}
+
 // ignoreUnfit ignores the marks of disjunctions whose defaults do not fit, and reports whether there are any.
 func (m *marks) ignoreUnfit() bool {
-	*m = marks{ignored: slices.DeleteFunc(m.met, func(c choice) bool { return slices.Contains(m.fit, c) })}
+	*m = marks{ignored: slices.DeleteFunc(m.met, func(o occurrence) bool { return slices.Contains(m.fit, o) })}
 	return len(m.ignored) > 0
 }
 
 // note adds whether the default of a disjunction fits.
-func (m *marks) note(c choice, fits bool) {
-	m.met = append(m.met, c)
+func (m *marks) note(o occurrence, fits bool) {
+	m.met = append(m.met, o)
 	if fits {
-		m.fit = append(m.fit, c)
+		m.fit = append(m.fit, o)
 	}
 }
 
@@ -649,8 +673,8 @@ func (r *run) differ(leaves []leaf) bool {
 }
 
 // leaves adds the alternatives of a node that fit to those that were found, and reports whether some
-// are marked as defaults. m may be nil.
-func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool, problem *Problem) {
+// are marked as defaults. m may be nil; with it, way leads to the node.
+func (r *run) leaves(n *node, found []leaf, m *marks, way *route) (all []leaf, explicit bool, problem *Problem) {
 	r.expand(n)
 	if len(n.open) == 0 {
 		if problem := r.dead(n); problem != nil {
@@ -662,7 +686,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 		return found, false, n.problem
 	}
 	disjunction := n.open[0].Disjunction
-	isIgnored := m != nil && disjunction.HasDefault && slices.Contains(m.ignored, n.open[0])
+	isIgnored := m != nil && disjunction.HasDefault && slices.Contains(m.ignored, way.occurrence(disjunction))
 	hasDefault := disjunction.HasDefault && !isIgnored
 	defaultFits, isMixed := false, false
 	type branch struct {
@@ -671,12 +695,16 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 	}
 	var few [4]branch
 	branches, start := few[:0], len(found)
+	next := way
+	if m != nil {
+		next = &route{disjunction, way}
+	}
 	for i, alternative := range disjunction.Alternatives {
 		candidate := &node{up: n.up, label: n.label, conjs: n.conjs, choices: append(slices.Clip(n.choices), i)}
 		first := len(found)
 		var marked bool
 		var why *Problem
-		found, marked, why = r.leaves(candidate, found, m)
+		found, marked, why = r.leaves(candidate, found, m, next)
 		if why != nil && (why.IsIncomplete || problem == nil) { // one that is incomplete may fit later
 			problem = why
 		}
@@ -704,7 +732,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks) (all []leaf, explicit bool
 	switch {
 	case m == nil:
 	case hasDefault:
-		m.note(n.open[0], defaultFits)
+		m.note(way.occurrence(disjunction), defaultFits)
 	default:
 		m.isMixed = m.isMixed || isMixed
 	}
