@@ -8,10 +8,11 @@ import (
 )
 
 // SeparateOperands changes files so that CUE evaluates each operand to the end before it uses it, as its specification says:
-// x becomes [x][0]. CUE v0.17.1 goes on with an operand that is a disjunction or a unification without a value: an if takes it
-// for false, an interpolation for an empty text, and a slice for no bound. It does not look into what and() returns, and a loop
-// over what list.FlattenN returns does not find elements that are disjunctions. The function that is returned undoes the
-// changes.
+// x becomes [x][0], and a reference x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on with an operand that is a disjunction or a unification
+// without a value: an if takes it for false, an interpolation for an empty text, and a slice for no bound. So it does with a
+// reference to a field that only refers to one without a value, unless something else asked for that before. It does not look
+// into what and() returns, nor at the elements of a slice that is compared, and a loop over what list.FlattenN returns does not
+// find elements that are disjunctions. The function that is returned undoes the changes.
 func SeparateOperands(files []*ast.File) (undo func()) {
 	s := &separator{}
 	for _, file := range files {
@@ -30,15 +31,19 @@ type separator struct{ undos []func() }
 func (s *separator) visit(node ast.Node) bool {
 	switch node := node.(type) {
 	case *ast.IfClause:
-		s.used(&node.Condition)
+		s.used(&node.Condition, func(x ast.Expr) ast.Expr { return binary(x, token.LAND, ast.NewBool(true)) })
 	case *ast.Interpolation:
 		for i := 1; i < len(node.Elts); i += 2 {
-			s.used(&node.Elts[i])
+			s.used(&node.Elts[i], func(x ast.Expr) ast.Expr {
+				known := &ast.IfClause{If: x.Pos(), Condition: binary(x, token.EQL, x)}
+				return elementOf(&ast.Comprehension{Clauses: []ast.Clause{known}, Value: &ast.StructLit{Lbrace: x.Pos(), Elts: []ast.Decl{&ast.EmbedDecl{Expr: x}}}})
+			})
 		}
 	case *ast.SliceExpr:
 		s.operand(&node.X)
-		s.used(&node.Low)
-		s.used(&node.High)
+		for _, bound := range []*ast.Expr{&node.Low, &node.High} {
+			s.used(bound, func(x ast.Expr) ast.Expr { return binary(x, token.ADD, ast.NewLit(token.INT, "0")) })
+		}
 	case *ast.ForClause:
 		if selector, ok := called(node.Source).(*ast.SelectorExpr); ok && isNamed(selector.Sel, "FlattenN") {
 			s.separate(&node.Source)
@@ -59,7 +64,12 @@ func (s *separator) visit(node ast.Node) bool {
 			s.operand(&node.X)
 		}
 	case *ast.BinaryExpr:
-		if node.Op != token.AND && node.Op != token.OR {
+		switch node.Op {
+		case token.AND, token.OR:
+		case token.EQL, token.NEQ:
+			s.compared(&node.X)
+			s.compared(&node.Y)
+		default:
 			s.operand(&node.X)
 			s.operand(&node.Y)
 		}
@@ -67,10 +77,28 @@ func (s *separator) visit(node ast.Node) bool {
 	return true
 }
 
-// used is for an operand that CUE takes for something else if it has no value.
-func (s *separator) used(place *ast.Expr) {
-	binary, isBinary := unparen(*place).(*ast.BinaryExpr)
-	if isBinary && (binary.Op == token.AND || binary.Op == token.OR) || calls(*place, "or") {
+// used is for an operand that CUE takes for something else if it has no value, and resolve has CUE look at that of a reference.
+func (s *separator) used(place *ast.Expr, resolve func(ast.Expr) ast.Expr) {
+	operation, isBinary := unparen(*place).(*ast.BinaryExpr)
+	switch {
+	case isBinary && (operation.Op == token.AND || operation.Op == token.OR) || calls(*place, "or"):
+		s.separate(place)
+	case refersToField(unparen(*place)):
+		s.replace(place, resolve(*place))
+	default:
+		s.operand(place)
+	}
+}
+
+// refersToField reports whether an expression is a reference to a field that may only refer to another one: not to data.
+func refersToField(x ast.Expr) bool {
+	root := rootOf(x)
+	return root != nil && root.Name != objectName && root.Name != observedName
+}
+
+// compared is for an operand of == and !=.
+func (s *separator) compared(place *ast.Expr) {
+	if _, isSlice := unparen(*place).(*ast.SliceExpr); isSlice {
 		s.separate(place)
 		return
 	}
@@ -84,10 +112,21 @@ func (s *separator) operand(place *ast.Expr) {
 	}
 }
 
-func (s *separator) separate(place *ast.Expr) {
+func (s *separator) separate(place *ast.Expr) { s.replace(place, elementOf(*place)) }
+
+func (s *separator) replace(place *ast.Expr, by ast.Expr) {
 	was := *place
-	*place = &ast.IndexExpr{X: &ast.ListLit{Lbrack: was.Pos(), Elts: []ast.Expr{was}}, Index: ast.NewLit(token.INT, "0")}
+	*place = by
 	s.undos = append(s.undos, func() { *place = was })
+}
+
+// elementOf returns [x][0].
+func elementOf(x ast.Expr) ast.Expr {
+	return &ast.IndexExpr{X: &ast.ListLit{Lbrack: x.Pos(), Elts: []ast.Expr{x}}, Index: ast.NewLit(token.INT, "0")}
+}
+
+func binary(x ast.Expr, op token.Token, y ast.Expr) ast.Expr {
+	return &ast.BinaryExpr{X: x, OpPos: x.Pos(), Op: op, Y: y}
 }
 
 func unparen(x ast.Expr) ast.Expr {
