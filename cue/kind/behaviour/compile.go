@@ -162,7 +162,7 @@ func (s *StructLit) add(f *Field) {
 
 // label returns the name of a field as structs hold it: hidden names belong to a package.
 func (p place) label(name string, isIdent bool) string {
-	if isIdent && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, "_#")) {
+	if isIdent && strings.HasPrefix(name, "_") {
 		return name + "\x00" + p.pkg.Path
 	}
 	if !isIdent && isSpecial(name) {
@@ -700,7 +700,6 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 
 func (s *StructLit) embed(x Expr) {
 	s.Embeds = append(s.Embeds, x)
-	s.order = append(s.order, x)
 	s.scalar = true
 }
 
@@ -766,7 +765,6 @@ func (p place) declaration(s *StructLit, f *ast.Field) Expr {
 	}
 	d := &DynamicField{at{f.Pos()}, p.expr(name), modeOf(f), p.value(f.Value)}
 	s.Dynamic = append(s.Dynamic, d)
-	s.order = append(s.order, d)
 	return nil
 }
 
@@ -797,7 +795,6 @@ func (p place) pattern(s *StructLit, f *ast.Field, name ast.Expr) Expr {
 	}
 	pattern.Name, pattern.Value = p.expr(name), inner.value(f.Value)
 	s.Patterns = append(s.Patterns, pattern)
-	s.order = append(s.order, pattern)
 	return nil
 }
 

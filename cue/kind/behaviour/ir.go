@@ -174,7 +174,7 @@ type (
 		// IsOpen means that it has an ellipsis.
 		IsOpen bool
 
-		order  []Expr // of all declarations
+		order  []Expr // of fields and comprehensions
 		byName map[string][]*Field
 		scalar bool // it may be something else than a struct
 	}
