@@ -94,6 +94,13 @@ KINDS_MADE := 10000
 test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide with CUE's evaluator; takes hours
 	go test ./cue/kind -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -timeout 0 -v
 
+# all, or a part of the name of a file or of a function: MUTANTS=node.go
+MUTANTS := all
+
+.PHONY: test-mutants
+test-mutants: ## break CUE's evaluator in Fescue in all ways, and ask whether the comparison with CUE's own notices it; MUTANTS=node.go does so in one file
+	go test ./cue/kind/behaviour -run '^TestMutants$$' -mutants '$(MUTANTS)' -timeout 0 -v
+
 .PHONY: test-pods
 test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid
 	$(DEVCLUSTER) -- go test -timeout 60m -v -run TestAcceptedWatchersKeepPodsValid ./admission -watchers 0

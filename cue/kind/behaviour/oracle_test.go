@@ -34,6 +34,7 @@ func loaded(source string) *build.Instance {
 	overlay := map[string]load.Source{
 		"/x/cue.mod/module.cue": load.FromString("module: \"x.example@v0\"\nlanguage: version: \"v0.17.0\"\n"),
 		"/x/x.cue":              load.FromString(source),
+		"/x/lib/lib.cue":        load.FromString("package lib\n\n#L: {a: _l, b?: int}\na: 7\n_l: 1\n"),
 	}
 	return load.Instances([]string{"."}, &load.Config{Dir: "/x", Overlay: overlay})[0]
 }
@@ -162,6 +163,11 @@ func headerFor(body string) string {
 	for _, path := range []string{"strings", "list", "math", "time", "strconv", "regexp", "struct", "net", "path", "text/template", "encoding/json", "encoding/yaml", "encoding/base64", "encoding/hex", "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "crypto/hmac", "uuid"} {
 		if strings.Contains(body, path[strings.LastIndex(path, "/")+1:]+".") {
 			fmt.Fprintf(&b, "\t%q\n", path)
+		}
+	}
+	for name, path := range map[string]string{"lib": "x.example/lib", "qualified": "x.example/lib:lib"} {
+		if strings.Contains(body, name+".") {
+			fmt.Fprintf(&b, "\t%s %q\n", name, path)
 		}
 	}
 	b.WriteString(")\n\n")

@@ -1,0 +1,291 @@
+package behaviour
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"cuelang.org/go/cue/format"
+	"github.com/stretchr/testify/require"
+)
+
+var onlyMutants = flag.String("mutants", "", "break the evaluator in many ways, and ask whether it is noticed: all, or a part of the name of a file or of a mutant")
+
+// neededOfMutants is the part of the mutants, without those that are explained, that has to be noticed.
+const neededOfMutants = 0.98
+
+// tryMutants is set in a copy of the package that has mutants.
+var tryMutants func(cases []func() string)
+
+// TestMutants breaks the evaluator itself, in one place at a time, and asks whether the comparison with CUE's evaluator
+// notices it: first that of small sources, here, and then that of whole kinds, in cue/kind. A mutant that neither notices is
+// explained in testdata/mutants/explained, or missed.
+func TestMutants(t *testing.T) {
+	if *onlyMutants == "" {
+		t.Skip("it takes minutes: make test-mutants")
+	}
+	mutants, overlay := mutatedPackage(t)
+	left := slices.Clone(mutants)
+	if *onlyMutants != "all" {
+		left = slices.DeleteFunc(left, func(m mutant) bool { return !strings.Contains(m.file+" "+m.text(), *onlyMutants) })
+	}
+	tried := slices.Clone(left)
+	for _, pkg := range []string{".", ".."} {
+		left = survivorsOf(t, pkg, overlay, left)
+	}
+	explained := explanations(t)
+	all, killed := make(map[string]int), make(map[string]int)
+	missed := 0
+	for _, m := range tried {
+		all[m.file]++
+		_, isExplained := explained[m.text()]
+		delete(explained, m.text())
+		isLeft := slices.Contains(left, m)
+		switch {
+		case !isLeft:
+			killed[m.file]++
+			if isExplained {
+				t.Errorf("%s:%d: %s: it is explained, and noticed", m.file, m.line, m.text())
+			}
+		case isExplained:
+			all[m.file]--
+		default:
+			missed++
+			t.Logf("%s:%d: %s: nothing notices it", m.file, m.line, m.text())
+		}
+	}
+	total := 0
+	for file, n := range all {
+		total += n
+		t.Logf("%s: %d of %d are noticed", file, killed[file], n)
+	}
+	t.Logf("%d of %d are noticed, and %d others are explained", total-missed, total, len(tried)-total)
+	if *onlyMutants == "all" {
+		require.Empty(t, explained, "explained, but there is no such mutant")
+		require.GreaterOrEqual(t, float64(total-missed)/float64(total), neededOfMutants)
+	}
+}
+
+// explanations are the mutants that nothing can notice, and why: each line of the file has one, and each paragraph a reason.
+func explanations(t *testing.T) map[string]string {
+	data, err := os.ReadFile("testdata/mutants/explained")
+	require.NoError(t, err)
+	found := make(map[string]string)
+	reason := ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if text, isReason := strings.CutPrefix(line, "# "); isReason {
+			reason = text
+		} else if line != "" {
+			found[line] = reason
+		}
+	}
+	return found
+}
+
+// mutatedPackage makes a copy of the package that has all mutants, and returns them with the overlay for the go command.
+func mutatedPackage(t *testing.T) (mutants []mutant, overlay string) {
+	dir := t.TempDir()
+	replaced := make(map[string]string)
+	add := func(place, text string) {
+		absolute, err := filepath.Abs(place)
+		require.NoError(t, err)
+		replaced[absolute] = filepath.Join(dir, strconv.Itoa(len(replaced))+".go")
+		require.NoError(t, os.WriteFile(replaced[absolute], []byte(text), 0o600))
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		copied, err := mutatedFile(file, &mutants)
+		require.NoError(t, err)
+		// What is declared when the program starts can be declared again, with a mutant.
+		text := strings.Replace(string(copied), "\nfunc init() {", "\nfunc init() { declare() }; func declare() { own = makeOwn()", 1)
+		if before, after, ok := strings.Cut(text, "\nvar own = "); ok {
+			list, after, _ := strings.Cut(after, "\n}\n")
+			text = before + "\nvar own []*Function; func makeOwn() []*Function { return " + list + "\n} }\n" + after
+		}
+		add(file, text)
+	}
+	hook, err := os.ReadFile("testdata/mutants/mutant.go")
+	require.NoError(t, err)
+	add("mutant.go", string(hook))
+	add("hook_test.go", "package behaviour\n\nfunc init() { tryMutants = TryMutants }\n")
+	add("../hook_test.go", "package kind\n\nimport \"github.com/fescue-dev/fescue/cue/kind/behaviour\"\n\nfunc init() { tryMutants = behaviour.TryMutants }\n")
+	data, err := json.Marshal(map[string]any{"Replace": replaced})
+	require.NoError(t, err)
+	overlay = filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(overlay, data, 0o600))
+	return mutants, overlay
+}
+
+// survivorsOf returns the mutants that the tests of a package do not notice. A process that one of them ends is followed by
+// another, for the rest.
+func survivorsOf(t *testing.T, pkg, overlay string, mutants []mutant) (survivors []mutant) {
+	binary := filepath.Join(t.TempDir(), "test")
+	output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, pkg).CombinedOutput()
+	require.NoError(t, err, string(output))
+	for len(mutants) > 0 {
+		var numbers []string
+		for _, m := range mutants {
+			numbers = append(numbers, strconv.Itoa(m.number))
+		}
+		command := exec.Command(binary, "-test.run", "^TestTheseMutants$", "-test.timeout", "0")
+		command.Dir = pkg
+		command.Env = append(os.Environ(), "MUTANTS="+strings.Join(numbers, " "))
+		lines, err := command.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, command.Start())
+		begun := false
+		start := time.Now()
+		var other []string
+		for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+			word, rest, _ := strings.Cut(scanner.Text(), " ")
+			switch word {
+			case "kept":
+				t.Logf("%s: %d mutants, %s cases, which take %v to prepare", pkg, len(mutants), rest, time.Since(start))
+			case "begins":
+				begun = true
+			case "survives", "killed":
+				if word == "survives" {
+					survivors = append(survivors, mutants[0])
+				}
+				mutants, begun = mutants[1:], false
+			default:
+				other = append(other, scanner.Text())
+			}
+		}
+		err = command.Wait()
+		if begun { // it ended the process
+			mutants = mutants[1:]
+			continue
+		}
+		require.NoError(t, err, strings.Join(other, "\n"))
+		t.Logf("%s: %v", pkg, time.Since(start))
+	}
+	return survivors
+}
+
+// TestTheseMutants tries mutants with the sources of the other tests, if the package has some.
+func TestTheseMutants(t *testing.T) {
+	if tryMutants == nil {
+		t.Skip("the package has no mutants")
+	}
+	var cases []func() string
+	add := func(source string, parts ...part) {
+		if result := agreed(t, source, parts); result != nil {
+			cases = append(cases, result)
+		}
+	}
+	out := part{sampleObject(), sampleObserved(), []string{"out"}}
+	for _, expression := range expressions {
+		add(packageOf(expression), out)
+	}
+	for _, body := range found {
+		source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + body + "\n}\n"
+		add(headerFor(source)+source, out)
+		cases = append(cases, separated(headerFor(source)+source))
+	}
+	for _, text := range sources {
+		add(sourceOfBody(text), out)
+	}
+	for text := range rejected {
+		instance := loaded(sourceOfBody(text))
+		cases = append(cases, func() string {
+			_, err := Compile(instance, "X")
+			return fmt.Sprint(err != nil)
+		})
+	}
+	for seed := range *expressionsGenerated {
+		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
+		add(packageOf(g.any(1+g.IntN(3))), out)
+	}
+	for seed := range *behavioursGenerated {
+		g := &wholes{Rand: rand.New(rand.NewPCG(seed, 2)), names: make(map[string][]string)}
+		source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + g.behaviour() + "\n}\n"
+		var parts []part
+		for range 4 {
+			object, observed := g.objects()
+			for _, path := range [][]string{{"children", "c0"}, {"children", "c1"}, {"children", "c2"}, {"status"}} {
+				parts = append(parts, part{object, observed, path})
+			}
+		}
+		add(headerFor(source)+source, parts...)
+	}
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+	tryMutants(cases)
+}
+
+// part is a field of a behaviour for an object and its children.
+type part struct {
+	object, observed map[string]any
+	path             []string
+}
+
+// agreed returns how a source is compiled, and the parts of it that are as they are for CUE computed; nil if none are.
+func agreed(t *testing.T, source string, parts []part) func() string {
+	instance := loaded(source)
+	if instance.Err != nil {
+		return nil
+	}
+	if _, err := Compile(instance, "X"); err != nil {
+		return nil
+	}
+	o := oracleOf(t, loaded(source))
+	parts = slices.DeleteFunc(parts, func(p part) bool {
+		return outcome(o.evaluated(p.object, p.observed, p.path...)) != outcome(o.compiled(p.object, p.observed, p.path...))
+	})
+	if len(parts) == 0 {
+		return nil
+	}
+	return func() string {
+		program, err := Compile(instance, "X")
+		if err != nil {
+			return "does not compile"
+		}
+		var results []string
+		for _, p := range parts {
+			results = append(results, outcome((&oracle{program: program}).compiled(p.object, p.observed, p.path...)))
+		}
+		return strings.Join(results, "\n")
+	}
+}
+
+// outcome is a result as text; that of what has no value is only why.
+func outcome(class string, data any) string {
+	if class != "value" {
+		return class
+	}
+	return fmt.Sprintf("%#v", data)
+}
+
+// separated returns how the operands of a source are separated for CUE's evaluator, and what is left when that is undone.
+func separated(source string) func() string {
+	instance := loaded(source)
+	return func() string {
+		var texts []string
+		note := func() {
+			for _, file := range instance.Files {
+				text, err := format.Node(file)
+				texts = append(texts, string(text), fmt.Sprint(err))
+			}
+		}
+		undo := SeparateOperands(instance.Files)
+		note()
+		undo()
+		note()
+		return strings.Join(texts, "\n")
+	}
+}

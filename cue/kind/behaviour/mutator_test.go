@@ -1,0 +1,268 @@
+package behaviour
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mutant is a mistake in the source of the evaluator. A copy of the source holds all of them: each is switched on by its
+// number.
+type mutant struct {
+	number       int
+	file         string
+	line         int
+	name, change string // name is that of the function, and the code
+}
+
+// text has no line, so that it stays the same when the source around it changes.
+func (m mutant) text() string { return m.name + " | " + m.change }
+
+// notMutated are functions that only count the budget, or say where something is or what it is called in messages: what is
+// compared knows neither. took and note are for proofs, and unsupported, sourceOf and the like make messages.
+var notMutated = regexp.MustCompile(`^(` + strings.Join([]string{
+	"step", "spend", "enter", "leave", "guard", "Write", "sizeOf", "reading", "searching", "matching", "matchesIn", "submatches", "replacement", "parsing",
+	"logarithm", "digits", "exponent", "loops", "values", "outputs", "constants", "note", "took", "counted", "isOpen", "NewWays", "Noting", "Count",
+	"Error", "Rule", "textOf", "String", "reasonOf", "path", "pos", "Pos", "posOf", "Positions", "sourceOf", "sourceOfLoop", "referenceText", "rootOf", "unsupported", "invalidOperands",
+}, "|") + `)$`)
+
+// unseen are statements of other functions that do only that.
+var unseen = regexp.MustCompile(`^(r|b\.r|s\.r|v\.run)\.(step|spend|enter|leave|note|depth)\b|^panic\(|^\w+\.(Path|At|Absent|Message)\b|^waits\.isOpen, waits\.Path\b|^d\.counts\b`)
+
+// pure is an operand that can be evaluated twice.
+var pure = regexp.MustCompile(`^[\w.\[\]\-]+$|^(len|int64|cap)\([\w.\[\]]+\)$|^(compareNumbers|cmp)\(\w+, [\w.()]+\)$`)
+
+// edit is a text to insert.
+type edit struct {
+	at, order int
+	text      string
+}
+
+// mutator makes the copy of one file.
+type mutator struct {
+	file     string
+	source   []byte
+	set      *token.FileSet
+	function string
+	mutants  *[]mutant
+	edits    []edit
+	// closed are expressions that are mutated already, or negated by the operator before them.
+	closed map[ast.Expr]bool
+	same   map[string]int // how many mutants have a text
+}
+
+// mutatedFile returns a copy of a file with all its mutants, which are added to those of other files.
+func mutatedFile(file string, mutants *[]mutant) ([]byte, error) {
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	m := &mutator{file: file, source: source, set: set, mutants: mutants, closed: make(map[ast.Expr]bool), same: make(map[string]int)}
+	for _, decl := range parsed.Decls {
+		m.decl(decl)
+	}
+	slices.SortStableFunc(m.edits, func(a, b edit) int {
+		if a.at != b.at {
+			return a.at - b.at
+		}
+		return a.order - b.order
+	})
+	var b bytes.Buffer
+	last := 0
+	for _, e := range m.edits {
+		b.Write(source[last:e.at])
+		b.WriteString(e.text)
+		last = e.at
+	}
+	b.Write(source[last:])
+	return b.Bytes(), nil
+}
+
+func (m *mutator) decl(decl ast.Decl) {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		m.walk(decl.Name.Name, decl.Body)
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			if v, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.VAR {
+				for i, value := range v.Values {
+					m.walk(v.Names[min(i, len(v.Names)-1)].Name, value)
+				}
+			}
+		}
+	}
+}
+
+// walk mutates what is in a function, or in the value of a variable, that has a name.
+func (m *mutator) walk(name string, node ast.Node) {
+	if notMutated.MatchString(name) {
+		return
+	}
+	m.function = name
+	ast.Inspect(node, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.IfStmt:
+			m.condition(node.Cond)
+		case *ast.ForStmt:
+			if node.Cond != nil {
+				m.condition(node.Cond)
+			}
+		case *ast.SwitchStmt:
+			if node.Tag == nil {
+				for _, c := range node.Body.List {
+					for _, x := range c.(*ast.CaseClause).List {
+						m.condition(x)
+					}
+				}
+			}
+		case *ast.BlockStmt:
+			m.statements(node.List)
+		case *ast.CaseClause:
+			m.statements(node.Body)
+		case *ast.CallExpr:
+			return !isMessage(m.text(node.Fun))
+		case ast.Expr:
+			if isBoolean(node) {
+				m.condition(node)
+			}
+		}
+		return true
+	})
+}
+
+// isMessage reports whether a function makes a message of its arguments.
+func isMessage(function string) bool {
+	return regexp.MustCompile(`^(wrong|incomplete|problemAt|mismatch|fmt\.Sprintf|fmt\.Errorf|p\.unsupported|r\.spend|r\.note)$`).MatchString(function)
+}
+
+// isBoolean reports whether an expression is a boolean, whatever the types of its parts.
+func isBoolean(x ast.Expr) bool {
+	switch x := x.(type) {
+	case *ast.BinaryExpr:
+		switch x.Op {
+		case token.LAND, token.LOR, token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ:
+			return true
+		}
+	case *ast.UnaryExpr:
+		return x.Op == token.NOT
+	case *ast.Ident:
+		return x.Name == "true" || x.Name == "false"
+	}
+	return false
+}
+
+// condition negates an expression, and changes its operator.
+func (m *mutator) condition(x ast.Expr) {
+	if paren, ok := x.(*ast.ParenExpr); ok {
+		m.condition(paren.X)
+		return
+	}
+	if m.closed[x] {
+		return
+	}
+	m.closed[x] = true
+	m.wrap(x, "((", ") != mutated(%d))", "negated")
+	if not, ok := x.(*ast.UnaryExpr); ok && not.Op == token.NOT {
+		x = unparenthesized(not.X)
+		m.closed[x] = true // it is negated with the whole
+	}
+	if binary, ok := x.(*ast.BinaryExpr); ok {
+		m.operands(binary)
+	}
+}
+
+func unparenthesized(x ast.Expr) ast.Expr {
+	for {
+		paren, ok := x.(*ast.ParenExpr)
+		if !ok {
+			return x
+		}
+		x = paren.X
+	}
+}
+
+func (m *mutator) operands(x *ast.BinaryExpr) {
+	switch x.Op {
+	case token.LAND, token.LOR:
+		for _, operand := range []ast.Expr{x.X, x.Y} {
+			after := " || mutated(%d))"
+			if x.Op == token.LOR {
+				after = " && !mutated(%d))"
+			}
+			m.wrap(operand, "(", after, "left out of "+m.text(x))
+			m.condition(operand)
+		}
+	case token.LSS, token.LEQ, token.GTR, token.GEQ:
+		a, b := m.text(x.X), m.text(x.Y)
+		if !pure.MatchString(a) || !pure.MatchString(b) {
+			return
+		}
+		if x.Op == token.LSS || x.Op == token.GTR {
+			m.wrap(x, "(", fmt.Sprintf(" || mutated(%%d) && %s == %s)", a, b), "also if equal")
+			return
+		}
+		m.wrap(x, "(", fmt.Sprintf(" && !(mutated(%%d) && %s == %s))", a, b), "not if equal")
+	}
+}
+
+// statements leaves out statements.
+func (m *mutator) statements(list []ast.Stmt) {
+	for _, statement := range list {
+		switch s := statement.(type) {
+		case *ast.AssignStmt:
+			if s.Tok == token.DEFINE {
+				continue
+			}
+		case *ast.ExprStmt, *ast.IncDecStmt:
+		case *ast.BranchStmt:
+			if s.Label != nil || s.Tok == token.FALLTHROUGH {
+				continue
+			}
+		default:
+			continue
+		}
+		if !unseen.MatchString(m.text(statement)) {
+			m.wrap(statement, "if !mutated(%d) { ", " }", "left out")
+		}
+	}
+}
+
+// wrap inserts texts around a node for one more mutant. %d is its number.
+func (m *mutator) wrap(node ast.Node, before, after, change string) {
+	number := len(*m.mutants) + 1
+	insert := func(at token.Pos, order int, text string) {
+		if strings.Contains(text, "%d") {
+			text = fmt.Sprintf(text, number)
+		}
+		m.edits = append(m.edits, edit{m.set.Position(at).Offset, order, text})
+	}
+	insert(node.Pos(), number, before)
+	insert(node.End(), -number, after)
+	made := mutant{number, m.file, m.set.Position(node.Pos()).Line, m.function + " | " + m.text(node), change}
+	m.same[made.text()]++
+	if same := m.same[made.text()]; same > 1 {
+		made.change += fmt.Sprintf(" #%d", same)
+	}
+	*m.mutants = append(*m.mutants, made)
+}
+
+// text is the code of a node in one line.
+func (m *mutator) text(node ast.Node) string {
+	code := m.source[m.set.Position(node.Pos()).Offset:m.set.Position(node.End()).Offset]
+	first, _, isLong := strings.Cut(strings.Join(strings.Fields(string(code)), " "), "{ ")
+	if isLong {
+		first += "{…"
+	}
+	return first
+}

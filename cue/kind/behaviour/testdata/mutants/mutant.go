@@ -1,0 +1,78 @@
+package behaviour
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// switchedOn is the number of the mutant that is switched on; 0 is none.
+var switchedOn atomic.Int32
+
+func mutated(number int32) bool { return switchedOn.Load() == number }
+
+// Switch switches a mutant on. What is made once of the declarations of functions is made again.
+func Switch(number int32) {
+	switchedOn.Store(number)
+	declare()
+}
+
+// TryMutants tries those whose numbers are in $MUTANTS: one is killed by a case that has another result, panics, or does not
+// end. Each case has the result that CUE's evaluator has, as long as no mutant is switched on.
+func TryMutants(cases []func() string) {
+	kept := make([]string, len(cases))
+	for i, result := range cases {
+		kept[i] = result()
+	}
+	for i, result := range cases {
+		if result() != kept[i] {
+			panic("a case has two results: " + kept[i])
+		}
+	}
+	fmt.Println("kept", len(cases))
+	for _, text := range strings.Fields(os.Getenv("MUTANTS")) {
+		number, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("begins", number)
+		ends := make(chan string, 1)
+		Switch(int32(number))
+		go func() {
+			defer func() {
+				if p := recover(); p != nil {
+					ends <- fmt.Sprint("panics: ", p)
+				}
+			}()
+			for i, result := range cases {
+				if now := result(); now != kept[i] {
+					ends <- fmt.Sprintf("differs %d %q %q", i, kept[i], now)
+					return
+				}
+			}
+			ends <- ""
+		}()
+		end := ""
+		select {
+		case end = <-ends:
+		case <-time.After(30 * time.Second):
+			end = "does not end"
+			switchedOn.Store(0)
+			select {
+			case <-ends:
+			case <-time.After(30 * time.Second):
+				os.Exit(3) // it counts as killed, and the run goes on in another process
+			}
+		}
+		Switch(0)
+		if end == "" {
+			fmt.Println("survives", number)
+			continue
+		}
+		fmt.Println("killed", number, strings.ReplaceAll(end, "\n", " "))
+	}
+	fmt.Println("done")
+}
