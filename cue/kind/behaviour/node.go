@@ -299,7 +299,6 @@ func (r *run) add(n *node, c conj) {
 			r.add(n, conj{x: chosen.X, env: c.env})
 			return
 		}
-		n.met++
 		n.open = append(n.open, choice{x, c.env})
 	case *Binary:
 		if x.Op == token.AND {
