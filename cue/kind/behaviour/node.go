@@ -740,7 +740,7 @@ func (r *run) leaves(n *node, found []leaf, m *marks, way *route) (all []leaf, e
 
 // dead returns why an alternative does not fit.
 func (r *run) dead(n *node) *Problem {
-	if n.problem == nil && !n.isScalar && len(n.lits)+len(n.data)+len(n.lists)+len(n.comps) == 0 && len(n.choices) > 0 {
+	if n.problem == nil && !n.isScalar && len(n.lits)+len(n.data)+len(n.lists)+len(n.comps) == 0 {
 		return nil // a type so far
 	}
 	value, problem := r.value(n)
