@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -145,6 +146,8 @@ func survivorsOf(t *testing.T, pkg, overlay string, mutants []mutant) (survivors
 		command := exec.Command(binary, "-test.run", "^TestTheseMutants$", "-test.timeout", "0")
 		command.Dir = pkg
 		command.Env = append(os.Environ(), "MUTANTS="+strings.Join(numbers, " "))
+		var failure bytes.Buffer
+		command.Stderr = &failure
 		lines, err := command.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, command.Start())
@@ -172,7 +175,7 @@ func survivorsOf(t *testing.T, pkg, overlay string, mutants []mutant) (survivors
 			mutants = mutants[1:]
 			continue
 		}
-		require.NoError(t, err, strings.Join(other, "\n"))
+		require.NoError(t, err, strings.Join(other, "\n")+failure.String())
 		t.Logf("%s: %v", pkg, time.Since(start))
 	}
 	return survivors
@@ -190,16 +193,23 @@ func TestTheseMutants(t *testing.T) {
 		}
 	}
 	out := part{sampleObject(), sampleObserved(), []string{"out"}}
+	within := part{sampleObject(), sampleObserved(), []string{"out", "a"}}
+	for _, text := range declarations {
+		add(sourceOfDeclaration(text), part{sampleObject(), sampleObserved(), []string{"observed"}})
+	}
 	for _, expression := range expressions {
 		add(packageOf(expression), out)
 	}
 	for _, body := range found {
 		source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + body + "\n}\n"
-		add(headerFor(source)+source, out)
+		add(headerFor(source)+source, out, within)
 		cases = append(cases, separated(headerFor(source)+source))
 	}
 	for _, text := range sources {
-		add(sourceOfBody(text), out)
+		add(sourceOfBody(text), out, within)
+		if strings.ContainsAny(text, "&|") || strings.Contains(text, "list.") {
+			cases = append(cases, separated(sourceOfBody(text)))
+		}
 	}
 	for text := range rejected {
 		instance := loaded(sourceOfBody(text))
@@ -234,7 +244,7 @@ type part struct {
 	path             []string
 }
 
-// agreed returns how a source is compiled, and the parts of it that are as they are for CUE computed; nil if none are.
+// agreed returns how a source is compiled, and those of its parts' value, shape and fit that are as they are for CUE; nil if it does not compile.
 func agreed(t *testing.T, source string, parts []part) func() string {
 	instance := loaded(source)
 	if instance.Err != nil {
@@ -244,11 +254,17 @@ func agreed(t *testing.T, source string, parts []part) func() string {
 		return nil
 	}
 	o := oracleOf(t, loaded(source))
-	parts = slices.DeleteFunc(parts, func(p part) bool {
-		return outcome(o.evaluated(p.object, p.observed, p.path...)) != outcome(o.compiled(p.object, p.observed, p.path...))
-	})
-	if len(parts) == 0 {
-		return nil
+	var views []func(o *oracle) string
+	for _, p := range parts {
+		for _, v := range []struct{ compiled, evaluated func(o *oracle) string }{
+			{func(o *oracle) string { return outcome(o.compiled(p.object, p.observed, p.path...)) }, func(o *oracle) string { return outcome(o.evaluated(p.object, p.observed, p.path...)) }},
+			{func(o *oracle) string { return o.compiledShape(p.object, p.observed, p.path...) }, func(o *oracle) string { return o.evaluatedShape(p.object, p.observed, p.path...) }},
+			{func(o *oracle) string { return o.compiledFits(p.object, p.observed, p.path...) }, func(o *oracle) string { return o.evaluatedFits(p.object, p.observed, p.path...) }},
+		} {
+			if v.compiled(o) == v.evaluated(o) {
+				views = append(views, v.compiled)
+			}
+		}
 	}
 	return func() string {
 		program, err := Compile(instance, "X")
@@ -256,8 +272,8 @@ func agreed(t *testing.T, source string, parts []part) func() string {
 			return "does not compile"
 		}
 		var results []string
-		for _, p := range parts {
-			results = append(results, outcome((&oracle{program: program}).compiled(p.object, p.observed, p.path...)))
+		for _, view := range views {
+			results = append(results, view(&oracle{program: program}))
 		}
 		return strings.Join(results, "\n")
 	}

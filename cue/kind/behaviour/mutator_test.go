@@ -33,7 +33,7 @@ var notMutated = regexp.MustCompile(`^(` + strings.Join([]string{
 }, "|") + `)$`)
 
 // unseen are statements of other functions that do only that.
-var unseen = regexp.MustCompile(`^(r|b\.r|s\.r|v\.run)\.(step|spend|enter|leave|note|depth)\b|^panic\(|^\w+\.(Path|At|Absent|Message)\b|^waits\.isOpen, waits\.Path\b|^d\.counts\b`)
+var unseen = regexp.MustCompile(`^(r|b\.r|s\.r|v\.run)\.(step|spend|enter|leave|note|depth)\b|^panic\(|^\w+\.(Path|At|Absent|Message)\b|^waits\.isOpen, waits\.Path\b|^(d\.counts|isEmpty|text|c\.own) :?= `)
 
 // pure is an operand that can be evaluated twice.
 var pure = regexp.MustCompile(`^[\w.\[\]\-]+$|^(len|int64|cap)\([\w.\[\]]+\)$|^(compareNumbers|cmp)\(\w+, [\w.()]+\)$`)
@@ -126,6 +126,8 @@ func (m *mutator) walk(name string, node ast.Node) {
 					}
 				}
 			}
+		case *ast.AssignStmt:
+			return !unseen.MatchString(m.text(node))
 		case *ast.BlockStmt:
 			m.statements(node.List)
 		case *ast.CaseClause:

@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,7 +72,46 @@ func (o *oracle) compiled(object, observed map[string]any, path ...string) (clas
 	return "error", problem.Error()
 }
 
-func (o *oracle) evaluated(object, observed map[string]any, path ...string) (class string, data any) {
+// compiledShape describes a struct or a list without its values.
+func (o *oracle) compiledShape(object, observed map[string]any, path ...string) string {
+	v := o.program.Run(budget.New("X"), object, observed).Lookup(path...)
+	names, _ := v.Fields()
+	elements, _ := v.Elements()
+	slices.Sort(names)
+	return fmt.Sprint(v.Exists(), v.IsStruct(), names, len(elements))
+}
+
+// compiledFits reports whether data fits what is declared of it.
+func (o *oracle) compiledFits(object, observed map[string]any, path ...string) string {
+	problem := o.program.Run(budget.New("X"), object, observed).Lookup(path...).Fits()
+	return fmt.Sprint(problem == nil || problem.IsIncomplete)
+}
+
+// evaluatedShape is compiledShape by CUE's evaluator.
+func (o *oracle) evaluatedShape(object, observed map[string]any, path ...string) string {
+	v := o.lookup(object, observed, path...)
+	var names []string
+	fields, err := v.Fields()
+	for err == nil && fields.Next() {
+		if name := fields.Selector(); name.LabelType() == cue.StringLabel {
+			names = append(names, name.Unquoted())
+		}
+	}
+	slices.Sort(names)
+	length := 0
+	for elements, err := v.List(); err == nil && elements.Next(); {
+		length++
+	}
+	return fmt.Sprint(v.Exists(), v.IncompleteKind() == cue.StructKind || len(names) > 0, names, length)
+}
+
+// evaluatedFits is compiledFits by CUE's evaluator.
+func (o *oracle) evaluatedFits(object, observed map[string]any, path ...string) string {
+	return fmt.Sprint(o.lookup(object, observed, path...).Validate() == nil)
+}
+
+// lookup returns a field for CUE's evaluator.
+func (o *oracle) lookup(object, observed map[string]any, path ...string) cue.Value {
 	given := map[string]any{"object": object}
 	if observed != nil {
 		given["observed"] = observed
@@ -80,7 +120,11 @@ func (o *oracle) evaluated(object, observed map[string]any, path ...string) (cla
 	for i, name := range path {
 		selectors[i] = cue.Str(name)
 	}
-	v := o.value.Unify(o.context.Encode(given)).LookupPath(cue.MakePath(selectors...))
+	return o.value.Unify(o.context.Encode(given)).LookupPath(cue.MakePath(selectors...))
+}
+
+func (o *oracle) evaluated(object, observed map[string]any, path ...string) (class string, data any) {
+	v := o.lookup(object, observed, path...)
 	if !v.Exists() {
 		return "absent", nil
 	}
@@ -160,7 +204,7 @@ var expressions = []string{
 func headerFor(body string) string {
 	var b strings.Builder
 	b.WriteString("package x\n\nimport (\n")
-	for _, path := range []string{"strings", "list", "math", "time", "strconv", "regexp", "struct", "net", "path", "text/template", "encoding/json", "encoding/yaml", "encoding/base64", "encoding/hex", "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "crypto/hmac", "uuid"} {
+	for _, path := range []string{"strings", "list", "math", "math/bits", "time", "strconv", "regexp", "struct", "net", "path", "text/template", "encoding/json", "encoding/yaml", "encoding/base64", "encoding/hex", "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "crypto/hmac", "uuid"} {
 		if strings.Contains(body, path[strings.LastIndex(path, "/")+1:]+".") {
 			fmt.Fprintf(&b, "\t%q\n", path)
 		}

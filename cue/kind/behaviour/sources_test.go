@@ -115,6 +115,36 @@ var sources = []string{
 	`out: *(string & object.spec.s) | 1`, `out: *(int & object.spec.s) | 1`, `out: *strings.ToUpper(object.spec.absent) | "d"`, `out: *strings.ToUpper(object.spec.n) | "d"`, `out: *list.Concat([[1 / 0]]) | ["a"]`, `out: *list.Take([1, object.spec.absent], 2) | ["a"]`,
 	`out: *list.Take([1, {a: 1 / 0}], 2) | ["a"]`, `out: *list.Take([{if object.spec.absent {a: 1}}], 1) | ["a"]`, `out: (string | int) & 5`, `out: (string | int) & true`, `out: (string | *5) & int`, `out: null | *1`, `out: *null | 1`, `out: (*1 | int) == 1`, `out: [(*1 | int)] == [1]`,
 	`out: [*1 | int][0]`, `out: {a: *1 | int}.a + 1`, `out: {a: *1 | int, a: >1}.a`, `out: {a: *1 | int, a: >=1 & 3}.a`,
+	// What is absent or wrong within
+	`out: close({a: 1}).a`, `out: len(close({a: 1}))`, `out: list.Contains([object.spec.absent], null)`, `out: list.Repeat([], 1000000)`, `out: list.Repeat([], 1000001)`,
+	`out: strings.Repeat("", 1000000)`, `out: strings.Repeat("", 1000001)`, `out: "" * 1000001`, `out: len(list.FlattenN([object.spec.absent, [1]], 1))`, `_s: {if true {{a: 1}, if true {b: 1}}, c: 1}, out: _s.a`,
+	`#B, out: int
+	---
+	#B: {out: 1, object: {...}, ...}`,
+	`out: 1 @other(eval)`, `out: {a: 1 @kube(other)}`, `_s: {if 1 / (object.spec.n - 3) > 0 {a: 1}, b: 1}, out: _s.a`, `_s: {if object.spec.n {a: 1}, b: 1}, out: _s.a`, `let s = {a: 1} & 5, out: s.a`, `out: object.spec.map & object.metadata`,
+	`_m: object.spec.map & object.metadata, out: _m.name`, `_m: object.spec.map & object.metadata, out: [for k, v in _m {k}]`, `out: [strings.MinRunes(1)][0]`, `out: "a" =~ 1`,
+	`out: list.Contains([[if object.spec.absent {1}]], [])`, `out: 'a' - 'b'`, `out: 'a' + "b"`, `out: 3 * 9223372036854775807`, `out: 9223372036854775807 * 3`, `out: "\(1 + 1.0)"`,
+	`out: "\(1.0 + 1)"`, `out: (1 + 1.0) & float`, `out: =~1 & 5`, `out: !~1 & 5`, `out: =~"a" & int`, `out: >5 & string`, `out: >"a" & int`, `out: <"b" & bytes`, `out: [] & [1]`, `out: [] & [1, ...]`, `out: [1, ...] & []`, `out: strconv.FormatInt(1, 99)`, `out: strconv.FormatUint(1, 1)`,
+	`out: bits.Rsh(8, -1)`, `out: bits.Rsh(8, 1)`, `out: bits.Rsh(8, 0)`, `out: bits.At(5, 0)`, `out: bits.And(6, 3)`, `out: bits.Len(-5)`, `out: "\(strconv.ParseFloat("3", 64))"`, `out: or(object.spec.absent)`, `out: and(object.spec.absent)`,
+	`_t: string, _u: "\(_t)", out: _u != _|_`, `_t: int, _u: [_t + 1], out: *_u | [1]`, `out: {a: 1, 5}`, `out: {a: 1, string}`, `out: object.spec.list & 5`, `out: object.spec.list & {a: 1}`, `out: object.spec.map & [1]`,
+	`out: {a: b, b: a, c: a}.c`, `out: {a: b & int, b: a & 5}.a`, `out: {a: b, b: c, c: a, d: 5 & a}`, `out: {a: a & {b: 1}}.a`, `out: {a: {b: a.c, c: 1}}.a.b`, `out: {a: *b | 1, b: *a | 2}`, `out: {a: *b | 1, b: 5}.a`, `out: {k: 1, (object.spec.key)?: int}`, `out: {k: 1, (object.spec.key)?: int}.k`,
+	`out: {(object.spec.key)?: int, b: 1}`, `out: {(object.spec.key): 1, k: int}`, `out: {[uint8]: 5, a: 1}`, `out: [for x in strings.Split("a,b", ",") {x}]`, `_s: {if object.spec.absent {a: 1}, b: 1} & {a: 1}, out: _s`, `_s: {(object.spec.absent): 1, k: 2}, out: len(_s)`,
+	`_s: {a: 1, (object.spec.key): 2, if object.spec.b {c: 3}}, out: [for k, v in _s {"\(k)\(v)"}]`, `_s: {if _t.x {a: 1}, x: true}, _t: {x: _s.x, if _s.x {y: 1}}, out: [_s, _t]`, `_s: {for k in ["a", "b"] {(k): _s.c}, c: 1}, out: _s`,
+	`out: (struct.MaxFields(9) & {a: 1, if object.spec.absent {b: 2}}).a`, `_s: struct.MaxFields(9) & {a: 1, if object.spec.absent {b: 2}}, out: _s != _|_`, `out: strings.MinRunes(1) & (*object.spec.absent | "a")`,
+	`_a: strings.MinRunes(object.spec.n), out: _a & "ab"`, `_a: *(struct.MaxFields(9) & {a: 1, if object.spec.absent {b: 2}}) | {z: 1}, out: _a`, `_a: *(object.spec.absent & {a: 1}) | {z: 1}, out: _a`, `_a: *{a: 1, _b: 1 / 0} | {z: 1}, out: _a`, `_a: *{a?: 1 / 0} | {z: 1}, out: _a`,
+	`_a: *{a!: int} | {z: 1}, out: _a`, `_a: *{_b?: object.spec.absent, c: 1} | {z: 1}, out: _a`,
+	// What is wrong in part
+	`let s = {a: 1, 1 / 0}, out: s.a`, `let s = {a: 1, _|_}, out: s.a`, `out: ("a" | "b") != _|_`, `out: or([1, 2]) != _|_`, `out: strconv.ParseFloat("3", 64) & int`, `out: json.Marshal(strconv.ParseFloat("3", 64))`, `out: "\(math.Floor(1e30))"`,
+	`out: "\(math.Pow(10, 30))"`, `out: "\(list.Sum([1e30]))"`, `out: *or([]) | 1`, `out: *or([if object.spec.absent {1}]) | 1`, `out: null | string`, `out: string | null`, `out: string | int`, `out: struct.MaxFields(9) & {a: 1, if object.spec.absent {b: 2}}`,
+	`out: struct.MaxFields(9) & {a: 1, (object.spec.absent): 2}`, `out: list.MaxItems(9) & [1, if object.spec.absent {2}]`, `out: object.spec.absent & {a: 1}`, `out: {object.spec.absent, a: 1}`, `out: {a: 1, if object.spec.absent {b: 2}}`, `out: struct.MaxFields(1) & {a: 1, b: 2}`,
+	`out: {a: 1} & {a: 2}`, `_s: {if _s.a == 1 {b: 2}, if _s.b == 2 {c: 3}, a: 1}, out: _s`, `_s: {for k in [_s.a] {(k): 1}, a: "x"}, out: _s`, `_s: {a: int, if _s.c {a: 1}, c: true}, out: _s.a`, `_s: {if _s.c.x {c: y: 2}, c: x: true}, out: _s.c`,
+	`_s: {if _s.c.x {c: y: 2}, c: x: true}, out: _s`, `_s: {for k in _s.l {(k): k}, l: ["k"]}, out: _s`, `_s: {(object.spec.n): 1, k: 2}, out: _s.z`, `_s: {if 5 {a: 1}, k: 2}, out: _s.a`, `_s: {if 5 {{a: 1}}, k: 2}, out: _s.a`, `_s: {for x in 5 {a: 1}, k: 2}, out: _s.a`,
+	`out: {a: 1 / 0, b: 2}`, `out: {a: {b: {c: object.spec.absent, d: 1}}}`, `out: *(1 | 2) | 3`, `out: (*(1 | 2) | 3) & 3`, `out: ((*1 | 2) | (3 | 4)) & >1`, `out: ((*1 | 2) | (*3 | 4)) & >=2`, `out: ((*1 | 2) | *(3 | 4)) & (3 | 2)`, `out: (*(*1 | 2) | (*3 | 4)) & >1`,
+	`out: ((*{a: 1} | {b: 1}) | {c: 1}) & {b: 1}`, `out: ((*{a: 1} | {b: 1}) | {c: 1}) & {d: 1}`, `out: (*{a: 1} | {b: 1} | {c: 1}) & {a: 2}`, `out: ((*1 | 2) | *"a") & string`, `out: ((*1 | int) | *"a") & int`, `out: ((1 | int) | *"a") & int`, `out: {if object.spec.b {5}, if !object.spec.b {6}}`,
+	`out: {if object.spec.absent {5}}`, `out: {if object.spec.b {5}, if object.spec.absent {6}}`, `out: {if object.spec.b {[1]}}`, `out: {if object.spec.b {[1]}, #a: 1}`, `out: {if object.spec.b {{a: 1}}} & {b: 1}`, `out: {if object.spec.b {object.spec.map}} & {b: "2"}`,
+	`out: {if object.spec.b {5}} & int`, `_s: {if object.spec.b {5}}, out: _s + 1`,
+	`out: uuid.Valid & "6ba7b810-9dad-11d1-80b4-00c04fd430c8"`, `out: ==5 & 5`, `out: ==5 & 6`, `out: =="a" & 5`, `out: =="a" & "a"`, `out: ==null & null`, `out: ==null & 1`, `out: ==true & true`, `out: ==[1] & [1]`,
+	`out: {string} | 5`, `out: *{string} | 5`, `out: ({#a: 1, string} | int) & "x"`, `_d: {#a: 1, string} | int, out: _d & "x"`, `out: (*{string} | 5) & "x"`, `_s: {if 5 {a: 1}, k: 2}, out: [for k, v in _s {k}]`,
 	// What an if adds
 	`_s: {if true {{a: 1}}, b: 1}, out: _s.a`, `_s: {if true {[string]: 5}, b: int}, out: _s.b`, `_s: {if true {if true {a: 1}}, b: 1}, out: _s.a`, `_s: {if true {for k in ["a"] {(k): 1}}, b: 1}, out: _s.a`,
 	`_s: {if true {if true {{a: 1}}}, b: 1}, out: _s.a`, `_s: {if object.spec.absent {if true {a: 1}}, b: 1}, out: _s.a`, `out: {5, if false {a: 1}}`, `out: {if true {5}, #d: 1}`, `out: {if true {#a: 1, 5}}`, `out: {if true {5}, if false {b: 1}}`,
@@ -139,9 +169,69 @@ func TestSourcesLikeCUE(t *testing.T) {
 			require.Equal(t, wantClass, class, "CUE: %v\ncompiled: %v", want, got)
 			if class == "value" {
 				require.Equal(t, want, got)
+				require.Equal(t, o.evaluatedShape(sampleObject(), sampleObserved(), "out"), o.compiledShape(sampleObject(), sampleObserved(), "out"))
 			}
 		})
 	}
+}
+
+// declarations are what a behaviour may declare of its children, which those of sampleObserved fit or do not fit.
+var declarations = []string{
+	`pod: status: phase: string`, `pod: status: phase: int`, `pod: status: phase: "Running" | "Failed"`, `pod: status: phase: =~"^X"`, `pod: 5`, `pod: string`, `pod: status: 5`, `pods: [...{metadata: name: string, ...}]`,
+	`pods: [...{metadata: name: int, ...}]`, `pods: [...{metadata: name: =~"^p", ...}]`, `pods: [{...}]`, `pods: [{...}, {metadata: name: "p1"}]`, `pods: [{...}, {metadata: name: "p2"}]`, `pods: list.MaxItems(1)`, `pods: list.MaxItems(2)`,
+	`pod: #Pod
+	---
+	#Pod: {status: phase: string}`,
+	`pod: #Pod
+	---
+	#Pod: {status: {phase: string, ...}}`,
+	`pod: #Pod
+	---
+	#Pod: {status: {other?: string}}`,
+	`pod: #Pod
+	---
+	#Pod: {status: {[=~"^p"]: string}}`,
+	`pod: #Pod
+	---
+	#Pod: {status: {[=~"^q"]: string}}`,
+	`pod: #Pod
+	---
+	#Pod: {spec?: {...}}`,
+	`pod: #Pod
+	---
+	#Pod: {status: {...}, spec?: {...}}`,
+	`pods: [...#Pod]
+	---
+	#Pod: {metadata: name: string}`,
+	`pods: [...#Pod]
+	---
+	#Pod: {metadata: {...}, status?: {...}}`,
+	`pods: [...#Pod]
+	---
+	#Pod: {metadata: {...}, status?: {phase: int}}`,
+	`pod: {status: {phase: string, n: *1 | int}, extra?: int}`, `other: {a: int}`, `other?: {a: int}`, `pod: status: {phase: string, more: 1 / 0}`, `pod: status: {more: object.spec.absent, ...}`, `pod: {if object.spec.b {status: phase: int}}`, `pod: {if object.spec.absent {status: phase: int}, ...}`,
+	`pod: *{status: phase: string} | {}`, `pod: {status: phase: int} | {status: phase: bool}`, `[string]: {...}`, `[string]: {status: {...}}`, `{pod: {...}}`, `_h: 1`,
+}
+
+// Children fit what a behaviour declares of them if they do so in CUE.
+func TestFitsLikeCUE(t *testing.T) {
+	t.Parallel()
+	for _, text := range declarations {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			o := newOracle(t, sourceOfDeclaration(text))
+			require.Equal(t, o.evaluatedFits(sampleObject(), sampleObserved(), "observed"), o.compiledFits(sampleObject(), sampleObserved(), "observed"))
+		})
+	}
+}
+
+func sourceOfDeclaration(text string) string {
+	body, rest, hasRest := strings.Cut(text, "\n\t---\n")
+	body = "observed: {" + body + ", ...}"
+	if hasRest {
+		body += "\n\t---\n" + rest
+	}
+	return sourceOfBody(body)
 }
 
 // rejected are behaviours that do not compile, and a part of what is said about them.
@@ -156,6 +246,8 @@ var rejected = map[string]string{
 	`out: lib.#Nope`:                       "does not exist",
 	`out: object.spec.n(1)`:                "is not a function",
 	`out: strings.ToUpper("a", "b")`:       "takes 1 arguments",
+	`out: strings.Split("a")`:              "takes 2 arguments",
+	`out: path.Join(["a"])`:                "takes 2 arguments",
 	`out: strings.MinRunes()`:              "takes 2 arguments",
 	`out: *1`:                              "a default needs another alternative",
 	`out: {Z=(object.spec.s): 1}`:          "the alias Z of a computed name",
