@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -12,8 +13,9 @@ import (
 )
 
 // TestMain makes the test binary serve as the command fescue, for scripts and for tests that start
-// it as a process.
+// it as a process. It has less garbage collected: the tests load hundreds of kinds.
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
 	testscript.Main(m, map[string]func(){"fescue": func() {
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}})
