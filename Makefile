@@ -98,7 +98,7 @@ test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they 
 MUTANTS := all
 
 .PHONY: test-mutants
-test-mutants: ## break CUE's evaluator in Fescue in all ways, and ask whether the comparison with CUE's own notices it; MUTANTS=node.go does so in one file
+test-mutants: ## break Fescue's evaluator of CUE in each place, and ask whether the comparison with CUE's own notices it; takes ten minutes
 	go test ./cue/kind/behaviour -run '^TestMutants$$' -mutants '$(MUTANTS)' -timeout 0 -v
 
 .PHONY: test-pods

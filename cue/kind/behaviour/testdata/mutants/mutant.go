@@ -56,10 +56,10 @@ func TryMutants(cases []func() string) {
 			}
 			ends <- ""
 		}()
-		end := within(ends)
+		end := endOf(ends)
 		if end == unending {
 			switchedOn.Store(0)
-			if within(ends) == unending {
+			if endOf(ends) == unending {
 				os.Exit(3) // it counts as killed, and the run goes on in another process
 			}
 		}
@@ -74,9 +74,9 @@ func TryMutants(cases []func() string) {
 
 const unending = "does not end"
 
-// within returns how a mutant ends. It may take 20 s of the processor, however busy the machine is; what only waits takes
+// endOf returns how a mutant ends. It may take 20 s of the processor, however busy the machine is; what only waits takes
 // five minutes.
-func within(ends chan string) string {
+func endOf(ends chan string) string {
 	for began, start := processorTime(), time.Now(); processorTime()-began < 20*time.Second && time.Since(start) < 5*time.Minute; {
 		select {
 		case end := <-ends:
