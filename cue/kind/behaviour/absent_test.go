@@ -26,7 +26,7 @@ func TestAbsentIsNamedByItsSource(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			_, problem := newOracle(t, packageOf(expression)).program.Run(budget.New("X"), sampleObject(), sampleObserved()).Lookup("out").Data()
+			_, problem := newOracle(t, packageWith(expression)).program.Run(budget.New("X"), sampleObject(), sampleObserved()).Lookup("out").Data()
 			require.NotNil(t, problem)
 			require.Equal(t, absent, problem.Absent)
 		})
@@ -38,7 +38,7 @@ func TestAbsentIsNamedByItsSource(t *testing.T) {
 func TestStructThatWaitsHasItsFields(t *testing.T) {
 	t.Parallel()
 	for _, expression := range []string{`struct.MaxFields(9) & {a: 1, if object.spec.absent {b: 2}}`, `object.spec.absent & {a: 1}`} {
-		out := newOracle(t, packageOf(expression)).program.Run(budget.New("X"), sampleObject(), sampleObserved()).Lookup("out")
+		out := newOracle(t, packageWith(expression)).program.Run(budget.New("X"), sampleObject(), sampleObserved()).Lookup("out")
 		_, problem := out.Data()
 		require.NotNil(t, problem, expression)
 		require.True(t, problem.IsIncomplete, expression)

@@ -51,8 +51,7 @@ func TestBudget(t *testing.T) {
 		`uuid.ToInt(object.spec.text)`,
 	} {
 		t.Run(expression, func(t *testing.T) {
-			body := "#T: {t: #T}\nX: {\n\tobject: {...}\n\tobserved: {...}\n\tout: " + expression + "\n}\n"
-			program, err := Compile(instanceOf(t, headerFor(body)+body), "X")
+			program, err := Compile(instanceOf(t, packageWith(expression+"\n\t---\n#T: {t: #T}")), "X")
 			require.NoError(t, err)
 			items := make([]any, 1000)
 			for i := range items {

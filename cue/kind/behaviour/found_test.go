@@ -1,10 +1,6 @@
 package behaviour
 
-import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
+import "testing"
 
 // found are behaviours that meant something else than in CUE.
 var found = []string{
@@ -46,16 +42,7 @@ func TestFoundLikeCUE(t *testing.T) {
 	for _, body := range found {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
-			source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + body + "\n}\n"
-			instance := loaded(headerFor(source) + source)
-			require.NoError(t, instance.Err)
-			o := oracleOf(t, instance)
-			wantClass, want := o.evaluated(sampleObject(), sampleObserved(), "out")
-			class, got := o.compiled(sampleObject(), sampleObserved(), "out")
-			require.Equal(t, wantClass, class, "CUE: %v\ncompiled: %v", want, got)
-			if class == "value" {
-				require.Equal(t, want, got)
-			}
+			requireLikeCUE(t, packageOf(body))
 		})
 	}
 }

@@ -220,7 +220,7 @@ func TestGeneratedExpressionsLikeCUE(t *testing.T) {
 	for seed := range *expressionsGenerated {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 		expression := g.any(1 + g.IntN(3))
-		instance := loaded(packageOf(expression))
+		instance := loaded(packageWith(expression))
 		if instance.Err != nil {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 
 	"cuelang.org/go/cue/format"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 var onlyMutants = flag.String("mutants", "", "break the evaluator in many ways, and ask whether it is noticed: all, or a part of the name of a file or of a mutant")
@@ -49,8 +50,8 @@ func TestMutants(t *testing.T) {
 	missed := 0
 	for _, m := range tried {
 		all[m.file]++
-		_, isExplained := explained[m.text()]
-		delete(explained, m.text())
+		isExplained := explained.Has(m.text())
+		explained.Delete(m.text())
 		isLeft := slices.Contains(left, m)
 		switch {
 		case !isLeft:
@@ -77,18 +78,14 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// explanations are the mutants that nothing can notice, and why: each line of the file has one, and each paragraph a reason.
-func explanations(t *testing.T) map[string]string {
+// explanations are the mutants that nothing can notice: each line of the file has one, below the reason.
+func explanations(t *testing.T) sets.Set[string] {
 	data, err := os.ReadFile("testdata/mutants/explained")
 	require.NoError(t, err)
-	found := make(map[string]string)
-	reason := ""
+	found := sets.New[string]()
 	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		if text, isReason := strings.CutPrefix(line, "# "); isReason {
-			reason = text
-		} else if line != "" {
-			found[line] = reason
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "# ") {
+			found.Insert(line)
 		}
 	}
 	return found
@@ -198,21 +195,20 @@ func TestTheseMutants(t *testing.T) {
 		add(sourceOfDeclaration(text), part{sampleObject(), sampleObserved(), []string{"observed"}})
 	}
 	for _, expression := range expressions {
-		add(packageOf(expression), out)
+		add(packageWith(expression), out)
 	}
 	for _, body := range found {
-		source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + body + "\n}\n"
-		add(headerFor(source)+source, out, within)
-		cases = append(cases, separated(headerFor(source)+source))
+		add(packageOf(body), out, within)
+		cases = append(cases, separated(packageOf(body)))
 	}
 	for _, text := range sources {
-		add(sourceOfBody(text), out, within)
+		add(packageOf(text), out, within)
 		if strings.ContainsAny(text, "&|") || strings.Contains(text, "list.") {
-			cases = append(cases, separated(sourceOfBody(text)))
+			cases = append(cases, separated(packageOf(text)))
 		}
 	}
 	for text := range rejected {
-		instance := loaded(sourceOfBody(text))
+		instance := loaded(packageOf(text))
 		cases = append(cases, func() string {
 			_, err := Compile(instance, "X")
 			return fmt.Sprint(err != nil)
@@ -220,19 +216,19 @@ func TestTheseMutants(t *testing.T) {
 	}
 	for seed := range *expressionsGenerated {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
-		add(packageOf(g.any(1+g.IntN(3))), out)
+		add(packageWith(g.any(1+g.IntN(3))), out)
 	}
 	for seed := range *behavioursGenerated {
 		g := &wholes{Rand: rand.New(rand.NewPCG(seed, 2)), names: make(map[string][]string)}
-		source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + g.behaviour() + "\n}\n"
+		source := packageOf(g.behaviour())
 		var parts []part
 		for range 4 {
 			object, observed := g.objects()
-			for _, path := range [][]string{{"children", "c0"}, {"children", "c1"}, {"children", "c2"}, {"status"}} {
+			for _, path := range comparedParts {
 				parts = append(parts, part{object, observed, path})
 			}
 		}
-		add(headerFor(source)+source, parts...)
+		add(source, parts...)
 	}
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
 	tryMutants(cases)
@@ -244,7 +240,8 @@ type part struct {
 	path             []string
 }
 
-// agreed returns how a source is compiled, and those of its parts' value, shape and fit that are as they are for CUE; nil if it does not compile.
+// agreed returns how a source is compiled, and those of its parts' value, shape and fit that are as they are for CUE; nil if it
+// does not compile.
 func agreed(t *testing.T, source string, parts []part) func() string {
 	instance := loaded(source)
 	if instance.Err != nil {

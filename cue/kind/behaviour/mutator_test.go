@@ -176,21 +176,11 @@ func (m *mutator) condition(x ast.Expr) {
 	m.closed[x] = true
 	m.wrap(x, "((", ") != mutated(%d))", "negated")
 	if not, ok := x.(*ast.UnaryExpr); ok && not.Op == token.NOT {
-		x = unparenthesized(not.X)
+		x = ast.Unparen(not.X)
 		m.closed[x] = true // it is negated with the whole
 	}
 	if binary, ok := x.(*ast.BinaryExpr); ok {
 		m.operands(binary)
-	}
-}
-
-func unparenthesized(x ast.Expr) ast.Expr {
-	for {
-		paren, ok := x.(*ast.ParenExpr)
-		if !ok {
-			return x
-		}
-		x = paren.X
 	}
 }
 

@@ -29,7 +29,7 @@ func TestWrongElementsLikeCUE(t *testing.T) {
 	for _, list := range lists {
 		for _, operation := range operations {
 			expression := strings.ReplaceAll(operation, "LIST", list)
-			o := newOracle(t, packageOf(expression))
+			o := newOracle(t, packageWith(expression))
 			want, _ := o.evaluated(sampleObject(), sampleObserved(), "out")
 			class, got := o.compiled(sampleObject(), sampleObserved(), "out")
 			require.Equal(t, want, class, "%s: %v", expression, got)

@@ -218,11 +218,15 @@ func headerFor(body string) string {
 	return b.String()
 }
 
-// packageOf is a package with X, whose field out is an expression.
-func packageOf(expression string) string {
-	body := "X: {\n\tobject: {...}\n\tobserved: {...}\n\tout: " + expression + "\n}\n"
-	return headerFor(body) + body
+// packageOf is a package with X, which has a body. After a line with ---, there is the rest of the package.
+func packageOf(text string) string {
+	body, rest, _ := strings.Cut(text, "\n\t---\n")
+	source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + body + "\n}\n" + rest + "\n"
+	return headerFor(source) + source
 }
+
+// packageWith is a package with X, whose field out is an expression.
+func packageWith(expression string) string { return packageOf("out: " + expression) }
 
 func sampleObject() map[string]any {
 	return map[string]any{"apiVersion": "x/v1", "kind": "X", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{
@@ -237,19 +241,28 @@ func sampleObserved() map[string]any {
 	}
 }
 
+// requireLikeCUE requires that the field out of a package means what it means in CUE: it has the same value, or none for the same
+// reason. It reports whether there is a value.
+func requireLikeCUE(t *testing.T, source string) (o *oracle, hasValue bool) {
+	t.Helper()
+	o = newOracle(t, source)
+	wantClass, want := o.evaluated(sampleObject(), sampleObserved(), "out")
+	class, got := o.compiled(sampleObject(), sampleObserved(), "out")
+	require.Equal(t, wantClass, class, "CUE: %v\ncompiled: %v", want, got)
+	if class != "value" {
+		return o, false
+	}
+	require.Equal(t, want, got)
+	return o, true
+}
+
 // An expression has the value that it has in CUE, or none for the same reason.
 func TestExpressionsLikeCUE(t *testing.T) {
 	t.Parallel()
 	for _, expression := range expressions {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			o := newOracle(t, packageOf(expression))
-			wantClass, want := o.evaluated(sampleObject(), sampleObserved(), "out")
-			class, got := o.compiled(sampleObject(), sampleObserved(), "out")
-			require.Equal(t, wantClass, class, "CUE: %v\ncompiled: %v", want, got)
-			if class == "value" {
-				require.Equal(t, want, got)
-			}
+			requireLikeCUE(t, packageWith(expression))
 		})
 	}
 }

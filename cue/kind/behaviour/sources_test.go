@@ -150,25 +150,13 @@ var sources = []string{
 	`_s: {if true {if true {{a: 1}}}, b: 1}, out: _s.a`, `_s: {if object.spec.absent {if true {a: 1}}, b: 1}, out: _s.a`, `out: {5, if false {a: 1}}`, `out: {if true {5}, #d: 1}`, `out: {if true {#a: 1, 5}}`, `out: {if true {5}, if false {b: 1}}`,
 }
 
-// sourceOfBody returns the package of one of sources.
-func sourceOfBody(text string) string {
-	body, rest, _ := strings.Cut(text, "\n\t---\n")
-	source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + body + "\n}\n" + rest + "\n"
-	return headerFor(source) + source
-}
-
 // Each source means what it means in CUE.
 func TestSourcesLikeCUE(t *testing.T) {
 	t.Parallel()
 	for _, text := range sources {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			o := newOracle(t, sourceOfBody(text))
-			wantClass, want := o.evaluated(sampleObject(), sampleObserved(), "out")
-			class, got := o.compiled(sampleObject(), sampleObserved(), "out")
-			require.Equal(t, wantClass, class, "CUE: %v\ncompiled: %v", want, got)
-			if class == "value" {
-				require.Equal(t, want, got)
+			if o, hasValue := requireLikeCUE(t, packageOf(text)); hasValue {
 				require.Equal(t, o.evaluatedShape(sampleObject(), sampleObserved(), "out"), o.compiledShape(sampleObject(), sampleObserved(), "out"))
 			}
 		})
@@ -231,7 +219,7 @@ func sourceOfDeclaration(text string) string {
 	if hasRest {
 		body += "\n\t---\n" + rest
 	}
-	return sourceOfBody(body)
+	return packageOf(body)
 }
 
 // rejected are behaviours that do not compile, and a part of what is said about them.
@@ -259,7 +247,7 @@ var rejected = map[string]string{
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	for text, message := range rejected {
-		_, err := Compile(loaded(sourceOfBody(text)), "X")
+		_, err := Compile(loaded(packageOf(text)), "X")
 		require.ErrorContains(t, err, message, text)
 	}
 }

@@ -190,14 +190,17 @@ func (g *wholes) objects() (object, observed map[string]any) {
 	return object, observed
 }
 
+// comparedParts are the paths of what a generated behaviour has.
+var comparedParts = [][]string{{"children", "c0"}, {"children", "c1"}, {"children", "c2"}, {"status"}}
+
 // A generated behaviour is what it is in CUE: each child, and the status.
 func TestGeneratedBehavioursLikeCUE(t *testing.T) {
 	t.Parallel()
 	compared, values := 0, 0
 	for seed := range *behavioursGenerated {
 		g := &wholes{Rand: rand.New(rand.NewPCG(seed, 2)), names: make(map[string][]string)}
-		source := "X: {\n\tobject: {...}\n\tobserved: {...}\n\t" + g.behaviour() + "\n}\n"
-		instance := loaded(headerFor(source) + source)
+		source := packageOf(g.behaviour())
+		instance := loaded(source)
 		if instance.Err != nil {
 			continue // an import that nothing uses, or a let clause
 		}
@@ -209,7 +212,7 @@ func TestGeneratedBehavioursLikeCUE(t *testing.T) {
 		o.program = program
 		for range 4 {
 			object, observed := g.objects()
-			for _, path := range [][]string{{"children", "c0"}, {"children", "c1"}, {"children", "c2"}, {"status"}} {
+			for _, path := range comparedParts {
 				wantClass, want := o.evaluated(object, observed, path...)
 				class, got := o.compiled(object, observed, path...)
 				if wantClass == "absent" && class != "value" { // it is not known whether there is one
