@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"runtime/metrics"
 	"strconv"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // CUE's evaluator does not end for some of the kinds that are made, or takes all memory, and cannot be stopped. So many kinds
@@ -92,20 +89,6 @@ func (p *partOfTally) end(t *testing.T, last uint64) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-// inProcesses compares all kinds, in processes.
-func (f *tally) inProcesses(t *testing.T) {
-	var processes errgroup.Group
-	processes.SetLimit(runtime.GOMAXPROCS(0))
-	end := *firstKind + *generatedKinds
-	for first := *firstKind; first < end; first += kindsOfAProcess {
-		processes.Go(func() error {
-			f.inProcess(t, first, min(first+kindsOfAProcess, end))
-			return nil
-		})
-	}
-	_ = processes.Wait()
 }
 
 // inProcess compares a range of kinds, in a process that is started again after a kind that takes too much.

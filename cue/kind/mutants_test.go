@@ -77,13 +77,8 @@ func resultsOfPairs(loaded *Kind, made []pair) string {
 		note(decisionResult(decision), err)
 		if err != nil {
 			compiled := k.behaviour(k.NewBudget(), p.object, p.observed)
-			for _, name := range []string{"c0", "c1", "c2", "c3", "c4"} {
-				for _, part := range []string{"template", "when", "ready", "replicas", "update"} {
-					note(outcomeOf(compiled.field("children").field(name).field(part), ""), nil)
-				}
-			}
-			for _, name := range []string{"st", "sn", "sf", "sb", "sl", "sm", "sr", "so"} {
-				note(outcomeOf(compiled.field("status").field(name), ""), nil)
+			for _, path := range slices.Concat(partsOfChildren, partsOfStatus) {
+				note(outcomeOf(partAt(compiled, path), ""), nil)
 			}
 		}
 		if k.Injects() {

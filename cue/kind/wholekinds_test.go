@@ -19,6 +19,7 @@ import (
 
 	"cuelang.org/go/cue/load"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 var (
@@ -201,23 +202,38 @@ func judgeParts(k *Kind, p pair, whole piece) (verdict, error) {
 			worst, difference = found, fmt.Errorf("%s: compiled %s\nCUE %s", path, got, want)
 		}
 	}
-	for _, prefix := range append([]string{""}, slices.Sorted(maps.Keys(k.Phases))...) {
-		a, b := compiled, whole
-		if prefix != "" {
-			a, b = a.field("phases").field(prefix), b.field("phases").field(prefix)
+	compareAll := func(prefix string, paths []string, a, b piece) {
+		for _, path := range paths {
+			compare(prefix+"."+path, partAt(a, path), partAt(b, path))
 		}
-		for i := range 5 {
-			name := fmt.Sprintf("c%d", i)
-			child, other := a.field("children").field(name), b.field("children").field(name)
-			for _, part := range []string{"template", "when", "ready", "replicas", "update"} {
-				compare(prefix+".children."+name+"."+part, child.field(part), other.field(part))
-			}
+	}
+	compareAll("", partsOfChildren, compiled, whole)
+	for _, phase := range slices.Sorted(maps.Keys(k.Phases)) {
+		compareAll(phase, partsOfChildren, compiled.field("phases").field(phase), whole.field("phases").field(phase))
+	}
+	compareAll("", partsOfStatus, compiled, whole)
+	return worst, difference
+}
+
+// partsOfChildren and partsOfStatus are the paths of the parts of a generated behaviour.
+var partsOfChildren, partsOfStatus = func() (children, status []string) {
+	for i := range 5 {
+		for _, part := range []string{"template", "when", "ready", "replicas", "update"} {
+			children = append(children, fmt.Sprintf("children.c%d.%s", i, part))
 		}
 	}
 	for _, name := range []string{"st", "sn", "sf", "sb", "sl", "sm", "sr", "so"} {
-		compare("status."+name, compiled.field("status").field(name), whole.field("status").field(name))
+		status = append(status, "status."+name)
 	}
-	return worst, difference
+	return children, status
+}()
+
+// partAt returns the part of a behaviour at a path.
+func partAt(p piece, path string) piece {
+	for name := range strings.SplitSeq(path, ".") {
+		p = p.field(name)
+	}
+	return p
 }
 
 // outcomeOf describes a part of a behaviour; that of one without a value begins with "!".
@@ -320,35 +336,32 @@ func TestGeneratedKinds(t *testing.T) {
 	start := time.Now()
 	found := newTally()
 	if *generatedKinds > kindsOfAProcess {
-		found.inProcesses(t)
+		inParallel(kindsOfAProcess, func(first, end uint64) { found.inProcess(t, first, end) })
 	} else {
-		found.inThisProcess(t)
+		inParallel(1, func(seed, _ uint64) { found.kind(t, seed) })
 	}
 	found.report(t, time.Since(start))
 }
 
-// inThisProcess compares all kinds.
-func (f *tally) inThisProcess(t *testing.T) {
-	seeds := make(chan uint64)
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for seed := range seeds {
-				f.kind(t, seed)
-			}
+// inParallel calls a function for ranges of the seeds of a size, as many at once as there are processors.
+func inParallel(size uint64, compare func(first, end uint64)) {
+	var running errgroup.Group
+	running.SetLimit(runtime.GOMAXPROCS(0))
+	end := *firstKind + *generatedKinds
+	for first := *firstKind; first < end; first += size {
+		running.Go(func() error {
+			compare(first, min(first+size, end))
+			return nil
 		})
 	}
-	for seed := *firstKind; seed < *firstKind+*generatedKinds; seed++ {
-		if !slices.Contains(knownToDiffer, seed) {
-			seeds <- seed
-		}
-	}
-	close(seeds)
-	workers.Wait()
+	_ = running.Wait() // nothing returns an error
 }
 
 // kind makes a kind, and compares what it decides.
 func (f *tally) kind(t *testing.T, seed uint64) {
+	if slices.Contains(knownToDiffer, seed) {
+		return
+	}
 	made := generate(seed)
 	k, err := loadSource(made.source)
 	if err != nil {
