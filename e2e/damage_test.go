@@ -260,11 +260,7 @@ func (r *replay) end() {
 // finalizer of someone else.
 func (r *replay) clear() {
 	for _, object := range r.objects {
-		in := r.cluster
-		if namespace := object.GetNamespace(); namespace != "" {
-			in = newClients(r.t, namespace)
-		}
-		err := in.objects(r.resource(object.GetKind())).Delete(r.t.Context(), object.GetName(), metav1.DeleteOptions{})
+		err := r.in(object).objects(r.resource(object.GetKind())).Delete(r.t.Context(), object.GetName(), metav1.DeleteOptions{})
 		require.True(r.t, err == nil || apierrors.IsNotFound(err), "%v", err)
 	}
 	require.True(r.t, testcluster.WaitUntil(func() bool {

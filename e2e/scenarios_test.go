@@ -158,6 +158,14 @@ func (r *replay) at(target simulate.Selection) (in *cluster, name string) {
 	return newClients(r.t, namespace), name
 }
 
+// in returns where an object of a step is.
+func (r *replay) in(object *unstructured.Unstructured) *cluster {
+	if namespace := object.GetNamespace(); namespace != "" {
+		return newClients(r.t, namespace)
+	}
+	return r.cluster
+}
+
 // do carries out a step, and returns the error of the API server. Time cannot be moved here, so the times
 // in the objects are.
 func (r *replay) do(step *scenarios.Step) error {
@@ -313,10 +321,7 @@ func (r *replay) apply(object *unstructured.Unstructured) {
 		moved.Object["spec"] = withTimes(spec, r.real)
 	}
 	r.objects = append(r.objects, object)
-	in := r.cluster
-	if namespace := object.GetNamespace(); namespace != "" {
-		in = newClients(r.t, namespace)
-	}
+	in := r.in(object)
 	if watcher := object.GetAnnotations()["watch.fescue.dev/inject"]; watcher != "" {
 		r.awaitInjection(moved, watcher)
 	}
