@@ -105,6 +105,7 @@ type run struct {
 	// scopes are for the elements of loops; they are made in blocks.
 	scopes     []env
 	scopeBlock int
+	spare      []branch // what choose last used
 }
 
 // scope returns a scope that is empty.
@@ -163,7 +164,8 @@ type node struct {
 	checks   []check
 	open     []choice // disjunctions without an alternative
 	seen     []*node
-	met      int // disjunctions
+	met      int32 // disjunctions
+	within   int32 // the disjunction whose alternative is being added, counted from 1; 0 is none
 	problem  *Problem
 
 	arcs       []arc
@@ -208,7 +210,8 @@ type pending struct {
 
 type choice struct {
 	*Disjunction
-	env *env
+	env    *env
+	within int32 // the disjunction of whose alternative it is a part, counted from 1; 0 is none
 }
 
 // check is a constraint.
@@ -293,13 +296,7 @@ func (r *run) add(n *node, c conj) {
 		}
 		r.include(n, value, x)
 	case *Disjunction:
-		if n.met < len(n.choices) {
-			chosen := x.Alternatives[n.choices[n.met]]
-			n.met++
-			r.add(n, conj{x: chosen.X, env: c.env})
-			return
-		}
-		n.open = append(n.open, choice{x, c.env})
+		r.addDisjunction(n, x, c.env)
 	case *Binary:
 		if x.Op == token.AND {
 			r.add(n, conj{x: x.X, env: c.env})
@@ -332,6 +329,19 @@ func (r *run) add(n *node, c conj) {
 	default:
 		r.addResult(n, x, c.env)
 	}
+}
+
+// addDisjunction unifies a node with the alternative of a disjunction that it has chosen, or leaves that open.
+func (r *run) addDisjunction(n *node, x *Disjunction, e *env) {
+	if int(n.met) == len(n.choices) {
+		n.open = append(n.open, choice{x, e, n.within})
+		return
+	}
+	n.met++
+	outer := n.within
+	n.within = n.met
+	r.add(n, conj{x: x.Alternatives[n.choices[n.met-1]].X, env: e})
+	n.within = outer
 }
 
 // addResult unifies a node with the result of an operation.
@@ -558,105 +568,195 @@ func (r *run) target(n *node) (any, *Problem) {
 	return nil, &Problem{IsIncomplete: true, Path: first.path(), Message: "refers to itself"}
 }
 
-// leaf is an alternative that fits.
-type leaf struct {
-	node  *node
-	isDef bool
-}
-
 // choose takes the alternative that is the only one that fits, or the default.
 func (r *run) choose(n *node) (*node, *Problem) {
 	if n.several != nil {
 		return nil, n.several
 	}
-	var few [4]leaf
-	leaves, _, problem := r.leaves(n, few[:0], nil, nil)
-	if len(leaves) == 0 {
+	spare := slices.Grow(r.spare[:0], 4)
+	r.spare = nil // alternatives choose as well
+	branches, problem := r.branches(spare, branch{node: n})
+	r.spare = branches
+	if len(branches) == 0 {
 		if n.isScalar && !problem.IsIncomplete {
 			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), source(n.open[0].Text))
 		}
 		n.fail(problem)
 		return nil, n.problem
 	}
-	if chosen := r.only(leaves); chosen != nil {
+	if chosen := only(branches); chosen != nil {
 		return r.took(n, chosen), nil
-	}
-	// If the default of a disjunction does not fit, it counts as one without default.
-	var m marks
-	if _, _, _ = r.leaves(n, nil, &m, nil); m.ignoreUnfit() {
-		leaves, _, _ = r.leaves(n, nil, &m, nil)
-		if chosen := r.only(leaves); chosen != nil && !m.isMixed {
-			return r.took(n, chosen), nil
-		}
 	}
 	n.several = &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true, Message: "unresolved disjunction: more than one alternative fits"}
 	return nil, n.several
 }
 
-// only returns the default among alternatives, or the only one if none is; nil if there are several.
-func (r *run) only(leaves []leaf) (only *node) {
-	hasDefault := slices.ContainsFunc(leaves, func(l leaf) bool { return l.isDef })
-	for _, l := range leaves {
+// only returns the only default, or the only branch; nil if there are several.
+func only(branches []branch) (only *node) {
+	if len(branches) == 1 {
+		return branches[0].node
+	}
+	for _, b := range branches {
 		switch {
-		case hasDefault && !l.isDef:
-		case only == nil:
-			only = l.node
-		case !r.same(only, l.node):
+		case b.standing != isDefault:
+		case only != nil:
 			return nil
+		default:
+			only = b.node
 		}
 	}
 	return only
 }
 
-// marks says of which disjunctions the marked alternatives are no defaults.
-type marks struct {
-	met, fit []occurrence // those with a default that were met, and those of them whose default fits
-	ignored  []occurrence
-	// isMixed says that a disjunction has alternatives with defaults of their own and others without, which CUE
-	// resolves only in some orders of the operands.
-	isMixed bool
+// standing is what an alternative is among others. The higher one counts of those of two disjunctions that are unified.
+type standing int8
+
+const (
+	unmarked standing = iota
+	isDefault
+	notDefault
+)
+
+// branch is a node of whose disjunctions some have taken an alternative.
+type branch struct {
+	node     *node
+	standing standing
+	// mark is that of the alternative that it took last.
+	mark standing
+	// That alternative was taken of another branch, from, whose standing was this, with this mark. It has several
+	// branches if there are disjunctions in it.
+	from, fromMark standing
+	isOneOfSeveral bool
 }
 
-// occurrence is a disjunction, and how often it occurs before on the way to an alternative: each alternative evaluates
-// what it refers to again, so that a scope tells nothing.
-type occurrence struct {
-	*Disjunction
-	before int
-}
-
-// route is the way to an alternative: the disjunctions of which one was taken, the last one first.
-type route struct {
-	*Disjunction
-	up *route
-}
-
-// occurrence returns the next disjunction on a way.
-func (w *route) occurrence(d *Disjunction) occurrence {
-	o := occurrence{Disjunction: d}
-	for ; w != nil; w = w.up {
-		if w.Disjunction == d {
-			o.before++
+// branches adds those of a node for whose disjunctions alternatives fit, and returns why none does. It takes
+// alternatives of the disjunctions that stand where the first one does: in the same alternative of another, or in none.
+// This is CUE's processDisjunctions.
+func (r *run) branches(found []branch, from branch) (all []branch, problem *Problem) {
+	start, within := len(found), from.node.open[0].within
+	isOpen := func(b branch) bool { return b.isOpen(within) }
+	found = append(found, from)
+	for slices.ContainsFunc(found[start:], isOpen) {
+		if found, problem = r.cross(found, start, within); len(found) == start {
+			return found, problem
 		}
 	}
-	return o
+	return found, nil
 }
 
-// ignoreUnfit ignores the marks of disjunctions whose defaults do not fit, and reports whether there are any.
-func (m *marks) ignoreUnfit() bool {
-	*m = marks{ignored: slices.DeleteFunc(m.met, func(o occurrence) bool { return slices.Contains(m.fit, o) })}
-	return len(m.ignored) > 0
+// isOpen reports whether the next disjunction of a branch is a part of the alternative of another, or of none if that is 0.
+func (b branch) isOpen(within int32) bool {
+	return len(b.node.open) > 0 && b.node.open[0].within == within
 }
 
-// note adds whether the default of a disjunction fits.
-func (m *marks) note(o occurrence, fits bool) {
-	m.met = append(m.met, o)
-	if fits {
-		m.fit = append(m.fit, o)
+// cross replaces the branches from start on by those that take the alternatives of their next disjunctions. If no
+// default of a disjunction fits, it counts as one without default. This is CUE's crossProduct.
+func (r *run) cross(found []branch, start int, within int32) (all []branch, problem *Problem) {
+	end := len(found)
+	leftFits, rightFits := false, false
+	for i := start; i < end; i++ {
+		from := found[i]
+		if !from.isOpen(within) { // it has met the disjunction in an alternative before
+			from.isOneOfSeveral = false
+			found = append(found, from)
+			continue
+		}
+		d := from.node.open[0].Disjunction
+		for j, alternative := range d.Alternatives {
+			first, mark := len(found), d.mark(alternative)
+			var why *Problem
+			if found, why = r.take(found, from, j, mark); len(found) == first {
+				if problem == nil || why.IsIncomplete { // one that is incomplete may fit later
+					problem = why
+				}
+				continue
+			}
+			taken := found[first:]
+			for k := range taken {
+				taken[k].from, taken[k].fromMark, taken[k].isOneOfSeveral = from.standing, mark, len(taken) > 1
+			}
+			if len(taken) == 1 {
+				taken[0].mark = mark
+			}
+			leftFits = leftFits || from.standing == isDefault || from.mark == isDefault
+			rightFits = rightFits || mark == isDefault
+		}
 	}
+	isMarked, crossed := false, found[end:]
+	found = found[:start]
+	for _, b := range crossed {
+		if b.isOneOfSeveral {
+			b.standing = max(b.from.where(leftFits), b.fromMark, b.standing)
+			isMarked = isMarked || b.standing != unmarked
+		} else {
+			b.standing = max(b.standing.where(leftFits), b.mark.where(rightFits))
+		}
+		same := slices.IndexFunc(found[start:], func(f branch) bool {
+			// where no other disjunction counts them, those that stand lower do not matter
+			return (within > 0 || f.standing == b.standing) && r.same(f.node, b.node)
+		})
+		switch {
+		case same < 0:
+			found = append(found, b)
+		case b.standing == isDefault:
+			found[start+same].standing = isDefault
+		}
+	}
+	for i := start; i < len(found) && isMarked; i++ {
+		if found[i].standing == unmarked {
+			found[i].standing = notDefault
+		}
+	}
+	return found, problem
 }
 
-// same reports whether two alternatives are one value.
+// where returns a standing if a default fits, and none otherwise.
+func (s standing) where(fits bool) standing {
+	if fits {
+		return s
+	}
+	return unmarked
+}
+
+// mark returns what an alternative of a disjunction is.
+func (d *Disjunction) mark(a Alternative) standing {
+	switch {
+	case !d.HasDefault:
+		return unmarked
+	case a.Default:
+		return isDefault
+	}
+	return notDefault
+}
+
+// take adds the branch that takes an alternative of another, or those of the disjunctions in that, if they fit.
+func (r *run) take(found []branch, from branch, alternative int, mark standing) (all []branch, problem *Problem) {
+	was := from.node
+	n := &node{up: was.up, label: was.label, conjs: was.conjs, choices: append(slices.Clip(was.choices), alternative)}
+	r.expand(n)
+	if len(n.open) == 0 {
+		problem = r.dead(n)
+	} else {
+		problem = n.problem
+	}
+	if problem != nil {
+		return found, problem
+	}
+	b := branch{node: n, standing: from.standing, mark: mark}
+	if b.isOpen(int32(len(n.choices))) {
+		return r.branches(found, b)
+	}
+	return append(found, b), nil
+}
+
+// same reports whether two branches have the same value.
 func (r *run) same(a, b *node) bool {
+	if a.isScalar && b.isScalar {
+		return sameScalar(a.scalar, b.scalar)
+	}
+	if len(a.open)+len(b.open) > 0 {
+		return false // so far
+	}
 	x, p := r.value(a)
 	y, q := r.value(b)
 	if p != nil || q != nil {
@@ -664,78 +764,6 @@ func (r *run) same(a, b *node) bool {
 	}
 	equal, problem := r.equal(x, y)
 	return problem == nil && equal
-}
-
-// differ reports whether alternatives are more than one value.
-func (r *run) differ(leaves []leaf) bool {
-	return slices.ContainsFunc(leaves, func(l leaf) bool { return !r.same(leaves[0].node, l.node) })
-}
-
-// leaves adds the alternatives of a node that fit to those that were found, and reports whether some
-// are marked as defaults. m may be nil; with it, way leads to the node.
-func (r *run) leaves(n *node, found []leaf, m *marks, way *route) (all []leaf, explicit bool, problem *Problem) {
-	r.expand(n)
-	if len(n.open) == 0 {
-		if problem := r.dead(n); problem != nil {
-			return found, false, problem
-		}
-		return append(found, leaf{node: n, isDef: true}), false, nil
-	}
-	if n.problem != nil {
-		return found, false, n.problem
-	}
-	disjunction := n.open[0].Disjunction
-	isIgnored := m != nil && disjunction.HasDefault && slices.Contains(m.ignored, way.occurrence(disjunction))
-	hasDefault := disjunction.HasDefault && !isIgnored
-	defaultFits, isMixed := false, false
-	type branch struct {
-		end      int // of its leaves
-		explicit bool
-	}
-	var few [4]branch
-	branches, start := few[:0], len(found)
-	next := way
-	if m != nil {
-		next = &route{disjunction, way}
-	}
-	for i, alternative := range disjunction.Alternatives {
-		candidate := &node{up: n.up, label: n.label, conjs: n.conjs, choices: append(slices.Clip(n.choices), i)}
-		first := len(found)
-		var marked bool
-		var why *Problem
-		found, marked, why = r.leaves(candidate, found, m, next)
-		if why != nil && (why.IsIncomplete || problem == nil) { // one that is incomplete may fit later
-			problem = why
-		}
-		defaultFits = defaultFits || alternative.Default && len(found) > first
-		if hasDefault {
-			for j := first; j < len(found); j++ {
-				found[j].isDef = found[j].isDef && alternative.Default
-			}
-		}
-		if isIgnored && len(candidate.open) >= len(n.open) && r.differ(found[first:]) {
-			for j := first; j < len(found); j++ {
-				found[j].isDef = false // an alternative beside a mark has no default of its own
-			}
-		}
-		branches = append(branches, branch{len(found), marked})
-		explicit = explicit || marked && len(found) > first
-	}
-	for _, b := range branches {
-		for ; start < b.end; start++ {
-			if !hasDefault && explicit && !b.explicit {
-				found[start].isDef, isMixed = false, true
-			}
-		}
-	}
-	switch {
-	case m == nil:
-	case hasDefault:
-		m.note(way.occurrence(disjunction), defaultFits)
-	default:
-		m.isMixed = m.isMixed || isMixed
-	}
-	return found, explicit || hasDefault, problem
 }
 
 // dead returns why an alternative does not fit.
