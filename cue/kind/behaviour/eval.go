@@ -411,17 +411,29 @@ func compare(left, right any) (order int, ok bool) {
 // exists reports whether an expression is not an error, for !=, or is one, for ==.
 func (r *run) exists(x Expr, e *env, op token.Token) (any, *Problem) {
 	value, problem := r.resolve(x, e)
+	if problem != nil && problem.isOpen { // of an expression that is no reference
+		value, problem = &node{conjs: []conj{{x: x, env: e}}}, nil
+	}
 	if n, ok := value.(*node); ok && problem == nil {
-		if value, problem = r.value(n); problem != nil && problem.isOpen {
-			problem = nil // a type
+		if value, problem = r.value(n); problem != nil && problem.isOpen && r.mayBeStruct(n) {
+			problem = nil
 		}
-	} else if problem != nil && problem.IsIncomplete && problem.Absent == "" {
-		problem = nil
 	}
 	if n, ok := value.(*node); ok && problem == nil {
 		problem = worse(r.partial(n), r.broken(n))
 	}
 	return (problem == nil) == (op == token.NEQ), nil
+}
+
+// mayBeStruct reports whether a node that has no value so far exists for a comparison with _|_: it does if it may become a
+// struct or a list, or one of several alternatives. Other types do not.
+func (r *run) mayBeStruct(n *node) bool {
+	target, problem := r.target(n)
+	if problem != nil {
+		return problem.isOpen
+	}
+	n, ok := target.(*node)
+	return ok && n.kinds&(Struct|List) != 0
 }
 
 // unknown returns what is absent or wrong within an operand of a comparison.

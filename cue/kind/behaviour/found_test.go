@@ -34,6 +34,7 @@ var found = []string{
 	`out: *{b: (*object.spec.absent | "x")}.b | 1`, `#D: {n: *1 | int}, out: *(#D & {n: object.spec.n}).n | 2`, `#D: {n: *1 | int}, out: *((#D & {n: 2}).n & (#D & {n: int}).n) | 3`,
 	`out: "\(_l)", _l: _h, _h: object.spec.absent`, `_h: object.spec.absent, out: {let l = _h, x: "\(l)-2"}.x`, `_h: object.spec.absent, out: {a: _h, x: [if a {1}, 2]}.x`, `_h: object.spec.absent, out: {a: _h, x: [1, 2][a:]}.x`, `_h: {a: object.spec.absent}, out: [for v in [1] let l = _h.a {"\(l)"}]`, `out: "\(_h.a)", _h: {a: _x}, _x: object.spec.absent`,
 	`out: ["a", "b"][0:2] == ["a", "b"]`, `out: ["a"] != (["a", "b"][0:1])`,
+	`_h: string, out: [_h != _|_]`, `_h: >"a", out: [_h == _|_]`, `_h: {a: string, b: a}, out: [_h.b != _|_]`, `_h: *object.spec.absent | string, out: [_h != _|_]`, `_h: *object.spec.absent | {...}, out: [_h != _|_]`, `_h: or([]), out: [_h.n != _|_]`, `_h: "a" | "b", _i: {if _h == "a" {n: 1}}, out: [_i.n != _|_]`, `_h: {n: _h.n}, out: [_h.n != _|_]`,
 	`out: (*1 | 1) | 2`, `out: 3 | (*1 | 1)`, `out: *(*object.spec.absent | "a") | *{}`, `out: *(*object.spec.absent | "a") | *"b" | "c"`, `out: *(*(*object.spec.absent | "a") | "c") | *"d"`, `out: *(*(*object.spec.absent | "a") | *"c") | "d"`,
 }
 

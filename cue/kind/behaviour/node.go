@@ -546,7 +546,9 @@ func (r *run) target(n *node) (any, *Problem) {
 				return value, nil
 			}
 			if next == n || next == first {
-				return nil, incomplete(c.x, "", "refers to itself")
+				problem = incomplete(c.x, "", "refers to itself")
+				problem.isOpen = true // that is any value for CUE
+				return nil, problem
 			}
 			n = next
 			continue
