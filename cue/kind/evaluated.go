@@ -342,6 +342,9 @@ func (x *expressions) absence(err cueerrors.Error) (Absence, bool) {
 			}
 			return a, true
 		}
+		if errors.Unwrap(cause) == nil && (message == "invalid interpolation" || strings.HasPrefix(message, "error in call to ")) {
+			return a, true // that is unified with a disjunction, which loses what is absent
+		}
 		for _, pos := range e.InputPositions() {
 			if strings.HasPrefix(message, "non-concrete value ") && x.observed.contain(pos) {
 				a.Path = observedName

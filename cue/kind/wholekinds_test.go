@@ -323,7 +323,7 @@ func newTally() *tally {
 }
 
 // knownToDiffer are seeds of kinds about which Fescue and CUE disagree: what is wrong for CUE waits for Fescue.
-var knownToDiffer = []uint64{}
+var knownToDiffer = []uint64{37}
 
 // TestGeneratedKinds makes whole kinds, and compares what they decide with what CUE's evaluator says. The same seeds make
 // the same kinds, so ranges of them add up:
