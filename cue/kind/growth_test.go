@@ -41,9 +41,8 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 }
 
 // Validating objects that each have a key of their own takes no more memory either: no
-// names may be kept. A million of them would hold 50 MB at least, so that 1 MB,
-// which leaves room for what the runtime does meanwhile, distinguishes the two. With -short
-// it is a tenth of both.
+// names may be kept. A hundred thousand of them would hold 5 MB at least, so that 100 KB,
+// which leaves room for what the runtime does meanwhile, distinguishes the two.
 func TestNamesAreNotKept(t *testing.T) {
 	k := shippedKind(t, "Watcher")
 	validate := func(rounds int) {
@@ -62,10 +61,7 @@ func TestNamesAreNotKept(t *testing.T) {
 			}
 		}
 	}
-	rounds, bound := 1_000_000, int64(1<<20)
-	if testing.Short() {
-		rounds, bound = rounds/10, bound/10
-	}
+	rounds, bound := 100_000, int64(100<<10)
 	validate(1000)
 	before := heap()
 	validate(rounds)
