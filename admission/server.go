@@ -36,7 +36,8 @@ const (
 	// maxTimeout is the longest that an API server waits for a webhook.
 	maxTimeout = 30 * time.Second
 	// idleTimeout is above the 90 s for which client-go keeps an unused connection. So the API
-	// server closes it first, and no request is sent on a closed one.
+	// server closes it first, and no request is sent on a closed one. This holds for one that was never
+	// used as well: of several that the API server opens at once, it may need some only later.
 	idleTimeout = 2 * time.Minute
 	// maxHeaderBytes bounds a request's header, to which Go's server adds 4 KiB. That of the API
 	// server has some 500 bytes; proxies add to it.
@@ -152,9 +153,9 @@ func New(config Config) (*Server, error) {
 		Handler:   s.routes(),
 		Protocols: protocols,
 		TLSConfig: s.tlsConfig(),
-		// The API server sends at once; only an attacker who keeps connections busy is slower.
-		ReadHeaderTimeout: bodyTimeout,
-		ReadTimeout:       maxTimeout,
+		// The time for the first header counts from the handshake on. That for bodies is limited as they are
+		// received.
+		ReadHeaderTimeout: idleTimeout,
 		WriteTimeout:      2 * maxTimeout, // from the header on: reading and answering
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -273,6 +274,27 @@ func TestSlowBody(t *testing.T) {
 	require.NoError(t, connection.Close())
 	code, _ := server.post(t, ValidatePath, reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, "")))
 	require.Equal(t, http.StatusOK, code)
+}
+
+// A connection that the API server opens and does not use at once stays open: the one request that it sends on it
+// just then would fail, and a Pod would have no sidecar.
+func TestUnusedConnection(t *testing.T) {
+	t.Parallel()
+	server := serve(t, Config{Kinds: kindtest.Shipped(t)})
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(server.url, "https://"), server.client.Transport.(*http.Transport).TLSClientConfig)
+	require.NoError(t, err)
+	require.NoError(t, connection.SetReadDeadline(time.Now().Add(bodyTimeout+time.Second)))
+	_, err = connection.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the server closes it")
+	require.NoError(t, connection.SetReadDeadline(time.Time{}))
+	body := reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, ""))
+	_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", ValidatePath, len(body), body)
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.NoError(t, connection.Close())
 }
 
 // After Leave, the server answers as before and closes each connection after the answer.
