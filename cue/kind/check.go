@@ -51,7 +51,7 @@ func (k *Kind) dropSource() {
 func newChecker(k *Kind, known *types.Catalog) *checker {
 	c := &checker{
 		kind: k, types: known, pkg: k.source, packages: newCompiler(),
-		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]int), following: make(map[ast.Expr]bool),
+		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
 		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
 	}
 	c.object = types.Unknown
@@ -102,15 +102,11 @@ type checker struct {
 	variables map[ast.Node]value // of comprehensions
 	// following are references whose parts are being looked at, to notice what contains itself.
 	following map[ast.Expr]bool
-	// reading holds how many operations were around a reference that is being inferred, to notice
-	// what is computed from itself: computing counts those, and chain are the references.
-	reading   map[ast.Expr]int
-	computing int
-	chain     references
-	tolerant  int  // it is asked whether something exists
-	lookingUp bool // an entry of reads is checked
-	beyond    int  // how often something was read that the author of an object does not submit
-	numbered  int  // how often index was read
+	reading   map[ast.Expr]bool // references that are being inferred
+	tolerant  int               // it is asked whether something exists
+	lookingUp bool              // an entry of reads is checked
+	beyond    int               // how often something was read that the author of an object does not submit
+	numbered  int               // how often index was read
 	steps     int
 	depth     int
 	gaveUp    bool // something was not looked at

@@ -67,7 +67,7 @@ func (c *checker) call(p part, e *ast.CallExpr) value {
 	args := []rune(known.args)
 	for i, arg := range e.Args {
 		c.visit(p.with(arg))
-		v := c.operand(p.with(arg))
+		v := c.infer(p.with(arg))
 		needed := types.Any
 		if i < len(args) {
 			needed = letters[args[i]]

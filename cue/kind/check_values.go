@@ -128,24 +128,6 @@ func (c *checker) infer(p part) value {
 	return unknownValue
 }
 
-// operand infers what something is computed from.
-func (c *checker) operand(p part) value {
-	c.computing++
-	defer func() { c.computing-- }()
-	return c.infer(p)
-}
-
-// references are those that lead into each other.
-type references []ast.Expr
-
-func (r references) sources() []string {
-	texts := make([]string, len(r))
-	for i, e := range r {
-		texts[i] = sourceOf(e)
-	}
-	return texts
-}
-
 // visit reports what is wrong within an expression and all that it contains.
 func (c *checker) visit(p part) {
 	if c.exhausted() {
@@ -208,7 +190,7 @@ func (c *checker) interpolation(p part, e *ast.Interpolation) value {
 		if i%2 == 0 { // a piece of text
 			continue
 		}
-		inner := c.operand(p.with(element))
+		inner := c.infer(p.with(element))
 		if inner.kinds()&^(types.Object|types.List|types.Null) == 0 {
 			c.report(p.with(element).node(), "a string cannot contain %s", inner.describe(element))
 		}
@@ -249,10 +231,6 @@ func (c *checker) identifier(p part, e *ast.Ident) value {
 			}
 			return v
 		}
-	}
-	if e.Node == ast.Node(e) {
-		c.report(p.node(), "%s refers to this field itself, which hides the other %[1]s: quote the field, as in %[1]q: %[1]s, or rename the other", e.Name)
-		return unknownValue
 	}
 	var fields []part
 	switch around := e.Scope.(type) {
@@ -322,20 +300,11 @@ func (c *checker) isNumbered() bool {
 
 // reference infers what the parts of a field stand for together.
 func (c *checker) reference(p part, e ast.Expr, fields []part) value {
-	if within, ok := c.reading[e]; ok {
-		if c.computing > within && c.tolerant == 0 && len(p.conditions) == 0 {
-			c.report(p.node(), "%s refers to itself, so it has no value: %s", sourceOf(e), strings.Join(append(c.chain[slices.Index(c.chain, e):], e).sources(), " → "))
-		}
+	if c.reading[e] || len(fields) == 0 {
 		return unknownValue
 	}
-	if len(fields) == 0 {
-		return unknownValue
-	}
-	c.reading[e], c.chain = c.computing, append(c.chain, e)
-	defer func() {
-		delete(c.reading, e)
-		c.chain = c.chain[:len(c.chain)-1]
-	}()
+	c.reading[e] = true
+	defer delete(c.reading, e)
 	for i := range fields {
 		fields[i].conditions = append(slices.Clip(p.conditions), fields[i].conditions...)
 		if fields[i].at == nil && p.at != nil {
@@ -771,7 +740,7 @@ func (c *checker) binary(p part, e *ast.BinaryExpr) value {
 		c.infer(p.with(e.Y))
 		return of(types.Boolean)
 	}
-	x, y := c.operand(p.with(e.X)), c.operand(p.with(e.Y))
+	x, y := c.infer(p.with(e.X)), c.infer(p.with(e.Y))
 	switch e.Op {
 	case token.LSS, token.LEQ, token.GTR, token.GEQ:
 		c.comparable(p, e, x, y)

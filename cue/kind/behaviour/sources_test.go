@@ -244,6 +244,39 @@ var rejected = map[string]string{
 	`out: [Y={a: 1}]`:                      "an alias of a value",
 }
 
+// cyclic are behaviours that refer to themselves, and how.
+var cyclic = map[string]string{
+	`out: _h.b, _h: {a: _h.a, b: 1}`:                                        "_h.a refers to itself: _h.a → _h.a",
+	`out: _h.b, _h: {a: _g.a, b: 1}, _g: a: _h.a`:                           "_g.a → _h.a → _g.a",
+	`out: 1, _h: {a: (*{a: object.spec.s} | {b: _h.a}).b | 1}`:              "_h.a → _h.a",
+	`out: 1, _h: {l: {let t = list.Take(_h.l, 1), x: t}.x | {}}`:            "t → _h.l → t",
+	`out: 1, _h: {a: l}, let l = [for v in [1] if len(_h.a) > v {_h.a[v]}]`: "l → _h.a → l",
+	`out: 1, _h: {a: ({n: int} & {n: _h.a}).n}`:                             "_h.a → _h.a",
+	`out: 1, _h: {a: "\(_g)"}, _g: len(_h.a)`:                               "_g → _h.a → _g",
+	`out: 1, _h: #D & {a: 1, b: b}, #D: {a: int, b: int}`:                   "b refers to this field itself, which hides the other b",
+	`out: 1, _h: {for v in [1] {a: v, "\(v)": {c: c}}}`:                     "c refers to this field itself",
+	`out: 1, _h: {{a: len(a)}}`:                                             "a → a",
+	`out: 1, _h: {let l = l1, a: l}, let l1 = _h.a`:                         "l → l1 → _h.a → l",
+	// Those do not.
+	`out: _h.b, _h: {a: 1, b: _h.a, c: {d: _h.b}}`:                                "",
+	`out: _h.b, _h: {a: *object.spec.s | {b: 1, c: a.b}, b: _g.c}, _g: {c: _h.a}`: "",
+	`out: 1, _h: {a: 1, if _h.a > 0 {b: 2}, [string]: int}, _g: {n?: _g}`:         "",
+	`out: 1, #D: {n: int, m: n}, _h: #D & {n: 1}, _g: {#D, n: _h.m}`:              "",
+}
+
+func TestCycles(t *testing.T) {
+	t.Parallel()
+	for text, message := range cyclic {
+		program, err := Compile(loaded(packageOf(text)), "X")
+		require.NoError(t, err, text)
+		if message == "" {
+			require.Nil(t, program.Cycle(), text)
+			continue
+		}
+		require.ErrorContains(t, program.Cycle(), message, text)
+	}
+}
+
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	for text, message := range rejected {
