@@ -12,6 +12,7 @@ import (
 type dependencies struct {
 	nodes []*dependent // in the order of the source
 	of    map[Expr]*dependent
+	way   []step // to the field that is looked at
 }
 
 // dependent is a field or a let with what it refers to.
@@ -42,7 +43,7 @@ func (p *Program) Cycle() *Error {
 		d.field(f, nil, nil)
 	}
 	for _, n := range d.nodes {
-		if e := d.cycle(n, nil); e != nil {
+		if e := d.cycle(n); e != nil {
 			return e
 		}
 	}
@@ -50,14 +51,14 @@ func (p *Program) Cycle() *Error {
 }
 
 // cycle returns an error if a field refers to one of those on the way to it.
-func (d *dependencies) cycle(n *dependent, way []step) *Error {
-	if i := slices.IndexFunc(way, func(s step) bool { return s.of == n }); i >= 0 {
-		first := way[i]
+func (d *dependencies) cycle(n *dependent) *Error {
+	if i := slices.IndexFunc(d.way, func(s step) bool { return s.of == n }); i >= 0 {
+		first := d.way[i]
 		if first.hides {
 			return &Error{first.at, fmt.Sprintf("%s refers to this field itself, which hides the other %[1]s: quote the field, as in %[1]q: %[1]s, or rename the other", first.text)}
 		}
 		var texts []string
-		for _, s := range append(slices.Clip(way[i:]), first) {
+		for _, s := range append(slices.Clip(d.way[i:]), first) {
 			texts = append(texts, s.text)
 		}
 		return &Error{first.at, first.text + " refers to itself: " + strings.Join(texts, " → ")}
@@ -68,11 +69,15 @@ func (d *dependencies) cycle(n *dependent, way []step) *Error {
 	n.isDone = true
 	for _, reference := range n.references {
 		for _, to := range reference.to {
-			if next := d.of[to]; next != nil {
-				if e := d.cycle(next, append(slices.Clip(way), step{n, reference})); e != nil {
-					return e
-				}
+			next := d.of[to]
+			if next == nil {
+				continue
 			}
+			d.way = append(d.way, step{n, reference})
+			if e := d.cycle(next); e != nil {
+				return e
+			}
+			d.way = d.way[:len(d.way)-1]
 		}
 	}
 	return nil
