@@ -96,7 +96,7 @@ var grammar = map[string][]string{
 	"bool": {
 		`(<int> < <int>)`, `(<int> >= <int>)`, `(<int> == <int>)`, `(<num> > <int>)`, `(<text> == <text>)`, `(<text> != <text>)`, `(<text> < <text>)`, `(<text> =~ "^a")`, `(<text> !~ "b$")`, `(!<bool>)`, `(<bool> && <bool>)`, `(<bool> || <bool>)`,
 		`(<ref> != _|_)`, `(<ref> != _|_)`, `(<ref> == _|_)`, `list.Contains(<texts>, <text>)`, `list.Contains(<ints>, <int>)`, `strings.HasPrefix(<text>, <text>)`, `strings.HasSuffix(<text>, "a")`, `strings.Contains(<text>, "a")`, `strings.ContainsAny(<text>, "ab")`,
-		`regexp.Match("^a", <text>)`, `(*<bool?> | <bool>)`, `(*<bool?> | <bool>)`, `(<texts> == <texts>)`, `(<map> == <map>)`, `(<ints> != <ints>)`, `(<ordered> == <ordered>)`, `list.UniqueItems(<texts>)`, `list.IsSortedStrings(<texts>)`, `list.IsSorted(<ints!>, list.Ascending)`,
+		`regexp.Match("^a", <text>)`, `(*<bool?> | <bool>)`, `(*<bool?> | <bool>)`, `(<texts> == <texts>)`, `(<map> == <map>)`, `(<ints> != <ints>)`, `(<ordered> == <ordered>)`, `list.UniqueItems(<texts!>)`, `list.IsSortedStrings(<texts!>)`, `list.IsSorted(<ints!>, list.Ascending)`,
 		`net.IPv4("10.0.0.1")`, `net.FQDN(<text>)`, `net.IP("10.0.0.1")`, `json.Valid(json.Marshal(<text>))`, `strconv.ParseBool("true")`, `math.Signbit(<num>)`, `math.MultipleOf(<int>, 2)`, `list.MaxItems(<texts>, 3)`, `list.MinItems(<ints>, 2)`, `struct.MinFields(<map>, 1)`,
 		`strings.MaxRunes(<text>, 3)`, `strings.MinRunes(<text>, 3)`, `path.Match("a*", <text>, path.Unix)`, `path.IsAbs(<text>, path.Unix)`, `[if <bool> {<bool>}, <bool>][0]`, `(<bool> & bool)`,
 	},
@@ -115,7 +115,7 @@ var grammar = map[string][]string{
 		`{a: <text>, "b-c": <text>}`, `{a: <text>, if <bool> {b: <text>}}`, `{if <bool> {if <bool> {b: <text>}, c: <text>}}`, `{a: <text>, if <bool> if <bool> {b: <text>}, if <bool> {d: <text>}}`, `{"k#-\(<text!>)": <text>}`, `{(<text!>): <text>}`,
 		`{for $k:text, $v:text in <map> @{"x#\($k)": $v}}`, `{for $k:text, $v:text in <map> @if <bool> {($k): $v}}`, `{for $i:int, $v:text in <texts> @{"i#\($i)": <text>}}`, `{for $v:text in <texts> @let $l:text = "\($v)!" {"l#-\($v)": $l}}`,
 		`{a: <text>, for $i:int, $v:text in <texts> @if <bool> {"y#\($i)": $v}}`, `(<map> & {u#: <text>})`, `({u#: <text>} & <map>)`, `{<map>, u#: <text>}`, `{u#: <text>, <map>}`, `(*<map?> | <map>)`, `(*<map?> | <map>)`, `(*<map?> | {})`, `(*{a: <text?>} | {b: <text>})`,
-		`{[string]: string, a: <text>}`, `{[=~"^a"]: string, ab: <text>, c: <text>}`, `({[string]: string} & <map>)`, `close({a: <text>})`, `{[N=string]: *"v-\(N)" | string, a: _, b: <text>}`, `{#M, p: <text>}`, `(#M & {p: <text>})`, `{a: <text>, let $l:text = <text>, @b: $l}`,
+		`{[string]: string, a: <text>}`, `{[=~"^a"]: string, ab: <text>, c: <text>}`, `({[string]: string} & <map>)`, `{[N=string]: *"v-\(N)" | string, a: _, b: <text>}`, `{#M, p: <text>}`, `(#M & {p: <text>})`, `{a: <text>, let $l:text = <text>, @b: $l}`,
 		`regexp.FindNamedSubmatch("(?P<X>[a-z]*)", <text>)`, `{a?: string, b: <text>}`, `{a: string, a: <text>}`, `{a: *"q" | string, if <bool> {a: <text>}}`, `({a: *"q" | string} & {a: <text>})`, `{_r: <text>, b: _r}`, `(struct.MaxFields(1000) & <map>)`, `{a: b, b: <text>}`, `{a: {<map>}}.a`,
 	},
 	"plain": {
