@@ -60,7 +60,7 @@ type madeChild struct {
 
 // grammar has the expressions of each type. A plain map has no if, loop or computed name that may wait: fields are selected
 // from such ones. <T> is an expression of a type, which is sure if the whole has to be; <T?>
-// need not be, and <T!> has to be. <T=> is a reference, and <=> the same again. $v:T is a new variable, which what follows @
+// need not be, and <T!> has to be; <T.> cannot be wrong either. <T=> is a reference, and <=> the same again. $v:T is a new variable, which what follows @
 // can refer to, and $v the same again. # is a number that nothing else has.
 var grammar = map[string][]string{
 	"text": {
@@ -86,7 +86,7 @@ var grammar = map[string][]string{
 		`list.Sum(<ints>)`, `list.Product(<ints>)`, `list.Max([<int>, <int>])`, `list.Min([<int>, 2])`, `(*<int?> | <int>)`, `(*<int?> | <int>)`, `(<int> & int)`, `(<int> & number)`, `(<int> & <100000000)`, `[if <bool> {<int>}, <int>][0]`,
 		`[if <int=> != _|_ {<=>}, <int>][0]`, `strings.Count(<text>, "a")`, `strings.Index(<text>, <text>)`, `strings.LastIndex(<text>, "a")`, `strings.IndexAny(<text>, "ab")`, `strings.Compare(<text>, <text>)`,
 		`math.Floor(<num>)`, `math.Ceil(<num>)`, `math.Round(<num>)`, `math.Trunc(<num>)`, `math.RoundToEven(<num>)`, `math.Abs(<int>)`, `strconv.Atoi("\(<int>)")`, `strconv.ParseInt(strconv.FormatInt(<int>, 10), 10, 64)`,
-		`{let $l:int = <int>, @x: $l + 1}.x`, `(#D & {a: "q", n: <int>}).n`, `{a: *1 | int, if <bool!> {a: 2}}.a`, `len([for $v:text in <texts> @if <bool> {$v}])`, `len({for $k:text, $v:text in <map> @{"k\($k)": <int>}})`, `time.ParseDuration("90s")`, `len(<ordered>)`,
+		`{let $l:int = <int>, @x: $l + 1}.x`, `(#D & {a: "q", n: <int>}).n`, `{a: *1 | int, if <bool.> {a: 2}}.a`, `len([for $v:text in <texts> @if <bool> {$v}])`, `len({for $k:text, $v:text in <map> @{"k\($k)": <int>}})`, `time.ParseDuration("90s")`, `len(<ordered>)`,
 	},
 	"int?": {`(<int> | <int>)`, `(*<ints>[0] | <int>)`, `(*div(<int>, <int>) | <int>)`},
 	"num": {
@@ -120,7 +120,7 @@ var grammar = map[string][]string{
 	},
 	"plain": {
 		`{a: <text>, "b-c": <text>}`, `{a: <text>, b: a}`, `{a?: string, b: <text>}`, `(<plain> & {u#: <text>})`, `{<plain>, u#: <text>}`, `(*<plain?> | <plain>)`, `(*<plain?> | {})`, `(#M & {p: <text>, a: <text>})`, `{a: *"q" | string, b: <text>}`,
-		`regexp.FindNamedSubmatch("(?P<X>[a-z]*)", <text>)`, `(*{a: <text?>} | {b: <text>})`, `{if <bool!> {a: <text>}, b: <text>}`, `{for $k:text, $v:text in <map!> @{($k): $v}}`, `{(<text!>): <text>, b: <text>}`,
+		`regexp.FindNamedSubmatch("(?P<X>[a-z]*)", <text>)`, `(*{a: <text?>} | {b: <text>})`, `{if <bool.> {a: <text>}, b: <text>}`, `{for $k:text, $v:text in <map.> @{($k): $v}}`, `{(<text.>): <text>, b: <text>}`,
 	},
 	"scalar":  {`<text>`, `<text>`, `<int>`, `<num>`, `<bool>`},
 	"ordered": {`{a: <text>, n: <int>}`, `{n: <int>, l: <texts>, a: <text>}`, `{a: <scalar>, n: {b: <bool>, x: <num>}}`},
@@ -133,7 +133,7 @@ var literalsOfTypes = map[string][]string{
 	"texts": {`["a", "b"]`, "[]", `["c"]`}, "ints": {"[1, 2]", "[]", "[3]"}, "map": {`{a: "1"}`, `{b: "x", a: "y"}`, "{}"}, "plain": {`{a: "1"}`, `{b: "x", a: "y"}`, "{}"},
 }
 
-var gap = regexp.MustCompile(`<([a-z]+)([?!=]?)>|<=>|\$([a-z])(?::([a-z]+))?|@|([a-z])#`)
+var gap = regexp.MustCompile(`<([a-z]+)([?!=.]?)>|<=>|\$([a-z])(?::([a-z]+))?|@|([a-z])#`)
 
 func (g *kindMaker) pick(from ...string) string { return from[g.IntN(len(from))] }
 
@@ -162,6 +162,17 @@ func (g *kindMaker) reference(of string, sure bool) string {
 		}
 	}
 	return ""
+}
+
+// certain returns a constant, or a reference of a type to what each object has.
+func (g *kindMaker) certain(of string) string {
+	from := literalsOfTypes[of]
+	for _, l := range g.object {
+		if l.of == of && l.sure {
+			from = append(slices.Clip(from), l.path)
+		}
+	}
+	return g.pick(from...)
 }
 
 // expr returns an expression of a type. d is how deep it is at most.
@@ -211,6 +222,8 @@ func (g *kindMaker) fill(production string, d int, sure bool) string {
 				return g.reference("", false)
 			}
 			return g.referenceOrChild()
+		case match[2] == ".":
+			return g.certain(match[1])
 		case match[2] == "=":
 			g.last = g.reference(match[1], false)
 			if g.last == "" {
@@ -369,7 +382,11 @@ func (g *kindMaker) hiddenFields() (body []string) {
 	made := make(map[*slot]string)
 	for _, s := range slots {
 		g.rank, g.isSure = s.rank, s.sure
-		made[s] = s.before + g.expr(s.of, 2+g.IntN(2), s.sure) + s.after
+		if s.before != "" { // other fields are selected beside it
+			made[s] = s.before + g.certain(s.of) + s.after
+			continue
+		}
+		made[s] = g.expr(s.of, 2+g.IntN(2), s.sure)
 	}
 	g.rank, g.isSure = math.MaxInt, false
 	for _, name := range order {

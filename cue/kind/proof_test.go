@@ -105,7 +105,7 @@ func TestProofKnowsStructsThatWait(t *testing.T) {
 }
 
 // CUE says of a disjunction without an alternative how many errors it has, names the field in which a reference is that an
-// if reads, and does not say what is absent in a text or a call that is unified with a disjunction. They wait, as Fescue does.
+// if reads, and does not say what is absent in a text or a call that is unified with a disjunction or has one. They wait, as Fescue does.
 func TestProofKnowsWhatWaits(t *testing.T) {
 	t.Parallel()
 	for _, behaviour := range []string{
@@ -115,6 +115,8 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 		`children: {c: template: {apiVersion: "v1", kind: "ConfigMap"}, if *object.spec.extra | object.spec.other {d: template: {apiVersion: "v1", kind: "ConfigMap"}}}`,
 		`status: size: (1 | int) & list.Sum([for v in [3] {object.spec.size}])`,
 		`children: c: template: {apiVersion: "v1", kind: "ConfigMap", data: a: (*"x" | string) & "a-\(object.spec.size)"}`,
+		`status: size: list.Max([object.spec.more | object.spec.most])`,
+		`children: c: {when: {} == {a: object.spec.more | object.spec.most}, template: {apiVersion: "v1", kind: "ConfigMap"}}`,
 	} {
 		source := strings.NewReplacer("status: {size: object.spec.size, n: _s.n}", behaviour, "extra?: bool", "extra?: bool, other?: bool, more?: int, most?: int").Replace(disputed)
 		if strings.Contains(behaviour, "list.") {
