@@ -483,13 +483,35 @@ func sorted(by func(sort.Interface)) func(*run, Expr, []any) (any, *Problem) {
 	})
 }
 
-// json appends a value as JSON, with the fields in their order.
-func (r *run) json(b []byte, value any) ([]byte, *Problem) {
-	return r.write(b, value, func(b, data []byte) []byte { return appendText(b, base64.StdEncoding.EncodeToString(data)) })
+// notation appends scalars of which JSON and CUE have other forms.
+type notation struct {
+	bytes, number func(b []byte, value any) []byte
 }
 
-// write appends a value as JSON, but for bytes.
-func (r *run) write(b []byte, value any, appendBytes func(b, data []byte) []byte) ([]byte, *Problem) {
+var (
+	inJSON = notation{
+		func(b []byte, value any) []byte {
+			return appendText(b, base64.StdEncoding.EncodeToString(value.([]byte)))
+		},
+		func(b []byte, value any) []byte { return append(b, numberText(value)...) },
+	}
+	inCUE = notation{
+		func(b []byte, value any) []byte { return literal.Bytes.Append(b, string(value.([]byte))) },
+		func(b []byte, value any) []byte {
+			text := numberText(value)
+			if kindOf(value) == Float && !strings.ContainsAny(text, ".E") {
+				text += "." // 20 is an int
+			}
+			return append(b, text...)
+		},
+	}
+)
+
+// json appends a value as JSON, with the fields in their order.
+func (r *run) json(b []byte, value any) ([]byte, *Problem) { return r.write(b, value, inJSON) }
+
+// write appends a value as JSON, but for scalars.
+func (r *run) write(b []byte, value any, in notation) ([]byte, *Problem) {
 	r.step()
 	value, problem := r.valueOf(value)
 	if problem != nil {
@@ -506,7 +528,7 @@ func (r *run) write(b []byte, value any, appendBytes func(b, data []byte) []byte
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, problem = r.write(b, element, appendBytes); problem != nil {
+			if b, problem = r.write(b, element, in); problem != nil {
 				return nil, problem
 			}
 		}
@@ -525,15 +547,15 @@ func (r *run) write(b []byte, value any, appendBytes func(b, data []byte) []byte
 				b = append(b, ',')
 			}
 			b = append(appendText(b, shown(name)), ':')
-			if b, problem = r.write(b, r.fieldIn(value, name), appendBytes); problem != nil {
+			if b, problem = r.write(b, r.fieldIn(value, name), in); problem != nil {
 				return nil, problem
 			}
 		}
 		return append(b, '}'), nil
 	case Int, Float:
-		return append(b, numberText(value)...), nil
+		return in.number(b, value), nil
 	case Bytes:
-		return appendBytes(b, value.([]byte)), nil
+		return in.bytes(b, value), nil
 	case String:
 		r.spend(len(value.(string)) / bytesPerStep)
 		return appendText(b, value.(string)), nil
@@ -555,7 +577,7 @@ const yamlSteps = 20
 
 // yaml returns a value as YAML, as CUE's own encoder writes it.
 func (r *run) yaml(x Expr, value any) (any, *Problem) {
-	text, problem := r.write(nil, value, func(b, data []byte) []byte { return literal.Bytes.Append(b, string(data)) })
+	text, problem := r.write(nil, value, inCUE)
 	if problem != nil {
 		return nil, problem
 	}
