@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,6 +318,9 @@ const undefinedField = "undefined field: "
 // follows. CUE counts other errors as incomplete as well, and has no code for these.
 var absentMessages = []string{undefinedField, "cannot reference optional field: ", "required field missing: ", "cannot convert non-concrete value "}
 
+// operandMessage begins an error that has that of an operand within its text.
+var operandMessage = regexp.MustCompile(`^invalid (left|right)-hand value to `)
+
 // absence returns what an incomplete expression reads that is absent.
 func (x *expressions) absence(err cueerrors.Error) (Absence, bool) {
 	var a Absence
@@ -332,8 +336,8 @@ func (x *expressions) absence(err cueerrors.Error) (Absence, bool) {
 		}
 		message := messageOf(e)
 		for _, prefix := range absentMessages {
-			name, isAbsent := strings.CutPrefix(message, prefix)
-			if !isAbsent {
+			before, name, isAbsent := strings.Cut(message, prefix)
+			if !isAbsent || before != "" && !operandMessage.MatchString(before) {
 				continue
 			}
 			a.Path = name

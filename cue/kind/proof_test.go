@@ -115,6 +115,7 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 		`children: {c: template: {apiVersion: "v1", kind: "ConfigMap"}, if *object.spec.extra | object.spec.other {d: template: {apiVersion: "v1", kind: "ConfigMap"}}}`,
 		`status: size: (1 | int) & list.Sum([for v in [3] {object.spec.size}])`,
 		`children: c: template: {apiVersion: "v1", kind: "ConfigMap", data: a: (*"x" | string) & "a-\(object.spec.size)"}`,
+		"_h: {n: {} != [object.spec.more]}\nchildren: {c: template: {apiVersion: \"v1\", kind: \"ConfigMap\"}, if _h.n {d: template: {apiVersion: \"v1\", kind: \"ConfigMap\"}}}",
 		`status: size: list.Max([object.spec.more | object.spec.most])`,
 		`children: c: {when: {} == {a: object.spec.more | object.spec.most}, template: {apiVersion: "v1", kind: "ConfigMap"}}`,
 	} {
