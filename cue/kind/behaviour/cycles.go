@@ -191,7 +191,7 @@ func (d *dependencies) visit(x Expr, up *literals, around []*dependent) {
 
 // out returns the scope that is some further out.
 func (l *literals) out(levels int) *literals {
-	for ; levels > 0 && l != nil; levels-- {
+	for ; levels > 0; levels-- {
 		l = l.up
 	}
 	return l
@@ -207,9 +207,7 @@ func note(around []*dependent, at token.Pos, text string, to []Expr) {
 func targets(x Expr, up *literals) (fields []Expr) {
 	switch x := x.(type) {
 	case *Reference:
-		if scope := up.out(x.Up); scope != nil && scope.StructLit != nil {
-			return scope.named(x.Name)
-		}
+		return up.out(x.Up).named(x.Name)
 	case *PackageReference:
 		return x.Package.top.named(x.Name)
 	case *Selector:

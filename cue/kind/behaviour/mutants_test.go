@@ -214,6 +214,11 @@ func TestTheseMutants(t *testing.T) {
 			return fmt.Sprint(err != nil)
 		})
 	}
+	for text := range cyclic {
+		program, err := Compile(loaded(packageOf(text)), "X")
+		require.NoError(t, err, text)
+		cases = append(cases, func() string { return fmt.Sprint(program.Cycle()) })
+	}
 	for seed := range *expressionsGenerated {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 		add(packageWith(g.any(1+g.IntN(3))), out)
