@@ -153,12 +153,12 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 // compileBehaviour compiles the controller of a kind.
 func (k *Kind) compileBehaviour(instance *build.Instance) (err error) {
 	k.program, err = behaviour.Compile(instance, k.behaviourName())
-	unsupported, ok := errors.AsType[*behaviour.Error](err)
 	if err == nil {
-		unsupported = k.program.Cycle()
-		ok = unsupported != nil
+		if cycle := k.program.Cycle(); cycle != nil {
+			err = cycle
+		}
 	}
-	if ok {
+	if unsupported, ok := errors.AsType[*behaviour.Error](err); ok {
 		return errorAtPosition(positionAt(unsupported.At), "%s", unsupported.Message)
 	}
 	return err

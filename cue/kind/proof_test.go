@@ -10,13 +10,12 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 )
 
-// Fescue and CUE agree about the shipped kinds and about those of the corpus, and each proof of a kind is the same.
-// fescue vet proves the examples (internal/cli).
+// Fescue and CUE agree about everything that ships or is shown, and each proof of a kind is the same.
 func TestKindsAreProved(t *testing.T) {
 	skipComparison(t)
 	t.Parallel()
-	for name, kinds := range corpusKinds(t) {
-		for _, k := range kinds {
+	for name, source := range kindSources(t) {
+		for _, k := range source.kinds {
 			t.Run(name+"/"+k.Title(), func(t *testing.T) {
 				t.Parallel()
 				proof := k.Prove(kubernetesTypes())

@@ -26,7 +26,7 @@ type dependency struct {
 	at    token.Pos
 	text  string
 	to    []Expr
-	hides bool // it is the whole value of the field that it names
+	hides bool // the value of the field that it names begins with it, by its name alone
 }
 
 // literals are the scopes of an expression; that of a clause has no struct.
