@@ -105,7 +105,6 @@ type run struct {
 	// scopes are for the elements of loops; they are made in blocks.
 	scopes     []env
 	scopeBlock int
-	spare      []branch // what choose last used
 }
 
 // scope returns a scope that is empty.
@@ -575,10 +574,7 @@ func (r *run) choose(n *node) (*node, *Problem) {
 	if n.several != nil {
 		return nil, n.several
 	}
-	spare := slices.Grow(r.spare[:0], 4)
-	r.spare = nil // alternatives choose as well
-	branches, problem := r.branches(spare, branch{node: n})
-	r.spare = branches
+	branches, problem := r.branches(nil, branch{node: n})
 	if len(branches) == 0 {
 		if n.isScalar && !problem.IsIncomplete {
 			problem = wrong(n.open[0], "invalid value %s (does not fit %s)", textOf(n.scalar), source(n.open[0].Text))
