@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -156,8 +155,7 @@ func TestAnswersReachTheirClient(t *testing.T) {
 			}()
 			<-began
 			for range 3 * limit {
-				idle, err := tls.Dial("tcp", strings.TrimPrefix(server.url, "https://"), server.client.Transport.(*http.Transport).TLSClientConfig)
-				require.NoError(t, err)
+				idle := server.dial(t)
 				t.Cleanup(func() { _ = idle.Close() })
 			}
 			close(finish)

@@ -135,6 +135,14 @@ type answer struct {
 	review *admissionv1.AdmissionResponse
 }
 
+// dial opens a connection on which nothing was sent.
+func (r *running) dial(tb testing.TB) *tls.Conn {
+	tb.Helper()
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(r.url, "https://"), r.client.Transport.(*http.Transport).TLSClientConfig)
+	require.NoError(tb, err)
+	return connection
+}
+
 // post sends a body as the API server does, and returns the status code and the review.
 func (r *running) post(tb testing.TB, path string, body []byte) (int, *admissionv1.AdmissionResponse) {
 	tb.Helper()
