@@ -13,7 +13,6 @@ import (
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
-	"cuelang.org/go/cue/cuecontext"
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -29,8 +28,10 @@ func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, error
 	if observed != nil {
 		given[observedName] = k.reads.observed.of(observed)
 	}
-	controller := k.source.value.LookupPath(cue.ParsePath(k.behaviourName()))
-	value := controller.Unify(cuecontext.New().BuildExpr(openData(given)))
+	// Unify and BuildExpr would open what definitions close.
+	unified := ast.NewBinExpr(token.AND, ast.NewIdent(k.behaviourName()), openData(given))
+	file := &ast.File{Decls: []ast.Decl{&ast.EmbedDecl{Expr: unified}}}
+	value := k.source.context.BuildFile(file, cue.Scope(k.source.value))
 	if err := value.LookupPath(cue.ParsePath(objectName)).Err(); err != nil {
 		return nil, evaluationError(objectName, err)
 	}

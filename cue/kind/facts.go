@@ -34,6 +34,7 @@ type contractRules struct {
 // kindsPackage is a CUE package with kinds, which share all of this.
 type kindsPackage struct {
 	instance    *build.Instance
+	context     *cue.Context
 	value       cue.Value
 	definitions map[string][]*ast.Field // at the top of its files
 	reads       *packageReads

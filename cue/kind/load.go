@@ -262,7 +262,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		}
 	}
 	separateTransitions(instances[0])
-	values, err := buildPackages(instances)
+	context, values, err := buildPackages(instances)
 	if err != nil {
 		return nil, &packageError{LoadError: newLoadError("", err), kinds: names}
 	}
@@ -285,7 +285,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		return nil, newLoadError("", err)
 	}
 	definitions := newCompiler().fieldsOf(instances[0])
-	pkg := &kindsPackage{instances[0], values[0], definitions, readsOf(instances[0]), rules, sync.OnceValue(func() *expressions { return expressionsOf(instances[0]) })}
+	pkg := &kindsPackage{instances[0], context, values[0], definitions, readsOf(instances[0]), rules, sync.OnceValue(func() *expressions { return expressionsOf(instances[0]) })}
 	var kinds []*Kind
 	var errs []error
 	for _, name := range loadableNames(definitions) {
@@ -315,18 +315,19 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	return kinds, errors.Join(errs...)
 }
 
-// buildPackages builds packages, of which the first one imports the others. An unresolved reference, for example, breaks all of it.
-func buildPackages(instances []*build.Instance) ([]cue.Value, error) {
+// buildPackages builds packages in one context, of which the first one imports the others. An unresolved reference, for example,
+// breaks all of it.
+func buildPackages(instances []*build.Instance) (*cue.Context, []cue.Value, error) {
 	defer behaviour.SeparateOperands(filesOf(instances[0]))()
 	ctx := cuecontext.New()
 	values := make([]cue.Value, len(instances))
 	for i, instance := range instances {
 		values[i] = ctx.BuildInstance(instance)
 		if instance.Err != nil {
-			return nil, instance.Err
+			return nil, nil, instance.Err
 		}
 	}
-	return values, nil
+	return ctx, values, nil
 }
 
 // filesOf returns the files of a package and of those that it imports.

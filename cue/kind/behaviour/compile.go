@@ -40,6 +40,8 @@ type compiler struct {
 	// forks are the ifs, loops and disjunctions with a default in the package of the compiled definition, own.
 	forks []token.Pos
 	own   *Package
+	// closes means that something names a definition, or calls close.
+	closes bool
 }
 
 // root is a definition of a package.
@@ -286,8 +288,16 @@ func (p place) behaviour(e ast.Expr) Expr {
 	compiled := p.expr(e)
 	if definition, ok := compiled.(*PackageReference); ok {
 		p.roots[root{definition.Package, definition.Name}] = true
+		definition.closes = false
 	}
 	return compiled
+}
+
+// closing notes that a name is that of a definition, and reports whether it is.
+func (p place) closing(label string) bool {
+	is := isDefinition(label)
+	p.closes = p.closes || is
+	return is
 }
 
 // expr compiles an expression.
@@ -305,7 +315,8 @@ func (p place) expr(e ast.Expr) Expr {
 	case *ast.SelectorExpr:
 		return p.selector(e)
 	case *ast.IndexExpr:
-		return &Index{pos, p.expr(e.X), p.expr(e.Index), p.referenceText(e)}
+		x := p.expr(e.X)
+		return &Index{pos, x, p.expr(e.Index), p.referenceText(e), closes(x)}
 	case *ast.SliceExpr:
 		s := &Slice{at: pos, X: p.expr(e.X)}
 		if e.Low != nil {
@@ -411,7 +422,7 @@ func (p place) ident(e *ast.Ident) Expr {
 		case s.self[e.Name] != "":
 			return &Self{pos, up, e.Name}
 		case isField:
-			return &Reference{pos, up, label, e.Name}
+			return &Reference{pos, up, label, e.Name, p.closing(label)}
 		}
 		if let, ok := s.lets[e.Name]; ok {
 			return &LetReference{pos, up, let}
@@ -419,13 +430,13 @@ func (p place) ident(e *ast.Ident) Expr {
 	}
 	if let, ok := e.Node.(*ast.LetClause); ok {
 		if name := letName(let); p.use(p.pkg, name) {
-			return &PackageReference{pos, p.pkg, name, e.Name}
+			return &PackageReference{pos, p.pkg, name, e.Name, false}
 		}
 	}
 	if p.pkg.names[e.Name] {
 		name := p.label(e.Name, true)
 		p.use(p.pkg, name)
-		return &PackageReference{pos, p.pkg, name, e.Name}
+		return &PackageReference{pos, p.pkg, name, e.Name, p.closing(name)}
 	}
 	if t := predeclared(e); t != nil {
 		return t
@@ -444,7 +455,9 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 	}
 	path := importPath(e.X)
 	if path == "" {
-		return &Selector{pos, p.expr(e.X), p.label(name, isIdent), p.referenceText(e)}
+		x, label := p.expr(e.X), p.label(name, isIdent)
+		isClosed := p.closing(label) || closes(x)
+		return &Selector{pos, x, label, p.referenceText(e), isClosed}
 	}
 	for _, imported := range p.instance.Imports {
 		if imported.ImportPath == path || imported.ID() == path || strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
@@ -452,7 +465,7 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 			if !p.use(pkg, name) {
 				return p.unsupported(e, "%s does not exist", sourceOf(e))
 			}
-			return &PackageReference{pos, pkg, name, sourceOf(e)}
+			return &PackageReference{pos, pkg, name, sourceOf(e), p.closing(name)}
 		}
 	}
 	if value, ok := constants[path+"."+name]; ok {
@@ -493,6 +506,7 @@ func (p place) call(e *ast.CallExpr) Expr {
 	if n := len(e.Args); !fun.Function.takes(n) {
 		return p.unsupported(e, "%s takes %d arguments, and has %d", sourceOf(e.Fun), fun.Function.params, n)
 	}
+	p.closes = p.closes || fun.Function.Name == "close"
 	return &Call{at{e.Pos()}, fun.Function, p.exprs(e.Args), sourceOf(e)}
 }
 

@@ -154,7 +154,7 @@ func (n *node) plain() any {
 	switch {
 	case len(n.lits) > 0:
 	case len(n.data) == 1 && len(n.lists) == 0:
-		return n.data[0]
+		return n.data[0].fields
 	case len(n.lists) == 1 && len(n.data) == 0 && n.lists[0].list == nil:
 		return n.lists[0].data
 	}
@@ -817,27 +817,27 @@ func (r *run) enumerate(n *node) *Problem {
 			r.spend(len(l.data))
 			p.conjs = make([]conj, len(l.data))
 			for i, value := range l.data {
-				p.conjs[i] = conj{value: value}
+				p.conjs[i] = conj{value: value, group: l.group}
 			}
 		} else {
 			p.conjs = make([]conj, 0, len(l.list.Elements))
 			for _, element := range l.list.Elements {
 				c, ok := element.(*Comprehension)
 				if !ok {
-					p.conjs = append(p.conjs, conj{x: element, env: l.env})
+					p.conjs = append(p.conjs, conj{x: element, env: l.env, group: l.group})
 					continue
 				}
 				if problem := r.comprehend(c.Clauses, l.env, func(e *env) {
 					if len(p.conjs) == cap(p.conjs) {
 						p.conjs = slices.Grow(p.conjs, len(p.conjs)+1) // append would grow a long list by a quarter, and copy it often
 					}
-					p.conjs = append(p.conjs, conj{x: c.Body, env: e})
+					p.conjs = append(p.conjs, conj{x: c.Body, env: e, group: l.group})
 				}); problem != nil {
 					n.fail(problem)
 				}
 			}
 			if l.list.Rest != nil {
-				p.rest = &conj{x: l.list.Rest, env: l.env}
+				p.rest = &conj{x: l.list.Rest, env: l.env, group: l.group}
 			}
 		}
 		if p.rest == nil {

@@ -632,11 +632,11 @@ func (r *run) addValidator(n *node, x Expr, f *Function, args []Expr, e *env) {
 }
 
 // addCall unifies a node with the result of a call, or with a validator.
-func (r *run) addCall(n *node, x *Call, e *env) {
+func (r *run) addCall(n *node, x *Call, e *env, g *group) {
 	f := x.Function
 	switch {
 	case f.Name == "close" && len(x.Args) == 1:
-		r.add(n, conj{x: x.Args[0], env: e})
+		r.add(n, conj{x: x.Args[0], env: e, group: g.closing(n, nil, closedOnce)})
 	case f.isNode && len(x.Args) == 1:
 		list, problem := r.eval(x.Args[0], e)
 		if problem == nil && kindOf(list) != List {
@@ -652,7 +652,7 @@ func (r *run) addCall(n *node, x *Call, e *env) {
 		}
 		if f.Name == "and" {
 			for _, element := range elements {
-				r.include(n, element, x)
+				r.include(n, element, x, g)
 			}
 			return
 		}
@@ -668,11 +668,11 @@ func (r *run) addCall(n *node, x *Call, e *env) {
 		for _, element := range slices.Backward(elements) {
 			scope = &env{up: scope, value: element}
 		}
-		r.add(n, conj{x: d, env: scope})
+		r.add(n, conj{x: d, env: scope, group: g})
 	case x.isValidator():
 		r.addValidator(n, x, f, x.Args, e)
 	default:
-		r.addResult(n, x, e)
+		r.addResult(n, x, e, g)
 	}
 }
 

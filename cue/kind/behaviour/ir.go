@@ -59,7 +59,8 @@ type (
 		// Name is the field. Hidden names carry their package.
 		Name string
 		// Text is the reference in CUE.
-		Text string
+		Text   string
+		closes bool
 	}
 	// Variable is that of a for or let clause, or the name that a pattern gives to a label.
 	Variable struct {
@@ -87,19 +88,22 @@ type (
 		Package *Package
 		Name    string
 		Text    string
+		closes  bool
 	}
 	// Selector is X.Name.
 	Selector struct {
 		at
-		X    Expr
-		Name string
-		Text string
+		X      Expr
+		Name   string
+		Text   string
+		closes bool
 	}
 	// Index is X[Index].
 	Index struct {
 		at
 		X, Index Expr
 		Text     string
+		closes   bool
 	}
 	// Slice is X[Low:High]; Low and High may be nil.
 	Slice struct {

@@ -184,8 +184,9 @@ func TestTheseMutants(t *testing.T) {
 		t.Skip("the package has no mutants")
 	}
 	var cases []func() string
+	inFile := false
 	add := func(source string, parts ...part) {
-		if result := agreed(t, source, parts); result != nil {
+		if result := agreed(t, source, inFile, parts); result != nil {
 			cases = append(cases, result)
 		}
 	}
@@ -235,6 +236,14 @@ func TestTheseMutants(t *testing.T) {
 		}
 		add(source, parts...)
 	}
+	inFile = true
+	for _, body := range closed {
+		add(packageOf(body), out, within)
+	}
+	for seed := range *closedGenerated {
+		g := &definitions{Rand: rand.New(rand.NewPCG(seed, 3))}
+		add(packageOf(g.behaviour()), out, within)
+	}
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
 	tryMutants(cases)
 }
@@ -247,7 +256,7 @@ type part struct {
 
 // agreed returns how a source is compiled, and those of its parts' value, shape and fit that are as they are for CUE; nil if it
 // does not compile.
-func agreed(t *testing.T, source string, parts []part) func() string {
+func agreed(t *testing.T, source string, inFile bool, parts []part) func() string {
 	instance := loaded(source)
 	if instance.Err != nil {
 		return nil
@@ -256,6 +265,7 @@ func agreed(t *testing.T, source string, parts []part) func() string {
 		return nil
 	}
 	o := oracleOf(t, loaded(source))
+	o.inFile = inFile
 	var views []func(o *oracle) string
 	for _, p := range parts {
 		for _, v := range []struct{ compiled, evaluated func(o *oracle) string }{

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cuelang.org/go/cue/token"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
@@ -142,6 +143,7 @@ type conj struct {
 	x     Expr // nil for a value
 	env   *env
 	value any
+	group *group
 }
 
 // node is a field, or another value, that is computed as far as something asks for it.
@@ -157,14 +159,15 @@ type node struct {
 	isScalar bool
 	scalar   any
 	lits     []lit
-	data     []map[string]any
+	data     []data
 	comps    []pending
 	lists    []elements
 	checks   []check
 	open     []choice // disjunctions without an alternative
-	seen     []*node
-	met      int32 // disjunctions
-	within   int32 // the disjunction whose alternative is being added, counted from 1; 0 is none
+	seen     []inclusion
+	tops     []*group // of _
+	met      int32    // disjunctions
+	within   int32    // the disjunction whose alternative is being added, counted from 1; 0 is none
 	problem  *Problem
 
 	arcs       []arc
@@ -188,21 +191,36 @@ const (
 
 type lit struct {
 	*StructLit
-	env *env
+	env   *env
+	group *group
 	// dynamic are the names of the dynamic fields; nil is not computed.
 	dynamic []string
 	state   state
 }
 
+// data is a struct of plain values.
+type data struct {
+	fields map[string]any
+	group  *group
+}
+
+// inclusion is a node whose parts have been added.
+type inclusion struct {
+	target *node
+	group  *group
+}
+
 type elements struct {
-	list *ListLit
-	env  *env
-	data []any
+	list  *ListLit
+	env   *env
+	data  []any
+	group *group
 }
 
 type pending struct {
 	*Comprehension
 	env     *env
+	group   *group
 	state   state
 	problem *Problem
 }
@@ -281,36 +299,44 @@ func (r *run) add(n *node, c conj) {
 	r.step()
 	switch x := c.x.(type) {
 	case nil:
-		r.addValue(n, c.value, c.x)
+		r.addValue(n, c.value, c.x, c.group)
 	case *StructLit:
-		r.addStruct(n, x, c.env)
+		r.addStruct(n, x, c.env, c.group)
 	case *ListLit:
 		n.limit(List, x)
-		n.lists = append(n.lists, elements{list: x, env: c.env})
+		n.lists = append(n.lists, elements{list: x, env: c.env, group: c.group.within()})
 	case *Reference, *LetReference, *PackageReference, *Selector, *Index, *Variable, *Self:
 		value, problem := r.resolve(x, c.env)
 		if problem != nil {
 			n.fail(problem)
 			return
 		}
-		r.include(n, value, x)
+		g := c.group
+		if closes(x) {
+			target, _ := value.(*node)
+			g = g.closing(n, target, closedWhole)
+		}
+		r.include(n, value, x, g)
 	case *Disjunction:
-		r.addDisjunction(n, x, c.env)
+		r.addDisjunction(n, x, c.env, c.group)
 	case *Binary:
 		if x.Op == token.AND {
-			r.add(n, conj{x: x.X, env: c.env})
-			r.add(n, conj{x: x.Y, env: c.env})
+			r.add(n, conj{x: x.X, env: c.env, group: c.group})
+			r.add(n, conj{x: x.Y, env: c.env, group: c.group})
 			return
 		}
-		r.addResult(n, x, c.env)
+		r.addResult(n, x, c.env, c.group)
 	case *Type:
 		n.limit(x.Kinds, x)
+		if x.Kinds == Any && c.group != nil {
+			n.tops = append(n.tops, c.group)
+		}
 		if x.Min != nil {
 			n.checks = append(n.checks, check{x, within(x)})
 		}
 	case *Unary:
 		if !isBound(x.Op) {
-			r.addResult(n, x, c.env)
+			r.addResult(n, x, c.env, c.group)
 			return
 		}
 		limit, problem := r.eval(x.X, c.env)
@@ -322,16 +348,16 @@ func (r *run) add(n *node, c conj) {
 	case *Builtin:
 		r.addValidator(n, x, x.Function, nil, c.env)
 	case *Call:
-		r.addCall(n, x, c.env)
+		r.addCall(n, x, c.env, c.group)
 	case *Bottom:
 		n.fail(wrong(x, "explicit error (_|_ literal) in source"))
 	default:
-		r.addResult(n, x, c.env)
+		r.addResult(n, x, c.env, c.group)
 	}
 }
 
 // addDisjunction unifies a node with the alternative of a disjunction that it has chosen, or leaves that open.
-func (r *run) addDisjunction(n *node, x *Disjunction, e *env) {
+func (r *run) addDisjunction(n *node, x *Disjunction, e *env, g *group) {
 	if int(n.met) == len(n.choices) {
 		n.open = append(n.open, choice{x, e, n.within})
 		return
@@ -339,40 +365,43 @@ func (r *run) addDisjunction(n *node, x *Disjunction, e *env) {
 	n.met++
 	outer := n.within
 	n.within = n.met
-	r.add(n, conj{x: x.Alternatives[n.choices[n.met-1]].X, env: e})
+	r.add(n, conj{x: x.Alternatives[n.choices[n.met-1]].X, env: e, group: g})
 	n.within = outer
 }
 
 // addResult unifies a node with the result of an operation.
-func (r *run) addResult(n *node, x Expr, e *env) {
+func (r *run) addResult(n *node, x Expr, e *env, g *group) {
 	value, problem := r.eval(x, e)
 	if problem != nil {
 		n.fail(problem)
 		return
 	}
-	r.include(n, value, x)
+	r.include(n, value, x, g)
 }
 
 // include unifies a node with a value, which may be another node.
-func (r *run) include(n *node, value any, x Expr) {
+func (r *run) include(n *node, value any, x Expr, g *group) {
 	target, ok := value.(*node)
 	if !ok {
-		r.addValue(n, value, x)
+		r.addValue(n, value, x, g)
 		return
 	}
 	if target == n {
 		return
 	}
-	if slices.Contains(n.seen, target) {
+	if slices.ContainsFunc(n.seen, func(s inclusion) bool {
+		return s.target == target && (s.group == g || g.isAgain(target))
+	}) {
 		return
 	}
-	n.seen = append(n.seen, target)
+	n.seen = append(n.seen, inclusion{target, g})
 	for _, c := range target.conjs {
+		c.group = g
 		r.add(n, c)
 	}
 }
 
-func (r *run) addStruct(n *node, x *StructLit, up *env) {
+func (r *run) addStruct(n *node, x *StructLit, up *env, g *group) {
 	if !x.scalar || len(x.Fields)+len(x.Dynamic) > 0 {
 		isData := !x.scalar
 		for _, f := range x.Fields {
@@ -383,27 +412,32 @@ func (r *run) addStruct(n *node, x *StructLit, up *env) {
 		}
 	}
 	inner := &env{up: up, node: n}
-	n.lits = append(n.lits, lit{StructLit: x, env: inner})
-	for _, c := range x.Comprehensions {
-		n.comps = append(n.comps, pending{Comprehension: c, env: inner})
+	fields := g.within()
+	embeds := r.program.closes && len(x.Embeds)+len(x.Comprehensions) > 0
+	if embeds {
+		fields = g.ofStruct(n)
 	}
-	for _, embedded := range x.Embeds {
-		r.add(n, conj{x: embedded, env: inner})
+	n.lits = append(n.lits, lit{StructLit: x, env: inner, group: fields})
+	for _, c := range x.Comprehensions {
+		n.comps = append(n.comps, pending{Comprehension: c, env: inner, group: fields.embeds(embeds)})
+	}
+	for _, x := range x.Embeds {
+		r.add(n, conj{x: x, env: inner, group: fields.embeds(embeds)})
 	}
 }
 
-func (r *run) addValue(n *node, value any, x Expr) {
+func (r *run) addValue(n *node, value any, x Expr, g *group) {
 	switch v := value.(type) {
 	case *node:
-		r.include(n, v, x)
+		r.include(n, v, x, g)
 		return
 	case map[string]any:
 		n.limit(Struct, x)
-		n.data = append(n.data, v)
+		n.data = append(n.data, data{v, g.within()})
 		return
 	case []any:
 		n.limit(List, x)
-		n.lists = append(n.lists, elements{data: v})
+		n.lists = append(n.lists, elements{data: v, group: g.within()})
 		return
 	}
 	value = scalarOf(value)
@@ -514,7 +548,7 @@ func textOf(value any) string {
 
 // reference returns the expression of a node that only refers to another value.
 func (n *node) reference() (conj, bool) {
-	if len(n.conjs) != 1 || n.state == expanding {
+	if len(n.conjs) != 1 || n.state == expanding || n.problem != nil {
 		return conj{}, false
 	}
 	c := n.conjs[0]
@@ -761,7 +795,31 @@ func (r *run) same(a, b *node) bool {
 		return false
 	}
 	equal, problem := r.equal(x, y)
-	return problem == nil && equal
+	if problem != nil || !equal {
+		return false
+	}
+	if !r.undefined(a).Equal(r.undefined(b)) || a.isClosed() != b.isClosed() {
+		return false
+	}
+	for _, name := range hiddenFields(a) {
+		if equal, problem := r.equalFields(r.field(a, name), r.field(b, name)); problem != nil || !equal {
+			return false
+		}
+	}
+	return true
+}
+
+// undefined returns the names of the fields of a struct that are optional, and of those that are no data.
+func (r *run) undefined(n *node) sets.Set[string] {
+	names := sets.New(hiddenFields(n)...)
+	for _, l := range n.lits {
+		for _, f := range l.Fields {
+			if f.Mode != Regular && r.arc(n, f.Name) == nil {
+				names.Insert(f.Name)
+			}
+		}
+	}
+	return names
 }
 
 // dead returns why an alternative does not fit.
@@ -824,6 +882,14 @@ func (r *run) parts(n *node) (parts []any) {
 		return parts
 	}
 	names, _ := r.fields(n)
+	for _, name := range append(names, hiddenFields(n)...) {
+		parts = append(parts, r.field(n, name))
+	}
+	return parts
+}
+
+// hiddenFields lists the definitions and hidden fields of a struct.
+func hiddenFields(n *node) (names []string) {
 	for _, l := range n.lits {
 		for _, f := range l.Fields {
 			if f.Mode == Regular && isHidden(f.Name) {
@@ -831,10 +897,7 @@ func (r *run) parts(n *node) (parts []any) {
 			}
 		}
 	}
-	for _, name := range names {
-		parts = append(parts, r.field(n, name))
-	}
-	return parts
+	return names
 }
 
 // partial returns why a struct may have other fields, or a list other elements.
@@ -1004,7 +1067,7 @@ func (r *run) yield(n *node, i int) {
 	}
 	n.comps[i].state = expanding
 	c := n.comps[i]
-	problem := r.comprehend(c.Clauses, c.env, func(e *env) { r.add(n, conj{x: c.Body, env: e}) })
+	problem := r.comprehend(c.Clauses, c.env, func(e *env) { r.add(n, conj{x: c.Body, env: e, group: c.group}) })
 	if problem != nil && problem.Path == "" {
 		copied := *problem
 		copied.Path = n.path()
@@ -1147,7 +1210,7 @@ func (r *run) declared(n *node, name string) *node {
 	for i := range n.lits {
 		l := &n.lits[i]
 		for _, f := range l.byName[name] {
-			conjs = append(conjs, conj{x: f.Value, env: l.env})
+			conjs = append(conjs, conj{x: f.Value, env: l.env, group: l.group})
 			exists = exists || f.Mode == Regular
 		}
 		if len(l.Dynamic) == 0 {
@@ -1157,14 +1220,14 @@ func (r *run) declared(n *node, name string) *node {
 		for j, computed := range n.lits[i].dynamic {
 			if computed == name {
 				d := n.lits[i].Dynamic[j]
-				conjs = append(conjs, conj{x: d.Value, env: n.lits[i].env})
+				conjs = append(conjs, conj{x: d.Value, env: n.lits[i].env, group: n.lits[i].group})
 				exists = exists || d.Mode == Regular
 			}
 		}
 	}
 	for _, data := range n.data {
-		if value, ok := fieldOf(data, name); ok {
-			conjs = append(conjs, conj{value: value})
+		if value, ok := fieldOf(data.fields, name); ok {
+			conjs = append(conjs, conj{value: value, group: data.group})
 			exists = true
 		}
 	}
@@ -1174,6 +1237,11 @@ func (r *run) declared(n *node, name string) *node {
 	field := &node{up: n, label: name, conjs: conjs}
 	if !isHidden(name) {
 		r.addPatterns(n, field, name)
+		if r.program.closes {
+			if g := n.rejects(field.conjs); g != nil {
+				field.fail(cmp.Or(n.problemOf(name), g.notAllowed(field)))
+			}
+		}
 	}
 	return field
 }
@@ -1194,7 +1262,7 @@ func (r *run) addPatterns(n, field *node, name string) {
 			if pattern.HasAlias {
 				e = &env{up: e, key: shown(name)}
 			}
-			field.conjs = append(field.conjs, conj{x: pattern.Value, env: e})
+			field.conjs = append(field.conjs, conj{x: pattern.Value, env: e, group: l.group})
 		}
 	}
 }
@@ -1289,7 +1357,7 @@ func (r *run) fields(n *node) (names []string, problem *Problem) {
 		}
 	}
 	for _, data := range n.data {
-		for _, name := range sortedKeys(data) {
+		for _, name := range sortedKeys(data.fields) {
 			note(dataLabel(name))
 		}
 	}

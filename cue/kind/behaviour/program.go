@@ -30,6 +30,8 @@ type Program struct {
 	// forks are those of the package, and ways notes where runs go if there is one.
 	forks []token.Pos
 	ways  *Ways
+	// closes means that a definition or close() may reject fields.
+	closes bool
 }
 
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
@@ -56,7 +58,7 @@ func CompileGiven(instance *build.Instance, name string, given ...string) (*Prog
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Program{pkg: pkg, name: name, given: given, forks: c.forks}, nil
+	return &Program{pkg: pkg, name: name, given: given, forks: c.forks, closes: c.closes}, nil
 }
 
 // Value is a part of a behaviour, for one object. It is computed when it is asked for, and is for
@@ -261,7 +263,7 @@ func (r *run) fits(n *node, isOpen bool) *Problem {
 		return nil
 	}
 	for _, data := range n.data {
-		for _, name := range sortedKeys(data) {
+		for _, name := range sortedKeys(data.fields) {
 			if !isOpen && !n.declares(r, dataLabel(name)) {
 				return &Problem{Path: n.path() + "." + name, At: n.pos(), Message: "field not allowed"}
 			}

@@ -1,0 +1,189 @@
+package behaviour
+
+import (
+	"slices"
+	"strings"
+)
+
+// group is a part of what a node is unified from: what a definition adds, or a struct that embeds others, or what it embeds. A
+// node has no fields but those that each closed group admits. CUE calls the group that declares a field the evidence for it.
+type group struct {
+	up     *group // the group of which it is a part; nil is none
+	kind   groupKind
+	closed closedness
+	node   *node // to which it is unified
+	target *node // of a reference
+}
+
+type groupKind int8
+
+const (
+	// A reference, or close(), adds all others.
+	_ groupKind = iota
+	// structure is a struct that embeds others.
+	structure
+	// embedding is what a struct embeds.
+	embedding
+	// embedded is the group above, for what is embedded itself: not for what is within that.
+	embedded
+)
+
+// closedness is whether a group admits fields that it does not declare.
+type closedness int8
+
+const (
+	_ closedness = iota // it admits any
+	// closedOnce is close(), which says nothing about what is within the struct.
+	closedOnce
+	// closedWhole is a definition.
+	closedWhole
+)
+
+// isDefinition reports whether a label is that of a definition.
+func isDefinition(label string) bool {
+	return strings.HasPrefix(label, "#") || strings.HasPrefix(label, "_#")
+}
+
+// closes reports whether an expression is a reference to a definition, or to something within one.
+func closes(x Expr) bool {
+	switch x := x.(type) {
+	case *Reference:
+		return x.closes
+	case *PackageReference:
+		return x.closes
+	case *Selector:
+		return x.closes
+	case *Index:
+		return x.closes
+	}
+	return false
+}
+
+// closing returns the group of what a reference, or close(), adds to a node. It closes the struct that embeds it, too.
+func (g *group) closing(n, target *node, how closedness) *group {
+	added := &group{up: g.within(), node: n, target: target, closed: how}
+	if g == nil || g.kind != embedded {
+		return added
+	}
+	if s := g.above(structure); s != nil {
+		s.closed = max(s.closed, how)
+	}
+	return &group{up: added, kind: embedded}
+}
+
+// ofStruct returns the group of a struct that embeds others. One that is embedded itself is a part of the struct around it.
+func (g *group) ofStruct(n *node) *group {
+	if g != nil && g.kind == embedded {
+		return g.up
+	}
+	return &group{up: g, kind: structure, node: n}
+}
+
+// embeds returns the group of something that a struct embeds; nil if nothing is closed anywhere.
+func (g *group) embeds(closes bool) *group {
+	if !closes {
+		return nil
+	}
+	return &group{up: &group{up: g, kind: embedding}, kind: embedded}
+}
+
+// within returns the group of the fields of a struct, or of the elements of a list.
+func (g *group) within() *group {
+	if g != nil && g.kind == embedded {
+		return g.up
+	}
+	return g
+}
+
+// above returns the innermost group of a kind of which this is a part; nil if there is none.
+func (g *group) above(kind groupKind) *group {
+	for ; g != nil && g.kind != kind; g = g.up {
+	}
+	return g
+}
+
+// contains reports whether a group is a part of this one, or the same.
+func (g *group) contains(part *group) bool {
+	for ; part != nil; part = part.up {
+		if part == g {
+			return true
+		}
+	}
+	return false
+}
+
+// isAgain reports whether a group is a part of what another reference to the same node adds.
+func (g *group) isAgain(target *node) bool {
+	references := 0
+	for ; g != nil; g = g.up {
+		if g.target == target {
+			references++
+		}
+	}
+	return references > 1
+}
+
+// rejects returns a closed group that does not admit a field, which is unified from some expressions; nil if all do.
+func (n *node) rejects(field []conj) *group {
+	for _, l := range n.lits {
+		if g := n.groupRejects(l.group, field); g != nil {
+			return g
+		}
+	}
+	for _, d := range n.data {
+		if g := n.groupRejects(d.group, field); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+// groupRejects is rejects for a group and those of which it is a part.
+func (n *node) groupRejects(g *group, field []conj) *group {
+	for ; g != nil; g = g.up {
+		isClosed := g.closed == closedWhole || g.closed == closedOnce && g.node == n
+		if isClosed && !n.isOpen(g) && !slices.ContainsFunc(field, func(c conj) bool { return n.admitsPart(g, c.group) }) {
+			return g
+		}
+	}
+	return nil
+}
+
+// notAllowed is the problem of a field that a group does not admit.
+func (g *group) notAllowed(field *node) *Problem {
+	by := "the definition, or close(), in its struct"
+	if g.target != nil && isDefinition(g.target.label) {
+		by = shown(g.target.label)
+	}
+	return problemAt(field.pos(), "field not allowed by %s", source(by))
+}
+
+// isClosed reports whether there are fields that a node does not admit.
+func (n *node) isClosed() bool { return n.rejects(nil) != nil }
+
+// admitsPart reports whether a group admits a field of which this is a part: one of the group, or of the struct that embeds it.
+func (n *node) admitsPart(g, part *group) bool {
+	if g.contains(part) {
+		return true
+	}
+	e := g.above(embedding)
+	if e == nil || e.contains(part) {
+		return false
+	}
+	s := e.above(structure)
+	return s.contains(part) || n.isOpen(s)
+}
+
+// isOpen reports whether a group has an ellipsis, or is any value and no struct.
+func (n *node) isOpen(g *group) bool {
+	isStruct := slices.ContainsFunc(n.data, func(d data) bool { return g.contains(d.group) })
+	for _, l := range n.lits {
+		if g.contains(l.group) {
+			if l.IsOpen {
+				return true
+			}
+			isStruct = true
+		}
+	}
+	return !isStruct && slices.ContainsFunc(n.tops, g.contains)
+}
