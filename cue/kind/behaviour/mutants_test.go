@@ -236,6 +236,10 @@ func TestTheseMutants(t *testing.T) {
 		}
 		add(source, parts...)
 	}
+	for seed := range 5 * *disjunctionsGenerated {
+		g := &disjunctions{rand.New(rand.NewPCG(seed, 5))}
+		add(packageWith(g.value(1+g.IntN(4))), out)
+	}
 	inFile = true
 	for _, body := range closed {
 		add(packageOf(body), out, within)

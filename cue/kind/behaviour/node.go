@@ -175,6 +175,7 @@ type node struct {
 	length     int
 	entries    []conj // of a list of one part, until an element is asked for
 	chosen     *node
+	isDefault  bool // chosen is one of several that fit
 	checked    bool
 	waiting    *Problem // of a constraint that cannot be checked so far
 	isLet      bool     // of a let clause
@@ -617,6 +618,7 @@ func (r *run) choose(n *node) (*node, *Problem) {
 		return nil, n.problem
 	}
 	if chosen := only(branches); chosen != nil {
+		n.isDefault = len(branches) > 1
 		return r.took(n, chosen), nil
 	}
 	n.several = &Problem{IsIncomplete: true, Path: n.path(), At: n.open[0].Pos(), isOpen: true, Message: "unresolved disjunction: more than one alternative fits"}
@@ -786,27 +788,45 @@ func (r *run) same(a, b *node) bool {
 	if a.isScalar && b.isScalar {
 		return sameScalar(a.scalar, b.scalar)
 	}
-	if len(a.open)+len(b.open) > 0 {
-		return false // so far
+	if a.isType() && b.isType() {
+		return a.kinds == b.kinds
 	}
-	x, p := r.value(a)
-	y, q := r.value(b)
-	if p != nil || q != nil {
+	return len(a.open)+len(b.open) == 0 && r.samePart(a, b)
+}
+
+// isType reports whether a branch is only a type, like string.
+func (n *node) isType() bool {
+	return !n.isScalar && n.problem == nil && len(n.lits)+len(n.data)+len(n.lists)+len(n.comps)+len(n.checks)+len(n.open) == 0
+}
+
+// samePart reports whether two fields or elements have the same value, which none of them has as a default.
+func (r *run) samePart(a, b any) bool {
+	x, problem := r.valueOf(a)
+	y, problem2 := r.valueOf(b)
+	if problem != nil || problem2 != nil || r.isDefault(a) != r.isDefault(b) {
 		return false
 	}
-	equal, problem := r.equal(x, y)
-	if problem != nil || !equal {
-		return false
+	m, isNode := x.(*node)
+	n, isNode2 := y.(*node)
+	if !isNode || !isNode2 || kindOf(m) != kindOf(n) {
+		equal, problem := r.equal(x, y)
+		return problem == nil && equal
 	}
-	if !r.undefined(a).Equal(r.undefined(b)) || a.isClosed() != b.isClosed() {
-		return false
-	}
-	for _, name := range hiddenFields(a) {
-		if equal, problem := r.equalFields(r.field(a, name), r.field(b, name)); problem != nil || !equal {
+	if kindOf(m) == Struct {
+		names, problem := r.fields(m)
+		names2, problem2 := r.fields(n)
+		if problem != nil || problem2 != nil || !sets.New(names...).Equal(sets.New(names2...)) || !r.undefined(m).Equal(r.undefined(n)) || m.isClosed() != n.isClosed() {
 			return false
 		}
+		return !slices.ContainsFunc(append(names, hiddenFields(m)...), func(name string) bool { return !r.samePart(r.field(m, name), r.field(n, name)) })
 	}
-	return true
+	return slices.EqualFunc(r.parts(m), r.parts(n), r.samePart)
+}
+
+// isDefault reports whether the value of a field is the default of a disjunction.
+func (r *run) isDefault(part any) bool {
+	field, _ := part.(*node)
+	return field != nil && field.isDefault
 }
 
 // undefined returns the names of the fields of a struct that are optional, and of those that are no data.
