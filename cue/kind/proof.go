@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
+	cueerrors "cuelang.org/go/cue/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -174,10 +176,26 @@ func (k comparison) compare(object, observed map[string]any) (err error) {
 	if errEvaluated == nil {
 		evaluated, errEvaluated = k.decision(v, k.PhaseOf(object))
 	}
-	if err := k.sameResult("", decisionResult(compiled), decisionResult(evaluated), errCompiled, errEvaluated); err != nil {
+	if err := k.sameResult("", decisionResult(k.withoutHidden(compiled, evaluated, v)), decisionResult(evaluated), errCompiled, errEvaluated); err != nil {
 		return err
 	}
 	return k.compareRest(object, v, errEvaluated != nil)
+}
+
+// withoutHidden returns a decision without what an if or a loop around children waits for, if CUE's evaluator does not say that
+// because a child reads a field that its struct cannot have.
+func (k comparison) withoutHidden(compiled, evaluated *Decision, whole piece) *Decision {
+	p, isEvaluated := whole.(evaluatedPiece)
+	if !isEvaluated || compiled == nil || evaluated == nil || len(evaluated.Undecided) > 0 {
+		return compiled
+	}
+	failed := p.value.LookupPath(pathChildren).Err()
+	if failed == nil || cue.IsIncomplete(failed) || slices.ContainsFunc(cueerrors.Errors(failed), func(e cueerrors.Error) bool { return !strings.Contains(messageOf(e), undefinedField) }) {
+		return compiled
+	}
+	known := *compiled
+	known.Undecided = nil
+	return &known
 }
 
 // compareRest returns how both differ about what is read for an object, and about what it injects. isWrong means that the

@@ -116,6 +116,8 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 		`children: c: template: {apiVersion: "v1", kind: "ConfigMap", data: a: (*"x" | string) & "a-\(object.spec.size)"}`,
 		"_h: {n: {} != [object.spec.more]}\nchildren: {c: template: {apiVersion: \"v1\", kind: \"ConfigMap\"}, if _h.n {d: template: {apiVersion: \"v1\", kind: \"ConfigMap\"}}}",
 		`status: size: list.Max([object.spec.more | object.spec.most])`,
+		"_h: {}\nchildren: {c: template: {apiVersion: \"v1\", kind: \"ConfigMap\", {if object.spec.size < 1000 {o: {_h, a: object.spec.more}.b}}}, if object.spec.extra {d: template: {apiVersion: \"v1\", kind: \"ConfigMap\"}}}",
+		"_h: object.spec.extra\nchildren: c: {replicas: 4, maxUnavailable: [if [_h][0] {1}, \"30%\"][0], template: {apiVersion: \"v1\", kind: \"ConfigMap\"}}",
 		`children: c: {when: {} == {a: object.spec.more | object.spec.most}, template: {apiVersion: "v1", kind: "ConfigMap"}}`,
 	} {
 		source := strings.NewReplacer("status: {size: object.spec.size, n: _s.n}", behaviour, "extra?: bool", "extra?: bool, other?: bool, more?: int, most?: int").Replace(disputed)

@@ -59,16 +59,13 @@ func closes(x Expr) bool {
 	return false
 }
 
-// closing returns the group of what a reference, or close(), adds to a node. It closes the struct that embeds it, too.
+// closing returns the group of what a reference, or close(), adds to a node.
 func (g *group) closing(n, target *node, how closedness) *group {
 	added := &group{up: g.within(), node: n, target: target, closed: how}
-	if g == nil || g.kind != embedded {
-		return added
+	if g != nil && g.kind == embedded {
+		return &group{up: added, kind: embedded}
 	}
-	if s := g.above(structure); s != nil {
-		s.closed = max(s.closed, how)
-	}
-	return &group{up: added, kind: embedded}
+	return added
 }
 
 // ofStruct returns the group of a struct that embeds others. One that is embedded itself is a part of the struct around it.
@@ -167,23 +164,11 @@ func (n *node) admitsPart(g, part *group) bool {
 		return true
 	}
 	e := g.above(embedding)
-	if e == nil || e.contains(part) {
-		return false
-	}
 	s := e.above(structure)
-	return s.contains(part) || n.isOpen(s)
+	return !e.contains(part) && (s.contains(part) || n.isOpen(s))
 }
 
-// isOpen reports whether a group has an ellipsis, or is any value and no struct.
+// isOpen reports whether a part of a group has an ellipsis.
 func (n *node) isOpen(g *group) bool {
-	isStruct := slices.ContainsFunc(n.data, func(d data) bool { return g.contains(d.group) })
-	for _, l := range n.lits {
-		if g.contains(l.group) {
-			if l.IsOpen {
-				return true
-			}
-			isStruct = true
-		}
-	}
-	return !isStruct && slices.ContainsFunc(n.tops, g.contains)
+	return slices.ContainsFunc(n.lits, func(l lit) bool { return l.IsOpen && g.contains(l.group) })
 }

@@ -165,9 +165,8 @@ type node struct {
 	checks   []check
 	open     []choice // disjunctions without an alternative
 	seen     []inclusion
-	tops     []*group // of _
-	met      int32    // disjunctions
-	within   int32    // the disjunction whose alternative is being added, counted from 1; 0 is none
+	met      int32 // disjunctions
+	within   int32 // the disjunction whose alternative is being added, counted from 1; 0 is none
 	problem  *Problem
 
 	arcs       []arc
@@ -329,9 +328,6 @@ func (r *run) add(n *node, c conj) {
 		r.addResult(n, x, c.env, c.group)
 	case *Type:
 		n.limit(x.Kinds, x)
-		if x.Kinds == Any && c.group != nil {
-			n.tops = append(n.tops, c.group)
-		}
 		if x.Min != nil {
 			n.checks = append(n.checks, check{x, within(x)})
 		}

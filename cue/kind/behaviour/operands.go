@@ -11,7 +11,7 @@ import (
 // x becomes [x][0], and a reference becomes x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on with an operand that is
 // a disjunction or a unification without a value: an if takes it for false, an interpolation for an empty text, and a slice for
 // no bound. So it does with a reference to a field that only refers to one without a value, unless something else asked for that
-// before. It does not look into what and() returns, nor at the elements of a slice that is compared, and a loop over what
+// before. It does not look into what and() returns, nor at the elements of a slice that is compared or an argument, and a loop over what
 // list.FlattenN returns does not find elements that are disjunctions. The function that is returned undoes the changes.
 func SeparateOperands(files []*ast.File) (undo func()) {
 	s := &separator{}
@@ -57,7 +57,7 @@ func (s *separator) visit(node ast.Node) bool {
 		s.operand(&node.Index)
 	case *ast.CallExpr:
 		for i := range node.Args {
-			s.operand(&node.Args[i])
+			s.compared(&node.Args[i])
 		}
 	case *ast.UnaryExpr:
 		if node.Op != token.MUL { // that marks a default
@@ -90,13 +90,17 @@ func (s *separator) used(place *ast.Expr, resolve func(ast.Expr) ast.Expr) {
 	}
 }
 
-// refersToField reports whether an expression is a reference to a field that may only refer to another one: not to data.
+// refersToField reports whether an expression is a reference to a field, or an element, that may only refer to another one: not to
+// data.
 func refersToField(x ast.Expr) bool {
-	root := rootOf(x)
-	return root != nil && root.Name != objectName && root.Name != observedName
+	if root := rootOf(x); root != nil {
+		return root.Name != objectName && root.Name != observedName
+	}
+	_, isElement := x.(*ast.IndexExpr)
+	return isElement
 }
 
-// compared is for an operand of == and !=.
+// compared is for an operand of == and !=, and for an argument.
 func (s *separator) compared(place *ast.Expr) {
 	if _, isSlice := unparen(*place).(*ast.SliceExpr); isSlice {
 		s.separate(place)

@@ -39,7 +39,7 @@ func loaded(source string) *build.Instance {
 	overlay := map[string]load.Source{
 		"/x/cue.mod/module.cue": load.FromString("module: \"x.example@v0\"\nlanguage: version: \"v0.17.0\"\n"),
 		"/x/x.cue":              load.FromString(source),
-		"/x/lib/lib.cue":        load.FromString("package lib\n\n#L: {a: _l, b?: int}\na: 7\n_l: 1\n"),
+		"/x/lib/lib.cue":        load.FromString("package lib\n\n#L: {a: _l, b?: int}\na: 7\n_l: 1\n#A: {#B}\n#B: {#A, x: 1}\n"),
 	}
 	return load.Instances([]string{"."}, &load.Config{Dir: "/x", Overlay: overlay})[0]
 }
