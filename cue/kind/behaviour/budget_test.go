@@ -49,9 +49,11 @@ func TestBudget(t *testing.T) {
 		`[for a in object.spec.items {object.spec.text =~ "b$"}]`,
 		doubled(40),
 		`uuid.ToInt(object.spec.text)`,
+		`{for k in list.Range(0, 40000, 1) {"k\(k)": k}}`,
+		`{for k in list.Range(0, 3000, 1) {#T1, "k\(k)": k, ...}}`,
 	} {
 		t.Run(expression, func(t *testing.T) {
-			program, err := Compile(instanceOf(t, packageWith(expression+"\n\t---\n#T: {t: #T}")), "X")
+			program, err := Compile(instanceOf(t, packageWith(expression+"\n\t---\n#T: {t: #T}\n#T1: {a: 1, ...}")), "X")
 			require.NoError(t, err)
 			items := make([]any, 1000)
 			for i := range items {

@@ -76,11 +76,8 @@ func (g *group) ofStruct(n *node) *group {
 	return &group{up: g, kind: structure, node: n}
 }
 
-// embeds returns the group of something that a struct embeds; nil if nothing is closed anywhere.
-func (g *group) embeds(closes bool) *group {
-	if !closes {
-		return nil
-	}
+// embeds returns the group of something that a struct embeds.
+func (g *group) embeds() *group {
 	return &group{up: &group{up: g, kind: embedding}, kind: embedded}
 }
 
@@ -120,30 +117,44 @@ func (g *group) isAgain(target *node) bool {
 	return references > 1
 }
 
-// rejects returns a closed group that does not admit a field, which is unified from some expressions; nil if all do.
-func (n *node) rejects(field []conj) *group {
-	for _, l := range n.lits {
-		if g := n.groupRejects(l.group, field); g != nil {
-			return g
+// closings are the groups of a node of which a field needs evidence.
+type closings struct {
+	closed, open []*group
+	lits, data   int // of the node that are counted
+}
+
+// rejects returns a closed group of a node that does not admit a field, which is unified from some expressions; nil if all do.
+func (r *run) rejects(n *node, field []conj) *group {
+	for ; n.closings.lits < len(n.lits); n.closings.lits++ {
+		l := n.lits[n.closings.lits]
+		if i := n.closings.lits; i == 0 || l.IsOpen || l.group != n.lits[i-1].group {
+			r.count(n, l.group, l.IsOpen)
 		}
 	}
-	for _, d := range n.data {
-		if g := n.groupRejects(d.group, field); g != nil {
+	for ; n.closings.data < len(n.data); n.closings.data++ {
+		r.count(n, n.data[n.closings.data].group, false)
+	}
+	r.spend(len(n.closings.closed) * len(field) / partsPerStep)
+	for _, g := range n.closings.closed {
+		if !slices.Contains(n.closings.open, g) && !slices.ContainsFunc(field, func(c conj) bool { return n.admitsPart(g, c.group) }) {
 			return g
 		}
 	}
 	return nil
 }
 
-// groupRejects is rejects for a group and those of which it is a part.
-func (n *node) groupRejects(g *group, field []conj) *group {
+// count adds a group, and those of which it is a part, to the closings of a node. isOpen means that a part of it has an ellipsis.
+func (r *run) count(n *node, g *group, isOpen bool) {
+	r.spend((len(n.closings.closed) + len(n.closings.open)) / partsPerStep)
 	for ; g != nil; g = g.up {
 		isClosed := g.closed == closedWhole || g.closed == closedOnce && g.node == n
-		if isClosed && !n.isOpen(g) && !slices.ContainsFunc(field, func(c conj) bool { return n.admitsPart(g, c.group) }) {
-			return g
+		if isClosed && !slices.Contains(n.closings.closed, g) {
+			n.closings.closed = append(n.closings.closed, g)
+		}
+		if isOpen && !slices.Contains(n.closings.open, g) {
+			n.closings.open = append(n.closings.open, g)
 		}
 	}
-	return nil
 }
 
 // notAllowed is the problem of a field that a group does not admit.
@@ -155,9 +166,6 @@ func (g *group) notAllowed(field *node) *Problem {
 	return problemAt(field.pos(), "field not allowed by %s", source(by))
 }
 
-// isClosed reports whether there are fields that a node does not admit.
-func (n *node) isClosed() bool { return n.rejects(nil) != nil }
-
 // admitsPart reports whether a group admits a field of which this is a part: one of the group, or of the struct that embeds it.
 func (n *node) admitsPart(g, part *group) bool {
 	if g.contains(part) {
@@ -165,10 +173,5 @@ func (n *node) admitsPart(g, part *group) bool {
 	}
 	e := g.above(embedding)
 	s := e.above(structure)
-	return !e.contains(part) && (s.contains(part) || n.isOpen(s))
-}
-
-// isOpen reports whether a part of a group has an ellipsis.
-func (n *node) isOpen(g *group) bool {
-	return slices.ContainsFunc(n.lits, func(l lit) bool { return l.IsOpen && g.contains(l.group) })
+	return !e.contains(part) && (s.contains(part) || slices.Contains(n.closings.open, s))
 }

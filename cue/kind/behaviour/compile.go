@@ -40,8 +40,6 @@ type compiler struct {
 	// forks are the ifs, loops and disjunctions with a default in the package of the compiled definition, own.
 	forks []token.Pos
 	own   *Package
-	// closes means that something names a definition, or calls close.
-	closes bool
 }
 
 // root is a definition of a package.
@@ -293,13 +291,6 @@ func (p place) behaviour(e ast.Expr) Expr {
 	return compiled
 }
 
-// closing notes that a name is that of a definition, and reports whether it is.
-func (p place) closing(label string) bool {
-	is := isDefinition(label)
-	p.closes = p.closes || is
-	return is
-}
-
 // expr compiles an expression.
 func (p place) expr(e ast.Expr) Expr {
 	pos := at{e.Pos()}
@@ -422,7 +413,7 @@ func (p place) ident(e *ast.Ident) Expr {
 		case s.self[e.Name] != "":
 			return &Self{pos, up, e.Name}
 		case isField:
-			return &Reference{pos, up, label, e.Name, p.closing(label)}
+			return &Reference{pos, up, label, e.Name, isDefinition(label)}
 		}
 		if let, ok := s.lets[e.Name]; ok {
 			return &LetReference{pos, up, let}
@@ -436,7 +427,7 @@ func (p place) ident(e *ast.Ident) Expr {
 	if p.pkg.names[e.Name] {
 		name := p.label(e.Name, true)
 		p.use(p.pkg, name)
-		return &PackageReference{pos, p.pkg, name, e.Name, p.closing(name)}
+		return &PackageReference{pos, p.pkg, name, e.Name, isDefinition(name)}
 	}
 	if t := predeclared(e); t != nil {
 		return t
@@ -456,7 +447,7 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 	path := importPath(e.X)
 	if path == "" {
 		x, label := p.expr(e.X), p.label(name, isIdent)
-		isClosed := p.closing(label) || closes(x)
+		isClosed := isDefinition(label) || closes(x)
 		return &Selector{pos, x, label, p.referenceText(e), isClosed}
 	}
 	for _, imported := range p.instance.Imports {
@@ -465,7 +456,7 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 			if !p.use(pkg, name) {
 				return p.unsupported(e, "%s does not exist", sourceOf(e))
 			}
-			return &PackageReference{pos, pkg, name, sourceOf(e), p.closing(name)}
+			return &PackageReference{pos, pkg, name, sourceOf(e), isDefinition(name)}
 		}
 	}
 	if value, ok := constants[path+"."+name]; ok {
@@ -506,7 +497,6 @@ func (p place) call(e *ast.CallExpr) Expr {
 	if n := len(e.Args); !fun.Function.takes(n) {
 		return p.unsupported(e, "%s takes %d arguments, and has %d", sourceOf(e.Fun), fun.Function.params, n)
 	}
-	p.closes = p.closes || fun.Function.Name == "close"
 	return &Call{at{e.Pos()}, fun.Function, p.exprs(e.Args), sourceOf(e)}
 }
 

@@ -179,6 +179,7 @@ type node struct {
 	waiting    *Problem // of a constraint that cannot be checked so far
 	isLet      bool     // of a let clause
 	several    *Problem // more than one alternative fits
+	closings   closings
 }
 
 type state int8
@@ -271,6 +272,9 @@ func (r *run) expand(n *node) {
 	n.state = expanded
 	r.leave()
 }
+
+// partsPerStep is how many parts of a node are looked at in a step.
+const partsPerStep = 64
 
 // enter counts how deep an evaluation is; leave ends that.
 func (r *run) enter() {
@@ -410,16 +414,15 @@ func (r *run) addStruct(n *node, x *StructLit, up *env, g *group) {
 	}
 	inner := &env{up: up, node: n}
 	fields := g.within()
-	embeds := r.program.closes && len(x.Embeds)+len(x.Comprehensions) > 0
-	if embeds {
+	if len(x.Embeds)+len(x.Comprehensions) > 0 {
 		fields = g.ofStruct(n)
 	}
 	n.lits = append(n.lits, lit{StructLit: x, env: inner, group: fields})
 	for _, c := range x.Comprehensions {
-		n.comps = append(n.comps, pending{Comprehension: c, env: inner, group: fields.embeds(embeds)})
+		n.comps = append(n.comps, pending{Comprehension: c, env: inner, group: fields.embeds()})
 	}
 	for _, x := range x.Embeds {
-		r.add(n, conj{x: x, env: inner, group: fields.embeds(embeds)})
+		r.add(n, conj{x: x, env: inner, group: fields.embeds()})
 	}
 }
 
@@ -811,7 +814,7 @@ func (r *run) samePart(a, b any) bool {
 	if kindOf(m) == Struct {
 		names, problem := r.fields(m)
 		names2, problem2 := r.fields(n)
-		if problem != nil || problem2 != nil || !sets.New(names...).Equal(sets.New(names2...)) || !r.undefined(m).Equal(r.undefined(n)) || m.isClosed() != n.isClosed() {
+		if problem != nil || problem2 != nil || !sets.New(names...).Equal(sets.New(names2...)) || !r.undefined(m).Equal(r.undefined(n)) || (r.rejects(m, nil) == nil) != (r.rejects(n, nil) == nil) {
 			return false
 		}
 		return !slices.ContainsFunc(append(names, hiddenFields(m)...), func(name string) bool { return !r.samePart(r.field(m, name), r.field(n, name)) })
@@ -1203,7 +1206,7 @@ func (r *run) arc(n *node, name string) *node {
 			return n.arcs[i].node
 		}
 	}
-	r.step()
+	r.spend(1 + (len(n.arcs)+len(n.lits))/partsPerStep)
 	r.expand(n)
 	r.yieldAll(n, func(c pending) bool { return c.all || c.names[name] })
 	field := r.declared(n, name)
@@ -1253,10 +1256,8 @@ func (r *run) declared(n *node, name string) *node {
 	field := &node{up: n, label: name, conjs: conjs}
 	if !isHidden(name) {
 		r.addPatterns(n, field, name)
-		if r.program.closes {
-			if g := n.rejects(field.conjs); g != nil {
-				field.fail(cmp.Or(n.problemOf(name), g.notAllowed(field)))
-			}
+		if g := r.rejects(n, field.conjs); g != nil {
+			field.fail(cmp.Or(n.problemOf(name), g.notAllowed(field)))
 		}
 	}
 	return field

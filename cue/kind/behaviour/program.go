@@ -30,8 +30,6 @@ type Program struct {
 	// forks are those of the package, and ways notes where runs go if there is one.
 	forks []token.Pos
 	ways  *Ways
-	// closes means that a definition or close() may reject fields.
-	closes bool
 }
 
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
@@ -58,7 +56,7 @@ func CompileGiven(instance *build.Instance, name string, given ...string) (*Prog
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Program{pkg: pkg, name: name, given: given, forks: c.forks, closes: c.closes}, nil
+	return &Program{pkg: pkg, name: name, given: given, forks: c.forks}, nil
 }
 
 // Value is a part of a behaviour, for one object. It is computed when it is asked for, and is for
