@@ -298,6 +298,7 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 			return s.String() == name || s.Type().LabelType() == cue.IndexLabel && strconv.Itoa(s.Index()) == name
 		})
 	}
+	var elsewhere error
 	for _, each := range x.alternatives(cueerrors.Errors(failed), cue.IsIncomplete(failed)) {
 		if isWithin(each.Path()) || path == "" && x.phases.contain(each.Position()) {
 			continue // CUE knows no path for what is wrong within a list that is an argument
@@ -306,11 +307,13 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 		switch {
 		case ok:
 			absent = append(absent, absence)
-		case len(each.Path()) <= len(within): // otherwise it is wrong elsewhere
+		case len(each.Path()) <= len(within):
 			return nil, evaluationError(path, each)
+		default:
+			elsewhere = fmt.Errorf("%w: it is not known whether an if reads what is wrong elsewhere: %w", errNotCompared, evaluationError(path, each))
 		}
 	}
-	return absent, nil
+	return absent, elsewhere
 }
 
 const undefinedField = "undefined field: "

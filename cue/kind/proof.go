@@ -252,6 +252,8 @@ func (k comparison) sameResult(path string, compiled, evaluated any, errCompiled
 	switch {
 	case errCompiled != nil && errEvaluated != nil:
 		return nil
+	case errors.Is(errEvaluated, errNotCompared):
+		return errEvaluated
 	case errCompiled != nil:
 		return fmt.Errorf("only Fescue finds an error: %w", errCompiled)
 	case errEvaluated != nil && (operandErrors.MatchString(errEvaluated.Error()) || slices.ContainsFunc(absentMessages, func(message string) bool { return strings.Contains(errEvaluated.Error(), message) })):
