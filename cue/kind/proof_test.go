@@ -130,6 +130,16 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 	}
 }
 
+// The status of an object is a struct, though the schema may leave it open.
+func TestProofOfAnyStatus(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"_", "null | bool | number | string | [...] | {...}"} {
+		kinds, err := kindsOf(t, strings.NewReplacer("status?: {contract.#Status, n?: int, size?: int}", "status?: "+status, "\tstatus: {size: object.spec.size, n: _s.n}\n", "").Replace(disputed))
+		require.NoError(t, err, status)
+		require.Nil(t, kinds[0].Prove(nil).Difference, status)
+	}
+}
+
 // An object whose decision takes many steps is not compared: CUE's evaluator would take minutes.
 func TestLargeObjectsAreNotCompared(t *testing.T) {
 	t.Parallel()

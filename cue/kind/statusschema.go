@@ -136,7 +136,10 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 			return errorAt(controller, "status", "%q of #%s.status must be that of contract.#InjectionStatus", InjectedPods, k.GroupVersionKind.Kind)
 		}
 	}
-	phase := v.schema.Struct.Field("status").Schema.Struct.Field("phase")
+	var phase *schema.Field
+	if fields := v.schema.Struct.Field("status").Schema.Struct; fields != nil { // any value has none
+		phase = fields.Field("phase")
+	}
 	for name := range k.Phases {
 		if phase != nil && !phase.Schema.Accepts(name) {
 			var allowed []string
