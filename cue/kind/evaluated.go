@@ -28,10 +28,11 @@ func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, error
 	if observed != nil {
 		given[observedName] = k.reads.observed.of(observed)
 	}
-	// Unify and BuildExpr would open what definitions close.
+	// Unify and BuildExpr would open what definitions close. Paths begin with the field, as in the package with the definition.
+	const field = "behaviour"
 	unified := ast.NewBinExpr(token.AND, ast.NewIdent(k.behaviourName()), openData(given))
-	file := &ast.File{Decls: []ast.Decl{&ast.EmbedDecl{Expr: unified}}}
-	value := k.source.context.BuildFile(file, cue.Scope(k.source.value))
+	file := &ast.File{Decls: []ast.Decl{&ast.Field{Label: ast.NewIdent(field), Value: unified}}}
+	value := k.source.context.BuildFile(file, cue.Scope(k.source.value)).LookupPath(cue.ParsePath(field))
 	if err := value.LookupPath(cue.ParsePath(objectName)).Err(); err != nil {
 		return nil, evaluationError(objectName, err)
 	}

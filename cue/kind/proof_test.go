@@ -130,6 +130,23 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 	}
 }
 
+// An error of CUE's evaluator names the field in the behaviour, as one of Fescue's does.
+func TestEvaluatedErrorsNameTheField(t *testing.T) {
+	t.Parallel()
+	kinds, err := kindsOf(t, strings.Replace(disputed, "children: {}", `children: c: template: {apiVersion: "v1", kind: "ConfigMap", data: a: object.spec.size & >1000}`, 1))
+	require.NoError(t, err)
+	k, object := kinds[0], objectOf(kinds[0], map[string]any{"size": int64(1)})
+	_, errCompiled := k.decide(k.NewBudget(), object, nil)
+	evaluated, err := k.evaluatedBehaviour(object, nil)
+	require.NoError(t, err)
+	_, errEvaluated := k.decision(evaluated, "")
+	for _, err := range []error{errCompiled, errEvaluated} {
+		var failure *EvaluationError
+		require.ErrorAs(t, err, &failure)
+		require.Equal(t, "children.c.template.data.a", failure.Path)
+	}
+}
+
 // The status of an object is a struct, though the schema may leave it open.
 func TestProofOfAnyStatus(t *testing.T) {
 	t.Parallel()
