@@ -176,7 +176,7 @@ func (k comparison) compare(object, observed map[string]any) (err error) {
 	if errEvaluated == nil {
 		evaluated, errEvaluated = k.decision(v, k.PhaseOf(object))
 	}
-	if err := k.sameResult("", decisionResult(k.withoutHidden(compiled, evaluated, v)), decisionResult(evaluated), errCompiled, errEvaluated); err != nil {
+	if err := k.sameResult("", decisionResult(withoutHidden(compiled, evaluated, v)), decisionResult(evaluated), errCompiled, errEvaluated); err != nil {
 		return err
 	}
 	return k.compareRest(object, v, errEvaluated != nil)
@@ -184,7 +184,7 @@ func (k comparison) compare(object, observed map[string]any) (err error) {
 
 // withoutHidden returns a decision without what an if or a loop around children waits for, if CUE's evaluator does not say that
 // because a child reads a field that its struct cannot have.
-func (k comparison) withoutHidden(compiled, evaluated *Decision, whole piece) *Decision {
+func withoutHidden(compiled, evaluated *Decision, whole piece) *Decision {
 	p, isEvaluated := whole.(evaluatedPiece)
 	if !isEvaluated || compiled == nil || evaluated == nil || len(evaluated.Undecided) > 0 {
 		return compiled

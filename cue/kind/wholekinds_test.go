@@ -154,7 +154,7 @@ func judge(k *Kind, p pair) (v verdict, isWhole bool, difference error) {
 		return different, false, errEvaluated
 	}
 	evaluated, errEvaluated := k.decision(whole, k.PhaseOf(p.object))
-	if difference = (comparison{Kind: k}).sameResult("", sorted(decisionResult((comparison{Kind: k}).withoutHidden(compiled, evaluated, whole))), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
+	if difference = (comparison{Kind: k}).sameResult("", sorted(decisionResult(withoutHidden(compiled, evaluated, whole))), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
 		v = different
 		if errors.Is(difference, errNotCompared) || errEvaluated != nil && waits(compiled) || err != nil && waits(evaluated) {
 			v = unclear

@@ -11,7 +11,7 @@ type group struct {
 	up     *group // the group of which it is a part; nil is none
 	kind   groupKind
 	closed closedness
-	node   *node // to which it is unified
+	node   *node // to which the reference or close() is unified
 	target *node // of a reference
 }
 
@@ -48,32 +48,33 @@ func isDefinition(label string) bool {
 func closes(x Expr) bool {
 	switch x := x.(type) {
 	case *Reference:
-		return x.closes
+		return isDefinition(x.Name)
 	case *PackageReference:
-		return x.closes
+		return isDefinition(x.Name) && !x.isRoot // what a behaviour may declare is checked when it loads
 	case *Selector:
-		return x.closes
+		return isDefinition(x.Name) || closes(x.X)
 	case *Index:
-		return x.closes
+		return closes(x.X)
 	}
 	return false
 }
 
 // closing returns the group of what a reference, or close(), adds to a node.
 func (g *group) closing(n, target *node, how closedness) *group {
-	added := &group{up: g.within(), node: n, target: target, closed: how}
-	if g != nil && g.kind == embedded {
+	around := g.within()
+	added := &group{up: around, node: n, target: target, closed: how}
+	if around != g {
 		return &group{up: added, kind: embedded}
 	}
 	return added
 }
 
 // ofStruct returns the group of a struct that embeds others. One that is embedded itself is a part of the struct around it.
-func (g *group) ofStruct(n *node) *group {
-	if g != nil && g.kind == embedded {
-		return g.up
+func (g *group) ofStruct() *group {
+	if around := g.within(); around != g {
+		return around
 	}
-	return &group{up: g, kind: structure, node: n}
+	return &group{up: g, kind: structure}
 }
 
 // embeds returns the group of something that a struct embeds.
@@ -117,44 +118,52 @@ func (g *group) isAgain(target *node) bool {
 	return references > 1
 }
 
-// closings are the groups of a node of which a field needs evidence.
-type closings struct {
-	closed, open []*group
-	lits, data   int // of the node that are counted
+// closings are the groups of a node that are closed, and those of which a part has an ellipsis.
+type closings struct{ closed, open []*group }
+
+// addGroup adds a group, and those of which it is a part, to the closings of a node, to which it adds a struct.
+func (r *run) addGroup(n *node, g *group, isOpen bool) {
+	if g == nil {
+		return
+	}
+	if n.closings == nil {
+		n.closings = &closings{}
+	}
+	c := n.closings
+	r.spend((len(c.closed) + len(c.open)) / partsPerStep)
+	for ; g != nil; g = g.up {
+		isClosed := g.closed == closedWhole || g.closed == closedOnce && g.node == n
+		if isClosed && !slices.Contains(c.closed, g) {
+			c.closed = append(c.closed, g)
+		}
+		if isOpen && !slices.Contains(c.open, g) {
+			c.open = append(c.open, g)
+		}
+	}
 }
 
 // rejects returns a closed group of a node that does not admit a field, which is unified from some expressions; nil if all do.
 func (r *run) rejects(n *node, field []conj) *group {
-	for ; n.closings.lits < len(n.lits); n.closings.lits++ {
-		l := n.lits[n.closings.lits]
-		if i := n.closings.lits; i == 0 || l.IsOpen || l.group != n.lits[i-1].group {
-			r.count(n, l.group, l.IsOpen)
-		}
-	}
-	for ; n.closings.data < len(n.data); n.closings.data++ {
-		r.count(n, n.data[n.closings.data].group, false)
+	if n.closings == nil {
+		return nil
 	}
 	r.spend(len(n.closings.closed) * len(field) / partsPerStep)
 	for _, g := range n.closings.closed {
-		if !slices.Contains(n.closings.open, g) && !slices.ContainsFunc(field, func(c conj) bool { return n.admitsPart(g, c.group) }) {
+		if !slices.Contains(n.closings.open, g) && !slices.ContainsFunc(field, func(c conj) bool { return n.closings.admit(g, c.group) }) {
 			return g
 		}
 	}
 	return nil
 }
 
-// count adds a group, and those of which it is a part, to the closings of a node. isOpen means that a part of it has an ellipsis.
-func (r *run) count(n *node, g *group, isOpen bool) {
-	r.spend((len(n.closings.closed) + len(n.closings.open)) / partsPerStep)
-	for ; g != nil; g = g.up {
-		isClosed := g.closed == closedWhole || g.closed == closedOnce && g.node == n
-		if isClosed && !slices.Contains(n.closings.closed, g) {
-			n.closings.closed = append(n.closings.closed, g)
-		}
-		if isOpen && !slices.Contains(n.closings.open, g) {
-			n.closings.open = append(n.closings.open, g)
-		}
+// admit reports whether a group admits a field of which this is a part: one of the group, or of the struct that embeds it.
+func (c *closings) admit(g, part *group) bool {
+	if g.contains(part) {
+		return true
 	}
+	e := g.above(embedding)
+	s := e.above(structure)
+	return !e.contains(part) && (s.contains(part) || slices.Contains(c.open, s))
 }
 
 // notAllowed is the problem of a field that a group does not admit.
@@ -164,14 +173,4 @@ func (g *group) notAllowed(field *node) *Problem {
 		by = shown(g.target.label)
 	}
 	return problemAt(field.pos(), "field not allowed by %s", source(by))
-}
-
-// admitsPart reports whether a group admits a field of which this is a part: one of the group, or of the struct that embeds it.
-func (n *node) admitsPart(g, part *group) bool {
-	if g.contains(part) {
-		return true
-	}
-	e := g.above(embedding)
-	s := e.above(structure)
-	return !e.contains(part) && (s.contains(part) || slices.Contains(n.closings.open, s))
 }

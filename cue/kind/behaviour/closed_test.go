@@ -3,7 +3,6 @@ package behaviour
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -53,12 +52,16 @@ func TestClosedLikeCUE(t *testing.T) {
 
 // definitions makes behaviours whose values are unified from definitions, and structs with other fields.
 type definitions struct {
-	*rand.Rand
+	picker
 	// names are the definitions and hidden fields so far.
 	names []string
 }
 
-func (g *definitions) pick(from ...string) string { return from[g.IntN(len(from))] }
+// generatedDefinitions returns a package with definitions.
+func generatedDefinitions(seed uint64) string {
+	g := &definitions{picker: newPicker(seed, 3)}
+	return packageOf(g.behaviour())
+}
 
 func (g *definitions) behaviour() string {
 	var body []string
@@ -148,23 +151,14 @@ func (g *definitions) value(d int) string {
 // Generated definitions admit the fields that they admit in CUE.
 func TestGeneratedDefinitionsLikeCUE(t *testing.T) {
 	t.Parallel()
-	classes := make(map[string]int)
+	values := 0
 	for seed := range *closedGenerated {
-		g := &definitions{Rand: rand.New(rand.NewPCG(seed, 3))}
-		source := packageOf(g.behaviour())
-		instance := loaded(source)
-		require.NoError(t, instance.Err, source)
-		o := oracleOf(t, instance)
+		source := generatedDefinitions(seed)
+		o := newOracle(t, source)
 		o.inFile = true
-		wantClass, want := o.evaluated(sampleObject(), sampleObserved(), "out")
-		class, got := o.compiled(sampleObject(), sampleObserved(), "out")
-		classes[class]++
-		if class != "value" && wantClass != "value" {
-			class = wantClass // something is absent, and something else is wrong
-		}
-		if wantClass != class || class == "value" && fmt.Sprint(want) != fmt.Sprint(got) {
-			t.Errorf("seed %d:\n%s\nCUE: %s %v\ncompiled: %s %v", seed, source, wantClass, want, class, got)
+		if o.requireSameOrNone(t, seed, source) {
+			values++
 		}
 	}
-	t.Log(classes)
+	require.Greater(t, values, int(*closedGenerated/10))
 }

@@ -286,7 +286,7 @@ func (p place) behaviour(e ast.Expr) Expr {
 	compiled := p.expr(e)
 	if definition, ok := compiled.(*PackageReference); ok {
 		p.roots[root{definition.Package, definition.Name}] = true
-		definition.closes = false
+		definition.isRoot = true
 	}
 	return compiled
 }
@@ -306,8 +306,7 @@ func (p place) expr(e ast.Expr) Expr {
 	case *ast.SelectorExpr:
 		return p.selector(e)
 	case *ast.IndexExpr:
-		x := p.expr(e.X)
-		return &Index{pos, x, p.expr(e.Index), p.referenceText(e), closes(x)}
+		return &Index{pos, p.expr(e.X), p.expr(e.Index), p.referenceText(e)}
 	case *ast.SliceExpr:
 		s := &Slice{at: pos, X: p.expr(e.X)}
 		if e.Low != nil {
@@ -413,7 +412,7 @@ func (p place) ident(e *ast.Ident) Expr {
 		case s.self[e.Name] != "":
 			return &Self{pos, up, e.Name}
 		case isField:
-			return &Reference{pos, up, label, e.Name, isDefinition(label)}
+			return &Reference{pos, up, label, e.Name}
 		}
 		if let, ok := s.lets[e.Name]; ok {
 			return &LetReference{pos, up, let}
@@ -421,13 +420,13 @@ func (p place) ident(e *ast.Ident) Expr {
 	}
 	if let, ok := e.Node.(*ast.LetClause); ok {
 		if name := letName(let); p.use(p.pkg, name) {
-			return &PackageReference{pos, p.pkg, name, e.Name, false}
+			return &PackageReference{at: pos, Package: p.pkg, Name: name, Text: e.Name}
 		}
 	}
 	if p.pkg.names[e.Name] {
 		name := p.label(e.Name, true)
 		p.use(p.pkg, name)
-		return &PackageReference{pos, p.pkg, name, e.Name, isDefinition(name)}
+		return &PackageReference{at: pos, Package: p.pkg, Name: name, Text: e.Name}
 	}
 	if t := predeclared(e); t != nil {
 		return t
@@ -446,9 +445,7 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 	}
 	path := importPath(e.X)
 	if path == "" {
-		x, label := p.expr(e.X), p.label(name, isIdent)
-		isClosed := isDefinition(label) || closes(x)
-		return &Selector{pos, x, label, p.referenceText(e), isClosed}
+		return &Selector{pos, p.expr(e.X), p.label(name, isIdent), p.referenceText(e)}
 	}
 	for _, imported := range p.instance.Imports {
 		if imported.ImportPath == path || imported.ID() == path || strings.TrimSuffix(imported.ImportPath, ":"+imported.PkgName) == path {
@@ -456,7 +453,7 @@ func (p place) selector(e *ast.SelectorExpr) Expr {
 			if !p.use(pkg, name) {
 				return p.unsupported(e, "%s does not exist", sourceOf(e))
 			}
-			return &PackageReference{pos, pkg, name, sourceOf(e), isDefinition(name)}
+			return &PackageReference{at: pos, Package: pkg, Name: name, Text: sourceOf(e)}
 		}
 	}
 	if value, ok := constants[path+"."+name]; ok {

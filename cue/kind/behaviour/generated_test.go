@@ -3,7 +3,6 @@ package behaviour
 import (
 	"encoding/json"
 	"flag"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,11 +16,9 @@ var expressionsGenerated = flag.Uint64("expressions", 500, "how many expressions
 // fields that nobody reads, required fields and an unknown if in a struct of which one field is read, and the
 // order of the fields that comprehensions add.
 type generator struct {
-	*rand.Rand
+	picker
 	variables []string
 }
-
-func (g *generator) pick(from ...string) string { return from[g.IntN(len(from))] }
 
 // The functions below return expressions of a kind, mostly; d is how deep these are at most.
 func (g *generator) number(d int) string {
@@ -218,7 +215,7 @@ func TestGeneratedExpressionsLikeCUE(t *testing.T) {
 	t.Parallel()
 	values := 0
 	for seed := range *expressionsGenerated {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
+		g := &generator{picker: newPicker(seed, 1)}
 		expression := g.any(1 + g.IntN(3))
 		instance := loaded(packageWith(expression))
 		if instance.Err != nil {

@@ -59,8 +59,7 @@ type (
 		// Name is the field. Hidden names carry their package.
 		Name string
 		// Text is the reference in CUE.
-		Text   string
-		closes bool
+		Text string
 	}
 	// Variable is that of a for or let clause, or the name that a pattern gives to a label.
 	Variable struct {
@@ -88,22 +87,21 @@ type (
 		Package *Package
 		Name    string
 		Text    string
-		closes  bool
+
+		isRoot bool // the definition of a behaviour is unified with it
 	}
 	// Selector is X.Name.
 	Selector struct {
 		at
-		X      Expr
-		Name   string
-		Text   string
-		closes bool
+		X    Expr
+		Name string
+		Text string
 	}
 	// Index is X[Index].
 	Index struct {
 		at
 		X, Index Expr
 		Text     string
-		closes   bool
 	}
 	// Slice is X[Low:High]; Low and High may be nil.
 	Slice struct {

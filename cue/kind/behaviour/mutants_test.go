@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,11 +220,11 @@ func TestTheseMutants(t *testing.T) {
 		cases = append(cases, func() string { return fmt.Sprint(program.Cycle()) })
 	}
 	for seed := range *expressionsGenerated {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
+		g := &generator{picker: newPicker(seed, 1)}
 		add(packageWith(g.any(1+g.IntN(3))), out)
 	}
 	for seed := range *behavioursGenerated {
-		g := &wholes{Rand: rand.New(rand.NewPCG(seed, 2)), names: make(map[string][]string)}
+		g := &wholes{picker: newPicker(seed, 2), names: make(map[string][]string)}
 		source := packageOf(g.behaviour())
 		var parts []part
 		for range 4 {
@@ -237,18 +236,16 @@ func TestTheseMutants(t *testing.T) {
 		add(source, parts...)
 	}
 	for seed := range 5 * *disjunctionsGenerated {
-		g := &disjunctions{rand.New(rand.NewPCG(seed, 5))}
-		add(packageWith(g.value(1+g.IntN(4))), out)
+		add(generatedDisjunction(seed), out)
 	}
 	inFile = true
 	for _, body := range closed {
 		add(packageOf(body), out, within)
 	}
 	for seed := range *closedGenerated {
-		g := &definitions{Rand: rand.New(rand.NewPCG(seed, 3))}
-		add(packageOf(g.behaviour()), out, within)
+		add(generatedDefinitions(seed), out, within)
 	}
-	rand.New(rand.NewPCG(1, 1)).Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+	newPicker(1, 1).Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
 	tryMutants(cases)
 }
 

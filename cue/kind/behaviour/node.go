@@ -176,10 +176,10 @@ type node struct {
 	chosen     *node
 	isDefault  bool // chosen is one of several that fit
 	checked    bool
-	waiting    *Problem // of a constraint that cannot be checked so far
-	isLet      bool     // of a let clause
-	several    *Problem // more than one alternative fits
-	closings   closings
+	waiting    *Problem  // of a constraint that cannot be checked so far
+	isLet      bool      // of a let clause
+	several    *Problem  // more than one alternative fits
+	closings   *closings // nil if it has no groups
 }
 
 type state int8
@@ -272,9 +272,6 @@ func (r *run) expand(n *node) {
 	n.state = expanded
 	r.leave()
 }
-
-// partsPerStep is how many parts of a node are looked at in a step.
-const partsPerStep = 64
 
 // enter counts how deep an evaluation is; leave ends that.
 func (r *run) enter() {
@@ -390,9 +387,7 @@ func (r *run) include(n *node, value any, x Expr, g *group) {
 	if target == n {
 		return
 	}
-	if slices.ContainsFunc(n.seen, func(s inclusion) bool {
-		return s.target == target && (s.group == g || g.isAgain(target))
-	}) {
+	if slices.ContainsFunc(n.seen, func(s inclusion) bool { return s.target == target && (s.group == g || g.isAgain(target)) }) {
 		return
 	}
 	n.seen = append(n.seen, inclusion{target, g})
@@ -415,14 +410,15 @@ func (r *run) addStruct(n *node, x *StructLit, up *env, g *group) {
 	inner := &env{up: up, node: n}
 	fields := g.within()
 	if len(x.Embeds)+len(x.Comprehensions) > 0 {
-		fields = g.ofStruct(n)
+		fields = g.ofStruct()
 	}
 	n.lits = append(n.lits, lit{StructLit: x, env: inner, group: fields})
+	r.addGroup(n, fields, x.IsOpen)
 	for _, c := range x.Comprehensions {
 		n.comps = append(n.comps, pending{Comprehension: c, env: inner, group: fields.embeds()})
 	}
-	for _, x := range x.Embeds {
-		r.add(n, conj{x: x, env: inner, group: fields.embeds()})
+	for _, embedded := range x.Embeds {
+		r.add(n, conj{x: embedded, env: inner, group: fields.embeds()})
 	}
 }
 
@@ -434,6 +430,7 @@ func (r *run) addValue(n *node, value any, x Expr, g *group) {
 	case map[string]any:
 		n.limit(Struct, x)
 		n.data = append(n.data, data{v, g.within()})
+		r.addGroup(n, g.within(), false)
 		return
 	case []any:
 		n.limit(List, x)
@@ -787,19 +784,23 @@ func (r *run) same(a, b *node) bool {
 	if a.isScalar && b.isScalar {
 		return sameScalar(a.scalar, b.scalar)
 	}
-	if a.isType() && b.isType() {
+	if len(a.open)+len(b.open) > 0 {
+		return false // so far
+	}
+	if a.isType() && b.isType() && len(a.checks)+len(b.checks) == 0 {
 		return a.kinds == b.kinds
 	}
-	return len(a.open)+len(b.open) == 0 && r.samePart(a, b)
+	return r.samePart(a, b)
 }
 
-// isType reports whether a branch is only a type, like string.
+// isType reports whether a node is only a type so far, like string or >1.
 func (n *node) isType() bool {
-	return !n.isScalar && n.problem == nil && len(n.lits)+len(n.data)+len(n.lists)+len(n.comps)+len(n.checks)+len(n.open) == 0
+	return n.problem == nil && !n.isScalar && len(n.lits)+len(n.data)+len(n.lists)+len(n.comps) == 0
 }
 
 // samePart reports whether two fields or elements have the same value, which none of them has as a default.
 func (r *run) samePart(a, b any) bool {
+	r.step()
 	x, problem := r.valueOf(a)
 	y, problem2 := r.valueOf(b)
 	if problem != nil || problem2 != nil || r.isDefault(a) != r.isDefault(b) {
@@ -814,7 +815,8 @@ func (r *run) samePart(a, b any) bool {
 	if kindOf(m) == Struct {
 		names, problem := r.fields(m)
 		names2, problem2 := r.fields(n)
-		if problem != nil || problem2 != nil || !sets.New(names...).Equal(sets.New(names2...)) || !r.undefined(m).Equal(r.undefined(n)) || (r.rejects(m, nil) == nil) != (r.rejects(n, nil) == nil) {
+		isClosed, isClosed2 := r.rejects(m, nil) != nil, r.rejects(n, nil) != nil
+		if problem != nil || problem2 != nil || isClosed != isClosed2 || !sets.New(names...).Equal(sets.New(names2...)) || !r.undefined(m).Equal(r.undefined(n)) {
 			return false
 		}
 		return !slices.ContainsFunc(append(names, hiddenFields(m)...), func(name string) bool { return !r.samePart(r.field(m, name), r.field(n, name)) })
@@ -843,8 +845,8 @@ func (r *run) undefined(n *node) sets.Set[string] {
 
 // dead returns why an alternative does not fit.
 func (r *run) dead(n *node) *Problem {
-	if n.problem == nil && !n.isScalar && len(n.lits)+len(n.data)+len(n.lists)+len(n.comps) == 0 {
-		return nil // a type so far
+	if n.isType() {
+		return nil
 	}
 	value, problem := r.value(n)
 	if problem != nil {

@@ -11,8 +11,8 @@ import (
 // x becomes [x][0], and a reference becomes x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on with an operand that is
 // a disjunction or a unification without a value: an if takes it for false, an interpolation for an empty text, and a slice for
 // no bound. So it does with a reference to a field that only refers to one without a value, unless something else asked for that
-// before. It does not look into what and() returns, nor at the elements of a slice that is compared or an argument, and a loop over what
-// list.FlattenN returns does not find elements that are disjunctions. The function that is returned undoes the changes.
+// before. It does not look into what and() returns, nor at the elements of a slice that is compared or an argument, and a loop
+// over what list.FlattenN returns does not find elements that are disjunctions. The function that is returned undoes the changes.
 func SeparateOperands(files []*ast.File) (undo func()) {
 	s := &separator{}
 	for _, file := range files {

@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -270,6 +271,28 @@ func (o *oracle) requireSame(t *testing.T) (hasValue bool) {
 	require.Equal(t, want, got)
 	return true
 }
+
+// requireSameOrNone requires that the field out has the same value as in CUE, or none for any reason: something may be absent, and
+// something else wrong. It reports whether there is one.
+func (o *oracle) requireSameOrNone(t *testing.T, seed uint64, source string) (hasValue bool) {
+	t.Helper()
+	wantClass, want := o.evaluated(sampleObject(), sampleObserved(), "out")
+	class, got := o.compiled(sampleObject(), sampleObserved(), "out")
+	if class != "value" && wantClass != "value" {
+		return false
+	}
+	if wantClass != class || fmt.Sprint(want) != fmt.Sprint(got) {
+		t.Errorf("seed %d:\n%s\nCUE: %s %v\ncompiled: %s %v", seed, source, wantClass, want, class, got)
+	}
+	return class == "value"
+}
+
+// picker chooses at random what generators make.
+type picker struct{ *rand.Rand }
+
+func newPicker(seed, stream uint64) picker { return picker{rand.New(rand.NewPCG(seed, stream))} }
+
+func (p picker) pick(from ...string) string { return from[p.IntN(len(from))] }
 
 // An expression has the value that it has in CUE, or none for the same reason.
 func TestExpressionsLikeCUE(t *testing.T) {

@@ -14,6 +14,8 @@ const (
 	// bytesPerStep is how much text a step may read or produce: no evaluation produces more than
 	// budget.Steps times as many bytes.
 	bytesPerStep = budget.BytesPerStep
+	// partsPerStep is how many parts of a struct are looked at in a step.
+	partsPerStep = 64
 	// maxDepth bounds how deep values may be within each other. Objects have 128 levels at most.
 	maxDepth = 1000
 	// maxRepeat is CUE's own limit for the repetition of strings and lists.

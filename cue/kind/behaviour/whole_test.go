@@ -3,7 +3,6 @@ package behaviour
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -16,13 +15,11 @@ var behavioursGenerated = flag.Uint64("behaviours", 150, "how many behaviours ar
 // docs/kinds.md lists as different: selections from a struct with an if, the order of fields, alternatives in computed names,
 // and what is wrong in a field that nothing reads.
 type wholes struct {
-	*rand.Rand
+	picker
 	// names are the fields so far, by type.
 	names map[string][]string
 	body  []string
 }
-
-func (g *wholes) pick(from ...string) string { return from[g.IntN(len(from))] }
 
 // known returns a field of a type that was made before, or another expression.
 func (g *wholes) known(of, otherwise string) string {
@@ -198,7 +195,7 @@ func TestGeneratedBehavioursLikeCUE(t *testing.T) {
 	t.Parallel()
 	compared, values := 0, 0
 	for seed := range *behavioursGenerated {
-		g := &wholes{Rand: rand.New(rand.NewPCG(seed, 2)), names: make(map[string][]string)}
+		g := &wholes{picker: newPicker(seed, 2), names: make(map[string][]string)}
 		source := packageOf(g.behaviour())
 		instance := loaded(source)
 		if instance.Err != nil {
