@@ -43,6 +43,16 @@ type kindsPackage struct {
 	expressions func() *expressions
 }
 
+// inNewContext returns the package for evaluations whose memory is free again when it is dropped.
+func (p *kindsPackage) inNewContext() *kindsPackage {
+	renewed := *p
+	context, values, err := buildPackages([]*build.Instance{p.instance})
+	if err == nil { // it was built before
+		renewed.context, renewed.value = context, values[0]
+	}
+	return &renewed
+}
+
 // Fields of the contract.
 var (
 	pathApproval   = cue.ParsePath("approval")

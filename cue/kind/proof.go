@@ -34,6 +34,9 @@ const (
 	// maxCompared is how many steps of its budget a decision may take to be compared: CUE's evaluator has none, and its
 	// time grows with the square of what is computed.
 	maxCompared = 50_000
+	// pairsPerContext is how many pairs CUE's evaluator computes in one context, which keeps them all: 70 pairs of a kind as large
+	// as an ApplicationSet take more than 256 MiB.
+	pairsPerContext = 4
 	// maxShrinks is how often a proof asks again for a smaller pair that shows a difference.
 	maxShrinks = 60
 )
@@ -46,6 +49,9 @@ type Proof struct {
 	// one object, or for which CUE's evaluator fails, or that could not be made.
 	Compared    int `json:"compared"`
 	NotCompared int `json:"notCompared,omitempty"`
+	// Limit is what the whole comparison needs more of than it may have, for which nothing was compared: "more than 256 MiB of
+	// memory", for example.
+	Limit string `json:"limit,omitempty"`
 	// Ways is how many ways the ifs, the loops and the disjunctions with a default of the behaviour can go, two for each,
 	// and Taken is how many of them were taken.
 	Ways  int `json:"ways"`
@@ -66,6 +72,9 @@ func (k *Kind) Prove(known *types.Catalog) Proof {
 	c := comparison{&noting, k.source.marshals()}
 	p := newPairs(&noting, known)
 	for seed, idle := uint64(0), 0; seed < maxPairs && idle < idlePairs; seed++ {
+		if seed%pairsPerContext == pairsPerContext-1 {
+			noting.source = k.source.inNewContext()
+		}
 		p.random = rand.New(rand.NewPCG(seed, 1))
 		object, observed := p.next()
 		if object == nil { // nor would another seed find one soon

@@ -121,8 +121,8 @@ func (o kindOptions) prove(ctx context.Context, k *kind.Kind) (kind.Proof, error
 		return kind.Proof{}, err
 	}
 	answer, err := l.try(ctx, k.Folder, o.timeout, "--only", k.LoadName())
-	if err != nil || len(answer.Proofs) == 0 { // a limit was exceeded, and nothing was compared
-		return kind.Proof{}, err
+	if err != nil || len(answer.Proofs) == 0 { // loading exceeded a limit this time
+		return kind.Proof{Limit: answer.Exceeded}, err
 	}
 	return answer.Proofs[0], nil
 }

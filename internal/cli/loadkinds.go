@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,8 +33,8 @@ const (
 	// loadMemory is the memory that a process may take that loads a kind, in bytes: half of
 	// that of an installation. Large kinds take a third of it.
 	loadMemory = 256 << 20
-	// proofFactor is how many times the CPU time of a kind the proofs of a process may take together: a proof
-	// takes 0.01 to 0.5 s. What is left then is not compared.
+	// proofFactor is how many times the CPU time of a kind its proof may take. Most take 0.01 to 0.5 s, and of kinds as
+	// large as a Workflow 10 s.
 	proofFactor = 4
 	// quickly is the part of the time in which a whole folder is tried. Almost all succeed;
 	// the kinds of others are tried one by one.
@@ -50,14 +49,30 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// loadAnswer is what the process prints, and then a kind.Proof for each kind that it proves.
+// loadAnswer is what the process prints, and then a kind.Proof for each kind of Proves.
 type loadAnswer struct {
 	// Kinds lists the kinds of the folder, if that was asked for.
 	Kinds []kind.Listed `json:"kinds,omitempty"`
+	// Proves names the kinds that are proved, as in --only.
+	Proves []string `json:"proves,omitempty"`
 	// Exceeded is the limit that was exceeded.
 	Exceeded string `json:"exceeded,omitempty"`
-	// Proofs are of the kinds that were proved before a limit was exceeded.
+	// Proofs are those of Proves.
 	Proofs []kind.Proof `json:"-"`
+}
+
+// cpuLimit is when a process ends, as CPU time in nanoseconds, and how that limit is called.
+type cpuLimit struct {
+	deadline time.Duration
+	name     string
+}
+
+func loadLimit(timeout time.Duration) string {
+	return fmt.Sprintf("longer than %s of CPU time (--load-timeout)", timeout)
+}
+
+func proofLimit(proofTime time.Duration) string {
+	return fmt.Sprintf("longer than %s of CPU time (%d times --load-timeout)", proofTime, proofFactor)
 }
 
 func newLoadKindsCommand() *cobra.Command {
@@ -71,20 +86,27 @@ func newLoadKindsCommand() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			answer := json.NewEncoder(c.OutOrStdout())
-			var deadline atomic.Int64 // of the CPU time
-			deadline.Store(int64(cpuTime() + timeout))
+			var limit atomic.Pointer[cpuLimit]
+			limit.Store(&cpuLimit{cpuTime() + timeout, loadLimit(timeout)})
 			limitCPUTime(cpuTime() + timeout + proofTime)
-			go exitBeyond(&deadline, timeout, loadMemory, func(limit string) { _ = answer.Encode(loadAnswer{Exceeded: limit}) })
+			go exitBeyond(&limit, loadMemory, func(limit string) { _ = answer.Encode(loadAnswer{Exceeded: limit}) })
 			if list {
 				// Errors are found, and reported, when the folder is loaded.
 				kinds, _ := kind.List(args[0])
 				return answer.Encode(loadAnswer{Kinds: kinds})
 			}
 			kinds, _ := kind.FromDir(args[0], only...)
-			if err := answer.Encode(loadAnswer{}); err != nil || proofTime == 0 {
+			if proofTime == 0 {
+				return answer.Encode(loadAnswer{})
+			}
+			names := make([]string, len(kinds))
+			for i, k := range kinds {
+				names[i] = k.LoadName()
+			}
+			if err := answer.Encode(loadAnswer{Proves: names}); err != nil {
 				return err
 			}
-			deadline.Store(int64(cpuTime() + proofTime))
+			limit.Store(&cpuLimit{cpuTime() + proofTime, proofLimit(proofTime)})
 			known, err := types.New()
 			if err != nil {
 				return err
@@ -104,16 +126,16 @@ func newLoadKindsCommand() *cobra.Command {
 	return c
 }
 
-// exitBeyond ends the process when its CPU time is beyond the deadline, in nanoseconds, or its memory beyond what it may
-// have. report gets the limit.
-func exitBeyond(deadline *atomic.Int64, timeout time.Duration, memory uint64, report func(limit string)) {
+// exitBeyond ends the process when its CPU time is beyond the limit, or its memory beyond what it may have, in bytes. report
+// gets the name of the limit.
+func exitBeyond(cpu *atomic.Pointer[cpuLimit], memory uint64, report func(limit string)) {
 	debug.SetGCPercent(50)              // garbage counts as well
 	debug.SetMemoryLimit(int64(memory)) // no more of it near the limit
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	for range time.Tick(watchInterval) {
 		limit := ""
-		if int64(cpuTime()) > deadline.Load() {
-			limit = longerThan(timeout)
+		if l := cpu.Load(); cpuTime() > l.deadline {
+			limit = l.name
 		}
 		if metrics.Read(samples); samples[0].Value.Uint64()-samples[1].Value.Uint64() > memory {
 			limit = fmt.Sprintf("more than %d MiB of memory", memory>>20)
@@ -123,10 +145,6 @@ func exitBeyond(deadline *atomic.Int64, timeout time.Duration, memory uint64, re
 			os.Exit(1)
 		}
 	}
-}
-
-func longerThan(timeout time.Duration) string {
-	return fmt.Sprintf("longer than %s of CPU time (--load-timeout)", timeout)
 }
 
 // loader loads folders in processes of their own.
@@ -143,17 +161,17 @@ func newLoader(timeout time.Duration, proves bool) (*loader, error) {
 	return &loader{executable, os.Args[0], timeout, proves}, err
 }
 
-// try loads the kinds of a folder, or one of them, or lists them. It returns the limit that was
-// exceeded, or what ended the process otherwise; an error means that it could not be run.
+// try loads the kinds of a folder, or those that --only in the flags names, or lists them, and proves what it loads. It returns
+// the limit that was exceeded, or what ended the process otherwise; an error means that it could not be run.
 func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, flags ...string) (answer loadAnswer, err error) {
 	var proofTime time.Duration
 	if l.proves {
 		proofTime = proofFactor * l.timeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, wallFactor*(timeout+proofTime))
+	limited, cancel := context.WithTimeout(ctx, wallFactor*(timeout+proofTime))
 	defer cancel()
 	command := append([]string{loadKindsCommand, "--timeout", timeout.String(), "--prove", proofTime.String()}, append(flags, "--", dir)...)
-	child := exec.CommandContext(ctx, l.executable, command...)
+	child := exec.CommandContext(limited, l.executable, command...)
 	child.Args[0] = l.name
 	var out, problem limitedBuffer
 	child.Stdout, child.Stderr = &out, &problem
@@ -165,23 +183,57 @@ func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, fla
 	// If memory runs out meanwhile, that process is to end and not this one. (Linux only.)
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", child.Process.Pid), []byte("1000"), 0)
 	failed := child.Wait()
-	printed := json.NewDecoder(&out.Buffer)
-	switch err := printed.Decode(&answer); {
-	case err == nil:
-		for proof := (kind.Proof{}); printed.Decode(&proof) == nil && proof.Kind != ""; proof = (kind.Proof{}) {
-			answer.Proofs = append(answer.Proofs, proof)
-		}
-	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+	if ctx.Err() != nil {
 		return answer, ctx.Err()
-	case ctx.Err() != nil:
-		answer.Exceeded = fmt.Sprintf("longer than %s", wallFactor*(timeout+proofTime))
-	case child.ProcessState.UserTime()+child.ProcessState.SystemTime() > timeout:
-		answer.Exceeded = longerThan(timeout)
-	default: // a stack overflow, for example, or no memory in the container
-		reason, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
-		answer.Exceeded = "more than the process survives: " + cmp.Or(reason, fmt.Sprint(failed))
+	}
+	ended := func(cpuTime time.Duration, limit string) string {
+		switch reason, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n"); {
+		case limited.Err() != nil:
+			return fmt.Sprintf("longer than %s", wallFactor*(timeout+proofTime))
+		case child.ProcessState.UserTime()+child.ProcessState.SystemTime() > cpuTime:
+			return limit
+		default: // a stack overflow, for example, or no memory in the container
+			return "more than the process survives: " + cmp.Or(reason, fmt.Sprint(failed))
+		}
+	}
+	printed := json.NewDecoder(&out.Buffer)
+	if printed.Decode(&answer) != nil {
+		answer.Exceeded = ended(timeout, loadLimit(timeout))
+		return answer, nil
+	}
+	for range answer.Proves {
+		var next struct {
+			kind.Proof
+			Exceeded string `json:"exceeded"`
+		}
+		if err := printed.Decode(&next); err != nil || next.Exceeded != "" {
+			limit := cmp.Or(next.Exceeded, ended(timeout+proofTime, proofLimit(proofTime)))
+			answer.Proofs, err = l.proveOthers(ctx, dir, limit, answer)
+			return answer, err
+		}
+		answer.Proofs = append(answer.Proofs, next.Proof)
 	}
 	return answer, nil
+}
+
+// proveOthers adds proofs of the kinds that a process did not prove before it exceeded the limit: each in a process of its own,
+// so that no other kind counts. One that exceeds a limit alone is not compared.
+func (l *loader) proveOthers(ctx context.Context, dir, limit string, answer loadAnswer) ([]kind.Proof, error) {
+	proofs := answer.Proofs
+	if len(answer.Proves) == 1 {
+		return append(proofs, kind.Proof{Kind: answer.Proves[0], NotCompared: 1, Limit: limit}), nil
+	}
+	for _, name := range answer.Proves[len(proofs):] {
+		alone, err := l.try(ctx, dir, l.timeout, "--only", name)
+		if err != nil {
+			return proofs, err
+		}
+		if alone.Exceeded != "" {
+			alone.Proofs = []kind.Proof{{Kind: name, NotCompared: 1, Limit: alone.Exceeded}}
+		}
+		proofs = append(proofs, alone.Proofs...)
+	}
+	return proofs, nil
 }
 
 // probe finds out which kinds of a folder can be loaded within the limits. tried receives them, in up

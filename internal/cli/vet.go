@@ -155,6 +155,8 @@ func (o vetOptions) printProofs(proofs []kind.Proof) {
 	for _, p := range proofs {
 		switch {
 		case p.Difference != nil:
+		case p.Limit != "":
+			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: that takes %s\n", p.Kind, p.Limit)
 		case p.Compared == 0:
 			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: no valid object was found, or each takes too many steps\n", p.Kind)
 		default:

@@ -90,7 +90,7 @@ func Run(ctx context.Context, options *Options, load Load, prove Prove, log *slo
 		return err
 	}
 	p := &operator{
-		Clients: clients, config: config, options: options, load: load, proofs: newProofs(prove), log: log,
+		Clients: clients, config: config, options: options, load: load, proofs: newProofs(prove, log), log: log,
 		events: broadcaster.NewRecorder(runtime.NewScheme(), "fescue"),
 	}
 	// The caches outlive ctx, because reconciles that finish after it still read them.

@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ type Prove func(ctx context.Context, k *kind.Kind) (kind.Proof, error)
 // its CRD has starts at once, so that an upgrade of Fescue stops nothing that ran before, and is proved a minute later.
 type proofs struct {
 	prove    Prove
+	log      *slog.Logger
 	disputed *prometheus.GaugeVec
 
 	proving sync.Mutex // one at a time: each takes a process with up to 256 MiB
@@ -31,8 +34,8 @@ type proofs struct {
 // settled is how long a process runs until it proves what the cluster ran before.
 const settled = time.Minute
 
-func newProofs(prove Prove) *proofs {
-	return &proofs{prove: prove, of: make(map[*kind.Kind]kind.Proof), disputed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+func newProofs(prove Prove, log *slog.Logger) *proofs {
+	return &proofs{prove: prove, log: log, of: make(map[*kind.Kind]kind.Proof), disputed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fescue_kinds_disputed", Help: "1 for a kind about which Fescue and CUE disagree, 0 for one that was compared.",
 	}, []string{"controller"})}
 }
@@ -58,6 +61,9 @@ func (p *proofs) proof(ctx context.Context, k *kind.Kind) (kind.Proof, error) {
 	}
 	if err != nil {
 		return proof, fmt.Errorf("compare it with CUE's evaluator: %w", err)
+	}
+	if proof.Compared == 0 && proof.Difference == nil {
+		p.log.Warn("kind was not compared with CUE", "kind", k.Title(), "reason", cmp.Or(proof.Limit, "no valid object was found, or each takes too many steps"))
 	}
 	disputed := 0.0
 	if proof.Difference != nil {

@@ -29,7 +29,8 @@ func TestKindsThatRanAreProvedLater(t *testing.T) {
 			defer mu.Unlock()
 			return maps.Clone(asked)
 		}
-		p := &operator{log: slog.New(slog.NewTextHandler(&log, nil)), proofs: newProofs(func(_ context.Context, k *kind.Kind) (kind.Proof, error) {
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		p := &operator{log: logger, proofs: newProofs(func(_ context.Context, k *kind.Kind) (kind.Proof, error) {
 			mu.Lock()
 			asked[k.Title()]++
 			mu.Unlock()
@@ -38,11 +39,13 @@ func TestKindsThatRanAreProvedLater(t *testing.T) {
 				return kind.Proof{Difference: &kind.LoadError{Kind: "Wrong", Reason: "they disagree"}}, nil
 			case "Slow":
 				return kind.Proof{}, errors.New("it takes too long")
+			case "Large":
+				return kind.Proof{Limit: "more than 256 MiB of memory"}, nil
 			}
 			return kind.Proof{Compared: 1}, nil
-		})}
+		}, logger)}
 		var kinds []*kind.Kind
-		for name, folder := range map[string]string{"Shipped": "", "Right": "x", "Wrong": "x", "Slow": "x"} {
+		for name, folder := range map[string]string{"Shipped": "", "Right": "x", "Wrong": "x", "Slow": "x", "Large": "x"} {
 			k := &kind.Kind{Version: &kind.Version{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: name}}, Folder: folder}
 			k.Names.Plural = name
 			kinds = append(kinds, k)
@@ -54,9 +57,10 @@ func TestKindsThatRanAreProvedLater(t *testing.T) {
 		require.Empty(t, questions())
 		p.proveOthers(ctx, kinds)
 		synctest.Wait()
-		require.Equal(t, map[string]int{"Right": 1, "Wrong": 1, "Slow": 2}, questions())
+		require.Equal(t, map[string]int{"Right": 1, "Wrong": 1, "Slow": 2, "Large": 1}, questions())
 		require.Contains(t, log.String(), `msg="Fescue and CUE disagree about a kind, which runs on because it ran before" kind=Wrong error="kind Wrong: they disagree"`)
 		require.Contains(t, log.String(), "kind=Slow")
+		require.Contains(t, log.String(), `msg="kind was not compared with CUE" kind=Large reason="more than 256 MiB of memory"`)
 		require.InDelta(t, 1, testutil.ToFloat64(p.proofs.disputed.WithLabelValues("Wrong.example.com")), 0)
 		require.Zero(t, testutil.ToFloat64(p.proofs.disputed.WithLabelValues("Right.example.com")))
 	})
