@@ -185,8 +185,9 @@ type expressions struct {
 	selections map[place]ast.Expr
 	// observed are the declarations of what the children look like.
 	observed passages
-	// phases are the values of the fields of that name.
-	phases passages
+	// members are the values of the fields in structs, by the names of the structs; of definitions, by "". Ifs may read hidden
+	// ones.
+	members map[string]passages
 	// guardsChildren reports that an if stands around the field children, or phases, itself.
 	guardsChildren bool
 }
@@ -201,7 +202,7 @@ func placeOf(pos token.Pos) place { return place{pos.Filename(), pos.Offset()} }
 
 // expressionsOf collects the references in a package.
 func expressionsOf(instance *build.Instance) *expressions {
-	x := &expressions{selections: make(map[place]ast.Expr)}
+	x := &expressions{selections: make(map[place]ast.Expr), members: make(map[string]passages)}
 	walkSources(instance, x.visit)
 	return x
 }
@@ -217,10 +218,20 @@ func (x *expressions) visit(node ast.Node) bool {
 			x.guardsChildren = true
 		}
 	case *ast.Field:
-		if name, _, err := ast.LabelName(node.Label); err == nil && name == observedName {
+		name, _, err := ast.LabelName(node.Label)
+		if err != nil {
+			break // a computed one
+		}
+		if name == observedName {
 			x.observed = append(x.observed, passageOf(node))
-		} else if err == nil && name == "phases" {
-			x.phases = append(x.phases, passageOf(node.Value))
+		}
+		if strings.HasPrefix(name, "#") {
+			name = ""
+		}
+		for _, member := range fieldsIn(node.Value) {
+			if label, _, err := ast.LabelName(member.Label); err != nil || !strings.HasPrefix(label, "#") && !strings.HasPrefix(label, "_") {
+				x.members[name] = append(x.members[name], passageOf(member.Value))
+			}
 		}
 	}
 	return true
@@ -299,10 +310,15 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 			return s.String() == name || s.Type().LabelType() == cue.IndexLabel && strconv.Itoa(s.Index()) == name
 		})
 	}
+	of := "" // the whole behaviour
+	if path != "" {
+		of = within[len(within)-1].String()
+	}
 	var elsewhere error
 	for _, each := range x.alternatives(cueerrors.Errors(failed), cue.IsIncomplete(failed)) {
-		if isWithin(each.Path()) || path == "" && x.phases.contain(each.Position()) {
-			continue // CUE knows no path for what is wrong within a list that is an argument
+		// CUE knows no path for what is wrong within an operand or a list that is an argument.
+		if isWithin(each.Path()) || x.members[of].contain(each.Position()) {
+			continue
 		}
 		absence, ok := x.absence(each)
 		switch {

@@ -119,6 +119,9 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 		"_h: {}\nchildren: {c: template: {apiVersion: \"v1\", kind: \"ConfigMap\", {if object.spec.size < 1000 {o: {_h, a: object.spec.more}.b}}}, if object.spec.extra {d: template: {apiVersion: \"v1\", kind: \"ConfigMap\"}}}",
 		"_h: object.spec.extra\nchildren: c: {replicas: 4, maxUnavailable: [if [_h][0] {1}, \"30%\"][0], template: {apiVersion: \"v1\", kind: \"ConfigMap\"}}",
 		`children: c: {when: {} == {a: object.spec.more | object.spec.most}, template: {apiVersion: "v1", kind: "ConfigMap"}}`,
+		"_h: {}\nstatus: size: [if _h[\"\\(object.spec.size)\"] {1}][0]",
+		`children: {for k, v in {a: "a", b: "\(object.spec.size)"} if v != "b" {(k): template: {apiVersion: "v1", kind: "ConfigMap"}}}`,
+		"#T: {a: string, t: \"\\(a)-\\(a)\"}\nchildren: c: template: {apiVersion: \"v1\", kind: \"ConfigMap\", data: a: (#T & {a: {if false {a: \"a\"}, b: \"b\"}[\"a\"]}).t}",
 	} {
 		source := strings.NewReplacer("status: {size: object.spec.size, n: _s.n}", behaviour, "extra?: bool", "extra?: bool, other?: bool, more?: int, most?: int").Replace(disputed)
 		if strings.Contains(behaviour, "list.") {

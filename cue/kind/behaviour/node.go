@@ -106,6 +106,7 @@ type run struct {
 	// scopes are for the elements of loops; they are made in blocks.
 	scopes     []env
 	scopeBlock int
+	yielded    []*env // of the comprehensions that are running: what they add if all their rounds succeed
 }
 
 // scope returns a scope that is empty.
@@ -1081,14 +1082,19 @@ func (r *run) yieldAll(n *node, which func(pending) bool) {
 	}
 }
 
-// yield runs one of the comprehensions of a struct.
+// yield runs one of the comprehensions of a struct. As in CUE, it adds nothing if one of its rounds waits or is wrong.
 func (r *run) yield(n *node, i int) {
 	if n.comps[i].state != raw {
 		return
 	}
 	n.comps[i].state = expanding
 	c := n.comps[i]
-	problem := r.comprehend(c.Clauses, c.env, func(e *env) { r.add(n, conj{x: c.Body, env: e, group: c.group}) })
+	start := len(r.yielded)
+	problem := r.comprehend(c.Clauses, c.env, func(e *env) { r.yielded = append(r.yielded, e) })
+	for i := start; i < len(r.yielded) && problem == nil; i++ {
+		r.add(n, conj{x: c.Body, env: r.yielded[i], group: c.group})
+	}
+	r.yielded = slices.Delete(r.yielded, start, len(r.yielded))
 	if problem != nil && problem.Path == "" {
 		copied := *problem
 		copied.Path = n.path()
