@@ -8,11 +8,11 @@ import (
 // group is a part of what a node is unified from: what a definition adds, or a struct that embeds others, or what it embeds. A
 // node has no fields but those that each closed group admits. CUE calls the group that declares a field the evidence for it.
 type group struct {
-	up     *group // the group of which it is a part; nil is none
-	kind   groupKind
-	closed closedness
-	node   *node // to which the reference or close() is unified
-	target *node // of a reference
+	up   *group // the group of which it is a part; nil is none
+	kind groupKind
+	node *node // to which the reference or close() is unified
+	// target is that of a reference to a definition. close() has none, and says nothing about what is within the struct.
+	target *node
 }
 
 type groupKind int8
@@ -26,17 +26,6 @@ const (
 	embedding
 	// embedded is the group above, for what is embedded itself: not for what is within that.
 	embedded
-)
-
-// closedness is whether a group admits fields that it does not declare.
-type closedness int8
-
-const (
-	_ closedness = iota // it admits any
-	// closedOnce is close(), which says nothing about what is within the struct.
-	closedOnce
-	// closedWhole is a definition.
-	closedWhole
 )
 
 // isDefinition reports whether a label is that of a definition.
@@ -60,9 +49,9 @@ func closes(x Expr) bool {
 }
 
 // closing returns the group of what a reference, or close(), adds to a node.
-func (g *group) closing(n, target *node, how closedness) *group {
+func (g *group) closing(n, target *node) *group {
 	around := g.within()
-	added := &group{up: around, node: n, target: target, closed: how}
+	added := &group{up: around, node: n, target: target}
 	if around != g {
 		return &group{up: added, kind: embedded}
 	}
@@ -132,7 +121,7 @@ func (r *run) addGroup(n *node, g *group, isOpen bool) {
 	c := n.closings
 	r.spend((len(c.closed) + len(c.open)) / partsPerStep)
 	for ; g != nil; g = g.up {
-		isClosed := g.closed == closedWhole || g.closed == closedOnce && g.node == n
+		isClosed := g.target != nil || g.node == n
 		if isClosed && !slices.Contains(c.closed, g) {
 			c.closed = append(c.closed, g)
 		}

@@ -636,7 +636,7 @@ func (r *run) addCall(n *node, x *Call, e *env, g *group) {
 	f := x.Function
 	switch {
 	case f.Name == "close" && len(x.Args) == 1:
-		r.add(n, conj{x: x.Args[0], env: e, group: g.closing(n, nil, closedOnce)})
+		r.add(n, conj{x: x.Args[0], env: e, group: g.closing(n, nil)})
 	case f.isNode && len(x.Args) == 1:
 		list, problem := r.eval(x.Args[0], e)
 		if problem == nil && kindOf(list) != List {

@@ -177,7 +177,6 @@ type node struct {
 	chosen     *node
 	isDefault  bool // chosen is one of several that fit
 	checked    bool
-	waiting    *Problem  // of a constraint that cannot be checked so far
 	isLet      bool      // of a let clause
 	several    *Problem  // more than one alternative fits
 	closings   *closings // nil if it has no groups
@@ -316,7 +315,7 @@ func (r *run) add(n *node, c conj) {
 		g := c.group
 		if closes(x) {
 			target, _ := value.(*node)
-			g = g.closing(n, target, closedWhole)
+			g = g.closing(n, target)
 		}
 		r.include(n, value, x, g)
 	case *Disjunction:
@@ -722,10 +721,7 @@ func (r *run) cross(found []branch, start int, within int32) (all []branch, prob
 		} else {
 			b.standing = max(b.standing.where(leftFits), b.mark.where(rightFits))
 		}
-		same := slices.IndexFunc(found[start:], func(f branch) bool {
-			// where no other disjunction counts them, those that stand lower do not matter
-			return (within > 0 || f.standing == b.standing) && r.same(f.node, b.node)
-		})
+		same := slices.IndexFunc(found[start:], func(f branch) bool { return r.same(f.node, b.node) })
 		switch {
 		case same < 0:
 			found = append(found, b)
@@ -851,7 +847,7 @@ func (r *run) dead(n *node) *Problem {
 	}
 	value, problem := r.value(n)
 	if problem != nil {
-		if problem.IsIncomplete && n.problem == nil && n.waiting == nil {
+		if problem.IsIncomplete && n.problem == nil {
 			return nil // it is a type so far
 		}
 		return problem
@@ -1002,7 +998,7 @@ func (r *run) value(n *node) (any, *Problem) {
 	if !ok {
 		return scalarOf(t), nil
 	}
-	if n.kinds&^Struct != 0 && !n.isScalar && len(n.lists) == 0 {
+	if n.kinds&^Struct != 0 {
 		r.yieldAll(n, func(c pending) bool { return c.scalar })
 		for _, c := range n.comps {
 			if c.scalar {
@@ -1032,18 +1028,12 @@ func (r *run) value(n *node) (any, *Problem) {
 				if problem.At == token.NoPos {
 					problem.At = c.x.Pos()
 				}
-				if problem.IsIncomplete {
-					waits := *problem
-					waits.isOpen, waits.Path = false, cmp.Or(waits.Path, n.path())
-					n.waiting = worse(n.waiting, &waits)
-					continue
-				}
 				n.fail(problem)
 			}
 		}
 	}
-	if problem := cmp.Or(n.problem, n.waiting); problem != nil {
-		return nil, problem
+	if n.problem != nil {
+		return nil, n.problem
 	}
 	return value, nil
 }
