@@ -98,7 +98,7 @@ var grammar = map[string][]string{
 	"bool": {
 		`(<int> < <int>)`, `(<int> >= <int>)`, `(<int> == <int>)`, `(<num> > <int>)`, `(<text> == <text>)`, `(<text> != <text>)`, `(<text> < <text>)`, `(<text> =~ "^a")`, `(<text> !~ "b$")`, `(!<bool>)`, `(<bool> && <bool>)`, `(<bool> || <bool>)`,
 		`(<ref> != _|_)`, `(<ref> != _|_)`, `(<ref> == _|_)`, `list.Contains(<texts>, <text>)`, `list.Contains(<ints>, <int>)`, `strings.HasPrefix(<text>, <text>)`, `strings.HasSuffix(<text>, "a")`, `strings.Contains(<text>, "a")`, `strings.ContainsAny(<text>, "ab")`,
-		`regexp.Match("^a", <text>)`, `(*<bool?> | <bool>)`, `(*<bool?> | <bool>)`, `(<texts> == <texts>)`, `(<map> == <map>)`, `(<ints> != <ints>)`, `(<ordered> == <ordered>)`, `list.UniqueItems(<texts!>)`, `list.IsSortedStrings(<texts!>)`, `list.IsSorted(<ints!>, list.Ascending)`,
+		`regexp.Match("^a", <text>)`, `(*<bool?> | <bool>)`, `(*<bool?> | <bool>)`, `(<texts> == <texts>)`, `(<map> == <map>)`, `(<ints> != <ints>)`, `(<ordered> == <ordered>)`, `list.UniqueItems(<texts.>)`, `list.IsSortedStrings(<texts.>)`, `list.IsSorted(<ints.>, list.Ascending)`,
 		`net.IPv4("10.0.0.1")`, `net.FQDN(<text>)`, `net.IP("10.0.0.1")`, `json.Valid(json.Marshal(<text>))`, `strconv.ParseBool("true")`, `math.Signbit(<num>)`, `math.MultipleOf(<int>, 2)`, `list.MaxItems(<texts>, 3)`, `list.MinItems(<ints>, 2)`, `struct.MinFields(<map>, 1)`,
 		`strings.MaxRunes(<text>, 3)`, `strings.MinRunes(<text>, 3)`, `path.Match("a*", <text>, path.Unix)`, `path.IsAbs(<text>, path.Unix)`, `[if <bool> {<bool>}, <bool>][0]`, `(<bool> & bool)`,
 	},
