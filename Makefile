@@ -60,8 +60,10 @@ test-bench: test ## run each benchmark once, and the comparison with small loads
 
 .PHONY: test-all
 test-all: SUITES := test e2e race oracle
-test-all: test ## run all tests that need no root; takes three quarters of an hour
+test-all: test ## run all tests that need no root; takes an hour
 	@$(MAKE) --no-print-directory test-bench
+	@$(MAKE) --no-print-directory test-kinds KINDS_MADE=2000
+	@$(MAKE) --no-print-directory test-sim
 	@$(MAKE) --no-print-directory test-faults FAULTS=5m
 
 # Builds the image for this machine only.
@@ -88,11 +90,16 @@ test-faults: devcluster ## let objects of many kinds live under random faults fo
 
 # The seeds of the kinds that make test-kinds makes: ranges add up, so FIRST=10000 makes the next ones.
 FIRST := 0
-KINDS_MADE := 10000
+KINDS_MADE := 12000
+PAIRS := 20
 
 .PHONY: test-kinds
-test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide with CUE's evaluator; takes hours
-	go test ./cue/kind -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -timeout 0 -v
+test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide about PAIRS objects with CUE's evaluator; takes an hour
+	go test ./cue/kind -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -pairs-of-a-kind $(PAIRS) -timeout 0 -v
+
+.PHONY: test-sim
+test-sim: ## test the runtime by which histories repeat; compiles the standard library again, which takes minutes
+	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/...
 
 # all, or a part of the name of a file or of a function: MUTANTS=node.go
 MUTANTS := all

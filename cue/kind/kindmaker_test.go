@@ -18,6 +18,7 @@ import (
 //   - what is wrong in a field that nothing reads: functions that fail for most texts have constants, what may fail is an alternative, and children have their types;
 //   - a loop over a map whose values are absent as an argument of list.SortStrings: an if takes it for no error, for CUE;
 //   - whether a list is sorted of which an element is absent: it is not, for CUE, and Fescue waits; nor is such a list sorted by a field;
+//   - the elements of list.FlattenN, for which CUE waits where they are sorted or in a loop;
 //   - a default in a definition beside one that is chosen from others: CUE takes the latter, and without a definition none;
 //   - several alternatives that are left, which each evaluator tells or not beside what is absent: TestGeneratedDisjunctionsLikeCUE has them;
 //   - what is read while an if within it is decided by that: a struct with ifs is referred to only by what is ranked above it;
@@ -66,7 +67,7 @@ type madeChild struct {
 // can refer to, and $v the same again. # is a number that nothing else has.
 var grammar = map[string][]string{
 	"text": {
-		`"\(<scalar>)"`, `"\(<scalar>)-x-\(<scalar>)"`, `"<\(<text>)>"`, `(*<text?> | <text>)`, `(*<text?> | <text>)`, `(*<text?> | *<text?> | <text>)`, `(<text> | *<text>)`,
+		`"\(<scalar>)"`, `"\(<scalar>)-x-\(<scalar>)"`, `"<\(<text>)>"`, `(*<text?> | <text>)`, `(*<text?> | <text>)`, `(<text> | *<text>)`,
 		`(<text> & string)`, `(<text> & !="nope")`, `(<text> & strings.MaxRunes(3000))`, `(<text> + <text>)`, `[if <bool> {<text>}, <text>][0]`, `[if <text=> != _|_ {<=>}, <text>][0]`,
 		`strings.ToUpper(<text>)`, `strings.ToLower(<text>)`, `strings.ToTitle(<text>)`, `strings.ToCamel(<text>)`, `strings.TrimSpace(<text>)`, `strings.Trim(<text>, "a")`, `strings.TrimPrefix(<text>, <text>)`, `strings.TrimSuffix(<text>, "b")`,
 		`strings.TrimLeft(<text>, "ab")`, `strings.TrimRight(<text>, "ab")`, `strings.Replace(<text>, "a", <text>, -1)`, `strings.Join(<texts>, <text>)`, `strings.Join([<text>, <text>], ",")`, `strings.Repeat(<text>, 2)`, `strings.SliceRunes(<text> + "abc", 0, 2)`,
@@ -106,7 +107,7 @@ var grammar = map[string][]string{
 		`[<text>, <text>]`, `[<text>, if <bool> {<text>}]`, `[if <bool> {<text>}, if <bool> {<text>}]`, `[for $v:text in <texts> @if <bool> {<text>}]`, `[for $i:int, $v:text in <texts> @{"\($i)-\($v)"}]`, `[for $v:text in <texts> @let $l:text = "\($v)!" @if <bool> {$l}]`,
 		`[for $v:text in <texts> @for $w:text in <texts> @{$v + $w}]`, `list.SortStrings([for $k:text, $v:text in <map!> @{"\($k)=\($v)"}])`, `[for $v:int in <ints> @{"\($v)"}]`, `[for $v:text in <texts> @if $v != <text> if <bool> {$v}]`,
 		`list.Concat([<texts>, <texts>])`, `list.Concat([[<text>], <texts>])`, `strings.Split(<text>, "-")`, `strings.Fields(<text>)`, `strings.SplitN(<text>, "-", 2)`, `strings.SplitAfter(<text>, "a")`, `list.Sort(<texts>, list.Ascending)`, `list.Sort(<texts>, list.Descending)`,
-		`list.SortStable(<texts>, {x: string, y: string, less: len(x) < len(y)})`, `list.SortStrings(<texts>)`, `list.Reverse(<texts>)`, `list.Take(<texts>, 1)`, `list.Drop(<texts>, 1)`, `list.Slice(list.Concat([<texts>, ["a", "b"]]), 0, 2)`, `list.Repeat(<texts>, 2)`, `list.FlattenN([<texts>, [<text>]], 1)`,
+		`list.SortStable(<texts>, {x: string, y: string, less: len(x) < len(y)})`, `list.SortStrings(<texts>)`, `list.Reverse(<texts>)`, `list.Take(<texts>, 1)`, `list.Drop(<texts>, 1)`, `list.Slice(list.Concat([<texts>, ["a", "b"]]), 0, 2)`, `list.Repeat(<texts>, 2)`,
 		`(*<texts?> | <texts>)`, `(*<texts?> | <texts>)`, `(*<texts?> | [])`, `(<texts> & [...string])`, `(<texts> & [...])`, `(<texts> & list.MaxItems(1000))`, `regexp.FindAll("[a-z]", <text> + "a", -1)`, `[<text>, "b", <text>][0:2]`, `[for $q:any in list.Sort([{n: <text!>}, {n: <text!>}], {x: {}, y: {}, less: x.n < y.n}) {$q.n}]`,
 		`{a: <texts>, b: a}.b`, `{let $l:texts = <texts>, @x: list.Concat([$l, [<text>]])}.x`, `[if <bool> {<texts>}, <texts>][0]`, `and([<texts>])`,
 	},

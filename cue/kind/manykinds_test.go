@@ -95,7 +95,7 @@ func (p *partOfTally) end(t *testing.T, last uint64) {
 func (f *tally) inProcess(t *testing.T, first, end uint64) {
 	for first < end {
 		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPartOfGeneratedKinds$", "-test.v", "-test.timeout", "0", "-is-part",
-			"-first-kind", strconv.FormatUint(first, 10), "-generated-kinds", strconv.FormatUint(end-first, 10), "-pairs-of-a-kind", strconv.Itoa(*pairsOfAKind))
+			"-first-kind", strconv.FormatUint(first, 10), "-generated-kinds", strconv.FormatUint(end-first, 10), "-pairs-of-a-kind", strconv.Itoa(*pairsOfAKind), "-shrinking-tries", strconv.Itoa(*maxTries))
 		c.Env = append(os.Environ(), "GOMAXPROCS=1")
 		out, failed := c.Output()
 		printed, result, _ := bytes.Cut(out, markOfPart)

@@ -253,9 +253,9 @@ func (k comparison) compareLookups(object map[string]any) error {
 }
 
 // operandErrors are CUE's messages about a disjunction within an operand, where it counts the errors of the alternatives, and does
-// not say whether they are absent or wrong, about an operand of a text that has only a type, and about what is absent in a struct
+// not say whether they are absent or wrong, about a call within one, about an operand of a text that has only a type, and about what is absent in a struct
 // that is unified with a disjunction.
-var operandErrors = regexp.MustCompile(`incomplete value _( |$)|(error in call to|invalid interpolation|-hand value).*: \d+ errors in empty disjunction|invalid interpolation: non-concrete value`)
+var operandErrors = regexp.MustCompile(`incomplete value _( |$)|error in call to [^ :]+( \(|$)|(error in call to|invalid interpolation|-hand value).*: \d+ errors in empty disjunction|invalid interpolation: non-concrete value`)
 
 // cyclicReference is in CUE's message about a field that refers to itself. CUE 0.17.1 has it also for some fields under two ifs of
 // which the inner one does not hold; Fescue finds the cycles that there are.

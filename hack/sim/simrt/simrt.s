@@ -1,0 +1,1 @@
+// The runtime has the bodies of start and stop.
