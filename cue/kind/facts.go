@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
@@ -41,9 +42,12 @@ type kindsPackage struct {
 	rules       contractRules
 	// expressions are for proofs, which ask for them with each object.
 	expressions func() *expressions
+	// proving is held by a proof, which builds the package again.
+	proving *sync.Mutex
 }
 
-// inNewContext returns the package for evaluations whose memory is free again when it is dropped.
+// inNewContext returns the package for evaluations whose memory is free again when it is dropped. Nothing else may read its syntax
+// meanwhile.
 func (p *kindsPackage) inNewContext() *kindsPackage {
 	renewed := *p
 	context, values, err := buildPackages([]*build.Instance{p.instance})

@@ -285,7 +285,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		return nil, newLoadError("", err)
 	}
 	definitions := newCompiler().fieldsOf(instances[0])
-	pkg := &kindsPackage{instances[0], context, values[0], definitions, readsOf(instances[0]), rules, sync.OnceValue(func() *expressions { return expressionsOf(instances[0]) })}
+	pkg := &kindsPackage{instances[0], context, values[0], definitions, readsOf(instances[0]), rules, sync.OnceValue(func() *expressions { return expressionsOf(instances[0]) }), new(sync.Mutex)}
 	var kinds []*Kind
 	var errs []error
 	for _, name := range loadableNames(definitions) {

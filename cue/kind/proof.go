@@ -65,6 +65,8 @@ type Proof struct {
 // of a kind is the same. known are types of children, and may be nil. The kind must be new: what only loading needs is dropped
 // later.
 func (k *Kind) Prove(known *types.Catalog) Proof {
+	k.source.proving.Lock()
+	defer k.source.proving.Unlock()
 	proof := Proof{Kind: k.LoadName()}
 	ways := behaviour.NewWays(k.program)
 	noting := *k
