@@ -1,0 +1,318 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/fescue-dev/fescue/internal/testcluster"
+)
+
+var (
+	sequences      = flag.Uint64("sequences", 40, "how many sequences of requests are sent to the model and to the API server")
+	requestsOfEach = flag.Int("requests", 40, "how many requests each of them has")
+	firstSequence  = flag.Uint64("first-sequence", 0, "seed of the first of them")
+)
+
+// served are the types of the sequences: one that Kubernetes has, and one that a CRD defines.
+var served = []Resource{
+	{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap"},
+	{GroupVersionResource: schema.GroupVersionResource{Group: "model.example.com", Version: "v1", Resource: "things"}, Kind: "Thing", HasStatus: true, IsCustom: true},
+}
+
+// The model answers requests as the API server does.
+func TestModelAnswersAsTheAPIServer(t *testing.T) {
+	t.Parallel()
+	config := testcluster.Config(t)
+	client, err := rest.HTTPClientFor(config)
+	require.NoError(t, err)
+	install(t, config, client)
+	for seed := *firstSequence; seed < *firstSequence+*sequences; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			namespace := testcluster.Namespace(t)
+			model := &side{name: "model", host: "http://model", client: &http.Client{Transport: NewServer(NewStore(time.Now, served...))}, namespace: namespace}
+			real := &side{name: "API server", host: config.Host, client: client, namespace: namespace}
+			random := rand.New(rand.NewPCG(seed, 1))
+			var story []string
+			for range *requestsOfEach {
+				o := operationFrom(random)
+				expected, got := real.do(t, o), model.do(t, o)
+				story = append(story, fmt.Sprintf("%+v\n  → %s", o, expected))
+				require.Equal(t, expected, got, "the model differs; so far:\n%s", strings.Join(story, "\n"))
+			}
+		})
+	}
+}
+
+// install creates the CRD of the sequences.
+func install(t *testing.T, config *rest.Config, httpClient *http.Client) {
+	t.Helper()
+	client, err := apiextensions.NewForConfig(config)
+	require.NoError(t, err)
+	open := true
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "things.model.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "model.example.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &open}},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+			}},
+		},
+	}
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), crd, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, client.ApiextensionsV1().CustomResourceDefinitions().Delete(context.Background(), crd.Name, metav1.DeleteOptions{}))
+	})
+	things := &side{host: config.Host, client: httpClient}
+	require.True(t, testcluster.WaitUntil(func() bool {
+		code, _ := things.exchange(t, http.MethodGet, "/apis/model.example.com/v1/things", "", nil)
+		return code == http.StatusOK
+	}))
+}
+
+// operation is a request, without what differs between the servers.
+type operation struct {
+	Verb, Name string
+	Of         int    // the index in served
+	Change     string // of the object
+	Version    string // current, stale or none
+	UID        string // right, wrong or none
+	Value      int
+}
+
+func operationFrom(random *rand.Rand) operation {
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	return operation{
+		Verb: pick("create", "create", "create", "get", "list", "update", "update", "merge", "merge", "json", "status", "delete", "delete"),
+		Name: pick("a", "b"), Of: random.IntN(len(served)),
+		Change:  pick("data", "label", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "finalizer"),
+		Version: pick("current", "current", "stale", "none"), UID: pick("right", "none", "none", "wrong"), Value: random.IntN(3),
+	}
+}
+
+// side is one of the two servers, with what is known of it.
+type side struct {
+	name, host, namespace string
+	client                *http.Client
+	uids, versions        []string
+}
+
+// do sends a request, and returns the answer without what differs between the servers.
+func (s *side) do(t *testing.T, o operation) string {
+	t.Helper()
+	r := served[o.Of]
+	base := "/apis/" + r.Group + "/" + r.Version
+	if r.Group == "" {
+		base = "/api/" + r.Version
+	}
+	collection := base + "/namespaces/" + s.namespace + "/" + r.GroupResource().Resource
+	path := collection + "/" + o.Name
+	switch o.Verb {
+	case "create":
+		object := map[string]any{"apiVersion": r.GroupVersion().String(), "kind": r.Kind, "metadata": map[string]any{"name": o.Name}}
+		s.change(object, o)
+		return s.send(t, http.MethodPost, collection, "application/json", object)
+	case "get":
+		return s.send(t, http.MethodGet, path, "", nil)
+	case "list": // other ConfigMaps have no labels
+		return s.send(t, http.MethodGet, collection+"?labelSelector=app", "", nil)
+	case "merge", "json", "delete":
+		live := s.live(t, path)
+		metadata := make(map[string]any)
+		if version := s.version(live, o.Version); version != "" {
+			metadata["resourceVersion"] = version
+		}
+		if uid := s.uid(live, o.UID); uid != "" {
+			metadata["uid"] = uid
+		}
+		switch o.Verb {
+		case "merge":
+			patch := map[string]any{"metadata": metadata}
+			s.change(patch, o)
+			return s.send(t, http.MethodPatch, path, "application/merge-patch+json", patch)
+		case "json":
+			return s.send(t, http.MethodPatch, path, "application/json-patch+json", []any{map[string]any{"op": "add", "path": "/data", "value": map[string]any{"j": fmt.Sprint(o.Value)}}})
+		}
+		return s.send(t, http.MethodDelete, path, "application/json", map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": metadata})
+	}
+	object := s.live(t, path)
+	if object == nil {
+		object = map[string]any{"apiVersion": r.GroupVersion().String(), "kind": r.Kind, "metadata": map[string]any{"name": o.Name}}
+	}
+	metadata := object["metadata"].(map[string]any)
+	version, uid := s.version(object, o.Version), s.uid(object, o.UID)
+	delete(metadata, "resourceVersion")
+	delete(metadata, "uid")
+	if version != "" {
+		metadata["resourceVersion"] = version
+	}
+	if uid != "" {
+		metadata["uid"] = uid
+	}
+	s.change(object, o)
+	if o.Verb == "status" {
+		path += "/status"
+	}
+	return s.send(t, http.MethodPut, path, "application/json", object)
+}
+
+// live returns an object; nil if there is none.
+func (s *side) live(t *testing.T, path string) map[string]any {
+	t.Helper()
+	code, body := s.exchange(t, http.MethodGet, path, "", nil)
+	if code != http.StatusOK {
+		return nil
+	}
+	return body
+}
+
+func (s *side) version(live map[string]any, which string) string {
+	metadata, _ := live["metadata"].(map[string]any)
+	version, _ := metadata["resourceVersion"].(string)
+	switch {
+	case which == "none":
+		return ""
+	case which == "stale" && len(s.versions) > 0:
+		return s.versions[0]
+	}
+	return version
+}
+
+func (s *side) uid(live map[string]any, which string) string {
+	metadata, _ := live["metadata"].(map[string]any)
+	uid, _ := metadata["uid"].(string)
+	switch which {
+	case "none":
+		return ""
+	case "wrong":
+		return "11111111-1111-4111-8111-111111111111"
+	}
+	return uid
+}
+
+// change changes an object, or a patch.
+func (s *side) change(object map[string]any, o operation) {
+	metadata := object["metadata"].(map[string]any)
+	switch o.Change {
+	case "data":
+		object["data"] = map[string]any{"k": fmt.Sprint(o.Value)}
+	case "label":
+		metadata["labels"] = map[string]any{"app": fmt.Sprint(o.Value)}
+	case "hold":
+		metadata["finalizers"] = []any{"example.com/hold"}
+	case "finalizer":
+		metadata["finalizers"] = []any{"example.com/hold", "example.com/other"}
+	case "release":
+		metadata["finalizers"] = []any{}
+	case "status":
+		if served[o.Of].HasStatus {
+			object["status"] = map[string]any{"n": o.Value}
+		}
+	case "namespace":
+		metadata["namespace"] = "elsewhere"
+	case "version":
+		metadata["resourceVersion"] = "1"
+	case "kind":
+		object["kind"] = "Other"
+	case "name":
+		metadata["name"] = "c"
+	}
+}
+
+// exchange sends a request, and returns the answer.
+func (s *side) exchange(t *testing.T, method, path, contentType string, body any) (code int, answer map[string]any) {
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		require.NoError(t, err)
+		reader = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, s.host+path, reader)
+	require.NoError(t, err)
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	response, err := s.client.Do(r)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, response.Body.Close()) }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	if json.Unmarshal(text, &answer) != nil {
+		answer = map[string]any{"text": string(text)}
+	}
+	return response.StatusCode, answer
+}
+
+// send sends a request, and returns the answer as text, in which the uids and the versions are numbered as they were seen.
+func (s *side) send(t *testing.T, method, path, contentType string, body any) string {
+	t.Helper()
+	code, answer := s.exchange(t, method, path, contentType, body)
+	if strings.HasSuffix(fmt.Sprint(answer["kind"]), "List") {
+		delete(answer, "metadata") // the version is that of the whole cluster
+	}
+	if answer["kind"] == "Status" {
+		delete(answer, "metadata")
+		if code >= http.StatusBadRequest { // messages differ in their details
+			answer = map[string]any{"reason": answer["reason"]}
+		}
+	}
+	s.neutral(answer)
+	text, err := json.Marshal(answer)
+	require.NoError(t, err)
+	shown := string(text)
+	for i, uid := range s.uids {
+		shown = strings.ReplaceAll(shown, uid, fmt.Sprint("uid-", i))
+	}
+	for i, version := range s.versions {
+		shown = strings.ReplaceAll(shown, `"resourceVersion":"`+version+`"`, fmt.Sprintf(`"resourceVersion":"version-%d"`, i))
+	}
+	return fmt.Sprint(code, " ", shown)
+}
+
+// neutral takes out of an answer what differs between the servers, and notes the uids and the versions.
+func (s *side) neutral(value any) {
+	switch value := value.(type) {
+	case []any:
+		for _, element := range value {
+			s.neutral(element)
+		}
+	case map[string]any:
+		delete(value, "managedFields")
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			text, _ := value[name].(string)
+			switch {
+			case text == "":
+				s.neutral(value[name])
+			case name == "uid" && !slices.Contains(s.uids, text):
+				s.uids = append(s.uids, text)
+			case name == "resourceVersion" && !slices.Contains(s.versions, text):
+				s.versions = append(s.versions, text)
+			case strings.HasSuffix(name, "Timestamp"):
+				value[name] = "set"
+			}
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Server serves a store to clients, of which it is the transport. One lock guards the store, as etcd orders all writes.
+type Server struct {
+	mu    sync.Mutex
+	store *Store
+}
+
+// NewServer returns a server of a store.
+func NewServer(store *Store) *Server { return &Server{store: store} }
+
+// RoundTrip answers a request.
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	var body []byte
+	if r.Body != nil {
+		defer func() { _ = r.Body.Close() }()
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code, answer, err := s.answer(r, body)
+	if err != nil {
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) {
+			return nil, err
+		}
+		failure := status.Status()
+		failure.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		code, answer = int(failure.Code), failure
+	}
+	return &http.Response{
+		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(encoded(answer))), ContentLength: -1, Request: r,
+	}, nil
+}
+
+// target is what a request is about.
+type target struct {
+	*table
+	key
+	status bool
+}
+
+// targetOf reads the path of a request.
+func (s *Server) targetOf(r *http.Request) (found target, err error) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	var resource schema.GroupVersionResource
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		resource.Version, parts = parts[1], parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		resource.Group, resource.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return found, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, true)
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		found.namespace, parts = parts[1], parts[2:]
+	}
+	resource.Resource = parts[0]
+	if len(parts) > 1 {
+		found.name = parts[1]
+	}
+	found.status = len(parts) == 3 && parts[2] == "status"
+	found.table = s.store.table(resource)
+	if found.table == nil || found.status && !found.HasStatus || len(parts) > 2 && !found.status {
+		return found, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, resource.GroupResource(), found.name, "", 0, true)
+	}
+	return found, nil
+}
+
+// answer carries out a request, and returns what to encode, or an error with a status.
+func (s *Server) answer(r *http.Request, body []byte) (code int, answer any, err error) {
+	at, err := s.targetOf(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	switch r.Method {
+	case http.MethodGet:
+		if at.name == "" {
+			found, err := s.list(r, at)
+			return http.StatusOK, found, err
+		}
+		object, err := s.store.get(at.table, at.key)
+		return http.StatusOK, object, err
+	case http.MethodPost:
+		given, err := decoded(body)
+		if err != nil {
+			return 0, nil, err
+		}
+		object, err := s.store.create(at.table, at.namespace, given)
+		return http.StatusCreated, object, err
+	case http.MethodPut:
+		given, err := decoded(body)
+		if err != nil {
+			return 0, nil, err
+		}
+		object, err := s.store.update(at.table, at.key, at.status, given)
+		return http.StatusOK, object, err
+	case http.MethodPatch:
+		object, err := s.patch(at, types.PatchType(r.Header.Get("Content-Type")), body)
+		return http.StatusOK, object, err
+	case http.MethodDelete:
+		return s.delete(at, body)
+	}
+	return 0, nil, apierrors.NewMethodNotSupported(at.GroupResource(), r.Method)
+}
+
+func (s *Server) list(r *http.Request, at target) (any, error) {
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	items := []any{}
+	for _, object := range s.store.list(at.table, at.namespace) {
+		if !selector.Matches(labels.Set(object.GetLabels())) {
+			continue
+		}
+		item := maps.Clone(object.Object)
+		if !at.IsCustom { // the list says it for all
+			delete(item, "apiVersion")
+			delete(item, "kind")
+		}
+		items = append(items, item)
+	}
+	return map[string]any{
+		"apiVersion": at.GroupVersion().String(), "kind": at.Kind + "List",
+		"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.store.version)}, "items": items,
+	}, nil
+}
+
+// patch changes an object by a merge patch or a JSON patch.
+func (s *Server) patch(at target, kind types.PatchType, body []byte) (*unstructured.Unstructured, error) {
+	live, err := s.store.get(at.table, at.key)
+	if err != nil {
+		return nil, err
+	}
+	text := encoded(live)
+	switch kind {
+	case types.MergePatchType:
+		text, err = jsonpatch.MergePatch(text, body)
+	case types.JSONPatchType:
+		var p jsonpatch.Patch
+		if p, err = jsonpatch.DecodePatch(body); err == nil {
+			text, err = p.Apply(text)
+		}
+	default:
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, http.MethodPatch, at.GroupResource(), at.name, string(kind), 0, true)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	changed, err := decoded(text)
+	if err != nil {
+		return nil, err
+	}
+	if !at.IsCustom {
+		if err := at.validate(changed); err != nil {
+			return nil, err
+		}
+	}
+	if changed.GetResourceVersion() == "" {
+		changed.SetResourceVersion(live.GetResourceVersion())
+	}
+	if err := at.mayChange(at.key, live, changed); err != nil {
+		return nil, err
+	}
+	if err := at.isCurrent(at.key, live, changed); err != nil {
+		return nil, err
+	}
+	if uid := changed.GetUID(); uid != live.GetUID() { // of an update, this is a precondition
+		return nil, at.invalid(at.name, field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"))
+	}
+	return s.store.replace(at.table, at.key, live, at.status, changed)
+}
+
+// delete deletes an object. What is gone is answered with a status, and what has to wait for its finalizers with the object.
+func (s *Server) delete(at target, body []byte) (code int, answer any, err error) {
+	var options metav1.DeleteOptions
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &options); err != nil {
+			return 0, nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	object, isGone, err := s.store.delete(at.table, at.key, options)
+	if err != nil || !isGone {
+		return http.StatusOK, object, err
+	}
+	return http.StatusOK, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: at.name, Group: at.Group, Kind: at.GroupResource().Resource, UID: object.GetUID()},
+	}, nil
+}

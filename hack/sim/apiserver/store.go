@@ -1,0 +1,382 @@
+// Package apiserver is a model of the Kubernetes API server, in memory, for simulations: what it answers to requests, and what
+// watches see. Its tests send the same requests to it and to a real API server.
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Resource is a type that is served.
+type Resource struct {
+	schema.GroupVersionResource
+	Kind string
+	// HasStatus means that the status is a subresource.
+	HasStatus bool
+	// IsCustom means that a CRD defines it: it has a generation, and an update has to name the version that it changes.
+	IsCustom bool
+}
+
+// key is the name of an object.
+type key struct{ namespace, name string }
+
+// event is a change of an object.
+type event struct {
+	version int
+	// before and after are the object; nil if there is none.
+	before, after *unstructured.Unstructured
+}
+
+// table has the objects of a resource.
+type table struct {
+	Resource
+	objects map[key]*unstructured.Unstructured
+	events  []event
+}
+
+// Store has all objects, and decides what requests do to them. Nothing in it waits, and it is not safe for concurrent use. Objects
+// that it returns must not be changed.
+type Store struct {
+	tables  []*table
+	version int
+	uids    int
+	now     func() time.Time
+}
+
+// NewStore returns a store that serves resources, with no objects. now is the clock.
+func NewStore(now func() time.Time, resources ...Resource) *Store {
+	s := &Store{now: now, version: 1}
+	for _, r := range resources {
+		s.tables = append(s.tables, &table{Resource: r, objects: make(map[key]*unstructured.Unstructured)})
+	}
+	return s
+}
+
+// table returns that of a resource; nil if it is not served.
+func (s *Store) table(resource schema.GroupVersionResource) *table {
+	for _, t := range s.tables {
+		if t.GroupVersionResource == resource {
+			return t
+		}
+	}
+	return nil
+}
+
+func (t *table) groupKind() schema.GroupKind { return schema.GroupKind{Group: t.Group, Kind: t.Kind} }
+
+func (t *table) notFound(name string) error {
+	return apierrors.NewNotFound(t.GroupResource(), name)
+}
+
+// get returns an object.
+func (s *Store) get(t *table, k key) (*unstructured.Unstructured, error) {
+	if object := t.objects[k]; object != nil {
+		return object, nil
+	}
+	return nil, t.notFound(k.name)
+}
+
+// list returns the objects in a namespace, or in all, in the order of their names.
+func (s *Store) list(t *table, namespace string) (found []*unstructured.Unstructured) {
+	for _, object := range t.objects {
+		if namespace == "" || object.GetNamespace() == namespace {
+			found = append(found, object)
+		}
+	}
+	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int {
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
+	return found
+}
+
+// create adds an object.
+func (s *Store) create(t *table, namespace string, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if err := t.decodable(given); err != nil {
+		return nil, err
+	}
+	object := canonical(given)
+	if err := inNamespace(object, namespace); err != nil {
+		return nil, err
+	}
+	if object.GetResourceVersion() != "" {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set on objects to be created",
+		}}
+	}
+	object.SetNamespace(namespace)
+	s.uids++
+	if object.GetName() == "" {
+		object.SetName(fmt.Sprintf("%s%05d", object.GetGenerateName(), s.uids))
+	}
+	k := key{namespace, object.GetName()}
+	if err := t.validate(object); err != nil {
+		return nil, err
+	}
+	if t.objects[k] != nil {
+		return nil, apierrors.NewAlreadyExists(t.GroupResource(), k.name)
+	}
+	object.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
+	object.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
+	object.SetDeletionTimestamp(nil)
+	object.SetDeletionGracePeriodSeconds(nil)
+	object.SetGeneration(0)
+	if t.IsCustom {
+		object.SetGeneration(1)
+	}
+	if t.HasStatus {
+		delete(object.Object, "status")
+	}
+	return s.write(t, nil, object), nil
+}
+
+// inNamespace returns why an object cannot be in the namespace of a request.
+func inNamespace(object *unstructured.Unstructured, namespace string) error {
+	if named := object.GetNamespace(); named != "" && named != namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// canonical returns a copy of an object without the empty fields that the API server drops.
+func canonical(given *unstructured.Unstructured) *unstructured.Unstructured {
+	object := given.DeepCopy()
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
+		switch value := metadata[name].(type) {
+		case []any:
+			if len(value) == 0 {
+				delete(metadata, name)
+			}
+		case map[string]any:
+			if len(value) == 0 {
+				delete(metadata, name)
+			}
+		}
+	}
+	return object
+}
+
+// isTyped reports whether an object says that it is one of the resource.
+func (t *table) isTyped(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind() == t.GroupVersion().WithKind(t.Kind)
+}
+
+// decodable returns why the API server cannot decode an object. What a CRD defines is decoded whatever it says, and validated later.
+func (t *table) decodable(object *unstructured.Unstructured) error {
+	if t.isTyped(object) || t.IsCustom {
+		return nil
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", object.GetKind(), object.GetAPIVersion(), t.Kind))
+}
+
+// validate returns why an object is invalid.
+func (t *table) validate(object *unstructured.Unstructured) error {
+	if t.isTyped(object) {
+		return nil
+	}
+	return t.invalid(object.GetName(), field.Invalid(field.NewPath("kind"), object.GetKind(), "must be "+t.Kind))
+}
+
+// update replaces an object, or its status.
+func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if err := t.decodable(given); err != nil {
+		return nil, err
+	}
+	live := t.objects[k]
+	if err := t.mayChange(k, live, given); err != nil {
+		return nil, err
+	}
+	if uid := given.GetUID(); uid != "" && uid != live.GetUID() {
+		return nil, t.conflict(k.name, "Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, live.GetUID())
+	}
+	if err := t.isCurrent(k, live, given); err != nil {
+		return nil, err
+	}
+	return s.replace(t, k, live, status, given)
+}
+
+// mayChange returns why an object cannot be replaced by another, in the order in which the API server asks. live is nil if there is
+// none.
+func (t *table) mayChange(k key, live, given *unstructured.Unstructured) error {
+	if given.GetName() != k.name {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", given.GetName(), k.name))
+	}
+	if err := inNamespace(given, k.namespace); err != nil {
+		return err
+	}
+	if live == nil {
+		return t.notFound(k.name)
+	}
+	return nil
+}
+
+// isCurrent returns why the version that an object names is not that of the present one.
+func (t *table) isCurrent(k key, live, given *unstructured.Unstructured) error {
+	switch version := given.GetResourceVersion(); {
+	case version == "" && t.IsCustom:
+		return t.invalid(k.name, field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
+	case version != "" && version != live.GetResourceVersion():
+		return t.modified(k.name)
+	}
+	return nil
+}
+
+func (t *table) conflict(name, format string, args ...any) error {
+	return apierrors.NewConflict(t.GroupResource(), name, fmt.Errorf(format, args...))
+}
+
+// modified is the conflict of a write that is based on an older version.
+func (t *table) modified(name string) error {
+	return t.conflict(name, "the object has been modified; please apply your changes to the latest version and try again")
+}
+
+func (t *table) invalid(name string, errs ...*field.Error) error {
+	return apierrors.NewInvalid(t.groupKind(), name, errs)
+}
+
+// replace stores a changed object, or its status alone, and keeps what nobody can change.
+func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	object := canonical(given)
+	if status {
+		object = live.DeepCopy()
+		setOrDelete(object.Object, "status", given.Object["status"])
+	} else if err := t.validate(object); err != nil {
+		return nil, err
+	} else if t.HasStatus {
+		setOrDelete(object.Object, "status", live.Object["status"])
+	}
+	object.SetNamespace(k.namespace)
+	object.SetUID(live.GetUID())
+	object.SetResourceVersion(live.GetResourceVersion())
+	object.SetCreationTimestamp(live.GetCreationTimestamp())
+	object.SetDeletionTimestamp(live.GetDeletionTimestamp())
+	object.SetDeletionGracePeriodSeconds(live.GetDeletionGracePeriodSeconds())
+	object.SetGeneration(live.GetGeneration())
+	if added := sets.New(object.GetFinalizers()...).Difference(sets.New(live.GetFinalizers()...)); live.GetDeletionTimestamp() != nil && added.Len() > 0 {
+		return nil, t.invalid(k.name, field.Forbidden(field.NewPath("metadata", "finalizers"),
+			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", sets.List(added))))
+	}
+	if equality.Semantic.DeepEqual(object.Object, live.Object) {
+		return live, nil // it keeps its version
+	}
+	if t.IsCustom && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t), withoutMetadata(live, t)) {
+		object.SetGeneration(live.GetGeneration() + 1)
+	}
+	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
+		return s.drop(t, k, object), nil
+	}
+	return s.write(t, live, object), nil
+}
+
+func setOrDelete(object map[string]any, name string, value any) {
+	if value == nil {
+		delete(object, name)
+		return
+	}
+	object[name] = value
+}
+
+// withoutMetadata returns what counts for the generation.
+func withoutMetadata(object *unstructured.Unstructured, t *table) map[string]any {
+	counted := make(map[string]any)
+	for name, value := range object.Object {
+		if name != "metadata" && (name != "status" || !t.HasStatus) {
+			counted[name] = value
+		}
+	}
+	return counted
+}
+
+// delete deletes an object, or marks it if it has finalizers. isGone reports that nothing is left.
+func (s *Store) delete(t *table, k key, options metav1.DeleteOptions) (object *unstructured.Unstructured, isGone bool, err error) {
+	live, err := s.get(t, k)
+	if err != nil {
+		return nil, false, err
+	}
+	if p := options.Preconditions; p != nil {
+		if p.UID != nil && *p.UID != live.GetUID() {
+			return nil, false, t.conflict(k.name, "Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, live.GetUID())
+		}
+		if p.ResourceVersion != nil && *p.ResourceVersion != live.GetResourceVersion() {
+			return nil, false, t.conflict(k.name, "Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, live.GetResourceVersion())
+		}
+	}
+	object = live.DeepCopy()
+	finalizers := slices.DeleteFunc(object.GetFinalizers(), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	switch policy := options.PropagationPolicy; {
+	case policy != nil && *policy == metav1.DeletePropagationOrphan:
+		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
+	case policy != nil && *policy == metav1.DeletePropagationForeground:
+		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
+	case policy == nil:
+		finalizers = object.GetFinalizers()
+	}
+	object.SetFinalizers(finalizers)
+	if len(finalizers) == 0 {
+		return s.drop(t, k, object), true, nil
+	}
+	if object.GetDeletionTimestamp() == nil {
+		object.SetDeletionTimestamp(&metav1.Time{Time: s.now().Truncate(time.Second)})
+		object.SetDeletionGracePeriodSeconds(new(int64))
+		if object.GetGeneration() > 0 {
+			object.SetGeneration(object.GetGeneration() + 1)
+		}
+	}
+	if equality.Semantic.DeepEqual(object.Object, live.Object) {
+		return live, false, nil
+	}
+	return s.write(t, live, object), false, nil
+}
+
+// write stores an object under a new version.
+func (s *Store) write(t *table, before, object *unstructured.Unstructured) *unstructured.Unstructured {
+	s.version++
+	object.SetResourceVersion(strconv.Itoa(s.version))
+	t.objects[key{object.GetNamespace(), object.GetName()}] = object
+	t.events = append(t.events, event{s.version, before, object})
+	return object
+}
+
+// drop removes an object, whose last state has a version of its own.
+func (s *Store) drop(t *table, k key, last *unstructured.Unstructured) *unstructured.Unstructured {
+	delete(t.objects, k)
+	s.version++
+	gone := last.DeepCopy()
+	gone.SetResourceVersion(strconv.Itoa(s.version))
+	t.events = append(t.events, event{s.version, gone, nil})
+	return last
+}
+
+// decoded returns the object of a request.
+func decoded(body []byte) (*unstructured.Unstructured, error) {
+	object := new(unstructured.Unstructured)
+	if err := object.UnmarshalJSON(body); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return object, nil
+}
+
+// encoded returns an object as JSON.
+func encoded(value any) []byte {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // it was decoded from JSON
+	}
+	return text
+}
