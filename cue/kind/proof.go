@@ -254,10 +254,10 @@ func (k comparison) compareLookups(object map[string]any) error {
 	return k.sameResult(readsName, lookupResult(compiled), lookupResult(evaluated), err, errEvaluated)
 }
 
-// operandErrors are CUE's messages about a disjunction within an operand, where it counts the errors of the alternatives, and does
-// not say whether they are absent or wrong, about a call within one, about an operand of a text that has only a type, and about what is absent in a struct
-// that is unified with a disjunction.
-var operandErrors = regexp.MustCompile(`incomplete value _( |$)|error in call to [^ :]+( \(|$)|(error in call to|invalid interpolation|-hand value).*: \d+ errors in empty disjunction|invalid interpolation: non-concrete value`)
+// operandErrors are CUE's messages that do not say whether something is absent or wrong: about a disjunction within an operand, where
+// it counts the errors of the alternatives, a call within one, an operand of a text or a name that has only a type, and what is
+// absent in a struct that is unified with a disjunction.
+var operandErrors = regexp.MustCompile(`incomplete value _( |$)|error in call to [^ :]+( \(|$)|(error in call to|invalid interpolation|-hand value).*: \d+ errors in empty disjunction|invalid interpolation: non-concrete value|key value of dynamic field must be concrete`)
 
 // cyclicReference is in CUE's message about a field that refers to itself. CUE 0.17.1 has it also for some fields under two ifs of
 // which the inner one does not hold; Fescue finds the cycles that there are.
