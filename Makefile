@@ -94,7 +94,7 @@ KINDS_MADE := 12000
 PAIRS := 20
 
 .PHONY: test-kinds
-test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide about PAIRS objects with CUE's evaluator; takes an hour
+test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide about PAIRS objects with CUE's evaluator; takes half an hour
 	go test ./cue/kind -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -pairs-of-a-kind $(PAIRS) -timeout 0 -v
 
 .PHONY: test-sim

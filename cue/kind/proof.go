@@ -60,6 +60,9 @@ type Proof struct {
 	Difference *LoadError `json:"difference,omitempty"`
 }
 
+// Obstacle is why nothing was compared, where no limit was in the way.
+const Obstacle = "no valid object was found, or each takes too many steps"
+
 // Prove compares the compiled behaviour with CUE's evaluator: for objects that the schema makes, in each of the
 // phases, and children that have what the behaviour reads of them, in part. The pairs follow from the source, so each proof
 // of a kind is the same. known are types of children, and may be nil. The kind must be new: what only loading needs is dropped

@@ -158,7 +158,7 @@ func (o vetOptions) printProofs(proofs []kind.Proof) {
 		case p.Limit != "":
 			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: that takes %s\n", p.Kind, p.Limit)
 		case p.Compared == 0:
-			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: no valid object was found, or each takes too many steps\n", p.Kind)
+			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: %s\n", p.Kind, kind.Obstacle)
 		default:
 			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind, p.Compared, p.Taken, p.Ways)
 		}

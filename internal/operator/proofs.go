@@ -63,7 +63,7 @@ func (p *proofs) proof(ctx context.Context, k *kind.Kind) (kind.Proof, error) {
 		return proof, fmt.Errorf("compare it with CUE's evaluator: %w", err)
 	}
 	if proof.Compared == 0 && proof.Difference == nil {
-		p.log.Warn("kind was not compared with CUE", "kind", k.Title(), "reason", cmp.Or(proof.Limit, "no valid object was found, or each takes too many steps"))
+		p.log.Warn("kind was not compared with CUE", "kind", k.Title(), "reason", cmp.Or(proof.Limit, kind.Obstacle))
 	}
 	disputed := 0.0
 	if proof.Difference != nil {

@@ -48,13 +48,13 @@ func TestModelAnswersAsTheAPIServer(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			namespace := testcluster.Namespace(t)
-			model := &side{name: "model", host: "http://model", client: &http.Client{Transport: NewServer(NewStore(time.Now, served...))}, namespace: namespace}
-			real := &side{name: "API server", host: config.Host, client: client, namespace: namespace}
+			model := &side{host: "http://model", client: &http.Client{Transport: NewServer(NewStore(time.Now, served...))}, namespace: namespace}
+			kubernetes := &side{host: config.Host, client: client, namespace: namespace}
 			random := rand.New(rand.NewPCG(seed, 1))
 			var story []string
 			for range *requestsOfEach {
 				o := operationFrom(random)
-				expected, got := real.do(t, o), model.do(t, o)
+				expected, got := kubernetes.do(t, o), model.do(t, o)
 				story = append(story, fmt.Sprintf("%+v\n  → %s", o, expected))
 				require.Equal(t, expected, got, "the model differs; so far:\n%s", strings.Join(story, "\n"))
 			}
@@ -114,9 +114,9 @@ func operationFrom(random *rand.Rand) operation {
 
 // side is one of the two servers, with what is known of it.
 type side struct {
-	name, host, namespace string
-	client                *http.Client
-	uids, versions        []string
+	host, namespace string
+	client          *http.Client
+	uids, versions  []string
 }
 
 // do sends a request, and returns the answer without what differs between the servers.

@@ -34,18 +34,10 @@ type Resource struct {
 // key is the name of an object.
 type key struct{ namespace, name string }
 
-// event is a change of an object.
-type event struct {
-	version int
-	// before and after are the object; nil if there is none.
-	before, after *unstructured.Unstructured
-}
-
 // table has the objects of a resource.
 type table struct {
 	Resource
 	objects map[key]*unstructured.Unstructured
-	events  []event
 }
 
 // Store has all objects, and decides what requests do to them. Nothing in it waits, and it is not safe for concurrent use. Objects
@@ -140,7 +132,7 @@ func (s *Store) create(t *table, namespace string, given *unstructured.Unstructu
 	if t.HasStatus {
 		delete(object.Object, "status")
 	}
-	return s.write(t, nil, object), nil
+	return s.write(t, object), nil
 }
 
 // inNamespace returns why an object cannot be in the namespace of a request.
@@ -279,7 +271,7 @@ func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
 		return s.drop(t, k, object), nil
 	}
-	return s.write(t, live, object), nil
+	return s.write(t, object), nil
 }
 
 func setOrDelete(object map[string]any, name string, value any) {
@@ -341,25 +333,21 @@ func (s *Store) delete(t *table, k key, options metav1.DeleteOptions) (object *u
 	if equality.Semantic.DeepEqual(object.Object, live.Object) {
 		return live, false, nil
 	}
-	return s.write(t, live, object), false, nil
+	return s.write(t, object), false, nil
 }
 
 // write stores an object under a new version.
-func (s *Store) write(t *table, before, object *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *Store) write(t *table, object *unstructured.Unstructured) *unstructured.Unstructured {
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
 	t.objects[key{object.GetNamespace(), object.GetName()}] = object
-	t.events = append(t.events, event{s.version, before, object})
 	return object
 }
 
-// drop removes an object, whose last state has a version of its own.
+// drop removes an object, which takes a version as well, and returns its last state.
 func (s *Store) drop(t *table, k key, last *unstructured.Unstructured) *unstructured.Unstructured {
 	delete(t.objects, k)
 	s.version++
-	gone := last.DeepCopy()
-	gone.SetResourceVersion(strconv.Itoa(s.version))
-	t.events = append(t.events, event{s.version, gone, nil})
 	return last
 }
 

@@ -22,12 +22,12 @@ import (
 	"github.com/fescue-dev/fescue/hack/sim/simrt"
 )
 
-var isChild = flag.Bool("child", false, "the process plays the histories of TestHistoriesRepeat")
+var isChild = flag.Bool("child", false, "the process plays the histories of a test")
 
-// child runs a test in a process of its own, with one thread and no garbage collection, as histories need it.
-func child(t *testing.T, name string) string {
+// child runs the test in a process of its own, with one thread and no garbage collection, as histories need it.
+func child(t *testing.T) string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+name+"$", "-test.v", "-child")
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-child")
 	c.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -76,7 +76,7 @@ func TestHistoriesRepeat(t *testing.T) {
 	var outputs [3]string
 	var running sync.WaitGroup
 	for i := range outputs {
-		running.Go(func() { outputs[i] = sum.FindString(child(t, "TestHistoriesRepeat")) })
+		running.Go(func() { outputs[i] = sum.FindString(child(t)) })
 	}
 	running.Wait()
 	require.NotEmpty(t, outputs[0])
@@ -88,7 +88,7 @@ func TestHistoriesRepeat(t *testing.T) {
 func TestBugsShow(t *testing.T) {
 	if !*isChild {
 		t.Parallel()
-		child(t, "TestBugsShow")
+		child(t)
 		return
 	}
 	const seeds = 2000
@@ -125,7 +125,7 @@ func TestBugsShow(t *testing.T) {
 func TestLocksLetTimePass(t *testing.T) {
 	if !*isChild {
 		t.Parallel()
-		child(t, "TestLocksLetTimePass")
+		child(t)
 		return
 	}
 	history(t, simrt.Options{Seed: 1, Yield: 2}, func() {
