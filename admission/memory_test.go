@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,9 +34,7 @@ func TestMemoryOfUnfinishedBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, Config{Kinds: kindtest.Shipped(t), HTTP2: test.http2})
 			before := heap()
-			attack := startAttack(server, test.requests, test.received)
-			defer attack.stop()
-			require.NoError(t, attack.sent())
+			require.NoError(t, attack(t.Context(), server, test.requests, test.received))
 			review := reviewOf(t, requestFor(t, kindtest.Named(t, kindtest.Shipped(t), "At"), validAt, ""))
 			for range 50 {
 				code, answer := server.post(t, ValidatePath, review)
@@ -59,33 +55,18 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// attack sends the beginnings of bodies.
-type attack struct {
-	stop func()
-	// sent waits until every request has sent its beginning or was rejected.
-	sent func() error
-}
-
-// startAttack begins requests that announce a body of maxBodyBytes each and send the first bytes.
-func startAttack(to *running, requests, bytesEach int) attack {
-	ctx, cancel := context.WithCancel(context.Background())
-	transport := to.client.Transport.(*http.Transport).Clone()
-	var sending sync.WaitGroup
-	var rejected atomic.Int64
+// attack begins requests that announce a body of maxBodyBytes each and send the first bytes, one
+// after the other, so that a slow machine sends each in time. It returns when each has sent its
+// first bytes or was rejected, and fails if all were rejected. The requests end with ctx.
+func attack(ctx context.Context, on *running, requests, bytesEach int) error {
+	transport := on.client.Transport.(*http.Transport).Clone()
+	context.AfterFunc(ctx, transport.CloseIdleConnections)
 	piece := bytes.Repeat([]byte(" "), 64<<10)
+	rejected := 0
 	for range requests {
 		body, w := io.Pipe()
-		sending.Go(func() {
-			for left := bytesEach; left > 0; {
-				n, err := w.Write(piece[:min(left, len(piece))])
-				if left -= n; err != nil {
-					rejected.Add(1)
-					return
-				}
-			}
-		})
 		go func() {
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.url+ValidatePath, body)
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, on.url+ValidatePath, body)
 			if err == nil {
 				request.ContentLength = maxBodyBytes
 				request.Header.Set("Content-Type", "application/json")
@@ -96,17 +77,18 @@ func startAttack(to *running, requests, bytesEach int) attack {
 			}
 			_ = body.CloseWithError(errors.New("the request has ended"))
 		}()
-	}
-	return attack{
-		stop: func() { cancel(); transport.CloseIdleConnections() },
-		sent: func() error {
-			sending.Wait()
-			if n := int(rejected.Load()); n == requests {
-				return errors.New("all were rejected")
+		for left := bytesEach; left > 0; {
+			n, err := w.Write(piece[:min(left, len(piece))])
+			if left -= n; err != nil {
+				rejected++
+				break
 			}
-			return nil
-		},
+		}
 	}
+	if rejected == requests {
+		return errors.New("all were rejected")
+	}
+	return nil
 }
 
 // A client that opens connections without using them does not keep others out.
