@@ -306,9 +306,7 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 	// Errors within the struct are found where the value is read.
 	within := owner.Path().Selectors()
 	isWithin := func(path []string) bool {
-		return len(path) > len(within) && slices.EqualFunc(within, path[:len(within)], func(s cue.Selector, name string) bool {
-			return s.String() == name || s.Type().LabelType() == cue.IndexLabel && strconv.Itoa(s.Index()) == name
-		})
+		return len(path) > len(within) && slices.EqualFunc(within, path[:len(within)], isNamedSelector)
 	}
 	of := "" // the whole behaviour
 	if path != "" {
@@ -321,16 +319,21 @@ func (x *expressions) guards(owner cue.Value, path string) (absent []Absence, er
 			continue
 		}
 		absence, ok := x.absence(each)
+		isHere := len(each.Path()) <= len(within) && slices.EqualFunc(within[:len(each.Path())], each.Path(), isNamedSelector)
 		switch {
-		case ok:
+		case ok && (isHere || cue.IsIncomplete(failed)):
 			absent = append(absent, absence)
-		case len(each.Path()) <= len(within):
+		case !ok && len(each.Path()) <= len(within):
 			return nil, evaluationError(path, each)
 		default:
 			elsewhere = fmt.Errorf("%w: it is not known whether an if reads what is wrong elsewhere: %w", errNotCompared, evaluationError(path, each))
 		}
 	}
 	return absent, elsewhere
+}
+
+func isNamedSelector(s cue.Selector, name string) bool {
+	return s.String() == name || s.Type().LabelType() == cue.IndexLabel && strconv.Itoa(s.Index()) == name
 }
 
 const undefinedField = "undefined field: "

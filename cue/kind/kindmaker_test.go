@@ -255,7 +255,7 @@ func (g *kindMaker) specification() string {
 		{`t0!: string`, "t0", "text", true}, {`t1?: string`, "t1", "text", false}, {`t2: *"d" | string`, "t2", "text", true}, {`t3: *"a" | "b" | "c"`, "t3", "text", true}, {`t4?: "x" | "a"`, "t4", "text", false}, {`t5?: strings.MaxRunes(5)`, "t5", "text", false},
 		{`n0!: int & >=0 & <=9`, "n0", "int", true}, {`n1?: int & >=-100 & <=100`, "n1", "int", false}, {`n2: *3 | int & >=0 & <=5`, "n2", "int", true}, {`f0?: number`, "f0", "num", false}, {`f1: *1.5 | number`, "f1", "num", true},
 		{`b0: *false | bool`, "b0", "bool", true}, {`b1?: bool`, "b1", "bool", false}, {`l0?: [...string]`, "l0", "texts", false}, {`l1: [...string]`, "l1", "texts", true}, {`l2?: [...int]`, "l2", "ints", false},
-		{`m0?: {[string]: string}`, "m0", "map", false}, {`m1?: struct.MaxFields(4) & {[string]: string}`, "m1", "map", false},
+		{`m0?: {[string]: string}`, "m0", "map", false}, {`m1?: struct.MaxFields(40) & {[string]: string}`, "m1", "map", false},
 	}
 	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 	var texts []string

@@ -16,7 +16,6 @@ import (
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
-	cueerrors "cuelang.org/go/cue/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -173,6 +172,12 @@ func shrunk(object map[string]any, still func(map[string]any) bool) map[string]a
 // errNotCompared is of a pair about which one of the two evaluators says nothing.
 var errNotCompared = errors.New("not compared")
 
+// errOnlyFescue and errOnlyCUE are of a difference that is an error for one of them.
+var (
+	errOnlyFescue = errors.New("only Fescue finds an error")
+	errOnlyCUE    = errors.New("only CUE finds an error")
+)
+
 // compare returns how the compiled behaviour and CUE's evaluator differ about an object and its children.
 func (k comparison) compare(object, observed map[string]any) (err error) {
 	b := k.NewBudget()
@@ -197,14 +202,14 @@ func (k comparison) compare(object, observed map[string]any) (err error) {
 }
 
 // withoutHidden returns a decision without what an if or a loop around children waits for, if CUE's evaluator does not say that
-// because a child reads a field that its struct cannot have.
+// because something is wrong in a child, or with a field that its struct cannot have.
 func withoutHidden(compiled, evaluated *Decision, whole piece) *Decision {
 	p, isEvaluated := whole.(evaluatedPiece)
 	if !isEvaluated || compiled == nil || evaluated == nil || len(evaluated.Undecided) > 0 {
 		return compiled
 	}
 	failed := p.value.LookupPath(pathChildren).Err()
-	if failed == nil || cue.IsIncomplete(failed) || slices.ContainsFunc(cueerrors.Errors(failed), func(e cueerrors.Error) bool { return !strings.Contains(messageOf(e), undefinedField) }) {
+	if failed == nil || cue.IsIncomplete(failed) {
 		return compiled
 	}
 	known := *compiled
@@ -276,11 +281,11 @@ func (k comparison) sameResult(path string, compiled, evaluated any, errCompiled
 	case errCompiled == nil && errEvaluated != nil && strings.Contains(errEvaluated.Error(), cyclicReference):
 		return fmt.Errorf("%w: CUE finds a cycle: %w", errNotCompared, errEvaluated)
 	case errCompiled != nil:
-		return fmt.Errorf("only Fescue finds an error: %w", errCompiled)
+		return fmt.Errorf("%w: %w", errOnlyFescue, errCompiled)
 	case errEvaluated != nil && (operandErrors.MatchString(errEvaluated.Error()) || slices.ContainsFunc(absentMessages, func(message string) bool { return strings.Contains(errEvaluated.Error(), message) })):
 		return fmt.Errorf("%w: CUE counts as wrong what reads something absent: %w", errNotCompared, errEvaluated) // in a computed name, for example
 	case errEvaluated != nil:
-		return fmt.Errorf("only CUE finds an error: %w", errEvaluated)
+		return fmt.Errorf("%w: %w", errOnlyCUE, errEvaluated)
 	}
 	x, errX := plainJSON(compiled)
 	y, errY := plainJSON(evaluated)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/format"
 	"cuelang.org/go/cue/load"
@@ -166,23 +167,46 @@ func judge(k *Kind, p pair) (v verdict, isWhole bool, difference error) {
 		}
 	}
 	var failure *EvaluationError
-	if errors.As(errEvaluated, &failure) && failure.Path == "" && v != different {
-		return max(v, unclear), false, difference // an if around the children is wrong, for CUE all that is beside it
+	if errors.As(errEvaluated, &failure) && failure.Path == "" {
+		return unclear, false, difference // for CUE, all that is beside it is wrong
 	}
-	if v != different && (err != nil || errEvaluated != nil) {
-		if worst, err := judgeParts(k, p, whole); worst > v {
+	if err != nil || errEvaluated != nil {
+		worst, absentForCUE, err := judgeParts(k, p, whole)
+		if absentForCUE && errors.Is(difference, errOnlyFescue) {
+			v = unclear
+		}
+		if worst > v {
 			v, difference = worst, err
 		}
 	}
 	if v != different {
 		switch err := (comparison{k, true}).compareRest(p.object, whole, errEvaluated != nil); {
-		case errors.Is(err, errNotCompared):
+		case errors.Is(err, errNotCompared), errors.Is(err, errOnlyCUE) && errEvaluated != nil:
 			v, difference = unclear, err
 		case err != nil:
 			v, difference = different, err
 		}
 	}
+	if v == different && wrongHidden(whole) {
+		v = unclear
+	}
 	return v, v == same && err == nil && errEvaluated == nil, difference
+}
+
+// wrongHidden reports whether something is wrong in a hidden field: CUE's evaluator selects nothing from a struct with such a field, and
+// Fescue does.
+func wrongHidden(whole piece) bool {
+	value := whole.(evaluatedPiece).value
+	fields, err := value.Fields(cue.Hidden(true), cue.Definitions(true))
+	if err != nil {
+		return true // it is so wrong that there are none
+	}
+	for fields.Next() {
+		if failed := fields.Value().Err(); fields.Selector().PkgPath() != "" && failed != nil && !cue.IsIncomplete(failed) {
+			return true
+		}
+	}
+	return false
 }
 
 // orders is in how many orders of the fields of a behaviour CUE's evaluator is asked again.
@@ -232,14 +256,21 @@ func waits(d *Decision) bool {
 	return bytes.Contains(b, []byte(`"Absent"`)) || len(d.Undecided) > 0 || bytes.Contains(b, []byte(ReasonWaiting))
 }
 
-// judgeParts compares the parts of a decision, of which one is an error that hides the others.
-func judgeParts(k *Kind, p pair, whole piece) (verdict, error) {
-	worst, difference := same, errors.New("the parts are the same")
+// judgeParts compares the parts of a decision, of which one is an error that hides the others. absentForCUE means that those that
+// are wrong for Fescue wait for CUE's evaluator.
+func judgeParts(k *Kind, p pair, whole piece) (worst verdict, absentForCUE bool, difference error) {
+	onlyWrong, alsoAbsent := 0, 0
 	compiled := k.behaviour(k.NewBudget(), p.object, p.observed)
 	compare := func(path string, a, b piece) {
 		got, want := outcomeOf(a, path), outcomeOf(b, path)
 		if got == want {
 			return
+		}
+		if got == wrongOutcome {
+			onlyWrong++
+			if want == absentOutcome {
+				alsoAbsent++
+			}
 		}
 		found := different
 		if strings.HasPrefix(got, "!") || strings.HasPrefix(want, "!") {
@@ -259,7 +290,7 @@ func judgeParts(k *Kind, p pair, whole piece) (verdict, error) {
 		compareAll(phase, partsOfChildren, compiled.field("phases").field(phase), whole.field("phases").field(phase))
 	}
 	compareAll("", partsOfStatus, compiled, whole)
-	return worst, difference
+	return worst, alsoAbsent > 0 && alsoAbsent == onlyWrong, difference
 }
 
 // partsOfChildren and partsOfStatus are the paths of the parts of a generated behaviour.
@@ -283,17 +314,24 @@ func partAt(p piece, path string) piece {
 	return p
 }
 
+// These are outcomes of parts without a value.
+const (
+	missingOutcome = "! does not exist"
+	wrongOutcome   = "! is wrong"
+	absentOutcome  = "! waits"
+)
+
 // outcomeOf describes a part of a behaviour; that of one without a value begins with "!".
 func outcomeOf(p piece, path string) string {
 	if !p.exists() {
-		return "! does not exist"
+		return missingOutcome
 	}
 	data, absent, err := p.data(path, "")
 	switch {
 	case err != nil:
-		return "! is wrong"
+		return wrongOutcome
 	case len(absent) > 0:
-		return "! waits"
+		return absentOutcome
 	}
 	b, _ := json.Marshal(sorted(data))
 	return string(b)
@@ -315,6 +353,9 @@ func numbered(text string) (decoded any, err error) {
 	return decoded, err
 }
 
+// negativeZero is the 0 that CUE has for 0 times a negative number, which Fescue writes without the sign (docs/kinds.md).
+var negativeZero = regexp.MustCompile(`(^|[^\w.-])-0\b([^.]|$)`)
+
 // sortedTexts returns a value in which the fields of texts of JSON, and the lines of other texts that end like one of YAML,
 // are sorted. Their order is known to differ from CUE's (docs/kinds.md): so the comparison does not see a difference in that
 // order alone, nor in what a text says by the order of its lines.
@@ -329,6 +370,7 @@ func sortedTexts(value any) any {
 			value[i] = sortedTexts(element)
 		}
 	case string:
+		value = negativeZero.ReplaceAllString(value, "${1}0${2}")
 		if decoded, err := numbered(value); err == nil && value != "" && strings.ContainsAny(value[:1], "{[") {
 			b, _ := json.Marshal(sortedTexts(decoded))
 			return string(b)

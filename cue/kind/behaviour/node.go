@@ -696,7 +696,7 @@ func (r *run) cross(found []branch, start int, within int32) (all []branch, prob
 			first, mark := len(found), d.mark(alternative)
 			var why *Problem
 			if found, why = r.take(found, from, j, mark); len(found) == first {
-				if problem == nil || why.IsIncomplete { // one that is incomplete may fit later
+				if problem == nil || why.IsIncomplete && (why.Absent != "" || problem.Absent == "") { // it may fit later
 					problem = why
 				}
 				continue

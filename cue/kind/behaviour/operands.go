@@ -8,11 +8,12 @@ import (
 )
 
 // SeparateOperands changes files so that CUE evaluates each operand to the end before it uses it, as its specification says:
-// x becomes [x][0], and a reference becomes x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on with an operand that is
-// a disjunction or a unification without a value: an if takes it for false, an interpolation for an empty text, and a slice for
-// no bound. So it does with a reference to a field that only refers to one without a value, unless something else asked for that
-// before. It does not look into what and() returns, nor at the elements of a slice that is compared or an argument, and a loop
-// over what list.FlattenN returns does not find elements that are disjunctions. The function that is returned undoes the changes.
+// x becomes [x][0] or x & _, and a reference becomes x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on with an operand
+// that is a disjunction or a unification without a value: an if takes it for false, an interpolation for an empty text, and a slice
+// for no bound. So it does with a reference to a field that only refers to one without a value, unless something else asked for that
+// before. In a let, in what and() returns and in what is selected from a literal, it overlooks an if or a loop that waits, which it
+// sees in a field. Nor does it look at the elements of a slice that is compared or an argument, and a loop over what list.FlattenN
+// returns does not find elements that are disjunctions. The function that is returned undoes the changes.
 func SeparateOperands(files []*ast.File) (undo func()) {
 	s := &separator{}
 	for _, file := range files {
@@ -30,6 +31,10 @@ type separator struct{ undos []func() }
 
 func (s *separator) visit(node ast.Node) bool {
 	switch node := node.(type) {
+	case *ast.Field:
+		if computed, ok := node.Label.(*ast.ParenExpr); ok {
+			s.operand(&computed.X)
+		}
 	case *ast.IfClause:
 		s.used(&node.Condition, func(x ast.Expr) ast.Expr { return binary(x, token.LAND, ast.NewBool(true)) })
 	case *ast.Interpolation:
@@ -51,7 +56,9 @@ func (s *separator) visit(node ast.Node) bool {
 		}
 		s.operand(&node.Source)
 	case *ast.SelectorExpr:
-		s.operand(&node.X)
+		if calls(node.X, "and") { // of a let or a literal, Fescue and CUE select a field beside what waits
+			s.operand(&node.X)
+		}
 	case *ast.IndexExpr:
 		s.operand(&node.X)
 		s.operand(&node.Index)
@@ -83,7 +90,7 @@ func (s *separator) used(place *ast.Expr, resolve func(ast.Expr) ast.Expr) {
 	switch {
 	case isBinary && (operation.Op == token.AND || operation.Op == token.OR) || calls(*place, "or"):
 		s.separate(place)
-	case refersToField(unparen(*place)):
+	case refersToField(unparen(*place)) || isUnfinished(*place):
 		s.replace(place, resolve(*place))
 	default:
 		s.operand(place)
@@ -111,9 +118,22 @@ func (s *separator) compared(place *ast.Expr) {
 
 // operand is for any operand.
 func (s *separator) operand(place *ast.Expr) {
-	if calls(*place, "and") {
-		s.separate(place)
+	if isUnfinished(*place) {
+		s.replace(place, binary(*place, token.AND, ast.NewIdent("_")))
 	}
+}
+
+// isUnfinished reports whether an operand is a let, or selects from what is no field, or is a call of and.
+func isUnfinished(x ast.Expr) bool {
+	switch x := unparen(x).(type) {
+	case *ast.Ident:
+		_, isLet := x.Node.(*ast.LetClause)
+		return isLet
+	case *ast.SelectorExpr, *ast.IndexExpr:
+		root := rootOf(x)
+		return root == nil || isUnfinished(root)
+	}
+	return calls(x, "and")
 }
 
 func (s *separator) separate(place *ast.Expr) { s.replace(place, elementOf(*place)) }
