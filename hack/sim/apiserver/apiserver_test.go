@@ -51,6 +51,7 @@ func TestModelAnswersAsTheAPIServer(t *testing.T) {
 			model := &side{host: "http://model", client: &http.Client{Transport: NewServer(NewStore(time.Now, served...))}, namespace: namespace}
 			kubernetes := &side{host: config.Host, client: client, namespace: namespace}
 			random := rand.New(rand.NewPCG(seed, 1))
+			began := [2]string{kubernetes.now(t), model.now(t)}
 			var story []string
 			for range *requestsOfEach {
 				o := operationFrom(random)
@@ -58,9 +59,31 @@ func TestModelAnswersAsTheAPIServer(t *testing.T) {
 				story = append(story, fmt.Sprintf("%+v\n  → %s", o, expected))
 				require.Equal(t, expected, got, "the model differs; so far:\n%s", strings.Join(story, "\n"))
 			}
+			for of := range served {
+				last := operation{Verb: "create", Name: lastName, Of: of, Change: "label"}
+				require.Equal(t, kubernetes.do(t, last), model.do(t, last))
+				for _, query := range watches {
+					if query == forgotten && !served[of].IsCustom {
+						continue // a young API server still knows the first ConfigMap
+					}
+					require.Equal(t, kubernetes.watch(t, of, began[0], query), model.watch(t, of, began[1], query), "%s\n%s", query, strings.Join(story, "\n"))
+				}
+			}
 		})
 	}
 }
+
+// lastName is the name of the object after which no other event comes.
+const lastName = "last"
+
+// watches are the queries of watches; VERSION stands for a version before all requests.
+var watches = []string{
+	"resourceVersion=VERSION", "resourceVersion=VERSION&labelSelector=app", "resourceVersion=VERSION&labelSelector=app!=1", "", "resourceVersion=0&labelSelector=app",
+	"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&labelSelector=app", forgotten,
+}
+
+// forgotten begins at a version of which the changes are not known any more.
+const forgotten = "resourceVersion=1"
 
 // install creates the CRD of the sequences.
 func install(t *testing.T, config *rest.Config, httpClient *http.Client) {
@@ -107,7 +130,7 @@ func operationFrom(random *rand.Rand) operation {
 	return operation{
 		Verb: pick("create", "create", "create", "get", "list", "update", "update", "merge", "merge", "json", "status", "delete", "delete"),
 		Name: pick("a", "b"), Of: random.IntN(len(served)),
-		Change:  pick("data", "label", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "finalizer"),
+		Change:  pick("data", "label", "label", "unlabel", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "finalizer"),
 		Version: pick("current", "current", "stale", "none"), UID: pick("right", "none", "none", "wrong"), Value: random.IntN(3),
 	}
 }
@@ -122,12 +145,7 @@ type side struct {
 // do sends a request, and returns the answer without what differs between the servers.
 func (s *side) do(t *testing.T, o operation) string {
 	t.Helper()
-	r := served[o.Of]
-	base := "/apis/" + r.Group + "/" + r.Version
-	if r.Group == "" {
-		base = "/api/" + r.Version
-	}
-	collection := base + "/namespaces/" + s.namespace + "/" + r.GroupResource().Resource
+	r, collection := served[o.Of], s.collection(o.Of)
 	path := collection + "/" + o.Name
 	switch o.Verb {
 	case "create":
@@ -178,6 +196,64 @@ func (s *side) do(t *testing.T, o operation) string {
 	return s.send(t, http.MethodPut, path, "application/json", object)
 }
 
+// collection returns the path of the objects of a type.
+func (s *side) collection(of int) string {
+	r := served[of]
+	base := "/apis/" + r.Group + "/" + r.Version
+	if r.Group == "" {
+		base = "/api/" + r.Version
+	}
+	return base + "/namespaces/" + s.namespace + "/" + r.Resource
+}
+
+// now returns the present version.
+func (s *side) now(t *testing.T) string {
+	t.Helper()
+	_, answer := s.exchange(t, http.MethodGet, s.collection(0), "", nil)
+	return answer["metadata"].(map[string]any)["resourceVersion"].(string)
+}
+
+// watch returns the events of a watch until that of the last object, and of a bookmark after that if the query asks for one. An error
+// ends it, too.
+func (s *side) watch(t *testing.T, of int, began, query string) string {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.host+s.collection(of)+"?watch=true&"+strings.ReplaceAll(query, "VERSION", began), nil)
+	require.NoError(t, err)
+	response, err := s.client.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	var seen []string
+	for events := json.NewDecoder(response.Body); ; {
+		var event struct {
+			Type   string
+			Object map[string]any
+		}
+		require.NoError(t, events.Decode(&event), "after %s", seen)
+		metadata, _ := event.Object["metadata"].(map[string]any)
+		name := metadata["name"]
+		switch event.Type {
+		case "BOOKMARK":
+			delete(metadata, "resourceVersion") // that of the whole cluster
+		case "ERROR":
+			delete(event.Object, "message")
+		default:
+			if name == rootCertificate { // that of Kubernetes
+				continue
+			}
+		}
+		seen = append(seen, event.Type+" "+s.shown(t, event.Object))
+		if event.Type == "ERROR" || event.Type == "BOOKMARK" || name == lastName && !strings.Contains(query, "Bookmarks") {
+			return strings.Join(seen, "\n")
+		}
+	}
+}
+
+// rootCertificate is a ConfigMap that Kubernetes creates in each namespace.
+const rootCertificate = "kube-root-ca.crt"
+
 // live returns an object; nil if there is none.
 func (s *side) live(t *testing.T, path string) map[string]any {
 	t.Helper()
@@ -220,6 +296,8 @@ func (s *side) change(object map[string]any, o operation) {
 		object["data"] = map[string]any{"k": fmt.Sprint(o.Value)}
 	case "label":
 		metadata["labels"] = map[string]any{"app": fmt.Sprint(o.Value)}
+	case "unlabel":
+		metadata["labels"] = nil
 	case "hold":
 		metadata["finalizers"] = []any{"example.com/hold"}
 	case "finalizer":
@@ -279,6 +357,12 @@ func (s *side) send(t *testing.T, method, path, contentType string, body any) st
 			answer = map[string]any{"reason": answer["reason"]}
 		}
 	}
+	return fmt.Sprint(code, " ", s.shown(t, answer))
+}
+
+// shown returns an answer, or a part of one, without what differs between the servers.
+func (s *side) shown(t *testing.T, answer map[string]any) string {
+	t.Helper()
 	s.neutral(answer)
 	text, err := json.Marshal(answer)
 	require.NoError(t, err)
@@ -289,7 +373,7 @@ func (s *side) send(t *testing.T, method, path, contentType string, body any) st
 	for i, version := range s.versions {
 		shown = strings.ReplaceAll(shown, `"resourceVersion":"`+version+`"`, fmt.Sprintf(`"resourceVersion":"version-%d"`, i))
 	}
-	return fmt.Sprint(code, " ", shown)
+	return shown
 }
 
 // neutral takes out of an answer what differs between the servers, and notes the uids and the versions.

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,12 +23,30 @@ import (
 
 // Server serves a store to clients, of which it is the transport. One lock guards the store, as etcd orders all writes.
 type Server struct {
-	mu    sync.Mutex
-	store *Store
+	mu      sync.Mutex
+	store   *Store
+	written chan struct{} // closed by the next write
 }
 
 // NewServer returns a server of a store.
-func NewServer(store *Store) *Server { return &Server{store: store} }
+func NewServer(store *Store) *Server { return &Server{store: store, written: make(chan struct{})} }
+
+// Do changes the store as no request can.
+func (s *Server) Do(change func(*Store)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.store.version
+	change(s.store)
+	s.tell(before)
+}
+
+// tell wakes the watches if something was written after a version.
+func (s *Server) tell(before int) {
+	if s.store.version > before {
+		close(s.written)
+		s.written = make(chan struct{})
+	}
+}
 
 // RoundTrip answers a request.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -46,20 +63,39 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := s.store.version
 	code, answer, err := s.answer(r, body)
+	s.tell(before)
 	if err != nil {
-		var status apierrors.APIStatus
-		if !errors.As(err, &status) {
+		failure, isStatus := statusOf(err)
+		if !isStatus {
 			return nil, err
 		}
-		failure := status.Status()
-		failure.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		code, answer = int(failure.Code), failure
 	}
+	stream, isWatch := answer.(*watcher)
+	if !isWatch {
+		return respond(r, code, io.NopCloser(bytes.NewReader(encoded(answer)))), nil
+	}
+	return respond(r, code, stream), nil
+}
+
+func respond(r *http.Request, code int, body io.ReadCloser) *http.Response {
 	return &http.Response{
 		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(encoded(answer))), ContentLength: -1, Request: r,
-	}, nil
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r,
+	}
+}
+
+// statusOf returns an error as the API server sends it, unless it is none that it could send.
+func statusOf(err error) (failure metav1.Status, ok bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return failure, false
+	}
+	failure = status.Status()
+	failure.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	return failure, true
 }
 
 // target is what a request is about.
@@ -104,6 +140,10 @@ func (s *Server) answer(r *http.Request, body []byte) (code int, answer any, err
 	}
 	switch r.Method {
 	case http.MethodGet:
+		if at.name == "" && r.URL.Query().Get("watch") != "" {
+			stream, err := s.watch(r, at)
+			return http.StatusOK, stream, err
+		}
 		if at.name == "" {
 			found, err := s.list(r, at)
 			return http.StatusOK, found, err
@@ -134,13 +174,13 @@ func (s *Server) answer(r *http.Request, body []byte) (code int, answer any, err
 }
 
 func (s *Server) list(r *http.Request, at target) (any, error) {
-	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	v, err := viewOf(r, at)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, err
 	}
 	items := []any{}
 	for _, object := range s.store.list(at.table, at.namespace) {
-		if !selector.Matches(labels.Set(object.GetLabels())) {
+		if !v.has(object) {
 			continue
 		}
 		item := maps.Clone(object.Object)

@@ -40,6 +40,13 @@ type table struct {
 	objects map[key]*unstructured.Unstructured
 }
 
+// change is a write of an object. before is nil if it was created, and after if it was deleted.
+type change struct {
+	version       int
+	table         *table
+	before, after *unstructured.Unstructured
+}
+
 // Store has all objects, and decides what requests do to them. Nothing in it waits, and it is not safe for concurrent use. Objects
 // that it returns must not be changed.
 type Store struct {
@@ -47,11 +54,17 @@ type Store struct {
 	version int
 	uids    int
 	now     func() time.Time
+	// changes are those since the version compacted, in their order.
+	changes   []change
+	compacted int
 }
+
+// firstVersion is that of an empty store. An API server has older ones, which it does not remember.
+const firstVersion = 100
 
 // NewStore returns a store that serves resources, with no objects. now is the clock.
 func NewStore(now func() time.Time, resources ...Resource) *Store {
-	s := &Store{now: now, version: 1}
+	s := &Store{now: now, version: firstVersion, compacted: firstVersion}
 	for _, r := range resources {
 		s.tables = append(s.tables, &table{Resource: r, objects: make(map[key]*unstructured.Unstructured)})
 	}
@@ -149,6 +162,8 @@ func canonical(given *unstructured.Unstructured) *unstructured.Unstructured {
 	metadata, _ := object.Object["metadata"].(map[string]any)
 	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
 		switch value := metadata[name].(type) {
+		case nil:
+			delete(metadata, name)
 		case []any:
 			if len(value) == 0 {
 				delete(metadata, name)
@@ -338,18 +353,33 @@ func (s *Store) delete(t *table, k key, options metav1.DeleteOptions) (object *u
 
 // write stores an object under a new version.
 func (s *Store) write(t *table, object *unstructured.Unstructured) *unstructured.Unstructured {
+	k := key{object.GetNamespace(), object.GetName()}
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
-	t.objects[key{object.GetNamespace(), object.GetName()}] = object
+	s.changes = append(s.changes, change{s.version, t, t.objects[k], object})
+	t.objects[k] = object
 	return object
 }
 
 // drop removes an object, which takes a version as well, and returns its last state.
 func (s *Store) drop(t *table, k key, last *unstructured.Unstructured) *unstructured.Unstructured {
-	delete(t.objects, k)
 	s.version++
+	s.changes = append(s.changes, change{s.version, t, t.objects[k], nil})
+	delete(t.objects, k)
 	return last
 }
+
+// since returns the changes after a version, or an error if they are forgotten.
+func (s *Store) since(version int) ([]change, error) {
+	if version < s.compacted {
+		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.compacted))
+	}
+	first, _ := slices.BinarySearchFunc(s.changes, version+1, func(c change, version int) int { return c.version - version })
+	return s.changes[first:], nil
+}
+
+// Compact forgets all changes so far, as etcd does from time to time: a watch cannot begin before them any more.
+func (s *Store) Compact() { s.changes, s.compacted = nil, s.version }
 
 // decoded returns the object of a request.
 func decoded(body []byte) (*unstructured.Unstructured, error) {

@@ -1,0 +1,149 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// view is what a list or a watch sees: the objects of a namespace, or of all, whose labels a selector matches.
+type view struct {
+	target
+	selector labels.Selector
+}
+
+func viewOf(r *http.Request, at target) (view, error) {
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		return view{}, apierrors.NewBadRequest(err.Error())
+	}
+	return view{at, selector}, nil
+}
+
+func (v view) has(object *unstructured.Unstructured) bool {
+	return object != nil && (v.namespace == "" || object.GetNamespace() == v.namespace) && v.selector.Matches(labels.Set(object.GetLabels()))
+}
+
+// event returns how a watch sees a change; the type is "" if it does not. An object that leaves the view looks deleted, as it was
+// before, with the version of the change.
+func (v view) event(c change) (watch.EventType, *unstructured.Unstructured) {
+	if c.table != v.table {
+		return "", nil
+	}
+	switch was, is := v.has(c.before), v.has(c.after); {
+	case is && was:
+		return watch.Modified, c.after
+	case is:
+		return watch.Added, c.after
+	case was:
+		last := c.before.DeepCopy()
+		last.SetResourceVersion(strconv.Itoa(c.version))
+		return watch.Deleted, last
+	}
+	return "", nil
+}
+
+// watcher is the body of the answer to a watch. It waits for the next change when it is read.
+type watcher struct {
+	view
+	server  *Server
+	request context.Context
+	closed  context.CancelFunc
+	version int // of the last change that it has seen
+	pending []byte
+}
+
+// watch begins a watch.
+func (s *Server) watch(r *http.Request, at target) (*watcher, error) {
+	query := r.URL.Query()
+	v, err := viewOf(r, at)
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{view: v, server: s}
+	given := query.Get("resourceVersion")
+	if w.version, err = strconv.Atoi(given); given != "" && err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	initial := query.Get("sendInitialEvents") == "true"
+	if initial || w.version == 0 {
+		w.version = s.store.version
+		for _, object := range s.store.list(at.table, at.namespace) {
+			if w.has(object) {
+				w.add(watch.Added, object.Object)
+			}
+		}
+	}
+	if initial && query.Get("allowWatchBookmarks") == "true" {
+		w.add(watch.Bookmark, map[string]any{
+			"apiVersion": at.GroupVersion().String(), "kind": at.Kind,
+			"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.store.version), "annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"}},
+		})
+	}
+	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
+	if err != nil {
+		w.request, w.closed = context.WithCancel(r.Context())
+	} else {
+		w.request, w.closed = context.WithTimeout(r.Context(), time.Duration(seconds)*time.Second)
+	}
+	return w, nil
+}
+
+func (w *watcher) add(kind watch.EventType, object any) {
+	w.pending = fmt.Appendf(w.pending, "{\"type\":%q,\"object\":%s}\n", kind, encoded(object))
+}
+
+// Read implements io.Reader.
+func (w *watcher) Read(to []byte) (n int, err error) {
+	for len(w.pending) == 0 {
+		if err := w.next(); err != nil {
+			return 0, err
+		}
+	}
+	n = copy(to, w.pending)
+	w.pending = w.pending[n:]
+	return n, nil
+}
+
+// next waits for changes and adds the events of them.
+func (w *watcher) next() error {
+	w.server.mu.Lock()
+	written := w.server.written
+	changes, err := w.server.store.since(w.version)
+	w.server.mu.Unlock()
+	if failure, isStatus := statusOf(err); isStatus {
+		w.add(watch.Error, failure)
+		w.closed()
+		return nil
+	}
+	for _, c := range changes {
+		w.version = c.version
+		if kind, object := w.event(c); kind != "" {
+			w.add(kind, object)
+		}
+	}
+	if len(changes) > 0 {
+		return nil
+	}
+	select {
+	case <-written:
+		return nil
+	case <-w.request.Done():
+		return io.EOF
+	}
+}
+
+// Close implements io.Closer.
+func (w *watcher) Close() error {
+	w.closed()
+	return nil
+}
