@@ -8,7 +8,7 @@ import (
 )
 
 // SeparateOperands changes files so that CUE evaluates each operand to the end before it uses it, as its specification says:
-// x becomes [x][0] or x & _, and a reference becomes x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on with an operand
+// x becomes [x][0] or {x}, and a reference becomes x && true, [if x == x {x}][0] or x + 0. CUE v0.17.1 goes on with an operand
 // that is a disjunction or a unification without a value: an if takes it for false, an interpolation for an empty text, and a slice
 // for no bound. So it does with a reference to a field that only refers to one without a value, unless something else asked for that
 // before. In a let, in what and() returns and in what is selected from a literal, it overlooks an if or a loop that waits, which it
@@ -119,7 +119,7 @@ func (s *separator) compared(place *ast.Expr) {
 // operand is for any operand.
 func (s *separator) operand(place *ast.Expr) {
 	if isUnfinished(*place) {
-		s.replace(place, binary(*place, token.AND, ast.NewIdent("_")))
+		s.replace(place, &ast.StructLit{Lbrace: (*place).Pos(), Elts: []ast.Decl{&ast.EmbedDecl{Expr: *place}}})
 	}
 }
 
