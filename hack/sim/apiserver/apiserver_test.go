@@ -34,7 +34,20 @@ var (
 // served are the types of the sequences: one that Kubernetes has, and one that a CRD defines.
 var served = []Resource{
 	{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap"},
-	{GroupVersionResource: schema.GroupVersionResource{Group: "model.example.com", Version: "v1", Resource: "things"}, Kind: "Thing", HasStatus: true, IsCustom: true},
+	Custom(things, &things.Spec.Versions[0]),
+}
+
+var things = &apiextensionsv1.CustomResourceDefinition{
+	ObjectMeta: metav1.ObjectMeta{Name: "things.model.example.com"},
+	Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "model.example.com", Scope: apiextensionsv1.NamespaceScoped,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Served: true, Storage: true,
+			Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
+			Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+		}},
+	},
 }
 
 // The model answers requests as the API server does.
@@ -48,7 +61,9 @@ func TestModelAnswersAsTheAPIServer(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			namespace := testcluster.Namespace(t)
-			model := &side{host: "http://model", client: &http.Client{Transport: NewServer(NewStore(time.Now, served...))}, namespace: namespace}
+			store, err := NewStore(time.Now, served...)
+			require.NoError(t, err)
+			model := &side{host: "http://model", client: &http.Client{Transport: NewServer(store)}, namespace: namespace}
 			kubernetes := &side{host: config.Host, client: client, namespace: namespace}
 			random := rand.New(rand.NewPCG(seed, 1))
 			began := [2]string{kubernetes.now(t), model.now(t)}
@@ -63,7 +78,7 @@ func TestModelAnswersAsTheAPIServer(t *testing.T) {
 				last := operation{Verb: "create", Name: lastName, Of: of, Change: "label"}
 				require.Equal(t, kubernetes.do(t, last), model.do(t, last))
 				for _, query := range watches {
-					if query == forgotten && !served[of].IsCustom {
+					if query == forgotten && !served[of].isCustom() {
 						continue // a young API server still knows the first ConfigMap
 					}
 					require.Equal(t, kubernetes.watch(t, of, began[0], query), model.watch(t, of, began[1], query), "%s\n%s", query, strings.Join(story, "\n"))
@@ -90,23 +105,10 @@ func install(t *testing.T, config *rest.Config, httpClient *http.Client) {
 	t.Helper()
 	client, err := apiextensions.NewForConfig(config)
 	require.NoError(t, err)
-	open := true
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "things.model.example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "model.example.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &open}},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-			}},
-		},
-	}
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), crd, metav1.CreateOptions{})
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), things, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, client.ApiextensionsV1().CustomResourceDefinitions().Delete(context.Background(), crd.Name, metav1.DeleteOptions{}))
+		require.NoError(t, client.ApiextensionsV1().CustomResourceDefinitions().Delete(context.Background(), things.Name, metav1.DeleteOptions{}))
 	})
 	things := &side{host: config.Host, client: httpClient}
 	require.True(t, testcluster.WaitUntil(func() bool {
@@ -123,15 +125,18 @@ type operation struct {
 	Version    string // current, stale or none
 	UID        string // right, wrong or none
 	Value      int
+	Manager    string
+	Force      bool
 }
 
 func operationFrom(random *rand.Rand) operation {
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
 	return operation{
-		Verb: pick("create", "create", "create", "get", "list", "update", "update", "merge", "merge", "json", "status", "delete", "delete"),
+		Verb: pick("create", "create", "create", "get", "list", "update", "update", "merge", "merge", "json", "status", "delete", "delete", "apply", "apply", "apply", "apply status"),
 		Name: pick("a", "b"), Of: random.IntN(len(served)),
 		Change:  pick("data", "label", "label", "unlabel", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "finalizer"),
 		Version: pick("current", "current", "stale", "none"), UID: pick("right", "none", "none", "wrong"), Value: random.IntN(3),
+		Manager: pick("x", "y", "y", ""), Force: random.IntN(3) == 0,
 	}
 }
 
@@ -156,7 +161,7 @@ func (s *side) do(t *testing.T, o operation) string {
 		return s.send(t, http.MethodGet, path, "", nil)
 	case "list": // other ConfigMaps have no labels
 		return s.send(t, http.MethodGet, collection+"?labelSelector=app", "", nil)
-	case "merge", "json", "delete":
+	case "merge", "json", "delete", "apply", "apply status":
 		live := s.live(t, path)
 		metadata := make(map[string]any)
 		if version := s.version(live, o.Version); version != "" {
@@ -169,9 +174,20 @@ func (s *side) do(t *testing.T, o operation) string {
 		case "merge":
 			patch := map[string]any{"metadata": metadata}
 			s.change(patch, o)
-			return s.send(t, http.MethodPatch, path, "application/merge-patch+json", patch)
+			return s.send(t, http.MethodPatch, path+"?fieldManager="+o.Manager, "application/merge-patch+json", patch)
+		case "apply", "apply status":
+			if o.Version == "current" { // mostly, nobody names one
+				delete(metadata, "resourceVersion")
+			}
+			metadata["name"] = o.Name
+			given := map[string]any{"apiVersion": r.GroupVersion().String(), "kind": r.Kind, "metadata": metadata}
+			s.change(given, o)
+			if o.Verb == "apply status" {
+				path += "/status"
+			}
+			return s.send(t, http.MethodPatch, fmt.Sprintf("%s?fieldManager=%s&force=%t", path, o.Manager, o.Force), "application/apply-patch+yaml", given)
 		case "json":
-			return s.send(t, http.MethodPatch, path, "application/json-patch+json", []any{map[string]any{"op": "add", "path": "/data", "value": map[string]any{"j": fmt.Sprint(o.Value)}}})
+			return s.send(t, http.MethodPatch, path+"?fieldManager="+o.Manager, "application/json-patch+json", []any{map[string]any{"op": "add", "path": "/data", "value": map[string]any{"j": fmt.Sprint(o.Value)}}})
 		}
 		return s.send(t, http.MethodDelete, path, "application/json", map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": metadata})
 	}
@@ -330,6 +346,7 @@ func (s *side) exchange(t *testing.T, method, path, contentType string, body any
 	}
 	r, err := http.NewRequestWithContext(t.Context(), method, s.host+path, reader)
 	require.NoError(t, err)
+	r.Header.Set("User-Agent", "sequences/1.0")
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
 	}
@@ -384,7 +401,6 @@ func (s *side) neutral(value any) {
 			s.neutral(element)
 		}
 	case map[string]any:
-		delete(value, "managedFields")
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			text, _ := value[name].(string)
 			switch {
@@ -394,7 +410,7 @@ func (s *side) neutral(value any) {
 				s.uids = append(s.uids, text)
 			case name == "resourceVersion" && !slices.Contains(s.versions, text):
 				s.versions = append(s.versions, text)
-			case strings.HasSuffix(name, "Timestamp"):
+			case strings.HasSuffix(name, "Timestamp"), name == "time": // the latter of managedFields
 				value[name] = "set"
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
 )
 
 // Server serves a store to clients, of which it is the transport. One lock guards the store, as etcd orders all writes.
@@ -155,22 +156,53 @@ func (s *Server) answer(r *http.Request, body []byte) (code int, answer any, err
 		if err != nil {
 			return 0, nil, err
 		}
-		object, err := s.store.create(at.table, at.namespace, given)
+		object, err := s.store.create(at.table, at.namespace, given, managerOf(r))
 		return http.StatusCreated, object, err
 	case http.MethodPut:
 		given, err := decoded(body)
 		if err != nil {
 			return 0, nil, err
 		}
-		object, err := s.store.update(at.table, at.key, at.status, given)
+		object, err := s.store.update(at.table, at.key, at.status, given, managerOf(r))
 		return http.StatusOK, object, err
 	case http.MethodPatch:
-		object, err := s.patch(at, types.PatchType(r.Header.Get("Content-Type")), body)
-		return http.StatusOK, object, err
+		if kind := types.PatchType(r.Header.Get("Content-Type")); kind != types.ApplyYAMLPatchType {
+			object, err := s.patch(at, kind, body, managerOf(r))
+			return http.StatusOK, object, err
+		}
+		return s.apply(r, at, body)
 	case http.MethodDelete:
 		return s.delete(at, body)
 	}
 	return 0, nil, apierrors.NewMethodNotSupported(at.GroupResource(), r.Method)
+}
+
+// managerOf returns the name under which a request manages fields, as the API server does: without one, the start of the user agent.
+func managerOf(r *http.Request) string {
+	if name := r.URL.Query().Get("fieldManager"); name != "" {
+		return name
+	}
+	name, _, _ := strings.Cut(r.UserAgent(), "/")
+	return name
+}
+
+// apply is server-side apply.
+func (s *Server) apply(r *http.Request, at target, body []byte) (code int, answer any, err error) {
+	manager := r.URL.Query().Get("fieldManager")
+	if manager == "" {
+		return 0, nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", field.ErrorList{
+			field.Required(field.NewPath("fieldManager"), "is required for apply patch"),
+		})
+	}
+	given := new(unstructured.Unstructured)
+	if err := yaml.Unmarshal(body, &given.Object); err != nil {
+		return 0, nil, apierrors.NewBadRequest(err.Error())
+	}
+	object, isNew, err := s.store.apply(at.table, at.key, at.status, given, manager, r.URL.Query().Get("force") == "true")
+	if isNew {
+		return http.StatusCreated, object, err
+	}
+	return http.StatusOK, object, err
 }
 
 func (s *Server) list(r *http.Request, at target) (any, error) {
@@ -184,7 +216,7 @@ func (s *Server) list(r *http.Request, at target) (any, error) {
 			continue
 		}
 		item := maps.Clone(object.Object)
-		if !at.IsCustom { // the list says it for all
+		if !at.isCustom() { // the list says it for all
 			delete(item, "apiVersion")
 			delete(item, "kind")
 		}
@@ -197,7 +229,7 @@ func (s *Server) list(r *http.Request, at target) (any, error) {
 }
 
 // patch changes an object by a merge patch or a JSON patch.
-func (s *Server) patch(at target, kind types.PatchType, body []byte) (*unstructured.Unstructured, error) {
+func (s *Server) patch(at target, kind types.PatchType, body []byte, manager string) (*unstructured.Unstructured, error) {
 	live, err := s.store.get(at.table, at.key)
 	if err != nil {
 		return nil, err
@@ -221,7 +253,7 @@ func (s *Server) patch(at target, kind types.PatchType, body []byte) (*unstructu
 	if err != nil {
 		return nil, err
 	}
-	if !at.IsCustom {
+	if !at.isCustom() {
 		if err := at.validate(changed); err != nil {
 			return nil, err
 		}
@@ -229,16 +261,8 @@ func (s *Server) patch(at target, kind types.PatchType, body []byte) (*unstructu
 	if changed.GetResourceVersion() == "" {
 		changed.SetResourceVersion(live.GetResourceVersion())
 	}
-	if err := at.mayChange(at.key, live, changed); err != nil {
-		return nil, err
-	}
-	if err := at.isCurrent(at.key, live, changed); err != nil {
-		return nil, err
-	}
-	if uid := changed.GetUID(); uid != live.GetUID() { // of an update, this is a precondition
-		return nil, at.invalid(at.name, field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"))
-	}
-	return s.store.replace(at.table, at.key, live, at.status, changed)
+	changed, _ = canonical(changed)
+	return s.store.replacePatched(at.table, at.key, live, at.status, at.written(at.status, live, changed, manager), nil)
 }
 
 // delete deletes an object. What is gone is answered with a status, and what has to wait for its finalizers with the object.

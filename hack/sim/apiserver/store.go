@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,9 +28,19 @@ type Resource struct {
 	Kind string
 	// HasStatus means that the status is a subresource.
 	HasStatus bool
-	// IsCustom means that a CRD defines it: it has a generation, and an update has to name the version that it changes.
-	IsCustom bool
+	// CRD defines it, unless Kubernetes has it: then it has no generation, and an update need not name the version that it changes.
+	CRD *apiextensionsv1.CustomResourceDefinition
 }
+
+// Custom returns the resource that a version of a CRD defines.
+func Custom(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) Resource {
+	return Resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural},
+		Kind:                 crd.Spec.Names.Kind, HasStatus: version.Subresources != nil && version.Subresources.Status != nil, CRD: crd,
+	}
+}
+
+func (r Resource) isCustom() bool { return r.CRD != nil }
 
 // key is the name of an object.
 type key struct{ namespace, name string }
@@ -37,7 +48,10 @@ type key struct{ namespace, name string }
 // table has the objects of a resource.
 type table struct {
 	Resource
+	fields
 	objects map[key]*unstructured.Unstructured
+	// dropped are the empty fields of the metadata with which objects are stored, and which nobody sees.
+	dropped map[key]map[string]any
 }
 
 // change is a write of an object. before is nil if it was created, and after if it was deleted.
@@ -63,12 +77,16 @@ type Store struct {
 const firstVersion = 100
 
 // NewStore returns a store that serves resources, with no objects. now is the clock.
-func NewStore(now func() time.Time, resources ...Resource) *Store {
+func NewStore(now func() time.Time, resources ...Resource) (*Store, error) {
 	s := &Store{now: now, version: firstVersion, compacted: firstVersion}
 	for _, r := range resources {
-		s.tables = append(s.tables, &table{Resource: r, objects: make(map[key]*unstructured.Unstructured)})
+		fields, err := newFields(r)
+		if err != nil {
+			return nil, err
+		}
+		s.tables = append(s.tables, &table{Resource: r, fields: fields, objects: make(map[key]*unstructured.Unstructured), dropped: make(map[key]map[string]any)})
 	}
-	return s
+	return s, nil
 }
 
 // table returns that of a resource; nil if it is not served.
@@ -108,12 +126,22 @@ func (s *Store) list(t *table, namespace string) (found []*unstructured.Unstruct
 	return found
 }
 
-// create adds an object.
-func (s *Store) create(t *table, namespace string, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// empty returns an object of a table without anything.
+func (t *table) empty() *unstructured.Unstructured {
+	return emptyObject(t.GroupVersion().WithKind(t.Kind))
+}
+
+// create adds an object that a manager has written.
+func (s *Store) create(t *table, namespace string, given *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	if err := t.decodable(given); err != nil {
 		return nil, err
 	}
-	object := canonical(given)
+	object, _ := canonical(given)
+	return s.add(t, namespace, t.written(false, t.empty(), object, manager), nil)
+}
+
+// add adds an object that has managedFields.
+func (s *Store) add(t *table, namespace string, object *unstructured.Unstructured, dropped map[string]any) (*unstructured.Unstructured, error) {
 	if err := inNamespace(object, namespace); err != nil {
 		return nil, err
 	}
@@ -139,13 +167,21 @@ func (s *Store) create(t *table, namespace string, given *unstructured.Unstructu
 	object.SetDeletionTimestamp(nil)
 	object.SetDeletionGracePeriodSeconds(nil)
 	object.SetGeneration(0)
-	if t.IsCustom {
+	if t.isCustom() {
 		object.SetGeneration(1)
 	}
 	if t.HasStatus {
 		delete(object.Object, "status")
 	}
-	return s.write(t, object), nil
+	return s.write(t, object, dropped), nil
+}
+
+// named returns why an object cannot have the name of a request.
+func named(object *unstructured.Unstructured, name string) error {
+	if object.GetName() != name {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", object.GetName(), name))
+	}
+	return nil
 }
 
 // inNamespace returns why an object cannot be in the namespace of a request.
@@ -156,25 +192,21 @@ func inNamespace(object *unstructured.Unstructured, namespace string) error {
 	return nil
 }
 
-// canonical returns a copy of an object without the empty fields that the API server drops.
-func canonical(given *unstructured.Unstructured) *unstructured.Unstructured {
-	object := given.DeepCopy()
+// canonical returns a copy of an object without the empty fields of its metadata, which the API server drops when it decodes it, and
+// these fields.
+func canonical(given *unstructured.Unstructured) (object *unstructured.Unstructured, dropped map[string]any) {
+	object, dropped = given.DeepCopy(), make(map[string]any)
 	metadata, _ := object.Object["metadata"].(map[string]any)
 	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
-		switch value := metadata[name].(type) {
-		case nil:
+		value, exists := metadata[name]
+		list, isList := value.([]any)
+		fields, isMap := value.(map[string]any)
+		if exists && (value == nil || isList && len(list) == 0 || isMap && len(fields) == 0) {
+			dropped[name] = value
 			delete(metadata, name)
-		case []any:
-			if len(value) == 0 {
-				delete(metadata, name)
-			}
-		case map[string]any:
-			if len(value) == 0 {
-				delete(metadata, name)
-			}
 		}
 	}
-	return object
+	return object, dropped
 }
 
 // isTyped reports whether an object says that it is one of the resource.
@@ -184,7 +216,7 @@ func (t *table) isTyped(object *unstructured.Unstructured) bool {
 
 // decodable returns why the API server cannot decode an object. What a CRD defines is decoded whatever it says, and validated later.
 func (t *table) decodable(object *unstructured.Unstructured) error {
-	if t.isTyped(object) || t.IsCustom {
+	if t.isTyped(object) || t.isCustom() {
 		return nil
 	}
 	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", object.GetKind(), object.GetAPIVersion(), t.Kind))
@@ -198,8 +230,8 @@ func (t *table) validate(object *unstructured.Unstructured) error {
 	return t.invalid(object.GetName(), field.Invalid(field.NewPath("kind"), object.GetKind(), "must be "+t.Kind))
 }
 
-// update replaces an object, or its status.
-func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// update replaces an object, or its status, by what a manager has written.
+func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	if err := t.decodable(given); err != nil {
 		return nil, err
 	}
@@ -213,14 +245,62 @@ func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstruc
 	if err := t.isCurrent(k, live, given); err != nil {
 		return nil, err
 	}
-	return s.replace(t, k, live, status, given)
+	object, _ := canonical(given)
+	return s.replace(t, k, live, status, t.written(status, live, object, manager), nil)
+}
+
+// apply merges what a manager applies to an object, or to its status, and creates the object if there is none.
+func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstructured, manager string, force bool) (object *unstructured.Unstructured, isNew bool, err error) {
+	live := t.objects[k]
+	if live == nil && status {
+		return nil, false, t.notFound(k.name)
+	}
+	base := live
+	if live == nil {
+		base = t.empty()
+	}
+	merged, err := t.applied(status, base, given, manager, force)
+	if err != nil {
+		return nil, false, err
+	}
+	merged, dropped := canonical(merged)
+	if !t.isCustom() || status {
+		dropped = nil // what is applied is stored as it is, unless it has a Go type
+	}
+	if live != nil {
+		object, err = s.replacePatched(t, k, live, status, merged, dropped)
+		return object, false, err
+	}
+	if uid := merged.GetUID(); uid != "" {
+		return nil, false, t.conflict(k.name, "uid mismatch: the provided object specified uid %s, and no existing object was found", uid)
+	}
+	if err := named(merged, k.name); err != nil {
+		return nil, false, err
+	}
+	merged.SetResourceVersion("") // it is ignored
+	object, err = s.add(t, k.namespace, merged, dropped)
+	return object, true, err
+}
+
+// replacePatched replaces an object by one that has been patched and has its managedFields.
+func (s *Store) replacePatched(t *table, k key, live *unstructured.Unstructured, status bool, patched *unstructured.Unstructured, dropped map[string]any) (*unstructured.Unstructured, error) {
+	if err := t.mayChange(k, live, patched); err != nil {
+		return nil, err
+	}
+	if err := t.isCurrent(k, live, patched); err != nil {
+		return nil, err
+	}
+	if uid := patched.GetUID(); !status && uid != live.GetUID() { // of an update, this is a precondition
+		return nil, t.invalid(k.name, field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"))
+	}
+	return s.replace(t, k, live, status, patched, dropped)
 }
 
 // mayChange returns why an object cannot be replaced by another, in the order in which the API server asks. live is nil if there is
 // none.
 func (t *table) mayChange(k key, live, given *unstructured.Unstructured) error {
-	if given.GetName() != k.name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", given.GetName(), k.name))
+	if err := named(given, k.name); err != nil {
+		return err
 	}
 	if err := inNamespace(given, k.namespace); err != nil {
 		return err
@@ -234,7 +314,7 @@ func (t *table) mayChange(k key, live, given *unstructured.Unstructured) error {
 // isCurrent returns why the version that an object names is not that of the present one.
 func (t *table) isCurrent(k key, live, given *unstructured.Unstructured) error {
 	switch version := given.GetResourceVersion(); {
-	case version == "" && t.IsCustom:
+	case version == "" && t.isCustom():
 		return t.invalid(k.name, field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
 	case version != "" && version != live.GetResourceVersion():
 		return t.modified(k.name)
@@ -255,12 +335,13 @@ func (t *table) invalid(name string, errs ...*field.Error) error {
 	return apierrors.NewInvalid(t.groupKind(), name, errs)
 }
 
-// replace stores a changed object, or its status alone, and keeps what nobody can change.
-func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	object := canonical(given)
+// replace stores a changed object, which has its managedFields, or its status alone, and keeps what nobody can change.
+func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured, dropped map[string]any) (*unstructured.Unstructured, error) {
+	object := given
 	if status {
-		object = live.DeepCopy()
+		object, dropped = live.DeepCopy(), nil
 		setOrDelete(object.Object, "status", given.Object["status"])
+		object.SetManagedFields(given.GetManagedFields())
 	} else if err := t.validate(object); err != nil {
 		return nil, err
 	} else if t.HasStatus {
@@ -277,16 +358,16 @@ func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status
 		return nil, t.invalid(k.name, field.Forbidden(field.NewPath("metadata", "finalizers"),
 			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", sets.List(added))))
 	}
-	if equality.Semantic.DeepEqual(object.Object, live.Object) {
+	if equality.Semantic.DeepEqual(withoutTimes(object), withoutTimes(live)) && equality.Semantic.DeepEqual(dropped, t.dropped[k]) {
 		return live, nil // it keeps its version
 	}
-	if t.IsCustom && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t), withoutMetadata(live, t)) {
+	if t.isCustom() && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t), withoutMetadata(live, t)) {
 		object.SetGeneration(live.GetGeneration() + 1)
 	}
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
 		return s.drop(t, k, object), nil
 	}
-	return s.write(t, object), nil
+	return s.write(t, object, dropped), nil
 }
 
 func setOrDelete(object map[string]any, name string, value any) {
@@ -348,16 +429,19 @@ func (s *Store) delete(t *table, k key, options metav1.DeleteOptions) (object *u
 	if equality.Semantic.DeepEqual(object.Object, live.Object) {
 		return live, false, nil
 	}
-	return s.write(t, object), false, nil
+	return s.write(t, object, nil), false, nil
 }
 
 // write stores an object under a new version.
-func (s *Store) write(t *table, object *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *Store) write(t *table, object *unstructured.Unstructured, dropped map[string]any) *unstructured.Unstructured {
 	k := key{object.GetNamespace(), object.GetName()}
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
 	s.changes = append(s.changes, change{s.version, t, t.objects[k], object})
 	t.objects[k] = object
+	if t.dropped[k] = dropped; len(dropped) == 0 {
+		delete(t.dropped, k)
+	}
 	return object
 }
 
@@ -366,6 +450,7 @@ func (s *Store) drop(t *table, k key, last *unstructured.Unstructured) *unstruct
 	s.version++
 	s.changes = append(s.changes, change{s.version, t, t.objects[k], nil})
 	delete(t.objects, k)
+	delete(t.dropped, k)
 	return last
 }
 

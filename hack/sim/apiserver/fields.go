@@ -1,0 +1,140 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// fields keeps the managedFields of the objects of a resource, and merges what is applied, by the library of the API server: one
+// manager for the objects and one for their status.
+type fields struct{ whole, status *managedfields.FieldManager }
+
+// builtIn knows the types of Kubernetes: which lists are sets or maps.
+var builtIn = applyconfigurations.NewTypeConverter(scheme.Scheme)
+
+func newFields(r Resource) (f fields, err error) {
+	kind := r.GroupVersion().WithKind(r.Kind)
+	if f.whole, err = newFieldManager(r, kind, "", "status"); err != nil {
+		return f, err
+	}
+	f.status, err = newFieldManager(r, kind, "status", "metadata", "spec")
+	return f, err
+}
+
+// newFieldManager returns one of a resource or its status; reset are the fields that it cannot write.
+func newFieldManager(r Resource, kind schema.GroupVersionKind, subresource string, reset ...string) (*managedfields.FieldManager, error) {
+	filters := make(map[fieldpath.APIVersion]fieldpath.Filter)
+	if r.HasStatus {
+		set := fieldpath.NewSet()
+		for _, name := range reset {
+			set.Insert(fieldpath.MakePathOrDie(name))
+		}
+		filters[fieldpath.APIVersion(kind.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
+	}
+	if r.CRD == nil {
+		return managedfields.NewDefaultFieldManager(builtIn, objects{}, objects{}, objects{}, kind, kind.GroupVersion(), subresource, filters)
+	}
+	types, err := typesOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return managedfields.NewDefaultCRDFieldManager(types, objects{}, objects{}, objects{}, kind, kind.GroupVersion(), subresource, filters)
+}
+
+// typesOf returns those of a version of a CRD, as the API server makes them of its schema.
+func typesOf(r Resource) (managedfields.TypeConverter, error) {
+	kind := r.GroupVersion().WithKind(r.Kind)
+	version := slices.IndexFunc(r.CRD.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == r.Version })
+	text, err := json.Marshal(r.CRD.Spec.Versions[version].Schema.OpenAPIV3Schema)
+	if err != nil {
+		return nil, err
+	}
+	schema := new(spec.Schema)
+	if err := json.Unmarshal(text, schema); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.CRD.Name, err)
+	}
+	const prefix = "#/components/schemas/"
+	schema.SetProperty("apiVersion", *spec.StringProperty())
+	schema.SetProperty("kind", *spec.StringProperty())
+	schema.SetProperty("metadata", *spec.RefSchema(prefix + metav1.ObjectMeta{}.OpenAPIModelName()))
+	schema.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind}})
+	schemas := map[string]*spec.Schema{r.CRD.Name: schema}
+	for name, definition := range openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) }) {
+		schemas[name] = &definition.Schema
+	}
+	return managedfields.NewTypeConverter(schemas, r.CRD.Spec.PreserveUnknownFields)
+}
+
+// objects makes unstructured objects, and converts none.
+type objects struct{}
+
+func (objects) Default(runtime.Object) {}
+
+func (objects) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+	return emptyObject(kind), nil
+}
+
+func (objects) Convert(any, any, any) error {
+	return errors.New("objects of one version are not converted")
+}
+
+func (objects) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+
+func (objects) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+func emptyObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	object := new(unstructured.Unstructured)
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// of returns the manager that writes an object, or its status.
+func (f fields) of(status bool) *managedfields.FieldManager {
+	if status {
+		return f.status
+	}
+	return f.whole
+}
+
+// written returns an object as a manager has written it, with its managedFields. live is what was there; empty if nothing was.
+func (f fields) written(status bool, live, object *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+	return f.of(status).UpdateNoErrors(live, object.DeepCopy(), manager).(*unstructured.Unstructured)
+}
+
+// applied returns a live object, or an empty one, with what a manager applies to it.
+func (f fields) applied(status bool, live, given *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	merged, err := f.of(status).Apply(live.DeepCopy(), given, manager, force)
+	if err != nil {
+		return nil, err
+	}
+	return merged.(*unstructured.Unstructured), nil
+}
+
+// withoutTimes returns an object without the times in its managedFields: what only changes these is no change.
+func withoutTimes(object *unstructured.Unstructured) map[string]any {
+	object = object.DeepCopy()
+	fields := object.GetManagedFields()
+	for i := range fields {
+		fields[i].Time = nil
+	}
+	object.SetManagedFields(fields)
+	return object.Object
+}
