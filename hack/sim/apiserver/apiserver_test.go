@@ -401,6 +401,9 @@ func (s *side) neutral(value any) {
 			s.neutral(element)
 		}
 	case map[string]any:
+		if fields, ok := value["managedFields"].([]any); ok { // in the order of their times
+			slices.SortFunc(fields, func(a, b any) int { return strings.Compare(fmt.Sprint(managerIn(a)), fmt.Sprint(managerIn(b))) })
+		}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			text, _ := value[name].(string)
 			switch {
@@ -415,4 +418,9 @@ func (s *side) neutral(value any) {
 			}
 		}
 	}
+}
+
+func managerIn(entry any) []any {
+	fields := entry.(map[string]any)
+	return []any{fields["manager"], fields["operation"], fields["subresource"], fields["apiVersion"]}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
@@ -195,7 +196,11 @@ func (s *Server) apply(r *http.Request, at target, body []byte) (code int, answe
 		})
 	}
 	given := new(unstructured.Unstructured)
-	if err := yaml.Unmarshal(body, &given.Object); err != nil {
+	text, err := yaml.YAMLToJSON(body)
+	if err == nil {
+		err = utiljson.Unmarshal(text, &given.Object)
+	}
+	if err != nil {
 		return 0, nil, apierrors.NewBadRequest(err.Error())
 	}
 	object, isNew, err := s.store.apply(at.table, at.key, at.status, given, manager, r.URL.Query().Get("force") == "true")
@@ -262,7 +267,7 @@ func (s *Server) patch(at target, kind types.PatchType, body []byte, manager str
 		changed.SetResourceVersion(live.GetResourceVersion())
 	}
 	changed, _ = canonical(changed)
-	return s.store.replacePatched(at.table, at.key, live, at.status, at.written(at.status, live, changed, manager), nil)
+	return s.store.replacePatched(at.table, at.key, live, at.status, at.written(at.status, live, changed, manager), false)
 }
 
 // delete deletes an object. What is gone is answered with a status, and what has to wait for its finalizers with the object.

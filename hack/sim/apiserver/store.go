@@ -50,8 +50,9 @@ type table struct {
 	Resource
 	fields
 	objects map[key]*unstructured.Unstructured
-	// dropped are the empty fields of the metadata with which objects are stored, and which nobody sees.
-	dropped map[key]map[string]any
+	// dropped are the objects that are stored with empty fields of the metadata, which nobody sees: so the next write changes them,
+	// even if it is the same.
+	dropped map[key]bool
 }
 
 // change is a write of an object. before is nil if it was created, and after if it was deleted.
@@ -84,7 +85,7 @@ func NewStore(now func() time.Time, resources ...Resource) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.tables = append(s.tables, &table{Resource: r, fields: fields, objects: make(map[key]*unstructured.Unstructured), dropped: make(map[key]map[string]any)})
+		s.tables = append(s.tables, &table{Resource: r, fields: fields, objects: make(map[key]*unstructured.Unstructured), dropped: make(map[key]bool)})
 	}
 	return s, nil
 }
@@ -137,11 +138,11 @@ func (s *Store) create(t *table, namespace string, given *unstructured.Unstructu
 		return nil, err
 	}
 	object, _ := canonical(given)
-	return s.add(t, namespace, t.written(false, t.empty(), object, manager), nil)
+	return s.add(t, namespace, t.written(false, t.empty(), object, manager), false)
 }
 
 // add adds an object that has managedFields.
-func (s *Store) add(t *table, namespace string, object *unstructured.Unstructured, dropped map[string]any) (*unstructured.Unstructured, error) {
+func (s *Store) add(t *table, namespace string, object *unstructured.Unstructured, dropped bool) (*unstructured.Unstructured, error) {
 	if err := inNamespace(object, namespace); err != nil {
 		return nil, err
 	}
@@ -193,16 +194,16 @@ func inNamespace(object *unstructured.Unstructured, namespace string) error {
 }
 
 // canonical returns a copy of an object without the empty fields of its metadata, which the API server drops when it decodes it, and
-// these fields.
-func canonical(given *unstructured.Unstructured) (object *unstructured.Unstructured, dropped map[string]any) {
-	object, dropped = given.DeepCopy(), make(map[string]any)
+// reports whether it had such.
+func canonical(given *unstructured.Unstructured) (object *unstructured.Unstructured, dropped bool) {
+	object = given.DeepCopy()
 	metadata, _ := object.Object["metadata"].(map[string]any)
 	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
 		value, exists := metadata[name]
 		list, isList := value.([]any)
 		fields, isMap := value.(map[string]any)
 		if exists && (value == nil || isList && len(list) == 0 || isMap && len(fields) == 0) {
-			dropped[name] = value
+			dropped = true
 			delete(metadata, name)
 		}
 	}
@@ -246,7 +247,7 @@ func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstruc
 		return nil, err
 	}
 	object, _ := canonical(given)
-	return s.replace(t, k, live, status, t.written(status, live, object, manager), nil)
+	return s.replace(t, k, live, status, t.written(status, live, object, manager), false)
 }
 
 // apply merges what a manager applies to an object, or to its status, and creates the object if there is none.
@@ -265,7 +266,7 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 	}
 	merged, dropped := canonical(merged)
 	if !t.isCustom() || status {
-		dropped = nil // what is applied is stored as it is, unless it has a Go type
+		dropped = false // what is applied is stored as it is, unless it has a Go type
 	}
 	if live != nil {
 		object, err = s.replacePatched(t, k, live, status, merged, dropped)
@@ -283,7 +284,7 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 }
 
 // replacePatched replaces an object by one that has been patched and has its managedFields.
-func (s *Store) replacePatched(t *table, k key, live *unstructured.Unstructured, status bool, patched *unstructured.Unstructured, dropped map[string]any) (*unstructured.Unstructured, error) {
+func (s *Store) replacePatched(t *table, k key, live *unstructured.Unstructured, status bool, patched *unstructured.Unstructured, dropped bool) (*unstructured.Unstructured, error) {
 	if err := t.mayChange(k, live, patched); err != nil {
 		return nil, err
 	}
@@ -336,10 +337,10 @@ func (t *table) invalid(name string, errs ...*field.Error) error {
 }
 
 // replace stores a changed object, which has its managedFields, or its status alone, and keeps what nobody can change.
-func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured, dropped map[string]any) (*unstructured.Unstructured, error) {
+func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured, dropped bool) (*unstructured.Unstructured, error) {
 	object := given
 	if status {
-		object, dropped = live.DeepCopy(), nil
+		object, dropped = live.DeepCopy(), false
 		setOrDelete(object.Object, "status", given.Object["status"])
 		object.SetManagedFields(given.GetManagedFields())
 	} else if err := t.validate(object); err != nil {
@@ -358,7 +359,7 @@ func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status
 		return nil, t.invalid(k.name, field.Forbidden(field.NewPath("metadata", "finalizers"),
 			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", sets.List(added))))
 	}
-	if equality.Semantic.DeepEqual(withoutTimes(object), withoutTimes(live)) && equality.Semantic.DeepEqual(dropped, t.dropped[k]) {
+	if equality.Semantic.DeepEqual(withoutTimes(object), withoutTimes(live)) && !dropped && !t.dropped[k] {
 		return live, nil // it keeps its version
 	}
 	if t.isCustom() && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t), withoutMetadata(live, t)) {
@@ -429,19 +430,17 @@ func (s *Store) delete(t *table, k key, options metav1.DeleteOptions) (object *u
 	if equality.Semantic.DeepEqual(object.Object, live.Object) {
 		return live, false, nil
 	}
-	return s.write(t, object, nil), false, nil
+	return s.write(t, object, false), false, nil
 }
 
 // write stores an object under a new version.
-func (s *Store) write(t *table, object *unstructured.Unstructured, dropped map[string]any) *unstructured.Unstructured {
+func (s *Store) write(t *table, object *unstructured.Unstructured, dropped bool) *unstructured.Unstructured {
 	k := key{object.GetNamespace(), object.GetName()}
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
 	s.changes = append(s.changes, change{s.version, t, t.objects[k], object})
 	t.objects[k] = object
-	if t.dropped[k] = dropped; len(dropped) == 0 {
-		delete(t.dropped, k)
-	}
+	t.dropped[k] = dropped
 	return object
 }
 
