@@ -28,6 +28,7 @@ type Server struct {
 	mu      sync.Mutex
 	store   *Store
 	written chan struct{} // closed by the next write
+	faults  Faults
 }
 
 // NewServer returns a server of a store.
@@ -42,6 +43,19 @@ func (s *Server) Do(change func(*Store)) {
 	s.tell(before)
 }
 
+// Disturb has things go wrong from now on as a Faults says.
+func (s *Server) Disturb(f Faults) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = f
+}
+
+func (s *Server) disturbed() Faults {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults
+}
+
 // tell wakes the watches if something was written after a version.
 func (s *Server) tell(before int) {
 	if s.store.version > before {
@@ -52,7 +66,8 @@ func (s *Server) tell(before int) {
 
 // RoundTrip answers a request.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := r.Context().Err(); err != nil {
+	faults := s.disturbed()
+	if err := faults.pause(r.Context()); err != nil {
 		return nil, err
 	}
 	var body []byte
@@ -63,11 +78,11 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := s.store.version
-	code, answer, err := s.answer(r, body)
-	s.tell(before)
+	err := faults.failure()
+	code, answer := 0, any(nil)
+	if err == nil {
+		code, answer, err = s.carryOut(r, body)
+	}
 	if err != nil {
 		failure, isStatus := statusOf(err)
 		if !isStatus {
@@ -75,11 +90,24 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		code, answer = int(failure.Code), failure
 	}
-	stream, isWatch := answer.(*watcher)
-	if !isWatch {
-		return respond(r, code, io.NopCloser(bytes.NewReader(encoded(answer)))), nil
+	if stream, isWatch := answer.(*watcher); isWatch {
+		return respond(r, code, stream), nil
 	}
-	return respond(r, code, stream), nil
+	if err := faults.pause(r.Context()); err != nil {
+		return nil, err
+	}
+	if faults.one(faults.Lose) {
+		return nil, errReset
+	}
+	return respond(r, code, io.NopCloser(bytes.NewReader(encoded(answer)))), nil
+}
+
+// carryOut carries out a request alone.
+func (s *Server) carryOut(r *http.Request, body []byte) (code int, answer any, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.tell(s.store.version)
+	return s.answer(r, body)
 }
 
 func respond(r *http.Request, code int, body io.ReadCloser) *http.Response {

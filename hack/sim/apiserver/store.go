@@ -55,11 +55,13 @@ type table struct {
 	dropped map[key]bool
 }
 
-// change is a write of an object. before is nil if it was created, and after if it was deleted.
-type change struct {
-	version       int
-	table         *table
-	before, after *unstructured.Unstructured
+// Change is a write of an object. Before is nil if it was created, and After if it was deleted.
+type Change struct {
+	Version       int
+	At            time.Time
+	Before, After *unstructured.Unstructured
+
+	table *table
 }
 
 // Store has all objects, and decides what requests do to them. Nothing in it waits, and it is not safe for concurrent use. Objects
@@ -70,7 +72,7 @@ type Store struct {
 	uids    int
 	now     func() time.Time
 	// changes are those since the version compacted, in their order.
-	changes   []change
+	changes   []Change
 	compacted int
 }
 
@@ -438,7 +440,7 @@ func (s *Store) write(t *table, object *unstructured.Unstructured, dropped bool)
 	k := key{object.GetNamespace(), object.GetName()}
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
-	s.changes = append(s.changes, change{s.version, t, t.objects[k], object})
+	s.changes = append(s.changes, Change{s.version, s.now(), t.objects[k], object, t})
 	t.objects[k] = object
 	t.dropped[k] = dropped
 	return object
@@ -447,18 +449,18 @@ func (s *Store) write(t *table, object *unstructured.Unstructured, dropped bool)
 // drop removes an object, which takes a version as well, and returns its last state.
 func (s *Store) drop(t *table, k key, last *unstructured.Unstructured) *unstructured.Unstructured {
 	s.version++
-	s.changes = append(s.changes, change{s.version, t, t.objects[k], nil})
+	s.changes = append(s.changes, Change{s.version, s.now(), t.objects[k], nil, t})
 	delete(t.objects, k)
 	delete(t.dropped, k)
 	return last
 }
 
 // since returns the changes after a version, or an error if they are forgotten.
-func (s *Store) since(version int) ([]change, error) {
+func (s *Store) since(version int) ([]Change, error) {
 	if version < s.compacted {
 		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.compacted))
 	}
-	first, _ := slices.BinarySearchFunc(s.changes, version+1, func(c change, version int) int { return c.version - version })
+	first, _ := slices.BinarySearchFunc(s.changes, version+1, func(c Change, version int) int { return c.Version - version })
 	return s.changes[first:], nil
 }
 

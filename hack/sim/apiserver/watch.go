@@ -35,18 +35,18 @@ func (v view) has(object *unstructured.Unstructured) bool {
 
 // event returns how a watch sees a change; the type is "" if it does not. An object that leaves the view looks deleted, as it was
 // before, with the version of the change.
-func (v view) event(c change) (watch.EventType, *unstructured.Unstructured) {
+func (v view) event(c Change) (watch.EventType, *unstructured.Unstructured) {
 	if c.table != v.table {
 		return "", nil
 	}
-	switch was, is := v.has(c.before), v.has(c.after); {
+	switch was, is := v.has(c.Before), v.has(c.After); {
 	case is && was:
-		return watch.Modified, c.after
+		return watch.Modified, c.After
 	case is:
-		return watch.Added, c.after
+		return watch.Added, c.After
 	case was:
-		last := c.before.DeepCopy()
-		last.SetResourceVersion(strconv.Itoa(c.version))
+		last := c.Before.DeepCopy()
+		last.SetResourceVersion(strconv.Itoa(c.Version))
 		return watch.Deleted, last
 	}
 	return "", nil
@@ -108,6 +108,16 @@ func (w *watcher) Read(to []byte) (n int, err error) {
 		if err := w.next(); err != nil {
 			return 0, err
 		}
+		if len(w.pending) == 0 {
+			continue
+		}
+		faults := w.server.disturbed()
+		if err := faults.pause(w.request); err != nil {
+			return 0, io.EOF
+		}
+		if faults.one(faults.Break) {
+			return 0, io.ErrUnexpectedEOF
+		}
 	}
 	n = copy(to, w.pending)
 	w.pending = w.pending[n:]
@@ -126,7 +136,7 @@ func (w *watcher) next() error {
 		return nil
 	}
 	for _, c := range changes {
-		w.version = c.version
+		w.version = c.Version
 		if kind, object := w.event(c); kind != "" {
 			w.add(kind, object)
 		}

@@ -1,0 +1,55 @@
+package apiserver
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// These are what others do to a store, without a client: users, a kubelet, and who looks at what came of it.
+
+// Version returns that of the last write.
+func (s *Store) Version() int { return s.version }
+
+// Changes returns all writes since the store was compacted, in their order.
+func (s *Store) Changes() []Change { return s.changes }
+
+// List returns all objects of a resource, in the order of their names.
+func (s *Store) List(resource schema.GroupVersionResource) []*unstructured.Unstructured {
+	if t := s.table(resource); t != nil {
+		return s.list(t, "")
+	}
+	return nil
+}
+
+// Create creates an object, as a POST does.
+func (s *Store) Create(resource schema.GroupVersionResource, namespace string, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	t := s.table(resource)
+	if t == nil {
+		return nil, fmt.Errorf("%v is not served", resource)
+	}
+	return s.create(t, namespace, object, manager)
+}
+
+// UpdateStatus replaces the status of an object, as a PUT does.
+func (s *Store) UpdateStatus(resource schema.GroupVersionResource, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	t := s.table(resource)
+	if t == nil {
+		return nil, fmt.Errorf("%v is not served", resource)
+	}
+	return s.update(t, key{object.GetNamespace(), object.GetName()}, true, object, manager)
+}
+
+// Delete deletes an object as kubectl does: what it owns follows in the background.
+func (s *Store) Delete(resource schema.GroupVersionResource, name types.NamespacedName) error {
+	t := s.table(resource)
+	if t == nil {
+		return fmt.Errorf("%v is not served", resource)
+	}
+	policy := metav1.DeletePropagationBackground
+	_, _, err := s.delete(t, key{name.Namespace, name.Name}, metav1.DeleteOptions{PropagationPolicy: &policy})
+	return err
+}

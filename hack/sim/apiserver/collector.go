@@ -1,0 +1,128 @@
+package apiserver
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Collect does what the garbage collector of Kubernetes does, once for each object, and reports whether it changed any: it deletes
+// what no owner is left of, and ends deletions that orphan or wait for what their object owns. Owners of types that are not served
+// are taken to exist.
+func (s *Store) Collect() (changed bool) {
+	before := s.version
+	for _, t := range s.tables {
+		for _, object := range s.list(t, "") {
+			k := key{object.GetNamespace(), object.GetName()}
+			if object.GetDeletionTimestamp() != nil {
+				s.endDeletion(t, k, object)
+			} else if len(object.GetOwnerReferences()) > 0 {
+				s.collect(t, k, object)
+			}
+		}
+	}
+	return s.version > before
+}
+
+// owner returns the owner of a reference; nil if it is gone. isServed means that its type is known.
+func (s *Store) owner(namespace string, reference metav1.OwnerReference) (owner *unstructured.Unstructured, isServed bool) {
+	for _, t := range s.tables {
+		if t.GroupVersion().String() == reference.APIVersion && t.Kind == reference.Kind {
+			isServed = true
+			if owner := t.objects[key{namespace, reference.Name}]; owner != nil && owner.GetUID() == reference.UID {
+				return owner, true
+			}
+		}
+	}
+	return nil, isServed
+}
+
+// collect deletes an object whose owners are gone, or are deleted in the foreground.
+func (s *Store) collect(t *table, k key, object *unstructured.Unstructured) {
+	var left []metav1.OwnerReference
+	waited := false // an owner waits for this object
+	for _, reference := range object.GetOwnerReferences() {
+		switch owner, isServed := s.owner(k.namespace, reference); {
+		case !isServed:
+			left = append(left, reference)
+		case owner == nil:
+		case owner.GetDeletionTimestamp() != nil && slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents):
+			waited = true
+		default:
+			left = append(left, reference)
+		}
+	}
+	switch {
+	case len(left) == len(object.GetOwnerReferences()):
+	case len(left) > 0:
+		s.setOwners(t, object, left)
+	case waited:
+		s.remove(t, k, object, metav1.DeletePropagationForeground)
+	default:
+		s.remove(t, k, object, metav1.DeletePropagationBackground)
+	}
+}
+
+// remove deletes an object as it is now.
+func (s *Store) remove(t *table, k key, object *unstructured.Unstructured, policy metav1.DeletionPropagation) {
+	_, _, _ = s.delete(t, k, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))})
+}
+
+func (s *Store) setOwners(t *table, object *unstructured.Unstructured, owners []metav1.OwnerReference) {
+	changed := object.DeepCopy()
+	changed.SetOwnerReferences(owners)
+	if len(owners) == 0 {
+		changed.SetOwnerReferences(nil)
+	}
+	if !equality.Semantic.DeepEqual(changed.Object, object.Object) {
+		s.write(t, changed, false)
+	}
+}
+
+// endDeletion takes the finalizers of the garbage collector off an object that is deleted, when what they wait for is done.
+func (s *Store) endDeletion(t *table, k key, object *unstructured.Unstructured) {
+	finalizers := object.GetFinalizers()
+	switch {
+	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
+		for _, d := range s.dependents(object.GetUID()) {
+			s.setOwners(d.table, d.object, slices.DeleteFunc(d.object.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == object.GetUID() }))
+		}
+		finalizers = slices.DeleteFunc(finalizers, func(f string) bool { return f == metav1.FinalizerOrphanDependents })
+	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
+		if slices.ContainsFunc(s.dependents(object.GetUID()), func(d dependent) bool { return d.blocks }) {
+			return
+		}
+		finalizers = slices.DeleteFunc(finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	default:
+		return
+	}
+	changed := object.DeepCopy()
+	if changed.SetFinalizers(finalizers); len(finalizers) > 0 {
+		s.write(t, changed, false)
+		return
+	}
+	s.drop(t, k, changed)
+}
+
+// dependent is an object with a reference to an owner, which may have its deletion wait for it.
+type dependent struct {
+	table  *table
+	object *unstructured.Unstructured
+	blocks bool
+}
+
+func (s *Store) dependents(owner types.UID) (found []dependent) {
+	for _, t := range s.tables {
+		for _, object := range s.list(t, "") {
+			for _, reference := range object.GetOwnerReferences() {
+				if reference.UID == owner {
+					found = append(found, dependent{t, object, reference.BlockOwnerDeletion != nil && *reference.BlockOwnerDeletion})
+				}
+			}
+		}
+	}
+	return found
+}

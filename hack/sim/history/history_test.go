@@ -1,0 +1,87 @@
+package history
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+)
+
+var (
+	histories    = flag.Uint64("histories", 20, "how many histories are played")
+	firstHistory = flag.Uint64("first-history", 0, "seed of the first of them")
+)
+
+// The handlers of errors slow those down that come often, by a clock of the process: that of another bubble.
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard())
+	utilruntime.ErrorHandlers = nil
+	os.Exit(m.Run())
+}
+
+// shipped returns one of the shipped kinds.
+func shipped(t *testing.T, name string) *kind.Kind {
+	t.Helper()
+	kinds, err := kind.Shipped()
+	require.NoError(t, err)
+	i := slices.IndexFunc(kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == name })
+	require.GreaterOrEqual(t, i, 0)
+	return kinds[i]
+}
+
+// ats are histories of Ats.
+func ats(k *kind.Kind, seed uint64) Options {
+	return Options{
+		Seed: seed, Kind: k, Objects: 3, Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: 1,
+		Faults: apiserver.Faults{Fail: 20, Lose: 20, Break: 30},
+		Make: func(random *rand.Rand, now time.Time) map[string]any {
+			return map[string]any{"schedule": now.Add(time.Duration(random.IntN(20)) * time.Second).UTC().Format(time.RFC3339), "command": "echo"}
+		},
+	}
+}
+
+// What must hold in every history does so, whatever fails.
+func TestHistories(t *testing.T) {
+	at := shipped(t, "At")
+	writes := 0
+	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, err := Play(ats(at, seed))
+				require.NoError(t, err)
+				require.Empty(t, r.Violations, strings.Join(story(r), "\n"))
+				require.Positive(t, r.Objects)
+				writes += len(r.Changes)
+			})
+		})
+	}
+	t.Logf("%d histories, %d writes", *histories, writes)
+}
+
+// story tells the writes of a history.
+func story(r Result) (told []string) {
+	for _, c := range r.Changes {
+		verb, object := "changes", c.After
+		switch {
+		case c.Before == nil:
+			verb = "creates"
+		case c.After == nil:
+			verb, object = "deletes", c.Before
+		}
+		told = append(told, fmt.Sprintf("%s %d %s %s %v", c.At.Format("15:04:05.000"), c.Version, verb, idOf(object), object.Object["status"]))
+	}
+	return told
+}
