@@ -101,6 +101,14 @@ test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they 
 test-sim: ## test the runtime by which histories repeat; compiles the standard library again, which takes minutes
 	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/...
 
+# How many histories are played, and the seed of the first one.
+HISTORIES := 10000
+SEED := 1
+
+.PHONY: simulate
+simulate: ## play HISTORIES of the whole engine from SEED on, each of which repeats bit by bit, while requests fail and operators are killed
+	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/history -run '^TestSimulate$$' -histories $(HISTORIES) -first-history $(SEED) -timeout 0 -v
+
 # all, or a part of the name of a file or of a function: MUTANTS=node.go
 MUTANTS := all
 

@@ -14,17 +14,29 @@ import (
 // are taken to exist.
 func (s *Store) Collect() (changed bool) {
 	before := s.version
+	s.each(func(t *table, k key, object *unstructured.Unstructured) {
+		if object.GetDeletionTimestamp() == nil && len(object.GetOwnerReferences()) > 0 {
+			s.collect(t, k, object)
+		}
+	})
+	s.each(func(t *table, k key, object *unstructured.Unstructured) {
+		if object.GetDeletionTimestamp() != nil {
+			s.endDeletion(t, k, object)
+		}
+	})
+	return s.version > before
+}
+
+// each calls a function for each object as it is then.
+func (s *Store) each(do func(*table, key, *unstructured.Unstructured)) {
 	for _, t := range s.tables {
-		for _, object := range s.list(t, "") {
-			k := key{object.GetNamespace(), object.GetName()}
-			if object.GetDeletionTimestamp() != nil {
-				s.endDeletion(t, k, object)
-			} else if len(object.GetOwnerReferences()) > 0 {
-				s.collect(t, k, object)
+		for _, listed := range s.list(t, "") {
+			k := key{listed.GetNamespace(), listed.GetName()}
+			if object := t.objects[k]; object != nil {
+				do(t, k, object)
 			}
 		}
 	}
-	return s.version > before
 }
 
 // owner returns the owner of a reference; nil if it is gone. isServed means that its type is known.

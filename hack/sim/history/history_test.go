@@ -42,11 +42,13 @@ func shipped(t *testing.T, name string) *kind.Kind {
 	return kinds[i]
 }
 
-// ats are histories of Ats.
-func ats(k *kind.Kind, seed uint64) Options {
+// ats are histories of Ats. Each seed has others, in which much goes wrong or nothing. Requests take up to a delay.
+func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
+	random := rand.New(rand.NewPCG(seed, 3))
+	often := func() int { return []int{0, 3, 10, 30}[random.IntN(4)] }
 	return Options{
-		Seed: seed, Kind: k, Objects: 3, Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: 1,
-		Faults: apiserver.Faults{Fail: 20, Lose: 20, Break: 30},
+		Seed: seed, Kind: k, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
+		Faults: apiserver.Faults{Delay: delay, Fail: often(), Lose: often(), Break: often()},
 		Make: func(random *rand.Rand, now time.Time) map[string]any {
 			return map[string]any{"schedule": now.Add(time.Duration(random.IntN(20)) * time.Second).UTC().Format(time.RFC3339), "command": "echo"}
 		},
@@ -60,7 +62,7 @@ func TestHistories(t *testing.T) {
 	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, err := Play(ats(at, seed))
+				r, err := Play(ats(at, seed, 0)) // here, who waits for a lock keeps the time from passing
 				require.NoError(t, err)
 				require.Empty(t, r.Violations, strings.Join(story(r), "\n"))
 				require.Positive(t, r.Objects)

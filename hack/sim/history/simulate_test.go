@@ -1,0 +1,133 @@
+//go:build sim
+
+package history
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/hack/sim/simrt"
+)
+
+var isChild = flag.Bool("child", false, "the process plays the histories of TestSimulate")
+
+const (
+	// played is how many histories a process plays until it collects garbage: that may not happen within one.
+	played = 20
+	// repeated is how many histories of each process another one plays as well.
+	repeated = 3
+)
+
+// batch is what a process has played.
+type batch struct {
+	Histories, Writes int
+	Choices           uint64 // of goroutines, of which others could have run
+	Hash              uint64 // of the schedules and the writes of the first histories, which another process plays again
+	Violations        []string
+}
+
+// TestSimulate plays histories in which the order of everything follows from their seeds, in a process for each core.
+func TestSimulate(t *testing.T) {
+	if *isChild {
+		b := playBatch(t)
+		text, err := json.Marshal(b)
+		require.NoError(t, err)
+		fmt.Printf("\n%s%s\n", batchMark, text)
+		return
+	}
+	start, cores := time.Now(), uint64(runtime.NumCPU())
+	var batches, again [64]batch
+	var running sync.WaitGroup
+	for i := range cores {
+		first, end := *firstHistory+*histories*i/cores, *firstHistory+*histories*(i+1)/cores
+		running.Go(func() {
+			batches[i] = inProcess(t, first, end-first)
+			again[i] = inProcess(t, first, min(end-first, repeated))
+		})
+	}
+	running.Wait()
+	var sum batch
+	for i := range cores {
+		require.Equal(t, batches[i].Hash, again[i].Hash, "the same seeds have the same histories in another process")
+		sum.Histories += batches[i].Histories
+		sum.Writes += batches[i].Writes
+		sum.Choices += batches[i].Choices
+		sum.Violations = append(sum.Violations, batches[i].Violations...)
+	}
+	took := time.Since(start)
+	t.Logf("%d histories from seed %d on, %d writes and %d choices of goroutines: %d violations; %.0f histories an hour on each of %d cores",
+		sum.Histories, *firstHistory, sum.Writes, sum.Choices, len(sum.Violations), float64(sum.Histories)/took.Hours()/float64(cores), cores)
+	require.Empty(t, sum.Violations, strings.Join(sum.Violations, "\n"))
+}
+
+const batchMark = "batch: "
+
+// inProcess plays histories in a process of its own, with one thread and no garbage collection.
+func inProcess(t *testing.T, first, count uint64) (b batch) {
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSimulate$", "-test.timeout", "0", "-child",
+		"-first-history", fmt.Sprint(first), "-histories", fmt.Sprint(count))
+	c.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off")
+	out, err := c.CombinedOutput()
+	_, text, _ := strings.Cut(string(out), batchMark)
+	text, _, _ = strings.Cut(text, "\n")
+	if err := json.Unmarshal([]byte(text), &b); err != nil {
+		t.Errorf("seeds from %d on: %v\n%s", first, err, out)
+	}
+	if err != nil {
+		t.Errorf("seeds from %d on: %v\n%s", first, err, out)
+	}
+	return b
+}
+
+// playBatch plays the histories of a process. Its first history, and the first after a collection of garbage, differ from the same
+// ones later: these are played and thrown away.
+func playBatch(t *testing.T) (b batch) {
+	at := shipped(t, "At")
+	all := fnv.New64a()
+	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
+		if (seed-*firstHistory)%played == 0 {
+			runtime.GC()
+			_, _ = play(t, at, 0)
+		}
+		r, stats := play(t, at, seed)
+		b.Histories++
+		b.Writes += len(r.Changes)
+		b.Choices += stats.Choices
+		if b.Histories <= repeated {
+			_, _ = fmt.Fprintln(all, stats, story(r))
+			b.Hash = all.Sum64()
+		}
+		if len(r.Violations) > 0 {
+			b.Violations = append(b.Violations, fmt.Sprintf("seed %d: %s\n%s", seed, strings.Join(r.Violations, "; "), strings.Join(story(r), "\n")))
+		}
+	}
+	return b
+}
+
+// play plays the history of a seed, which also decides how goroutines take turns.
+func play(t *testing.T, k *kind.Kind, seed uint64) (r Result, stats simrt.Stats) {
+	random := rand.New(rand.NewPCG(seed, 4))
+	pick := func(from ...uint32) uint32 { return from[random.IntN(len(from))] }
+	delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[random.IntN(3)]
+	synctest.Test(t, func(t *testing.T) {
+		simrt.Start(simrt.Options{Seed: seed, Yield: pick(0, 2, 8, 32), Tick: pick(0, 10_000, 100_000), Demote: pick(0, 0, 50)})
+		var err error
+		r, err = Play(ats(k, seed, delay))
+		require.NoError(t, err)
+	})
+	return r, simrt.Stop()
+}
