@@ -3,6 +3,7 @@ package history
 import (
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
@@ -27,7 +27,8 @@ var (
 
 // The handlers of errors slow those down that come often, by a clock of the process: that of another bubble.
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard())
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	utilruntime.ErrorHandlers = nil
 	os.Exit(m.Run())
 }
