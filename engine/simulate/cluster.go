@@ -27,6 +27,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/simulate/workloads"
 )
 
 const (
@@ -250,6 +251,11 @@ func (c *Cluster) Patch(live *unstructured.Unstructured, patch map[string]any) e
 // Delete deletes an object, and what it controls. One with finalizers stays until they are gone.
 func (c *Cluster) Delete(live *unstructured.Unstructured) { c.remove(live) }
 
+// End returns the patch of a Pod or a Job that ends; nil for other types.
+func (c *Cluster) End(object *unstructured.Unstructured, succeeded bool) map[string]any {
+	return workloads.End(object, succeeded, c.now)
+}
+
 // Hold has the cluster leave the status of selected objects as it is from now on. It does not change
 // what is there.
 func (c *Cluster) Hold(s Selection) { c.held = append(c.held, s) }
@@ -362,9 +368,7 @@ func (c *Cluster) create(object *unstructured.Unstructured, manifest map[string]
 		object.SetCreationTimestamp(metav1.NewTime(c.now))
 		object.SetGeneration(1)
 		object.SetResourceVersion("1")
-	}
-	if object.GroupVersionKind() == serviceKind && !c.inert {
-		giveAddress(object)
+		workloads.GiveAddress(object)
 	}
 	c.objects = append(c.objects, object)
 	c.touch(reconciled{})
@@ -506,4 +510,22 @@ func mergePatched(object, patch []byte) (*unstructured.Unstructured, error) {
 	}
 	changed := &unstructured.Unstructured{}
 	return changed, utiljson.Unmarshal(text, &changed.Object) // whole numbers are int64
+}
+
+// react lets the other controllers of a healthy cluster act, and reports whether something changed.
+// They take no time.
+func (c *Cluster) react() (changed bool) {
+	for _, object := range c.objects {
+		isHeld := slices.ContainsFunc(c.held, func(s Selection) bool { return s.matches(c, object) })
+		if c.inert || isHeld || c.claimed[object.GetUID()] || object.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if status := workloads.Status(object, c.now); status != nil {
+			settled := object.DeepCopy()
+			settled.Object["status"] = status
+			c.replace(object, settled, reconciled{})
+			changed = true
+		}
+	}
+	return changed
 }

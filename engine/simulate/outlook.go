@@ -9,6 +9,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/simulate/workloads"
 )
 
 // inanimate are types of objects that no controller gives a status.
@@ -23,7 +24,7 @@ var inanimate = sets.New(
 func (c *Cluster) Reached(k *kind.Kind) sets.Set[string] { return c.reached[k.Name()] }
 
 // isLived reports whether objects of a type have their whole life in a cluster.
-func isLived(gvk schema.GroupVersionKind) bool { return healthy[gvk] != nil || inanimate.Has(gvk) }
+func isLived(gvk schema.GroupVersionKind) bool { return workloads.Reports(gvk) || inanimate.Has(gvk) }
 
 // IsSettled reports whether an object stays as it is until someone changes it: all that it reads exists, it reconciles at
 // no time, and what it reads and its children are of types that have their whole life in the cluster.

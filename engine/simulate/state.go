@@ -11,6 +11,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/simulate/workloads"
 )
 
 // State is what people look at in an object of a kind.
@@ -76,7 +77,7 @@ func (c *Cluster) Manifest(object *unstructured.Unstructured) map[string]any {
 			unstructured.RemoveNestedField(shown.Object, "metadata", "finalizers")
 		}
 	}
-	if healthy[shown.GroupVersionKind()] != nil && !c.claimed[object.GetUID()] {
+	if workloads.Reports(shown.GroupVersionKind()) && !c.claimed[object.GetUID()] {
 		unstructured.RemoveNestedField(shown.Object, "status")
 	}
 	for _, field := range []string{"labels", "annotations"} {

@@ -1,7 +1,8 @@
-package simulate
+// Package workloads is what the kubelet and the controllers of Kubernetes do to objects on a healthy cluster: the status of Pods, Jobs,
+// claims and workloads. It has no clock, and takes no time.
+package workloads
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,23 +23,15 @@ const (
 	balancerAddress = "192.0.2.1"
 )
 
-// react lets the other controllers of a healthy cluster act, and reports whether something changed.
-// They take no time.
-func (c *Cluster) react() (changed bool) {
-	for _, object := range c.objects {
-		behave := healthy[object.GroupVersionKind()]
-		isHeld := slices.ContainsFunc(c.held, func(s Selection) bool { return s.matches(c, object) })
-		if behave == nil || c.inert || isHeld || c.claimed[object.GetUID()] || object.GetDeletionTimestamp() != nil {
-			continue
-		}
-		if status := behave(object, c.now); status != nil {
-			settled := object.DeepCopy()
-			settled.Object["status"] = status
-			c.replace(object, settled, reconciled{})
-			changed = true
-		}
+// Reports reports whether objects of a type get a status on a healthy cluster.
+func Reports(of schema.GroupVersionKind) bool { return healthy[of] != nil }
+
+// Status returns the status that an object gets next on a healthy cluster; nil if it has it, or its type gets none.
+func Status(object *unstructured.Unstructured, now time.Time) map[string]any {
+	if status := healthy[object.GroupVersionKind()]; status != nil {
+		return status(object, now)
 	}
-	return changed
+	return nil
 }
 
 // healthy has the status that objects of a type get on a healthy cluster; nil if they have it.
@@ -130,8 +123,11 @@ func runningPod(pod *unstructured.Unstructured, now time.Time) map[string]any {
 	return status
 }
 
-// giveAddress gives a Service the address that the API server would, unless it needs none.
-func giveAddress(service *unstructured.Unstructured) {
+// GiveAddress gives a Service the address that the API server would, unless it needs none. It leaves other objects alone.
+func GiveAddress(service *unstructured.Unstructured) {
+	if service.GroupVersionKind() != serviceKind {
+		return
+	}
 	kind, _, _ := unstructured.NestedString(service.Object, "spec", "type")
 	if _, has, _ := unstructured.NestedString(service.Object, "spec", "clusterIP"); has || kind == string(corev1.ServiceTypeExternalName) {
 		return
@@ -140,8 +136,8 @@ func giveAddress(service *unstructured.Unstructured) {
 }
 
 // End returns the patch of a Pod or a Job that ends; nil for other types.
-func (c *Cluster) End(object *unstructured.Unstructured, succeeded bool) map[string]any {
-	at := c.now.Format(time.RFC3339)
+func End(object *unstructured.Unstructured, succeeded bool, now time.Time) map[string]any {
+	at := now.Format(time.RFC3339)
 	switch object.GroupVersionKind() {
 	case podKind:
 		phase := corev1.PodFailed

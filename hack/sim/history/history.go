@@ -29,6 +29,7 @@ import (
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
+	"github.com/fescue-dev/fescue/engine/simulate/workloads"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
@@ -192,13 +193,16 @@ func (h *history) users(ctx context.Context) {
 // kubelet has some Pods start, and others end.
 func (h *history) kubelet(s *apiserver.Store) {
 	for _, pod := range s.List(pods.GroupVersionResource) {
-		phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
-		next := map[string]corev1.PodPhase{"": corev1.PodRunning, string(corev1.PodRunning): corev1.PodSucceeded}[phase]
-		if next != "" && h.random.IntN(2) == 0 {
-			changed := pod.DeepCopy()
-			changed.Object["status"] = map[string]any{"phase": string(next)}
-			_, _ = s.UpdateStatus(pods.GroupVersionResource, changed, "kubelet")
+		changed := pod.DeepCopy()
+		status := workloads.Status(pod, time.Now())
+		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); phase == string(corev1.PodRunning) {
+			status, _ = workloads.End(pod, h.random.IntN(3) > 0, time.Now())["status"].(map[string]any)
 		}
+		if status == nil || h.random.IntN(2) == 0 {
+			continue
+		}
+		changed.Object["status"] = status
+		_, _ = s.UpdateStatus(pods.GroupVersionResource, changed, "kubelet")
 	}
 }
 
