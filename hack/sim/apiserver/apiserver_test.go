@@ -134,7 +134,7 @@ func operationFrom(random *rand.Rand) operation {
 	return operation{
 		Verb: pick("create", "create", "create", "get", "list", "update", "update", "merge", "merge", "json", "status", "delete", "delete", "apply", "apply", "apply", "apply status"),
 		Name: pick("a", "b"), Of: random.IntN(len(served)),
-		Change:  pick("data", "label", "label", "unlabel", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "finalizer"),
+		Change:  pick("data", "label", "label", "unlabel", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "bad name", "no name", "finalizer"),
 		Version: pick("current", "current", "stale", "none"), UID: pick("right", "none", "none", "wrong"), Value: random.IntN(3),
 		Manager: pick("x", "y", "y", ""), Force: random.IntN(3) == 0,
 	}
@@ -332,6 +332,10 @@ func (s *side) change(object map[string]any, o operation) {
 		object["kind"] = "Other"
 	case "name":
 		metadata["name"] = "c"
+	case "bad name":
+		metadata["name"] = "C d"
+	case "no name":
+		delete(metadata, "name")
 	}
 }
 

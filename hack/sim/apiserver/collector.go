@@ -44,8 +44,10 @@ func (s *Store) owner(namespace string, reference metav1.OwnerReference) (owner 
 	for _, t := range s.tables {
 		if t.GroupVersion().String() == reference.APIVersion && t.Kind == reference.Kind {
 			isServed = true
-			if owner := t.objects[key{namespace, reference.Name}]; owner != nil && owner.GetUID() == reference.UID {
-				return owner, true
+			for _, in := range []string{namespace, ""} { // an owner has the same namespace, or none
+				if owner := t.objects[key{in, reference.Name}]; owner != nil && owner.GetUID() == reference.UID {
+					return owner, true
+				}
 			}
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,9 +28,10 @@ import (
 type Resource struct {
 	schema.GroupVersionResource
 	Kind string
-	// HasStatus means that the status is a subresource.
-	HasStatus bool
-	// CRD defines it, unless Kubernetes has it: then it has no generation, and an update need not name the version that it changes.
+	// IsClusterScoped means that objects have no namespace, HasStatus that the status is a subresource, and HasGeneration that
+	// objects count the changes of their spec.
+	IsClusterScoped, HasStatus, HasGeneration bool
+	// CRD defines it, unless Kubernetes has it: then an update need not name the version that it changes.
 	CRD *apiextensionsv1.CustomResourceDefinition
 }
 
@@ -36,7 +39,31 @@ type Resource struct {
 func Custom(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) Resource {
 	return Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural},
-		Kind:                 crd.Spec.Names.Kind, HasStatus: version.Subresources != nil && version.Subresources.Status != nil, CRD: crd,
+		Kind:                 crd.Spec.Names.Kind, IsClusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped, HasStatus: version.Subresources != nil && version.Subresources.Status != nil, HasGeneration: true, CRD: crd,
+	}
+}
+
+// withStatus are the types of Kubernetes that have a status, and whether they have a generation.
+var withStatus = map[schema.GroupKind]bool{
+	{Kind: "Pod"}: true, {Kind: "Service"}: false, {Kind: "PersistentVolumeClaim"}: false, {Kind: "Namespace"}: false, {Kind: "ResourceQuota"}: false,
+	{Group: "apps", Kind: "Deployment"}: true, {Group: "apps", Kind: "StatefulSet"}: true, {Group: "apps", Kind: "DaemonSet"}: true, {Group: "apps", Kind: "ReplicaSet"}: true,
+	{Group: "batch", Kind: "Job"}: true, {Group: "batch", Kind: "CronJob"}: true, {Group: "policy", Kind: "PodDisruptionBudget"}: true,
+	{Group: "networking.k8s.io", Kind: "Ingress"}: true, {Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: false,
+}
+
+// ofCluster are the types of Kubernetes without namespaces that kinds have children of.
+var ofCluster = sets.New(
+	schema.GroupKind{Kind: "Namespace"}, schema.GroupKind{Kind: "PersistentVolume"}, schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"},
+	schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}, schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"},
+	schema.GroupKind{Group: "scheduling.k8s.io", Kind: "PriorityClass"},
+)
+
+// BuiltIn returns the resource of a type of Kubernetes.
+func BuiltIn(kind schema.GroupVersionKind) Resource {
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	hasGeneration, hasStatus := withStatus[kind.GroupKind()]
+	return Resource{
+		GroupVersionResource: resource, Kind: kind.Kind, IsClusterScoped: ofCluster.Has(kind.GroupKind()), HasStatus: hasStatus, HasGeneration: hasGeneration,
 	}
 }
 
@@ -155,12 +182,15 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 	}
 	object.SetNamespace(namespace)
 	s.uids++
-	if object.GetName() == "" {
+	if object.GetName() == "" && object.GetGenerateName() != "" {
 		object.SetName(fmt.Sprintf("%s%05d", object.GetGenerateName(), s.uids))
 	}
 	k := key{namespace, object.GetName()}
 	if err := t.validate(object); err != nil {
 		return nil, err
+	}
+	if problems := t.validName()(object.GetName(), false); len(problems) > 0 {
+		return nil, t.invalid(object.GetName(), field.Invalid(field.NewPath("metadata", "name"), object.GetName(), strings.Join(problems, "; ")))
 	}
 	if t.objects[k] != nil {
 		return nil, apierrors.NewAlreadyExists(t.GroupResource(), k.name)
@@ -170,7 +200,7 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 	object.SetDeletionTimestamp(nil)
 	object.SetDeletionGracePeriodSeconds(nil)
 	object.SetGeneration(0)
-	if t.isCustom() {
+	if t.HasGeneration {
 		object.SetGeneration(1)
 	}
 	if t.HasStatus {
@@ -231,6 +261,17 @@ func (t *table) validate(object *unstructured.Unstructured) error {
 		return nil
 	}
 	return t.invalid(object.GetName(), field.Invalid(field.NewPath("kind"), object.GetKind(), "must be "+t.Kind))
+}
+
+// validName returns the rule for names.
+func (t *table) validName() validation.ValidateNameFunc {
+	switch t.groupKind() {
+	case schema.GroupKind{Kind: "Namespace"}:
+		return validation.ValidateNamespaceName
+	case schema.GroupKind{Kind: "Service"}:
+		return validation.NameIsDNS1035Label
+	}
+	return validation.NameIsDNSSubdomain
 }
 
 // update replaces an object, or its status, by what a manager has written.
@@ -364,7 +405,7 @@ func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status
 	if equality.Semantic.DeepEqual(withoutTimes(object), withoutTimes(live)) && !dropped && !t.dropped[k] {
 		return live, nil // it keeps its version
 	}
-	if t.isCustom() && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t), withoutMetadata(live, t)) {
+	if t.HasGeneration && !status && !equality.Semantic.DeepEqual(withoutMetadata(object, t), withoutMetadata(live, t)) {
 		object.SetGeneration(live.GetGeneration() + 1)
 	}
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {

@@ -59,6 +59,7 @@ type watcher struct {
 	request context.Context
 	closed  context.CancelFunc
 	version int // of the last change that it has seen
+	ended   bool
 	pending []byte
 }
 
@@ -126,13 +127,16 @@ func (w *watcher) Read(to []byte) (n int, err error) {
 
 // next waits for changes and adds the events of them.
 func (w *watcher) next() error {
+	if w.ended {
+		return io.EOF
+	}
 	w.server.mu.Lock()
 	written := w.server.written
 	changes, err := w.server.store.since(w.version)
 	w.server.mu.Unlock()
 	if failure, isStatus := statusOf(err); isStatus {
 		w.add(watch.Error, failure)
-		w.closed()
+		w.ended = true
 		return nil
 	}
 	for _, c := range changes {

@@ -12,10 +12,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -36,18 +39,18 @@ import (
 
 const namespace = "default"
 
-var pods = apiserver.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod", HasStatus: true}
-
 // Options say what a history is made of.
 type Options struct {
 	// Seed decides what users, the kubelet and the faults do. With the runtime of hack/sim/overlay, the order of everything follows
 	// from that of simrt.
 	Seed uint64
-	// Kind is what users create, and Make returns the spec of an object of it.
-	Kind *kind.Kind
-	Make func(random *rand.Rand, now time.Time) map[string]any
+	// Kinds are what the operator runs and users create. Make returns an object of one of them; nil is one that its schema makes.
+	Kinds []*kind.Kind
+	Make  func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any
 	// Objects is how many users create.
 	Objects int
+	// Once means that a child is never made again for its owner, and Ends that each object is in a terminal phase in the end.
+	Once, Ends bool
 	// Disturbed is how long faults happen, and Calm how long none do after that: long enough for all that waits to be tried again.
 	Disturbed, Calm time.Duration
 	Faults          apiserver.Faults
@@ -67,26 +70,25 @@ type Result struct {
 
 // Play plays a history in the bubble that it is called in.
 func Play(o Options) (r Result, err error) {
-	manifest, err := crds.Object(o.Kind, true)
+	served, err := servedFor(o.Kinds)
 	if err != nil {
 		return r, err
 	}
-	crd := new(apiextensionsv1.CustomResourceDefinition)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, crd); err != nil {
-		return r, err
-	}
-	store, err := apiserver.NewStore(time.Now, apiserver.Custom(crd, &crd.Spec.Versions[0]), pods)
+	store, err := apiserver.NewStore(time.Now, served...)
 	if err != nil {
 		return r, err
 	}
-	h := &history{Options: o, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))}, began: time.Now()}
+	if o.Make == nil {
+		o.Make = sampled
+	}
+	h := &history{Options: o, served: served, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))}, began: time.Now()}
 	o.Faults.Random = h.random.IntN
 	h.server.Disturb(o.Faults)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var others sync.WaitGroup
 	others.Go(func() { h.users(ctx) })
-	others.Go(func() { h.repeat(ctx, time.Second, h.kubelet) })
+	others.Go(func() { h.repeat(ctx, time.Second, h.workloads) })
 	others.Go(func() { h.repeat(ctx, time.Second, func(s *apiserver.Store) { s.Collect() }) })
 	for range o.Kills {
 		if err := h.operate(time.Duration(h.random.IntN(int(o.Disturbed)/max(1, o.Kills))), true); err != nil {
@@ -102,12 +104,12 @@ func Play(o Options) (r Result, err error) {
 	if err := h.operate(o.Calm, false); err != nil {
 		return r, err
 	}
-	settled := h.version()
+	settled := h.writes.Load()
 	if err := h.operate(time.Minute, false); err != nil {
 		return r, err
 	}
-	if h.version() > settled {
-		r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed")
+	if writes := h.writes.Load() - settled; writes > 0 {
+		r.Violations = append(r.Violations, fmt.Sprintf("a fresh operator sends %d writes although nothing has changed", writes))
 	}
 	stop()
 	others.Wait()
@@ -117,13 +119,58 @@ func Play(o Options) (r Result, err error) {
 	return r, nil
 }
 
+// servedFor returns the resources that kinds need: their own, and those of what they own and read.
+func servedFor(kinds []*kind.Kind) (served []apiserver.Resource, err error) {
+	types := sets.New(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
+	for _, k := range kinds {
+		manifest, err := crds.Object(k, true)
+		if err != nil {
+			return nil, err
+		}
+		crd := new(apiextensionsv1.CustomResourceDefinition)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, crd); err != nil {
+			return nil, err
+		}
+		version := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
+		served = append(served, apiserver.Custom(crd, &crd.Spec.Versions[version]))
+		types.Insert(k.Owns...)
+		for _, l := range k.Lookups {
+			types.Insert(l.Type)
+		}
+	}
+	for _, k := range kinds {
+		types.Delete(k.GroupVersionKind)
+	}
+	of := func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) }
+	for _, gvk := range slices.SortedFunc(maps.Keys(types), of) {
+		served = append(served, apiserver.BuiltIn(gvk))
+	}
+	return served, nil
+}
+
+// sampled returns an object that the schema of a kind makes.
+func sampled(random *rand.Rand, k *kind.Kind, _ time.Time) map[string]any {
+	sample := k.Sampler()
+	for {
+		object := sample(random)
+		delete(object, "status")
+		metadata, _ := object["metadata"].(map[string]any)
+		object["metadata"] = map[string]any{"name": "a", "labels": metadata["labels"], "annotations": metadata["annotations"]}
+		if object = k.Default(object); len(k.Problems(object)) == 0 {
+			return object
+		}
+	}
+}
+
 // history is one that is being played.
 type history struct {
 	Options
+	served  []apiserver.Resource
 	server  *apiserver.Server
 	random  *source
 	began   time.Time
 	created atomic.Int64
+	writes  atomic.Int64 // of operators
 }
 
 // source is a source of random numbers for several goroutines.
@@ -145,11 +192,6 @@ func (s *source) own() *rand.Rand {
 	return rand.New(rand.NewPCG(s.random.Uint64(), 2))
 }
 
-func (h *history) version() (version int) {
-	h.server.Do(func(s *apiserver.Store) { version = s.Version() })
-	return version
-}
-
 // repeat does something to the store from time to time.
 func (h *history) repeat(ctx context.Context, every time.Duration, do func(*apiserver.Store)) {
 	for ctx.Err() == nil {
@@ -165,50 +207,98 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// users create objects and delete some of them, until the disturbances end.
+// users create objects, change and delete some of them, and delete what these own, until the disturbances end.
 func (h *history) users(ctx context.Context) {
 	random := h.random.own()
-	resource := h.Kind.GroupVersionResource()
+	pause := func() { sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(2*h.Objects+1)))) }
 	for i := range h.Objects {
-		sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(h.Objects+1))))
+		pause()
+		k := h.Kinds[random.IntN(len(h.Kinds))]
+		resource := k.GroupVersionResource()
+		object := &unstructured.Unstructured{Object: h.Make(random, k, time.Now())}
+		object.SetName(fmt.Sprint("a", i))
 		h.server.Do(func(s *apiserver.Store) {
-			_, err := s.Create(resource, namespace, &unstructured.Unstructured{Object: h.Kind.Default(map[string]any{
-				"apiVersion": h.Kind.GroupVersionKind.GroupVersion().String(), "kind": h.Kind.GroupVersionKind.Kind,
-				"metadata": map[string]any{"name": fmt.Sprint("a", i)}, "spec": h.Make(random, time.Now()),
-			})}, "user")
-			if err == nil {
+			if _, err := s.Create(resource, namespaceFor(k), object, "user"); err == nil {
 				h.created.Add(1)
 			}
 		})
-		if random.IntN(4) == 0 {
-			name := fmt.Sprint("a", random.IntN(i+1))
-			sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(h.Objects+1))))
-			h.server.Do(func(s *apiserver.Store) {
-				_ = s.Delete(resource, types.NamespacedName{Namespace: namespace, Name: name})
-			})
+		pause()
+		name := types.NamespacedName{Namespace: namespaceFor(k), Name: fmt.Sprint("a", random.IntN(i+1))}
+		switch random.IntN(4) {
+		case 0:
+			h.server.Do(func(s *apiserver.Store) { _ = s.Delete(resource, name) })
+		case 1:
+			h.server.Do(func(s *apiserver.Store) { h.damage(s, random) })
 		}
 	}
 }
 
-// kubelet has some Pods start, and others end.
-func (h *history) kubelet(s *apiserver.Store) {
-	for _, pod := range s.List(pods.GroupVersionResource) {
-		changed := pod.DeepCopy()
-		status := workloads.Status(pod, time.Now())
-		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); phase == string(corev1.PodRunning) {
-			status, _ = workloads.End(pod, h.random.IntN(3) > 0, time.Now())["status"].(map[string]any)
+func namespaceFor(k *kind.Kind) string {
+	if k.Scope == apiextensionsv1.ClusterScoped {
+		return ""
+	}
+	return namespace
+}
+
+// damage deletes something that an object owns, unless that is made once.
+func (h *history) damage(s *apiserver.Store, random *rand.Rand) {
+	if h.Once {
+		return
+	}
+	r := h.served[random.IntN(len(h.served))]
+	for _, object := range s.List(r.GroupVersionResource) {
+		if len(object.GetOwnerReferences()) > 0 && random.IntN(2) == 0 {
+			_ = s.Delete(r.GroupVersionResource, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+			return
 		}
-		if status == nil || h.random.IntN(2) == 0 {
+	}
+}
+
+// workloads has some objects get the status that Kubernetes gives them, and some Pods and Jobs end.
+func (h *history) workloads(s *apiserver.Store) {
+	for _, r := range h.served {
+		if r.CRD != nil || !r.HasStatus {
 			continue
 		}
-		changed.Object["status"] = status
-		_, _ = s.UpdateStatus(pods.GroupVersionResource, changed, "kubelet")
+		for _, object := range s.List(r.GroupVersionResource) {
+			if h.random.IntN(2) == 0 {
+				continue
+			}
+			status := workloads.Status(object, time.Now())
+			if status == nil && object.Object["status"] != nil && mayEnd(object) {
+				status, _ = workloads.End(object, h.random.IntN(3) > 0, time.Now())["status"].(map[string]any)
+			}
+			if status == nil {
+				continue
+			}
+			changed := object.DeepCopy()
+			changed.Object["status"] = status
+			_, _ = s.UpdateStatus(r.GroupVersionResource, changed, "kubernetes")
+		}
 	}
+}
+
+// mayEnd reports whether a Pod or a Job may end: Pods that are restarted for ever do not, nor what has ended.
+func mayEnd(object *unstructured.Unstructured) bool {
+	policy, _, _ := unstructured.NestedString(object.Object, "spec", "restartPolicy")
+	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	isComplete := slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == string(batchv1.JobComplete) || condition["type"] == string(batchv1.JobFailed)
+	})
+	switch object.GetKind() {
+	case "Pod":
+		return policy != "" && policy != string(corev1.RestartPolicyAlways) && phase == string(corev1.PodRunning)
+	case "Job":
+		return !isComplete
+	}
+	return false
 }
 
 // operate runs an operator for a time. One that is killed sends and receives nothing any more from then on.
 func (h *history) operate(d time.Duration, kill bool) error {
-	process := &process{server: h.server}
+	process := &process{server: h.server, writes: &h.writes}
 	config := &rest.Config{Host: "http://model", Transport: process, QPS: -1, UserAgent: "fescue"}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -219,11 +309,13 @@ func (h *history) operate(d time.Duration, kill bool) error {
 		return err
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, meta.RESTScopeNamespace)
+	for _, r := range h.served {
+		mapper.AddSpecific(r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource, r.GroupVersionResource, scopeOf(r))
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	e, err := engine.New(engine.Config{
-		Kinds: []*kind.Kind{h.Kind}, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
+		Kinds: h.Kinds, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
 		Log: slog.New(slog.DiscardHandler), Events: noEvents{}, Workers: 4,
 	})
 	if err != nil {
@@ -240,9 +332,17 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	return nil
 }
 
+func scopeOf(r apiserver.Resource) meta.RESTScope {
+	if r.IsClusterScoped {
+		return meta.RESTScopeRoot
+	}
+	return meta.RESTScopeNamespace
+}
+
 // process is the connection of an operator to the server.
 type process struct {
 	server *apiserver.Server
+	writes *atomic.Int64
 	dead   atomic.Bool
 }
 
@@ -254,6 +354,9 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errKilled
 	}
 	response, err := p.server.RoundTrip(r)
+	if r.Method != http.MethodGet && err == nil && response.StatusCode < http.StatusBadRequest {
+		p.writes.Add(1)
+	}
 	if p.dead.Load() && err == nil {
 		_ = response.Body.Close()
 		return nil, errKilled
@@ -267,7 +370,7 @@ func (noEvents) Eventf(runtime.Object, runtime.Object, string, string, string, s
 
 // violations returns what must not be in the writes of a history.
 func violations(o Options, changes []apiserver.Change) (found []string) {
-	made := make(map[string]int) // Pods by the UID of their owner
+	made := make(map[string]bool) // children by their owner
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
 		object := c.After
@@ -276,26 +379,27 @@ func violations(o Options, changes []apiserver.Change) (found []string) {
 			continue
 		}
 		last[idOf(object)] = object
-		if object.GetKind() == pods.Kind && c.Before == nil {
-			for _, owner := range object.GetOwnerReferences() {
-				if made[string(owner.UID)]++; made[string(owner.UID)] > 1 {
-					found = append(found, fmt.Sprintf("%s is made again for %s", idOf(object), owner.Name))
-				}
+		for _, owner := range object.GetOwnerReferences() {
+			id := idOf(object) + " of " + string(owner.UID)
+			if o.Once && c.Before == nil && made[id] {
+				found = append(found, fmt.Sprintf("%s is made again for %s", idOf(object), owner.Name))
 			}
+			made[id] = true
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(last)) {
-		switch object := last[id]; {
-		case object.GetDeletionTimestamp() != nil:
+		object := last[id]
+		if object.GetDeletionTimestamp() != nil {
 			found = append(found, id+" is still being deleted")
-		case object.GetKind() == pods.Kind:
-			for _, owner := range object.GetOwnerReferences() {
-				if last[o.Kind.GroupVersionKind.Kind+"/"+owner.Name] == nil {
-					found = append(found, id+" has no owner")
-				}
+		}
+		for _, owner := range object.GetOwnerReferences() {
+			if last[owner.Kind+"/"+object.GetNamespace()+"/"+owner.Name] == nil && last[owner.Kind+"//"+owner.Name] == nil {
+				found = append(found, id+" has no owner")
 			}
-		default:
-			if phase, _, _ := unstructured.NestedString(object.Object, "status", "phase"); !o.Kind.Phases[phase].Terminal {
+		}
+		phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+		for _, k := range o.Kinds {
+			if o.Ends && k.GroupVersionKind == object.GroupVersionKind() && !k.Phases[phase].Terminal {
 				found = append(found, fmt.Sprintf("%s is %q at the end", id, phase))
 			}
 		}
@@ -303,4 +407,6 @@ func violations(o Options, changes []apiserver.Change) (found []string) {
 	return found
 }
 
-func idOf(object *unstructured.Unstructured) string { return object.GetKind() + "/" + object.GetName() }
+func idOf(object *unstructured.Unstructured) string {
+	return object.GetKind() + "/" + object.GetNamespace() + "/" + object.GetName()
+}

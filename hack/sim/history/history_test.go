@@ -18,6 +18,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
 var (
@@ -48,10 +49,12 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 	random := rand.New(rand.NewPCG(seed, 3))
 	often := func() int { return []int{0, 3, 10, 30}[random.IntN(4)] }
 	return Options{
-		Seed: seed, Kind: k, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
+		Seed: seed, Kinds: []*kind.Kind{k}, Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
 		Faults: apiserver.Faults{Delay: delay, Fail: often(), Lose: often(), Break: often()},
-		Make: func(random *rand.Rand, now time.Time) map[string]any {
-			return map[string]any{"schedule": now.Add(time.Duration(random.IntN(20)) * time.Second).UTC().Format(time.RFC3339), "command": "echo"}
+		Make: func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any {
+			object := sampled(random, k, now)
+			object["spec"].(map[string]any)["schedule"] = now.Add(time.Duration(random.IntN(20)) * time.Second).UTC().Format(time.RFC3339)
+			return object
 		},
 	}
 }
@@ -72,6 +75,36 @@ func TestHistories(t *testing.T) {
 		})
 	}
 	t.Logf("%d histories, %d writes", *histories, writes)
+}
+
+// examples are those whose objects come to rest by themselves; decorators are left out.
+var examples = []string{
+	"announcement", "app", "archive", "backup", "bluegreen", "catset", "configmappropagation", "database", "externalref", "indexedjob", "memcached", "rollout", "tenant",
+	"webapp", "webservice", "workerpool",
+}
+
+// The examples come to rest as well, with objects that their schemas make.
+func TestHistoriesOfExamples(t *testing.T) {
+	for _, name := range examples {
+		t.Run(name, func(t *testing.T) {
+			kinds := kindtest.FromDir(t, "../../../examples/"+name)
+			played, writes := (*histories+4)/5, 0
+			for seed := *firstHistory; seed < *firstHistory+played; seed++ {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						o := ats(nil, seed, 0)
+						o.Kinds, o.Make, o.Once, o.Ends = kinds, nil, false, false
+						r, err := Play(o)
+						require.NoError(t, err)
+						require.Empty(t, r.Violations, strings.Join(story(r), "\n"))
+						writes += len(r.Changes)
+					})
+				})
+			}
+			require.Positive(t, writes)
+			t.Logf("%d histories, %d writes", played, writes)
+		})
+	}
 }
 
 // story tells the writes of a history.
