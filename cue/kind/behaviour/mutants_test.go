@@ -150,7 +150,9 @@ func survivorsOf(t *testing.T, pkg, overlay string, mutants []mutant) (survivors
 		begun := false
 		start := time.Now()
 		var other []string
-		for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+		scanner := bufio.NewScanner(lines)
+		scanner.Buffer(nil, 1<<30) // a mutant may write long lines; whoever stops reading would block it
+		for scanner.Scan() {
 			word, rest, _ := strings.Cut(scanner.Text(), " ")
 			switch word {
 			case "kept":
