@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,7 +50,7 @@ type Options struct {
 	Make  func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any
 	// Objects is how many users create.
 	Objects int
-	// Once means that a child is never made again for its owner, and Ends that each object is in a terminal phase in the end.
+	// Once means that a child is never made again for an owner that exists, and Ends that each object is in a terminal phase in the end.
 	Once, Ends bool
 	// Disturbed is how long faults happen, and Calm how long none do after that: long enough for all that waits to be tried again.
 	Disturbed, Calm time.Duration
@@ -397,7 +398,8 @@ func violations(o Options, changes []apiserver.Change) (found []string) {
 		last[idOf(object)] = object
 		for _, owner := range object.GetOwnerReferences() {
 			id := idOf(object) + " of " + string(owner.UID)
-			if o.Once && c.Before == nil && made[id] {
+			of := ownerIn(last, object, owner)
+			if o.Once && c.Before == nil && made[id] && of != nil && of.GetUID() == owner.UID { // one that is gone may be known to be so later
 				found = append(found, fmt.Sprintf("%s is made again for %s", idOf(object), owner.Name))
 			}
 			made[id] = true
@@ -409,7 +411,7 @@ func violations(o Options, changes []apiserver.Change) (found []string) {
 			found = append(found, id+" is still being deleted")
 		}
 		for _, owner := range object.GetOwnerReferences() {
-			if last[owner.Kind+"/"+object.GetNamespace()+"/"+owner.Name] == nil && last[owner.Kind+"//"+owner.Name] == nil {
+			if ownerIn(last, object, owner) == nil {
 				found = append(found, id+" has no owner")
 			}
 		}
@@ -421,6 +423,14 @@ func violations(o Options, changes []apiserver.Change) (found []string) {
 		}
 	}
 	return found
+}
+
+// ownerIn returns the owner of an object, which has its namespace or none, by its name.
+func ownerIn(all map[string]*unstructured.Unstructured, object *unstructured.Unstructured, reference metav1.OwnerReference) *unstructured.Unstructured {
+	if owner := all[reference.Kind+"/"+object.GetNamespace()+"/"+reference.Name]; owner != nil {
+		return owner
+	}
+	return all[reference.Kind+"//"+reference.Name]
 }
 
 func idOf(object *unstructured.Unstructured) string {
