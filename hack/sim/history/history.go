@@ -208,7 +208,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// users create objects, change and delete some of them, and delete what these own, until the disturbances end.
+// users create objects, delete some of them, and delete what these own, until the disturbances end.
 func (h *history) users(ctx context.Context) {
 	random := h.random.own()
 	pause := func() { sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(2*h.Objects+1)))) }
