@@ -391,7 +391,10 @@ func violations(o Options, changes []apiserver.Change) (found []string) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(last)) {
 		object := last[id]
-		if object.GetDeletionTimestamp() != nil {
+		mayStay := slices.ContainsFunc(o.Kinds, func(k *kind.Kind) bool { // for a Job that fails
+			return k.GroupVersionKind == object.GroupVersionKind() && k.OnDelete != ""
+		})
+		if object.GetDeletionTimestamp() != nil && !mayStay {
 			found = append(found, id+" is still being deleted")
 		}
 		for _, owner := range object.GetOwnerReferences() {
