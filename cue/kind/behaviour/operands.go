@@ -123,7 +123,7 @@ func (s *separator) operand(place *ast.Expr) {
 	}
 }
 
-// isUnfinished reports whether an operand is a let, or selects from what is no field, or is a call of and.
+// isUnfinished reports whether an operand is a let, a part of a literal, or a call of and.
 func isUnfinished(x ast.Expr) bool {
 	switch x := unparen(x).(type) {
 	case *ast.Ident:

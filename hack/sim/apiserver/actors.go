@@ -11,10 +11,7 @@ import (
 
 // These are what others do to a store, without a client: users, a kubelet, and who looks at what came of it.
 
-// Version returns that of the last write.
-func (s *Store) Version() int { return s.version }
-
-// Changes returns all writes since the store was compacted, in their order.
+// Changes returns all writes, in their order.
 func (s *Store) Changes() []Change { return s.changes }
 
 // List returns all objects of a resource, in the order of their names.
@@ -25,31 +22,38 @@ func (s *Store) List(resource schema.GroupVersionResource) []*unstructured.Unstr
 	return nil
 }
 
+func (s *Store) served(resource schema.GroupVersionResource) (*table, error) {
+	if t := s.table(resource); t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("%v is not served", resource)
+}
+
 // Create creates an object, as a POST does.
 func (s *Store) Create(resource schema.GroupVersionResource, namespace string, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	t := s.table(resource)
-	if t == nil {
-		return nil, fmt.Errorf("%v is not served", resource)
+	t, err := s.served(resource)
+	if err != nil {
+		return nil, err
 	}
 	return s.create(t, namespace, object, manager)
 }
 
 // UpdateStatus replaces the status of an object, as a PUT does.
 func (s *Store) UpdateStatus(resource schema.GroupVersionResource, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	t := s.table(resource)
-	if t == nil {
-		return nil, fmt.Errorf("%v is not served", resource)
+	t, err := s.served(resource)
+	if err != nil {
+		return nil, err
 	}
 	return s.update(t, key{object.GetNamespace(), object.GetName()}, true, object, manager)
 }
 
 // Delete deletes an object as kubectl does: what it owns follows in the background.
 func (s *Store) Delete(resource schema.GroupVersionResource, name types.NamespacedName) error {
-	t := s.table(resource)
-	if t == nil {
-		return fmt.Errorf("%v is not served", resource)
+	t, err := s.served(resource)
+	if err != nil {
+		return err
 	}
 	policy := metav1.DeletePropagationBackground
-	_, _, err := s.delete(t, key{name.Namespace, name.Name}, metav1.DeleteOptions{PropagationPolicy: &policy})
+	_, _, err = s.delete(t, key{name.Namespace, name.Name}, metav1.DeleteOptions{PropagationPolicy: &policy})
 	return err
 }

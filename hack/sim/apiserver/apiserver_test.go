@@ -20,6 +20,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/internal/testcluster"
@@ -34,7 +35,13 @@ var (
 // served are the types of the sequences: one that Kubernetes has, and one that a CRD defines.
 var served = []Resource{
 	{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap"},
-	Custom(things, &things.Spec.Versions[0]),
+	custom(things),
+}
+
+func custom(crd *apiextensionsv1.CustomResourceDefinition) Resource {
+	r, err := Custom(crd)
+	utilruntime.Must(err)
+	return r
 }
 
 var things = &apiextensionsv1.CustomResourceDefinition{

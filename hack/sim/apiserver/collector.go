@@ -3,7 +3,6 @@ package apiserver
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +26,7 @@ func (s *Store) Collect() (changed bool) {
 	return s.version > before
 }
 
-// each calls a function for each object as it is then.
+// each calls a function for every object, in its present state.
 func (s *Store) each(do func(*table, key, *unstructured.Unstructured)) {
 	for _, t := range s.tables {
 		for _, listed := range s.list(t, "") {
@@ -80,20 +79,18 @@ func (s *Store) collect(t *table, k key, object *unstructured.Unstructured) {
 	}
 }
 
-// remove deletes an object as it is now.
+// remove deletes an object.
 func (s *Store) remove(t *table, k key, object *unstructured.Unstructured, policy metav1.DeletionPropagation) {
 	_, _, _ = s.delete(t, k, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))})
 }
 
 func (s *Store) setOwners(t *table, object *unstructured.Unstructured, owners []metav1.OwnerReference) {
+	if len(owners) == 0 {
+		owners = nil // no field, instead of an empty one
+	}
 	changed := object.DeepCopy()
 	changed.SetOwnerReferences(owners)
-	if len(owners) == 0 {
-		changed.SetOwnerReferences(nil)
-	}
-	if !equality.Semantic.DeepEqual(changed.Object, object.Object) {
-		s.write(t, changed, false)
-	}
+	s.write(t, changed, false)
 }
 
 // endDeletion takes the finalizers of the garbage collector off an object that is deleted, when what they wait for is done.

@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,7 +44,7 @@ func newFieldManager(r Resource, kind schema.GroupVersionKind, subresource strin
 		}
 		filters[fieldpath.APIVersion(kind.GroupVersion().String())] = fieldpath.NewExcludeSetFilter(set)
 	}
-	if r.CRD == nil {
+	if !r.isCustom() {
 		return managedfields.NewDefaultFieldManager(builtIn, objects{}, objects{}, objects{}, kind, kind.GroupVersion(), subresource, filters)
 	}
 	types, err := typesOf(r)
@@ -58,8 +57,11 @@ func newFieldManager(r Resource, kind schema.GroupVersionKind, subresource strin
 // typesOf returns those of a version of a CRD, as the API server makes them of its schema.
 func typesOf(r Resource) (managedfields.TypeConverter, error) {
 	kind := r.GroupVersion().WithKind(r.Kind)
-	version := slices.IndexFunc(r.CRD.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == r.Version })
-	text, err := json.Marshal(r.CRD.Spec.Versions[version].Schema.OpenAPIV3Schema)
+	version, err := apihelpers.GetSchemaForVersion(r.CRD, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(version.OpenAPIV3Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +130,7 @@ func (f fields) applied(status bool, live, given *unstructured.Unstructured, man
 	return merged.(*unstructured.Unstructured), nil
 }
 
-// withoutTimes returns an object without the times in its managedFields: what only changes these is no change.
+// withoutTimes returns an object without the times in its managedFields. A write that changes nothing else is dropped.
 func withoutTimes(object *unstructured.Unstructured) map[string]any {
 	object = object.DeepCopy()
 	fields := object.GetManagedFields()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,12 +36,18 @@ type Resource struct {
 	CRD *apiextensionsv1.CustomResourceDefinition
 }
 
-// Custom returns the resource that a version of a CRD defines.
-func Custom(crd *apiextensionsv1.CustomResourceDefinition, version *apiextensionsv1.CustomResourceDefinitionVersion) Resource {
-	return Resource{
-		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural},
-		Kind:                 crd.Spec.Names.Kind, IsClusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped, HasStatus: version.Subresources != nil && version.Subresources.Status != nil, HasGeneration: true, CRD: crd,
+// Custom returns the resource that a CRD defines, in the version that is stored.
+func Custom(crd *apiextensionsv1.CustomResourceDefinition) (r Resource, err error) {
+	version, err := apihelpers.GetCRDStorageVersion(crd)
+	if err != nil {
+		return r, err
 	}
+	subresources, err := apihelpers.GetSubresourcesForVersion(crd, version)
+	return Resource{
+		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural},
+		Kind:                 crd.Spec.Names.Kind, IsClusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,
+		HasStatus: subresources != nil && subresources.Status != nil, HasGeneration: true, CRD: crd,
+	}, err
 }
 
 // withStatus are the types of Kubernetes that have a status, and whether they have a generation.
@@ -98,9 +105,8 @@ type Store struct {
 	version int
 	uids    int
 	now     func() time.Time
-	// changes are those since the version compacted, in their order.
-	changes   []Change
-	compacted int
+	// changes are all writes, in their order.
+	changes []Change
 }
 
 // firstVersion is that of an empty store. An API server has older ones, which it does not remember.
@@ -108,7 +114,7 @@ const firstVersion = 100
 
 // NewStore returns a store that serves resources, with no objects. now is the clock.
 func NewStore(now func() time.Time, resources ...Resource) (*Store, error) {
-	s := &Store{now: now, version: firstVersion, compacted: firstVersion}
+	s := &Store{now: now, version: firstVersion}
 	for _, r := range resources {
 		fields, err := newFields(r)
 		if err != nil {
@@ -309,7 +315,7 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 	}
 	merged, dropped := canonical(merged)
 	if !t.isCustom() || status {
-		dropped = false // what is applied is stored as it is, unless it has a Go type
+		dropped = false // only custom objects are stored as they are applied
 	}
 	if live != nil {
 		object, err = s.replacePatched(t, k, live, status, merged, dropped)
@@ -498,15 +504,12 @@ func (s *Store) drop(t *table, k key, last *unstructured.Unstructured) *unstruct
 
 // since returns the changes after a version, or an error if they are forgotten.
 func (s *Store) since(version int) ([]Change, error) {
-	if version < s.compacted {
-		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.compacted))
+	if version < firstVersion {
+		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, firstVersion))
 	}
 	first, _ := slices.BinarySearchFunc(s.changes, version+1, func(c Change, version int) int { return c.Version - version })
 	return s.changes[first:], nil
 }
-
-// Compact forgets all changes so far, as etcd does from time to time: a watch cannot begin before them any more.
-func (s *Store) Compact() { s.changes, s.compacted = nil, s.version }
 
 // decoded returns the object of a request.
 func decoded(body []byte) (*unstructured.Unstructured, error) {

@@ -115,7 +115,7 @@ func Play(o Options) (r Result, err error) {
 	stop()
 	others.Wait()
 	h.server.Do(func(s *apiserver.Store) { r.Changes = s.Changes() })
-	r.Objects = int(h.created.Load())
+	r.Objects = h.created
 	r.Violations = append(r.Violations, violations(o, r.Changes)...)
 	return r, nil
 }
@@ -132,8 +132,11 @@ func servedFor(kinds []*kind.Kind) (served []apiserver.Resource, err error) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, crd); err != nil {
 			return nil, err
 		}
-		version := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
-		served = append(served, apiserver.Custom(crd, &crd.Spec.Versions[version]))
+		resource, err := apiserver.Custom(crd)
+		if err != nil {
+			return nil, err
+		}
+		served = append(served, resource)
 		types.Insert(k.Owns...)
 		for _, l := range k.Lookups {
 			types.Insert(l.Type)
@@ -170,7 +173,7 @@ type history struct {
 	server  *apiserver.Server
 	random  *source
 	began   time.Time
-	created atomic.Int64
+	created int          // by users
 	writes  atomic.Int64 // of operators
 }
 
@@ -220,7 +223,7 @@ func (h *history) users(ctx context.Context) {
 		object.SetName(fmt.Sprint("a", i))
 		h.server.Do(func(s *apiserver.Store) {
 			if _, err := s.Create(resource, namespaceFor(k), object, "user"); err == nil {
-				h.created.Add(1)
+				h.created++
 			}
 		})
 		pause()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,16 +33,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// shipped returns one of the shipped kinds.
-func shipped(t *testing.T, name string) *kind.Kind {
-	t.Helper()
-	kinds, err := kind.Shipped()
-	require.NoError(t, err)
-	i := slices.IndexFunc(kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == name })
-	require.GreaterOrEqual(t, i, 0)
-	return kinds[i]
-}
-
 // ats are histories of Ats. Each seed has others, in which much goes wrong or nothing. Requests take up to a delay.
 func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 	random := rand.New(rand.NewPCG(seed, 3))
@@ -61,20 +50,27 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 
 // What must hold in every history does so, whatever fails.
 func TestHistories(t *testing.T) {
-	at := shipped(t, "At")
+	at := kindtest.Named(t, kindtest.Shipped(t), "At")
+	playAll(t, *histories, func(seed uint64) Options { return ats(at, seed, 0) }, func(t *testing.T, r Result) { require.Positive(t, r.Objects) })
+}
+
+// playAll plays histories, without delays: here, who waits for a lock keeps the time from passing.
+func playAll(t *testing.T, count uint64, of func(seed uint64) Options, check func(*testing.T, Result)) {
+	t.Helper()
 	writes := 0
-	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
+	for seed := *firstHistory; seed < *firstHistory+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, err := Play(ats(at, seed, 0)) // here, who waits for a lock keeps the time from passing
+				r, err := Play(of(seed))
 				require.NoError(t, err)
 				require.Empty(t, r.Violations, strings.Join(story(r), "\n"))
-				require.Positive(t, r.Objects)
+				check(t, r)
 				writes += len(r.Changes)
 			})
 		})
 	}
-	t.Logf("%d histories, %d writes", *histories, writes)
+	require.Positive(t, writes)
+	t.Logf("%d histories, %d writes", count, writes)
 }
 
 // examples are those whose objects come to rest by themselves in a few minutes; decorators are left out.
@@ -88,21 +84,11 @@ func TestHistoriesOfExamples(t *testing.T) {
 	for _, name := range examples {
 		t.Run(name, func(t *testing.T) {
 			kinds := kindtest.FromDir(t, "../../../examples/"+name)
-			played, writes := (*histories+4)/5, 0
-			for seed := *firstHistory; seed < *firstHistory+played; seed++ {
-				t.Run(fmt.Sprint(seed), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						o := ats(nil, seed, 0)
-						o.Kinds, o.Make, o.Once, o.Ends = kinds, nil, false, false
-						r, err := Play(o)
-						require.NoError(t, err)
-						require.Empty(t, r.Violations, strings.Join(story(r), "\n"))
-						writes += len(r.Changes)
-					})
-				})
-			}
-			require.Positive(t, writes)
-			t.Logf("%d histories, %d writes", played, writes)
+			playAll(t, (*histories+4)/5, func(seed uint64) Options {
+				o := ats(nil, seed, 0)
+				o.Kinds, o.Make, o.Once, o.Ends = kinds, nil, false, false
+				return o
+			}, func(*testing.T, Result) {})
 		})
 	}
 }

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/simrt"
+	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
 var isChild = flag.Bool("child", false, "the process plays the histories of TestSimulate")
@@ -50,7 +52,7 @@ func TestSimulate(t *testing.T) {
 		return
 	}
 	start, cores := time.Now(), uint64(runtime.NumCPU())
-	var batches, again [64]batch
+	batches, again := make([]batch, cores), make([]batch, cores)
 	var running sync.WaitGroup
 	for i := range cores {
 		first, end := *firstHistory+*histories*i/cores, *firstHistory+*histories*(i+1)/cores
@@ -84,10 +86,7 @@ func inProcess(t *testing.T, first, count uint64) (b batch) {
 	out, err := c.CombinedOutput()
 	_, text, _ := strings.Cut(string(out), batchMark)
 	text, _, _ = strings.Cut(text, "\n")
-	if err := json.Unmarshal([]byte(text), &b); err != nil {
-		t.Errorf("seeds from %d on: %v\n%s", first, err, out)
-	}
-	if err != nil {
+	if err := cmp.Or(err, json.Unmarshal([]byte(text), &b)); err != nil {
 		t.Errorf("seeds from %d on: %v\n%s", first, err, out)
 	}
 	return b
@@ -96,7 +95,7 @@ func inProcess(t *testing.T, first, count uint64) (b batch) {
 // playBatch plays the histories of a process. Its first history, and the first after a collection of garbage, differ from the same
 // ones later: these are played and thrown away.
 func playBatch(t *testing.T) (b batch) {
-	at := shipped(t, "At")
+	at := kindtest.Named(t, kindtest.Shipped(t), "At")
 	all := fnv.New64a()
 	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
 		if (seed-*firstHistory)%played == 0 {
