@@ -62,7 +62,7 @@ func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstruct
 	a.stays = sync.OnceValues(func() (*unstructured.Unstructured, error) { return r.stays(ctx, owner) })
 	a.line = sync.OnceValues(func() (*plan.Line, error) { return r.trace(ctx, owner) })
 	a.all(ctx, todo.Steps)
-	if todo.Rejected == nil && !todo.Waiting && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
+	if todo.MayPrune() && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
 		a.all(ctx, todo.Prunes)
 	} else {
 		a.all(ctx, r.swaps.Release(r.kind, owner, a.done.Occupied, todo.Prunes))

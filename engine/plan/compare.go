@@ -98,6 +98,14 @@ type Comparison struct {
 	sensitive *Plan // whose children may depend on what is sensitive; nil is none
 }
 
+// MayPrune reports whether nothing that is wanted keeps what is no longer wanted, as far as the comparison knows.
+func (c *Comparison) MayPrune() bool { return c.Rejected == nil && !c.Waiting }
+
+// isInSync reports whether there is nothing that may be written now.
+func (c *Comparison) isInSync() bool {
+	return len(c.Steps) == 0 && (len(c.Prunes) == 0 || !c.MayPrune())
+}
+
 // ErrNotServed reports that the API server does not serve the type of a child. Once it
 // does, the object is reconciled again.
 var ErrNotServed = errors.New("its type is not served by the cluster: install its CRD")

@@ -560,6 +560,56 @@ func TestALongReplacementContinues(t *testing.T) {
 	}
 }
 
+const renamed = `
+package renamed
+
+import "fescue.dev/cue/contract"
+
+#A: {apiVersion!: "renamed.example.com/v1", kind!: "A", metadata!: {...}, spec!: name!: string}
+#AController: contract.#Controller & {
+	object!: #A
+	names: plural: "as"
+	children: a: template: {apiVersion: "v1", kind: "ConfigMap", metadata: name: object.spec.name}
+}
+`
+
+// What is no longer wanted stays while another child is rejected or waits. Nothing is written then, and the reconcile is
+// complete: it is repeated when something changes, or a second later for what waits, and not at once.
+func TestPrunesThatHaveToWait(t *testing.T) {
+	t.Parallel()
+	for name, occupy := range map[string]func(*unstructured.Unstructured){
+		"rejected": func(o *unstructured.Unstructured) {
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}})
+		},
+		"waits": func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: now}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			owner := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "renamed.example.com/v1", "kind": "A", "spec": map[string]any{"name": "old"},
+				"metadata": map[string]any{"name": "o", "namespace": "default", "uid": "owner"},
+			}}
+			w := newWorld(enginetest.Kind(t, renamed), owner)
+			w.do(w.compare(t).Steps)
+			require.NoError(t, unstructured.SetNestedField(owner.Object, "new", "spec", "name"))
+			w.do(w.compare(t).Steps)
+			for _, o := range w.objects {
+				if o.Object.GetName() == "new" {
+					occupy(o.Object)
+				}
+			}
+			require.Equal(t, "delete old", describe(w.compare(t).Prunes))
+			_, o := Converge(w.kind, owner, w.view(), now, func(todo *Comparison) *Changes {
+				t.Fatalf("there is nothing to do but %v", todo.Steps)
+				return nil
+			})
+			require.False(t, o.Unfinished)
+			require.Equal(t, name == "waits", o.Waiting)
+			require.Equal(t, name == "rejected", o.Stalled != nil)
+		})
+	}
+}
+
 const costly = `
 package costly
 

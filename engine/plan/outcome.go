@@ -95,7 +95,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 			p = Decide(k, object, v, now)
 		}
 		c := Compare(p, v)
-		inSync := len(c.Steps) == 0 && len(c.Prunes) == 0
+		inSync := c.isInSync()
 		blocked := done.Rejected != nil || done.Failed != nil || done.Waiting || done.Held && len(done.Stored)+len(done.Deleted) == 0
 		if (inSync || blocked) && p.lingers() && v.IsNamespaceLeaving != nil && v.IsNamespaceLeaving() {
 			v, done = v.abandon(), &Changes{}

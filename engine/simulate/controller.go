@@ -291,7 +291,7 @@ func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo 
 		}
 	}
 	do(todo.Steps)
-	if todo.Rejected == nil && !todo.Waiting && done.Rejected == nil && !done.Waiting {
+	if todo.MayPrune() && done.Rejected == nil && !done.Waiting {
 		do(todo.Prunes)
 	} else {
 		clear(rejected)
