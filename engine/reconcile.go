@@ -169,12 +169,12 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 			fromServer = true
 			continue
 		}
-		isAgain := p.Again || o.Unlisted || o.Rereads
+		isAgain := !blocked && (p.Again || o.Unlisted || o.Rereads)
 		if o.Unfinished || isAgain && (stored == maxPhases || r.budget.IsLow()) {
 			rounds.End(o.Children, false)
 			return nextReconcile(p, o, object), errUnfinished
 		}
-		if !isAgain || blocked {
+		if !isAgain {
 			rounds.End(o.Children, !blocked)
 			return nextReconcile(p, o, object), errors.Join(o.Rejected, o.Failed)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,11 +47,16 @@ func runningAt(t *testing.T, api *answers) (*controller, *events.FakeRecorder) {
 // dueAt is like runningAt, with an At in any phase whose time has come.
 func dueAt(t *testing.T, api *answers, phase string) (*controller, *events.FakeRecorder) {
 	t.Helper()
-	k := enginetest.Shipped(t, "At")
-	object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", phase)}
+	return queuedObject(t, api, enginetest.Shipped(t, "At"), enginetest.At("2020-01-01T00:00:00Z", phase))
+}
+
+// queuedObject is like runningAt, for an object of any kind whose children are Pods.
+func queuedObject(t *testing.T, api *answers, k *kind.Kind, content map[string]any) (*controller, *events.FakeRecorder) {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: content}
 	object.SetResourceVersion("5")
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): "AtList"}, object)
+		map[schema.GroupVersionResource]string{pods: "PodList", k.GroupVersionResource(): object.GetKind() + "List"}, object)
 	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if api.panics {
 			panic("a bug")
@@ -63,7 +69,7 @@ func dueAt(t *testing.T, api *answers, phase string) (*controller, *events.FakeR
 		stored.SetResourceVersion("9")
 		return true, stored, nil
 	})
-	client.PrependReactor("update", "ats", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("update", k.GroupVersionResource().Resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		stored := action.(clienttesting.UpdateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
 		status, _ := stored.Object["status"].(map[string]any)
 		api.statuses = append(api.statuses, status)
@@ -228,6 +234,45 @@ func TestRejectionStalls(t *testing.T) {
 	require.Len(t, api.statuses, 1)
 	require.Equal(t, []any{"True", "ChildRejected", `child "pod": pods "a-pod" is forbidden: <nil>`}, condition(api.statuses[0], "Stalled"))
 	require.Contains(t, <-recorder.Events, `Warning ChildRejected child "pod"`)
+	require.Equal(t, 1, reconciles(c, resultRejected))
+}
+
+const costly = `
+package costly
+
+import "fescue.dev/cue/contract"
+
+#C: {apiVersion!: "costly.example.com/v1", kind!: "C", metadata!: {...}, spec!: items!: [...int], status?: {contract.#Status, phase?: "A" | "B", n?: int}}
+#CController: contract.#Controller & {
+	object!: #C
+	names: plural: "cs"
+	initial: "A"
+	phases: {
+		A: {children: pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "a", image: "a"}]}, next: [{to: "B", when: true}]}
+		B: terminal: true
+	}
+	status: n: len([for a in object.spec.items for b in object.spec.items {1}])
+}
+`
+
+// So is that of a child of a phase that is over once the child exists, also if another decision would exceed the budget.
+func TestRejectionOfACostlyObject(t *testing.T) {
+	t.Parallel()
+	api := &answers{create: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "o-pod", nil)}
+	k := enginetest.Kind(t, costly)
+	object := map[string]any{
+		"apiVersion": "costly.example.com/v1", "kind": "C", "spec": map[string]any{"items": []any{}},
+		"metadata": map[string]any{"name": "o", "namespace": "default", "uid": "owner", "generation": int64(1)},
+		"status":   map[string]any{"phase": "A"},
+	}
+	for b, n := k.NewBudget(), 100; !b.IsLow(); n += 20 {
+		b = k.NewBudget()
+		object["spec"] = map[string]any{"items": slices.Repeat([]any{int64(1)}, n)}
+		require.Nil(t, plan.Decide(k, &unstructured.Unstructured{Object: object}, &plan.View{Budget: b}, time.Now()).Stalled)
+	}
+	c, _ := queuedObject(t, api, k, object)
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, "ChildRejected", condition(api.statuses[0], "Stalled")[1])
 	require.Equal(t, 1, reconciles(c, resultRejected))
 }
 
