@@ -38,13 +38,30 @@ func (s *Store) Create(resource schema.GroupVersionResource, namespace string, o
 	return s.create(t, namespace, object, manager)
 }
 
+// Get returns an object; nil if there is none.
+func (s *Store) Get(resource schema.GroupVersionResource, name types.NamespacedName) *unstructured.Unstructured {
+	if t := s.table(resource); t != nil {
+		return t.objects[key{name.Namespace, name.Name}]
+	}
+	return nil
+}
+
+// Update replaces an object, as a PUT does.
+func (s *Store) Update(resource schema.GroupVersionResource, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	return s.put(resource, false, object, manager)
+}
+
 // UpdateStatus replaces the status of an object, as a PUT does.
 func (s *Store) UpdateStatus(resource schema.GroupVersionResource, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	return s.put(resource, true, object, manager)
+}
+
+func (s *Store) put(resource schema.GroupVersionResource, status bool, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	t, err := s.served(resource)
 	if err != nil {
 		return nil, err
 	}
-	return s.update(t, key{object.GetNamespace(), object.GetName()}, true, object, manager)
+	return s.update(t, key{object.GetNamespace(), object.GetName()}, status, object, manager)
 }
 
 // Delete deletes an object as kubectl does: what it owns follows in the background.

@@ -233,6 +233,9 @@ func (h *history) users(ctx context.Context) {
 			h.server.Do(func(s *apiserver.Store) { _ = s.Delete(resource, name) })
 		case 1:
 			h.server.Do(func(s *apiserver.Store) { h.damage(s, random) })
+		case 2:
+			other := h.Make(random, k, time.Now())
+			h.server.Do(func(s *apiserver.Store) { h.edit(s, k, name, other) })
 		}
 	}
 }
@@ -242,6 +245,19 @@ func namespaceFor(k *kind.Kind) string {
 		return ""
 	}
 	return namespace
+}
+
+// edit gives an object the spec of another, unless its schema forbids that change.
+func (h *history) edit(s *apiserver.Store, k *kind.Kind, name types.NamespacedName, other map[string]any) {
+	live := s.Get(k.GroupVersionResource(), name)
+	if live == nil {
+		return
+	}
+	changed := live.DeepCopy()
+	changed.Object["spec"] = other["spec"]
+	if len(k.Check(k.NewBudget(), changed.Object).ValidateUpdate(k.Check(k.NewBudget(), live.Object))) == 0 {
+		_, _ = s.Update(k.GroupVersionResource(), changed, "user")
+	}
 }
 
 // damage deletes something that an object owns, unless that is made once.
