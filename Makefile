@@ -113,7 +113,7 @@ simulate: ## play HISTORIES of the whole engine from SEED on, each of which repe
 MUTANTS := all
 
 .PHONY: test-mutants
-test-mutants: ## break Fescue's evaluator of CUE in each place, and ask whether the comparison with CUE's own notices it; takes ten minutes
+test-mutants: ## break Fescue's evaluator of CUE in each place, and ask whether the comparison with CUE's own notices it; takes half an hour
 	go test ./cue/kind/behaviour -run '^TestMutants$$' -mutants '$(MUTANTS)' -timeout 0 -v
 
 .PHONY: test-pods

@@ -240,7 +240,10 @@ func (r *run) eval(x Expr, e *env) (any, *Problem) {
 	case *Slice:
 		return r.slice(x, e)
 	case *Call:
-		if !x.Function.isNode && !x.isValidator() {
+		if x.isValidator() {
+			return nil, wrong(x, "non-concrete value %s", x.Function.Name)
+		}
+		if !x.Function.isNode {
 			return r.call(x, e)
 		}
 	case *ListLit:

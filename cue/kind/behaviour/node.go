@@ -209,6 +209,7 @@ type data struct {
 type inclusion struct {
 	target *node
 	group  *group
+	within int32
 }
 
 type elements struct {
@@ -387,10 +388,12 @@ func (r *run) include(n *node, value any, x Expr, g *group) {
 	if target == n {
 		return
 	}
-	if slices.ContainsFunc(n.seen, func(s inclusion) bool { return s.target == target && (s.group == g || g.isAgain(target)) }) {
+	if slices.ContainsFunc(n.seen, func(s inclusion) bool {
+		return s.target == target && s.within <= n.within && (s.group == g || g.isAgain(target))
+	}) {
 		return
 	}
-	n.seen = append(n.seen, inclusion{target, g})
+	n.seen = append(n.seen, inclusion{target, g, n.within})
 	for _, c := range target.conjs {
 		c.group = g
 		r.add(n, c)
@@ -686,8 +689,7 @@ func (r *run) cross(found []branch, start int, within int32) (all []branch, prob
 	leftFits, rightFits := false, false
 	for i := start; i < end; i++ {
 		from := found[i]
-		if !from.isOpen(within) { // it has met the disjunction in an alternative before
-			from.isOneOfSeveral = false
+		if !from.isOpen(within) {
 			found = append(found, from)
 			continue
 		}
@@ -854,7 +856,8 @@ func (r *run) dead(n *node) *Problem {
 	}
 	switch v := value.(type) {
 	case *node:
-		return worse(r.broken(v), r.lacking(v))
+		problem = worse(r.broken(v), r.lacking(v))
+		return worse(v.problem, problem) // an if may have added what does not fit
 	case []any: // what a builtin returns
 		for _, element := range v {
 			problem = worse(worse(problem, r.brokenValue(element)), r.lackingPart(element))
@@ -1044,7 +1047,7 @@ func (r *run) structure(value any) (any, *Problem) {
 	computed, problem := r.valueOf(value)
 	if n, ok := value.(*node); ok && problem != nil && problem.IsIncomplete {
 		if target, _ := r.target(n); target != nil {
-			if n, ok := target.(*node); ok && n.kinds&^Struct == 0 && kindOf(n) == Struct && len(n.lits)+len(n.data) > 0 && (n.problem == nil || n.problem.IsIncomplete) {
+			if n, ok := target.(*node); ok && n.kinds&^Struct == 0 && kindOf(n) == Struct && len(n.lits)+len(n.data) > 0 {
 				return n, nil
 			}
 		}
@@ -1081,9 +1084,12 @@ func (r *run) yield(n *node, i int) {
 	c := n.comps[i]
 	start := len(r.yielded)
 	problem := r.comprehend(c.Clauses, c.env, func(e *env) { r.yielded = append(r.yielded, e) })
+	outer := n.within
+	n.within = n.met
 	for i := start; i < len(r.yielded) && problem == nil; i++ {
 		r.add(n, conj{x: c.Body, env: r.yielded[i], group: c.group})
 	}
+	n.within = outer
 	r.yielded = slices.Delete(r.yielded, start, len(r.yielded))
 	if problem != nil && problem.Path == "" {
 		copied := *problem

@@ -92,8 +92,6 @@ func (s *separator) used(place *ast.Expr, resolve func(ast.Expr) ast.Expr) {
 		s.separate(place)
 	case refersToField(unparen(*place)) || isUnfinished(*place):
 		s.replace(place, resolve(*place))
-	default:
-		s.operand(place)
 	}
 }
 

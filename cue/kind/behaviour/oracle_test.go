@@ -86,6 +86,18 @@ func (o *oracle) compiledShape(object, observed map[string]any, path ...string) 
 	return fmt.Sprint(v.Exists(), v.IsStruct(), names, len(elements))
 }
 
+// compiledWaits reports whether a field has no value because something is absent.
+func (o *oracle) compiledWaits(object, observed map[string]any, path ...string) string {
+	_, problem := o.program.Run(budget.New("X"), object, observed).Lookup(path...).Data()
+	return fmt.Sprint(problem != nil && problem.IsIncomplete && problem.Absent != "")
+}
+
+// evaluatedWaits is compiledWaits by CUE's evaluator.
+func (o *oracle) evaluatedWaits(object, observed map[string]any, path ...string) string {
+	class, why := o.evaluated(object, observed, path...)
+	return fmt.Sprint(class == "incomplete" && strings.Contains(fmt.Sprint(why), "undefined field: "))
+}
+
 // compiledFits reports whether data fits what is declared of it.
 func (o *oracle) compiledFits(object, observed map[string]any, path ...string) string {
 	problem := o.program.Run(budget.New("X"), object, observed).Lookup(path...).Fits()

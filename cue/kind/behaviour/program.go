@@ -235,11 +235,10 @@ func (v Value) Fits() (problem *Problem) {
 	if !ok || !v.exists || v.problem != nil {
 		return v.problem
 	}
-	return v.run.fits(n, true)
+	return v.run.fits(n)
 }
 
-// fits is Fits; a behaviour may have more children than it declares under observed.
-func (r *run) fits(n *node, isOpen bool) *Problem {
+func (r *run) fits(n *node) *Problem {
 	value, problem := r.value(n)
 	if problem != nil && !problem.IsIncomplete {
 		return problem
@@ -255,42 +254,20 @@ func (r *run) fits(n *node, isOpen bool) *Problem {
 		}
 		for i := range length {
 			if element, ok := r.element(n, i).(*node); ok {
-				if problem := r.fits(element, false); problem != nil {
+				if problem := r.fits(element); problem != nil {
 					return problem
 				}
 			}
 		}
 		return nil
 	}
-	for _, data := range n.data {
-		for _, name := range sortedKeys(data.fields) {
-			if !isOpen && !n.declares(r, dataLabel(name)) {
-				return &Problem{Path: n.path() + "." + name, At: n.pos(), Message: "field not allowed"}
-			}
-		}
-	}
 	names, problem := r.fields(n)
 	for _, name := range names {
 		if field := r.arc(n, name); field != nil && problem == nil {
-			problem = r.fits(field, false)
+			problem = r.fits(field)
 		}
 	}
 	return problem
-}
-
-// declares reports whether one of the structs that a node is unified from can have a field.
-func (n *node) declares(r *run, name string) bool {
-	for _, l := range n.lits {
-		if l.IsOpen || len(l.byName[name]) > 0 {
-			return true
-		}
-		for _, pattern := range l.Patterns {
-			if matches, _ := r.matches(pattern.Name, l.env, shown(name)); matches {
-				return true
-			}
-		}
-	}
-	return len(n.lits) == 0
 }
 
 // Guards returns why a struct may have other fields, or a list other elements: what their ifs and

@@ -271,6 +271,7 @@ var cyclic = map[string]string{
 	`out: _h.b, _h: {a: *object.spec.s | {b: 1, c: a.b}, b: _g.c}, _g: {c: _h.a}`: "",
 	`out: 1, _h: {a: 1, if _h.a > 0 {b: 2}, [string]: int}, _g: {n?: _g}`:         "",
 	`out: 1, #D: {n: int, m: n}, _h: #D & {n: 1}, _g: {#D, n: _h.m}`:              "",
+	`out: _h.a.b, _h: {a: {b: _g} & {d: 2}}, _g: len(_h.a)`:                       "",
 }
 
 func TestCycles(t *testing.T) {
@@ -283,6 +284,21 @@ func TestCycles(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, program.Cycle(), message, text)
+	}
+}
+
+// stricter are errors, which CUE takes for something else, and a part of what is said about them.
+var stricter = map[string]string{
+	`out: list.Sort([2, 1], {x: _, y: _, less: 3})`:       "less must be true or false",
+	`out: list.IsSorted([2, 1], {x: _, y: _, less: "a"})`: "less must be true or false",
+}
+
+func TestStricterThanCUE(t *testing.T) {
+	t.Parallel()
+	for text, message := range stricter {
+		class, got := newOracle(t, packageOf(text)).compiled(sampleObject(), sampleObserved(), "out")
+		require.Equal(t, "error", class, text)
+		require.Contains(t, got, message)
 	}
 }
 
