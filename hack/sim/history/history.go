@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -116,7 +115,7 @@ func Play(o Options) (r Result, err error) {
 	others.Wait()
 	h.server.Do(func(s *apiserver.Store) { r.Changes = s.Changes() })
 	r.Objects = h.created
-	r.Violations = append(r.Violations, violations(o, r.Changes)...)
+	r.Violations = slices.Concat(r.Violations, h.outdated, violations(o, r.Changes))
 	return r, nil
 }
 
@@ -175,6 +174,8 @@ type history struct {
 	began   time.Time
 	created int          // by users
 	writes  atomic.Int64 // of operators
+	// outdated are the writes of operators that were based on a state older than the same operator's last write.
+	outdated []string
 }
 
 // source is a source of random numbers for several goroutines.
@@ -318,7 +319,7 @@ func mayEnd(object *unstructured.Unstructured) bool {
 
 // operate runs an operator for a time. One that is killed sends and receives nothing any more from then on.
 func (h *history) operate(d time.Duration, kill bool) error {
-	process := &process{server: h.server, writes: &h.writes}
+	process := newProcess(h)
 	config := &rest.Config{Host: "http://model", Transport: process, QPS: -1, UserAgent: "fescue"}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -349,6 +350,7 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	if err := <-ended; err != nil && !kill && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("the operator: %w", err)
 	}
+	h.outdated = append(h.outdated, process.outdated...)
 	return nil
 }
 
@@ -357,31 +359,6 @@ func scopeOf(r apiserver.Resource) meta.RESTScope {
 		return meta.RESTScopeRoot
 	}
 	return meta.RESTScopeNamespace
-}
-
-// process is the connection of an operator to the server.
-type process struct {
-	server *apiserver.Server
-	writes *atomic.Int64
-	dead   atomic.Bool
-}
-
-var errKilled = errors.New("the operator was killed")
-
-// RoundTrip implements http.RoundTripper.
-func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
-	if p.dead.Load() {
-		return nil, errKilled
-	}
-	response, err := p.server.RoundTrip(r)
-	if r.Method != http.MethodGet && err == nil && response.StatusCode < http.StatusBadRequest {
-		p.writes.Add(1)
-	}
-	if p.dead.Load() && err == nil {
-		_ = response.Body.Close()
-		return nil, errKilled
-	}
-	return response, err
 }
 
 type noEvents struct{}

@@ -48,6 +48,13 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 	}
 }
 
+// others are histories of other kinds, with objects that their schemas make.
+func others(kinds []*kind.Kind, seed uint64, delay time.Duration) Options {
+	o := ats(nil, seed, delay)
+	o.Kinds, o.Make, o.Once, o.Ends = kinds, nil, false, false
+	return o
+}
+
 // What must hold in every history does so, whatever fails.
 func TestHistories(t *testing.T) {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
@@ -84,11 +91,7 @@ func TestHistoriesOfExamples(t *testing.T) {
 	for _, name := range examples {
 		t.Run(name, func(t *testing.T) {
 			kinds := kindtest.FromDir(t, "../../../examples/"+name)
-			playAll(t, (*histories+4)/5, func(seed uint64) Options {
-				o := ats(nil, seed, 0)
-				o.Kinds, o.Make, o.Once, o.Ends = kinds, nil, false, false
-				return o
-			}, func(*testing.T, Result) {})
+			playAll(t, (*histories+4)/5, func(seed uint64) Options { return others(kinds, seed, 0) }, func(*testing.T, Result) {})
 		})
 	}
 }

@@ -95,14 +95,14 @@ func inProcess(t *testing.T, first, count uint64) (b batch) {
 // playBatch plays the histories of a process. Its first history, and the first after a collection of garbage, differ from the same
 // ones later: these are played and thrown away.
 func playBatch(t *testing.T) (b batch) {
-	at := kindtest.Named(t, kindtest.Shipped(t), "At")
+	of := everyKind(t)
 	all := fnv.New64a()
 	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
 		if (seed-*firstHistory)%played == 0 {
 			runtime.GC()
-			_, _ = play(t, at, 0)
+			_, _ = play(t, of, *firstHistory)
 		}
-		r, stats := play(t, at, seed)
+		r, stats := play(t, of, seed)
 		b.Histories++
 		b.Writes += len(r.Changes)
 		b.Choices += stats.Choices
@@ -117,15 +117,30 @@ func playBatch(t *testing.T) (b batch) {
 	return b
 }
 
+// everyKind returns what the history of a seed is made of: of Ats, or of the kinds of an example.
+func everyKind(t *testing.T) func(seed uint64, delay time.Duration) Options {
+	at := kindtest.Named(t, kindtest.Shipped(t), "At")
+	of := make([][]*kind.Kind, len(examples))
+	for i, name := range examples {
+		of[i] = kindtest.FromDir(t, "../../../examples/"+name)
+	}
+	return func(seed uint64, delay time.Duration) Options {
+		if seed%2 == 0 {
+			return ats(at, seed, delay)
+		}
+		return others(of[seed/2%uint64(len(of))], seed, delay)
+	}
+}
+
 // play plays the history of a seed, which also decides how goroutines take turns.
-func play(t *testing.T, k *kind.Kind, seed uint64) (r Result, stats simrt.Stats) {
+func play(t *testing.T, of func(seed uint64, delay time.Duration) Options, seed uint64) (r Result, stats simrt.Stats) {
 	random := rand.New(rand.NewPCG(seed, 4))
 	pick := func(from ...uint32) uint32 { return from[random.IntN(len(from))] }
 	delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[random.IntN(3)]
 	synctest.Test(t, func(t *testing.T) {
 		simrt.Start(simrt.Options{Seed: seed, Yield: pick(0, 2, 8, 32), Tick: pick(0, 10_000, 100_000), Demote: pick(0, 0, 50)})
 		var err error
-		r, err = Play(ats(k, seed, delay))
+		r, err = Play(of(seed, delay))
 		require.NoError(t, err)
 	})
 	return r, simrt.Stop()

@@ -1,0 +1,128 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+)
+
+// process is the connection of an operator to the server. One that is dead sends and receives nothing.
+type process struct {
+	history *history
+	dead    atomic.Bool
+
+	mu sync.Mutex
+	// answered are the versions of the objects that it wrote and knows of.
+	answered sets.Set[string]
+	outdated []string
+}
+
+func newProcess(h *history) *process { return &process{history: h, answered: sets.New[string]()} }
+
+var errKilled = errors.New("the operator was killed")
+
+// RoundTrip implements http.RoundTripper.
+func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.dead.Load() {
+		return nil, errKilled
+	}
+	if r.Method == http.MethodGet {
+		return p.received(p.history.server.RoundTrip(r))
+	}
+	var sent []byte
+	if r.Body != nil {
+		var err error
+		if sent, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+	}
+	response, err := p.received(p.history.server.RoundTrip(r))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(answer))
+	return response, p.note(r, sent, response.StatusCode, answer)
+}
+
+// received returns an answer, unless the operator has been killed meanwhile.
+func (p *process) received(response *http.Response, err error) (*http.Response, error) {
+	if p.dead.Load() && err == nil {
+		_ = response.Body.Close()
+		return nil, errKilled
+	}
+	return response, err
+}
+
+// note notes the version of an object that was written. A conflict with a version that the operator has written itself, and
+// knows of, means that it wrote from a state older than that.
+func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if code < http.StatusBadRequest {
+		p.history.writes.Add(1)
+		var stored metav1.PartialObjectMetadata
+		if err := json.Unmarshal(answer, &stored); err != nil {
+			return err
+		}
+		p.answered.Insert(stored.ResourceVersion)
+	}
+	if code != http.StatusConflict {
+		return nil
+	}
+	var status metav1.Status
+	if err := json.Unmarshal(answer, &status); err != nil {
+		return err
+	}
+	live := p.conflicting(r.URL.Path, status.Details)
+	if live == nil || !p.answered.Has(live.GetResourceVersion()) {
+		return nil
+	}
+	if r.Method == http.MethodPost { // only what was created for the same object is known
+		var wanted metav1.PartialObjectMetadata
+		if err := json.Unmarshal(sent, &wanted); err != nil {
+			return err
+		}
+		owner, of := metav1.GetControllerOf(&wanted), metav1.GetControllerOf(live)
+		if owner == nil || of == nil || owner.UID != of.UID {
+			return nil
+		}
+	}
+	p.outdated = append(p.outdated, fmt.Sprintf("%s %s is based on a state older than the operator's last write: %s", r.Method, r.URL.Path, status.Message))
+	return nil
+}
+
+// conflicting returns the object with which a write is in conflict.
+func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *unstructured.Unstructured) {
+	i := slices.IndexFunc(p.history.served, func(r apiserver.Resource) bool {
+		return with != nil && r.Resource == with.Kind && r.Group == with.Group
+	})
+	if i < 0 {
+		return nil
+	}
+	p.history.server.Do(func(s *apiserver.Store) {
+		for _, object := range s.List(p.history.served[i].GroupVersionResource) {
+			if object.GetName() == with.Name && (object.GetNamespace() == "" || strings.Contains(path, "/namespaces/"+object.GetNamespace()+"/")) {
+				live = object
+			}
+		}
+	})
+	return live
+}
