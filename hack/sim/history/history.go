@@ -16,9 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,21 +27,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine"
 	"github.com/fescue-dev/fescue/engine/simulate/workloads"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 	"github.com/fescue-dev/fescue/internal/informers"
-	"github.com/fescue-dev/fescue/internal/operator/election"
 )
 
-// namespace has the objects of users, and leases the Leases of operators.
-const namespace, leases = "default", "fescue-system"
+const namespace = "default"
 
 // Options say what a history is made of.
 type Options struct {
@@ -60,9 +54,8 @@ type Options struct {
 	// Disturbed is how long faults happen, and Calm how long none do after that: long enough for all that waits to be tried again.
 	Disturbed, Calm time.Duration
 	Faults          apiserver.Faults
-	// Operators is how many run at the same time, and Shards how many parts of the objects they divide by Leases; without Operators, one
-	// runs that holds none. Kills is how often each is killed and started again.
-	Operators, Shards, Kills int
+	// Kills is how often the operator is killed and started again.
+	Kills int
 }
 
 // Result is what a history came to.
@@ -97,15 +90,22 @@ func Play(o Options) (r Result, err error) {
 	others.Go(func() { h.users(ctx) })
 	others.Go(func() { h.repeat(ctx, time.Second, h.workloads) })
 	others.Go(func() { h.repeat(ctx, time.Second, func(s *apiserver.Store) { s.Collect() }) })
-	if err := h.operateAll(o.Disturbed, o.Kills, true); err != nil {
-		return r, err
+	for range o.Kills {
+		if err := h.operate(time.Duration(h.random.IntN(int(o.Disturbed)/max(1, o.Kills))), true); err != nil {
+			return r, err
+		}
+	}
+	if left := time.Until(h.began.Add(o.Disturbed)); left > 0 {
+		if err := h.operate(left, true); err != nil {
+			return r, err
+		}
 	}
 	h.server.Disturb(apiserver.Faults{})
-	if err := h.operateAll(o.Calm, 0, false); err != nil {
+	if err := h.operate(o.Calm, false); err != nil {
 		return r, err
 	}
 	settled := h.writes.Load()
-	if err := h.operateAll(time.Minute, 0, false); err != nil {
+	if err := h.operate(time.Minute, false); err != nil {
 		return r, err
 	}
 	if writes := h.writes.Load() - settled; writes > 0 {
@@ -121,7 +121,7 @@ func Play(o Options) (r Result, err error) {
 
 // servedFor returns the resources that kinds need: their own, and those of what they own and read.
 func servedFor(kinds []*kind.Kind) (served []apiserver.Resource, err error) {
-	types := sets.New(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	types := sets.New(schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 	for _, k := range kinds {
 		manifest, err := crds.Object(k, true)
 		if err != nil {
@@ -174,7 +174,6 @@ type history struct {
 	began   time.Time
 	created int          // by users
 	writes  atomic.Int64 // of operators
-	mu      sync.Mutex
 	// outdated are the writes of operators that were based on a state older than the same operator's last write.
 	outdated []string
 }
@@ -318,41 +317,11 @@ func mayEnd(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// operateAll runs all operators for a time, each of which may be killed and started again.
-func (h *history) operateAll(d time.Duration, kills int, kill bool) error {
-	until := time.Now().Add(d)
-	var running errgroup.Group
-	for range max(1, h.Operators) {
-		running.Go(func() error {
-			for i := 0; time.Now().Before(until); i++ {
-				d := time.Until(until)
-				if i < kills {
-					d = min(d, time.Duration(h.random.IntN(int(h.Disturbed)/kills)))
-				}
-				if err := h.operate(d, kill); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return running.Wait()
-}
-
-// operate runs an operator for a time, or until it has lost its Leases. One that is killed sends and receives nothing any more from then
-// on.
+// operate runs an operator for a time. One that is killed sends and receives nothing any more from then on.
 func (h *history) operate(d time.Duration, kill bool) error {
 	process := newProcess(h)
 	config := &rest.Config{Host: "http://model", Transport: process, QPS: -1, UserAgent: "fescue"}
-	elected, err := h.election(config)
-	if err != nil {
-		return err
-	}
-	acting, err := elected.Guard(config)
-	if err != nil {
-		return err
-	}
-	client, err := dynamic.NewForConfig(acting)
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
 	}
@@ -368,39 +337,21 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	defer stop()
 	e, err := engine.New(engine.Config{
 		Kinds: h.Kinds, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
-		Log: slog.New(slog.DiscardHandler), Events: noEvents{}, Workers: 4, Shards: elected.Shards(),
+		Log: slog.New(slog.DiscardHandler), Events: noEvents{}, Workers: 4,
 	})
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- elected.Run(ctx, e) }()
-	select {
-	case err = <-ended:
-		process.dead.Store(true)
-	case <-time.After(d):
-		process.dead.Store(kill)
-		stop()
-		err = <-ended
-	}
-	if err != nil && !kill && !errors.Is(err, context.Canceled) {
+	ended := make(chan error)
+	go func() { ended <- e.Run(ctx) }()
+	time.Sleep(d)
+	process.dead.Store(kill)
+	stop()
+	if err := <-ended; err != nil && !kill && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("the operator: %w", err)
 	}
-	h.noteOutdated(process)
+	h.outdated = append(h.outdated, process.outdated...)
 	return nil
-}
-
-// election is that of an operator, with the durations that it has by default.
-func (h *history) election(config *rest.Config) (election.Election, error) {
-	config = rest.CopyConfig(config)
-	config.ContentType = runtime.ContentTypeJSON // the model knows no protobuf
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	o := election.Options{Elect: h.Operators > 0, Shards: max(1, h.Shards), LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
-	names := election.Names{Leader: install.LeaseName, Member: install.MemberLease, Shard: install.ShardLease}
-	return election.New(o, names, client, leases, slog.New(slog.DiscardHandler))
 }
 
 func scopeOf(r apiserver.Resource) meta.RESTScope {

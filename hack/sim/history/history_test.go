@@ -38,7 +38,7 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 	random := rand.New(rand.NewPCG(seed, 3))
 	often := func() int { return []int{0, 3, 10, 30}[random.IntN(4)] }
 	return Options{
-		Seed: seed, Kinds: []*kind.Kind{k}, Operators: []int{0, 0, 2, 3}[random.IntN(4)], Shards: 1 + random.IntN(3), Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
+		Seed: seed, Kinds: []*kind.Kind{k}, Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
 		Faults: apiserver.Faults{Delay: delay, Fail: often(), Lose: often(), Break: often()},
 		Make: func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any {
 			object := sampled(random, k, now)
@@ -91,11 +91,7 @@ func TestHistoriesOfExamples(t *testing.T) {
 	for _, name := range examples {
 		t.Run(name, func(t *testing.T) {
 			kinds := kindtest.FromDir(t, "../../../examples/"+name)
-			playAll(t, (*histories+4)/5, func(seed uint64) Options {
-				o := others(kinds, seed, 0)
-				o.Operators = 0 // make simulate has several: it takes longer
-				return o
-			}, func(*testing.T, Result) {})
+			playAll(t, (*histories+4)/5, func(seed uint64) Options { return others(kinds, seed, 0) }, func(*testing.T, Result) {})
 		})
 	}
 }

@@ -77,9 +77,7 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if code < http.StatusBadRequest {
-		if !strings.Contains(r.URL.Path, "/namespaces/"+leases+"/") {
-			p.history.writes.Add(1)
-		}
+		p.history.writes.Add(1)
 		var stored metav1.PartialObjectMetadata
 		if err := json.Unmarshal(answer, &stored); err != nil {
 			return err
@@ -127,11 +125,4 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 		}
 	})
 	return live
-}
-
-// noteOutdated adds what a process has written from an outdated state.
-func (h *history) noteOutdated(p *process) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.outdated = append(h.outdated, p.outdated...)
 }
