@@ -209,7 +209,7 @@ type data struct {
 type inclusion struct {
 	target *node
 	group  *group
-	within int32
+	within int32 // the disjunction in whose alternative it is included, as for a choice
 }
 
 type elements struct {
@@ -689,7 +689,7 @@ func (r *run) cross(found []branch, start int, within int32) (all []branch, prob
 	leftFits, rightFits := false, false
 	for i := start; i < end; i++ {
 		from := found[i]
-		if !from.isOpen(within) {
+		if !from.isOpen(within) { // it does not have the disjunction that others have
 			found = append(found, from)
 			continue
 		}

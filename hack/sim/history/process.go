@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
@@ -109,20 +110,20 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 	return nil
 }
 
-// conflicting returns the object with which a write is in conflict.
+// conflicting returns the object with which a write is in conflict; nil if it is gone.
 func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *unstructured.Unstructured) {
-	i := slices.IndexFunc(p.history.served, func(r apiserver.Resource) bool {
-		return with != nil && r.Resource == with.Kind && r.Group == with.Group
-	})
+	if with == nil {
+		return nil
+	}
+	i := slices.IndexFunc(p.history.served, func(r apiserver.Resource) bool { return r.Resource == with.Kind && r.Group == with.Group })
 	if i < 0 {
 		return nil
 	}
-	p.history.server.Do(func(s *apiserver.Store) {
-		for _, object := range s.List(p.history.served[i].GroupVersionResource) {
-			if object.GetName() == with.Name && (object.GetNamespace() == "" || strings.Contains(path, "/namespaces/"+object.GetNamespace()+"/")) {
-				live = object
-			}
-		}
-	})
+	resource, name := p.history.served[i], types.NamespacedName{Name: with.Name}
+	if !resource.IsClusterScoped {
+		_, rest, _ := strings.Cut(path, "/namespaces/")
+		name.Namespace, _, _ = strings.Cut(rest, "/")
+	}
+	p.history.server.Do(func(s *apiserver.Store) { live = s.Get(resource.GroupVersionResource, name) })
 	return live
 }
