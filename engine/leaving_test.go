@@ -34,7 +34,7 @@ import "fescue.dev/cue/contract"
 	children: pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "c", image: "c"}]}
 	onDelete: "LEAVING"
 	phases: {
-		LEAVING: next: [{to: "GONE", after: "1m"}]
+		LEAVING: next: [{to: "GONE", after: "1h"}]
 		GONE: terminal: true
 	}
 }

@@ -61,9 +61,9 @@ func (h *holder) load(certPEM, keyPEM []byte) error {
 		h.errors.Inc()
 		return err
 	}
-	h.current.Store(&loaded{&certificate, text})
 	h.start.Set(float64(certificate.Leaf.NotBefore.Unix()))
 	h.expiry.Set(float64(certificate.Leaf.NotAfter.Unix()))
+	h.current.Store(&loaded{&certificate, text}) // whoever sees it finds its metrics
 	return nil
 }
 
