@@ -116,6 +116,13 @@ MUTANTS := all
 test-mutants: ## break Fescue's evaluator of CUE in each place, and ask whether the comparison with CUE's own notices it; takes half an hour
 	go test ./cue/kind/behaviour -run '^TestMutants$$' -mutants '$(MUTANTS)' -timeout 0 -v
 
+# How many mutants of the engine are tried.
+SOME := 300
+
+.PHONY: test-engine-mutants
+test-engine-mutants: ## break the engine in SOME places, one at a time, and ask whether histories show it; takes half an hour
+	go test ./hack/sim/history -run '^TestMutants$$' -mutants '$(MUTANTS)' -some-mutants $(SOME) -timeout 0 -v
+
 .PHONY: test-pods
 test-pods: devcluster ## try all generated Watchers on a control plane: what is accepted must keep Pods valid
 	$(DEVCLUSTER) -- go test -timeout 60m -v -run TestAcceptedWatchersKeepPodsValid ./admission -watchers 0

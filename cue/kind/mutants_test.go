@@ -9,18 +9,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/internal/mutate"
 )
 
 // pairsOfMutants are the pairs of each kind with which mutants of the evaluator are tried.
 var pairsOfMutants = flag.Int("mutant-pairs", 6, "pairs of an object and its children for each kind in TestTheseMutants")
 
-// tryMutants is set in a copy of the package whose evaluator has mutants.
-var tryMutants func(cases []func() string)
-
 // TestTheseMutants tries mutants of the evaluator (TestMutants in behaviour) with whole kinds, if there are some: those of
 // allKinds, and generated ones.
 func TestTheseMutants(t *testing.T) {
-	if tryMutants == nil {
+	if !mutate.Chosen() {
 		t.Skip("the evaluator has no mutants")
 	}
 	var cases []func() string
@@ -56,7 +55,7 @@ func TestTheseMutants(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, cases)
-	tryMutants(cases)
+	mutate.Try(cases)
 }
 
 // resultsOfPairs compiles the behaviour of a kind again, and describes what it decides about pairs.

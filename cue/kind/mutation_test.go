@@ -86,7 +86,7 @@ func mutationScores(t *testing.T, k *Kind) (validator, crd *score) {
 	chosen := rand.New(rand.NewPCG(1, 1)).Perm(len(mutationsOf(copyOf(k.schema))))
 	validator, crd = &score{}, &score{}
 	for _, i := range chosen[:min(*mutations, len(chosen))] {
-		mutant, change := mutate(k, i)
+		mutant, change := mutateOnce(k, i)
 		inCRD := false
 		if !sameSchema(t, mutant.Schema, k.Schema) {
 			n := len(objects)
@@ -159,7 +159,7 @@ func sameSchema(t *testing.T, a, b *apiextensionsv1.JSONSchemaProps) bool {
 }
 
 // mutate returns a kind with a schema of its own, in which one thing is changed.
-func mutate(k *Kind, i int) (*Kind, mutation) {
+func mutateOnce(k *Kind, i int) (*Kind, mutation) {
 	broken := copyOf(k.schema)
 	change := mutationsOf(broken)[i]
 	change.apply()

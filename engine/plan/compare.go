@@ -112,7 +112,10 @@ var ErrNotServed = errors.New("its type is not served by the cluster: install it
 
 // Compare returns the writes for the children of a plan.
 func Compare(p *Plan, v *View) *Comparison {
-	c := &comparer{Comparison: &Comparison{Numbers: make(map[string]int)}, plan: p, view: v, wanted: make(map[types.UID]bool), left: make(map[types.UID]bool)}
+	c := &comparer{
+		Comparison: &Comparison{Numbers: make(map[string]int)}, plan: p, view: v,
+		wanted: make(map[types.UID]bool), left: make(map[types.UID]bool), restored: make(map[types.UID]bool),
+	}
 	if p.hidden != nil {
 		c.sensitive = p
 	}
@@ -177,6 +180,8 @@ type comparer struct {
 	wanted map[types.UID]bool
 	// left are those that stay although what is wanted of them is not known.
 	left map[types.UID]bool
+	// restored are those of the others that have to get their marks again.
+	restored map[types.UID]bool
 	// awaits reports that a child waits for its namespace, so that what replaces another may still be to come.
 	awaits  bool
 	altered map[string]altered // by child
@@ -495,16 +500,18 @@ func (c *comparer) restoreOthers() {
 		}
 		created.mark(k, owner, wanted)
 		if !IsManaged(e.Object, wanted) {
+			c.restored[e.Object.GetUID()] = true
 			c.Steps = append(c.Steps, Step{Verb: Adopt, Child: e.Name, Resource: e.Resource, Name: e.Object.GetName(), Wanted: wanted, Live: e.Object})
 		}
 	}
 }
 
 // prune deletes the children that belong to no phase and are not wanted, and finds what only looks
-// like them.
+// like them. One that is restored is deleted later, as it will have another version.
 func (c *comparer) prune() {
 	for _, e := range c.view.Children {
-		if c.wanted[e.Object.GetUID()] || c.left[e.Object.GetUID()] || e.Object.GetDeletionTimestamp() != nil {
+		uid := e.Object.GetUID()
+		if c.wanted[uid] || c.left[uid] || c.restored[uid] || e.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
 		switch holder := metav1.GetControllerOfNoCopy(e.Object); {

@@ -426,6 +426,18 @@ func TestCompareRejects(t *testing.T) {
 		w.owner = owner("none")
 		require.Equal(t, "delete o-a", describe(w.compare(t).Prunes))
 	})
+	t.Run("no longer wanted, and without a mark", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(k, owner("one"))
+		w.do(w.compare(t).Steps)
+		w.owner = owner("none")
+		w.objects[0].Object.SetOwnerReferences(nil)
+		c := w.compare(t)
+		require.Equal(t, "adopt o-a", describe(c.Steps))
+		require.Empty(t, c.Prunes, "they would be of a version that is outdated then")
+		w.do(c.Steps)
+		require.Equal(t, "delete o-a", describe(w.compare(t).Prunes))
+	})
 }
 
 // An object that was restored from a backup has another UID, and its children have lost

@@ -1,25 +1,20 @@
 package behaviour
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"cuelang.org/go/cue/format"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/budget"
+	"github.com/fescue-dev/fescue/internal/mutate"
 )
 
 var onlyMutants = flag.String("mutants", "", "break the evaluator in many ways, and ask whether it is noticed: all, or a part of the name of a file or of a mutant")
@@ -27,8 +22,19 @@ var onlyMutants = flag.String("mutants", "", "break the evaluator in many ways, 
 // neededOfMutants is the part of the mutants, without those that are explained, that has to be noticed.
 const neededOfMutants = 0.98
 
-// tryMutants is set in a copy of the package that has mutants.
-var tryMutants func(cases []func() string)
+// notMutated are functions that only count the budget, or say where something is or what it is called in messages: what is
+// compared knows neither. took and note are for proofs, and unsupported, sourceOf and the like make messages.
+var notMutated = regexp.MustCompile(`^(` + strings.Join([]string{
+	"step", "spend", "enter", "leave", "guard", "Write", "sizeOf", "reading", "searching", "matching", "matchesIn", "submatches", "replacement", "parsing",
+	"logarithm", "digits", "exponent", "loops", "values", "outputs", "constants", "note", "took", "counted", "isOpen", "NewWays", "Noting", "Count",
+	"Error", "Rule", "textOf", "String", "reasonOf", "path", "pos", "Pos", "posOf", "Positions", "sourceOf", "sourceOfLoop", "referenceText", "rootOf", "unsupported", "invalidOperands",
+}, "|") + `)$`)
+
+// unseen are statements of other functions that do only that.
+var unseen = regexp.MustCompile(`^(r|b\.r|s\.r|v\.run)\.(step|spend|enter|leave|note|depth)\b|^panic\(|^\w+\.(Path|At|Absent|Message)\b|^waits\.isOpen, waits\.Path\b|^(d\.counts|isEmpty|text|c\.own) :?= `)
+
+// messages are functions that make a message of their arguments.
+var messages = regexp.MustCompile(`^(wrong|incomplete|problemAt|mismatch|fmt\.Sprintf|fmt\.Errorf|p\.unsupported|r\.spend|r\.note)$`)
 
 // TestMutants breaks the evaluator itself, in one place at a time, and asks whether the comparison with CUE's evaluator
 // notices it: first that of small sources, here, and then that of whole kinds, in cue/kind. A mutant that neither notices is
@@ -40,31 +46,31 @@ func TestMutants(t *testing.T) {
 	mutants, overlay := mutatedPackage(t)
 	left := slices.Clone(mutants)
 	if *onlyMutants != "all" {
-		left = slices.DeleteFunc(left, func(m mutant) bool { return !strings.Contains(m.file+" "+m.text(), *onlyMutants) })
+		left = slices.DeleteFunc(left, func(m mutate.Mutant) bool { return !strings.Contains(m.File+" "+m.Text(), *onlyMutants) })
 	}
 	tried := slices.Clone(left)
-	for _, pkg := range []string{".", ".."} {
-		left = survivorsOf(t, pkg, overlay, left)
+	for _, dir := range []string{".", ".."} {
+		left = overlay.Survivors(t, dir, "TestTheseMutants", left)
 	}
 	explained := explanations(t)
 	all, killed := make(map[string]int), make(map[string]int)
 	missed := 0
 	for _, m := range tried {
-		all[m.file]++
-		isExplained := explained.Has(m.text())
-		explained.Delete(m.text())
+		all[m.File]++
+		isExplained := explained.Has(m.Text())
+		explained.Delete(m.Text())
 		isLeft := slices.Contains(left, m)
 		switch {
 		case !isLeft:
-			killed[m.file]++
+			killed[m.File]++
 			if isExplained {
-				t.Errorf("%s:%d: %s: it is explained, and noticed", m.file, m.line, m.text())
+				t.Errorf("%s:%d: %s: it is explained, and noticed", m.File, m.Line, m.Text())
 			}
 		case isExplained:
-			all[m.file]--
+			all[m.File]--
 		default:
 			missed++
-			t.Logf("%s:%d: %s: nothing notices it", m.file, m.line, m.text())
+			t.Logf("%s:%d: %s: nothing notices it", m.File, m.Line, m.Text())
 		}
 	}
 	total := 0
@@ -92,102 +98,27 @@ func explanations(t *testing.T) sets.Set[string] {
 	return found
 }
 
-// mutatedPackage makes a copy of the package that has all mutants, and returns them with the overlay for the go command.
-func mutatedPackage(t *testing.T) (mutants []mutant, overlay string) {
-	dir := t.TempDir()
-	replaced := make(map[string]string)
-	add := func(place, text string) {
-		absolute, err := filepath.Abs(place)
-		require.NoError(t, err)
-		replaced[absolute] = filepath.Join(dir, strconv.Itoa(len(replaced))+".go")
-		require.NoError(t, os.WriteFile(replaced[absolute], []byte(text), 0o600))
-	}
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		copied, err := mutatedFile(file, &mutants)
-		require.NoError(t, err)
+// mutatedPackage returns all mutants of the package, and the overlay that has them.
+func mutatedPackage(t *testing.T) (mutants []mutate.Mutant, overlay *mutate.Overlay) {
+	source := &mutate.Source{Skip: notMutated, Unseen: unseen, Messages: messages}
+	overlay = mutate.NewOverlay(t)
+	overlay.AddMutants(t, ".", source, func(text string) string {
 		// What is declared when the program starts can be declared again, with a mutant.
-		text := strings.Replace(string(copied), "\nfunc init() {", "\nfunc init() { declare() }; func declare() { own = makeOwn()", 1)
-		if before, after, ok := strings.Cut(text, "\nvar own = "); ok {
-			list, after, _ := strings.Cut(after, "\n}\n")
-			text = before + "\nvar own []*Function; func makeOwn() []*Function { return " + list + "\n} }\n" + after
+		text = strings.Replace(text, "\nfunc init() {", "\nfunc init() { declare() }; func declare() { own = makeOwn()", 1)
+		before, after, isOwn := strings.Cut(text, "\nvar own = ")
+		if !isOwn {
+			return text
 		}
-		add(file, text)
-	}
-	hook, err := os.ReadFile("testdata/mutants/mutant.go")
-	require.NoError(t, err)
-	add("mutant.go", string(hook))
-	add("hook_test.go", "package behaviour\n\nfunc init() { tryMutants = TryMutants }\n")
-	add("../hook_test.go", "package kind\n\nimport \"github.com/fescue-dev/fescue/cue/kind/behaviour\"\n\nfunc init() { tryMutants = behaviour.TryMutants }\n")
-	data, err := json.Marshal(map[string]any{"Replace": replaced})
-	require.NoError(t, err)
-	overlay = filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(overlay, data, 0o600))
-	return mutants, overlay
-}
-
-// survivorsOf returns the mutants that the tests of a package do not notice. A process that one of them ends is followed by
-// another, for the rest. That one is killed if it was the first of its process; else one before it may be why, and it is the
-// first of the next.
-func survivorsOf(t *testing.T, pkg, overlay string, mutants []mutant) (survivors []mutant) {
-	binary := filepath.Join(t.TempDir(), "test")
-	output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, pkg).CombinedOutput()
-	require.NoError(t, err, string(output))
-	for len(mutants) > 0 {
-		var numbers []string
-		for _, m := range mutants {
-			numbers = append(numbers, strconv.Itoa(m.number))
-		}
-		command := exec.Command(binary, "-test.run", "^TestTheseMutants$", "-test.timeout", "0")
-		command.Dir = pkg
-		command.Env = append(os.Environ(), "MUTANTS="+strings.Join(numbers, " "))
-		var failure bytes.Buffer
-		command.Stderr = &failure
-		lines, err := command.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, command.Start())
-		begun := false
-		first := mutants[0]
-		start := time.Now()
-		var other []string
-		scanner := bufio.NewScanner(lines)
-		scanner.Buffer(nil, 1<<30) // a mutant may write long lines; whoever stops reading would block it
-		for scanner.Scan() {
-			word, rest, _ := strings.Cut(scanner.Text(), " ")
-			switch word {
-			case "kept":
-				t.Logf("%s: %d mutants, %s cases, which take %v to prepare", pkg, len(mutants), rest, time.Since(start))
-			case "begins":
-				begun = true
-			case "survives", "killed":
-				if word == "survives" {
-					survivors = append(survivors, mutants[0])
-				}
-				mutants, begun = mutants[1:], false
-			default:
-				other = append(other, scanner.Text())
-			}
-		}
-		err = command.Wait()
-		if begun { // it ended the process
-			if mutants[0] == first {
-				mutants = mutants[1:]
-			}
-			continue
-		}
-		require.NoError(t, err, strings.Join(other, "\n")+failure.String())
-		t.Logf("%s: %v", pkg, time.Since(start))
-	}
-	return survivors
+		list, after, _ := strings.Cut(after, "\n}\n")
+		return before + "\nvar own []*Function; func makeOwn() []*Function { return " + list + "\n} }\n" + after
+	})
+	overlay.Add(t, "declare.go", "package behaviour\n\nimport \"github.com/fescue-dev/fescue/internal/mutate\"\n\nfunc init() { mutate.OnSwitch(declare) }\n")
+	return source.Mutants, overlay
 }
 
 // TestTheseMutants tries mutants with the sources of the other tests, if the package has some.
 func TestTheseMutants(t *testing.T) {
-	if tryMutants == nil {
+	if !mutate.Chosen() {
 		t.Skip("the package has no mutants")
 	}
 	var cases []func() string
@@ -258,7 +189,7 @@ func TestTheseMutants(t *testing.T) {
 		add(generatedDefinitions(seed), out, within)
 	}
 	newPicker(1, 1).Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
-	tryMutants(cases)
+	mutate.Try(cases)
 }
 
 // part is a field of a behaviour for an object and its children.

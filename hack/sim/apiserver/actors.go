@@ -64,13 +64,12 @@ func (s *Store) put(resource schema.GroupVersionResource, status bool, object *u
 	return s.update(t, key{object.GetNamespace(), object.GetName()}, status, object, manager)
 }
 
-// Delete deletes an object as kubectl does: what it owns follows in the background.
-func (s *Store) Delete(resource schema.GroupVersionResource, name types.NamespacedName) error {
+// Delete deletes an object, as a DELETE with a policy does.
+func (s *Store) Delete(resource schema.GroupVersionResource, name types.NamespacedName, policy metav1.DeletionPropagation) error {
 	t, err := s.served(resource)
 	if err != nil {
 		return err
 	}
-	policy := metav1.DeletePropagationBackground
 	_, _, err = s.delete(t, key{name.Namespace, name.Name}, metav1.DeleteOptions{PropagationPolicy: &policy})
 	return err
 }

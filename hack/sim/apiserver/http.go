@@ -107,6 +107,8 @@ func (s *Server) carryOut(r *http.Request, body []byte) (code int, answer any, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.tell(s.store.version)
+	s.store.by = r.UserAgent()
+	defer func() { s.store.by = "" }()
 	return s.answer(r, body)
 }
 

@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -94,6 +95,8 @@ type Change struct {
 	Version       int
 	At            time.Time
 	Before, After *unstructured.Unstructured
+	// By is the user agent of the client; it is empty for what no request has written.
+	By string
 
 	table *table
 }
@@ -107,6 +110,20 @@ type Store struct {
 	now     func() time.Time
 	// changes are all writes, in their order.
 	changes []Change
+	by      string // the user agent of the client that writes
+}
+
+// String tells what was written.
+func (c Change) String() string {
+	object, verb := c.After, "changes"
+	switch {
+	case c.Before == nil:
+		verb = "creates"
+	case c.After == nil:
+		object, verb = c.Before, "deletes"
+	}
+	return fmt.Sprintf("%s %d %s %s %s/%s/%s %.80s %v", c.At.Format("15:04:05.000"), c.Version, cmp.Or(c.By, "someone"), verb,
+		object.GetKind(), object.GetNamespace(), object.GetName(), fmt.Sprint(object.Object["spec"]), object.Object["status"])
 }
 
 // firstVersion is that of an empty store. An API server has older ones, which it does not remember.
@@ -487,7 +504,7 @@ func (s *Store) write(t *table, object *unstructured.Unstructured, dropped bool)
 	k := key{object.GetNamespace(), object.GetName()}
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
-	s.changes = append(s.changes, Change{s.version, s.now(), t.objects[k], object, t})
+	s.changes = append(s.changes, Change{s.version, s.now(), t.objects[k], object, s.by, t})
 	t.objects[k] = object
 	t.dropped[k] = dropped
 	return object
@@ -496,7 +513,7 @@ func (s *Store) write(t *table, object *unstructured.Unstructured, dropped bool)
 // drop removes an object, which takes a version as well, and returns its last state.
 func (s *Store) drop(t *table, k key, last *unstructured.Unstructured) *unstructured.Unstructured {
 	s.version++
-	s.changes = append(s.changes, Change{s.version, s.now(), t.objects[k], nil, t})
+	s.changes = append(s.changes, Change{s.version, s.now(), t.objects[k], nil, s.by, t})
 	delete(t.objects, k)
 	delete(t.dropped, k)
 	return last

@@ -78,7 +78,6 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if code < http.StatusBadRequest {
-		p.history.writes.Add(1)
 		var stored metav1.PartialObjectMetadata
 		if err := json.Unmarshal(answer, &stored); err != nil {
 			return err
@@ -126,4 +125,11 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 	}
 	p.history.server.Do(func(s *apiserver.Store) { live = s.Get(resource.GroupVersionResource, name) })
 	return live
+}
+
+// noteOutdated adds what a process has written from an outdated state.
+func (h *history) noteOutdated(p *process) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outdated = append(h.outdated, p.outdated...)
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/simrt"
 	"github.com/fescue-dev/fescue/internal/kindtest"
 )
@@ -120,10 +119,7 @@ func playBatch(t *testing.T) (b batch) {
 // everyKind returns what the history of a seed is made of: of Ats, or of the kinds of an example.
 func everyKind(t *testing.T) func(seed uint64, delay time.Duration) Options {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
-	of := make([][]*kind.Kind, len(examples))
-	for i, name := range examples {
-		of[i] = kindtest.FromDir(t, "../../../examples/"+name)
-	}
+	of := examplesOf(t)
 	return func(seed uint64, delay time.Duration) Options {
 		if seed%2 == 0 {
 			return ats(at, seed, delay)

@@ -99,14 +99,14 @@ func (l *leaseSet) holder(name string) string {
 	if lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 		return mine.as
 	}
-	if !isHeld && l.left(lease) < 0 {
+	if !isHeld && l.left(lease) <= 0 {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
 }
 
 // left returns the time until a Lease of another process expires unless it is renewed; it is
-// negative once the Lease has expired.
+// 0 or less once the Lease has expired, as for client-go.
 func (l *leaseSet) left(lease *coordinationv1.Lease) time.Duration {
 	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 	return lasts - time.Since(l.seen[lease.Name].at)
@@ -117,7 +117,7 @@ func (l *leaseSet) left(lease *coordinationv1.Lease) time.Duration {
 func (l *leaseSet) nextExpiry() time.Duration {
 	next := time.Duration(math.MaxInt64)
 	for name, lease := range l.newest {
-		if left := l.left(lease); left >= 0 && ptr.Deref(lease.Spec.HolderIdentity, "") != "" && !l.holds(name) {
+		if left := l.left(lease); left > 0 && ptr.Deref(lease.Spec.HolderIdentity, "") != "" && !l.holds(name) {
 			next = min(next, left)
 		}
 	}

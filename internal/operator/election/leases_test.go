@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -202,4 +204,17 @@ func TestOneShardHasALeader(t *testing.T) {
 	stored, err := first.leases.client.List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, stored.Items, 1)
+}
+
+// At the moment at which a Lease expires, another process takes it: it neither keeps its holder nor has a time that is still to come.
+func TestLeaseAtItsExpiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeaseSet(nil, time.Second)
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), LeaseDurationSeconds: new(int32(1))}}
+		l.newest["x"], l.seen["x"] = lease, sighting{at: time.Now()}
+		time.Sleep(l.nextExpiry())
+		require.Empty(t, l.holder("x"))
+		require.Greater(t, l.nextExpiry(), time.Hour)
+	})
 }

@@ -1,4 +1,5 @@
-package behaviour
+// Package mutate breaks Go packages in many ways, one at a time, to ask whether their tests notice it.
+package mutate
 
 import (
 	"bytes"
@@ -12,28 +13,26 @@ import (
 	"strings"
 )
 
-// mutant is a mistake in the source of the evaluator. A copy of the source holds all of them: each is switched on by its
-// number.
-type mutant struct {
-	number       int
-	file         string
-	line         int
-	name, change string // name is that of the function, and the code
+// Mutant is a mistake in the source of a package. A copy of the source holds all of them: each is switched on by its number.
+type Mutant struct {
+	Number int
+	File   string
+	Line   int
+	// Name is that of the function, and the code; Change is what is done to it.
+	Name, Change string
 }
 
-// text has no line, so that it stays the same when the source around it changes.
-func (m mutant) text() string { return m.name + " | " + m.change }
+// Text says what the mistake is. It has no line, so that it stays the same when the source around it changes.
+func (m Mutant) Text() string { return m.Name + " | " + m.Change }
 
-// notMutated are functions that only count the budget, or say where something is or what it is called in messages: what is
-// compared knows neither. took and note are for proofs, and unsupported, sourceOf and the like make messages.
-var notMutated = regexp.MustCompile(`^(` + strings.Join([]string{
-	"step", "spend", "enter", "leave", "guard", "Write", "sizeOf", "reading", "searching", "matching", "matchesIn", "submatches", "replacement", "parsing",
-	"logarithm", "digits", "exponent", "loops", "values", "outputs", "constants", "note", "took", "counted", "isOpen", "NewWays", "Noting", "Count",
-	"Error", "Rule", "textOf", "String", "reasonOf", "path", "pos", "Pos", "posOf", "Positions", "sourceOf", "sourceOfLoop", "referenceText", "rootOf", "unsupported", "invalidOperands",
-}, "|") + `)$`)
+// Source makes the mutants of some files.
+type Source struct {
+	// Skip are functions that are not mutated, Unseen statements that are not, and Messages functions whose arguments are not: what is
+	// compared does not depend on them. All are regular expressions for the whole name, or for the beginning of a statement.
+	Skip, Unseen, Messages *regexp.Regexp
 
-// unseen are statements of other functions that do only that.
-var unseen = regexp.MustCompile(`^(r|b\.r|s\.r|v\.run)\.(step|spend|enter|leave|note|depth)\b|^panic\(|^\w+\.(Path|At|Absent|Message)\b|^waits\.isOpen, waits\.Path\b|^(d\.counts|isEmpty|text|c\.own) :?= `)
+	Mutants []Mutant
+}
 
 // pure is an operand that can be evaluated twice.
 var pure = regexp.MustCompile(`^[\w.\[\]\-]+$|^(len|int64|cap)\([\w.\[\]]+\)$|^(compareNumbers|cmp)\(\w+, [\w.()]+\)$`)
@@ -50,15 +49,15 @@ type mutator struct {
 	source   []byte
 	set      *token.FileSet
 	function string
-	mutants  *[]mutant
+	of       *Source
 	edits    []edit
 	// closed are expressions that are mutated already, or negated by the operator before them.
 	closed map[ast.Expr]bool
 	same   map[string]int // how many mutants have a text
 }
 
-// mutatedFile returns a copy of a file with all its mutants, which are added to those of other files.
-func mutatedFile(file string, mutants *[]mutant) ([]byte, error) {
+// File returns a copy of a file with all its mutants, which are added to those of other files.
+func (s *Source) File(file string) ([]byte, error) {
 	source, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func mutatedFile(file string, mutants *[]mutant) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mutator{file: file, source: source, set: set, mutants: mutants, closed: make(map[ast.Expr]bool), same: make(map[string]int)}
+	m := &mutator{file: file, source: source, set: set, of: s, closed: make(map[ast.Expr]bool), same: make(map[string]int)}
 	for _, decl := range parsed.Decls {
 		m.decl(decl)
 	}
@@ -106,7 +105,7 @@ func (m *mutator) decl(decl ast.Decl) {
 
 // walk mutates what is in a function, or in the value of a variable, that has a name.
 func (m *mutator) walk(name string, node ast.Node) {
-	if notMutated.MatchString(name) {
+	if m.of.Skip.MatchString(name) {
 		return
 	}
 	m.function = name
@@ -127,13 +126,13 @@ func (m *mutator) walk(name string, node ast.Node) {
 				}
 			}
 		case *ast.AssignStmt:
-			return !unseen.MatchString(m.text(node))
+			return !m.of.Unseen.MatchString(m.text(node))
 		case *ast.BlockStmt:
 			m.statements(node.List)
 		case *ast.CaseClause:
 			m.statements(node.Body)
 		case *ast.CallExpr:
-			return !isMessage(m.text(node.Fun))
+			return !m.of.Messages.MatchString(m.text(node.Fun))
 		case ast.Expr:
 			if isBoolean(node) {
 				m.condition(node)
@@ -141,11 +140,6 @@ func (m *mutator) walk(name string, node ast.Node) {
 		}
 		return true
 	})
-}
-
-// isMessage reports whether a function makes a message of its arguments.
-func isMessage(function string) bool {
-	return regexp.MustCompile(`^(wrong|incomplete|problemAt|mismatch|fmt\.Sprintf|fmt\.Errorf|p\.unsupported|r\.spend|r\.note)$`).MatchString(function)
 }
 
 // isBoolean reports whether an expression is a boolean, whatever the types of its parts.
@@ -224,7 +218,7 @@ func (m *mutator) statements(list []ast.Stmt) {
 		default:
 			continue
 		}
-		if !unseen.MatchString(m.text(statement)) {
+		if !m.of.Unseen.MatchString(m.text(statement)) {
 			m.wrap(statement, "if !mutated(%d) { ", " }", "left out")
 		}
 	}
@@ -232,7 +226,7 @@ func (m *mutator) statements(list []ast.Stmt) {
 
 // wrap inserts texts around a node for one more mutant. %d is its number.
 func (m *mutator) wrap(node ast.Node, before, after, change string) {
-	number := len(*m.mutants) + 1
+	number := len(m.of.Mutants) + 1
 	insert := func(at token.Pos, order int, text string) {
 		if strings.Contains(text, "%d") {
 			text = fmt.Sprintf(text, number)
@@ -241,12 +235,12 @@ func (m *mutator) wrap(node ast.Node, before, after, change string) {
 	}
 	insert(node.Pos(), number, before)
 	insert(node.End(), -number, after)
-	made := mutant{number, m.file, m.set.Position(node.Pos()).Line, m.function + " | " + m.text(node), change}
-	m.same[made.text()]++
-	if same := m.same[made.text()]; same > 1 {
-		made.change += fmt.Sprintf(" #%d", same)
+	made := Mutant{number, m.file, m.set.Position(node.Pos()).Line, m.function + " | " + m.text(node), change}
+	m.same[made.Text()]++
+	if same := m.same[made.Text()]; same > 1 {
+		made.Change += fmt.Sprintf(" #%d", same)
 	}
-	*m.mutants = append(*m.mutants, made)
+	m.of.Mutants = append(m.of.Mutants, made)
 }
 
 // text is the code of a node in one line.

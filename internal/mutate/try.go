@@ -1,4 +1,4 @@
-package behaviour
+package mutate
 
 import (
 	"fmt"
@@ -13,19 +13,31 @@ import (
 // switchedOn is the number of the mutant that is switched on; 0 is none.
 var switchedOn atomic.Int32
 
-func mutated(number int32) bool { return switchedOn.Load() == number }
+// On reports whether a mutant is switched on.
+func On(number int32) bool { return switchedOn.Load() == number }
 
-// Switch switches a mutant on. What is made once of the declarations of functions is made again.
-func Switch(number int32) {
+// switched is called each time after a mutant was switched on or off.
+var switched = func() {}
+
+// OnSwitch sets what is to be done after a mutant was switched on or off.
+func OnSwitch(do func()) { switched = do }
+
+func turn(number int32) {
 	switchedOn.Store(number)
-	declare()
+	switched()
 }
 
-// TryMutants tries those whose numbers are in $MUTANTS: one is killed by a case that has another result, panics, or does not
-// end. Each case has the result that CUE's evaluator has, as long as no mutant is switched on. The process ends with one that
+// variable names the mutants that a test is to try.
+const variable = "MUTANTS"
+
+// Chosen reports whether a test is to try mutants.
+func Chosen() bool { return os.Getenv(variable) != "" }
+
+// Try tries the mutants that Survivors wants to be tried: one is killed by a case that has another result, panics, or does not
+// end. Each case has the same result each time, as long as no mutant is switched on. The process ends with one that
 // takes too much memory, and when a case has another result without the mutant, too: this one or one before it has changed what
 // is shared. Whoever runs it tries the mutant once more, alone.
-func TryMutants(cases []func() string) {
+func Try(cases []func() string) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: mostMemory, Max: mostMemory}); err != nil {
 		panic(err)
 	}
@@ -33,44 +45,48 @@ func TryMutants(cases []func() string) {
 	for i, result := range cases {
 		kept[i] = result()
 	}
+	began := processorTime()
 	for i, result := range cases {
 		if result() != kept[i] {
 			panic("a case has two results: " + kept[i])
 		}
 	}
+	longest := max(20*time.Second, 2*(processorTime()-began))
 	fmt.Println("kept", len(cases))
-	for _, text := range strings.Fields(os.Getenv("MUTANTS")) {
+	for text := range strings.FieldsSeq(os.Getenv(variable)) {
 		number, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
 			panic(err)
 		}
 		fmt.Println("begins", number)
 		ends := make(chan string, 1)
-		Switch(int32(number))
+		turn(int32(number))
 		current := 0
 		go func() {
+			result := "ends its goroutine"
 			defer func() {
 				if p := recover(); p != nil {
-					ends <- fmt.Sprint("panics: ", p)
+					result = fmt.Sprint("panics: ", p)
 				}
+				ends <- result
 			}()
-			for i, result := range cases {
+			for i, run := range cases {
 				current = i
-				if now := result(); now != kept[i] {
-					ends <- fmt.Sprintf("differs %d %q %q", i, kept[i], now)
+				if now := run(); now != kept[i] {
+					result = fmt.Sprintf("differs %d %q %q", i, kept[i], now)
 					return
 				}
 			}
-			ends <- ""
+			result = ""
 		}()
-		end := endOf(ends)
+		end := endOf(ends, longest)
 		if end == unending {
 			switchedOn.Store(0)
-			if endOf(ends) == unending {
+			if endOf(ends, longest) == unending {
 				os.Exit(3)
 			}
 		}
-		Switch(0)
+		turn(0)
 		if end == "" {
 			fmt.Println("survives", number)
 			continue
@@ -88,10 +104,10 @@ const (
 	mostMemory = 6 << 30
 )
 
-// endOf returns how a mutant ends. It may take 20 s of the processor, however busy the machine is; what only waits takes
+// endOf returns how a mutant ends. It may take so long of the processor, however busy the machine is; what only waits takes
 // five minutes.
-func endOf(ends chan string) string {
-	for began, start := processorTime(), time.Now(); processorTime()-began < 20*time.Second && time.Since(start) < 5*time.Minute; {
+func endOf(ends chan string, longest time.Duration) string {
+	for began, start := processorTime(), time.Now(); processorTime()-began < longest && time.Since(start) < 5*time.Minute; {
 		select {
 		case end := <-ends:
 			return end

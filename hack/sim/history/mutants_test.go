@@ -1,0 +1,83 @@
+package history
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/mutate"
+)
+
+var (
+	onlyMutants = flag.String("mutants", "", "break the engine in many ways, and ask whether histories show it: all, or a part of the name of a file or of a mutant")
+	someMutants = flag.Int("some-mutants", 300, "how many of them are tried, in an order that is always the same")
+)
+
+// unseenFiles hold what histories do not look at: metrics, health, Events, and texts for people.
+var unseenFiles = regexp.MustCompile(`/(metrics|health|warnings|events|sensitive|differences)\.go$`)
+
+var engineMutants = mutate.Source{
+	Skip:     regexp.MustCompile(`^(String|Error|.*Text|describe|called|logStored|tell|recoverTo)$`),
+	Unseen:   regexp.MustCompile(`\b(log|Log|metrics|logger)\.|^panic\(`),
+	Messages: regexp.MustCompile(`^(fmt\.Errorf|fmt\.Sprintf|errors\.New|logWarning)$`),
+}
+
+// TestMutants breaks the engine and its plans, in one place at a time, and asks whether histories show it.
+func TestMutants(t *testing.T) {
+	if *onlyMutants == "" {
+		t.Skip("it takes half an hour: make test-engine-mutants")
+	}
+	source, overlay := engineMutants, mutate.NewOverlay(t)
+	for _, dir := range []string{"../../../engine", "../../../engine/plan"} {
+		overlay.AddMutants(t, dir, &source, nil)
+	}
+	var tried []mutate.Mutant
+	for _, i := range rand.New(rand.NewPCG(1, 6)).Perm(len(source.Mutants)) {
+		m := source.Mutants[i]
+		isWanted := *onlyMutants == "all" || strings.Contains(m.File+" "+m.Text(), *onlyMutants)
+		if isWanted && len(tried) < *someMutants && !unseenFiles.MatchString(m.File) {
+			tried = append(tried, m)
+		}
+	}
+	survivors := overlay.Survivors(t, ".", "TestTheseMutants", tried)
+	for _, m := range survivors {
+		t.Logf("%s:%d: %s: no history shows it", filepath.Base(m.File), m.Line, m.Text())
+	}
+	t.Logf("histories show %d of %d mutants, of %d in all", len(tried)-len(survivors), len(tried), len(source.Mutants))
+}
+
+// TestTheseMutants plays histories with mutants: each example in turns with Ats.
+func TestTheseMutants(t *testing.T) {
+	if !mutate.Chosen() {
+		t.Skip("the engine has no mutants")
+	}
+	at := kindtest.Named(t, kindtest.Shipped(t), "At")
+	var cases []func() string
+	add := func(of func(seed uint64) Options) {
+		seed := uint64(len(cases))
+		cases = append(cases, func() (result string) {
+			synctest.Test(t, func(*testing.T) {
+				r, err := Play(of(seed))
+				result = fmt.Sprint(len(r.Violations) > 0, err)
+			})
+			return result
+		})
+	}
+	kinds := examplesOf(t)
+	for range *histories / 10 {
+		add(func(seed uint64) Options { return ats(at, seed, 0) })
+		for _, of := range kinds {
+			add(func(seed uint64) Options { return others(of, seed, 0) })
+		}
+	}
+	require.NotEmpty(t, cases)
+	mutate.Try(cases)
+}

@@ -1,0 +1,118 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/fescue-dev/fescue/crds/install"
+	"github.com/fescue-dev/fescue/engine"
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+	"github.com/fescue-dev/fescue/internal/informers"
+	"github.com/fescue-dev/fescue/internal/operator/election"
+)
+
+// operateAll runs all operators for a time, each of which may be killed and started again.
+func (h *history) operateAll(d time.Duration, kills int, kill bool) error {
+	until := time.Now().Add(d)
+	var running errgroup.Group
+	for range max(1, h.Operators) {
+		running.Go(func() error {
+			for i := 0; time.Now().Before(until); i++ {
+				d := time.Until(until)
+				if i < kills {
+					d = min(d, time.Duration(h.random.IntN(int(h.Disturbed)/kills)))
+				}
+				if err := h.operate(d, kill); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return running.Wait()
+}
+
+// operate runs an operator for a time, or until it has lost its Leases. One that is killed sends and receives nothing any more from then
+// on.
+func (h *history) operate(d time.Duration, kill bool) error {
+	process := newProcess(h)
+	config := &rest.Config{Host: "http://model", Transport: process, QPS: -1, UserAgent: operator}
+	elected, err := h.election(config)
+	if err != nil {
+		return err
+	}
+	acting, err := elected.Guard(config)
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(acting)
+	if err != nil {
+		return err
+	}
+	caches, err := informers.NewClient(config)
+	if err != nil {
+		return err
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, r := range h.served {
+		mapper.AddSpecific(r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource, r.GroupVersionResource, scopeOf(r))
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	e, err := engine.New(engine.Config{
+		Kinds: h.Kinds, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
+		Log: slog.New(slog.DiscardHandler), Events: noEvents{}, Workers: 4, Shards: elected.Shards(),
+	})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- elected.Run(ctx, e) }()
+	select {
+	case err = <-ended:
+		process.dead.Store(true)
+	case <-time.After(d):
+		process.dead.Store(kill)
+		stop()
+		err = <-ended
+	}
+	if err != nil && !kill && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("the operator: %w", err)
+	}
+	h.noteOutdated(process)
+	return nil
+}
+
+// election is that of an operator, with the durations that it has by default.
+func (h *history) election(config *rest.Config) (election.Election, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeJSON // the model knows no protobuf
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	o := election.Options{Elect: h.Operators > 0, Shards: max(1, h.Shards), LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+	names := election.Names{Leader: install.LeaseName, Member: install.MemberLease, Shard: install.ShardLease}
+	return election.New(o, names, client, leases, slog.New(slog.DiscardHandler))
+}
+
+func scopeOf(r apiserver.Resource) meta.RESTScope {
+	if r.IsClusterScoped {
+		return meta.RESTScopeRoot
+	}
+	return meta.RESTScopeNamespace
+}
+
+type noEvents struct{}
+
+func (noEvents) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}

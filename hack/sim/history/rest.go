@@ -1,0 +1,254 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// These are the documented labels of a child: what it is in its kind, the phase that it belongs to, its owner, and the decorator that
+// has created it.
+const labelChild, labelPhase, labelOwner, labelDecorator = "fescue.dev/child", "fescue.dev/phase", "fescue.dev/owner-uid", "fescue.dev/decorator"
+
+// annotationCreatedAs has the type, the name and the child as which an object was created.
+const annotationCreatedAs = "fescue.dev/created-as"
+
+// restless returns what is not as the kinds decide it, of all objects that exist at the end of a history. It knows of the engine only the
+// labels of children: what a kind decides about an object and the children that exist must be what exists.
+func (h *history) restless(live map[string]*unstructured.Unstructured) (found []string) {
+	for _, k := range h.Kinds {
+		for _, id := range slices.Sorted(maps.Keys(live)) {
+			object := live[id]
+			isOver := object.GetDeletionTimestamp() != nil || k.Phases[k.PhaseOf(object.Object)].Terminal || isStalled(object) // it waits for its user
+			if object.GroupVersionKind() != k.GroupVersionKind || isOver || k.Target != nil && !k.Target.Selects(object) {
+				continue
+			}
+			for _, problem := range h.restlessObject(k, object, live) {
+				found = append(found, id+" "+problem)
+			}
+		}
+	}
+	return found
+}
+
+// childrenOf returns the objects that another one controls, by the names that its kind gives them.
+func childrenOf(k *kind.Kind, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) map[string][]*unstructured.Unstructured {
+	found := make(map[string][]*unstructured.Unstructured)
+	decorator := ""
+	if k.Target != nil {
+		decorator = k.Target.Decorator
+	}
+	for _, object := range live {
+		name := object.GetLabels()[labelChild]
+		isElsewhere := object.GetNamespace() != owner.GetNamespace() && owner.GetNamespace() != ""
+		isChild := isElsewhere && object.GetLabels()[labelOwner] == string(owner.GetUID()) || !isElsewhere && metav1.IsControlledBy(object, owner)
+		if isChild && object.GetLabels()[labelDecorator] == decorator && name != "" && object.GetDeletionTimestamp() == nil && !isCopy(object) {
+			found[name] = append(found[name], object)
+		}
+	}
+	for _, children := range found {
+		slices.SortFunc(children, func(a, b *unstructured.Unstructured) int {
+			return cmp.Or(cmp.Compare(numberOf(a), numberOf(b)), strings.Compare(a.GetName(), b.GetName()))
+		})
+	}
+	return found
+}
+
+// isCopy reports whether an object was created under another name than the mark says that it bears.
+func isCopy(object *unstructured.Unstructured) bool {
+	as, isMarked := object.GetAnnotations()[annotationCreatedAs]
+	return isMarked && !strings.Contains(as, "/"+object.GetName()+"/") && !strings.Contains(as, "/"+object.GetName()+"@"+object.GetNamespace()+"/")
+}
+
+// numberOf returns the number at the end of the name of a member of a set.
+func numberOf(object *unstructured.Unstructured) int {
+	n, _ := strconv.Atoi(object.GetName()[strings.LastIndex(object.GetName(), "-")+1:])
+	return n
+}
+
+func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) (found []string) {
+	children := childrenOf(k, object, live)
+	observed, err := h.read(k, object, live)
+	if err != nil {
+		return []string{"is not stalled: " + err.Error()}
+	}
+	for name, of := range children {
+		if _, isSet := k.Sets[name]; !isSet {
+			newest := slices.MaxFunc(of, func(a, b *unstructured.Unstructured) int {
+				return strings.Compare(string(a.GetUID()), string(b.GetUID()))
+			})
+			observed[name] = newest.Object
+		}
+	}
+	for name := range k.Sets {
+		members := []any{}
+		for _, m := range children[name] {
+			members = append(members, m.Object)
+		}
+		observed[name] = members
+	}
+	d, err := k.Decide(k.NewBudget(), object.Object, observed)
+	if err != nil {
+		return []string{"is not stalled: " + err.Error()}
+	}
+	wanted := make(map[types.UID]bool)
+	for _, c := range d.Children {
+		if k.Target != nil && isTaken(c, object, live) {
+			continue // an Event says so
+		}
+		found = append(found, missing(c, object, children[c.Name], wanted)...)
+	}
+	for name, of := range children {
+		for _, child := range of {
+			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 {
+				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name, idOf(child), child.GetAnnotations()))
+			}
+		}
+	}
+	for _, t := range d.Next {
+		if t.When && t.After == nil && t.Cron == nil {
+			found = append(found, "stays, although it can go on to "+t.To)
+		}
+	}
+	status, _ := object.Object["status"].(map[string]any)
+	for name, value := range d.Status {
+		if !covers(status[name], value) {
+			found = append(found, fmt.Sprintf("has status.%s: %v, and should have %v", name, status[name], value))
+		}
+	}
+	return found
+}
+
+// read returns what a kind reads for an object, apart from its children.
+func (h *history) read(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) (map[string]any, error) {
+	values := make(map[string]any)
+	lookups, err := k.LookupsOf(k.NewBudget(), object.Object)
+	for _, l := range lookups {
+		in := l.In(object.GetNamespace(), !h.resource(l.Type).IsClusterScoped)
+		var found []any
+		for _, id := range slices.Sorted(maps.Keys(live)) {
+			o := live[id]
+			isNamed := o.GetName() == l.ObjectName || l.Selector != nil && l.Selector.Matches(labels.Set(o.GetLabels()))
+			if o.GroupVersionKind() == l.Type && (in == "" || in == o.GetNamespace()) && isNamed && len(l.Absent) == 0 {
+				found = append(found, o.Object)
+			}
+		}
+		switch {
+		case l.Selector != nil:
+			values[l.Name] = found
+		case len(found) > 0:
+			values[l.Name] = found[0]
+		}
+	}
+	return values, err
+}
+
+func isStalled(object *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Stalled" && condition["status"] == string(metav1.ConditionTrue)
+	})
+}
+
+// isTaken reports whether an object that has the name of a child is not that child.
+func isTaken(c kind.Child, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) bool {
+	template := &unstructured.Unstructured{Object: c.Template}
+	other := live[template.GetKind()+"/"+cmp.Or(template.GetNamespace(), owner.GetNamespace())+"/"+template.GetName()]
+	return other != nil && !metav1.IsControlledBy(other, owner)
+}
+
+// missing returns what lacks of a child that an object wants, and notes the objects that are the child.
+func missing(c kind.Child, owner *unstructured.Unstructured, live []*unstructured.Unstructured, wanted map[types.UID]bool) []string {
+	if c.Template == nil || c.Set != nil {
+		for _, child := range live {
+			wanted[child.GetUID()] = true
+		}
+		return missingMembers(c, live)
+	}
+	name, _, _ := unstructured.NestedString(c.Template, "metadata", "name")
+	name = cmp.Or(name, owner.GetName()+"-"+c.Name)
+	i := slices.IndexFunc(live, func(child *unstructured.Unstructured) bool { return child.GetName() == name })
+	switch {
+	case i < 0 && !c.Delayed:
+		return []string{"lacks the child " + c.Name}
+	case i < 0:
+		return nil
+	}
+	wanted[live[i].GetUID()] = true
+	if differs(c, live[i], c.Template) {
+		return []string{fmt.Sprintf("has a child %s that differs from its template", idOf(live[i]))}
+	}
+	return nil
+}
+
+// missingMembers returns what lacks of a set. A child without a template waits for what it reads.
+func missingMembers(c kind.Child, live []*unstructured.Unstructured) (found []string) {
+	if c.Template == nil {
+		return nil
+	}
+	templates := c.Set.Members
+	if !c.Set.Ordered {
+		templates = slices.Repeat([]map[string]any{c.Template}, c.Set.Replicas)
+	}
+	if len(live) != c.Set.Replicas {
+		found = append(found, fmt.Sprintf("has %d of %d members of %s", len(live), c.Set.Replicas, c.Name))
+	}
+	for i, m := range live {
+		if i < len(templates) && differs(c, m, withoutName(templates[i])) {
+			found = append(found, fmt.Sprintf("has a member %s that differs from its template", idOf(m)))
+		}
+	}
+	return found
+}
+
+// withoutName returns a template of members, whose names only begin with that of the template.
+func withoutName(template map[string]any) map[string]any {
+	copied := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(template)}
+	unstructured.RemoveNestedField(copied.Object, "metadata", "name")
+	return copied.Object
+}
+
+// differs reports whether a child should be as its template is, and is not. What users change in a child that is not applied stays.
+func differs(c kind.Child, live *unstructured.Unstructured, template map[string]any) bool {
+	isAltered := slices.ContainsFunc(live.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "user" })
+	return c.Update != kind.Never && (c.Update == kind.Apply || !isAltered) && !covers(live.Object, template)
+}
+
+// covers reports whether a value has all fields of another.
+func covers(value, of any) bool {
+	switch of := of.(type) {
+	case map[string]any:
+		fields, isStruct := value.(map[string]any)
+		for name, v := range of {
+			if name == "namespace" && v == "" {
+				continue // that of the owner
+			}
+			if !covers(fields[name], v) {
+				return false
+			}
+		}
+		return isStruct || len(of) == 0
+	case []any:
+		list, _ := value.([]any)
+		for _, item := range of { // others may add some
+			if !slices.ContainsFunc(list, func(v any) bool { return covers(v, item) }) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(value, of)
+}

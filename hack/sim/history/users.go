@@ -1,0 +1,345 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+)
+
+// sampled returns an object that the schema of a kind makes, or one for a decorator.
+func sampled(random *rand.Rand, k *kind.Kind, _ time.Time) map[string]any {
+	if k.Target != nil {
+		return decorated(random, k)
+	}
+	sample := k.Sampler()
+	for {
+		object := sample(random)
+		delete(object, "status")
+		metadata, _ := object["metadata"].(map[string]any)
+		object["metadata"] = map[string]any{"name": "a", "labels": metadata["labels"], "annotations": metadata["annotations"]}
+		if object = k.Default(object); len(k.Problems(object)) > 0 {
+			continue
+		}
+		lessen(object["spec"], func() bool { return len(k.Problems(object)) == 0 })
+		return object
+	}
+}
+
+// lessen makes the numbers in a value less than 5, those of which that is right, and removes finalizers, which nobody would remove again.
+func lessen(value any, isRight func() bool) {
+	fields, _ := value.(map[string]any)
+	delete(fields, "finalizers")
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		n, isInt := fields[name].(int64)
+		if isInt && n >= 5 {
+			if fields[name] = n % 5; !isRight() {
+				fields[name] = n
+			}
+		}
+		lessen(fields[name], isRight)
+	}
+}
+
+// decorated returns an object that a decorator may be for.
+func decorated(random *rand.Rand, k *kind.Kind) map[string]any {
+	metadata := map[string]any{"name": "a"}
+	if random.IntN(4) > 0 {
+		metadata["annotations"] = map[string]any{k.Target.Annotation: []string{"80", "80:8080,443"}[random.IntN(2)]}
+	}
+	object := map[string]any{"apiVersion": k.GroupVersionKind.GroupVersion().String(), "kind": k.GroupVersionKind.Kind, "metadata": metadata}
+	if k.GroupVersionKind.Group == appsv1.GroupName {
+		object["spec"] = map[string]any{"replicas": int64(random.IntN(4))}
+	}
+	return object
+}
+
+// users create objects, and do to them and to what they own what users do, until the disturbances end.
+func (h *history) users(ctx context.Context) {
+	random := h.random.own()
+	deeds := []deed{none, deleteObject, editObject}
+	if !h.Once {
+		deeds = append(deeds, deleteChild, alterChild, unmarkChild, releaseChild, copyChild, hold, occupy, changeRead)
+	}
+	pause := func() { sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(3*h.Objects+1)))) }
+	for range h.Objects {
+		pause()
+		h.server.Do(func(s *apiserver.Store) { h.create(user{h, s, random}) })
+		for range 2 {
+			pause()
+			h.server.Do(func(s *apiserver.Store) { deeds[random.IntN(len(deeds))](user{h, s, random}) })
+		}
+	}
+	h.server.Do(func(s *apiserver.Store) { letGo(user{h, s, random}) })
+}
+
+// user is someone who changes the store.
+type user struct {
+	*history
+	store  *apiserver.Store
+	random *rand.Rand
+}
+
+// deed is what a user does at one time.
+type deed func(user)
+
+func none(user) {}
+
+func (u user) kind() *kind.Kind { return u.Kinds[u.random.IntN(len(u.Kinds))] }
+
+// create creates an object of a kind; the name may be one that another had.
+func (h *history) create(u user) {
+	k := u.kind()
+	object := &unstructured.Unstructured{Object: h.Make(u.random, k, time.Now())}
+	object.SetName(h.name(u.random))
+	if _, err := u.store.Create(h.resourceOf(k), namespaceFor(k), object, "user"); err == nil {
+		h.created++
+	}
+}
+
+// name returns a name of an object that may exist.
+func (h *history) name(random *rand.Rand) string { return fmt.Sprint("a", random.IntN(h.Objects+1)) }
+
+func namespaceFor(k *kind.Kind) string {
+	if k.Scope == apiextensionsv1.ClusterScoped {
+		return ""
+	}
+	return namespace
+}
+
+// one returns one of the objects of all types, or of some, that have a property; nil if none has.
+func (u user) one(has func(apiserver.Resource, *unstructured.Unstructured) bool) (of apiserver.Resource, found *unstructured.Unstructured) {
+	type live struct {
+		resource apiserver.Resource
+		object   *unstructured.Unstructured
+	}
+	var all []live
+	for _, r := range u.served {
+		for _, object := range u.store.List(r.GroupVersionResource) {
+			if has(r, object) {
+				all = append(all, live{r, object})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return of, nil
+	}
+	one := all[u.random.IntN(len(all))]
+	return one.resource, one.object.DeepCopy()
+}
+
+// object returns an object of a kind; nil if there is none.
+func (u user) object() (*kind.Kind, *unstructured.Unstructured) {
+	k := u.kind()
+	resource := u.resourceOf(k)
+	_, object := u.one(func(r apiserver.Resource, _ *unstructured.Unstructured) bool {
+		return r.GroupVersionResource == resource
+	})
+	return k, object
+}
+
+// child returns an object that an operator has created.
+func (u user) child() (apiserver.Resource, *unstructured.Unstructured) {
+	return u.one(func(_ apiserver.Resource, object *unstructured.Unstructured) bool {
+		return object.GetLabels()[labelOwner] != ""
+	})
+}
+
+func nameOf(object *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// deleteObject deletes an object of a kind in one of the ways of kubectl delete --cascade.
+func deleteObject(u user) {
+	if k, object := u.object(); object != nil {
+		policies := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
+		_ = u.store.Delete(u.resourceOf(k), nameOf(object), policies[u.random.IntN(len(policies))])
+	}
+}
+
+// editObject gives an object the spec of another, unless its schema forbids that change.
+func editObject(u user) {
+	k, object := u.object()
+	if object == nil {
+		return
+	}
+	changed := object.DeepCopy()
+	other := &unstructured.Unstructured{Object: u.Make(u.random, k, time.Now())}
+	if spec := other.Object["spec"]; spec != nil {
+		changed.Object["spec"] = spec
+	}
+	if k.Target != nil {
+		changed.SetAnnotations(other.GetAnnotations())
+	} else if len(k.Check(k.NewBudget(), changed.Object).ValidateUpdate(k.Check(k.NewBudget(), object.Object))) > 0 {
+		return
+	}
+	_, _ = u.store.Update(u.resourceOf(k), changed, "user")
+}
+
+func deleteChild(u user) {
+	if r, child := u.child(); child != nil {
+		_ = u.store.Delete(r.GroupVersionResource, nameOf(child), metav1.DeletePropagationBackground)
+	}
+}
+
+// alterChild changes a value in a child.
+func alterChild(u user) {
+	r, child := u.child()
+	if child == nil {
+		return
+	}
+	content := maps.Clone(child.Object)
+	for _, name := range []string{"apiVersion", "kind", "metadata", "status"} {
+		delete(content, name)
+	}
+	alter(u.random, content)
+	maps.Copy(child.Object, content)
+	_, _ = u.store.Update(r.GroupVersionResource, child, "user")
+}
+
+// alter changes one of the values in a value, which it returns.
+func alter(random *rand.Rand, value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		if len(value) > 0 {
+			names := slices.Sorted(maps.Keys(value))
+			name := names[random.IntN(len(names))]
+			value[name] = alter(random, value[name])
+		}
+	case []any:
+		if len(value) > 0 {
+			i := random.IntN(len(value))
+			value[i] = alter(random, value[i])
+		}
+	case string:
+		return value + "x"
+	case int64:
+		return value + 1
+	case bool:
+		return !value
+	}
+	return value
+}
+
+// unmarkChild removes or changes one of the marks of a child.
+func unmarkChild(u user) {
+	r, child := u.child()
+	if child == nil {
+		return
+	}
+	labels, annotations := child.GetLabels(), child.GetAnnotations()
+	marks := labels
+	if u.random.IntN(2) == 0 {
+		marks = annotations
+	}
+	if names := slices.Sorted(maps.Keys(marks)); len(names) > 0 {
+		name := names[u.random.IntN(len(names))]
+		delete(marks, name)
+		if u.random.IntN(2) == 0 {
+			marks[name] = "other"
+		}
+	}
+	child.SetLabels(labels)
+	child.SetAnnotations(annotations)
+	_, _ = u.store.Update(r.GroupVersionResource, child, "user")
+}
+
+// releaseChild takes the owner of a child away.
+func releaseChild(u user) {
+	if r, child := u.child(); child != nil {
+		child.SetOwnerReferences(nil)
+		_, _ = u.store.Update(r.GroupVersionResource, child, "user")
+	}
+}
+
+// copyChild copies a child, with all its metadata.
+func copyChild(u user) {
+	if r, child := u.child(); child != nil {
+		child.SetName(child.GetName() + "-copy")
+		u.createAgain(r, child)
+	}
+}
+
+func (u user) createAgain(r apiserver.Resource, object *unstructured.Unstructured) {
+	object.SetUID("")
+	object.SetResourceVersion("")
+	object.SetManagedFields(nil)
+	object.SetFinalizers(nil)
+	_, _ = u.store.Create(r.GroupVersionResource, object.GetNamespace(), object, "user")
+}
+
+// occupy creates an object that has the name of a child that another object may want, and nothing to do with it.
+func occupy(u user) {
+	r, child := u.child()
+	if child == nil || len(child.GetOwnerReferences()) == 0 {
+		return
+	}
+	foreign := &unstructured.Unstructured{Object: maps.Clone(child.Object)}
+	foreign.Object["metadata"] = map[string]any{
+		"namespace": child.GetNamespace(), "name": strings.ReplaceAll(child.GetName(), child.GetOwnerReferences()[0].Name, u.name(u.random)),
+	}
+	u.createAgain(r, foreign)
+}
+
+const heldBy = "example.com/held"
+
+// hold deletes something that a finalizer keeps until the disturbances end.
+func hold(u user) {
+	r, object := u.child()
+	if object == nil {
+		return
+	}
+	object.SetFinalizers(append(object.GetFinalizers(), heldBy))
+	if _, err := u.store.Update(r.GroupVersionResource, object, "user"); err == nil {
+		_ = u.store.Delete(r.GroupVersionResource, nameOf(object), metav1.DeletePropagationBackground)
+	}
+}
+
+// letGo removes all finalizers of hold.
+func letGo(u user) {
+	for _, r := range u.served {
+		for _, object := range u.store.List(r.GroupVersionResource) {
+			if slices.Contains(object.GetFinalizers(), heldBy) {
+				free := object.DeepCopy()
+				free.SetFinalizers(slices.DeleteFunc(free.GetFinalizers(), func(f string) bool { return f == heldBy }))
+				_, _ = u.store.Update(r.GroupVersionResource, free, "user")
+			}
+		}
+	}
+}
+
+// changeRead creates, changes or deletes an object that a kind may read.
+func changeRead(u user) {
+	k := u.kind()
+	if len(k.Lookups) == 0 {
+		return
+	}
+	read := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"a": fmt.Sprint(u.random.IntN(3))}}}
+	read.SetGroupVersionKind(k.Lookups[u.random.IntN(len(k.Lookups))].Type)
+	resource := u.resource(read.GroupVersionKind()).GroupVersionResource
+	read.SetNamespace(namespace)
+	read.SetName(readNames[u.random.IntN(len(readNames))])
+	if _, err := u.store.Create(resource, namespace, read, "user"); err == nil {
+		return
+	}
+	if u.random.IntN(2) == 0 {
+		_ = u.store.Delete(resource, nameOf(read), metav1.DeletePropagationBackground)
+		return
+	}
+	_, _ = u.store.Update(resource, read, "user")
+}
+
+// readNames are names of objects that the examples read.
+var readNames = []string{"demo", "source"}

@@ -1,0 +1,69 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+)
+
+// violations returns what must not be in the writes of a history.
+func (h *history) violations(changes []apiserver.Change) (found []string) {
+	made := make(map[string]bool) // children by their owner
+	last := make(map[string]*unstructured.Unstructured)
+	for _, c := range changes {
+		object := c.After
+		if object == nil {
+			delete(last, idOf(c.Before))
+			continue
+		}
+		last[idOf(object)] = object
+		for _, owner := range object.GetOwnerReferences() {
+			id := idOf(object) + " of " + string(owner.UID)
+			of := ownerIn(last, object, owner)
+			if h.Once && c.Before == nil && made[id] && of != nil && of.GetUID() == owner.UID { // one that is gone may be known to be so later
+				found = append(found, fmt.Sprintf("%s is made again for %s", idOf(object), owner.Name))
+			}
+			made[id] = made[id] || c.Before == nil
+		}
+	}
+	found = append(found, h.restless(last)...)
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		object := last[id]
+		mayStay := slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { // for a Job that fails
+			return k.GroupVersionKind == object.GroupVersionKind() && k.OnDelete != ""
+		})
+		if object.GetDeletionTimestamp() != nil && !mayStay {
+			found = append(found, fmt.Sprintf("%s is still being deleted: %v", id, object.GetFinalizers()))
+		}
+		for _, owner := range object.GetOwnerReferences() {
+			if ownerIn(last, object, owner) == nil {
+				found = append(found, id+" has no owner")
+			}
+		}
+		phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+		for _, k := range h.Kinds {
+			if h.Ends && k.GroupVersionKind == object.GroupVersionKind() && !k.Phases[phase].Terminal {
+				found = append(found, fmt.Sprintf("%s is %q at the end", id, phase))
+			}
+		}
+	}
+	return found
+}
+
+// ownerIn returns the owner of an object, which has its namespace or none, by its name.
+func ownerIn(all map[string]*unstructured.Unstructured, object *unstructured.Unstructured, reference metav1.OwnerReference) *unstructured.Unstructured {
+	if owner := all[reference.Kind+"/"+object.GetNamespace()+"/"+reference.Name]; owner != nil {
+		return owner
+	}
+	return all[reference.Kind+"//"+reference.Name]
+}
+
+func idOf(object *unstructured.Unstructured) string {
+	return object.GetKind() + "/" + object.GetNamespace() + "/" + object.GetName()
+}

@@ -1,0 +1,144 @@
+package mutate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Overlay replaces files for the go command.
+type Overlay struct {
+	dir      string
+	replaced map[string]string
+}
+
+// NewOverlay returns an overlay that replaces nothing. It lasts as long as the test.
+func NewOverlay(tb testing.TB) *Overlay {
+	tb.Helper()
+	return &Overlay{tb.TempDir(), make(map[string]string)}
+}
+
+// Add replaces a file, which need not exist, by a text.
+func (o *Overlay) Add(tb testing.TB, file, text string) {
+	tb.Helper()
+	absolute, err := filepath.Abs(file)
+	require.NoError(tb, err)
+	o.replaced[absolute] = filepath.Join(o.dir, strconv.Itoa(len(o.replaced))+".go")
+	require.NoError(tb, os.WriteFile(o.replaced[absolute], []byte(text), 0o600))
+}
+
+// AddMutants replaces the Go files of a folder, apart from tests, by those that a Source makes of them and that rewrite changes; nil
+// changes nothing.
+func (o *Overlay) AddMutants(tb testing.TB, dir string, of *Source, rewrite func(text string) string) {
+	tb.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(tb, err)
+	name := ""
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		copied, err := of.File(file)
+		require.NoError(tb, err)
+		text := string(copied)
+		if rewrite != nil {
+			text = rewrite(text)
+		}
+		o.Add(tb, file, text)
+		_, after, _ := strings.Cut("\n"+text, "\npackage ")
+		name, _, _ = strings.Cut(after, "\n")
+	}
+	o.Add(tb, filepath.Join(dir, "mutated.go"), "package "+name+"\n\n"+
+		"import \"github.com/fescue-dev/fescue/internal/mutate\"\n\nfunc mutated(number int32) bool { return mutate.On(number) }\n")
+}
+
+// Survivors returns the mutants that a test of the package in a folder does not notice, which calls Try. Each processor tries a part of
+// them. A process that a mutant ends is followed by another, for the rest. That one is killed if it was the first of its process; else
+// one before it may be why, and it is the first of the next.
+func (o *Overlay) Survivors(t *testing.T, dir, test string, mutants []Mutant) (survivors []Mutant) {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{"Replace": o.replaced})
+	require.NoError(t, err)
+	overlay := filepath.Join(o.dir, "overlay.json")
+	require.NoError(t, os.WriteFile(overlay, data, 0o600))
+	binary := filepath.Join(t.TempDir(), "test")
+	output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+dir).CombinedOutput()
+	require.NoError(t, err, string(output))
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	for i := range runtime.NumCPU() {
+		var part []Mutant
+		for n := i; n < len(mutants); n += runtime.NumCPU() {
+			part = append(part, mutants[n])
+		}
+		running.Go(func() {
+			left := survivorsOf(t, binary, dir, test, part)
+			mu.Lock()
+			defer mu.Unlock()
+			survivors = append(survivors, left...)
+		})
+	}
+	running.Wait()
+	return survivors
+}
+
+// survivorsOf tries some mutants, in one process after the other.
+func survivorsOf(t *testing.T, binary, dir, test string, mutants []Mutant) (survivors []Mutant) {
+	for len(mutants) > 0 {
+		var numbers []string
+		for _, m := range mutants {
+			numbers = append(numbers, strconv.Itoa(m.Number))
+		}
+		command := exec.Command(binary, "-test.run", "^"+test+"$", "-test.timeout", "0")
+		command.Dir = dir
+		command.Env = append(os.Environ(), variable+"="+strings.Join(numbers, " "))
+		var failure bytes.Buffer
+		command.Stderr = &failure
+		lines, err := command.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, command.Start())
+		begun := false
+		first := mutants[0]
+		start := time.Now()
+		var other []string
+		scanner := bufio.NewScanner(lines)
+		scanner.Buffer(nil, 1<<30) // a mutant may write long lines; whoever stops reading would block it
+		for scanner.Scan() {
+			word, rest, _ := strings.Cut(scanner.Text(), " ")
+			switch word {
+			case "kept":
+				t.Logf("%s: %d mutants, %s cases, which take %v to prepare", dir, len(mutants), rest, time.Since(start))
+			case "begins":
+				begun = true
+			case "survives", "killed":
+				if word == "survives" {
+					survivors = append(survivors, mutants[0])
+				}
+				mutants, begun = mutants[1:], false
+			default:
+				other = append(other, scanner.Text())
+			}
+		}
+		err = command.Wait()
+		if begun { // it ended the process
+			if mutants[0] == first {
+				mutants = mutants[1:]
+			}
+			continue
+		}
+		require.NoError(t, err, strings.Join(other, "\n")+failure.String())
+		t.Logf("%s: %v", dir, time.Since(start))
+	}
+	return survivors
+}
