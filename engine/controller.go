@@ -465,7 +465,7 @@ func (c *controller) controllerOf(object *unstructured.Unstructured) *metav1.Own
 
 // handle reconciles an object from the queue if this process may act on it.
 func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
-	object := c.objects.Get(name)
+	object := c.writes.newest(name, func() *unstructured.Unstructured { return c.objects.Get(name) })
 	if object != nil && !c.isOfShard(object.GetUID()) {
 		object = nil // another controller acts on it; this one may have acted on its predecessor
 	}

@@ -230,7 +230,7 @@ func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
 			require.NotContains(t, *written, "patch pods")
 			_, err = c.config.Client.Resource(pods).Namespace("default").Get(t.Context(), "a-pod", metav1.GetOptions{})
 			require.NoError(t, err)
-			orphaned, _, err := unstructured.NestedBool(c.writes.newest(r.name, after).Object, "status", "childInventory", "orphaned")
+			orphaned, _, err := unstructured.NestedBool(c.writes.newest(r.name, func() *unstructured.Unstructured { return after }).Object, "status", "childInventory", "orphaned")
 			require.NoError(t, err)
 			require.Equal(t, tc.recorded, orphaned)
 		})

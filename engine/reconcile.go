@@ -58,10 +58,10 @@ type reconciliation struct {
 }
 
 // reconcileSafely recovers from a panic: one object must not stop the others.
-func (r *reconciliation) reconcileSafely(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
+func (r *reconciliation) reconcileSafely(ctx context.Context, object *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	defer r.recoverTo(&err)
 	ctx = withWarnings(ctx, func(err error) { logWarning(r.log, plan.Conceal(r.kind, err)) })
-	return r.reconcile(ctx, cached)
+	return r.reconcile(ctx, object)
 }
 
 // recoverTo turns a panic of the function that defers it into an error. Each goroutine needs its own.
@@ -73,16 +73,15 @@ func (r *reconciliation) recoverTo(err *error) {
 	}
 }
 
-// reconcile decides from the caches what an object needs, writes it, and reports it. The object
-// is nil if it is gone. wakeAt is when to reconcile again although nothing has changed; zero
+// reconcile decides from the caches what an object needs, writes it, and reports it. The object is the newest state
+// that is known; it is nil if it is gone. wakeAt is when to reconcile again although nothing has changed; zero
 // means never. Retrying may resolve an error.
-func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Unstructured) (wakeAt time.Time, err error) {
+func (r *reconciliation) reconcile(ctx context.Context, object *unstructured.Unstructured) (wakeAt time.Time, err error) {
 	r.swaps.Forget(r.kind, r.name.AsNamespacedName())
-	if cached == nil {
+	if object == nil {
 		r.forget(r.name)
 		return time.Time{}, nil
 	}
-	object := r.writes.newest(r.name, cached)
 	r.shown = r.shownOf(object).version
 	switch isLeaving := object.GetDeletionTimestamp() != nil; {
 	case isLeaving && !plan.IsKept(r.kind, object):
@@ -102,7 +101,7 @@ func (r *reconciliation) reconcile(ctx context.Context, cached *unstructured.Uns
 	if isStale {
 		r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
 	}
-	defer r.tell(cached)
+	defer r.tell(object)
 	wakeAt, err = r.advance(ctx, object, fromServer)
 	if apierrors.IsConflict(err) && r.writes.hasObject(r.name) {
 		err = errors.Join(err, r.readAgain(ctx))

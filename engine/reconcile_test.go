@@ -136,7 +136,9 @@ func TestLostStatusIsForgotten(t *testing.T) {
 	lost := c.objects.Get(name).DeepCopy()
 	lost.SetResourceVersion("12")
 	c.writes.rememberObject(name, lost)
-	newest := func() string { return c.writes.newest(name, c.objects.Get(name)).GetResourceVersion() }
+	newest := func() string {
+		return c.writes.newest(name, func() *unstructured.Unstructured { return c.objects.Get(name) }).GetResourceVersion()
+	}
 	require.Equal(t, "12", newest())
 	require.True(t, c.work(t.Context()))
 	require.Equal(t, 1, reconciles(c, resultRequeue))

@@ -56,11 +56,13 @@ type deletedChild struct {
 
 func newWrites() *writes { return &writes{byObject: make(map[cache.ObjectName]*written)} }
 
-// newest returns the newer of a cached object and what was last written of it.
-func (w *writes) newest(name cache.ObjectName, cached *unstructured.Unstructured) *unstructured.Unstructured {
+// newest returns the newer of a cached object and what was last written of it, or nil if the cache has none. The cache is read under the
+// lock: once it has what was written, that is dropped.
+func (w *writes) newest(name cache.ObjectName, read func() *unstructured.Unstructured) *unstructured.Unstructured {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if known := w.byObject[name]; known != nil && known.isNewer(cached) {
+	cached := read()
+	if known := w.byObject[name]; cached != nil && known != nil && known.isNewer(cached) {
 		return known.object
 	}
 	return cached

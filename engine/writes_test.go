@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,17 +24,51 @@ func TestNewestIsNeverOlderThanTheLastWrite(t *testing.T) {
 	t.Parallel()
 	name := cache.ObjectName{Name: "a"}
 	w := newWrites()
-	require.Equal(t, "5", w.newest(name, version("u", "5")).GetResourceVersion())
+	read := func(o *unstructured.Unstructured) func() *unstructured.Unstructured {
+		return func() *unstructured.Unstructured { return o }
+	}
+	require.Equal(t, "5", w.newest(name, read(version("u", "5"))).GetResourceVersion())
 
 	w.rememberObject(name, version("u", "9"))
-	require.Equal(t, "9", w.newest(name, version("u", "5")).GetResourceVersion(), "the cache lags behind")
-	require.Equal(t, "10", w.newest(name, version("u", "10")).GetResourceVersion(), "versions are compared as numbers")
-	require.Equal(t, "1", w.newest(name, version("v", "1")).GetResourceVersion(), "another object of the same name")
+	require.Equal(t, "9", w.newest(name, read(version("u", "5"))).GetResourceVersion(), "the cache lags behind")
+	require.Equal(t, "10", w.newest(name, read(version("u", "10"))).GetResourceVersion(), "versions are compared as numbers")
+	require.Equal(t, "1", w.newest(name, read(version("v", "1"))).GetResourceVersion(), "another object of the same name")
 
 	w.cached(name, version("u", "8"))
 	require.NotEmpty(t, w.byObject)
 	w.cached(name, version("u", "9"))
 	require.Empty(t, w.byObject, "what the cache has seen is forgotten")
+}
+
+// A cache that catches up while the newest version is asked for drops what was written, and has it then.
+func TestNewestWhileTheCacheCatchesUp(t *testing.T) {
+	t.Parallel()
+	name, w := cache.ObjectName{Name: "a"}, newWrites()
+	var inCache atomic.Pointer[unstructured.Unstructured]
+	var written atomic.Int64
+	inCache.Store(version("u", "0"))
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for v := range int64(20_000) {
+			object := version("u", strconv.FormatInt(v, 10))
+			w.rememberObject(name, object)
+			written.Store(v)
+			inCache.Store(object)
+			w.cached(name, object)
+		}
+	})
+	slowly := func() *unstructured.Unstructured {
+		object := inCache.Load()
+		runtime.Gosched()
+		return object
+	}
+	for last := int64(0); last < 19_999; {
+		last = written.Load()
+		got, err := strconv.ParseInt(w.newest(name, slowly).GetResourceVersion(), 10, 64)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, got, last)
+	}
+	writer.Wait()
 }
 
 // caches are as new as a resource version, and still hold one object.
