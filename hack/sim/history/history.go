@@ -5,11 +5,13 @@ package history
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -78,16 +80,22 @@ func Play(o Options) (r Result, err error) {
 	others.Go(func() { h.users(ctx) })
 	others.Go(func() { h.repeat(ctx, time.Second, h.workloads) })
 	others.Go(func() { h.repeat(ctx, time.Second, func(s *apiserver.Store) { s.Collect() }) })
-	if err := h.operateAll(o.Disturbed, o.Kills, true); err != nil {
+	if err := h.operateAll(max(1, o.Operators), o.Disturbed, o.Kills, true); err != nil {
 		return r, err
 	}
 	h.server.Disturb(apiserver.Faults{})
-	if err := h.operateAll(o.Calm, 0, false); err != nil {
+	before, disturbed, settled := h.requests.Load(), 0, 0
+	h.server.Do(func(s *apiserver.Store) { disturbed = len(s.Changes()) })
+	if err := h.operateAll(1, o.Calm, 0, false); err != nil { // others are scaled down
 		return r, err
 	}
-	settled := 0
 	h.server.Do(func(s *apiserver.Store) { settled = len(s.Changes()) })
-	if err := h.operateAll(time.Minute, 0, false); err != nil {
+	sent := h.requests.Load() - before
+	// Each resource is listed and watched, each change may be followed by some requests, and what is rejected is tried again.
+	if most := 5*len(served) + 10*(settled-disturbed) + 100*(o.Objects+1); sent > int64(most) {
+		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-disturbed, most))
+	}
+	if err := h.operateAll(1, time.Minute, 0, false); err != nil {
 		return r, err
 	}
 	stop()
@@ -146,7 +154,9 @@ type history struct {
 	random  *source
 	began   time.Time
 	created int // by users
-	mu      sync.Mutex
+	// requests are those of operators, without those for Leases.
+	requests atomic.Int64
+	mu       sync.Mutex
 	// outdated are the writes of operators that were based on a state older than the same operator's last write.
 	outdated []string
 }

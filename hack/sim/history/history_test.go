@@ -96,9 +96,10 @@ func example(t *testing.T, name string) []*kind.Kind {
 	return catalog.Behaviours()
 }
 
-// examplesOf returns the kinds of each example.
+// examplesOf returns the kinds of each example, and Customclusters.
 func examplesOf(t *testing.T) (all [][]*kind.Kind) {
 	t.Helper()
+	all = append(all, []*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "Customcluster")})
 	for _, name := range examples {
 		all = append(all, example(t, name))
 	}
@@ -107,9 +108,8 @@ func examplesOf(t *testing.T) (all [][]*kind.Kind) {
 
 // The examples come to rest as well, with objects that their schemas make.
 func TestHistoriesOfExamples(t *testing.T) {
-	for _, name := range examples {
-		t.Run(name, func(t *testing.T) {
-			kinds := example(t, name)
+	for _, kinds := range examplesOf(t) {
+		t.Run(kinds[0].GroupVersionKind.Kind, func(t *testing.T) {
 			playAll(t, (*histories+4)/5, func(seed uint64) Options {
 				o := others(kinds, seed, 0)
 				o.Operators = 0 // make simulate has several: it takes longer

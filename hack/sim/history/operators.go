@@ -21,11 +21,11 @@ import (
 	"github.com/fescue-dev/fescue/internal/operator/election"
 )
 
-// operateAll runs all operators for a time, each of which may be killed and started again.
-func (h *history) operateAll(d time.Duration, kills int, kill bool) error {
+// operateAll runs so many operators for a time, each of which may be killed and started again.
+func (h *history) operateAll(count int, d time.Duration, kills int, kill bool) error {
 	until := time.Now().Add(d)
 	var running errgroup.Group
-	for range max(1, h.Operators) {
+	for range count {
 		running.Go(func() error {
 			for i := 0; time.Now().Before(until); i++ {
 				d := time.Until(until)

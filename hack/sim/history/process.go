@@ -40,6 +40,9 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.dead.Load() {
 		return nil, errKilled
 	}
+	if !strings.Contains(r.URL.Path, "/namespaces/"+leases+"/") {
+		p.history.requests.Add(1)
+	}
 	if r.Method == http.MethodGet {
 		return p.received(p.history.server.RoundTrip(r))
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -134,6 +135,7 @@ func play(t *testing.T, of func(seed uint64, delay time.Duration) Options, seed 
 	pick := func(from ...uint32) uint32 { return from[random.IntN(len(from))] }
 	delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[random.IntN(3)]
 	synctest.Test(t, func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, seed) // identities of operators
 		simrt.Start(simrt.Options{Seed: seed, Yield: pick(0, 2, 8, 32), Tick: pick(0, 10_000, 100_000), Demote: pick(0, 0, 50)})
 		var err error
 		r, err = Play(of(seed, delay))

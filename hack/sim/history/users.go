@@ -71,7 +71,7 @@ func (h *history) users(ctx context.Context) {
 	random := h.random.own()
 	deeds := []deed{none, deleteObject, editObject}
 	if !h.Once {
-		deeds = append(deeds, deleteChild, alterChild, unmarkChild, releaseChild, copyChild, hold, occupy, changeRead)
+		deeds = append(deeds, deleteChild, alterChild, unmarkChild, releaseChild, copyChild, stray, hold, occupy, changeRead)
 	}
 	pause := func() { sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(3*h.Objects+1)))) }
 	for range h.Objects {
@@ -270,6 +270,23 @@ func copyChild(u user) {
 		child.SetName(child.GetName() + "-copy")
 		u.createAgain(r, child)
 	}
+}
+
+// stray creates an object that has the labels of the template of a child, and none of its marks.
+func stray(u user) {
+	r, child := u.child()
+	if child == nil {
+		return
+	}
+	labels := child.GetLabels()
+	maps.DeleteFunc(labels, func(name, _ string) bool {
+		return strings.HasPrefix(name, "fescue.dev/") || name == "app.kubernetes.io/managed-by"
+	})
+	child.SetLabels(labels)
+	child.SetAnnotations(nil)
+	child.SetOwnerReferences(nil)
+	child.SetName(child.GetName() + "-stray")
+	u.createAgain(r, child)
 }
 
 func (u user) createAgain(r apiserver.Resource, object *unstructured.Unstructured) {
