@@ -113,6 +113,9 @@ type Store struct {
 	by      string // the user agent of the client that writes
 }
 
+// Clock is how stories show times.
+const Clock = "15:04:05.000"
+
 // String tells what was written.
 func (c Change) String() string {
 	object, verb := c.After, "changes"
@@ -122,7 +125,7 @@ func (c Change) String() string {
 	case c.After == nil:
 		object, verb = c.Before, "deletes"
 	}
-	return fmt.Sprintf("%s %d %s %s %s/%s/%s %.80s %v", c.At.Format("15:04:05.000"), c.Version, cmp.Or(c.By, "someone"), verb,
+	return fmt.Sprintf("%s %d %s %s %s/%s/%s %.80s %v", c.At.Format(Clock), c.Version, cmp.Or(c.By, "someone"), verb,
 		object.GetKind(), object.GetNamespace(), object.GetName(), fmt.Sprint(object.Object["spec"]), object.Object["status"])
 }
 

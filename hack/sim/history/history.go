@@ -25,8 +25,9 @@ import (
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
-// namespace has the objects of users, and leases the Leases of operators. operator is their user agent.
-const namespace, leases, operator = "default", "fescue-system", "fescue"
+// namespace has the objects of users, and leases the Leases of operators. The user agents of operators begin with
+// operator, and their numbers follow.
+const namespace, leases, operator = "default", "fescue-system", "fescue/"
 
 // Options say what a history is made of.
 type Options struct {
@@ -50,8 +51,9 @@ type Options struct {
 
 // Result is what a history came to.
 type Result struct {
-	// Changes are all writes, in their order.
-	Changes []apiserver.Change
+	// Writes is how many there were. Story tells them, and what failed, in their order.
+	Writes int
+	Story  []string
 	// Violations are what must not be.
 	Violations []string
 	// Objects are those that were created.
@@ -100,14 +102,15 @@ func Play(o Options) (r Result, err error) {
 	}
 	stop()
 	others.Wait()
-	h.server.Do(func(s *apiserver.Store) { r.Changes = s.Changes() })
-	for _, c := range r.Changes[settled:] {
-		if c.By == operator && namespaceOf(c) != leases {
+	var changes []apiserver.Change
+	h.server.Do(func(s *apiserver.Store) { changes = s.Changes() })
+	for _, c := range changes[settled:] {
+		if strings.HasPrefix(c.By, operator) && namespaceOf(c) != leases {
 			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
 		}
 	}
-	r.Objects = h.created
-	r.Violations = slices.Concat(r.Violations, h.outdated, h.violations(r.Changes))
+	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
+	r.Violations = slices.Concat(r.Violations, h.outdated, h.violations(changes))
 	return r, nil
 }
 
@@ -159,6 +162,40 @@ type history struct {
 	mu       sync.Mutex
 	// outdated are the writes of operators that were based on a state older than the same operator's last write.
 	outdated []string
+	// operators is how many were started, and moments is what happened to them.
+	operators int
+	moments   []moment
+}
+
+// moment is something that happened.
+type moment struct {
+	at   time.Time
+	text string
+}
+
+// tell adds to the story.
+func (h *history) tell(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	h.moments = append(h.moments, moment{now, now.Format(apiserver.Clock) + " " + fmt.Sprintf(format, args...)})
+}
+
+// story tells all writes, but renewals of Leases, and what happened to operators.
+func (h *history) story(changes []apiserver.Change) (told []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := slices.Clone(h.moments)
+	for _, c := range changes {
+		if namespaceOf(c) != leases {
+			all = append(all, moment{c.At, c.String()})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
+	for _, m := range all {
+		told = append(told, m.text)
+	}
+	return told
 }
 
 // source is a source of random numbers for several goroutines.

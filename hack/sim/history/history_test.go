@@ -71,9 +71,9 @@ func playAll(t *testing.T, count uint64, of func(seed uint64) Options, check fun
 			synctest.Test(t, func(t *testing.T) {
 				r, err := Play(of(seed))
 				require.NoError(t, err)
-				require.Empty(t, r.Violations, strings.Join(story(r), "\n"))
+				require.Empty(t, r.Violations, strings.Join(r.Story, "\n"))
 				check(t, r)
-				writes += len(r.Changes)
+				writes += r.Writes
 			})
 		})
 	}
@@ -117,12 +117,4 @@ func TestHistoriesOfExamples(t *testing.T) {
 			}, func(*testing.T, Result) {})
 		})
 	}
-}
-
-// story tells the writes of a history.
-func story(r Result) (told []string) {
-	for _, c := range r.Changes {
-		told = append(told, c.String())
-	}
-	return told
 }

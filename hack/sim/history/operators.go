@@ -46,7 +46,7 @@ func (h *history) operateAll(count int, d time.Duration, kills int, kill bool) e
 // on.
 func (h *history) operate(d time.Duration, kill bool) error {
 	process := newProcess(h)
-	config := &rest.Config{Host: "http://model", Transport: process, QPS: -1, UserAgent: operator}
+	config := &rest.Config{Host: "http://model", Transport: process, QPS: -1, UserAgent: process.name}
 	elected, err := h.election(config)
 	if err != nil {
 		return err
@@ -76,12 +76,15 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	if err != nil {
 		return err
 	}
+	h.tell("%s starts", process.name)
 	ended := make(chan error, 1)
 	go func() { ended <- elected.Run(ctx, e) }()
 	select {
 	case err = <-ended:
+		h.tell("%s ends: %v", process.name, err)
 		process.dead.Store(true)
 	case <-time.After(d):
+		h.tell("%s is stopped", process.name)
 		process.dead.Store(kill)
 		stop()
 		err = <-ended

@@ -23,6 +23,7 @@ import (
 // process is the connection of an operator to the server. One that is dead sends and receives nothing.
 type process struct {
 	history *history
+	name    string
 	dead    atomic.Bool
 
 	mu sync.Mutex
@@ -31,7 +32,12 @@ type process struct {
 	outdated []string
 }
 
-func newProcess(h *history) *process { return &process{history: h, answered: sets.New[string]()} }
+func newProcess(h *history) *process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.operators++
+	return &process{history: h, name: fmt.Sprint(operator, h.operators), answered: sets.New[string]()}
+}
 
 var errKilled = errors.New("the operator was killed")
 
@@ -56,6 +62,7 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := p.received(p.history.server.RoundTrip(r))
 	if err != nil {
+		p.history.tell("%s %s %s fails: %v", p.name, r.Method, r.URL.Path, err)
 		return nil, err
 	}
 	answer, err := io.ReadAll(response.Body)
@@ -87,12 +94,16 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 		}
 		p.answered.Insert(stored.ResourceVersion)
 	}
-	if code != http.StatusConflict {
+	var status metav1.Status
+	if code < http.StatusBadRequest {
 		return nil
 	}
-	var status metav1.Status
 	if err := json.Unmarshal(answer, &status); err != nil {
 		return err
+	}
+	p.history.tell("%s %s %s fails: %.200s", p.name, r.Method, r.URL.Path, status.Message)
+	if code != http.StatusConflict {
+		return nil
 	}
 	live := p.conflicting(r.URL.Path, status.Details)
 	if live == nil || !p.answered.Has(live.GetResourceVersion()) {
@@ -108,7 +119,7 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 			return nil
 		}
 	}
-	p.outdated = append(p.outdated, fmt.Sprintf("%s %s is based on a state older than the operator's last write: %s", r.Method, r.URL.Path, status.Message))
+	p.outdated = append(p.outdated, fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
 	return nil
 }
 

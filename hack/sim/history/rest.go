@@ -22,8 +22,9 @@ import (
 // has created it.
 const labelChild, labelPhase, labelOwner, labelDecorator = "fescue.dev/child", "fescue.dev/phase", "fescue.dev/owner-uid", "fescue.dev/decorator"
 
-// annotationCreatedAs has the type, the name and the child as which an object was created.
-const annotationCreatedAs = "fescue.dev/created-as"
+// annotationOwner names the object that a child was created for, and annotationCreatedAs the type, the name and the child that it was
+// created as.
+const annotationOwner, annotationCreatedAs = "fescue.dev/owner", "fescue.dev/created-as"
 
 // restless returns what is not as the kinds decide it, of all objects that exist at the end of a history. It knows of the engine only the
 // labels of children: what a kind decides about an object and the children that exist must be what exists.

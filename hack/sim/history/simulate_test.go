@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 	"github.com/fescue-dev/fescue/hack/sim/simrt"
 	"github.com/fescue-dev/fescue/internal/kindtest"
 )
@@ -100,28 +101,54 @@ func playBatch(t *testing.T) (b batch) {
 	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
 		if (seed-*firstHistory)%played == 0 {
 			runtime.GC()
-			_, _ = play(t, of, *firstHistory)
+			_, _ = play(t, of(*firstHistory))
 		}
-		r, stats := play(t, of, seed)
+		r, stats := play(t, of(seed))
 		b.Histories++
-		b.Writes += len(r.Changes)
+		b.Writes += r.Writes
 		b.Choices += stats.Choices
 		if b.Histories <= repeated {
-			_, _ = fmt.Fprintln(all, stats, story(r))
+			_, _ = fmt.Fprintln(all, stats, r.Story)
 			b.Hash = all.Sum64()
 		}
 		if len(r.Violations) > 0 {
-			b.Violations = append(b.Violations, fmt.Sprintf("seed %d: %s\n%s", seed, strings.Join(r.Violations, "; "), strings.Join(story(r), "\n")))
+			o, shortest := shrunk(t, of(seed), r)
+			b.Violations = append(b.Violations, fmt.Sprintf("seed %d: %s\nthe shortest history that was found has %d objects, %d operators, %d kills and the faults %+v: %s\n%s",
+				seed, strings.Join(r.Violations, "; "), o.Objects, o.Operators, o.Kills, o.Faults, strings.Join(shortest.Violations, "; "), strings.Join(shortest.Story, "\n")))
 		}
 	}
 	return b
 }
 
+// shrunk returns a history in which less happens, and which violates something as well.
+func shrunk(t *testing.T, o Options, r Result) (Options, Result) {
+	for _, less := range []func(o *Options){
+		func(o *Options) { o.Operators = 0 },
+		func(o *Options) { o.Kills = 0 },
+		func(o *Options) { o.Faults = apiserver.Faults{} },
+		func(o *Options) { o.Faults.Delay = 0 },
+		func(o *Options) { o.Faults.Fail = 0 },
+		func(o *Options) { o.Faults.Lose = 0 },
+		func(o *Options) { o.Faults.Break = 0 },
+		func(o *Options) { o.Objects = 1 },
+		func(o *Options) { o.Objects = max(1, o.Objects/2) },
+		func(o *Options) { o.Objects = max(1, o.Objects-1) },
+	} {
+		tried := o
+		less(&tried)
+		if again, _ := play(t, tried); len(again.Violations) > 0 {
+			o, r = tried, again
+		}
+	}
+	return o, r
+}
+
 // everyKind returns what the history of a seed is made of: of Ats, or of the kinds of an example.
-func everyKind(t *testing.T) func(seed uint64, delay time.Duration) Options {
+func everyKind(t *testing.T) func(seed uint64) Options {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
 	of := examplesOf(t)
-	return func(seed uint64, delay time.Duration) Options {
+	return func(seed uint64) Options {
+		delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[rand.New(rand.NewPCG(seed, 5)).IntN(3)]
 		if seed%2 == 0 {
 			return ats(at, seed, delay)
 		}
@@ -129,16 +156,15 @@ func everyKind(t *testing.T) func(seed uint64, delay time.Duration) Options {
 	}
 }
 
-// play plays the history of a seed, which also decides how goroutines take turns.
-func play(t *testing.T, of func(seed uint64, delay time.Duration) Options, seed uint64) (r Result, stats simrt.Stats) {
-	random := rand.New(rand.NewPCG(seed, 4))
+// play plays a history. Its seed also decides how goroutines take turns.
+func play(t *testing.T, o Options) (r Result, stats simrt.Stats) {
+	random := rand.New(rand.NewPCG(o.Seed, 4))
 	pick := func(from ...uint32) uint32 { return from[random.IntN(len(from))] }
-	delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[random.IntN(3)]
 	synctest.Test(t, func(t *testing.T) {
-		cryptotest.SetGlobalRandom(t, seed) // identities of operators
-		simrt.Start(simrt.Options{Seed: seed, Yield: pick(0, 2, 8, 32), Tick: pick(0, 10_000, 100_000), Demote: pick(0, 0, 50)})
+		cryptotest.SetGlobalRandom(t, o.Seed) // identities of operators
+		simrt.Start(simrt.Options{Seed: o.Seed, Yield: pick(0, 2, 8, 32), Tick: pick(0, 10_000, 100_000), Demote: pick(0, 0, 50)})
 		var err error
-		r, err = Play(of(seed, delay))
+		r, err = Play(o)
 		require.NoError(t, err)
 	})
 	return r, simrt.Stop()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,9 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 	made := make(map[string]bool) // children by their owner
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
+		if strings.HasPrefix(c.By, operator) {
+			found = append(found, h.harm(c)...)
+		}
 		object := c.After
 		if object == nil {
 			delete(last, idOf(c.Before))
@@ -52,6 +56,36 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 				found = append(found, fmt.Sprintf("%s is %q at the end", id, phase))
 			}
 		}
+	}
+	return found
+}
+
+// harm returns what an operator has done to what is not its own.
+func (h *history) harm(c apiserver.Change) (found []string) {
+	before := c.Before
+	if before == nil || before.GetNamespace() == leases {
+		return nil
+	}
+	mayDelete := false // strays
+	for _, k := range h.Kinds {
+		if before.GroupVersionKind() == k.GroupVersionKind {
+			return nil
+		}
+		for _, set := range k.Sets {
+			mayDelete = mayDelete || set.Type == before.GroupVersionKind() && len(set.StrayLabels) > 0
+		}
+	}
+	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && before.GetDeletionTimestamp() == nil
+	holder := metav1.GetControllerOf(before)
+	isHeld := holder != nil && !slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == holder.Kind })
+	isMarked := before.GetLabels()[labelOwner] != "" || before.GetAnnotations()[annotationOwner] != "" || before.GetAnnotations()[annotationCreatedAs] != ""
+	switch {
+	case isHeld:
+		found = append(found, "an operator changes what another controller holds: "+c.String())
+	case !isMarked && holder == nil && !(isDeleted && mayDelete):
+		found = append(found, "an operator changes what it has not created: "+c.String())
+	case isDeleted && !mayDelete && isCopy(before):
+		found = append(found, "an operator deletes a copy: "+c.String())
 	}
 	return found
 }
