@@ -82,7 +82,7 @@ func (h *history) harm(c apiserver.Change) (found []string) {
 	switch {
 	case isHeld:
 		found = append(found, "an operator changes what another controller holds: "+c.String())
-	case !isMarked && holder == nil && !(isDeleted && mayDelete):
+	case !isMarked && holder == nil && (!isDeleted || !mayDelete):
 		found = append(found, "an operator changes what it has not created: "+c.String())
 	case isDeleted && !mayDelete && isCopy(before):
 		found = append(found, "an operator deletes a copy: "+c.String())
