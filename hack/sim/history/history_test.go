@@ -6,17 +6,21 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
+	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
@@ -87,28 +91,30 @@ var examples = []string{
 	"memcached", "rollout", "serviceperpod", "tenant", "webapp", "webservice", "workerpool",
 }
 
-// example returns the kinds of an example, checked as an operator does that loads them.
-func example(t *testing.T, name string) []*kind.Kind {
-	t.Helper()
-	catalog, err := kind.Load(false, "../../../examples/"+name)
-	require.NoError(t, err)
-	require.Empty(t, catalog.Broken())
-	return catalog.Behaviours()
-}
-
-// examplesOf returns the kinds of each example, and Customclusters.
-func examplesOf(t *testing.T) (all [][]*kind.Kind) {
+// manyKinds returns Customclusters, the kinds of each example, and each kind of the corpus.
+func manyKinds(t *testing.T) (all [][]*kind.Kind) {
 	t.Helper()
 	all = append(all, []*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "Customcluster")})
 	for _, name := range examples {
-		all = append(all, example(t, name))
+		catalog, err := kind.Load(false, "../../../examples/"+name)
+		require.NoError(t, err)
+		require.Empty(t, catalog.Broken())
+		all = append(all, catalog.Behaviours())
+	}
+	for _, file := range corpus.Archives(t, kindtest.Corpus) {
+		catalog, _ := kind.Load(false, corpus.Unpack(t, corpus.Read(t, file))) // many are about what does not load
+		for _, k := range catalog.All() {
+			if !slices.ContainsFunc(k.Owns, func(of schema.GroupVersionKind) bool { return !scheme.Scheme.Recognizes(of) }) { // the model knows their fields
+				all = append(all, []*kind.Kind{k})
+			}
+		}
 	}
 	return all
 }
 
-// The examples come to rest as well, with objects that their schemas make.
-func TestHistoriesOfExamples(t *testing.T) {
-	for _, kinds := range examplesOf(t) {
+// Other kinds come to rest as well, with objects that their schemas make.
+func TestHistoriesOfManyKinds(t *testing.T) {
+	for _, kinds := range manyKinds(t) {
 		t.Run(kinds[0].GroupVersionKind.Kind, func(t *testing.T) {
 			playAll(t, (*histories+4)/5, func(seed uint64) Options {
 				o := others(kinds, seed, 0)

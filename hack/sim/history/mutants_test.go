@@ -54,7 +54,7 @@ func TestMutants(t *testing.T) {
 	t.Logf("histories show %d of %d mutants, of %d in all", len(tried)-len(survivors), len(tried), len(source.Mutants))
 }
 
-// TestTheseMutants plays histories with mutants: each example in turns with Ats.
+// TestTheseMutants plays histories with mutants: those of other kinds in turns with Ats.
 func TestTheseMutants(t *testing.T) {
 	if !mutate.Chosen() {
 		t.Skip("the engine has no mutants")
@@ -71,7 +71,7 @@ func TestTheseMutants(t *testing.T) {
 			return result
 		})
 	}
-	kinds := examplesOf(t)
+	kinds := manyKinds(t)
 	for range *histories / 10 {
 		add(func(seed uint64) Options { return ats(at, seed, 0) })
 		for _, of := range kinds {

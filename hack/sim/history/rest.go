@@ -137,12 +137,15 @@ func (h *history) read(k *kind.Kind, object *unstructured.Unstructured, live map
 	values := make(map[string]any)
 	lookups, err := k.LookupsOf(k.NewBudget(), object.Object)
 	for _, l := range lookups {
+		if len(l.Absent) > 0 {
+			continue
+		}
 		in := l.In(object.GetNamespace(), !h.resource(l.Type).IsClusterScoped)
 		var found []any
 		for _, id := range slices.Sorted(maps.Keys(live)) {
 			o := live[id]
 			isNamed := o.GetName() == l.ObjectName || l.Selector != nil && l.Selector.Matches(labels.Set(o.GetLabels()))
-			if o.GroupVersionKind() == l.Type && (in == "" || in == o.GetNamespace()) && isNamed && len(l.Absent) == 0 {
+			if o.GroupVersionKind() == l.Type && (in == "" || in == o.GetNamespace()) && isNamed {
 				found = append(found, o.Object)
 			}
 		}

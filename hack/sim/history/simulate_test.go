@@ -143,10 +143,10 @@ func shrunk(t *testing.T, o Options, r Result) (Options, Result) {
 	return o, r
 }
 
-// everyKind returns what the history of a seed is made of: of Ats, or of the kinds of an example.
+// everyKind returns what the history of a seed is made of: of Ats, or of other kinds.
 func everyKind(t *testing.T) func(seed uint64) Options {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
-	of := examplesOf(t)
+	of := manyKinds(t)
 	return func(seed uint64) Options {
 		delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[rand.New(rand.NewPCG(seed, 5)).IntN(3)]
 		if seed%2 == 0 {
