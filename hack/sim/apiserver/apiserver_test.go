@@ -167,7 +167,7 @@ func (s *side) do(t *testing.T, o operation) string {
 	case "get":
 		return s.send(t, http.MethodGet, path, "", nil)
 	case "list": // other ConfigMaps have no labels
-		return s.send(t, http.MethodGet, collection+"?labelSelector=app", "", nil)
+		return s.send(t, http.MethodGet, collection+"?labelSelector=app&fieldSelector=metadata.name!="+path[strings.LastIndex(path, "/")+1:], "", nil)
 	case "merge", "json", "delete", "apply", "apply status":
 		live := s.live(t, path)
 		metadata := make(map[string]any)

@@ -11,14 +11,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	fieldselector "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// view is what a list or a watch sees: the objects of a namespace, or of all, whose labels a selector matches.
+// view is what a list or a watch sees: the objects of a namespace, or of all, that selectors of labels and names match.
 type view struct {
 	target
 	selector labels.Selector
+	named    fieldselector.Selector
 }
 
 func viewOf(r *http.Request, at target) (view, error) {
@@ -26,11 +28,24 @@ func viewOf(r *http.Request, at target) (view, error) {
 	if err != nil {
 		return view{}, apierrors.NewBadRequest(err.Error())
 	}
-	return view{at, selector}, nil
+	of, err := fieldselector.ParseSelector(r.URL.Query().Get("fieldSelector"))
+	if err != nil {
+		return view{}, apierrors.NewBadRequest(err.Error())
+	}
+	for _, requirement := range of.Requirements() {
+		if requirement.Field != nameField && requirement.Field != namespaceField {
+			return view{}, apierrors.NewBadRequest("field label not supported: " + requirement.Field)
+		}
+	}
+	return view{at, selector, of}, nil
 }
 
+// nameField and namespaceField are what objects of all types can be selected by.
+const nameField, namespaceField = "metadata.name", "metadata.namespace"
+
 func (v view) has(object *unstructured.Unstructured) bool {
-	return object != nil && (v.namespace == "" || object.GetNamespace() == v.namespace) && v.selector.Matches(labels.Set(object.GetLabels()))
+	return object != nil && (v.namespace == "" || object.GetNamespace() == v.namespace) && v.selector.Matches(labels.Set(object.GetLabels())) &&
+		v.named.Matches(fieldselector.Set{nameField: object.GetName(), namespaceField: object.GetNamespace()})
 }
 
 // event returns how a watch sees a change; the type is "" if it does not. An object that leaves the view looks deleted, as it was
