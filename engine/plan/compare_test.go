@@ -431,7 +431,7 @@ func TestCompareRejects(t *testing.T) {
 		w := newWorld(k, owner("one"))
 		w.do(w.compare(t).Steps)
 		w.owner = owner("none")
-		w.objects[0].Object.SetOwnerReferences(nil)
+		w.objects[0].Object.SetLabels(map[string]string{LabelOwnerUID: w.objects[0].Object.GetLabels()[LabelOwnerUID]})
 		c := w.compare(t)
 		require.Equal(t, "adopt o-a", describe(c.Steps))
 		require.Empty(t, c.Prunes, "they would be of a version that is outdated then")
