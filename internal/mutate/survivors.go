@@ -4,17 +4,19 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 // Overlay replaces files for the go command.
@@ -75,26 +77,24 @@ func (o *Overlay) Survivors(t *testing.T, dir, test string, mutants []Mutant) (s
 	binary := filepath.Join(t.TempDir(), "test")
 	output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+dir).CombinedOutput()
 	require.NoError(t, err, string(output))
-	var mu sync.Mutex
-	var running sync.WaitGroup
-	for i := range runtime.NumCPU() {
+	left := make([][]Mutant, runtime.NumCPU())
+	var running errgroup.Group
+	for i := range left {
 		var part []Mutant
-		for n := i; n < len(mutants); n += runtime.NumCPU() {
+		for n := i; n < len(mutants); n += len(left) {
 			part = append(part, mutants[n])
 		}
-		running.Go(func() {
-			left := survivorsOf(t, binary, dir, test, part)
-			mu.Lock()
-			defer mu.Unlock()
-			survivors = append(survivors, left...)
+		running.Go(func() (err error) {
+			left[i], err = survivorsOf(t, binary, dir, test, part)
+			return err
 		})
 	}
-	running.Wait()
-	return survivors
+	require.NoError(t, running.Wait())
+	return slices.Concat(left...)
 }
 
 // survivorsOf tries some mutants, in one process after the other.
-func survivorsOf(t *testing.T, binary, dir, test string, mutants []Mutant) (survivors []Mutant) {
+func survivorsOf(t *testing.T, binary, dir, test string, mutants []Mutant) (survivors []Mutant, err error) {
 	for len(mutants) > 0 {
 		var numbers []string
 		for _, m := range mutants {
@@ -106,8 +106,12 @@ func survivorsOf(t *testing.T, binary, dir, test string, mutants []Mutant) (surv
 		var failure bytes.Buffer
 		command.Stderr = &failure
 		lines, err := command.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, command.Start())
+		if err == nil {
+			err = command.Start()
+		}
+		if err != nil {
+			return nil, err
+		}
 		begun := false
 		first := mutants[0]
 		start := time.Now()
@@ -137,8 +141,10 @@ func survivorsOf(t *testing.T, binary, dir, test string, mutants []Mutant) (surv
 			}
 			continue
 		}
-		require.NoError(t, err, strings.Join(other, "\n")+failure.String())
+		if err != nil {
+			return nil, fmt.Errorf("%w\n%s%s", err, strings.Join(other, "\n"), &failure)
+		}
 		t.Logf("%s: %v", dir, time.Since(start))
 	}
-	return survivors
+	return survivors, nil
 }
