@@ -116,14 +116,22 @@ type Store struct {
 // Clock is how stories show times.
 const Clock = "15:04:05.000"
 
+// Object returns what was written or, if it was deleted, what it was before.
+func (c Change) Object() *unstructured.Unstructured {
+	if c.After == nil {
+		return c.Before
+	}
+	return c.After
+}
+
 // String tells what was written.
 func (c Change) String() string {
-	object, verb := c.After, "changes"
+	object, verb := c.Object(), "changes"
 	switch {
 	case c.Before == nil:
 		verb = "creates"
 	case c.After == nil:
-		object, verb = c.Before, "deletes"
+		verb = "deletes"
 	}
 	return fmt.Sprintf("%s %d %s %s %s/%s/%s %.80s %v", c.At.Format(Clock), c.Version, cmp.Or(c.By, "someone"), verb,
 		object.GetKind(), object.GetNamespace(), object.GetName(), fmt.Sprint(object.Object["spec"]), object.Object["status"])

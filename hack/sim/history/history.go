@@ -18,6 +18,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/crds"
@@ -73,7 +74,10 @@ func Play(o Options) (r Result, err error) {
 	if o.Make == nil {
 		o.Make = sampled
 	}
-	h := &history{Options: o, served: served, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))}, began: time.Now()}
+	h := &history{
+		Options: o, served: served, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
+		began: time.Now(), altered: sets.New[types.UID](),
+	}
 	o.Faults.Random = h.random.IntN
 	h.server.Disturb(o.Faults)
 	ctx, stop := context.WithCancel(context.Background())
@@ -105,7 +109,7 @@ func Play(o Options) (r Result, err error) {
 	var changes []apiserver.Change
 	h.server.Do(func(s *apiserver.Store) { changes = s.Changes() })
 	for _, c := range changes[settled:] {
-		if strings.HasPrefix(c.By, operator) && namespaceOf(c) != leases {
+		if strings.HasPrefix(c.By, operator) && c.Object().GetNamespace() != leases {
 			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
 		}
 	}
@@ -157,6 +161,8 @@ type history struct {
 	random  *source
 	began   time.Time
 	created int // by users
+	// altered are the children that users have changed.
+	altered sets.Set[types.UID]
 	// requests are those of operators, without those for Leases.
 	requests atomic.Int64
 	mu       sync.Mutex
@@ -187,7 +193,7 @@ func (h *history) story(changes []apiserver.Change) (told []string) {
 	defer h.mu.Unlock()
 	all := slices.Clone(h.moments)
 	for _, c := range changes {
-		if namespaceOf(c) != leases {
+		if c.Object().GetNamespace() != leases {
 			all = append(all, moment{c.At, c.String()})
 		}
 	}
@@ -230,13 +236,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-func namespaceOf(c apiserver.Change) string {
-	if c.After == nil {
-		return c.Before.GetNamespace()
-	}
-	return c.After.GetNamespace()
 }
 
 // resourceOf returns that of the objects of a kind, or of a decorator.

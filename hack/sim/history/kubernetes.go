@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/engine/simulate/workloads"
@@ -14,6 +15,7 @@ import (
 
 // workloads has some objects get the status that Kubernetes gives them, and some Pods and Jobs end.
 func (h *history) workloads(s *apiserver.Store) {
+	isOver := !h.Ends && time.Since(h.began) > h.Disturbed // or what replaces Pods that end would never rest
 	for _, r := range h.served {
 		if r.CRD != nil || !r.HasStatus {
 			continue
@@ -23,7 +25,6 @@ func (h *history) workloads(s *apiserver.Store) {
 				continue
 			}
 			status := workloads.Status(object, time.Now())
-			isOver := !h.Ends && time.Since(h.began) > h.Disturbed // or what replaces Pods that end would never rest
 			if status == nil && object.Object["status"] != nil && !isOver && mayEnd(object) {
 				status, _ = workloads.End(object, h.random.IntN(3) > 0, time.Now())["status"].(map[string]any)
 			}
@@ -37,20 +38,25 @@ func (h *history) workloads(s *apiserver.Store) {
 	}
 }
 
-// mayEnd reports whether a Pod or a Job may end: Pods that are restarted for ever do not, nor what has ended.
+// mayEnd reports whether a Pod or a Job may end. One that has ended may not, nor a Pod that is always restarted.
 func mayEnd(object *unstructured.Unstructured) bool {
 	policy, _, _ := unstructured.NestedString(object.Object, "spec", "restartPolicy")
 	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	isComplete := slices.ContainsFunc(conditions, func(c any) bool {
-		condition, _ := c.(map[string]any)
-		return condition["type"] == string(batchv1.JobComplete) || condition["type"] == string(batchv1.JobFailed)
-	})
 	switch object.GetKind() {
 	case "Pod":
 		return policy != "" && policy != string(corev1.RestartPolicyAlways) && phase == string(corev1.PodRunning)
 	case "Job":
-		return !isComplete
+		return !isTrue(object, string(batchv1.JobComplete), string(batchv1.JobFailed))
 	}
 	return false
+}
+
+// isTrue reports whether an object has a condition of one of some types that is true.
+func isTrue(object *unstructured.Unstructured, types ...string) bool {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		name, _ := condition["type"].(string)
+		return slices.Contains(types, name) && condition["status"] == string(metav1.ConditionTrue)
+	})
 }

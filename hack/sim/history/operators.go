@@ -92,7 +92,6 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	if err != nil && !kill && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("the operator: %w", err)
 	}
-	h.noteOutdated(process)
 	return nil
 }
 

@@ -29,7 +29,6 @@ type process struct {
 	mu sync.Mutex
 	// answered are the versions of the objects that it wrote and knows of.
 	answered sets.Set[string]
-	outdated []string
 }
 
 func newProcess(h *history) *process {
@@ -93,11 +92,9 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 			return err
 		}
 		p.answered.Insert(stored.ResourceVersion)
-	}
-	var status metav1.Status
-	if code < http.StatusBadRequest {
 		return nil
 	}
+	var status metav1.Status
 	if err := json.Unmarshal(answer, &status); err != nil {
 		return err
 	}
@@ -119,7 +116,7 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 			return nil
 		}
 	}
-	p.outdated = append(p.outdated, fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
+	p.history.noteOutdated(fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
 	return nil
 }
 
@@ -141,9 +138,9 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 	return live
 }
 
-// noteOutdated adds what a process has written from an outdated state.
-func (h *history) noteOutdated(p *process) {
+// noteOutdated adds a write that was based on an outdated state.
+func (h *history) noteOutdated(write string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.outdated = append(h.outdated, p.outdated...)
+	h.outdated = append(h.outdated, write)
 }

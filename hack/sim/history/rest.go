@@ -32,7 +32,7 @@ func (h *history) restless(live map[string]*unstructured.Unstructured) (found []
 	for _, k := range h.Kinds {
 		for _, id := range slices.Sorted(maps.Keys(live)) {
 			object := live[id]
-			isOver := object.GetDeletionTimestamp() != nil || k.Phases[k.PhaseOf(object.Object)].Terminal || isStalled(object) // it waits for its user
+			isOver := object.GetDeletionTimestamp() != nil || k.Phases[k.PhaseOf(object.Object)].Terminal || isTrue(object, "Stalled") // it waits for its user
 			if object.GroupVersionKind() != k.GroupVersionKind || isOver || k.Target != nil && !k.Target.Selects(object) {
 				continue
 			}
@@ -109,7 +109,7 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 		if k.Target != nil && isTaken(c, object, live) {
 			continue // an Event says so
 		}
-		found = append(found, missing(c, object, children[c.Name], wanted)...)
+		found = append(found, h.missing(c, object, children[c.Name], wanted)...)
 	}
 	for name, of := range children {
 		for _, child := range of {
@@ -159,14 +159,6 @@ func (h *history) read(k *kind.Kind, object *unstructured.Unstructured, live map
 	return values, err
 }
 
-func isStalled(object *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, _ := c.(map[string]any)
-		return condition["type"] == "Stalled" && condition["status"] == string(metav1.ConditionTrue)
-	})
-}
-
 // isTaken reports whether an object that has the name of a child is not that child.
 func isTaken(c kind.Child, owner *unstructured.Unstructured, live map[string]*unstructured.Unstructured) bool {
 	template := &unstructured.Unstructured{Object: c.Template}
@@ -175,12 +167,12 @@ func isTaken(c kind.Child, owner *unstructured.Unstructured, live map[string]*un
 }
 
 // missing returns what lacks of a child that an object wants, and notes the objects that are the child.
-func missing(c kind.Child, owner *unstructured.Unstructured, live []*unstructured.Unstructured, wanted map[types.UID]bool) []string {
+func (h *history) missing(c kind.Child, owner *unstructured.Unstructured, live []*unstructured.Unstructured, wanted map[types.UID]bool) []string {
 	if c.Template == nil || c.Set != nil {
 		for _, child := range live {
 			wanted[child.GetUID()] = true
 		}
-		return missingMembers(c, live)
+		return h.missingMembers(c, live)
 	}
 	name, _, _ := unstructured.NestedString(c.Template, "metadata", "name")
 	name = cmp.Or(name, owner.GetName()+"-"+c.Name)
@@ -192,14 +184,14 @@ func missing(c kind.Child, owner *unstructured.Unstructured, live []*unstructure
 		return nil
 	}
 	wanted[live[i].GetUID()] = true
-	if differs(c, live[i], c.Template) {
+	if h.differs(c, live[i], c.Template) {
 		return []string{fmt.Sprintf("has a child %s that differs from its template", idOf(live[i]))}
 	}
 	return nil
 }
 
 // missingMembers returns what lacks of a set. A child without a template waits for what it reads.
-func missingMembers(c kind.Child, live []*unstructured.Unstructured) (found []string) {
+func (h *history) missingMembers(c kind.Child, live []*unstructured.Unstructured) (found []string) {
 	if c.Template == nil {
 		return nil
 	}
@@ -211,24 +203,23 @@ func missingMembers(c kind.Child, live []*unstructured.Unstructured) (found []st
 		found = append(found, fmt.Sprintf("has %d of %d members of %s", len(live), c.Set.Replicas, c.Name))
 	}
 	for i, m := range live {
-		if i < len(templates) && differs(c, m, withoutName(templates[i])) {
+		if i < len(templates) && h.differs(c, m, templates[i]) {
 			found = append(found, fmt.Sprintf("has a member %s that differs from its template", idOf(m)))
 		}
 	}
 	return found
 }
 
-// withoutName returns a template of members, whose names only begin with that of the template.
-func withoutName(template map[string]any) map[string]any {
-	copied := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(template)}
-	unstructured.RemoveNestedField(copied.Object, "metadata", "name")
-	return copied.Object
-}
-
 // differs reports whether a child should be as its template is, and is not. What users change in a child that is not applied stays.
-func differs(c kind.Child, live *unstructured.Unstructured, template map[string]any) bool {
-	isAltered := slices.ContainsFunc(live.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "user" })
-	return c.Update != kind.Never && (c.Update == kind.Apply || !isAltered) && !covers(live.Object, template)
+func (h *history) differs(c kind.Child, live *unstructured.Unstructured, template map[string]any) bool {
+	wanted := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(template)}
+	if wanted.GetNamespace() == "" {
+		wanted.SetNamespace(live.GetNamespace()) // that of the owner
+	}
+	if c.Set != nil {
+		wanted.SetName(live.GetName()) // the template has the prefix
+	}
+	return c.Update != kind.Never && (c.Update == kind.Apply || !h.altered.Has(live.GetUID())) && !covers(live.Object, wanted.Object)
 }
 
 // covers reports whether a value has all fields of another.
@@ -237,9 +228,6 @@ func covers(value, of any) bool {
 	case map[string]any:
 		fields, isStruct := value.(map[string]any)
 		for name, v := range of {
-			if name == "namespace" && v == "" {
-				continue // that of the owner
-			}
 			if !covers(fields[name], v) {
 				return false
 			}

@@ -76,7 +76,7 @@ func (h *history) users(ctx context.Context) {
 	pause := func() { sleep(ctx, time.Duration(random.IntN(int(h.Disturbed)/(3*h.Objects+1)))) }
 	for range h.Objects {
 		pause()
-		h.server.Do(func(s *apiserver.Store) { h.create(user{h, s, random}) })
+		h.server.Do(func(s *apiserver.Store) { createObject(user{h, s, random}) })
 		for range 2 {
 			pause()
 			h.server.Do(func(s *apiserver.Store) { deeds[random.IntN(len(deeds))](user{h, s, random}) })
@@ -99,18 +99,18 @@ func none(user) {}
 
 func (u user) kind() *kind.Kind { return u.Kinds[u.random.IntN(len(u.Kinds))] }
 
-// create creates an object of a kind; the name may be one that another had.
-func (h *history) create(u user) {
+// createObject creates an object of a kind; the name may be one that another had.
+func createObject(u user) {
 	k := u.kind()
-	object := &unstructured.Unstructured{Object: h.Make(u.random, k, time.Now())}
-	object.SetName(h.name(u.random))
-	if _, err := u.store.Create(h.resourceOf(k), namespaceFor(k), object, "user"); err == nil {
-		h.created++
+	object := &unstructured.Unstructured{Object: u.Make(u.random, k, time.Now())}
+	object.SetName(u.name())
+	if _, err := u.store.Create(u.resourceOf(k), namespaceFor(k), object, "user"); err == nil {
+		u.created++
 	}
 }
 
 // name returns a name of an object that may exist.
-func (h *history) name(random *rand.Rand) string { return fmt.Sprint("a", random.IntN(h.Objects+1)) }
+func (u user) name() string { return fmt.Sprint("a", u.random.IntN(u.Objects+1)) }
 
 func namespaceFor(k *kind.Kind) string {
 	if k.Scope == apiextensionsv1.ClusterScoped {
@@ -194,6 +194,12 @@ func deleteChild(u user) {
 	}
 }
 
+// update replaces a child, which counts as altered from then on.
+func (u user) update(r apiserver.Resource, child *unstructured.Unstructured) {
+	u.altered.Insert(child.GetUID())
+	_, _ = u.store.Update(r.GroupVersionResource, child, "user")
+}
+
 // alterChild changes a value in a child.
 func alterChild(u user) {
 	r, child := u.child()
@@ -206,7 +212,7 @@ func alterChild(u user) {
 	}
 	alter(u.random, content)
 	maps.Copy(child.Object, content)
-	_, _ = u.store.Update(r.GroupVersionResource, child, "user")
+	u.update(r, child)
 }
 
 // alter changes one of the values in a value, which it returns.
@@ -253,14 +259,14 @@ func unmarkChild(u user) {
 	}
 	child.SetLabels(labels)
 	child.SetAnnotations(annotations)
-	_, _ = u.store.Update(r.GroupVersionResource, child, "user")
+	u.update(r, child)
 }
 
 // releaseChild takes the owner of a child away.
 func releaseChild(u user) {
 	if r, child := u.child(); child != nil {
 		child.SetOwnerReferences(nil)
-		_, _ = u.store.Update(r.GroupVersionResource, child, "user")
+		u.update(r, child)
 	}
 }
 
@@ -305,7 +311,7 @@ func occupy(u user) {
 	}
 	foreign := &unstructured.Unstructured{Object: maps.Clone(child.Object)}
 	foreign.Object["metadata"] = map[string]any{
-		"namespace": child.GetNamespace(), "name": strings.ReplaceAll(child.GetName(), child.GetOwnerReferences()[0].Name, u.name(u.random)),
+		"namespace": child.GetNamespace(), "name": strings.ReplaceAll(child.GetName(), child.GetOwnerReferences()[0].Name, u.name()),
 	}
 	u.createAgain(r, foreign)
 }
@@ -331,7 +337,7 @@ func letGo(u user) {
 			if slices.Contains(object.GetFinalizers(), heldBy) {
 				free := object.DeepCopy()
 				free.SetFinalizers(slices.DeleteFunc(free.GetFinalizers(), func(f string) bool { return f == heldBy }))
-				_, _ = u.store.Update(r.GroupVersionResource, free, "user")
+				u.update(r, free)
 			}
 		}
 	}

@@ -81,9 +81,9 @@ func (h *history) harm(c apiserver.Change) (found []string) {
 	isMarked := before.GetLabels()[labelOwner] != "" || before.GetAnnotations()[annotationOwner] != "" || before.GetAnnotations()[annotationCreatedAs] != ""
 	switch {
 	case isHeld:
-		found = append(found, "an operator changes what another controller holds: "+c.String())
+		found = append(found, "an operator changes an object of another controller: "+c.String())
 	case !isMarked && holder == nil && (!isDeleted || !mayDelete):
-		found = append(found, "an operator changes what it has not created: "+c.String())
+		found = append(found, "an operator changes an object of somebody else: "+c.String())
 	case isDeleted && !mayDelete && isCopy(before):
 		found = append(found, "an operator deletes a copy: "+c.String())
 	}
