@@ -62,7 +62,7 @@ test-bench: test ## run each benchmark once, and the comparison with small loads
 test-all: SUITES := test e2e race oracle
 test-all: test ## run all tests that need no root; takes an hour
 	@$(MAKE) --no-print-directory test-bench
-	@$(MAKE) --no-print-directory test-kinds KINDS_MADE=2000
+	@$(MAKE) --no-print-directory test-kinds KINDS_MADE=6000
 	@$(MAKE) --no-print-directory test-sim
 	@$(MAKE) --no-print-directory test-faults FAULTS=5m
 
@@ -120,7 +120,7 @@ test-mutants: ## break Fescue's evaluator of CUE in each place, and ask whether 
 SOME := 300
 
 .PHONY: test-engine-mutants
-test-engine-mutants: ## break the engine in SOME places, one at a time, and ask whether histories show it; takes half an hour
+test-engine-mutants: ## break the engine in SOME places, one at a time, and ask whether histories show it; takes more than an hour
 	go test ./hack/sim/history -run '^TestMutants$$' -mutants '$(MUTANTS)' -some-mutants $(SOME) -timeout 0 -v
 
 .PHONY: test-pods

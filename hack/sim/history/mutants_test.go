@@ -33,7 +33,7 @@ var engineMutants = mutate.Source{
 // TestMutants breaks the engine and its plans, in one place at a time, and asks whether histories show it.
 func TestMutants(t *testing.T) {
 	if *onlyMutants == "" {
-		t.Skip("it takes half an hour: make test-engine-mutants")
+		t.Skip("it takes more than an hour: make test-engine-mutants")
 	}
 	source, overlay := engineMutants, mutate.NewOverlay(t)
 	for _, dir := range []string{"../../../engine", "../../../engine/plan"} {
