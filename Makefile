@@ -109,6 +109,13 @@ SEED := 1
 simulate: ## play HISTORIES of the whole engine from SEED on, each of which repeats bit by bit, while requests fail and operators are killed
 	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/history -run '^TestSimulate$$' -histories $(HISTORIES) -first-history $(SEED) -timeout 0 -v
 
+# all, or a part of the name of a bug.
+BUGS := all
+
+.PHONY: test-bugs
+test-bugs: ## put each of the bugs of hack/sim/history/bugs_test.go into the engine, and ask whether histories show it; takes half an hour
+	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/history -run '^TestBugs$$' -bugs '$(BUGS)' -overlays "$$overlay" -histories 2000 -timeout 0 -v
+
 # all, or a part of the name of a file or of a function: MUTANTS=node.go
 MUTANTS := all
 

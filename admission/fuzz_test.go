@@ -60,6 +60,6 @@ func requireAnswer(t *testing.T, server *Server, path string, body []byte) {
 	request := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
-	server.http.Handler.ServeHTTP(recorder, request)
+	server.ServeHTTP(recorder, request)
 	requireReview(t, recorder.Code, recorder.Body.Bytes())
 }

@@ -33,8 +33,8 @@ const maxWait = time.Second
 // retryAfter is the seconds after which the API server, which retries by itself, may retry.
 const retryAfter = "1"
 
-// routes returns the handler of all paths.
-func (s *Server) routes() http.Handler {
+// router returns the handler of all paths.
+func (s *Server) router() http.Handler {
 	router := mux.NewRouter()
 	handle := func(path string, open opener) {
 		endpoint := s.endpoint(path, open)

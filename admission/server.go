@@ -114,6 +114,7 @@ type Server struct {
 	bodies  *bodies
 	// values bounds the memory of decoded reviews.
 	values *semaphore.Weighted
+	routes http.Handler
 	http   *http.Server
 	// leaving is set when clients should connect to another replica.
 	leaving atomic.Bool
@@ -146,11 +147,12 @@ func New(config Config) (*Server, error) {
 			return nil, fmt.Errorf("webhook metrics: %w", err)
 		}
 	}
+	s.routes = s.router()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(config.HTTP2)
 	s.http = &http.Server{
-		Handler:   s.routes(),
+		Handler:   s,
 		Protocols: protocols,
 		TLSConfig: s.tlsConfig(),
 		// The time for the first header counts from the handshake on. That for bodies is limited as they are
@@ -177,6 +179,9 @@ func (s *Server) tlsConfig() *tls.Config {
 	}
 	return config
 }
+
+// ServeHTTP implements http.Handler: it answers one review.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.routes.ServeHTTP(w, r) }
 
 // Serve answers on a listener until ctx ends. It then lets the running requests finish
 // and returns nil, or an error if they did not finish in time.

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +14,32 @@ import (
 
 // Changes returns all writes, in their order.
 func (s *Store) Changes() []Change { return s.changes }
+
+// Lost returns the writes that restores have undone.
+func (s *Store) Lost() []Change { return s.lost }
+
+// Compact forgets the changes until now: who watches from an older version has to list again.
+func (s *Store) Compact() { s.forgotten = s.version }
+
+// Restore restores the state after so many of the writes, as who restores etcd from an older copy does: versions are given once more,
+// and all watches break.
+func (s *Store) Restore(writes int) {
+	for i := len(s.changes) - 1; i >= writes; i-- {
+		c := s.changes[i]
+		k := key{c.Object().GetNamespace(), c.Object().GetName()}
+		if c.Before == nil {
+			delete(c.table.objects, k)
+		} else {
+			c.table.objects[k] = c.Before
+		}
+		delete(c.table.dropped, k)
+		s.version = c.Version - 1
+	}
+	s.lost = append(s.lost, s.changes[writes:]...)
+	s.changes = slices.Clone(s.changes[:writes])
+	s.forgotten = s.version
+	s.restores++
+}
 
 // List returns all objects of a resource, in the order of their names.
 func (s *Store) List(resource schema.GroupVersionResource) []*unstructured.Unstructured {
@@ -35,7 +62,7 @@ func (s *Store) Create(resource schema.GroupVersionResource, namespace string, o
 	if err != nil {
 		return nil, err
 	}
-	return s.create(t, namespace, object, manager)
+	return s.create(t, namespace, object, author{manager: manager, user: manager})
 }
 
 // Get returns an object; nil if there is none.
@@ -61,7 +88,7 @@ func (s *Store) put(resource schema.GroupVersionResource, status bool, object *u
 	if err != nil {
 		return nil, err
 	}
-	return s.update(t, key{object.GetNamespace(), object.GetName()}, status, object, manager)
+	return s.update(t, key{object.GetNamespace(), object.GetName()}, status, object, author{manager: manager, user: manager})
 }
 
 // Delete deletes an object, as a DELETE with a policy does.

@@ -32,10 +32,10 @@ var (
 	firstSequence  = flag.Uint64("first-sequence", 0, "seed of the first of them")
 )
 
-// served are the types of the sequences: one that Kubernetes has, and one that a CRD defines.
+// served are the types of the sequences: one that Kubernetes has, and two that CRDs define, of which one has a schema.
 var served = []Resource{
 	{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap"},
-	custom(things),
+	custom(things), custom(gadgets),
 }
 
 func custom(crd *apiextensionsv1.CustomResourceDefinition) Resource {
@@ -44,17 +44,60 @@ func custom(crd *apiextensionsv1.CustomResourceDefinition) Resource {
 	return r
 }
 
-var things = &apiextensionsv1.CustomResourceDefinition{
-	ObjectMeta: metav1.ObjectMeta{Name: "things.model.example.com"},
-	Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: "model.example.com", Scope: apiextensionsv1.NamespaceScoped,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: "v1", Served: true, Storage: true,
-			Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
-			Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-		}},
+var things = customResource("things", "thing", "Thing", apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)})
+
+var gadgets = customResource("gadgets", "gadget", "Gadget", apiextensionsv1.JSONSchemaProps{
+	Type: "object",
+	Properties: map[string]apiextensionsv1.JSONSchemaProps{
+		"data":   {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: new(int64(1))}}},
+		"status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"n": {Type: "integer", Maximum: new(1.)}}},
+		"spec": {
+			Type: "object", Default: raw("{}"),
+			XValidations: apiextensionsv1.ValidationRules{
+				{Rule: "!has(self.most) || !has(self.size) || self.size <= self.most"},
+				{Rule: "!has(oldSelf.color) || !has(self.color) || oldSelf.color != 'red' || self.color != 'blue'"},
+			},
+			Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"size":  {Type: "integer", Default: raw("1"), Minimum: new(0.), Maximum: new(5.)},
+				"most":  {Type: "integer"},
+				"color": {Type: "string", Default: raw(`"red"`), Enum: []apiextensionsv1.JSON{*raw(`"red"`), *raw(`"blue"`)}},
+				"maybe": {Type: "string", Nullable: true, Default: raw("null")},
+				"tags":  {Type: "array", XListType: new("set"), Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{Type: "string"}}},
+				"ports": {Type: "array", XListType: new("map"), XListMapKeys: []string{"name"}, Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", Required: []string{"name"},
+					Properties: map[string]apiextensionsv1.JSONSchemaProps{"name": {Type: "string"}, "port": {Type: "integer", Default: raw("80")}},
+				}}},
+				"any":      {Type: "object", XPreserveUnknownFields: new(true)},
+				"template": {Type: "object", XEmbeddedResource: true, XPreserveUnknownFields: new(true)},
+			},
+		},
 	},
+})
+
+// specs are those of Gadgets, and of what is applied.
+var specs = []map[string]any{
+	{}, {"size": 2}, {"size": 9}, {"size": "2"}, {"size": nil}, {"size": 3, "most": 2}, {"size": 1.0, "most": 2}, {"color": "blue"}, {"color": "red"}, {"color": "green"},
+	{"maybe": "x"}, {"maybe": nil}, {"unknown": 1}, {"unknown": map[string]any{"size": 1}, "size": 2}, {"any": map[string]any{"unknown": nil, "a": []any{1}}},
+	{"tags": []any{"a", "b"}}, {"tags": []any{"a", "a"}}, {"tags": []any{"c", nil}}, {"tags": nil}, {"ports": []any{map[string]any{"name": "a"}, map[string]any{"name": "b", "port": 1}}},
+	{"ports": []any{map[string]any{"name": "a"}, map[string]any{"name": "a"}}}, {"ports": []any{map[string]any{"port": 1}}}, {"ports": map[string]any{}},
+	{"template": map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "x": 1}}, {"template": map[string]any{}},
+}
+
+func raw(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
+
+func customResource(plural, singular, kind string, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".model.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "model.example.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: singular, Kind: kind, ListKind: kind + "List"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &schema},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+			}},
+		},
+	}
 }
 
 // The model answers requests as the API server does.
@@ -107,21 +150,27 @@ var watches = []string{
 // forgotten begins at a version of which the changes are not known any more.
 const forgotten = "resourceVersion=1"
 
-// install creates the CRD of the sequences.
+// install creates the CRDs of the sequences.
 func install(t *testing.T, config *rest.Config, httpClient *http.Client) {
 	t.Helper()
 	client, err := apiextensions.NewForConfig(config)
 	require.NoError(t, err)
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), things, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, client.ApiextensionsV1().CustomResourceDefinitions().Delete(context.Background(), things.Name, metav1.DeleteOptions{}))
-	})
-	things := &side{host: config.Host, client: httpClient}
-	require.True(t, testcluster.WaitUntil(func() bool {
-		code, _ := things.exchange(t, http.MethodGet, "/apis/model.example.com/v1/things", "", nil)
-		return code == http.StatusOK
-	}))
+	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
+	for of, r := range served {
+		if r.CRD == nil {
+			continue
+		}
+		_, err = definitions.Create(t.Context(), r.CRD, metav1.CreateOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, definitions.Delete(context.Background(), r.CRD.Name, metav1.DeleteOptions{}))
+		})
+		kubernetes := &side{host: config.Host, client: httpClient, namespace: metav1.NamespaceDefault}
+		require.True(t, testcluster.WaitUntil(func() bool {
+			code, _ := kubernetes.exchange(t, http.MethodGet, kubernetes.collection(of), "", nil)
+			return code == http.StatusOK
+		}))
+	}
 }
 
 // operation is a request, without what differs between the servers.
@@ -132,8 +181,10 @@ type operation struct {
 	Version    string // current, stale or none
 	UID        string // right, wrong or none
 	Value      int
+	Spec       int
 	Manager    string
 	Force      bool
+	Strict     bool
 }
 
 func operationFrom(random *rand.Rand) operation {
@@ -141,8 +192,8 @@ func operationFrom(random *rand.Rand) operation {
 	return operation{
 		Verb: pick("create", "create", "create", "get", "list", "update", "update", "merge", "merge", "json", "status", "delete", "delete", "apply", "apply", "apply", "apply status"),
 		Name: pick("a", "b"), Of: random.IntN(len(served)),
-		Change:  pick("data", "label", "label", "unlabel", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "bad name", "no name", "finalizer"),
-		Version: pick("current", "current", "stale", "none"), UID: pick("right", "none", "none", "wrong"), Value: random.IntN(3),
+		Change:  pick("data", "spec", "spec", "spec", "label", "label", "unlabel", "nothing", "hold", "release", "release", "status", "namespace", "version", "kind", "name", "bad name", "no name", "finalizer"),
+		Version: pick("current", "current", "stale", "none"), UID: pick("right", "none", "none", "wrong"), Value: random.IntN(3), Spec: random.IntN(len(specs)), Strict: random.IntN(4) == 0,
 		Manager: pick("x", "y", "y", ""), Force: random.IntN(3) == 0,
 	}
 }
@@ -158,12 +209,15 @@ type side struct {
 func (s *side) do(t *testing.T, o operation) string {
 	t.Helper()
 	r, collection := served[o.Of], s.collection(o.Of)
-	path := collection + "/" + o.Name
+	path, query := collection+"/"+o.Name, "?fieldManager="+o.Manager
+	if o.Strict {
+		query += "&fieldValidation=Strict"
+	}
 	switch o.Verb {
 	case "create":
 		object := map[string]any{"apiVersion": r.GroupVersion().String(), "kind": r.Kind, "metadata": map[string]any{"name": o.Name}}
 		s.change(object, o)
-		return s.send(t, http.MethodPost, collection, "application/json", object)
+		return s.send(t, http.MethodPost, collection+query, "application/json", object)
 	case "get":
 		return s.send(t, http.MethodGet, path, "", nil)
 	case "list": // other ConfigMaps have no labels
@@ -181,7 +235,7 @@ func (s *side) do(t *testing.T, o operation) string {
 		case "merge":
 			patch := map[string]any{"metadata": metadata}
 			s.change(patch, o)
-			return s.send(t, http.MethodPatch, path+"?fieldManager="+o.Manager, "application/merge-patch+json", patch)
+			return s.send(t, http.MethodPatch, path+query, "application/merge-patch+json", patch)
 		case "apply", "apply status":
 			if o.Version == "current" { // mostly, nobody names one
 				delete(metadata, "resourceVersion")
@@ -192,9 +246,9 @@ func (s *side) do(t *testing.T, o operation) string {
 			if o.Verb == "apply status" {
 				path += "/status"
 			}
-			return s.send(t, http.MethodPatch, fmt.Sprintf("%s?fieldManager=%s&force=%t", path, o.Manager, o.Force), "application/apply-patch+yaml", given)
+			return s.send(t, http.MethodPatch, fmt.Sprintf("%s%s&force=%t", path, query, o.Force), "application/apply-patch+yaml", given)
 		case "json":
-			return s.send(t, http.MethodPatch, path+"?fieldManager="+o.Manager, "application/json-patch+json", []any{map[string]any{"op": "add", "path": "/data", "value": map[string]any{"j": fmt.Sprint(o.Value)}}})
+			return s.send(t, http.MethodPatch, path+query, "application/json-patch+json", []any{map[string]any{"op": "add", "path": "/data", "value": map[string]any{"j": fmt.Sprint(o.Value)}}})
 		}
 		return s.send(t, http.MethodDelete, path, "application/json", map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": metadata})
 	}
@@ -216,7 +270,7 @@ func (s *side) do(t *testing.T, o operation) string {
 	if o.Verb == "status" {
 		path += "/status"
 	}
-	return s.send(t, http.MethodPut, path, "application/json", object)
+	return s.send(t, http.MethodPut, path+query, "application/json", object)
 }
 
 // collection returns the path of the objects of a type.
@@ -317,6 +371,10 @@ func (s *side) change(object map[string]any, o operation) {
 	switch o.Change {
 	case "data":
 		object["data"] = map[string]any{"k": fmt.Sprint(o.Value)}
+	case "spec":
+		if served[o.Of].Kind == "Gadget" {
+			object["spec"] = specs[o.Spec]
+		}
 	case "label":
 		metadata["labels"] = map[string]any{"app": fmt.Sprint(o.Value)}
 	case "unlabel":

@@ -1,12 +1,11 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
-	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -51,34 +49,16 @@ func newFieldManager(r Resource, kind schema.GroupVersionKind, subresource strin
 	if err != nil {
 		return nil, err
 	}
-	return managedfields.NewDefaultCRDFieldManager(types, objects{}, objects{}, objects{}, kind, kind.GroupVersion(), subresource, filters)
+	return managedfields.NewDefaultCRDFieldManager(types, objects{}, r.rules, objects{}, kind, kind.GroupVersion(), subresource, filters)
 }
 
-// typesOf returns those of a version of a CRD, as the API server makes them of its schema.
+// typesOf returns those of a version of a CRD.
 func typesOf(r Resource) (managedfields.TypeConverter, error) {
-	kind := r.GroupVersion().WithKind(r.Kind)
-	version, err := apihelpers.GetSchemaForVersion(r.CRD, r.Version)
+	types, err := builder.BuildOpenAPIV3(r.CRD, r.Version, builder.Options{})
 	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(version.OpenAPIV3Schema)
-	if err != nil {
-		return nil, err
-	}
-	schema := new(spec.Schema)
-	if err := json.Unmarshal(text, schema); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.CRD.Name, err)
 	}
-	const prefix = "#/components/schemas/"
-	schema.SetProperty("apiVersion", *spec.StringProperty())
-	schema.SetProperty("kind", *spec.StringProperty())
-	schema.SetProperty("metadata", *spec.RefSchema(prefix + metav1.ObjectMeta{}.OpenAPIModelName()))
-	schema.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind}})
-	schemas := map[string]*spec.Schema{r.CRD.Name: schema}
-	for name, definition := range openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(prefix + name) }) {
-		schemas[name] = &definition.Schema
-	}
-	return managedfields.NewTypeConverter(schemas, r.CRD.Spec.PreserveUnknownFields)
+	return managedfields.NewTypeConverter(types.Components.Schemas, r.CRD.Spec.PreserveUnknownFields)
 }
 
 // objects makes unstructured objects, and converts none.
@@ -124,6 +104,9 @@ func (f fields) written(status bool, live, object *unstructured.Unstructured, ma
 // applied returns a live object, or an empty one, with what a manager applies to it.
 func (f fields) applied(status bool, live, given *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	merged, err := f.of(status).Apply(live.DeepCopy(), given, manager, force)
+	if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		return nil, plain(err.Error())
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type Server struct {
 	store   *Store
 	written chan struct{} // closed by the next write
 	faults  Faults
+	// forbidden is the resource that no client may use; nil is none.
+	forbidden *schema.GroupVersionResource
 }
 
 // NewServer returns a server of a store.
@@ -39,7 +42,11 @@ func (s *Server) Do(change func(*Store)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.store.version
+	restores := s.store.restores
 	change(s.store)
+	if s.store.restores > restores {
+		before = 0
+	}
 	s.tell(before)
 }
 
@@ -48,6 +55,13 @@ func (s *Server) Disturb(f Faults) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = f
+}
+
+// Forbid withdraws the rights to a resource from all clients, or gives back those that are withdrawn: nil.
+func (s *Server) Forbid(resource *schema.GroupVersionResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forbidden = resource
 }
 
 func (s *Server) disturbed() Faults {
@@ -170,6 +184,9 @@ func (s *Server) answer(r *http.Request, body []byte) (code int, answer any, err
 	if err != nil {
 		return 0, nil, err
 	}
+	if s.forbidden != nil && *s.forbidden == at.GroupVersionResource {
+		return 0, nil, apierrors.NewForbidden(at.GroupResource(), at.name, errors.New("the right was withdrawn"))
+	}
 	switch r.Method {
 	case http.MethodGet:
 		if at.name == "" && r.URL.Query().Get("watch") != "" {
@@ -187,18 +204,18 @@ func (s *Server) answer(r *http.Request, body []byte) (code int, answer any, err
 		if err != nil {
 			return 0, nil, err
 		}
-		object, err := s.store.create(at.table, at.namespace, given, managerOf(r))
+		object, err := s.store.create(at.table, at.namespace, given, authorOf(r))
 		return http.StatusCreated, object, err
 	case http.MethodPut:
 		given, err := decoded(body)
 		if err != nil {
 			return 0, nil, err
 		}
-		object, err := s.store.update(at.table, at.key, at.status, given, managerOf(r))
+		object, err := s.store.update(at.table, at.key, at.status, given, authorOf(r))
 		return http.StatusOK, object, err
 	case http.MethodPatch:
 		if kind := types.PatchType(r.Header.Get("Content-Type")); kind != types.ApplyYAMLPatchType {
-			object, err := s.patch(at, kind, body, managerOf(r))
+			object, err := s.patch(at, kind, body, authorOf(r))
 			return http.StatusOK, object, err
 		}
 		return s.apply(r, at, body)
@@ -208,13 +225,13 @@ func (s *Server) answer(r *http.Request, body []byte) (code int, answer any, err
 	return 0, nil, apierrors.NewMethodNotSupported(at.GroupResource(), r.Method)
 }
 
-// managerOf returns the name under which a request manages fields, as the API server does: without one, the start of the user agent.
-func managerOf(r *http.Request) string {
-	if name := r.URL.Query().Get("fieldManager"); name != "" {
-		return name
+// authorOf returns that of a request. As for the API server, a manager without a name has that at the start of the user agent.
+func authorOf(r *http.Request) author {
+	product, _, _ := strings.Cut(r.UserAgent(), "/")
+	query := r.URL.Query()
+	return author{
+		manager: cmp.Or(query.Get("fieldManager"), product), user: product, isStrict: query.Get("fieldValidation") == metav1.FieldValidationStrict,
 	}
-	name, _, _ := strings.Cut(r.UserAgent(), "/")
-	return name
 }
 
 // apply is server-side apply.
@@ -233,7 +250,7 @@ func (s *Server) apply(r *http.Request, at target, body []byte) (code int, answe
 	if err != nil {
 		return 0, nil, apierrors.NewBadRequest(err.Error())
 	}
-	object, isNew, err := s.store.apply(at.table, at.key, at.status, given, manager, r.URL.Query().Get("force") == "true")
+	object, isNew, err := s.store.apply(at.table, at.key, at.status, given, authorOf(r), r.URL.Query().Get("force") == "true")
 	if isNew {
 		return http.StatusCreated, object, err
 	}
@@ -264,7 +281,7 @@ func (s *Server) list(r *http.Request, at target) (any, error) {
 }
 
 // patch changes an object by a merge patch or a JSON patch.
-func (s *Server) patch(at target, kind types.PatchType, body []byte, manager string) (*unstructured.Unstructured, error) {
+func (s *Server) patch(at target, kind types.PatchType, body []byte, by author) (*unstructured.Unstructured, error) {
 	live, err := s.store.get(at.table, at.key)
 	if err != nil {
 		return nil, err
@@ -284,20 +301,23 @@ func (s *Server) patch(at target, kind types.PatchType, body []byte, manager str
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	changed, err := decoded(text)
+	given, err := decoded(text)
 	if err != nil {
 		return nil, err
 	}
 	if !at.isCustom() {
-		if err := at.validate(changed); err != nil {
+		if err := at.validate(at.status, given, live); err != nil {
 			return nil, err
 		}
+	}
+	changed, err := at.decode(given, by.isStrict)
+	if err != nil {
+		return nil, err
 	}
 	if changed.GetResourceVersion() == "" {
 		changed.SetResourceVersion(live.GetResourceVersion())
 	}
-	changed, _ = canonical(changed)
-	return s.store.replacePatched(at.table, at.key, live, at.status, at.written(at.status, live, changed, manager), false)
+	return s.store.replacePatched(at.table, at.key, live, at.status, at.written(at.status, live, changed, by.manager), by, false)
 }
 
 // delete deletes an object. What is gone is answered with a status, and what has to wait for its finalizers with the object.

@@ -33,8 +33,10 @@ type Resource struct {
 	// IsClusterScoped means that objects have no namespace, HasStatus that the status is a subresource, and HasGeneration that
 	// objects count the changes of their spec.
 	IsClusterScoped, HasStatus, HasGeneration bool
-	// CRD defines it, unless Kubernetes has it: then an update need not name the version that it changes.
+	// CRD defines it, unless Kubernetes has it: then an update need not name the version that it changes, and objects may be anything.
 	CRD *apiextensionsv1.CustomResourceDefinition
+
+	rules *crdRules
 }
 
 // Custom returns the resource that a CRD defines, in the version that is stored.
@@ -44,10 +46,14 @@ func Custom(crd *apiextensionsv1.CustomResourceDefinition) (r Resource, err erro
 		return r, err
 	}
 	subresources, err := apihelpers.GetSubresourcesForVersion(crd, version)
+	if err != nil {
+		return r, err
+	}
+	rules, err := rulesOf(crd, version)
 	return Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural},
 		Kind:                 crd.Spec.Names.Kind, IsClusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,
-		HasStatus: subresources != nil && subresources.Status != nil, HasGeneration: true, CRD: crd,
+		HasStatus: subresources != nil && subresources.Status != nil, HasGeneration: true, CRD: crd, rules: rules,
 	}, err
 }
 
@@ -104,13 +110,20 @@ type Change struct {
 // Store has all objects, and decides what requests do to them. Nothing in it waits, and it is not safe for concurrent use. Objects
 // that it returns must not be changed.
 type Store struct {
+	// Webhooks are called when objects are written; nil are none.
+	Webhooks *Webhooks
+
 	tables  []*table
 	version int
 	uids    int
 	now     func() time.Time
-	// changes are all writes, in their order.
-	changes []Change
-	by      string // the user agent of the client that writes
+	// changes are all writes, in their order. Those until the version forgotten are not shown to watches any more.
+	changes   []Change
+	forgotten int
+	// restores is how often an older state was restored, and lost are the writes that were lost then.
+	restores int
+	lost     []Change
+	by       string // the user agent of the client that writes
 }
 
 // Clock is how stories show times.
@@ -142,7 +155,7 @@ const firstVersion = 100
 
 // NewStore returns a store that serves resources, with no objects. now is the clock.
 func NewStore(now func() time.Time, resources ...Resource) (*Store, error) {
-	s := &Store{now: now, version: firstVersion}
+	s := &Store{now: now, version: firstVersion, forgotten: firstVersion}
 	for _, r := range resources {
 		fields, err := newFields(r)
 		if err != nil {
@@ -195,32 +208,45 @@ func (t *table) empty() *unstructured.Unstructured {
 	return emptyObject(t.GroupVersion().WithKind(t.Kind))
 }
 
-// create adds an object that a manager has written.
-func (s *Store) create(t *table, namespace string, given *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	if err := t.decodable(given); err != nil {
+// author is who sends a request, and what the request says of how to write.
+type author struct {
+	// manager is the name under which fields are managed, and user who is authenticated.
+	manager, user string
+	// isStrict means that fields which the schema does not know are an error.
+	isStrict bool
+}
+
+// create adds an object that an author has written.
+func (s *Store) create(t *table, namespace string, given *unstructured.Unstructured, by author) (*unstructured.Unstructured, error) {
+	object, err := t.decode(given, by.isStrict)
+	if err != nil {
 		return nil, err
 	}
-	object, _ := canonical(given)
-	return s.add(t, namespace, t.written(false, t.empty(), object, manager), false)
+	return s.add(t, namespace, t.written(false, t.empty(), object, by.manager), by, false)
 }
 
 // add adds an object that has managedFields.
-func (s *Store) add(t *table, namespace string, object *unstructured.Unstructured, dropped bool) (*unstructured.Unstructured, error) {
+func (s *Store) add(t *table, namespace string, object *unstructured.Unstructured, by author, dropped bool) (*unstructured.Unstructured, error) {
 	if err := inNamespace(object, namespace); err != nil {
 		return nil, err
 	}
 	if object.GetResourceVersion() != "" {
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set on objects to be created",
-		}}
+		return nil, plain("resourceVersion should not be set on objects to be created")
 	}
 	object.SetNamespace(namespace)
+	object, err := s.mutated(t, false, object, nil, by)
+	if err != nil {
+		return nil, err
+	}
 	s.uids++
 	if object.GetName() == "" && object.GetGenerateName() != "" {
 		object.SetName(fmt.Sprintf("%s%05d", object.GetGenerateName(), s.uids))
 	}
 	k := key{namespace, object.GetName()}
-	if err := t.validate(object); err != nil {
+	if t.HasStatus {
+		delete(object.Object, "status")
+	}
+	if err := t.validate(false, object, nil); err != nil {
 		return nil, err
 	}
 	if problems := t.validName()(object.GetName(), false); len(problems) > 0 {
@@ -228,6 +254,9 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 	}
 	if t.objects[k] != nil {
 		return nil, apierrors.NewAlreadyExists(t.GroupResource(), k.name)
+	}
+	if err := s.validated(t, false, object, nil, by); err != nil {
+		return nil, err
 	}
 	object.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
 	object.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
@@ -237,10 +266,12 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 	if t.HasGeneration {
 		object.SetGeneration(1)
 	}
-	if t.HasStatus {
-		delete(object.Object, "status")
-	}
 	return s.write(t, object, dropped), nil
+}
+
+// plain returns how the API server answers an error that has no status.
+func plain(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: message}}
 }
 
 // named returns why an object cannot have the name of a request.
@@ -289,12 +320,36 @@ func (t *table) decodable(object *unstructured.Unstructured) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", object.GetKind(), object.GetAPIVersion(), t.Kind))
 }
 
-// validate returns why an object is invalid.
-func (t *table) validate(object *unstructured.Unstructured) error {
-	if t.isTyped(object) {
-		return nil
+// decode returns a copy of an object as the API server decodes it.
+func (t *table) decode(given *unstructured.Unstructured, isStrict bool) (*unstructured.Unstructured, error) {
+	if err := t.decodable(given); err != nil {
+		return nil, err
 	}
-	return t.invalid(object.GetName(), field.Invalid(field.NewPath("kind"), object.GetKind(), "must be "+t.Kind))
+	object, _ := canonical(given)
+	if !t.isCustom() || !t.isTyped(object) {
+		return object, nil
+	}
+	unknown, err := t.rules.decode(object)
+	if err != nil || len(unknown) == 0 || !isStrict {
+		return object, err
+	}
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: unknown field %q",
+		t.Kind, t.Version, t.Kind, strings.Join(unknown, ", ")))
+}
+
+// validate returns why an object, or its status, is invalid. live is what it replaces; nil is nothing.
+func (t *table) validate(status bool, object, live *unstructured.Unstructured) error {
+	var problems field.ErrorList
+	switch {
+	case !t.isTyped(object):
+		problems = field.ErrorList{field.Invalid(field.NewPath("kind"), object.GetKind(), "must be "+t.Kind)}
+	case t.isCustom():
+		problems = t.rules.problems(status, object, live)
+	}
+	if len(problems) > 0 {
+		return t.invalid(object.GetName(), problems...)
+	}
+	return nil
 }
 
 // validName returns the rule for names.
@@ -308,9 +363,10 @@ func (t *table) validName() validation.ValidateNameFunc {
 	return validation.NameIsDNSSubdomain
 }
 
-// update replaces an object, or its status, by what a manager has written.
-func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	if err := t.decodable(given); err != nil {
+// update replaces an object, or its status, by what an author has written.
+func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstructured, by author) (*unstructured.Unstructured, error) {
+	object, err := t.decode(given, by.isStrict)
+	if err != nil {
 		return nil, err
 	}
 	live := t.objects[k]
@@ -323,12 +379,11 @@ func (s *Store) update(t *table, k key, status bool, given *unstructured.Unstruc
 	if err := t.isCurrent(k, live, given); err != nil {
 		return nil, err
 	}
-	object, _ := canonical(given)
-	return s.replace(t, k, live, status, t.written(status, live, object, manager), false)
+	return s.replace(t, k, live, status, t.written(status, live, object, by.manager), by, false)
 }
 
-// apply merges what a manager applies to an object, or to its status, and creates the object if there is none.
-func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstructured, manager string, force bool) (object *unstructured.Unstructured, isNew bool, err error) {
+// apply merges what an author applies to an object, or to its status, and creates the object if there is none.
+func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstructured, by author, force bool) (object *unstructured.Unstructured, isNew bool, err error) {
 	live := t.objects[k]
 	if live == nil && status {
 		return nil, false, t.notFound(k.name)
@@ -337,7 +392,7 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 	if live == nil {
 		base = t.empty()
 	}
-	merged, err := t.applied(status, base, given, manager, force)
+	merged, err := t.applied(status, base, given, by.manager, force)
 	if err != nil {
 		return nil, false, err
 	}
@@ -346,7 +401,7 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 		dropped = false // only custom objects are stored as they are applied
 	}
 	if live != nil {
-		object, err = s.replacePatched(t, k, live, status, merged, dropped)
+		object, err = s.replacePatched(t, k, live, status, merged, by, dropped)
 		return object, false, err
 	}
 	if uid := merged.GetUID(); uid != "" {
@@ -356,12 +411,12 @@ func (s *Store) apply(t *table, k key, status bool, given *unstructured.Unstruct
 		return nil, false, err
 	}
 	merged.SetResourceVersion("") // it is ignored
-	object, err = s.add(t, k.namespace, merged, dropped)
+	object, err = s.add(t, k.namespace, merged, by, dropped)
 	return object, true, err
 }
 
 // replacePatched replaces an object by one that has been patched and has its managedFields.
-func (s *Store) replacePatched(t *table, k key, live *unstructured.Unstructured, status bool, patched *unstructured.Unstructured, dropped bool) (*unstructured.Unstructured, error) {
+func (s *Store) replacePatched(t *table, k key, live *unstructured.Unstructured, status bool, patched *unstructured.Unstructured, by author, dropped bool) (*unstructured.Unstructured, error) {
 	if err := t.mayChange(k, live, patched); err != nil {
 		return nil, err
 	}
@@ -371,7 +426,7 @@ func (s *Store) replacePatched(t *table, k key, live *unstructured.Unstructured,
 	if uid := patched.GetUID(); !status && uid != live.GetUID() { // of an update, this is a precondition
 		return nil, t.invalid(k.name, field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"))
 	}
-	return s.replace(t, k, live, status, patched, dropped)
+	return s.replace(t, k, live, status, patched, by, dropped)
 }
 
 // mayChange returns why an object cannot be replaced by another, in the order in which the API server asks. live is nil if there is
@@ -414,16 +469,21 @@ func (t *table) invalid(name string, errs ...*field.Error) error {
 }
 
 // replace stores a changed object, which has its managedFields, or its status alone, and keeps what nobody can change.
-func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured, dropped bool) (*unstructured.Unstructured, error) {
-	object := given
-	if status {
-		object, dropped = live.DeepCopy(), false
-		setOrDelete(object.Object, "status", given.Object["status"])
-		object.SetManagedFields(given.GetManagedFields())
-	} else if err := t.validate(object); err != nil {
+func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status bool, given *unstructured.Unstructured, by author, dropped bool) (*unstructured.Unstructured, error) {
+	object, err := s.mutated(t, status, given, live, by)
+	if err != nil {
 		return nil, err
+	}
+	if status {
+		changed := object
+		object, dropped = live.DeepCopy(), false
+		setOrDelete(object.Object, "status", changed.Object["status"])
+		object.SetManagedFields(changed.GetManagedFields())
 	} else if t.HasStatus {
 		setOrDelete(object.Object, "status", live.Object["status"])
+	}
+	if err := t.validate(status, object, live); err != nil {
+		return nil, err
 	}
 	object.SetNamespace(k.namespace)
 	object.SetUID(live.GetUID())
@@ -435,6 +495,9 @@ func (s *Store) replace(t *table, k key, live *unstructured.Unstructured, status
 	if added := sets.New(object.GetFinalizers()...).Difference(sets.New(live.GetFinalizers()...)); live.GetDeletionTimestamp() != nil && added.Len() > 0 {
 		return nil, t.invalid(k.name, field.Forbidden(field.NewPath("metadata", "finalizers"),
 			fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", sets.List(added))))
+	}
+	if err := s.validated(t, status, object, live, by); err != nil {
+		return nil, err
 	}
 	if equality.Semantic.DeepEqual(withoutTimes(object), withoutTimes(live)) && !dropped && !t.dropped[k] {
 		return live, nil // it keeps its version
@@ -532,8 +595,8 @@ func (s *Store) drop(t *table, k key, last *unstructured.Unstructured) *unstruct
 
 // since returns the changes after a version, or an error if they are forgotten.
 func (s *Store) since(version int) ([]Change, error) {
-	if version < firstVersion {
-		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, firstVersion))
+	if version < s.forgotten {
+		return nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.forgotten))
 	}
 	first, _ := slices.BinarySearchFunc(s.changes, version+1, func(c Change, version int) int { return c.Version - version })
 	return s.changes[first:], nil

@@ -74,8 +74,10 @@ type watcher struct {
 	request context.Context
 	closed  context.CancelFunc
 	version int // of the last change that it has seen
-	ended   bool
-	pending []byte
+	// restores is how often the store had been restored when it began.
+	restores int
+	ended    bool
+	pending  []byte
 }
 
 // watch begins a watch.
@@ -85,10 +87,15 @@ func (s *Server) watch(r *http.Request, at target) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{view: v, server: s}
+	w := &watcher{view: v, server: s, restores: s.store.restores}
 	given := query.Get("resourceVersion")
 	if w.version, err = strconv.Atoi(given); given != "" && err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if w.version > s.store.version {
+		err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", w.version, s.store.version), 1)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+		return nil, err
 	}
 	initial := query.Get("sendInitialEvents") == "true"
 	if initial || w.version == 0 {
@@ -148,7 +155,11 @@ func (w *watcher) next() error {
 	w.server.mu.Lock()
 	written := w.server.written
 	changes, err := w.server.store.since(w.version)
+	isBroken := w.server.store.restores != w.restores
 	w.server.mu.Unlock()
+	if isBroken {
+		return io.ErrUnexpectedEOF
+	}
 	if failure, isStatus := statusOf(err); isStatus {
 		w.add(watch.Error, failure)
 		w.ended = true

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
@@ -28,7 +29,7 @@ import (
 
 // namespace has the objects of users, and leases the Leases of operators. The user agents of operators begin with
 // operator, and their numbers follow.
-const namespace, leases, operator = "default", "fescue-system", "fescue/"
+const namespace, leases, product, operator = "default", "fescue-system", "fescue", product + "/"
 
 // Options say what a history is made of.
 type Options struct {
@@ -45,9 +46,14 @@ type Options struct {
 	// Disturbed is how long faults happen, and Calm how long none do after that: long enough for all that waits to be tried again.
 	Disturbed, Calm time.Duration
 	Faults          apiserver.Faults
-	// Operators is how many run at the same time, and Shards how many parts of the objects they divide by Leases; without Operators, one
-	// runs that holds none. Kills is how often each is killed and started again.
-	Operators, Shards, Kills int
+	// Operators is how many run at the same time, each with so many Workers, and Shards how many parts of the objects they divide by
+	// Leases; without Operators, one runs that holds none. Kills is how often each is killed and started again.
+	Operators, Workers, Shards, Kills int
+	// Mishaps is how often something happens to the API server, and Restores means that this may be the restore of an older state.
+	Mishaps  int
+	Restores bool
+	// Start is how long after the beginning of the year 2000 the history begins.
+	Start time.Duration
 }
 
 // Result is what a history came to.
@@ -74,32 +80,41 @@ func Play(o Options) (r Result, err error) {
 	if o.Make == nil {
 		o.Make = sampled
 	}
+	time.Sleep(o.Start)
 	h := &history{
 		Options: o, served: served, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
-		began: time.Now(), altered: sets.New[types.UID](),
+		began: time.Now(), altered: sets.New[types.UID](), unanswered: make(map[string]time.Time), marksOf: make(map[string]types.UID),
 	}
 	o.Faults.Random = h.random.IntN
 	h.server.Disturb(o.Faults)
+	store.Webhooks = h.webhooks()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	var others sync.WaitGroup
-	others.Go(func() { h.users(ctx) })
+	disturbed, calm := context.WithCancel(ctx)
+	defer calm()
+	var disturbing, others sync.WaitGroup
+	disturbing.Go(func() { h.users(disturbed) })
+	disturbing.Go(func() { h.mishaps(disturbed) })
 	others.Go(func() { h.repeat(ctx, time.Second, h.workloads) })
 	others.Go(func() { h.repeat(ctx, time.Second, func(s *apiserver.Store) { s.Collect() }) })
 	if err := h.operateAll(max(1, o.Operators), o.Disturbed, o.Kills, true); err != nil {
 		return r, err
 	}
+	calm()
+	disturbing.Wait()
 	h.server.Disturb(apiserver.Faults{})
-	before, disturbed, settled := h.requests.Load(), 0, 0
-	h.server.Do(func(s *apiserver.Store) { disturbed = len(s.Changes()) })
+	h.server.Forbid(nil)
+	h.server.Do(func(s *apiserver.Store) { letGo(user{h, s, h.random.own()}) })
+	before, changed, settled := h.requests.Load(), 0, 0
+	h.server.Do(func(s *apiserver.Store) { changed = len(s.Changes()) })
 	if err := h.operateAll(1, o.Calm, 0, false); err != nil { // others are scaled down
 		return r, err
 	}
 	h.server.Do(func(s *apiserver.Store) { settled = len(s.Changes()) })
 	sent := h.requests.Load() - before
 	// Each resource is listed and watched, each change may be followed by some requests, and what is rejected is tried again.
-	if most := 5*len(served) + 10*(settled-disturbed) + 100*(o.Objects+1); sent > int64(most) {
-		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-disturbed, most))
+	if most := 5*len(served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) {
+		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-changed, most))
 	}
 	if err := h.operateAll(1, time.Minute, 0, false); err != nil {
 		return r, err
@@ -109,12 +124,12 @@ func Play(o Options) (r Result, err error) {
 	var changes []apiserver.Change
 	h.server.Do(func(s *apiserver.Store) { changes = s.Changes() })
 	for _, c := range changes[settled:] {
-		if strings.HasPrefix(c.By, operator) && c.Object().GetNamespace() != leases {
+		if isByOperator(c) && c.Object().GetNamespace() != leases {
 			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
 		}
 	}
 	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
-	r.Violations = slices.Concat(r.Violations, h.outdated, h.violations(changes))
+	r.Violations = slices.Concat(r.Violations, h.outdated, h.violations(changes), h.mixed(changes))
 	return r, nil
 }
 
@@ -168,8 +183,16 @@ type history struct {
 	mu       sync.Mutex
 	// outdated are the writes of operators that were based on a state older than the same operator's last write.
 	outdated []string
-	// operators is how many were started, and moments is what happened to them.
+	// isRestored means that an older state was restored: what operators know of their writes may be lost.
+	isRestored bool
+	// unanswered is when the creation of a child for an owner was last not answered.
+	unanswered map[string]time.Time
+	// marksOf are the objects that have marks, and events are all Events.
+	marksOf map[string]types.UID
+	events  []event
+	// operators is how many were started, serving are the webhooks of those that run, and moments is what happened to them.
 	operators int
+	serving   []*admission.Server
 	moments   []moment
 }
 
@@ -203,6 +226,8 @@ func (h *history) story(changes []apiserver.Change) (told []string) {
 	}
 	return told
 }
+
+func isByOperator(c apiserver.Change) bool { return strings.HasPrefix(c.By, operator) }
 
 // source is a source of random numbers for several goroutines.
 type source struct {

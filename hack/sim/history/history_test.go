@@ -37,13 +37,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// starts are just before midnight of a day and of a leap day, and before the clocks change in Europe and in America, in 2000.
+var starts = []time.Duration{
+	0, time.Date(2000, 2, 28, 23, 59, 30, 0, time.UTC).Sub(year), time.Date(2000, 3, 26, 0, 59, 30, 0, time.UTC).Sub(year), time.Date(2000, 4, 2, 6, 59, 30, 0, time.UTC).Sub(year),
+	time.Date(2000, 10, 29, 0, 59, 30, 0, time.UTC).Sub(year), time.Date(2000, 12, 31, 23, 59, 30, 0, time.UTC).Sub(year),
+}
+
+// year is when bubbles begin.
+var year = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // ats are histories of Ats. Each seed has others, in which much goes wrong or nothing. Requests take up to a delay.
 func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 	random := rand.New(rand.NewPCG(seed, 3))
 	often := func() int { return []int{0, 3, 10, 30}[random.IntN(4)] }
 	return Options{
 		Seed: seed, Kinds: []*kind.Kind{k}, Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
-		Operators: []int{0, 0, 0, 2, 3}[random.IntN(5)], Shards: 1 + random.IntN(3),
+		Operators: []int{0, 0, 0, 2, 3}[random.IntN(5)], Workers: []int{1, 4, 32}[random.IntN(3)], Shards: 1 + random.IntN(3),
+		Mishaps: []int{0, 0, 1, 5}[random.IntN(4)], Start: starts[random.IntN(len(starts))],
 		Faults: apiserver.Faults{Delay: delay, Fail: often(), Lose: often(), Break: often()},
 		Make: func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any {
 			object := sampled(random, k, now)
@@ -57,13 +67,14 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 func others(kinds []*kind.Kind, seed uint64, delay time.Duration) Options {
 	o := ats(nil, seed, delay)
 	o.Kinds, o.Make, o.Once, o.Ends = kinds, nil, false, false
+	o.Restores = rand.New(rand.NewPCG(seed, 7)).IntN(4) == 0
 	return o
 }
 
 // What must hold in every history does so, whatever fails.
 func TestHistories(t *testing.T) {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
-	playAll(t, *histories, func(seed uint64) Options { return ats(at, seed, 0) }, func(t *testing.T, r Result) { require.Positive(t, r.Objects) })
+	playAll(t, *histories, func(seed uint64) Options { return ats(at, seed, 0) }, func(t *testing.T, r Result) { require.Positive(t, r.Objects, strings.Join(r.Story, "\n")) })
 }
 
 // playAll plays histories, without delays: here, who waits for a lock keeps the time from passing.

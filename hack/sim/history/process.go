@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,6 +63,9 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := p.received(p.history.server.RoundTrip(r))
 	if err != nil {
 		p.history.tell("%s %s %s fails: %v", p.name, r.Method, r.URL.Path, err)
+		if r.Method == http.MethodPost {
+			p.history.noteUnanswered(sent)
+		}
 		return nil, err
 	}
 	answer, err := io.ReadAll(response.Body)
@@ -142,5 +146,20 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 func (h *history) noteOutdated(write string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.outdated = append(h.outdated, write)
+	if !h.isRestored {
+		h.outdated = append(h.outdated, write)
+	}
+}
+
+// noteUnanswered notes a child whose creation was not answered: nobody knows whether it was created.
+func (h *history) noteUnanswered(sent []byte) {
+	child := new(unstructured.Unstructured)
+	if err := child.UnmarshalJSON(sent); err != nil {
+		return // no child: a Lease
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, owner := range child.GetOwnerReferences() {
+		h.unanswered[idFor(child, owner)] = time.Now()
+	}
 }

@@ -80,6 +80,11 @@ func numberOf(object *unstructured.Unstructured) int {
 }
 
 func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) (found []string) {
+	for _, problem := range k.Problems(object.Object) {
+		if k.Target == nil {
+			found = append(found, "is invalid: "+problem.Error.Error())
+		}
+	}
 	children := childrenOf(k, object, live)
 	observed, err := h.read(k, object, live)
 	if err != nil {

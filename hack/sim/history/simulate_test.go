@@ -4,7 +4,9 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -13,6 +15,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +23,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
@@ -27,7 +31,10 @@ import (
 	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
-var isChild = flag.Bool("child", false, "the process plays the histories of TestSimulate")
+var (
+	isChild = flag.Bool("child", false, "the process plays the histories of TestSimulate")
+	isShort = flag.Bool("until-violation", false, "it ends with the first one that violates something")
+)
 
 const (
 	// played is how many histories a process plays until it collects garbage: that may not happen within one.
@@ -39,8 +46,8 @@ const (
 // batch is what a process has played.
 type batch struct {
 	Histories, Writes int
-	Choices           uint64 // of goroutines, of which others could have run
-	Hash              uint64 // of the schedules and the writes of the first histories, which another process plays again
+	Choices           uint64   // of goroutines, of which others could have run
+	Hashes            []uint64 // of the schedules and the stories of the first histories, which another process plays again
 	Violations        []string
 }
 
@@ -62,14 +69,16 @@ func TestSimulate(t *testing.T) {
 	for i := range cores {
 		first, end := *firstHistory+*histories*i/cores, *firstHistory+*histories*(i+1)/cores
 		running.Go(func() {
-			batches[i] = inProcess(t, first, end-first)
-			again[i] = inProcess(t, first, min(end-first, repeated))
+			var errs [2]error
+			batches[i], errs[0] = inProcess(t.Context(), os.Args[0], first, end-first)
+			again[i], errs[1] = inProcess(t.Context(), os.Args[0], first, min(end-first, repeated))
+			assert.NoError(t, errors.Join(errs[:]...))
 		})
 	}
 	running.Wait()
 	var sum batch
 	for i := range cores {
-		require.Equal(t, batches[i].Hash, again[i].Hash, "the same seeds have the same histories in another process")
+		assert.Equal(t, batches[i].Hashes, again[i].Hashes, "the same seeds have the same histories in another process")
 		sum.Histories += batches[i].Histories
 		sum.Writes += batches[i].Writes
 		sum.Choices += batches[i].Choices
@@ -84,24 +93,23 @@ func TestSimulate(t *testing.T) {
 const batchMark = "batch: "
 
 // inProcess plays histories in a process of its own, with one thread and no garbage collection.
-func inProcess(t *testing.T, first, count uint64) (b batch) {
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSimulate$", "-test.timeout", "0", "-child",
-		"-first-history", fmt.Sprint(first), "-histories", fmt.Sprint(count))
+func inProcess(ctx context.Context, binary string, first, count uint64, flags ...string) (b batch, err error) {
+	c := exec.CommandContext(ctx, binary, slices.Concat([]string{"-test.run", "^TestSimulate$", "-test.timeout", "0", "-child",
+		"-first-history", fmt.Sprint(first), "-histories", fmt.Sprint(count)}, flags)...)
 	c.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off")
 	out, err := c.CombinedOutput()
 	_, text, _ := strings.Cut(string(out), batchMark)
 	text, _, _ = strings.Cut(text, "\n")
 	if err := cmp.Or(err, json.Unmarshal([]byte(text), &b)); err != nil {
-		t.Errorf("seeds from %d on: %v\n%s", first, err, out)
+		return b, fmt.Errorf("seeds from %d on: %w\n%s", first, err, out)
 	}
-	return b
+	return b, nil
 }
 
 // playBatch plays the histories of a process. Its first history, and the first after a collection of garbage, differ from the same
 // ones later: these are played and thrown away.
 func playBatch(t *testing.T) (b batch) {
 	of := everyKind(t)
-	all := fnv.New64a()
 	for seed := *firstHistory; seed < *firstHistory+*histories; seed++ {
 		if (seed-*firstHistory)%played == 0 {
 			runtime.GC()
@@ -112,8 +120,13 @@ func playBatch(t *testing.T) (b batch) {
 		b.Writes += r.Writes
 		b.Choices += stats.Choices
 		if b.Histories <= repeated {
-			_, _ = fmt.Fprintln(all, stats, folders.ReplaceAllString(strings.Join(r.Story, "\n"), ""))
-			b.Hash = all.Sum64()
+			hash := fnv.New64a()
+			_, _ = fmt.Fprintln(hash, stats, folders.ReplaceAllString(strings.Join(r.Story, "\n"), ""))
+			b.Hashes = append(b.Hashes, hash.Sum64())
+		}
+		if len(r.Violations) > 0 && *isShort {
+			b.Violations = r.Violations
+			return b
 		}
 		if len(r.Violations) > 0 {
 			o, shortest := shrunk(t, of(seed), r)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,12 +13,16 @@ import (
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
 
+// forgiven is how long after the creation of a child, whose answer was lost, it may be created again, as docs/children.md says: if it is
+// gone before anyone has seen it. It is longer than an operator takes to try again.
+const forgiven = 5 * time.Second
+
 // violations returns what must not be in the writes of a history.
 func (h *history) violations(changes []apiserver.Change) (found []string) {
-	made := make(map[string]bool) // children by their owner
+	made := make(map[string]bool) // children for their owner
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
-		if strings.HasPrefix(c.By, operator) {
+		if isByOperator(c) {
 			found = append(found, h.harm(c)...)
 		}
 		object := c.After
@@ -28,9 +32,10 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		}
 		last[idOf(object)] = object
 		for _, owner := range object.GetOwnerReferences() {
-			id := idOf(object) + " of " + string(owner.UID)
+			id := idFor(object, owner)
 			of := ownerIn(last, object, owner)
-			if h.Once && c.Before == nil && made[id] && of != nil && of.GetUID() == owner.UID { // one that is gone may be known to be so later
+			isKnown := c.At.Sub(h.unanswered[id]) > forgiven
+			if h.Once && c.Before == nil && made[id] && isKnown && of != nil && of.GetUID() == owner.UID { // one that is gone may be known to be so later
 				found = append(found, fmt.Sprintf("%s is made again for %s", idOf(object), owner.Name))
 			}
 			made[id] = made[id] || c.Before == nil
@@ -96,6 +101,11 @@ func ownerIn(all map[string]*unstructured.Unstructured, object *unstructured.Uns
 		return owner
 	}
 	return all[reference.Kind+"//"+reference.Name]
+}
+
+// idFor returns that of a child for an owner.
+func idFor(child *unstructured.Unstructured, owner metav1.OwnerReference) string {
+	return idOf(child) + " of " + string(owner.UID)
 }
 
 func idOf(object *unstructured.Unstructured) string {

@@ -1,0 +1,147 @@
+//go:build sim
+
+package history
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	someBugs = flag.String("bugs", "", "put bugs into the engine, and ask whether histories show them: all, or a part of the name of one")
+	overlays = flag.String("overlays", "", "the file that go test was given as its overlay")
+)
+
+// bug is a mistake that someone could make: the text of a file that is replaced.
+type bug struct{ name, file, is, becomes string }
+
+// bugs are made by hand, one for each promise that the engine keeps by a precondition, an order of writes, a memory or an event.
+var bugs = []bug{
+	{"an apply has no precondition", "apply.go", "wanted.SetResourceVersion(version)", "_ = version"},
+	{"an apply may be to another object of the name", "apply.go", "	wanted.SetUID(s.Live.GetUID())", "	_ = s.Live"},
+	{"a deletion has no preconditions", "apply.go", "Preconditions: &metav1.Preconditions{UID: new(s.Live.GetUID()), ResourceVersion: &version}, PropagationPolicy", "PropagationPolicy"},
+	{"a deletion has no version", "apply.go", "Preconditions: &metav1.Preconditions{UID: new(s.Live.GetUID()), ResourceVersion: &version}", "Preconditions: &metav1.Preconditions{UID: new(s.Live.GetUID())}"},
+	{"an adoption has no precondition", "apply.go", `"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),`, ""},
+	{"an adoption does not ask for the owner", "apply.go", "	owner, err := a.stays()\n	if err != nil {\n		return err\n	}\n	if owner.GetDeletionTimestamp() != nil &&", "	owner := a.owner\n	if false &&"},
+	{"a conflict is tried again for a child that is no longer the object's", "apply.go", "|| !plan.IsOwnedBy(live, a.owner))", ")"},
+	{"an object of the name of a child is the child", "apply.go", "	isOwn := isNamed && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy", "	isOwn := isNamed || !isNamed"},
+	{"a child that is created once and is being deleted counts as absent", "apply.go", "	case isOwn && live.GetDeletionTimestamp() != nil && s.Once:", "	case false:"},
+	{"a child elsewhere is created by an outdated cache", "apply.go", "	if err := a.mayCreate(s); err != nil {\n		return err\n	}\n", ""},
+	{"what was created is not remembered", "apply.go", "	a.writes.rememberChild(a.name, a.owner.GetUID(), childPlace{s.Resource, stored.GetNamespace()}, stored.GetResourceVersion())\n", ""},
+	{"what was deleted is not remembered", "apply.go", "	a.writes.rememberDelete(a.name, a.owner.GetUID(), s.Resource, s.Live)\n", ""},
+	{"an own status that the cache has not is ignored", "controller.go", "c.writes.newest(name, func() *unstructured.Unstructured { return c.objects.Get(name) })", "c.objects.Get(name)"},
+	{"the caches are not awaited", "reconcile.go", "	seen, since := r.writes.seen(r.name, r.types)\n	isStale", "	seen, since := true, time.Now()\n	isStale"},
+	{"a timer is lost", "reconcile.go", "	next := earlier(o.WakeAt, o.RecordAt(p, object))", "	next := o.RecordAt(p, object)"},
+	{"a child that was created once is recorded with the next write only", "reconcile.go", "	next := earlier(o.WakeAt, o.RecordAt(p, object))", "	next := o.WakeAt"},
+	{"a failure is not tried again", "controller.go", "		c.queue.AddAfter(name, wait)\n", ""},
+	{"a conflict is not tried again", "controller.go", "		c.queue.AddRateLimited(name)\n", ""},
+	{"the deletion of a child queues nobody", "controller.go", "			c.enqueueOwners(queue, object)\n		},\n	}\n}", "			_ = queue\n		},\n	}\n}"},
+	{"a child that has lost its owner queues nobody", "controller.go", `found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerPrefix(c.kind)); found {`, `found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerPrefix(c.kind)); found && false {`},
+	{"a changed spec queues nobody", "controller.go", "		a.GetGeneration() != b.GetGeneration() ||\n", ""},
+	{"an object is reconciled without its Lease", "shards.go", "	if !part.mine {\n		return nil, false\n	}\n	part.running.Add(1)", "	part.running.Add(1)"},
+	{"all shards act on an object", "shards.go", "return c.shards.of(object) == c.shard }", "return c.shards.of(object) >= 0 }"},
+	{"an object that was made again is taken for the former", "writes.go", "if known == nil || known.uid != uid {", "if known == nil {"},
+	{"an object has no finalizer", "leaving.go", "	if !plan.MustKeep(r.kind, object, v, time.Now()) {", "	if !plan.MustKeep(r.kind, object, v, time.Now()) || true {"},
+	{"an object is let go too early", "reconcile.go", "		if o.Over {", "		if o.Over || object.GetDeletionTimestamp() != nil {"},
+	{"the numbers of members are forgotten", "reconcile.go", "	r.numbers.remember(object, o.Numbers)\n", ""},
+	{"what is remembered is not read again after a conflict", "reconcile.go", "	if apierrors.IsConflict(err) && r.writes.hasObject(r.name) {", "	if false {"},
+	{"children are created before their phase is stored", "plan/plan.go", `		case !isStored && (next.to == "" || !isIdle):`, "		case false:"},
+	{"a phase is left before its children exist", "plan/plan.go", "		isComplete := !next.since.IsZero() || p.isComplete(decision, seen, v)", "		isComplete := true"},
+	{"the children of an object are deleted that is being orphaned", "plan/leaving.go", "	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents)", "	return false"},
+	{"what was created once is not noted", "plan/once.go", "			p.known[child.Name] = live.GetUID()\n", ""},
+	{"a child of a former entry is kept", "plan/once.go", "	return isReplaced(child) && p.created", "	return false && isReplaced(child) && p.created"},
+	{"a child that was created once is created again", "plan/compare.go", `	case !isOnce(child.Child) || uid == "":`, "	case true:"},
+	{"unwanted children stay", "plan/compare.go", "		case c.plan.isPrunable(e):", "		case false:"},
+	{"copies are deleted", "plan/compare.go", "		case !e.isOriginal():\n			c.Foreign = append(c.Foreign, e)\n", ""},
+	{"all members of a set are replaced at once", "plan/set.go", "			if budget <= 0 {\n				continue\n			}\n", ""},
+	{"all members of an ordered set are created at once", "plan/ordered.go", "	case !r.blocked:\n		r.blocked = true\n", "	case true:\n"},
+	{"a set counts members that are being deleted", "plan/set.go", "		if e.Object.GetDeletionTimestamp() != nil {\n			continue\n		}\n", ""},
+}
+
+// TestBugs puts each bug into the engine and plays histories until one shows it.
+func TestBugs(t *testing.T) {
+	if *someBugs == "" {
+		t.Skip("it takes half an hour: make test-bugs")
+	}
+	text, err := os.ReadFile(*overlays)
+	require.NoError(t, err)
+	found, tried := 0, 0
+	for _, b := range bugs {
+		if *someBugs != "all" && !strings.Contains(b.name, *someBugs) {
+			continue
+		}
+		tried++
+		start := time.Now()
+		shown := b.shown(t, text)
+		if shown == "" {
+			t.Logf("NOT FOUND: %s (%v)", b.name, time.Since(start).Round(time.Second))
+			continue
+		}
+		found++
+		t.Logf("found: %s (%v): %.200s", b.name, time.Since(start).Round(time.Second), shown)
+	}
+	require.Positive(t, tried)
+	t.Logf("histories show %d of %d bugs", found, tried)
+}
+
+// shown returns what shows a bug in some histories; it is empty if none does.
+func (b bug) shown(t *testing.T, overlay []byte) string {
+	t.Helper()
+	var files struct{ Replace map[string]string }
+	require.NoError(t, json.Unmarshal(overlay, &files))
+	path, err := filepath.Abs(filepath.Join("../../../engine", b.file))
+	require.NoError(t, err)
+	source, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(source), b.is), "%s: %s is there once", b.name, b.is)
+	dir := t.TempDir()
+	files.Replace[path] = filepath.Join(dir, "replaced.go")
+	require.NoError(t, os.WriteFile(files.Replace[path], []byte(strings.Replace(string(source), b.is, b.becomes, 1)), 0o600))
+	encoded, err := json.Marshal(files)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), encoded, 0o600))
+	binary := filepath.Join(dir, "test")
+	output, err := exec.Command("go", "test", "-c", "-vet=off", "-tags", "sim", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, "%s: %s", b.name, output)
+	return playUntilViolation(t, binary)
+}
+
+// playUntilViolation plays histories in a process for each core, and returns what one of them shows. A process that fails shows something
+// as well.
+func playUntilViolation(t *testing.T, binary string) (shown string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer stop()
+	cores := uint64(runtime.NumCPU())
+	results := make(chan string, cores)
+	for i := range cores {
+		go func() {
+			b, err := inProcess(ctx, binary, *firstHistory+*histories*i/cores, *histories/cores, "-until-violation")
+			switch {
+			case err != nil:
+				results <- err.Error()
+			case len(b.Violations) > 0:
+				results <- b.Violations[0]
+			default:
+				results <- ""
+			}
+		}()
+	}
+	for range cores {
+		if shown = cmp.Or(shown, <-results); shown != "" {
+			stop()
+		}
+	}
+	return shown
+}
