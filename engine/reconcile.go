@@ -168,7 +168,7 @@ func (r *reconciliation) advance(ctx context.Context, object *unstructured.Unstr
 			fromServer = true
 			continue
 		}
-		isAgain := !blocked && (p.Again || o.Unlisted || o.Rereads)
+		isAgain := !blocked && o.GoesOn(p, object)
 		if o.Unfinished || isAgain && (stored == maxPhases || r.budget.IsLow()) {
 			rounds.End(o.Children, false)
 			return nextReconcile(p, o, object), errUnfinished

@@ -451,3 +451,42 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 	}
 	require.Equal(t, []string{plan.OwnerSelector(object)}, selectors)
 }
+
+// An object that can leave its phase, but for a child that waits for what nobody sets, waits for an event.
+func TestWaitingChildKeepsThePhase(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `
+package waits
+
+import "fescue.dev/cue/contract"
+
+#Wait: {
+	apiVersion!: "waits.example.com/v1"
+	kind!:       "Wait"
+	metadata!: {...}
+	spec!: later?: string
+	status?: {contract.#Status, phase?: "A" | "B"}
+}
+
+#WaitController: contract.#Controller & {
+	object!: #Wait
+	names: plural: "waits"
+	owns: [{apiVersion: "v1", kind: "Pod"}]
+	initial: "A"
+	phases: {
+		A: {
+			children: pod: template: {apiVersion: "v1", kind: "Pod", spec: containers: [{name: "a", image: object.spec.later}]}
+			next: [{to: "B", when: true}]
+		}
+		B: next: []
+	}
+}
+`)
+	c, _ := queuedObject(t, &answers{}, k, map[string]any{
+		"apiVersion": "waits.example.com/v1", "kind": "Wait", "metadata": map[string]any{"namespace": "default", "name": "a", "uid": "u"},
+		"spec": map[string]any{}, "status": map[string]any{"phase": "A"},
+	})
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, 0, reconciles(c, resultRequeue))
+	require.Equal(t, 1, reconciles(c, resultSuccess))
+}

@@ -76,6 +76,7 @@ type Outcome struct {
 	Stalled, Passing *Problem
 	PassingSince     time.Time
 
+	wrote     bool // any of the children
 	undecided []kind.Absence
 	inventory inventory
 	former    map[schema.GroupVersionKind]error
@@ -88,6 +89,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 	done := &Changes{}
 	var p *Plan
 	var strays []Step
+	wrote := false
 	for rounds := 0; ; {
 		// After the first decision, each has at least half of the budget; otherwise the next reconcile makes it.
 		isLow := p != nil && !v.Abandoned && v.Budget != nil && v.Budget.IsLow()
@@ -103,7 +105,7 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 		}
 		if inSync || blocked || rounds == maxRounds || isLow {
 			o := outcomeOf(p, c, done, v)
-			o.Unfinished, o.Strays = (!inSync || isLow) && !blocked, strays
+			o.Unfinished, o.Strays, o.wrote = (!inSync || isLow) && !blocked, strays, wrote
 			return p, o
 		}
 		done = apply(c)
@@ -112,11 +114,18 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 			continue
 		}
 		strays = append(strays, done.Strays...)
+		wrote = wrote || len(done.Stored)+len(done.Deleted) > 0
 		if len(done.Stored)+len(done.Deleted) > 0 || len(done.Taken) == 0 {
 			rounds++ // names that are taken are tried until one is free
 		}
 		v = v.with(done, now)
 	}
+}
+
+// GoesOn reports whether another plan may do more: one is requested, and something was written, of the children or of the object, which
+// stored is. Without that it would decide the same, until an event or the time changes something.
+func (o *Outcome) GoesOn(p *Plan, stored *unstructured.Unstructured) bool {
+	return (p.Again || o.Unlisted || o.Rereads) && (o.wrote || stored != p.Object)
 }
 
 // outcomeOf returns the outcome of a plan, given the children as they are now and the last

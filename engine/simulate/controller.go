@@ -146,7 +146,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*pl
 			return o, nil
 		}
 		passed = o.Passed
-		isAgain := p.Again || o.Unlisted || o.Rereads
+		isAgain := o.GoesOn(p, c.byUID(uid))
 		if isAgain && !blocked && stored < maxPhases && !b.IsLow() {
 			continue
 		}
