@@ -50,8 +50,8 @@ func TestTheseMutants(t *testing.T) {
 	}
 	for seed := *firstKind; seed < *firstKind+*generatedKinds; seed++ {
 		made := generate(seed)
-		if k, err := loadSource(made.source); err == nil {
-			add(k, func(p *pairs) pair { return pairOf(p, made.maker.children) }, newPairs(k, nil))
+		if k, err := loadSource(made.Source); err == nil {
+			add(k, func(p *pairs) pair { return pairOf(p, made.Children) }, newPairs(k, nil))
 		}
 	}
 	require.NotEmpty(t, cases)

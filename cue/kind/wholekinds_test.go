@@ -24,6 +24,8 @@ import (
 	"cuelang.org/go/cue/parser"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fescue-dev/fescue/internal/kindmaker"
 )
 
 var (
@@ -32,31 +34,9 @@ var (
 	pairsOfAKind   = flag.Int("pairs-of-a-kind", 5, "for how many objects, with their children, each of them decides")
 )
 
-// packages are those that the grammar uses.
-var packagesOfGrammar = []string{
-	"strings", "list", "math", "strconv", "struct", "regexp", "net", "path", "time", "uuid", "text/template", "encoding/json", "encoding/yaml",
-	"encoding/hex", "encoding/base64", "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "crypto/hmac", "fescue.dev/cue/contract",
-}
-
-// fileOf returns a file with a package clause and the imports that a source needs.
-func fileOf(source string) string {
-	var b strings.Builder
-	b.WriteString("package k\n\nimport (\n")
-	for _, path := range packagesOfGrammar {
-		name := path[strings.LastIndex(path, "/")+1:]
-		if path == "text/template" {
-			name = "texttemplate" // children have a template
-		}
-		if regexp.MustCompile(`(^|[^\w."])` + name + `\.[A-Z#]`).MatchString(source) {
-			fmt.Fprintf(&b, "\t%s %q\n", name, path)
-		}
-	}
-	return b.String() + ")\n\n" + source
-}
-
 // loadSource loads the kind of a source.
 func loadSource(source string) (*Kind, error) {
-	overlay := map[string]load.Source{"/generated/kind.cue": load.FromString(fileOf(source))}
+	overlay := map[string]load.Source{"/generated/kind.cue": load.FromString(kindmaker.File(source))}
 	addModule(overlay, "/generated", "kinds.local")
 	addLibrary(overlay, filepath.Join("/generated/cue.mod/pkg", modulePath, "cue"))
 	kinds, err := loadPackage("/generated", overlay, nil)
@@ -74,7 +54,7 @@ type pair struct{ object, observed map[string]any }
 
 // pairOf returns a pair for a generated kind, with children that fit what is read of them. It has no object if there
 // seems to be no valid one.
-func pairOf(p *pairs, children []madeChild) (made pair) {
+func pairOf(p *pairs, children []kindmaker.Child) (made pair) {
 	made.object, _ = p.next()
 	if made.object == nil {
 		return made
@@ -86,18 +66,18 @@ func pairOf(p *pairs, children []madeChild) (made pair) {
 	}
 	made.observed = make(map[string]any)
 	for _, c := range children {
-		if p.random.IntN(6) == 0 || c.guard == "for" {
+		if p.random.IntN(6) == 0 || c.Guard == "for" {
 			continue
 		}
-		if !c.isSet {
-			made.observed[c.name] = childLike(p)
+		if !c.IsSet {
+			made.observed[c.Name] = childLike(p)
 			continue
 		}
 		members := make([]any, 1+p.random.IntN(3))
 		for i := range members {
 			members[i] = childLike(p)
 		}
-		made.observed[c.name] = members
+		made.observed[c.Name] = members
 	}
 	made.observed["many"] = []any{childLike(p), childLike(p)}[:p.random.IntN(3)]
 	if p.random.IntN(4) > 0 {
@@ -217,7 +197,7 @@ const orders = 12
 func dependsOnOrder(made generated, p pair) bool {
 	random := rand.New(rand.NewPCG(made.seed, 7))
 	for range orders {
-		file, err := parser.ParseFile("kind.cue", made.source)
+		file, err := parser.ParseFile("kind.cue", made.Source)
 		if err != nil {
 			return false
 		}
@@ -386,15 +366,11 @@ func sortedTexts(value any) any {
 
 // generated is a kind that was made.
 type generated struct {
-	seed   uint64
-	source string
-	maker  *kindMaker
+	seed uint64
+	kindmaker.Made
 }
 
-func generate(seed uint64) generated {
-	g := &kindMaker{Rand: rand.New(rand.NewPCG(seed, 5))}
-	return generated{seed, g.kind(), g}
-}
+func generate(seed uint64) generated { return generated{seed, kindmaker.Make(seed)} }
 
 // tally counts what the comparison of generated kinds found.
 type tally struct {
@@ -446,26 +422,26 @@ func inParallel(size uint64, compare func(first, end uint64)) {
 // kind makes a kind, and compares what it decides.
 func (f *tally) kind(t *testing.T, seed uint64) {
 	made := generate(seed)
-	k, err := loadSource(made.source)
+	k, err := loadSource(made.Source)
 	if err != nil {
 		f.Lock()
 		defer f.Unlock()
 		f.Reasons[reasonOfRejection(err)]++
 		return
 	}
-	again, err := loadSource(made.source)
+	again, err := loadSource(made.Source)
 	if err != nil || dumpOf(programsOf(k)) != dumpOf(programsOf(again)) {
-		t.Errorf("seed %d: the same text gives another program, or %v:\n%s", seed, err, made.source)
+		t.Errorf("seed %d: the same text gives another program, or %v:\n%s", seed, err, made.Source)
 		return
 	}
 	f.Lock()
 	f.Loaded++
-	f.Table.add(t, made.source)
+	f.Table.add(t, made.Source)
 	f.Unlock()
 	pairs := newPairs(k, nil)
 	pairs.random = rand.New(rand.NewPCG(seed, 6))
 	for range *pairsOfAKind {
-		p := pairOf(pairs, made.maker.children)
+		p := pairOf(pairs, made.Children)
 		if p.object == nil {
 			return
 		}
@@ -482,7 +458,7 @@ func (f *tally) kind(t *testing.T, seed uint64) {
 		f.Unlock()
 		if verdict == different {
 			t.Errorf("seed %d: %v", seed, difference)
-			s := shrink(made.source, k, p, difference)
+			s := shrink(made.Source, k, p, difference)
 			t.Logf("seed %d: the smallest kind is\n%s\nits object %s\nand its children %s:\n%v", seed, s.source, text(s.pair.object), text(s.pair.observed), s.difference)
 			return
 		}

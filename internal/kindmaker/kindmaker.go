@@ -1,4 +1,5 @@
-package kind
+// Package kindmaker makes kinds at random, for tests: the same seed makes the same kind.
+package kindmaker
 
 import (
 	"fmt"
@@ -37,7 +38,7 @@ type kindMaker struct {
 	// ofObject leaves out what reads children.
 	ofObject bool
 
-	children []madeChild
+	children []Child
 	phases   []string
 	made     int // names
 	last     string
@@ -53,12 +54,49 @@ type leaf struct {
 	isWhole bool
 }
 
-// madeChild is a child of a kind that is made.
-type madeChild struct {
-	name, apiVersion, kind string
+// Child is a child of a kind that was made.
+type Child struct {
+	Name, apiVersion, kind string
 	phase                  string
-	guard                  string // of an if or for, if it has one
-	isSet, isOrdered       bool
+	// Guard is if or for, if the child stands in one.
+	Guard            string
+	IsSet, isOrdered bool
+}
+
+// Made is a kind that was made.
+type Made struct {
+	// Source is its text without the package and the imports.
+	Source   string
+	Children []Child
+}
+
+// Make makes the kind of a seed. Not every one loads.
+func Make(seed uint64) Made {
+	g := &kindMaker{Rand: rand.New(rand.NewPCG(seed, 5))}
+	source := g.kind()
+	return Made{source, g.children}
+}
+
+// packages are those that the grammar uses.
+var packages = []string{
+	"strings", "list", "math", "strconv", "struct", "regexp", "net", "path", "time", "uuid", "text/template", "encoding/json", "encoding/yaml",
+	"encoding/hex", "encoding/base64", "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "crypto/hmac", "fescue.dev/cue/contract",
+}
+
+// File returns a file with a package clause and the imports that a source needs.
+func File(source string) string {
+	var b strings.Builder
+	b.WriteString("package k\n\nimport (\n")
+	for _, path := range packages {
+		name := path[strings.LastIndex(path, "/")+1:]
+		if path == "text/template" {
+			name = "texttemplate" // children have a template
+		}
+		if regexp.MustCompile(`(^|[^\w."])` + name + `\.[A-Z#]`).MatchString(source) {
+			fmt.Fprintf(&b, "\t%s %q\n", name, path)
+		}
+	}
+	return b.String() + ")\n\n" + source
 }
 
 // grammar has the expressions of each type. A plain map has no if, loop or computed name that may wait: fields are selected
@@ -241,7 +279,7 @@ func (g *kindMaker) fill(production string, d int, sure bool) string {
 // referenceOrChild returns a reference of any type, or that of a child.
 func (g *kindMaker) referenceOrChild() string {
 	if len(g.children) > 0 && g.IntN(4) == 0 {
-		return "observed." + g.children[g.IntN(len(g.children))].name
+		return "observed." + g.children[g.IntN(len(g.children))].Name
 	}
 	return g.reference("", false)
 }
@@ -282,7 +320,7 @@ func (g *kindMaker) plan() {
 		g.phases = []string{"A", "B", "C"}[:2+g.IntN(2)]
 	}
 	for i := range 2 + g.IntN(3) {
-		c := madeChild{name: fmt.Sprintf("c%d", i), apiVersion: g.pick("v1", "things.example.com/v1"), kind: "Thing"}
+		c := Child{Name: fmt.Sprintf("c%d", i), apiVersion: g.pick("v1", "things.example.com/v1"), kind: "Thing"}
 		if c.apiVersion == "v1" {
 			c.kind = g.pick("ConfigMap", "Secret")
 		}
@@ -291,18 +329,18 @@ func (g *kindMaker) plan() {
 		}
 		switch g.IntN(6) {
 		case 0, 1:
-			c.guard = "if"
+			c.Guard = "if"
 		case 2:
-			c.guard = "for"
+			c.Guard = "for"
 		case 3:
-			c.isSet, c.isOrdered = true, g.IntN(2) == 0
+			c.IsSet, c.isOrdered = true, g.IntN(2) == 0
 			c.apiVersion, c.kind = "things.example.com/v1", "Thing"
 		}
 		g.children = append(g.children, c)
-		of := "observed." + c.name
+		of := "observed." + c.Name
 		switch {
-		case c.guard == "for":
-		case c.isSet:
+		case c.Guard == "for":
+		case c.IsSet:
 			g.observe("[for p in "+of+` if p.status.phase == "Running" {p.metadata.name}]`, "texts")
 			g.observe("len("+of+")", "int")
 			g.observe("[for p in "+of+` {*p.status.n | 0}]`, "ints")
@@ -429,7 +467,7 @@ func (g *kindMaker) some(texts ...string) (chosen []string) {
 }
 
 // template returns the template of a child.
-func (g *kindMaker) template(c madeChild) string {
+func (g *kindMaker) template(c Child) string {
 	parts := []string{fmt.Sprintf("apiVersion: %q, kind: %q", c.apiVersion, c.kind)}
 	parts = append(parts, g.some(`metadata: labels: <map>`, `metadata: annotations: {note: <text>, if <bool> {more: <text>}}`)...)
 	switch c.kind {
@@ -441,7 +479,7 @@ func (g *kindMaker) template(c madeChild) string {
 		parts = append(parts, g.some(`spec: s: <text>`, `spec: n: <int>`, `spec: f: <num>`, `spec: b: <bool>`, `spec: l: <texts>`, `spec: m: <map>`, `spec: {if <bool> {o: <text>, if <bool> {p: <any>}}}`, `spec: {let $l:text = <text>, @q: $l, r: [$l, <text>]}`,
 			`spec: items: [{name: <text>, value: <any>}, if <bool> {name: "more", value: <any>}]`, `spec: ll: [for $v:text in <texts> @{name: $v, if <bool> {value: <text>}}]`, `spec: x: <any>`, `spec: {for $k:text, $v:text in <map> @{"z#-\($k)": {v: $v, w: <text>}}}`, `spec: y: yaml.Marshal(<any>)`)...)
 	}
-	if c.isSet {
+	if c.IsSet {
 		parts = append(parts, `metadata: labels: set: object.metadata.name`)
 	}
 	if c.isOrdered && g.IntN(3) > 0 {
@@ -451,10 +489,10 @@ func (g *kindMaker) template(c madeChild) string {
 }
 
 // child returns a child, with the if or for around it.
-func (g *kindMaker) child(c madeChild) string {
+func (g *kindMaker) child(c Child) string {
 	template := "template: " + g.template(c)
 	var parts []string
-	if c.isSet {
+	if c.IsSet {
 		parts = append(parts, g.say(g.pick(`replicas: 2`, `replicas: len(<texts>)`, `replicas: mod(<int>, 4)`, `replicas: mod(*<int?> | 2, 4)`, `replicas: [if <bool> {1}, 3][0]`)))
 		if c.isOrdered {
 			parts = append(parts, "ordered: true")
@@ -464,14 +502,14 @@ func (g *kindMaker) child(c madeChild) string {
 		parts = append(parts, g.some(`when: <bool>`, `ready: <bool>`, g.pick(`update: "Never"`, `update: [if <bool> {"Recreate"}, "Apply"][0]`, `if <bool> {update: "Recreate"}`), `onDelete: "Orphan"`)...)
 	}
 	body := "{" + strings.Join(append(parts, template), ", ") + "}"
-	switch c.guard {
+	switch c.Guard {
 	case "if":
-		return g.say(g.pick("if <bool> {", "if <bool> if <bool> {", "if <bool!> {")) + c.name + ": " + body + "}"
+		return g.say(g.pick("if <bool> {", "if <bool> if <bool> {", "if <bool!> {")) + c.Name + ": " + body + "}"
 	case "for":
-		return g.say(g.pick(`for $k:text in <texts> @{"`+c.name+`-\($k)": {template: {apiVersion: "`+c.apiVersion+`", kind: "`+c.kind+`", metadata: annotations: {key: $k, note: <text>}}}}`,
-			`for $k:text, $v:text in <map> @if <bool> {"`+c.name+`-\($k)": {when: <bool>, template: {apiVersion: "`+c.apiVersion+`", kind: "`+c.kind+`", metadata: annotations: {key: $v}}}}`))
+		return g.say(g.pick(`for $k:text in <texts> @{"`+c.Name+`-\($k)": {template: {apiVersion: "`+c.apiVersion+`", kind: "`+c.kind+`", metadata: annotations: {key: $k, note: <text>}}}}`,
+			`for $k:text, $v:text in <map> @if <bool> {"`+c.Name+`-\($k)": {when: <bool>, template: {apiVersion: "`+c.apiVersion+`", kind: "`+c.kind+`", metadata: annotations: {key: $v}}}}`))
 	}
-	return c.name + ": " + body
+	return c.Name + ": " + body
 }
 
 // childrenOf returns the children of a phase, or of the kind.

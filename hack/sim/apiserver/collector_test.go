@@ -37,7 +37,7 @@ func TestModelCollectsAsKubernetes(t *testing.T) {
 				o.do(t, kubernetes)
 				o.do(t, model)
 				for collecting := true; collecting; {
-					server.Do(func(s *Store) { collecting = s.Collect() })
+					server.Do("", func(s *Store) { collecting = s.Collect() })
 				}
 				expected := model.owned(t)
 				got := ""

@@ -37,10 +37,12 @@ type Server struct {
 // NewServer returns a server of a store.
 func NewServer(store *Store) *Server { return &Server{store: store, written: make(chan struct{})} }
 
-// Do changes the store as no request can.
-func (s *Server) Do(change func(*Store)) {
+// Do changes the store as no request can, under a name by which stories call who did it.
+func (s *Server) Do(by string, change func(*Store)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.store.by = by
+	defer func() { s.store.by = "" }()
 	before := s.store.version
 	restores := s.store.restores
 	change(s.store)

@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Resource is a type that is served.
@@ -72,6 +72,26 @@ var ofCluster = sets.New(
 	schema.GroupKind{Group: "scheduling.k8s.io", Kind: "PriorityClass"},
 )
 
+// Of returns the resource of a type: one of Kubernetes, or one that a CRD defines whose objects may have all fields.
+func Of(kind schema.GroupVersionKind) (Resource, error) {
+	if scheme.Scheme.Recognizes(kind) {
+		return BuiltIn(kind), nil
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return Custom(&apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: resource.GroupResource().String()},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: kind.Group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: resource.Resource, Kind: kind.Kind, ListKind: kind.Kind + "List"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: kind.Version, Served: true, Storage: true,
+				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+			}},
+		},
+	})
+}
+
 // BuiltIn returns the resource of a type of Kubernetes.
 func BuiltIn(kind schema.GroupVersionKind) Resource {
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
@@ -101,7 +121,7 @@ type Change struct {
 	Version       int
 	At            time.Time
 	Before, After *unstructured.Unstructured
-	// By is the user agent of the client; it is empty for what no request has written.
+	// By is the user agent of the client, or who else has written.
 	By string
 
 	table *table
@@ -123,7 +143,7 @@ type Store struct {
 	// restores is how often an older state was restored, and lost are the writes that were lost then.
 	restores int
 	lost     []Change
-	by       string // the user agent of the client that writes
+	by       string // who writes: the user agent of a client, or another name
 }
 
 // Clock is how stories show times.
@@ -146,7 +166,7 @@ func (c Change) String() string {
 	case c.After == nil:
 		verb = "deletes"
 	}
-	return fmt.Sprintf("%s %d %s %s %s/%s/%s %.80s %v", c.At.Format(Clock), c.Version, cmp.Or(c.By, "someone"), verb,
+	return fmt.Sprintf("%s %d %s %s %s/%s/%s %.80s %v", c.At.Format(Clock), c.Version, c.By, verb,
 		object.GetKind(), object.GetNamespace(), object.GetName(), fmt.Sprint(object.Object["spec"]), object.Object["status"])
 }
 

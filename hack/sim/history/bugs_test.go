@@ -35,7 +35,7 @@ var bugs = []bug{
 	{"an adoption has no precondition", "apply.go", `"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),`, ""},
 	{"an adoption does not ask for the owner", "apply.go", "	owner, err := a.stays()\n	if err != nil {\n		return err\n	}\n	if owner.GetDeletionTimestamp() != nil &&", "	owner := a.owner\n	if false &&"},
 	{"a conflict is tried again for a child that is no longer the object's", "apply.go", "|| !plan.IsOwnedBy(live, a.owner))", ")"},
-	{"an object of the name of a child is the child", "apply.go", "	isOwn := isNamed && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy", "	isOwn := isNamed || !isNamed"},
+	{"an object of the name of a child is the child", "apply.go", "	isOwn := isNamed && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy", "	isOwn := isNamed || !isNamed || isCopy"},
 	{"a child that is created once and is being deleted counts as absent", "apply.go", "	case isOwn && live.GetDeletionTimestamp() != nil && s.Once:", "	case false:"},
 	{"a child elsewhere is created by an outdated cache", "apply.go", "	if err := a.mayCreate(s); err != nil {\n		return err\n	}\n", ""},
 	{"what was created is not remembered", "apply.go", "	a.writes.rememberChild(a.name, a.owner.GetUID(), childPlace{s.Resource, stored.GetNamespace()}, stored.GetResourceVersion())\n", ""},

@@ -6,21 +6,19 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/kindmaker"
 	"github.com/fescue-dev/fescue/internal/kindtest"
 )
 
@@ -115,12 +113,31 @@ func manyKinds(t *testing.T) (all [][]*kind.Kind) {
 	for _, file := range corpus.Archives(t, kindtest.Corpus) {
 		catalog, _ := kind.Load(false, corpus.Unpack(t, corpus.Read(t, file))) // many are about what does not load
 		for _, k := range catalog.All() {
-			if !slices.ContainsFunc(k.Owns, func(of schema.GroupVersionKind) bool { return !scheme.Scheme.Recognizes(of) }) { // the model knows their fields
-				all = append(all, []*kind.Kind{k})
-			}
+			all = append(all, []*kind.Kind{k})
 		}
 	}
 	return all
+}
+
+// made are histories of the kind that a seed makes.
+func made(t *testing.T, seed uint64, delay time.Duration) Options {
+	t.Helper()
+	for part := seed; ; part += 1 << 32 { // not every kind loads
+		kinds, err := kind.FromDir(corpus.Folder(t, kindmaker.File(kindmaker.Make(part).Source)))
+		if err != nil {
+			continue
+		}
+		o := others(kinds, seed, delay)
+		if o.Moves = len(kinds[0].Phases) > 0; o.Moves {
+			o.Calm = time.Minute
+		}
+		return o
+	}
+}
+
+// Kinds that nobody has written do so as well.
+func TestHistoriesOfMadeKinds(t *testing.T) {
+	playAll(t, *histories, func(seed uint64) Options { return made(t, seed, 0) }, func(*testing.T, Result) {})
 }
 
 // Other kinds come to rest as well, with objects that their schemas make.

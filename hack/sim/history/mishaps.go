@@ -26,7 +26,7 @@ func (h *history) mishaps(ctx context.Context) {
 // compact has the API server forget what has changed.
 func (h *history) compact(*rand.Rand) {
 	h.tell("etcd is compacted")
-	h.server.Do((*apiserver.Store).Compact)
+	h.server.Do("", (*apiserver.Store).Compact)
 }
 
 // forbid withdraws the rights to a resource, until the next mishap of this kind or until the disturbances end.
@@ -38,7 +38,7 @@ func (h *history) forbid(random *rand.Rand) {
 
 // restore restores a state of up to 20 writes ago.
 func (h *history) restore(random *rand.Rand) {
-	h.server.Do(func(s *apiserver.Store) {
+	h.server.Do("", func(s *apiserver.Store) {
 		n := len(s.Changes())
 		back := random.IntN(min(n, 20) + 1)
 		h.tell("etcd is restored from a copy without the last %d writes", back)

@@ -138,7 +138,7 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 		_, rest, _ := strings.Cut(path, "/namespaces/")
 		name.Namespace, _, _ = strings.Cut(rest, "/")
 	}
-	p.history.server.Do(func(s *apiserver.Store) { live = s.Get(resource.GroupVersionResource, name) })
+	p.history.server.Do("", func(s *apiserver.Store) { live = s.Get(resource.GroupVersionResource, name) })
 	return live
 }
 

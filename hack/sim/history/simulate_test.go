@@ -160,16 +160,19 @@ func shrunk(t *testing.T, o Options, r Result) (Options, Result) {
 	return o, r
 }
 
-// everyKind returns what the history of a seed is made of: of Ats, or of other kinds.
+// everyKind returns what the history of a seed is made of: of Ats, of other kinds, or of one that the seed makes.
 func everyKind(t *testing.T) func(seed uint64) Options {
 	at := kindtest.Named(t, kindtest.Shipped(t), "At")
 	of := manyKinds(t)
 	return func(seed uint64) Options {
 		delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[rand.New(rand.NewPCG(seed, 5)).IntN(3)]
-		if seed%2 == 0 {
-			return ats(at, seed, delay)
+		switch seed % 4 {
+		case 1:
+			return others(of[seed/4%uint64(len(of))], seed, delay)
+		case 3:
+			return made(t, seed, delay)
 		}
-		return others(of[seed/2%uint64(len(of))], seed, delay)
+		return ats(at, seed, delay)
 	}
 }
 

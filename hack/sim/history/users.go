@@ -81,13 +81,18 @@ func (h *history) users(ctx context.Context) {
 	for range h.Objects {
 		pause()
 		for created := h.created; h.created == created && ctx.Err() == nil; pause() { // it may be rejected
-			h.server.Do(func(s *apiserver.Store) { createObject(user{h, s, random}) })
+			h.server.Do(users, func(s *apiserver.Store) { createObject(user{h, s, random}) })
 		}
-		for range 2 {
-			if pause(); ctx.Err() != nil {
+		for range 1 + random.IntN(6) {
+			if random.IntN(2) == 0 {
+				sleep(ctx, time.Duration(random.IntN(int(time.Second/5)))) // while operators still act on what was done before
+			} else {
+				pause()
+			}
+			if ctx.Err() != nil {
 				return
 			}
-			h.server.Do(func(s *apiserver.Store) { deeds[random.IntN(len(deeds))](user{h, s, random}) })
+			h.server.Do(users, func(s *apiserver.Store) { deeds[random.IntN(len(deeds))](user{h, s, random}) })
 		}
 	}
 }

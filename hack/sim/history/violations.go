@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
@@ -20,10 +21,14 @@ const forgiven = 5 * time.Second
 // violations returns what must not be in the writes of a history.
 func (h *history) violations(changes []apiserver.Change) (found []string) {
 	made := make(map[string]bool) // children for their owner
+	orphaned := make(map[types.UID]types.UID)
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
 		if isByOperator(c) {
 			found = append(found, h.harm(c)...)
+		}
+		if lost := h.lostOrphan(c, orphaned); lost != "" {
+			found = append(found, lost)
 		}
 		object := c.After
 		if object == nil {
@@ -41,7 +46,9 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 			made[id] = made[id] || c.Before == nil
 		}
 	}
-	found = append(found, h.restless(last)...)
+	if !h.Moves {
+		found = append(found, h.restless(last)...)
+	}
 	for _, id := range slices.Sorted(maps.Keys(last)) {
 		object := last[id]
 		mayStay := slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { // for a Job that fails
@@ -63,6 +70,23 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		}
 	}
 	return found
+}
+
+// lostOrphan returns that somebody but users deletes what was left over of a deletion with --cascade=orphan, unless another object owns it
+// by then. Orphaned are the owners that objects had.
+func (h *history) lostOrphan(c apiserver.Change, orphaned map[types.UID]types.UID) string {
+	if c.Before == nil {
+		return ""
+	}
+	uid, owner := c.Before.GetUID(), metav1.GetControllerOf(c.Before)
+	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil
+	switch former, isOrphan := orphaned[uid]; {
+	case isOrphan && isDeleted && c.By != users && c.Before.GetDeletionTimestamp() == nil && (owner == nil || owner.UID == former):
+		return "an orphan is deleted: " + c.String()
+	case !isDeleted && c.By == collector && owner != nil && metav1.GetControllerOf(c.After) == nil:
+		orphaned[uid] = owner.UID
+	}
+	return ""
 }
 
 // harm returns what an operator has done to what is not its own.
@@ -91,8 +115,15 @@ func (h *history) harm(c apiserver.Change) (found []string) {
 		found = append(found, "an operator changes an object of somebody else: "+c.String())
 	case isDeleted && !mayDelete && isCopy(before):
 		found = append(found, "an operator deletes a copy: "+c.String())
+	case isDeleted && !mayDelete && holder == nil && !h.isElsewhere(before):
+		found = append(found, "an operator deletes what no object owns: "+c.String())
 	}
 	return found
+}
+
+// isElsewhere reports whether the owner of a child may be in another namespace, so that no reference shows it.
+func (h *history) isElsewhere(child *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return len(k.Elsewhere) > 0 && slices.Contains(k.Owns, child.GroupVersionKind()) })
 }
 
 // ownerIn returns the owner of an object, which has its namespace or none, by its name.
