@@ -373,6 +373,24 @@ type slot struct {
 	rank        int
 }
 
+// partsOf returns the fields of a struct, and an if, a computed name and a loop in it.
+func (g *kindMaker) partsOf(name string) []*slot {
+	parts := []*slot{{field: name, part: "a", of: "text", sure: g.IntN(2) == 0}, {field: name, part: "n", of: g.pick("int", "bool", "map"), sure: g.IntN(2) == 0}}
+	if g.IntN(2) == 0 {
+		parts = append(parts, &slot{field: name, part: "l", of: "texts", sure: g.IntN(2) == 0})
+	}
+	if g.IntN(2) == 0 {
+		parts = append(parts, &slot{field: name, of: "bool", sure: true, before: "if ", after: ` {o: ` + g.pick(`"o"`, `a`, `"\(a)-o"`) + "}"})
+	}
+	if g.IntN(4) == 0 {
+		parts = append(parts, &slot{field: name, of: "text", sure: true, before: `"k-\(`, after: `)": ` + g.pick(`"k"`, `a`)})
+	}
+	if g.IntN(4) == 0 {
+		parts = append(parts, &slot{field: name, of: "texts", sure: true, before: "for i, v in ", after: ` {"v-\(i)": v}`})
+	}
+	return parts
+}
+
 // hiddenFields returns fields that refer to each other in any order.
 func (g *kindMaker) hiddenFields() (body []string) {
 	var slots []*slot
@@ -385,19 +403,7 @@ func (g *kindMaker) hiddenFields() (body []string) {
 			slots = append(slots, &slot{field: name, of: g.pick("text", "text", "int", "num", "bool", "texts", "ints", "map", "plain"), sure: g.IntN(2) == 0})
 			continue
 		}
-		parts := []*slot{{field: name, part: "a", of: "text", sure: g.IntN(2) == 0}, {field: name, part: "n", of: g.pick("int", "bool", "map"), sure: g.IntN(2) == 0}}
-		if g.IntN(2) == 0 {
-			parts = append(parts, &slot{field: name, part: "l", of: "texts", sure: g.IntN(2) == 0})
-		}
-		if g.IntN(2) == 0 {
-			parts = append(parts, &slot{field: name, of: "bool", sure: true, before: "if ", after: ` {o: ` + g.pick(`"o"`, `a`, `"\(a)-o"`) + "}"})
-		}
-		if g.IntN(4) == 0 {
-			parts = append(parts, &slot{field: name, of: "text", sure: true, before: `"k-\(`, after: `)": ` + g.pick(`"k"`, `a`)})
-		}
-		if g.IntN(4) == 0 {
-			parts = append(parts, &slot{field: name, of: "texts", sure: true, before: "for i, v in ", after: ` {"v-\(i)": v}`})
-		}
+		parts := g.partsOf(name)
 		wholes[name] = parts
 		slots = append(slots, parts...)
 	}

@@ -121,7 +121,7 @@ func Play(o Options) (r Result, err error) {
 	if most := 5*len(served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-changed, most))
 	}
-	if err := h.operateAll(1, time.Minute, 0, false); err != nil {
+	if err := h.operateAll(1, min(time.Minute, o.Calm), 0, false); err != nil {
 		return r, err
 	}
 	stop()

@@ -123,7 +123,9 @@ func (h *history) harm(c apiserver.Change) (found []string) {
 
 // isElsewhere reports whether the owner of a child may be in another namespace, so that no reference shows it.
 func (h *history) isElsewhere(child *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return len(k.Elsewhere) > 0 && slices.Contains(k.Owns, child.GroupVersionKind()) })
+	return slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool {
+		return len(k.Elsewhere) > 0 && slices.Contains(k.Owns, child.GroupVersionKind())
+	})
 }
 
 // ownerIn returns the owner of an object, which has its namespace or none, by its name.
