@@ -109,13 +109,14 @@ func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 			return p, o
 		}
 		done = apply(c)
+		isWritten := len(done.Stored)+len(done.Deleted) > 0
+		wrote = wrote || isWritten
 		if done.NamespaceLeaving && isLeaving(k, object) && !v.Abandoned {
 			v, done = v.abandon(), &Changes{}
 			continue
 		}
 		strays = append(strays, done.Strays...)
-		wrote = wrote || len(done.Stored)+len(done.Deleted) > 0
-		if len(done.Stored)+len(done.Deleted) > 0 || len(done.Taken) == 0 {
+		if isWritten || len(done.Taken) == 0 {
 			rounds++ // names that are taken are tried until one is free
 		}
 		v = v.with(done, now)

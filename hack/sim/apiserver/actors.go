@@ -15,13 +15,10 @@ import (
 // Changes returns all writes, in their order.
 func (s *Store) Changes() []Change { return s.changes }
 
-// Lost returns the writes that restores have undone.
-func (s *Store) Lost() []Change { return s.lost }
-
-// Compact forgets the changes until now: who watches from an older version has to list again.
+// Compact forgets the changes until now: a client that watches from an older version has to list again.
 func (s *Store) Compact() { s.forgotten = s.version }
 
-// Restore restores the state after so many of the writes, as who restores etcd from an older copy does: versions are given once more,
+// Restore goes back to the state after so many of the writes, as a restore of etcd from an older copy does: versions are given once more,
 // and all watches break.
 func (s *Store) Restore(writes int) {
 	for i := len(s.changes) - 1; i >= writes; i-- {
@@ -35,7 +32,6 @@ func (s *Store) Restore(writes int) {
 		delete(c.table.dropped, k)
 		s.version = c.Version - 1
 	}
-	s.lost = append(s.lost, s.changes[writes:]...)
 	s.changes = slices.Clone(s.changes[:writes])
 	s.forgotten = s.version
 	s.restores++

@@ -44,9 +44,9 @@ func custom(crd *apiextensionsv1.CustomResourceDefinition) Resource {
 	return r
 }
 
-var things = customResource("things", "thing", "Thing", apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)})
+var things = definition(modelKind("Thing"), apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)})
 
-var gadgets = customResource("gadgets", "gadget", "Gadget", apiextensionsv1.JSONSchemaProps{
+var gadgets = definition(modelKind("Gadget"), apiextensionsv1.JSONSchemaProps{
 	Type: "object",
 	Properties: map[string]apiextensionsv1.JSONSchemaProps{
 		"data":   {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: new(int64(1))}}},
@@ -83,22 +83,11 @@ var specs = []map[string]any{
 	{"template": map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "x": 1}}, {"template": map[string]any{}},
 }
 
-func raw(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
-
-func customResource(plural, singular, kind string, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + ".model.example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "model.example.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: singular, Kind: kind, ListKind: kind + "List"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &schema},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-			}},
-		},
-	}
+func modelKind(name string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "model.example.com", Version: "v1", Kind: name}
 }
+
+func raw(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
 
 // The model answers requests as the API server does.
 func TestModelAnswersAsTheAPIServer(t *testing.T) {

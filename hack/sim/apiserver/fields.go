@@ -104,13 +104,13 @@ func (f fields) written(status bool, live, object *unstructured.Unstructured, ma
 // applied returns a live object, or an empty one, with what a manager applies to it.
 func (f fields) applied(status bool, live, given *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	merged, err := f.of(status).Apply(live.DeepCopy(), given, manager, force)
-	if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+	switch {
+	case err == nil:
+		return merged.(*unstructured.Unstructured), nil
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		return nil, plain(err.Error())
 	}
-	if err != nil {
-		return nil, err
-	}
-	return merged.(*unstructured.Unstructured), nil
+	return nil, err
 }
 
 // withoutTimes returns an object without the times in its managedFields. A write that changes nothing else is dropped.

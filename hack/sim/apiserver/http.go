@@ -37,7 +37,7 @@ type Server struct {
 // NewServer returns a server of a store.
 func NewServer(store *Store) *Server { return &Server{store: store, written: make(chan struct{})} }
 
-// Do changes the store as no request can, under a name by which stories call who did it.
+// Do changes the store as no request can, under the name that stories give to whoever does it.
 func (s *Server) Do(by string, change func(*Store)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

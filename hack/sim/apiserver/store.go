@@ -77,19 +77,24 @@ func Of(kind schema.GroupVersionKind) (Resource, error) {
 	if scheme.Scheme.Recognizes(kind) {
 		return BuiltIn(kind), nil
 	}
-	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	return Custom(&apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: resource.GroupResource().String()},
+	return Custom(definition(kind, apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}))
+}
+
+// definition returns a CRD for a type with namespaces and a status, whose objects have a schema.
+func definition(kind schema.GroupVersionKind, of apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
+	plural, singular := meta.UnsafeGuessKindToResource(kind)
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural.GroupResource().String()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: kind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: resource.Resource, Kind: kind.Kind, ListKind: kind.Kind + "List"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural.Resource, Singular: singular.Resource, Kind: kind.Kind, ListKind: kind.Kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: kind.Version, Served: true, Storage: true,
-				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
+				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &of},
 				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 			}},
 		},
-	})
+	}
 }
 
 // BuiltIn returns the resource of a type of Kubernetes.
@@ -121,7 +126,7 @@ type Change struct {
 	Version       int
 	At            time.Time
 	Before, After *unstructured.Unstructured
-	// By is the user agent of the client, or who else has written.
+	// By is the user agent of the client that wrote it, or the name that Do was given.
 	By string
 
 	table *table
@@ -140,10 +145,8 @@ type Store struct {
 	// changes are all writes, in their order. Those until the version forgotten are not shown to watches any more.
 	changes   []Change
 	forgotten int
-	// restores is how often an older state was restored, and lost are the writes that were lost then.
-	restores int
-	lost     []Change
-	by       string // who writes: the user agent of a client, or another name
+	restores  int    // how often an older state was restored
+	by        string // the user agent of the client that writes, or the name that Do was given
 }
 
 // Clock is how stories show times.
@@ -228,7 +231,7 @@ func (t *table) empty() *unstructured.Unstructured {
 	return emptyObject(t.GroupVersion().WithKind(t.Kind))
 }
 
-// author is who sends a request, and what the request says of how to write.
+// author is the sender of a request, and how it asks to write.
 type author struct {
 	// manager is the name under which fields are managed, and user who is authenticated.
 	manager, user string

@@ -95,8 +95,9 @@ func (s *Store) validated(t *table, status bool, object, live *unstructured.Unst
 	if s.Webhooks == nil {
 		return nil
 	}
+	attributes := t.attributes(status, object, live, by)
 	for _, hook := range s.Webhooks.validating {
-		if _, err := s.Webhooks.ask(hook, t.attributes(status, object, live, by)); err != nil {
+		if _, err := s.Webhooks.ask(hook, attributes); err != nil {
 			return err
 		}
 	}

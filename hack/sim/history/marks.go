@@ -24,8 +24,8 @@ var marks = regexp.MustCompile(`mark\d+x`)
 func (u user) marked(k *kind.Kind, object map[string]any) (mark string) {
 	mark = fmt.Sprintf("mark%dx", len(u.marksOf))
 	u.marksOf[mark] = ""
-	if k.Target == nil && len(k.Problems(k.Default(object))) == 0 {
-		u.addMark(mark, object["spec"], func() bool { return len(k.Problems(k.Default(object))) == 0 })
+	if k.Target == nil && isValid(k, object) {
+		u.addMark(mark, object["spec"], func() bool { return isValid(k, object) })
 	}
 	return mark
 }

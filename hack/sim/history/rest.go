@@ -80,8 +80,8 @@ func numberOf(object *unstructured.Unstructured) int {
 }
 
 func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) (found []string) {
-	for _, problem := range k.Problems(object.Object) {
-		if k.Target == nil {
+	if k.Target == nil {
+		for _, problem := range k.Problems(object.Object) {
 			found = append(found, "is invalid: "+problem.Error.Error())
 		}
 	}

@@ -25,21 +25,25 @@ func sampled(random *rand.Rand, k *kind.Kind, _ time.Time) map[string]any {
 		return decorated(random, k)
 	}
 	sample := k.Sampler()
-	isWrong := func(object map[string]any) bool { return len(k.Problems(k.Default(object))) > 0 }
 	for {
 		object := sample(random)
 		delete(object, "status")
 		metadata, _ := object["metadata"].(map[string]any)
 		object["metadata"] = map[string]any{"name": "a", "labels": metadata["labels"], "annotations": metadata["annotations"]}
-		if isWrong(object) {
+		if !isValid(k, object) {
 			continue
 		}
-		lessen(object["spec"], func() bool { return !isWrong(object) })
+		lessen(object["spec"], func() bool { return isValid(k, object) })
 		if random.IntN(8) == 0 {
 			alter(random, object["spec"]) // it may be rejected
 		}
 		return object
 	}
+}
+
+// isValid reports whether an object is valid once it has its defaults.
+func isValid(k *kind.Kind, object map[string]any) bool {
+	return len(k.Problems(k.Default(object))) == 0
 }
 
 // lessen makes the numbers in a value less than 5, those of which that is right, and removes finalizers, which nobody would remove again.

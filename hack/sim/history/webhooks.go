@@ -21,7 +21,7 @@ import (
 // webhooks returns those of the operators, as the API server is told to call them.
 func (h *history) webhooks() *apiserver.Webhooks {
 	mutating, validating := admission.Configurations(kind.WithoutDecorators(h.Kinds), admission.Webhooks{
-		Service: new(admissionregistrationv1.ServiceReference{Namespace: leases, Name: "fescue"}), User: product,
+		Service: new(admissionregistrationv1.ServiceReference{Namespace: leases, Name: product}), User: product,
 	})
 	return apiserver.NewWebhooks(mutating, validating, h.review)
 }
