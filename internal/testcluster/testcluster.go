@@ -100,6 +100,25 @@ func WaitUntil(holds func() bool) bool {
 	}
 }
 
+// HoldsFor polls a condition. It returns false once the condition does not hold, and true after the duration. Unlike
+// testify's Never it leaves no check behind that still runs when the test ends.
+func HoldsFor(duration time.Duration, holds func() bool) bool {
+	end := time.NewTimer(duration)
+	defer end.Stop()
+	tick := time.NewTicker(Poll)
+	defer tick.Stop()
+	for {
+		if !holds() {
+			return false
+		}
+		select {
+		case <-end.C:
+			return true
+		case <-tick.C:
+		}
+	}
+}
+
 // Ports that FreePort returns. Linux gives connections a port from 32768 on, and Services have NodePorts from 30000
 // on, so nobody takes one of these between the test and the process that will listen on it.
 const firstPort, lastPort = 20000, 29999
