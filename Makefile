@@ -47,7 +47,7 @@ test-e2e: SUITES := e2e
 test-e2e: test ## run the other tests on a control plane
 
 .PHONY: test-race
-test-race: SUITES := race
+test-race: SUITES := race race-e2e
 test-race: test ## run what starts goroutines with the race detector
 
 .PHONY: test-oracle
@@ -59,7 +59,7 @@ test-bench: SUITES := bench
 test-bench: test ## run each benchmark once, and the comparison with small loads
 
 .PHONY: test-all
-test-all: SUITES := test e2e race oracle
+test-all: SUITES := test e2e race race-e2e oracle
 test-all: test ## run all tests that need no root; takes an hour
 	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory test-kinds KINDS_MADE=6000

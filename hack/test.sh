@@ -4,7 +4,7 @@
 #
 #   .devcluster/bin/devcluster -- hack/test.sh SUITE...
 #
-# The suites are test, e2e, race, oracle and bench; the Makefile describes them. go vet would look at each package again
+# The suites are test, e2e, race, race-e2e, oracle and bench; the Makefile describes them. go vet would look at each package again
 # for the race detector.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -47,7 +47,11 @@ for suite in "$@"; do
       ;;
     race)
       say 'what starts goroutines, with the race detector: 5 minutes'
-      run race test -race -vet=off -json ./admission/... ./engine/... ./internal/informers ./internal/operator/...
+      run race test -race -vet=off -json ./admission/... ./engine ./internal/informers ./internal/operator/...
+      run race-histories test -race -vet=off -json ./hack/sim/history -histories 5
+      ;;
+    race-e2e)
+      say 'all goroutines of the program on the API server, with the race detector: 5 minutes'
       run race-e2e test -race -vet=off -json -timeout 20m ./e2e -run "^Test($all_goroutines)\$"
       ;;
     oracle)
@@ -60,7 +64,7 @@ for suite in "$@"; do
       run bench test -C bench -json -p 1 -bench . -benchtime 1x ./...
       ;;
     *)
-      echo "no suite is called $suite: they are test, e2e, race, oracle and bench" >&2
+      echo "no suite is called $suite: they are test, e2e, race, race-e2e, oracle and bench" >&2
       exit 2
       ;;
   esac

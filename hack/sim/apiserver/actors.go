@@ -21,6 +21,13 @@ func (s *Store) Compact() { s.forgotten = s.version }
 // Restore goes back to the state after so many of the writes, as a restore of etcd from an older copy does: versions are given once more,
 // and all watches break.
 func (s *Store) Restore(writes int) {
+	s.undo(writes)
+	s.forgotten = s.version
+	s.restores++
+}
+
+// undo goes back to the state after so many of the writes.
+func (s *Store) undo(writes int) {
 	for i := len(s.changes) - 1; i >= writes; i-- {
 		c := s.changes[i]
 		k := key{c.Object().GetNamespace(), c.Object().GetName()}
@@ -33,8 +40,6 @@ func (s *Store) Restore(writes int) {
 		s.version = c.Version - 1
 	}
 	s.changes = slices.Clone(s.changes[:writes])
-	s.forgotten = s.version
-	s.restores++
 }
 
 // List returns all objects of a resource, in the order of their names.

@@ -137,3 +137,53 @@ func (s *side) owned(t *testing.T) string {
 	}
 	return strings.Join(all, "\n")
 }
+
+// A namespace that ends takes nothing more, loses what is in it, and is gone then, in the model as in Kubernetes.
+func TestModelEndsNamespaces(t *testing.T) {
+	t.Parallel()
+	config := testcluster.Config(t)
+	client, err := rest.HTTPClientFor(config)
+	require.NoError(t, err)
+	namespace := testcluster.Namespace(t)
+	store, err := NewStore(time.Now, served[:1]...)
+	require.NoError(t, err)
+	server := NewServer(store)
+	model := &side{host: "http://model", client: &http.Client{Transport: server}, namespace: namespace}
+	kubernetes := &side{host: config.Host, client: client, namespace: namespace}
+	sides := []*side{model, kubernetes}
+
+	answers := func(name string) {
+		t.Helper()
+		for _, query := range []string{"", "?dryRun=All"} {
+			var all []string
+			for _, s := range sides {
+				object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}}
+				code, answer := s.exchange(t, http.MethodPost, s.collection(0)+query, "application/json", object)
+				details, _ := answer["details"].(map[string]any)
+				all = append(all, fmt.Sprint(code, answer["reason"], details["name"], details["kind"], details["causes"]))
+			}
+			require.Equal(t, all[1], all[0])
+		}
+	}
+	for _, s := range sides {
+		(ownership{Name: "held", Finalizer: true}).do(t, s)
+		(ownership{Name: "other"}).do(t, s)
+	}
+	server.Do("", func(s *Store) { s.EndNamespace(namespace) })
+	kubernetes.exchange(t, http.MethodDelete, "/api/v1/namespaces/"+namespace, "application/json", nil)
+	server.Do("", (*Store).Empty)
+	require.True(t, testcluster.WaitUntil(func() bool { return kubernetes.owned(t) == model.owned(t) }))
+	require.Contains(t, model.owned(t), "held")
+	answers("late")
+	for _, s := range sides {
+		(ownership{Name: "held", Release: true}).do(t, s)
+	}
+	server.Do("", (*Store).Empty)
+	require.True(t, testcluster.WaitUntil(func() bool {
+		code, _ := kubernetes.exchange(t, http.MethodGet, "/api/v1/namespaces/"+namespace, "", nil)
+		return code == http.StatusNotFound
+	}))
+	answers("later")
+	server.Do("", func(s *Store) { require.True(t, s.BeginNamespace(namespace)) })
+	require.Empty(t, model.owned(t))
+}

@@ -14,9 +14,13 @@ type Faults struct {
 	Random func(n int) int
 	// Delay is the longest time that a request takes to the server, and its answer back, and an event.
 	Delay time.Duration
-	// Of so many requests one fails, one loses its answer after it was carried out, and of so many events one breaks its watch; 0 is
-	// none.
-	Fail, Lose, Break int
+	// Of so many requests one fails, and one loses its answer after it was carried out; 0 is none.
+	Fail, Lose int
+	// Of so many events one breaks its watch, one is sent twice, and one is late by up to a minute, as all that follow it; 0 is none.
+	Break, Double, Lag int
+	// Of so many watches that resume, one is told that its version is forgotten, so that its client sees nothing of what was between; 0
+	// is none.
+	Forget int
 }
 
 // errReset is what a client sees of a connection that breaks.
@@ -26,11 +30,14 @@ var errReset = errors.New("connection reset by peer")
 func (f Faults) one(n int) bool { return n > 0 && f.Random(n) == 0 }
 
 // pause waits as long as a message takes.
-func (f Faults) pause(ctx context.Context) error {
-	if f.Delay <= 0 {
+func (f Faults) pause(ctx context.Context) error { return f.wait(ctx, f.Delay) }
+
+// wait waits for a part of a duration.
+func (f Faults) wait(ctx context.Context, longest time.Duration) error {
+	if longest <= 0 {
 		return ctx.Err()
 	}
-	t := time.NewTimer(time.Duration(f.Random(int(f.Delay))))
+	t := time.NewTimer(time.Duration(f.Random(int(longest))))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -125,6 +125,9 @@ func (s *Server) carryOut(r *http.Request, body []byte) (code int, answer any, e
 	defer s.tell(s.store.version)
 	s.store.by = r.UserAgent()
 	defer func() { s.store.by = "" }()
+	if r.URL.Query().Get("dryRun") == metav1.DryRunAll {
+		defer s.store.undo(len(s.store.changes))
+	}
 	return s.answer(r, body)
 }
 

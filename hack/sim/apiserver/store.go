@@ -5,6 +5,7 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -137,8 +138,13 @@ type Change struct {
 type Store struct {
 	// Webhooks are called when objects are written; nil are none.
 	Webhooks *Webhooks
+	// Skew is how far the clock of the API server is before that of its clients.
+	Skew time.Duration
 
-	tables  []*table
+	tables []*table
+	// namespaces has the states of those that are being deleted, or were.
+	namespaces map[string]string
+
 	version int
 	uids    int
 	now     func() time.Time
@@ -162,15 +168,40 @@ func (c Change) Object() *unstructured.Unstructured {
 
 // String tells what was written.
 func (c Change) String() string {
-	object, verb := c.Object(), "changes"
+	object, verb, what := c.Object(), "changes", ""
 	switch {
 	case c.Before == nil:
-		verb = "creates"
+		verb, what = "creates", fmt.Sprintf("%.200s", fmt.Sprint(object.Object["spec"]))
 	case c.After == nil:
 		verb = "deletes"
+	default:
+		what = strings.Join(changes("", c.Before.Object, c.After.Object), ", ")
 	}
-	return fmt.Sprintf("%s %d %s %s %s/%s/%s %.80s %v", c.At.Format(Clock), c.Version, c.By, verb,
-		object.GetKind(), object.GetNamespace(), object.GetName(), fmt.Sprint(object.Object["spec"]), object.Object["status"])
+	return fmt.Sprintf("%s %d %s %s %s/%s/%s %s", c.At.Format(Clock), c.Version, c.By, verb, object.GetKind(), object.GetNamespace(), object.GetName(), what)
+}
+
+// changes returns the fields that differ in two values, but for those that change with every write.
+func changes(path string, before, after any) (all []string) {
+	if path == ".metadata.managedFields" || path == ".metadata.resourceVersion" || path == ".metadata.generation" || equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	switch a := before.(type) {
+	case map[string]any:
+		if b, isStruct := after.(map[string]any); isStruct {
+			for _, name := range slices.Sorted(maps.Keys(sets.KeySet(a).Union(sets.KeySet(b)))) {
+				all = append(all, changes(path+"."+name, a[name], b[name])...)
+			}
+			return all
+		}
+	case []any:
+		if b, isList := after.([]any); isList && len(a) == len(b) {
+			for i := range a {
+				all = append(all, changes(fmt.Sprintf("%s[%d]", path, i), a[i], b[i])...)
+			}
+			return all
+		}
+	}
+	return []string{fmt.Sprintf("%s: %.200s → %.200s", strings.TrimPrefix(path, "."), fmt.Sprint(before), fmt.Sprint(after))}
 }
 
 // firstVersion is that of an empty store. An API server has older ones, which it does not remember.
@@ -178,7 +209,7 @@ const firstVersion = 100
 
 // NewStore returns a store that serves resources, with no objects. now is the clock.
 func NewStore(now func() time.Time, resources ...Resource) (*Store, error) {
-	s := &Store{now: now, version: firstVersion, forgotten: firstVersion}
+	s := &Store{now: now, version: firstVersion, forgotten: firstVersion, namespaces: make(map[string]string)}
 	for _, r := range resources {
 		fields, err := newFields(r)
 		if err != nil {
@@ -256,6 +287,9 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 	if object.GetResourceVersion() != "" {
 		return nil, plain("resourceVersion should not be set on objects to be created")
 	}
+	if err := s.mayBeIn(t, namespace, object.GetName()); err != nil {
+		return nil, err
+	}
 	object.SetNamespace(namespace)
 	object, err := s.mutated(t, false, object, nil, by)
 	if err != nil {
@@ -282,7 +316,7 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 		return nil, err
 	}
 	object.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
-	object.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
+	object.SetCreationTimestamp(s.timestamp())
 	object.SetDeletionTimestamp(nil)
 	object.SetDeletionGracePeriodSeconds(nil)
 	object.SetGeneration(0)
@@ -290,6 +324,11 @@ func (s *Store) add(t *table, namespace string, object *unstructured.Unstructure
 		object.SetGeneration(1)
 	}
 	return s.write(t, object, dropped), nil
+}
+
+// timestamp returns the present time of the API server.
+func (s *Store) timestamp() metav1.Time {
+	return metav1.NewTime(s.now().Add(s.Skew).Truncate(time.Second))
 }
 
 // plain returns how the API server answers an error that has no status.
@@ -584,7 +623,7 @@ func (s *Store) delete(t *table, k key, options metav1.DeleteOptions) (object *u
 		return s.drop(t, k, object), true, nil
 	}
 	if object.GetDeletionTimestamp() == nil {
-		object.SetDeletionTimestamp(&metav1.Time{Time: s.now().Truncate(time.Second)})
+		object.SetDeletionTimestamp(new(s.timestamp()))
 		object.SetDeletionGracePeriodSeconds(new(int64))
 		if object.GetGeneration() > 0 {
 			object.SetGeneration(object.GetGeneration() + 1)

@@ -98,6 +98,9 @@ func (s *Server) watch(r *http.Request, at target) (*watcher, error) {
 		return nil, err
 	}
 	initial := query.Get("sendInitialEvents") == "true"
+	if !initial && w.version > 0 && s.faults.one(s.faults.Forget) {
+		return nil, apierrors.NewResourceExpired("a fault")
+	}
 	if initial || w.version == 0 {
 		w.version = s.store.version
 		for _, object := range s.store.list(at.table, at.namespace) {
@@ -138,6 +141,9 @@ func (w *watcher) Read(to []byte) (n int, err error) {
 		if err := faults.pause(w.request); err != nil {
 			return 0, io.EOF
 		}
+		if faults.one(faults.Lag) && faults.wait(w.request, time.Minute) != nil {
+			return 0, io.EOF
+		}
 		if faults.one(faults.Break) {
 			return 0, io.ErrUnexpectedEOF
 		}
@@ -169,6 +175,9 @@ func (w *watcher) next() error {
 		w.version = c.Version
 		if kind, object := w.event(c); kind != "" {
 			w.add(kind, object)
+			if faults := w.server.disturbed(); faults.one(faults.Double) {
+				w.add(kind, object)
+			}
 		}
 	}
 	if len(changes) > 0 {

@@ -31,8 +31,8 @@ import (
 // operator, and their numbers follow.
 const namespace, leases, product, operator = "default", "fescue-system", "fescue", product + "/"
 
-// users and collector are the names of others that write.
-const users, collector = "users", "the garbage collector"
+// users, collector and emptier are the names of others that write.
+const users, collector, emptier = "users", "the garbage collector", "the namespace controller"
 
 // Options say what a history is made of.
 type Options struct {
@@ -51,6 +51,10 @@ type Options struct {
 	// Disturbed is how long faults happen, and Calm how long none do after that: long enough for all that waits to be tried again.
 	Disturbed, Calm time.Duration
 	Faults          apiserver.Faults
+	// Stall means that of so many writes of operators one arrives late; 0 is none.
+	Stall int
+	// Skew is how far the clock of the API server is before that of the others.
+	Skew time.Duration
 	// Operators is how many run at the same time, each with so many Workers, and Shards how many parts of the objects they divide by
 	// Leases; without Operators, one runs that holds none. Kills is how often each is killed and started again.
 	Operators, Workers, Shards, Kills int
@@ -92,7 +96,7 @@ func Play(o Options) (r Result, err error) {
 	}
 	o.Faults.Random = h.random.IntN
 	h.server.Disturb(o.Faults)
-	store.Webhooks = h.webhooks()
+	store.Webhooks, store.Skew = h.webhooks(), o.Skew
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	disturbed, calm := context.WithCancel(ctx)
@@ -100,8 +104,9 @@ func Play(o Options) (r Result, err error) {
 	var disturbing, others sync.WaitGroup
 	disturbing.Go(func() { h.users(disturbed) })
 	disturbing.Go(func() { h.mishaps(disturbed) })
-	others.Go(func() { h.repeat(ctx, "kubernetes", h.workloads) })
-	others.Go(func() { h.repeat(ctx, collector, func(s *apiserver.Store) { s.Collect() }) })
+	for by, do := range map[string]func(*apiserver.Store){"kubernetes": h.workloads, collector: func(s *apiserver.Store) { s.Collect() }, emptier: h.namespaces} {
+		others.Go(func() { h.repeat(ctx, by, do) })
+	}
 	if err := h.operateAll(max(1, o.Operators), o.Disturbed, o.Kills, true); err != nil {
 		return r, err
 	}
@@ -115,6 +120,7 @@ func Play(o Options) (r Result, err error) {
 	if err := h.operateAll(1, o.Calm, 0, false); err != nil { // others are scaled down
 		return r, err
 	}
+	h.late.Wait()
 	h.server.Do("", func(s *apiserver.Store) { settled = len(s.Changes()) })
 	sent := h.requests.Load() - before
 	// Each resource is listed and watched, each change may be followed by some requests, and what is rejected is tried again.
@@ -189,8 +195,10 @@ type history struct {
 	altered sets.Set[types.UID]
 	// requests are those of operators, without those for Leases.
 	requests atomic.Int64
-	mu       sync.Mutex
-	// outdated are the writes of operators that were based on a state older than the same operator's last write.
+	// late are the requests that arrive late.
+	late sync.WaitGroup
+	mu   sync.Mutex
+	// outdated are the requests of operators that were based on a state older than the same operator's last write, or would be.
 	outdated []string
 	// isRestored means that an older state was restored: what operators know of their writes may be lost.
 	isRestored bool

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,7 +53,11 @@ func ats(k *kind.Kind, seed uint64, delay time.Duration) Options {
 		Seed: seed, Kinds: []*kind.Kind{k}, Once: true, Ends: true, Objects: 1 + random.IntN(6), Disturbed: time.Minute, Calm: 10 * time.Minute, Kills: random.IntN(4),
 		Operators: []int{0, 0, 0, 2, 3}[random.IntN(5)], Workers: []int{1, 4, 32}[random.IntN(3)], Shards: 1 + random.IntN(3),
 		Mishaps: []int{0, 0, 1, 5}[random.IntN(4)], Start: starts[random.IntN(len(starts))],
-		Faults: apiserver.Faults{Delay: delay, Fail: often(), Lose: often(), Break: often()},
+		Faults: apiserver.Faults{
+			Delay: delay, Fail: often(), Lose: often(), Break: often(),
+			Double: often(), Lag: 3 * often(), Forget: []int{0, 2}[random.IntN(2)],
+		},
+		Stall: 2 * often(), Skew: []time.Duration{0, -time.Hour, time.Minute}[random.IntN(3)],
 		Make: func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any {
 			object := sampled(random, k, now)
 			object["spec"].(map[string]any)["schedule"] = now.Add(time.Duration(random.IntN(20)) * time.Second).UTC().Format(time.RFC3339)
@@ -120,7 +125,7 @@ func manyKinds(t *testing.T) (all [][]*kind.Kind) {
 }
 
 // made are histories of the kind that a seed makes. Some change their phase all the time, so they are short, and what must hold at rest is
-// not asked.
+// not asked of those that have phases.
 func made(t *testing.T, seed uint64, delay time.Duration) Options {
 	t.Helper()
 	for part := seed; ; part += 1 << 32 { // not every kind loads
@@ -129,7 +134,11 @@ func made(t *testing.T, seed uint64, delay time.Duration) Options {
 			continue
 		}
 		o := others(kinds, seed, delay)
-		o.Moves, o.Objects, o.Disturbed, o.Calm = true, min(o.Objects, 2), 10*time.Second, 10*time.Second
+		o.Moves = slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return len(k.Phases) > 0 })
+		o.Objects, o.Disturbed = min(o.Objects, 2), 10*time.Second
+		if o.Calm = 7 * time.Minute; o.Moves { // longer than deadlines, and than an operator waits for the Lease of one that was killed
+			o.Calm = 10 * time.Second
+		}
 		return o
 	}
 }

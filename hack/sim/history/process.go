@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		p.history.requests.Add(1)
 	}
 	if r.Method == http.MethodGet {
+		if r.URL.Query().Get("resourceVersion") == "0" {
+			p.history.note(fmt.Sprintf("%s %s by %s accepts a state that may be old", r.Method, r.URL, p.name))
+		}
 		return p.received(p.history.server.RoundTrip(r))
 	}
 	var sent []byte
@@ -60,12 +64,14 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
-	response, err := p.received(p.history.server.RoundTrip(r))
+	send := p.history.server.RoundTrip
+	if p.history.stalls() {
+		send = p.late(sent)
+	}
+	response, err := p.received(send(r))
 	if err != nil {
 		p.history.tell("%s %s %s fails: %v", p.name, r.Method, r.URL.Path, err)
-		if r.Method == http.MethodPost {
-			p.history.noteUnanswered(sent)
-		}
+		p.history.noteUnanswered(r, sent)
 		return nil, err
 	}
 	answer, err := io.ReadAll(response.Body)
@@ -74,6 +80,44 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
 	return response, p.note(r, sent, response.StatusCode, answer)
+}
+
+// longestStall is how late a request may arrive: later than a Lease ends.
+const longestStall = 40 * time.Second
+
+// stalls reports whether a request is to arrive late.
+func (h *history) stalls() bool {
+	return h.Stall > 0 && time.Since(h.began) < h.Disturbed && h.random.IntN(h.Stall) == 0
+}
+
+// late returns how a request is sent that arrives late, whether its operator still waits or lives, as that of a process that was frozen
+// after it had decided to send it.
+func (p *process) late(body []byte) func(*http.Request) (*http.Response, error) {
+	type answer struct {
+		*http.Response
+		error
+	}
+	return func(r *http.Request) (*http.Response, error) {
+		given := r.Context()
+		r = r.Clone(context.WithoutCancel(given))
+		answered := make(chan answer, 1)
+		p.history.late.Go(func() {
+			time.Sleep(time.Duration(p.history.random.IntN(int(longestStall))))
+			p.history.tell("%s %s by %s arrives late", r.Method, r.URL.Path, p.name)
+			response, err := p.history.server.RoundTrip(r)
+			p.history.noteUnanswered(r, body)
+			if err == nil && given.Err() != nil { // nobody reads it
+				_ = response.Body.Close()
+			}
+			answered <- answer{response, err}
+		})
+		select {
+		case a := <-answered:
+			return a.Response, a.error
+		case <-given.Done():
+			return nil, given.Err()
+		}
+	}
 }
 
 // received returns an answer, unless the operator has been killed meanwhile.
@@ -120,7 +164,7 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 			return nil
 		}
 	}
-	p.history.noteOutdated(fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
+	p.history.note(fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
 	return nil
 }
 
@@ -142,19 +186,19 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 	return live
 }
 
-// noteOutdated adds a write that was based on an outdated state.
-func (h *history) noteOutdated(write string) {
+// note adds a request that relied on an outdated state.
+func (h *history) note(request string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.isRestored {
-		h.outdated = append(h.outdated, write)
+		h.outdated = append(h.outdated, request)
 	}
 }
 
 // noteUnanswered notes a child whose creation was not answered: nobody knows whether it was created.
-func (h *history) noteUnanswered(sent []byte) {
+func (h *history) noteUnanswered(r *http.Request, sent []byte) {
 	child := new(unstructured.Unstructured)
-	if err := child.UnmarshalJSON(sent); err != nil {
+	if err := child.UnmarshalJSON(sent); r.Method != http.MethodPost || err != nil {
 		return // no child: a Lease
 	}
 	h.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -52,9 +54,12 @@ func childrenOf(k *kind.Kind, owner *unstructured.Unstructured, live map[string]
 		decorator = k.Target.Decorator
 	}
 	for _, object := range live {
-		name := object.GetLabels()[labelChild]
+		name := childName(object)
 		isElsewhere := object.GetNamespace() != owner.GetNamespace() && owner.GetNamespace() != ""
-		isChild := isElsewhere && object.GetLabels()[labelOwner] == string(owner.GetUID()) || !isElsewhere && metav1.IsControlledBy(object, owner)
+		isChild := metav1.IsControlledBy(object, owner)
+		if isElsewhere || outlives(object) {
+			isChild = object.GetLabels()[labelOwner] == string(owner.GetUID())
+		}
 		if isChild && object.GetLabels()[labelDecorator] == decorator && name != "" && object.GetDeletionTimestamp() == nil && !isCopy(object) {
 			found[name] = append(found[name], object)
 		}
@@ -65,6 +70,22 @@ func childrenOf(k *kind.Kind, owner *unstructured.Unstructured, live map[string]
 		})
 	}
 	return found
+}
+
+// childName returns what an object is in its kind: the label says it unless no label could.
+func childName(object *unstructured.Unstructured) string {
+	if record := strings.Split(object.GetAnnotations()[annotationCreatedAs], "/"); len(record) > 2 {
+		name, err := url.PathUnescape(record[2])
+		if err == nil && len(validation.IsValidLabelValue(name)) > 0 {
+			return name
+		}
+	}
+	return object.GetLabels()[labelChild]
+}
+
+// outlives reports whether a child was created to outlive its owner, so that no reference shows it.
+func outlives(object *unstructured.Unstructured) bool {
+	return metav1.GetControllerOf(object) == nil && strings.HasSuffix(object.GetAnnotations()[annotationCreatedAs], "/"+string(kind.Orphan))
 }
 
 // isCopy reports whether an object was created under another name than the mark says that it bears.
@@ -247,5 +268,18 @@ func covers(value, of any) bool {
 		}
 		return true
 	}
-	return reflect.DeepEqual(value, of)
+	number, isNumber := numberIn(value)
+	other, isOther := numberIn(of)
+	return isNumber && isOther && number == other || reflect.DeepEqual(value, of)
+}
+
+// numberIn returns the number that a value is: 4 and 4.0 are the same one.
+func numberIn(value any) (number float64, ok bool) {
+	switch value := value.(type) {
+	case int64:
+		return float64(value), true
+	case float64:
+		return value, true
+	}
+	return 0, false
 }

@@ -222,10 +222,13 @@ func (u user) update(r apiserver.Resource, child *unstructured.Unstructured) {
 
 // alterChild changes a value in a child.
 func alterChild(u user) {
-	r, child := u.child()
-	if child == nil {
-		return
+	if r, child := u.child(); child != nil {
+		u.alterContent(r, child)
 	}
+}
+
+// alterContent changes a value in a child that is none of its metadata or status.
+func (u user) alterContent(r apiserver.Resource, child *unstructured.Unstructured) {
 	content := maps.Clone(child.Object)
 	for _, name := range []string{"apiVersion", "kind", "metadata", "status"} {
 		delete(content, name)

@@ -46,6 +46,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 			made[id] = made[id] || c.Before == nil
 		}
 	}
+	found = append(found, fought(changes)...)
 	if !h.Moves {
 		found = append(found, h.restless(last)...)
 	}
@@ -81,12 +82,32 @@ func (h *history) lostOrphan(c apiserver.Change, orphaned map[types.UID]types.UI
 	uid, owner := c.Before.GetUID(), metav1.GetControllerOf(c.Before)
 	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil
 	switch former, isOrphan := orphaned[uid]; {
-	case isOrphan && isDeleted && c.By != users && c.Before.GetDeletionTimestamp() == nil && (owner == nil || owner.UID == former):
+	case isOrphan && isDeleted && c.By != users && c.By != emptier && c.Before.GetDeletionTimestamp() == nil && (owner == nil || owner.UID == former):
 		return "an orphan is deleted: " + c.String()
 	case !isDeleted && c.By == collector && owner != nil && metav1.GetControllerOf(c.After) == nil:
 		orphaned[uid] = owner.UID
 	}
 	return ""
+}
+
+// fightTime is a time in which someone who fights for a child changes it a hundred times, and mostCorrections how often operators may
+// change it back then: five times at once, and then ever more slowly, and all over again when an operator starts or the owner changes.
+const fightTime, mostCorrections = 10 * time.Second, 40
+
+// fought returns the children that operators have changed back too often.
+func fought(changes []apiserver.Change) (found []string) {
+	corrections := make(map[types.UID][]time.Time)
+	for _, c := range changes {
+		if !isByOperator(c) || c.Before == nil || c.After == nil || c.After.GetLabels()[labelOwner] == "" {
+			continue
+		}
+		times := append(corrections[c.After.GetUID()], c.At)
+		times = slices.DeleteFunc(times, func(at time.Time) bool { return c.At.Sub(at) > fightTime })
+		if corrections[c.After.GetUID()] = times; len(times) == mostCorrections+1 {
+			found = append(found, fmt.Sprintf("%s is changed more than %d times in %v", idOf(c.After), mostCorrections, fightTime))
+		}
+	}
+	return found
 }
 
 // harm returns what an operator has done to what is not its own.
@@ -115,7 +136,7 @@ func (h *history) harm(c apiserver.Change) (found []string) {
 		found = append(found, "an operator changes an object of somebody else: "+c.String())
 	case isDeleted && !mayDelete && isCopy(before):
 		found = append(found, "an operator deletes a copy: "+c.String())
-	case isDeleted && !mayDelete && holder == nil && !h.isElsewhere(before):
+	case isDeleted && !mayDelete && holder == nil && !h.isElsewhere(before) && !outlives(before):
 		found = append(found, "an operator deletes what no object owns: "+c.String())
 	}
 	return found
