@@ -50,7 +50,7 @@ func (c *checker) addCorrected(to *corrected, owner *structure) {
 	}
 	for _, parts := range bodies {
 		body := c.gather(parts)
-		if update, ok := c.constantOf(body, "update"); ok && UpdatePolicy(update) != Apply {
+		if update, ok := c.alwaysConstant(parts, "update"); ok && UpdatePolicy(update) != Apply {
 			continue
 		}
 		gvk := apischema.GroupVersionKind{}
@@ -65,6 +65,21 @@ func (c *checker) addCorrected(to *corrected, owner *structure) {
 		}
 		to.types[gvk] = true
 	}
+}
+
+// alwaysConstant returns the text that a field of a struct has for all objects for which there is the struct: one in an if of the struct
+// may be another, or the default, for some.
+func (c *checker) alwaysConstant(of []part, name string) (string, bool) {
+	if len(of) == 1 { // an if around the whole struct is none around the field
+		whole := of[0]
+		whole.conditional, whole.conditions = false, nil
+		of = []part{whole}
+	}
+	s := c.gather(of)
+	if m := s.fields[name]; m == nil || !m.certain {
+		return "", false
+	}
+	return c.constantOf(s, name)
 }
 
 // IsCorrected reports whether children of a type may have the update policy Apply, so that all their

@@ -43,6 +43,25 @@ func TestWhatIsReadOfChildren(t *testing.T) {
 	require.Equal(t, []string{"data/done", "spec/containers/*/image", "status/phase"}, observedPaths(k))
 }
 
+// The fields of a child are compared if its update policy may be Apply for some object.
+func TestConditionalUpdatePolicy(t *testing.T) {
+	t.Parallel()
+	for update, want := range map[string]bool{
+		`update: "Recreate"`:                                                           false,
+		`if object.spec.on {update: "Recreate"}`:                                       true,
+		`update: [if object.spec.on {"Never"}, "Apply"][0]`:                            true,
+		`if object.spec.on {update: "Never"}, if !object.spec.on {update: "Recreate"}`: true, // it could be known to be false
+		`{update: "Never"}`:                                                            false,
+	} {
+		for _, around := range []string{"children: config: {UPDATE, ", "if object.spec.on {children: config: {UPDATE, ", "children: {if object.spec.on {config: {UPDATE, "} {
+			child := strings.Replace(around, "UPDATE", update, 1) + `template: {apiVersion: "v1", kind: "ConfigMap"}` + strings.Repeat("}", strings.Count(around, "{"))
+			text := strings.Replace(childrenText, "\t\tif object.spec.on {\n\t\t\tchildren: config: template: {apiVersion: \"v1\", kind: \"ConfigMap\", data: n: \"\\(len(observed.pods))\"}\n\t\t}\n", child+"\n", 1)
+			require.Contains(t, text, child)
+			require.Equal(t, want, kindtest.From(t, text)[0].IsCorrected(configMapType), child)
+		}
+	}
+}
+
 // A field of the status is the controller's own unless the engine writes it.
 func TestReadsOwnStatus(t *testing.T) {
 	t.Parallel()
