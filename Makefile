@@ -81,6 +81,14 @@ endurance: devcluster ## freeze the process that acts twenty times for 5 to 60 s
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestReplacementMakesEachPodOnce -v -replaced-sets 20 -replacements 10
 	$(DEVCLUSTER) -- go test -timeout 60m ./e2e -run TestWithin512MiB -v -memory-limit 512
 
+# How long make soak runs.
+DURATION ?= 60m
+
+.PHONY: soak
+soak: devcluster ## let objects of the shipped kinds come and go for $DURATION within 512 MiB, and draw what the operator uses as bin/soak.svg
+	@mkdir -p bin
+	$(DEVCLUSTER) -- go test -timeout 0 -v ./e2e -run 'TestSoak$$' -soak $(DURATION) -soak-plot $(CURDIR)/bin/soak.svg
+
 # How long make test-faults runs.
 FAULTS ?= 30m
 
