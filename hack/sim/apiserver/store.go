@@ -176,6 +176,9 @@ func (c Change) String() string {
 		verb = "deletes"
 	default:
 		what = strings.Join(changes("", c.Before.Object, c.After.Object), ", ")
+		if what == "" {
+			what = fmt.Sprintf("managedFields only: %v → %v", c.Before.GetManagedFields(), c.After.GetManagedFields())
+		}
 	}
 	return fmt.Sprintf("%s %d %s %s %s/%s/%s %s", c.At.Format(Clock), c.Version, c.By, verb, object.GetKind(), object.GetNamespace(), object.GetName(), what)
 }

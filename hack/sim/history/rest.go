@@ -211,7 +211,7 @@ func (h *history) missing(c kind.Child, owner *unstructured.Unstructured, live [
 	}
 	wanted[live[i].GetUID()] = true
 	if h.differs(c, live[i], c.Template) {
-		return []string{fmt.Sprintf("has a child %s that differs from its template", idOf(live[i]))}
+		return []string{fmt.Sprintf("has a child %s that differs from its template %v: %v", idOf(live[i]), c.Template, live[i].Object)}
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (h *history) missingMembers(c kind.Child, live []*unstructured.Unstructured
 	}
 	for i, m := range live {
 		if i < len(templates) && h.differs(c, m, templates[i]) {
-			found = append(found, fmt.Sprintf("has a member %s that differs from its template", idOf(m)))
+			found = append(found, fmt.Sprintf("has a member %s that differs from its template %v: %v", idOf(m), templates[i], m.Object))
 		}
 	}
 	return found
@@ -242,10 +242,18 @@ func (h *history) differs(c kind.Child, live *unstructured.Unstructured, templat
 	if wanted.GetNamespace() == "" {
 		wanted.SetNamespace(live.GetNamespace()) // that of the owner
 	}
+	marks := wanted.GetLabels() // a template may have those of another child
+	maps.DeleteFunc(marks, func(name, _ string) bool { return isMark(name) })
+	wanted.SetLabels(marks)
 	if c.Set != nil {
 		wanted.SetName(live.GetName()) // the template has the prefix
 	}
 	return c.Update != kind.Never && (c.Update == kind.Apply || !h.altered.Has(live.GetUID())) && !covers(live.Object, wanted.Object)
+}
+
+// isMark reports whether a label is one by which the engine finds children.
+func isMark(name string) bool {
+	return strings.HasPrefix(name, "fescue.dev/") || name == "app.kubernetes.io/managed-by"
 }
 
 // covers reports whether a value has all fields of another.

@@ -308,9 +308,7 @@ func stray(u user) {
 		return
 	}
 	labels := child.GetLabels()
-	maps.DeleteFunc(labels, func(name, _ string) bool {
-		return strings.HasPrefix(name, "fescue.dev/") || name == "app.kubernetes.io/managed-by"
-	})
+	maps.DeleteFunc(labels, func(name, _ string) bool { return isMark(name) })
 	child.SetLabels(labels)
 	child.SetAnnotations(nil)
 	child.SetOwnerReferences(nil)
@@ -319,6 +317,9 @@ func stray(u user) {
 }
 
 func (u user) createAgain(r apiserver.Resource, object *unstructured.Unstructured) {
+	for _, mark := range marks.FindAllString(object.GetName(), -1) {
+		u.marksOf[mark] = "" // whoever sees this object knows it
+	}
 	object.SetUID("")
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,10 +25,11 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 	orphaned := make(map[types.UID]types.UID)
 	last := make(map[string]*unstructured.Unstructured)
 	for _, c := range changes {
-		if isByOperator(c) {
+		isInherited := c.Before != nil && h.isInherited(c.Before, last)
+		if isByOperator(c) && !isInherited {
 			found = append(found, h.harm(c)...)
 		}
-		if lost := h.lostOrphan(c, orphaned); lost != "" {
+		if lost := h.lostOrphan(c, orphaned); lost != "" && !isInherited {
 			found = append(found, lost)
 		}
 		object := c.After
@@ -71,6 +73,16 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		}
 	}
 	return found
+}
+
+// isInherited reports whether nothing controls a child, and an object has the name of the one that it was created for: that may take it
+// over or, if it was created once, replace it.
+func (h *history) isInherited(child *unstructured.Unstructured, all map[string]*unstructured.Unstructured) bool {
+	return metav1.GetControllerOf(child) == nil && !isCopy(child) && slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool {
+		name, isOfKind := strings.CutPrefix(child.GetAnnotations()[annotationOwner], k.Name()+"/")
+		owner := all[k.GroupVersionKind.Kind+"/"+namespaceFor(k)+"/"+name]
+		return isOfKind && owner != nil && owner.GetDeletionTimestamp() == nil
+	})
 }
 
 // lostOrphan reports an object that a deletion with --cascade=orphan has left, and that anyone but a user deletes, unless another object
