@@ -227,7 +227,7 @@ func (s *soak) svg() string {
 		values := s.column(i)
 		top, bottom := max(slices.Max(values), 1e-9), pitch*i+20+height
 		fmt.Fprintf(&text, `<text x="10" y="%d">%s</text><text x="10" y="%d" fill="gray">highest %.1f</text>`, bottom-height+14, m.name, bottom-height+32, top)
-		fmt.Fprintf(&text, `<path d="M%d %dv-%dM%[1]d %[2]dh%d" stroke="gray" fill="none"/><polyline fill="none" stroke="steelblue" points="`, left, bottom, height, width)
+		fmt.Fprintf(&text, `<path d="M%d %dv-%dM%[1]d %[2]dh%[4]d" stroke="gray" fill="none"/><polyline fill="none" stroke="steelblue" points="`, left, bottom, height, width)
 		for j, v := range values {
 			fmt.Fprintf(&text, "%.1f,%.1f ", left+float64(j*width)/float64(len(values)-1), float64(bottom)-v/top*height)
 		}
