@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 )
@@ -64,6 +65,9 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
+	if r.Method != http.MethodPost && !isConditional(sent) && !strings.Contains(r.URL.Path, "/namespaces/"+leases+"/") {
+		p.history.note(fmt.Sprintf("%s %s by %s does not say which object and which version of it it is for, so it may come too late: %.300s", r.Method, r.URL.Path, p.name, sent))
+	}
 	send := p.history.server.RoundTrip
 	if p.history.stalls() {
 		send = p.late(sent)
@@ -80,6 +84,26 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
 	return response, p.note(r, sent, response.StatusCode, answer)
+}
+
+// isConditional reports whether a write says of which object, and of which version of it, it is a change: one that arrives late is rejected
+// then. A JSON patch, which the engine sends for managedFields alone, may name either.
+func isConditional(sent []byte) bool {
+	var operations []struct{ Path string }
+	if json.Unmarshal(sent, &operations) == nil {
+		return slices.ContainsFunc(operations, func(o struct{ Path string }) bool {
+			return o.Path == "/metadata/uid" || o.Path == "/metadata/resourceVersion"
+		})
+	}
+	var body struct {
+		Metadata, Preconditions struct{ UID, ResourceVersion string }
+	}
+	err := yaml.Unmarshal(sent, &body) // what is applied is YAML
+	either := body.Metadata
+	if either.UID == "" {
+		either = body.Preconditions
+	}
+	return err == nil && either.UID != "" && either.ResourceVersion != ""
 }
 
 // longestStall is how late a request may arrive: later than a Lease ends.
