@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -643,10 +644,30 @@ func (s *Store) write(t *table, object *unstructured.Unstructured, dropped bool)
 	k := key{object.GetNamespace(), object.GetName()}
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
+	asRead(object.Object)
 	s.changes = append(s.changes, Change{s.version, s.now(), t.objects[k], object, s.by, t})
 	t.objects[k] = object
 	t.dropped[k] = dropped
 	return object
+}
+
+// asRead makes numbers what a client reads of them: JSON writes 1.0 as 1, which is an integer.
+func asRead(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, v := range value {
+			value[name] = asRead(v)
+		}
+	case []any:
+		for i, v := range value {
+			value[i] = asRead(v)
+		}
+	case float64:
+		if value == math.Trunc(value) && math.Abs(value) < math.MaxInt64 {
+			return int64(value)
+		}
+	}
+	return value
 }
 
 // drop removes an object, which takes a version as well, and returns its last state.
