@@ -181,3 +181,16 @@ func TestKstatusOfKindsWithoutPhases(t *testing.T) {
 		c.patch(test.resource, name, `{"metadata":{"finalizers":null}}`)
 	}
 }
+
+// What somebody else writes into the status, as an operator that has lost its Lease may do late, is corrected at once.
+func TestStatusOfSomebodyElseIsCorrected(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.start()
+	c.createWatcher("w", map[string]any{"a": "b"})
+	object := c.awaitReady(watchers, "w")
+	require.NoError(t, unstructured.SetNestedSlice(object.Object, []any{}, "status", "conditions"))
+	_, err := c.objects(watchers).UpdateStatus(t.Context(), object, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	c.awaitReady(watchers, "w")
+}

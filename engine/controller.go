@@ -241,8 +241,8 @@ func (c *controller) watch(ctx context.Context) error {
 	return nil
 }
 
-// objectHandler queues an object when someone else has changed it; what this controller
-// writes into the status queues nothing.
+// objectHandler queues an object when someone else has changed it, also if that is the status alone: a write of an operator that acted
+// before may arrive late. What this controller writes into the status queues nothing.
 func (c *controller) objectHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
@@ -261,8 +261,9 @@ func (c *controller) objectHandler() cache.ResourceEventHandler {
 			c.sees(a, b)
 			name := cache.MetaObjectToName(b)
 			c.writes.cached(name, b)
+			isOwn := c.writes.isOwn(name, b)
 			c.noteLeaving(b)
-			if c.concerns(a, b) && c.isChanged(a, b) {
+			if c.concerns(a, b) && (c.isChanged(a, b) || !isOwn && c.hasOtherStatus(a, b)) {
 				c.queue.Add(name)
 			}
 		},
@@ -303,6 +304,11 @@ func (c *controller) isChanged(a, b *unstructured.Unstructured) bool {
 		return c.isRedecorated(a, b)
 	}
 	return needsReconcile(c.kind, a, b)
+}
+
+// hasOtherStatus reports whether the status of an object of a kind differs.
+func (c *controller) hasOtherStatus(a, b *unstructured.Unstructured) bool {
+	return c.kind.Target == nil && !equality.Semantic.DeepEqual(a.Object["status"], b.Object["status"])
 }
 
 // needsReconcile reports whether more than the status of an object of a kind differs.

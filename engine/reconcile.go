@@ -268,8 +268,10 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	// The resource version in wanted makes the API server reject a write that is based
 	// on an older state of the object.
 	ctx = withWarnings(ctx, func(err error) { logWarning(r.log, p.ConcealStatus(err)) })
-	stored, err := r.config.Writer.Resource(r.resource).Namespace(r.name.Namespace).
-		UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: r.manager})
+	stored, isOther, err := r.writes.write(r.name, wanted.GetUID(), func() (*unstructured.Unstructured, error) {
+		return r.config.Writer.Resource(r.resource).Namespace(r.name.Namespace).
+			UpdateStatus(ctx, wanted, metav1.UpdateOptions{FieldManager: r.manager})
+	})
 	if apierrors.IsInvalid(err) && p.Projection != nil {
 		// The kind projects what its schema does not allow; the status shows that instead.
 		rejected := &rejectedError{fmt.Errorf("status: %w", p.ConcealStatus(err))}
@@ -284,10 +286,11 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	if err != nil {
 		return nil, r.refused(fmt.Errorf("write status: %w", p.ConcealStatus(err)))
 	}
-	stored.SetManagedFields(nil)
-	r.writes.rememberObject(r.name, stored)
 	if cached := r.objects.Get(r.name); cached != nil {
 		r.writes.cached(r.name, cached)
+	}
+	if isOther {
+		r.queue.Add(r.name)
 	}
 	r.logStored(p, o)
 	r.news.Stored(p, o)

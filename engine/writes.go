@@ -24,6 +24,10 @@ type written struct {
 	// object is as the API server answered the last write of its status; it is nil
 	// once the cache has it.
 	object *unstructured.Unstructured
+	// written is the version of the last write of its status; it is empty once an event has shown that. While isWriting, an event may show
+	// it before the answer is there: shown is the last version that events have shown meanwhile.
+	written, shown string
+	isWriting      bool
 	// children are the resource versions of the last write to each resource that its
 	// cache has not seen yet, and deleted the children that it still has.
 	children map[childPlace]string
@@ -73,14 +77,66 @@ func (w *writes) newest(name cache.ObjectName, read func() *unstructured.Unstruc
 func (w *writes) cached(name cache.ObjectName, cached *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.byObject[name]
-	if known == nil || known.isNewer(cached) {
-		return
+	if known := w.byObject[name]; known != nil && !known.isNewer(cached) {
+		known.object = nil
+		w.drop(name, known)
 	}
-	known.object = nil
-	if known.isSeen() {
+}
+
+// isOwn reports whether an event shows an object as the last write of its status left it, or what that was based on. While the status is
+// being written, it may be that. It is asked once for each event.
+func (w *writes) isOwn(name cache.ObjectName, object *unstructured.Unstructured) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known, version := w.byObject[name], object.GetResourceVersion()
+	if known == nil || known.uid != object.GetUID() {
+		return false
+	}
+	if known.isWriting {
+		known.shown = version
+		return true
+	}
+	written := known.written
+	if older(version, written) {
+		return true
+	}
+	known.written = ""
+	w.drop(name, known)
+	return version == written
+}
+
+// drop drops an entry of which nothing has to be remembered.
+func (w *writes) drop(name cache.ObjectName, known *written) {
+	if known.isSeen() && known.object == nil && known.written == "" && !known.isWriting {
 		delete(w.byObject, name)
 	}
+}
+
+// write writes the status of an object and remembers the answer. It reports whether events have shown meanwhile that someone else has
+// written it after that.
+func (w *writes) write(name cache.ObjectName, uid types.UID, send func() (*unstructured.Unstructured, error)) (stored *unstructured.Unstructured, isOther bool, err error) {
+	begin := func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		known := w.entry(name, uid)
+		known.isWriting, known.shown = true, ""
+	}
+	begin()
+	stored, err = send()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.entry(name, uid)
+	known.isWriting = false
+	if err != nil {
+		w.drop(name, known)
+		return nil, false, err
+	}
+	stored.SetManagedFields(nil)
+	known.object = stored
+	if older(known.shown, stored.GetResourceVersion()) {
+		known.written = stored.GetResourceVersion()
+	}
+	return stored, older(stored.GetResourceVersion(), known.shown), nil
 }
 
 // isSeen reports whether the caches of the children have everything.
@@ -192,9 +248,7 @@ func (w *writes) catchUp(name cache.ObjectName, known *written, caches cacheStat
 			delete(known.deleted, uid)
 		}
 	}
-	if known.isSeen() && known.object == nil {
-		delete(w.byObject, name)
-	}
+	w.drop(name, known)
 }
 
 // overdue drops what the caches have of the writes for all objects. It returns the objects for which

@@ -216,3 +216,51 @@ func TestOlder(t *testing.T) {
 		require.Equal(t, tc.want, older(tc.a, tc.b), tc)
 	}
 }
+
+// An event shows the own write of a status, or that of somebody else, whether it comes before or after the answer.
+func TestStatusOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	name := cache.ObjectName{Name: "a"}
+	write := func(w *writes, answer string, shown ...string) (isOther bool) {
+		_, isOther, err := w.write(name, "u", func() (*unstructured.Unstructured, error) {
+			for _, v := range shown {
+				require.True(t, w.isOwn(name, version("u", v)), "it may be, until the answer is there")
+			}
+			return version("u", answer), nil
+		})
+		require.NoError(t, err)
+		return isOther
+	}
+	for what, tc := range map[string]struct {
+		during  []string // events before the answer, which is version 5
+		isOther bool
+		after   map[string]bool // events after it, and whether they are the own write or what that is based on
+	}{
+		"the event comes after the answer":                {after: map[string]bool{"5": true}},
+		"an older event comes after the answer":           {after: map[string]bool{"4": true}},
+		"somebody else writes later":                      {after: map[string]bool{"6": false}},
+		"the event comes before the answer":               {during: []string{"4", "5"}, after: map[string]bool{"6": false}},
+		"somebody else writes before the answer is there": {during: []string{"5", "6"}, isOther: true, after: map[string]bool{"7": false}},
+	} {
+		w := newWrites()
+		require.Equal(t, tc.isOther, write(w, "5", tc.during...), what)
+		w.cached(name, version("u", "5"))
+		for v, isOwn := range tc.after {
+			require.Equal(t, isOwn, w.isOwn(name, version("u", v)), "%s: %s", what, v)
+			require.False(t, w.isOwn(name, version("v", v)), "%s: another object of the name", what)
+		}
+		if _, isOlder := tc.after["4"]; !isOlder {
+			require.Empty(t, w.byObject, what)
+		}
+	}
+}
+
+// A write that fails leaves nothing to remember.
+func TestFailedWriteOfStatusIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWrites()
+	_, isOther, err := w.write(cache.ObjectName{Name: "a"}, "u", func() (*unstructured.Unstructured, error) { return nil, errWaiting })
+	require.ErrorIs(t, err, errWaiting)
+	require.False(t, isOther)
+	require.Empty(t, w.byObject)
+}
