@@ -90,9 +90,15 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 	return p
 }
 
+// listen begins to listen at an address. A former listener there is closed, but a process that another test has just forked has its
+// descriptor until it becomes the operator.
 func (p *proxy) listen(t *testing.T, address string) {
-	listener, err := net.Listen("tcp", address)
-	require.NoError(t, err)
+	var listener net.Listener
+	var err error
+	require.True(t, testcluster.WaitUntil(func() bool {
+		listener, err = net.Listen("tcp", address)
+		return err == nil
+	}), "%v", err)
 	p.address = listener.Addr().String()
 	p.url = "https://" + p.address
 	p.server = &http.Server{
