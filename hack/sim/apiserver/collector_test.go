@@ -60,9 +60,12 @@ type ownership struct {
 	Release   bool   // its finalizers are removed
 }
 
-// ownershipFrom returns ConfigMaps in layers, each owned by some of the layer above, and deletions of some of them.
+// ownershipFrom returns ConfigMaps in layers, each owned by some of the layer above, and deletions of some of them. What blocks the
+// deletion of nothing is owned by nothing that a finalizer keeps: if that is deleted in the foreground, Kubernetes sometimes deletes the
+// former, and sometimes has ended the foreground deletion before.
 func ownershipFrom(random *rand.Rand) (all []ownership) {
 	var names, above []string
+	isKept := make(map[string]bool)
 	for layer := range 3 {
 		var here []string
 		for i := range 1 + random.IntN(3) {
@@ -70,8 +73,10 @@ func ownershipFrom(random *rand.Rand) (all []ownership) {
 			for _, owner := range above {
 				if random.IntN(2) == 0 {
 					o.Owners = append(o.Owners, owner)
+					o.Blocks = o.Blocks || isKept[owner]
 				}
 			}
+			isKept[o.Name] = o.Finalizer
 			all, here = append(all, o), append(here, o.Name)
 		}
 		names, above = append(names, here...), here
