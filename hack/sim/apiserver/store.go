@@ -644,24 +644,29 @@ func (s *Store) write(t *table, object *unstructured.Unstructured, dropped bool)
 	k := key{object.GetNamespace(), object.GetName()}
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
-	asRead(object.Object)
+	object.Object, _ = asRead(object.Object).(map[string]any)
 	s.changes = append(s.changes, Change{s.version, s.now(), t.objects[k], object, s.by, t})
 	t.objects[k] = object
 	t.dropped[k] = dropped
 	return object
 }
 
-// asRead makes numbers what a client reads of them: JSON writes 1.0 as 1, which is an integer.
+// asRead returns a value with the numbers that a client reads of it: JSON writes 1.0 as 1, which is an integer. Parts of the value may be
+// those of the state before, which clients read meanwhile.
 func asRead(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
+		read := make(map[string]any, len(value))
 		for name, v := range value {
-			value[name] = asRead(v)
+			read[name] = asRead(v)
 		}
+		return read
 	case []any:
+		read := make([]any, len(value))
 		for i, v := range value {
-			value[i] = asRead(v)
+			read[i] = asRead(v)
 		}
+		return read
 	case float64:
 		if value == math.Trunc(value) && math.Abs(value) < math.MaxInt64 {
 			return int64(value)
