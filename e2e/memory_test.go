@@ -75,6 +75,16 @@ func pathExists(path string) bool {
 	return err == nil
 }
 
+// wrapper returns a command that runs another in the cgroup: the shell is in it before it becomes the other.
+func (g memoryCgroup) wrapper() []string {
+	return []string{"sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, g.dir}
+}
+
+func (g memoryCgroup) requireNoKill(t *testing.T) {
+	t.Helper()
+	require.Contains(t, strings.Split(g.read(t, g.kills), "\n"), "oom_kill 0", "processes were killed for their memory")
+}
+
 // read returns the text of a file of the cgroup.
 func (g memoryCgroup) read(t *testing.T, file string) string {
 	t.Helper()
@@ -126,7 +136,7 @@ func TestWithin512MiB(t *testing.T) {
 			bytes, err := strconv.Atoi(group.read(t, group.peak))
 			require.NoError(t, err)
 			t.Logf("at most %d of %d MiB; others were served %d times, in at most %v", bytes>>20, *memoryLimit, b.served, b.slowest.Round(time.Millisecond))
-			require.Contains(t, strings.Split(group.read(t, group.kills), "\n"), "oom_kill 0", "processes were killed for their memory")
+			group.requireNoKill(t)
 		})
 	}
 }
@@ -152,8 +162,7 @@ func newBounded(t *testing.T, group memoryCgroup, kinds, broken string) *bounded
 	o := b.installation(true)
 	o.InstallCRDs = true
 	o.Namespaces = append(o.Namespaces, b.others.namespace)
-	// The shell is in the cgroup before it becomes the operator.
-	b.wrapper = []string{"sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, group.dir}
+	b.wrapper = group.wrapper()
 	b.operator = b.launchAs(b.proxy.through(b.grant(o.rights(t, all))), flags...)
 	require.True(t, testcluster.WaitUntil(func() bool {
 		return slices.Contains(strings.Fields(group.read(t, "cgroup.procs")), strconv.Itoa(b.operator.cmd.Process.Pid))

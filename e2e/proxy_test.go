@@ -95,10 +95,11 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 func (p *proxy) listen(t *testing.T, address string) {
 	var listener net.Listener
 	var err error
-	require.True(t, testcluster.WaitUntil(func() bool {
+	testcluster.WaitUntil(func() bool {
 		listener, err = net.Listen("tcp", address)
 		return err == nil
-	}), "%v", err)
+	})
+	require.NoError(t, err)
 	p.address = listener.Addr().String()
 	p.url = "https://" + p.address
 	p.server = &http.Server{

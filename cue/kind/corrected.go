@@ -49,8 +49,13 @@ func (c *checker) addCorrected(to *corrected, owner *structure) {
 		bodies = append(bodies, []part{d.value})
 	}
 	for _, parts := range bodies {
+		if len(parts) == 1 { // an if around the whole child is none around its fields
+			parts = slices.Clone(parts)
+			parts[0].conditional, parts[0].conditions = false, nil
+		}
 		body := c.gather(parts)
-		if update, ok := c.alwaysConstant(parts, "update"); ok && UpdatePolicy(update) != Apply {
+		// An update in an if may be another, or the default, for some objects.
+		if update, ok := c.constantOf(body, "update"); ok && body.fields["update"].certain && UpdatePolicy(update) != Apply {
 			continue
 		}
 		gvk := apischema.GroupVersionKind{}
@@ -65,21 +70,6 @@ func (c *checker) addCorrected(to *corrected, owner *structure) {
 		}
 		to.types[gvk] = true
 	}
-}
-
-// alwaysConstant returns the text that a field of a struct has for all objects for which there is the struct: one in an if of the struct
-// may be another, or the default, for some.
-func (c *checker) alwaysConstant(of []part, name string) (string, bool) {
-	if len(of) == 1 { // an if around the whole struct is none around the field
-		whole := of[0]
-		whole.conditional, whole.conditions = false, nil
-		of = []part{whole}
-	}
-	s := c.gather(of)
-	if m := s.fields[name]; m == nil || !m.certain {
-		return "", false
-	}
-	return c.constantOf(s, name)
 }
 
 // IsCorrected reports whether children of a type may have the update policy Apply, so that all their

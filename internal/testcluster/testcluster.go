@@ -83,8 +83,16 @@ func WriteKubeconfig(t testing.TB, file string, config *rest.Config, namespace s
 }
 
 // WaitUntil polls a condition. It returns true once the condition holds, and false after Timeout.
-func WaitUntil(holds func() bool) bool {
-	deadline := time.NewTimer(Timeout)
+func WaitUntil(holds func() bool) bool { return holdsWithin(Timeout, holds) }
+
+// HoldsFor polls a condition. It returns false once the condition does not hold, and true after the duration. Unlike
+// testify's Never it leaves no check behind that still runs when the test ends.
+func HoldsFor(duration time.Duration, holds func() bool) bool {
+	return !holdsWithin(duration, func() bool { return !holds() })
+}
+
+func holdsWithin(duration time.Duration, holds func() bool) bool {
+	deadline := time.NewTimer(duration)
 	defer deadline.Stop()
 	tick := time.NewTicker(Poll)
 	defer tick.Stop()
@@ -95,25 +103,6 @@ func WaitUntil(holds func() bool) bool {
 		select {
 		case <-deadline.C:
 			return false
-		case <-tick.C:
-		}
-	}
-}
-
-// HoldsFor polls a condition. It returns false once the condition does not hold, and true after the duration. Unlike
-// testify's Never it leaves no check behind that still runs when the test ends.
-func HoldsFor(duration time.Duration, holds func() bool) bool {
-	end := time.NewTimer(duration)
-	defer end.Stop()
-	tick := time.NewTicker(Poll)
-	defer tick.Stop()
-	for {
-		if !holds() {
-			return false
-		}
-		select {
-		case <-end.C:
-			return true
 		case <-tick.C:
 		}
 	}

@@ -139,7 +139,7 @@ type Change struct {
 type Store struct {
 	// Webhooks are called when objects are written; nil are none.
 	Webhooks *Webhooks
-	// Skew is how far the clock of the API server is before that of its clients.
+	// Skew is how far the clock of the API server is ahead of that of its clients.
 	Skew time.Duration
 
 	tables []*table

@@ -53,7 +53,7 @@ type Options struct {
 	Faults          apiserver.Faults
 	// Stall means that of so many writes of operators one arrives late; 0 is none.
 	Stall int
-	// Skew is how far the clock of the API server is before that of the others.
+	// Skew is how far the clock of the API server is ahead of that of the others.
 	Skew time.Duration
 	// Operators is how many run at the same time, each with so many Workers, and Shards how many parts of the objects they divide by
 	// Leases; without Operators, one runs that holds none. Kills is how often each is killed and started again.
