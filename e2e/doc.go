@@ -39,6 +39,8 @@
 //   - entries_test.go: phases that are entered again
 //   - restore_test.go: objects that are restored from a backup
 //   - kinds_test.go: faulty kinds, upgrades of CRDs, kinds without their CRD or rights
+//   - changes_test.go: kinds that change while objects live
+//   - builds_test.go: another build of Fescue, and this one, in turns
 //   - unloaded_test.go: CRDs of kinds that are gone
 //   - disputed_test.go: kinds about which Fescue and CUE disagree
 //   - kstatus_test.go: the status as Flux and kpt read it

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type cluster struct {
 	proxy     *proxy
 	// env is added to the environment of operators.
 	env []string
+	// program is the fescue that operators run; without it, that of this test.
+	program string
 	// wrapper is a command that runs the command of an operator, which follows it; nil is none.
 	wrapper []string
 	// types name the resources of children, like --type of fescue manifests.
@@ -133,7 +136,7 @@ func (c *cluster) launchAs(config *rest.Config, args ...string) *process {
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
 	testcluster.WriteKubeconfig(c.t, kubeconfig, config, c.namespace)
 	o := &process{t: c.t, log: &logtest.Buffer{}, done: make(chan struct{})}
-	command := slices.Concat(c.wrapper, []string{"fescue", "run", "--kubeconfig", kubeconfig, "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}, args)
+	command := slices.Concat(c.wrapper, []string{cmp.Or(c.program, "fescue"), "run", "--kubeconfig", kubeconfig, "--health-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"}, args)
 	if c.everywhere {
 		command = append(command, "--shipped-kinds=false")
 	} else {

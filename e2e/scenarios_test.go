@@ -82,6 +82,7 @@ type replay struct {
 	reasons map[string][]string
 	// numbered is false if members of sets have numbers that a replay does not repeat.
 	numbered bool
+	builds   *builds // nil is this one alone
 }
 
 // play starts an operator, and carries out steps.
@@ -89,11 +90,15 @@ func (r *replay) play(steps []*scenarios.Step, flags ...string) {
 	r.reasons = make(map[string][]string)
 	if r.home.everywhere { // there is one configuration of webhooks for all namespaces, which other tests have
 		r.flags = flags
-		r.operator = r.home.start(r.flags...)
+		r.operator = r.start()
 	} else {
-		r.flags, _ = r.home.webhookURLFlags()
+		var url string
+		r.flags, url = r.home.webhookURLFlags()
 		r.flags = append(r.flags, flags...)
-		r.operator = r.home.start(r.flags...)
+		if r.builds != nil {
+			r.builds.forward(r.t, url)
+		}
+		r.operator = r.start()
 		r.home.awaitRegistration()
 	}
 	for _, step := range steps {
@@ -105,6 +110,9 @@ func (r *replay) play(steps []*scenarios.Step, flags ...string) {
 			require.NoError(r.t, err)
 		}
 		r.expect(step)
+		if r.builds != nil {
+			r.changeBuild()
+		}
 	}
 }
 
@@ -187,7 +195,7 @@ func (r *replay) do(step *scenarios.Step) error {
 		in.delete(r.resource(step.Target.Type), name)
 	case "restart":
 		require.Zero(r.t, r.operator.stop())
-		r.operator = r.home.start(r.flags...)
+		r.operator = r.start()
 	case "wait":
 		before := r.now
 		r.now = r.now.Add(step.Wait)

@@ -54,14 +54,14 @@ func (c *controller) observe(ctx context.Context, b *kind.Budget, object *unstru
 }
 
 // readServer reads the children of an object from the API server itself, for a cache that does not show
-// what was written. Children that someone has taken the label from, and strays, are those of the caches:
-// only lists of all objects would show them.
+// what was written. Children that someone has taken the label from or that have that of a former owner, unless they were read
+// with this one's, and strays, are those of the caches: only lists of all objects would show them.
 func (c *controller) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
 	v, err := c.types.view(object)
 	if err != nil {
 		return nil, err
 	}
-	v.Children = slices.DeleteFunc(v.Children, func(child plan.LiveChild) bool { return plan.IsLabelledFor(child.Object, object) })
+	var found []plan.LiveChild
 	types, watches := c.types.known()
 	read := make(map[schema.GroupVersionResource]bool)
 	v.Unread = make(map[schema.GroupVersionKind]error)
@@ -77,8 +77,11 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 		if err != nil && (!apierrors.IsForbidden(err) || !plan.MustBeSure(c.kind, object)) {
 			return nil, err
 		}
-		v.Children, v.Unread[gvk] = append(v.Children, children...), err
+		found, v.Unread[gvk] = append(found, children...), err
 	}
+	v.Children = append(slices.DeleteFunc(v.Children, func(child plan.LiveChild) bool {
+		return plan.IsLabelledFor(child.Object, object) || slices.ContainsFunc(found, func(f plan.LiveChild) bool { return f.Object.GetUID() == child.Object.GetUID() })
+	}), found...)
 	v.Live = true
 	return v, nil
 }

@@ -452,6 +452,35 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 	require.Equal(t, []string{plan.OwnerSelector(object)}, selectors)
 }
 
+// A child that was taken over from a former owner is not written again as the cache still shows it.
+func TestAdoptedChildIsAsItWasRead(t *testing.T) {
+	t.Parallel()
+	c, _ := runningAt(t, &answers{})
+	object := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "RUNNING")}
+	child := func(version, owner string) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+			"name": "a-pod", "namespace": object.GetNamespace(), "uid": "adopted", "resourceVersion": version,
+			"labels":      map[string]any{"fescue.dev/owner-uid": owner},
+			"annotations": map[string]any{"fescue.dev/owner": c.kind.Name() + "/" + object.GetName()},
+		}}}
+	}
+	versions := func(fromServer bool) (versions []string) {
+		v, err := c.observe(t.Context(), c.kind.NewBudget(), object, fromServer)
+		require.NoError(t, err)
+		for _, seen := range v.Children {
+			versions = append(versions, seen.Object.GetResourceVersion())
+		}
+		return versions
+	}
+	client, cached := c.config.Client.(*fake.FakeDynamicClient), child("1", "former")
+	require.NoError(t, client.Tracker().Add(&cached))
+	require.Eventually(t, func() bool { return slices.Equal(versions(false), []string{"1"}) }, 10*time.Second, time.Millisecond)
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &unstructured.UnstructuredList{Items: []unstructured.Unstructured{child("2", string(object.GetUID()))}}, nil
+	})
+	require.Equal(t, []string{"2"}, versions(true))
+}
+
 // An object that can leave its phase, but for a child that waits for what nobody sets, waits for an event.
 func TestWaitingChildKeepsThePhase(t *testing.T) {
 	t.Parallel()

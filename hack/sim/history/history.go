@@ -16,6 +16,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,10 +45,13 @@ type Options struct {
 	Make  func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any
 	// Objects is how many users create.
 	Objects int
+	// Unchecked means that objects are stored as they are made, as while nothing validates them.
+	Unchecked bool
 	// Once means that a child is never made again for an owner that exists, and Ends that each object is in a terminal phase in the end.
 	Once, Ends bool
-	// Moves means that objects may never come to rest: what must hold then is not asked.
-	Moves bool
+	// Moves means that objects may never come to rest: what must hold then is not asked. Cycles means the same for kinds with an object
+	// whose status says so.
+	Moves, Cycles bool
 	// Disturbed is how long faults happen, and Calm how long none do after that: long enough for all that waits to be tried again.
 	Disturbed, Calm time.Duration
 	Faults          apiserver.Faults
@@ -76,15 +80,15 @@ type Result struct {
 	Objects int
 }
 
-// Play plays a history in the bubble that it is called in.
-func Play(o Options) (r Result, err error) {
-	served, err := servedFor(o.Kinds)
+// begin returns a history that has not begun to be played.
+func begin(o Options) (*history, error) {
+	served, err := servedFor(o.Kinds, o.Unchecked)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
 	store, err := apiserver.NewStore(time.Now, served...)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
 	if o.Make == nil {
 		o.Make = sampled
@@ -92,11 +96,23 @@ func Play(o Options) (r Result, err error) {
 	time.Sleep(o.Start)
 	h := &history{
 		Options: o, served: served, server: apiserver.NewServer(store), random: &source{random: rand.New(rand.NewPCG(o.Seed, 1))},
-		began: time.Now(), altered: sets.New[types.UID](), unanswered: make(map[string]time.Time), marksOf: make(map[string]types.UID),
+		began: time.Now(), altered: sets.New[types.UID](), arrivedLate: sets.New[string](), unanswered: make(map[string]time.Time), marksOf: make(map[string]types.UID),
 	}
 	o.Faults.Random = h.random.IntN
 	h.server.Disturb(o.Faults)
-	store.Webhooks, store.Skew = h.webhooks(), o.Skew
+	store.Skew = o.Skew
+	if !o.Unchecked {
+		store.Webhooks = h.webhooks()
+	}
+	return h, nil
+}
+
+// Play plays a history in the bubble that it is called in.
+func Play(o Options) (r Result, err error) {
+	h, err := begin(o)
+	if err != nil {
+		return r, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	disturbed, calm := context.WithCancel(ctx)
@@ -124,7 +140,7 @@ func Play(o Options) (r Result, err error) {
 	h.server.Do("", func(s *apiserver.Store) { settled = len(s.Changes()) })
 	sent := h.requests.Load() - before
 	// Each resource is listed and watched, each change may be followed by some requests, and what is rejected is tried again.
-	if most := 5*len(served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
+	if most := 5*len(h.served) + 10*(settled-changed) + 100*(o.Objects+1); sent > int64(most) && !o.Moves {
 		r.Violations = append(r.Violations, fmt.Sprintf("%d requests in %v, with %d changes: more than %d", sent, o.Calm, settled-changed, most))
 	}
 	if err := h.operateAll(1, min(time.Minute, o.Calm), 0, false); err != nil {
@@ -134,8 +150,9 @@ func Play(o Options) (r Result, err error) {
 	others.Wait()
 	var changes []apiserver.Change
 	h.server.Do("", func(s *apiserver.Store) { changes = s.Changes() })
+	h.Moves = o.Moves || o.Cycles && slices.ContainsFunc(changes[settled:], isEndless)
 	for _, c := range changes[settled:] {
-		if isByOperator(c) && !o.Moves {
+		if isByOperator(c) && !h.Moves {
 			r.Violations = append(r.Violations, "a fresh operator writes although nothing has changed: "+c.String())
 		}
 	}
@@ -144,8 +161,20 @@ func Play(o Options) (r Result, err error) {
 	return r, nil
 }
 
-// servedFor returns the resources that kinds need: their own, and those of what they own and read.
-func servedFor(kinds []*kind.Kind) (served []apiserver.Resource, err error) {
+// isEndless reports whether an object was written whose status says that its children are created and deleted without end.
+func isEndless(c apiserver.Change) bool {
+	if c.After == nil {
+		return false
+	}
+	conditions, _, _ := unstructured.NestedSlice(c.After.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["reason"] == "NoProgress" || condition["reason"] == "ReplacedRepeatedly"
+	})
+}
+
+// servedFor returns the resources that kinds need: their own, which validate their objects or not, and those of what they own and read.
+func servedFor(kinds []*kind.Kind, unchecked bool) (served []apiserver.Resource, err error) {
 	types := sets.New(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	for _, k := range kind.WithoutDecorators(kinds) {
 		manifest, err := crds.Object(k, true)
@@ -155,6 +184,11 @@ func servedFor(kinds []*kind.Kind) (served []apiserver.Resource, err error) {
 		crd := new(apiextensionsv1.CustomResourceDefinition)
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, crd); err != nil {
 			return nil, err
+		}
+		for i := range crd.Spec.Versions {
+			if unchecked {
+				crd.Spec.Versions[i].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+			}
 		}
 		resource, err := apiserver.Custom(crd)
 		if err != nil {
@@ -195,9 +229,10 @@ type history struct {
 	altered sets.Set[types.UID]
 	// requests are those of operators, without those for Leases.
 	requests atomic.Int64
-	// late are the requests that arrive late.
-	late sync.WaitGroup
-	mu   sync.Mutex
+	// late are the requests that arrive late, and arrivedLate the objects that they created.
+	late        sync.WaitGroup
+	arrivedLate sets.Set[string]
+	mu          sync.Mutex
 	// outdated are the requests of operators that were based on a state older than the same operator's last write, or would be.
 	outdated []string
 	// isRestored means that an older state was restored: what operators know of their writes may be lost.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
@@ -80,6 +82,69 @@ func TestHistories(t *testing.T) {
 	playAll(t, *histories, func(seed uint64) Options { return ats(at, seed, 0) }, func(t *testing.T, r Result) { require.Positive(t, r.Objects, strings.Join(r.Story, "\n")) })
 }
 
+// hostile are histories of objects that nothing has validated, some of which are edited to be valid later.
+func hostile(kinds []*kind.Kind, seed uint64) Options {
+	return Options{
+		Seed: seed, Kinds: kinds, Unchecked: true, Objects: 50, Disturbed: time.Minute, Calm: 10 * time.Minute, Workers: 4,
+		Make: func(random *rand.Rand, k *kind.Kind, now time.Time) map[string]any {
+			object := sampled(random, k, now)
+			if k.Target != nil {
+				return object // others decide what that may be
+			}
+			for range random.IntN(4) {
+				object["spec"] = spoil(random, object["spec"])
+			}
+			return object
+		},
+	}
+}
+
+// odd are values that few schemas accept.
+var odd = []any{
+	nil, "", " ", "a/b", "-", "..", "\x00", "\u2028", "ä", "$(A)", strings.Repeat("x", 300), strings.Repeat("y", 70_000), int64(-1), int64(1) << 62, 1e300, 0.5, true,
+	[]any{}, []any{nil}, []any{map[string]any{}}, map[string]any{}, map[string]any{"": nil}, map[string]any{"a": strings.Repeat("z", 300)}, nested(100),
+}
+
+// nested returns a struct within as many others.
+func nested(depth int) any {
+	if depth == 0 {
+		return "a"
+	}
+	return map[string]any{"a": nested(depth - 1)}
+}
+
+// spoil puts an odd value in the place of one within a value, or beside it.
+func spoil(random *rand.Rand, value any) any {
+	other := runtime.DeepCopyJSONValue(odd[random.IntN(len(odd))])
+	switch value := value.(type) {
+	case map[string]any:
+		names := slices.Sorted(maps.Keys(value))
+		if len(names) == 0 || random.IntN(10) == 0 {
+			value["odd"] = other
+			return value
+		}
+		name := names[random.IntN(len(names))]
+		value[name] = spoil(random, value[name])
+		return value
+	case []any:
+		if len(value) == 0 || random.IntN(10) == 0 {
+			return append(value, other)
+		}
+		i := random.IntN(len(value))
+		value[i] = spoil(random, value[i])
+		return value
+	}
+	return other
+}
+
+// Objects that are stored while nothing validates them harm nothing: they stall, and others go on.
+func TestHostileObjects(t *testing.T) {
+	all := append(manyKinds(t), []*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "At")}, []*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "Watcher")})
+	objects := 0
+	playAll(t, *histories, func(seed uint64) Options { return hostile(all[seed%uint64(len(all))], seed) }, func(_ *testing.T, r Result) { objects += r.Objects })
+	t.Logf("%d objects", objects)
+}
+
 // playAll plays histories, without delays: here, who waits for a lock keeps the time from passing.
 func playAll(t *testing.T, count uint64, of func(seed uint64) Options, check func(*testing.T, Result)) {
 	t.Helper()
@@ -135,6 +200,7 @@ func made(t *testing.T, seed uint64, delay time.Duration) Options {
 		}
 		o := others(kinds, seed, delay)
 		o.Moves = slices.ContainsFunc(kinds, func(k *kind.Kind) bool { return len(k.Phases) > 0 })
+		o.Cycles = true
 		o.Objects, o.Disturbed = min(o.Objects, 2), 10*time.Second
 		if o.Calm = 7 * time.Minute; o.Moves { // longer than deadlines, and than an operator waits for the Lease of one that was killed
 			o.Calm = 10 * time.Second

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -71,7 +72,7 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	defer stop()
 	e, err := engine.New(engine.Config{
 		Kinds: h.Kinds, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
-		Log: slog.New(slog.DiscardHandler), Events: events{h}, Workers: h.Workers, Shards: elected.Shards(),
+		Log: slog.New(errorLog{slog.DiscardHandler, h}), Events: events{h}, Workers: h.Workers, Shards: elected.Shards(),
 	})
 	if err != nil {
 		return err
@@ -100,6 +101,29 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	}
 	return nil
 }
+
+// errorLog is the log of an operator, of which nothing is read but that it has a bug.
+type errorLog struct {
+	slog.Handler
+	h *history
+}
+
+func (errorLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+
+func (l errorLog) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
+	if strings.Contains(text, "bug in Fescue") {
+		l.h.mu.Lock()
+		defer l.h.mu.Unlock()
+		l.h.outdated = append(l.h.outdated, text)
+	}
+	return nil
+}
+
+func (l errorLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l errorLog) WithGroup(string) slog.Handler { return l }
 
 // election is that of an operator, with the durations that it has by default or, when nothing is disturbed, ten times as long: renewals
 // would take half of the time of a history.

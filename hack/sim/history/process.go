@@ -130,6 +130,7 @@ func (p *process) late(body []byte) func(*http.Request) (*http.Response, error) 
 			p.history.tell("%s %s by %s arrives late", r.Method, r.URL.Path, p.name)
 			response, err := p.history.server.RoundTrip(r)
 			p.history.noteUnanswered(r, body)
+			p.history.noteLate(r, body)
 			if err == nil && given.Err() != nil { // nobody reads it
 				_ = response.Body.Close()
 			}
@@ -158,6 +159,9 @@ func (p *process) received(response *http.Response, err error) (*http.Response, 
 func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if r.URL.Query().Has("dryRun") {
+		return nil // nothing is stored
+	}
 	if code < http.StatusBadRequest {
 		var stored metav1.PartialObjectMetadata
 		if err := json.Unmarshal(answer, &stored); err != nil {
@@ -216,6 +220,16 @@ func (h *history) note(request string) {
 	defer h.mu.Unlock()
 	if !h.isRestored {
 		h.outdated = append(h.outdated, request)
+	}
+}
+
+// noteLate notes an object whose creation arrived late.
+func (h *history) noteLate(r *http.Request, sent []byte) {
+	object := new(unstructured.Unstructured)
+	if err := object.UnmarshalJSON(sent); r.Method == http.MethodPost && err == nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.arrivedLate.Insert(idOf(object))
 	}
 }
 

@@ -88,6 +88,9 @@ func outlives(object *unstructured.Unstructured) bool {
 	return metav1.GetControllerOf(object) == nil && strings.HasSuffix(object.GetAnnotations()[annotationCreatedAs], "/"+string(kind.Orphan))
 }
 
+// hasNoLabel reports whether a child has lost the label by which it is watched.
+func hasNoLabel(child *unstructured.Unstructured) bool { return child.GetLabels()[labelOwner] == "" }
+
 // isCopy reports whether an object was created under another name than the mark says that it bears.
 func isCopy(object *unstructured.Unstructured) bool {
 	as, isMarked := object.GetAnnotations()[annotationCreatedAs]
@@ -102,6 +105,7 @@ func numberOf(object *unstructured.Unstructured) int {
 
 func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured, live map[string]*unstructured.Unstructured) (found []string) {
 	if k.Target == nil {
+		object = &unstructured.Unstructured{Object: k.Default(object.Object)} // it may be stored without, while nothing validates it
 		for _, problem := range k.Problems(object.Object) {
 			found = append(found, "is invalid: "+problem.Error.Error())
 		}
@@ -139,7 +143,8 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 	}
 	for name, of := range children {
 		for _, child := range of {
-			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 {
+			isLate := h.arrivedLate.Has(idOf(child)) && !metav1.IsControlledBy(child, object) // its place may not be listed any more
+			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate {
 				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name, idOf(child), child.GetAnnotations()))
 			}
 		}
@@ -148,6 +153,9 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 		if t.When && t.After == nil && t.Cron == nil {
 			found = append(found, "stays, although it can go on to "+t.To)
 		}
+	}
+	if len(d.Undecided) > 0 && slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(children))...), hasNoLabel) {
+		return found // a child that lost its label is found when its name is known
 	}
 	status, _ := object.Object["status"].(map[string]any)
 	for name, value := range d.Status {

@@ -29,7 +29,7 @@ func (h *history) violations(changes []apiserver.Change) (found []string) {
 		if isByOperator(c) && !isInherited {
 			found = append(found, h.harm(c)...)
 		}
-		if lost := h.lostOrphan(c, orphaned); lost != "" && !isInherited {
+		if lost := h.lostOrphan(c, orphaned); lost != "" && !isInherited && !h.mayBeStray(c.Before) {
 			found = append(found, lost)
 		}
 		object := c.After
@@ -128,15 +128,12 @@ func (h *history) harm(c apiserver.Change) (found []string) {
 	if before == nil {
 		return nil
 	}
-	mayDelete := false // strays
 	for _, k := range h.Kinds {
 		if before.GroupVersionKind() == k.GroupVersionKind {
 			return nil
 		}
-		for _, set := range k.Sets {
-			mayDelete = mayDelete || set.Type == before.GroupVersionKind() && len(set.StrayLabels) > 0
-		}
 	}
+	mayDelete := h.mayBeStray(before)
 	isDeleted := c.After == nil || c.After.GetDeletionTimestamp() != nil && before.GetDeletionTimestamp() == nil
 	holder := metav1.GetControllerOf(before)
 	isHeld := holder != nil && !slices.ContainsFunc(h.Kinds, func(k *kind.Kind) bool { return k.GroupVersionKind.Kind == holder.Kind })
@@ -152,6 +149,18 @@ func (h *history) harm(c apiserver.Change) (found []string) {
 		found = append(found, "an operator deletes what no object owns: "+c.String())
 	}
 	return found
+}
+
+// mayBeStray reports whether a set deletes objects of a type that nothing controls.
+func (h *history) mayBeStray(object *unstructured.Unstructured) bool {
+	for _, k := range h.Kinds {
+		for _, set := range k.Sets {
+			if set.Type == object.GroupVersionKind() && len(set.StrayLabels) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isElsewhere reports whether the owner of a child may be in another namespace, so that no reference shows it.
