@@ -147,6 +147,18 @@ func (p part) with(e ast.Expr) part {
 	return p
 }
 
+// ifs returns the conditions of ifs around others. Each counts once: a value that refers to itself would have twice as many with each
+// reference.
+func ifs(outer []ast.Expr, inner ...ast.Expr) []ast.Expr {
+	all := slices.Clip(outer)
+	for _, condition := range inner {
+		if !slices.Contains(all, condition) {
+			all = append(all, condition)
+		}
+	}
+	return all
+}
+
 // node returns the place to report.
 func (p part) node() ast.Node {
 	if pos := p.expr.Pos(); p.at != nil && (!pos.IsValid() || isLibrary(pos.Filename())) {

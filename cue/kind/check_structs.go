@@ -93,7 +93,7 @@ func (c *checker) collect(s *structure, p part) {
 				inner.conditional = inner.conditional || p.conditional
 				inner.constraint = inner.constraint || p.constraint
 				inner.beyond = inner.beyond || p.beyond
-				inner.conditions = append(slices.Clip(p.conditions), inner.conditions...)
+				inner.conditions = ifs(p.conditions, inner.conditions...)
 				if inner.at == nil {
 					inner.at = p.node()
 				}
@@ -195,7 +195,7 @@ func (c *checker) within(p part, clauses []ast.Clause, do func(part)) {
 			}
 		case *ast.IfClause:
 			c.condition(p.with(clause.Condition))
-			p.conditions = append(slices.Clip(p.conditions), clause.Condition)
+			p.conditions = ifs(p.conditions, clause.Condition)
 		case *ast.LetClause:
 			c.variables[clause.Ident] = c.infer(p.with(clause.Expr))
 		}

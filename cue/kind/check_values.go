@@ -306,7 +306,7 @@ func (c *checker) reference(p part, e ast.Expr, fields []part) value {
 	c.reading[e] = true
 	defer delete(c.reading, e)
 	for i := range fields {
-		fields[i].conditions = append(slices.Clip(p.conditions), fields[i].conditions...)
+		fields[i].conditions = ifs(p.conditions, fields[i].conditions...)
 		if fields[i].at == nil && p.at != nil {
 			fields[i].at = p.at
 		}
@@ -731,7 +731,7 @@ func (c *checker) binary(p part, e *ast.BinaryExpr) value {
 		c.condition(p.with(e.X))
 		inner := p
 		if e.Op == token.LAND {
-			inner.conditions = append(slices.Clip(p.conditions), e.X)
+			inner.conditions = ifs(p.conditions, e.X)
 		}
 		c.condition(inner.with(e.Y))
 		return of(types.Boolean)
