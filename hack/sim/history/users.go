@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -121,6 +122,11 @@ func createObject(u user) {
 	object := &unstructured.Unstructured{Object: u.Make(u.random, k, time.Now())}
 	object.SetName(u.name())
 	mark := u.marked(k, object.Object)
+	object, err := u.written(k, object)
+	if err != nil {
+		u.tell("user cannot write %s: %v", idOf(object), err)
+		return
+	}
 	created, err := u.store.Create(u.resourceOf(k), namespaceFor(k), object, "user")
 	if err != nil {
 		u.tell("user cannot create %s: %v", idOf(object), err)
@@ -205,7 +211,34 @@ func editObject(u user) {
 	if k.Target != nil {
 		changed.SetAnnotations(other.GetAnnotations())
 	}
-	_, _ = u.store.Update(u.resourceOf(k), changed, "user")
+	if changed, err := u.written(k, changed); err == nil {
+		_, _ = u.store.Update(u.resourceOf(k), changed, "user")
+	}
+}
+
+// written returns an object as the API server gets it from a user who writes it in any of its versions: what it converts back is the
+// object. It is unchanged where an error is returned.
+func (u user) written(k *kind.Kind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if len(k.Versions) < 2 || u.Unchecked {
+		return object, nil
+	}
+	version := k.Versions[u.random.IntN(len(k.Versions))].GroupVersionKind
+	if version == k.GroupVersionKind {
+		return object, nil
+	}
+	there, err := u.convert(object, version.GroupVersion())
+	if err != nil {
+		return object, err
+	}
+	back, err := u.convert(there, k.GroupVersionKind.GroupVersion())
+	if err != nil {
+		return object, err
+	}
+	if was, is := k.Default(object.Object)["spec"], k.Default(back.Object)["spec"]; isValid(k, object.Object) && !reflect.DeepEqual(was, is) {
+		u.note(fmt.Sprintf("%s is %v when it was written in %s, and was %v", idOf(object), is, version.Version, was))
+	}
+	u.tell("user writes %s in %s", idOf(object), version.Version)
+	return back, nil
 }
 
 func deleteChild(u user) {

@@ -12,6 +12,11 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -49,23 +54,49 @@ var errNoWebhook = errors.New("no operator answers")
 
 // review has one of the operators answer a review.
 func (h *history) review(path string, review *admissionv1.AdmissionReview) (*admissionv1.AdmissionReview, error) {
+	answer := new(admissionv1.AdmissionReview)
+	return answer, h.ask(path, review, answer)
+}
+
+// convert has one of the operators convert an object to another version.
+func (h *history) convert(object *unstructured.Unstructured, to schema.GroupVersion) (*unstructured.Unstructured, error) {
+	encoded, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	review := &apiextensionsv1.ConversionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "ConversionReview"},
+		Request:  &apiextensionsv1.ConversionRequest{UID: "1", DesiredAPIVersion: to.String(), Objects: []runtime.RawExtension{{Raw: encoded}}},
+	}
+	answer := new(apiextensionsv1.ConversionReview)
+	if err := h.ask(admission.ConvertPath, review, answer); err != nil {
+		return nil, err
+	}
+	if answer.Response.Result.Status != metav1.StatusSuccess || len(answer.Response.ConvertedObjects) != 1 {
+		return nil, fmt.Errorf("conversion to %s: %s", to, answer.Response.Result.Message)
+	}
+	converted := new(unstructured.Unstructured)
+	return converted, converted.UnmarshalJSON(answer.Response.ConvertedObjects[0].Raw)
+}
+
+// ask has one of the operators answer a request.
+func (h *history) ask(path string, question, answer any) error {
 	h.mu.Lock()
 	serving := slices.Clone(h.serving)
 	h.mu.Unlock()
 	if len(serving) == 0 {
-		return nil, errNoWebhook
+		return errNoWebhook
 	}
-	sent, err := json.Marshal(review)
+	sent, err := json.Marshal(question)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	request := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(sent))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	serving[h.random.IntN(len(serving))].ServeHTTP(recorder, request)
 	if recorder.Code != http.StatusOK {
-		return nil, fmt.Errorf("%d: %s", recorder.Code, recorder.Body)
+		return fmt.Errorf("%d: %s", recorder.Code, recorder.Body)
 	}
-	answer := new(admissionv1.AdmissionReview)
-	return answer, json.Unmarshal(recorder.Body.Bytes(), answer)
+	return json.Unmarshal(recorder.Body.Bytes(), answer)
 }
