@@ -140,6 +140,10 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 	if fields := v.schema.Struct.Field("status").Schema.Struct; fields != nil { // any value has none
 		phase = fields.Field("phase")
 	}
+	if declared, ok := status.Properties["phase"]; ok && declared.Type != "string" {
+		at := v.value.LookupPath(cue.MakePath(cue.Str("status").Optional(), cue.Str("phase").Optional()))
+		return errorAt(at, "status", "#%s.status.phase must be a string: that is what contract.#Controller says of an object", k.GroupVersionKind.Kind)
+	}
 	for name := range k.Phases {
 		if phase != nil && !phase.Schema.Accepts(name) {
 			var allowed []string
