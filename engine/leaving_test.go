@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"strconv"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func keepingBy(t *testing.T, k *kind.Kind, object *unstructured.Unstructured, pa
 		case "update":
 			*written = append(*written, "update status")
 			stored := action.(clienttesting.UpdateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
-			stored.SetResourceVersion("7")
+			stored.SetResourceVersion(strconv.Itoa(6 + len(*written)))
 			return true, stored, nil
 		case "create":
 			*written = append(*written, "create "+action.GetResource().Resource)

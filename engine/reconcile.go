@@ -294,6 +294,9 @@ func (r *reconciliation) writeStatus(ctx context.Context, p *plan.Plan, o *plan.
 	}
 	r.logStored(p, o)
 	r.news.Stored(p, o)
+	if stored.GetResourceVersion() == p.Object.GetResourceVersion() {
+		return p.Object, nil // what the API server stores of it is what it had
+	}
 	return stored, nil
 }
 

@@ -452,6 +452,39 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 	require.Equal(t, []string{plan.OwnerSelector(object)}, selectors)
 }
 
+// A status of which the API server stores nothing new is no reason to decide again.
+func TestStatusThatIsNotStoredEndsTheReconcile(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `
+package counts
+
+import "fescue.dev/cue/contract"
+
+#Count: {
+	apiVersion!: "counts.example.com/v1", kind!: "Count", metadata!: {name!: string, ...}
+	status?: {contract.#Status, n?: int}
+}
+#CountController: contract.#Controller & {
+	object!: #Count
+	names: plural: "counts"
+	children: {}
+	_n: *object.status.n | 0
+	status: n: _n + 1
+}
+`)
+	object := map[string]any{"apiVersion": "counts.example.com/v1", "kind": "Count", "metadata": map[string]any{"namespace": "default", "name": "a", "uid": "u"}}
+	c, _ := queuedObject(t, &answers{}, k, object)
+	writes := 0
+	c.config.Client.(*fake.FakeDynamicClient).PrependReactor("update", "counts", func(clienttesting.Action) (bool, runtime.Object, error) {
+		writes++
+		stored := (&unstructured.Unstructured{Object: object}).DeepCopy()
+		stored.SetResourceVersion("5")
+		return true, stored, nil
+	})
+	require.True(t, c.work(t.Context()))
+	require.Equal(t, 1, writes)
+}
+
 // A child that was taken over from a former owner is not written again as the cache still shows it.
 func TestAdoptedChildIsAsItWasRead(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
@@ -70,6 +71,47 @@ func TestReportIsStable(t *testing.T) {
 			object["status"] = statusOf(t, object, observed, now)
 			require.Equal(t, object["status"], any(statusOf(t, object, observed, now.Add(time.Hour))))
 		})
+	}
+}
+
+// A status with whole floats is stored once: the API server returns 2 for 2.0.
+func TestReportOfFloats(t *testing.T) {
+	t.Parallel()
+	k := enginetest.Kind(t, `
+package halves
+
+import "fescue.dev/cue/contract"
+
+#Half: {
+	apiVersion!: "halves.example.com/v1", kind!: "Half", metadata!: {name!: string, ...}
+	spec!: {of: number}
+	status?: {contract.#Status, half?: number, list?: [...number]}
+}
+#HalfController: contract.#Controller & {
+	object!: #Half
+	names: plural: "halves"
+	children: {}
+	status: {half: object.spec.of / 2, list: [object.spec.of * 0.5, 1e300]}
+}
+`)
+	for of, want := range map[any]any{int64(4): int64(2), 4.5: 2.25, int64(0): int64(0)} {
+		object := map[string]any{
+			"apiVersion": "halves.example.com/v1", "kind": "Half", "metadata": map[string]any{"name": "a", "generation": int64(1)},
+			"spec": map[string]any{"of": of},
+		}
+		p := planOf(k, object, nil, now)
+		status, err := Report(p, outcome(p))
+		require.NoError(t, err)
+		require.Equal(t, want, status["half"])
+		encoded, err := json.Marshal(status)
+		require.NoError(t, err)
+		stored := make(map[string]any)
+		require.NoError(t, json.Unmarshal(encoded, &stored))
+		object["status"] = stored
+		p = planOf(k, object, nil, now)
+		status, err = Report(p, outcome(p))
+		require.NoError(t, err)
+		require.False(t, outcome(p).IsDue(p, status), "%v", status)
 	}
 }
 
