@@ -2,13 +2,11 @@ package e2e
 
 import (
 	"flag"
-	"io"
 	"maps"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,27 +67,15 @@ type builds struct {
 	webhooks atomic.Pointer[string]
 }
 
-// forward has the operator that was started last review what the API server sends to the URL of the webhooks.
-func (b *builds) forward(t *testing.T, url string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", strings.TrimPrefix(url, "https://"))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			from, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("tcp", *b.webhooks.Load())
-			if err != nil {
-				_ = from.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
-			go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
-		}
-	}()
+// forward has the operator that was started last serve a connection of the API server.
+func (b *builds) forward(from net.Conn) {
+	defer func() { _ = from.Close() }()
+	to, err := net.Dial("tcp", *b.webhooks.Load())
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	relay(from, to)
 }
 
 // start starts an operator of the build whose turn it is.
@@ -111,7 +97,8 @@ func (r *replay) start() *process {
 // changeBuild has an operator of the next build take over, and requires that all children stay.
 func (r *replay) changeBuild() {
 	r.t.Helper()
-	owners, before := r.owners(), r.uids()
+	owners := r.owners()
+	var before map[string]types.UID
 	require.True(r.t, testcluster.WaitUntil(func() bool { // a step may expect what a rollout begins and ends with
 		before = r.uids()
 		return testcluster.HoldsFor(2*time.Second, func() bool { return maps.Equal(before, r.uids()) })

@@ -184,14 +184,9 @@ func TestKindChanges(t *testing.T) {
 			require.Zero(t, o.stop())
 
 			o = c.start("--kinds", write(cmp.Or(change.newSpec, change.spec), cmp.Or(change.newBehaviour, change.behaviour)))
-			var got []string
-			if !testcluster.WaitUntil(func() bool {
-				got = c.becameOf(changings, before)
-				return slices.Equal(got, change.want)
-			}) {
-				require.Equal(t, change.want, got)
-			}
-			testcluster.HoldsFor(2*time.Second, func() bool { return slices.Equal(c.becameOf(changings, before), change.want) })
+			isWanted := func() bool { return slices.Equal(c.becameOf(changings, before), change.want) }
+			testcluster.WaitUntil(isWanted)
+			testcluster.HoldsFor(2*time.Second, isWanted)
 			require.Equal(t, change.want, c.becameOf(changings, before))
 			c.delete(changings, "o")
 			c.awaitGone(changings, "o")

@@ -6,13 +6,10 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/fescue-dev/fescue/internal/testcluster"
 )
@@ -33,18 +30,7 @@ func (r *round) startOperators() {
 		r.operators[i].listen = testcluster.FreePort(r.t, "127.0.0.1")
 		r.startOperator(i)
 	}
-	listener, err := net.Listen("tcp", strings.TrimPrefix(r.url, "https://"))
-	require.NoError(r.t, err)
-	r.t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go r.balance(connection)
-		}
-	}()
+	relayWebhooks(r.t, r.url, r.balance)
 	for i := range r.operators {
 		r.operators[i].awaitReady()
 	}
@@ -72,8 +58,7 @@ func (r *round) balance(from net.Conn) {
 		if o.frozen.Load() {
 			continue
 		}
-		go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
-		_, _ = io.Copy(to, from)
+		relay(from, to)
 		return
 	}
 }

@@ -96,7 +96,7 @@ func (r *replay) play(steps []*scenarios.Step, flags ...string) {
 		r.flags, url = r.home.webhookURLFlags()
 		r.flags = append(r.flags, flags...)
 		if r.builds != nil {
-			r.builds.forward(r.t, url)
+			relayWebhooks(r.t, url, r.builds.forward)
 		}
 		r.operator = r.start()
 		r.home.awaitRegistration()

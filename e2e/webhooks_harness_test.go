@@ -2,6 +2,10 @@ package e2e
 
 import (
 	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +64,29 @@ func (c *cluster) webhookURLFlags() (flags []string, url string) {
 	address := testcluster.FreePort(c.t, "127.0.0.1")
 	url = "https://" + address
 	return append(c.webhookFlags(address), "--webhook-url", url), url
+}
+
+// relayWebhooks has connections to the URL of webhooks served, each in a goroutine, as a Service in front of several operators does.
+func relayWebhooks(t *testing.T, url string, serve func(net.Conn)) {
+	t.Helper()
+	listener, err := net.Listen("tcp", strings.TrimPrefix(url, "https://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(connection)
+		}
+	}()
+}
+
+// relay copies what each of two connections sends to the other one, until one ends.
+func relay(from, to net.Conn) {
+	go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
+	_, _ = io.Copy(to, from)
 }
 
 // deleteWebhooks deletes webhook configurations after the test, so that objects can be written

@@ -141,8 +141,7 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 		phase = fields.Field("phase")
 	}
 	if declared, ok := status.Properties["phase"]; ok && declared.Type != "string" {
-		at := v.value.LookupPath(cue.MakePath(cue.Str("status").Optional(), cue.Str("phase").Optional()))
-		return errorAt(at, "status", "#%s.status.phase must be a string: that is what contract.#Controller says of an object", k.GroupVersionKind.Kind)
+		return errorAt(v.valueAt(".status.phase"), "status", "#%s.status.phase must be a string: that is what contract.#Controller says of an object", k.GroupVersionKind.Kind)
 	}
 	for name := range k.Phases {
 		if phase != nil && !phase.Schema.Accepts(name) {

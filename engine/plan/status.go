@@ -16,8 +16,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// asStored returns a status as the API server returns it: JSON has 2 for the float 2.0, which is an integer when it is read. Otherwise a
-// status with such a number would differ from the stored one for ever.
+// asStored returns a status as the API server returns it: JSON writes the float 2.0 as 2, which is an integer when it is read. Without
+// this, a status with such a number always differs from the stored one.
 func asStored(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

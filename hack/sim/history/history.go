@@ -157,7 +157,7 @@ func Play(o Options) (r Result, err error) {
 		}
 	}
 	r.Objects, r.Writes, r.Story = h.created, len(changes), h.story(changes)
-	r.Violations = slices.Concat(r.Violations, h.outdated, h.violations(changes), h.mixed(changes))
+	r.Violations = slices.Concat(r.Violations, h.noted, h.violations(changes), h.mixed(changes))
 	return r, nil
 }
 
@@ -233,8 +233,8 @@ type history struct {
 	late        sync.WaitGroup
 	arrivedLate sets.Set[string]
 	mu          sync.Mutex
-	// outdated are the requests of operators that were based on a state older than the same operator's last write, or would be.
-	outdated []string
+	// noted are the violations that were seen while the history was played.
+	noted []string
 	// isRestored means that an older state was restored: what operators know of their writes may be lost.
 	isRestored bool
 	// unanswered is when the creation of a child for an owner was last not answered.

@@ -72,7 +72,7 @@ func (h *history) operate(d time.Duration, kill bool) error {
 	defer stop()
 	e, err := engine.New(engine.Config{
 		Kinds: h.Kinds, Client: client, Informers: informers.New(ctx, caches, nil), Mapper: mapper,
-		Log: slog.New(errorLog{slog.DiscardHandler, h}), Events: events{h}, Workers: h.Workers, Shards: elected.Shards(),
+		Log: slog.New(errorLog{h}), Events: events{h}, Workers: h.Workers, Shards: elected.Shards(),
 	})
 	if err != nil {
 		return err
@@ -103,10 +103,7 @@ func (h *history) operate(d time.Duration, kill bool) error {
 }
 
 // errorLog is the log of an operator, of which nothing is read but that it has a bug.
-type errorLog struct {
-	slog.Handler
-	h *history
-}
+type errorLog struct{ h *history }
 
 func (errorLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
 
@@ -114,9 +111,7 @@ func (l errorLog) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message
 	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
 	if strings.Contains(text, "bug in Fescue") {
-		l.h.mu.Lock()
-		defer l.h.mu.Unlock()
-		l.h.outdated = append(l.h.outdated, text)
+		l.h.note(text)
 	}
 	return nil
 }

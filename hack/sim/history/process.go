@@ -192,7 +192,9 @@ func (p *process) note(r *http.Request, sent []byte, code int, answer []byte) er
 			return nil
 		}
 	}
-	p.history.note(fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
+	if !p.history.wasRestored() {
+		p.history.note(fmt.Sprintf("%s %s by %s is based on a state older than its last write: %s", r.Method, r.URL.Path, p.name, status.Message))
+	}
 	return nil
 }
 
@@ -214,19 +216,31 @@ func (p *process) conflicting(path string, with *metav1.StatusDetails) (live *un
 	return live
 }
 
-// note adds a request that relied on an outdated state.
-func (h *history) note(request string) {
+// note adds a violation.
+func (h *history) note(violation string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.isRestored {
-		h.outdated = append(h.outdated, request)
+	h.noted = append(h.noted, violation)
+}
+
+func (h *history) wasRestored() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.isRestored
+}
+
+// created returns the object that a request creates; nil if it creates none, or a Lease.
+func created(r *http.Request, sent []byte) *unstructured.Unstructured {
+	object := new(unstructured.Unstructured)
+	if err := object.UnmarshalJSON(sent); r.Method != http.MethodPost || err != nil {
+		return nil
 	}
+	return object
 }
 
 // noteLate notes an object whose creation arrived late.
 func (h *history) noteLate(r *http.Request, sent []byte) {
-	object := new(unstructured.Unstructured)
-	if err := object.UnmarshalJSON(sent); r.Method == http.MethodPost && err == nil {
+	if object := created(r, sent); object != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.arrivedLate.Insert(idOf(object))
@@ -235,9 +249,9 @@ func (h *history) noteLate(r *http.Request, sent []byte) {
 
 // noteUnanswered notes a child whose creation was not answered: nobody knows whether it was created.
 func (h *history) noteUnanswered(r *http.Request, sent []byte) {
-	child := new(unstructured.Unstructured)
-	if err := child.UnmarshalJSON(sent); r.Method != http.MethodPost || err != nil {
-		return // no child: a Lease
+	child := created(r, sent)
+	if child == nil {
+		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

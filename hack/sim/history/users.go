@@ -216,8 +216,8 @@ func editObject(u user) {
 	}
 }
 
-// written returns an object as the API server gets it from a user who writes it in any of its versions: what it converts back is the
-// object. It is unchanged where an error is returned.
+// written returns an object after a user has written it in a version that is chosen at random, and the API server has converted it to
+// the stored one. That changes nothing. With an error, it returns the object as it was.
 func (u user) written(k *kind.Kind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if len(k.Versions) < 2 || u.Unchecked {
 		return object, nil

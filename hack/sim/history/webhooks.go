@@ -33,7 +33,7 @@ func (h *history) webhooks() *apiserver.Webhooks {
 
 // serve starts the webhooks of an operator.
 func (h *history) serve() (*admission.Server, error) {
-	server, err := admission.New(admission.Config{Kinds: kind.WithoutDecorators(h.Kinds), Log: slog.New(errorLog{slog.DiscardHandler, h})})
+	server, err := admission.New(admission.Config{Kinds: kind.WithoutDecorators(h.Kinds), Log: slog.New(errorLog{h})})
 	if err != nil {
 		return nil, err
 	}
