@@ -28,6 +28,8 @@ func TestClaims(t *testing.T) {
 		"one has died":          {of(three, []string{"", "b", "me"}, []string{"", "b", "me"}), claims{2, []int{2}, nil}},
 		"one has died, other":   {of(three, []string{"", "me", "z"}, []string{"", "me", "z"}), claims{1, []int{0, 1}, nil}},
 		"its member left":       {of(three, []string{"me", "", ""}, []string{"me", "b", ""}), claims{0, []int{0, 2}, nil}},
+		"one has two Leases":    {of(three, []string{"a", "a", "me"}, []string{"a", "a", ""}), claims{2, []int{2}, nil}},
+		"it has two Leases":     {of(three, []string{"me", "a", "me"}, []string{"", "a", "me"}), claims{0, []int{2}, nil}},
 		"a leader acts":         {of("host_1", []string{"", "", ""}, []string{"", "", ""}), claims{-1, nil, nil}},
 		"five shards":           {of(layoutOf(5), []string{"a", "b", ""}, []string{"a", "b", ""}), claims{-1, nil, nil}},
 	} {
