@@ -54,13 +54,14 @@ type applier struct {
 	done plan.Changes
 }
 
-// apply carries out the steps of a comparison, those with the same verb for one child
+// CarryOut carries out the steps of a comparison, those with the same verb for one child
 // together. A failure of one child does not prevent writing the others; children
 // are pruned only if nothing failed.
-func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
+func (r *reconciliation) CarryOut(ctx context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	a := &applier{reconciliation: r, owner: owner, todo: todo, done: plan.Changes{Deleted: make(map[types.UID]bool)}}
 	a.stays = sync.OnceValues(func() (*unstructured.Unstructured, error) { return r.stays(ctx, owner) })
 	a.line = sync.OnceValues(func() (*plan.Line, error) { return r.trace(ctx, owner) })
+	a.ask(ctx)
 	a.all(ctx, todo.Steps)
 	if todo.MayPrune() && a.done.Rejected == nil && a.done.Failed == nil && !a.done.Waiting {
 		a.all(ctx, todo.Prunes)
@@ -68,6 +69,19 @@ func (r *reconciliation) apply(ctx context.Context, owner *unstructured.Unstruct
 		a.all(ctx, r.swaps.Release(r.kind, owner, a.done.Occupied, todo.Prunes))
 	}
 	return &a.done
+}
+
+// ask asks the API server what a comparison has to know. A question that is not answered is asked again by a later reconcile.
+func (a *applier) ask(ctx context.Context) {
+	for _, s := range a.todo.Inspect {
+		if live, err := a.client(s).Get(ctx, s.Name, metav1.GetOptions{}); err == nil {
+			a.done.Inspected = append(a.done.Inspected, live)
+		}
+	}
+	if s := a.todo.Try; s != nil {
+		_, err := a.client(*s).Create(ctx, s.Wanted, metav1.CreateOptions{FieldManager: a.manager, DryRun: []string{metav1.DryRunAll}})
+		a.done.NamespaceLeaving = apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	}
 }
 
 func (a *applier) all(ctx context.Context, steps []plan.Step) {
@@ -95,7 +109,7 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 		batch := steps[done : done+1+extra]
 		errs := make([]error, len(batch))
 		carryOut := func(i int) {
-			defer a.recoverTo(&errs[i])
+			defer func() { a.recoverTo(recover(), &errs[i]) }()
 			errs[i] = a.step(ctx, batch[i])
 		}
 		var others sync.WaitGroup
@@ -135,8 +149,6 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 		case err == nil:
 		case errors.Is(err, errWaiting):
 			a.done.Waiting = true
-		case errors.Is(err, errHeld):
-			a.done.Held = true
 		case !ok: // the first is reported for all of them
 		case isRejected:
 			ok = false
@@ -151,25 +163,17 @@ func (a *applier) record(child string, errs []error) (ok bool) {
 
 func (a *applier) step(ctx context.Context, s plan.Step) error {
 	ctx = withWarnings(ctx, func(err error) { logWarning(a.log, a.todo.OfChild(s.Child, err)) })
-	if s.Verb == plan.Create {
-		return a.create(ctx, s)
-	}
-	if a.isHeld(ctx, s) {
-		return errHeld
-	}
-	err := fmt.Errorf("unknown step %q", s.Verb)
 	switch s.Verb {
+	case plan.Create:
+		return a.create(ctx, s)
 	case plan.Apply:
-		err = a.correct(ctx, s)
+		return a.correct(ctx, s)
 	case plan.Adopt:
-		err = a.adopt(ctx, s)
+		return a.adopt(ctx, s)
 	case plan.Delete:
-		err = a.delete(ctx, s)
+		return a.delete(ctx, s)
 	}
-	if err == nil && !s.Former { // that ends with the entry
-		a.contests.wrote(a.owner, s)
-	}
-	return err
+	return fmt.Errorf("unknown step %q", s.Verb)
 }
 
 func (a *applier) client(s plan.Step) dynamic.ResourceInterface {
@@ -225,47 +229,35 @@ func (a *applier) meet(ctx context.Context, s plan.Step) error {
 	if err != nil {
 		return err
 	}
-	holder := metav1.GetControllerOf(live)
-	set, ofSet := a.kind.Sets[s.Child]
-	isCopy := ofSet && plan.IsCopy(live)
-	isNamed := plan.BelongsTo(live, a.owner, a.kind)
-	isOwn := isNamed && (holder == nil || holder.UID == a.owner.GetUID()) && !isCopy
-	switch {
-	case isOwn && plan.IsFormer(live, s.Wanted):
-		if live.GetDeletionTimestamp() != nil {
-			return errWaiting
-		}
+	met, rejection := plan.Meet(a.kind, a.owner, s, live)
+	switch met {
+	case plan.Replace:
 		return a.delete(ctx, plan.Step{Verb: plan.Delete, Child: s.Child, Resource: s.Resource, Name: s.Name, Live: live, Former: true, Foreground: true})
-	case isOwn && live.GetDeletionTimestamp() != nil && s.Once:
-		a.remember(s, live) // it was created
-		return nil
-	case isOwn && live.GetDeletionTimestamp() == nil:
-		// The cache is behind, or the child lost the label by which it is watched.
-		if !plan.IsManaged(live, s.Wanted) {
-			s.Verb, s.Live = plan.Adopt, live
-			return a.step(ctx, s)
-		}
+	case plan.Accept:
 		a.remember(s, live)
 		return nil
-	case ofSet && !set.Ordered: // another number will do
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.done.Taken = append(a.done.Taken, plan.Taken{Resource: s.Resource, Namespace: live.GetNamespace(), Name: live.GetName()})
-		return nil
-	case live.GetDeletionTimestamp() != nil:
+	case plan.Readopt:
+		s.Verb, s.Live = plan.Adopt, live
+		if err := a.adopt(ctx, s); err != nil {
+			return err
+		}
+	case plan.Await:
 		return errWaiting
-	case holder != nil && holder.UID == a.owner.GetUID(): // another decorator, or the kind of the object, keeps it
-		return &rejectedError{plan.ControlledBy(s.Resource, live, a.owner, holder)}
-	case holder != nil && a.controllerOf(live) != nil && holder.Name == a.owner.GetName():
-		return errWaiting // it belonged to a former object of this name, and is about to be collected
 	}
 	a.mu.Lock()
-	a.done.Occupied = append(a.done.Occupied, plan.OccupiedBy(s.Resource, live))
-	a.mu.Unlock()
-	if holder == nil {
-		return &rejectedError{plan.NotCreatedFor(a.kind, s.Resource, live, a.owner)}
+	defer a.mu.Unlock()
+	switch met {
+	case plan.Readopt:
+		a.done.Adopted = append(a.done.Adopted, s)
+	case plan.Rename:
+		a.done.Taken = append(a.done.Taken, plan.Taken{Resource: s.Resource, Namespace: live.GetNamespace(), Name: live.GetName()})
+	case plan.Occupy:
+		a.done.Occupied = append(a.done.Occupied, plan.OccupiedBy(s.Resource, live))
 	}
-	return &rejectedError{plan.ControlledBy(s.Resource, live, a.owner, holder)}
+	if rejection != nil {
+		return &rejectedError{rejection}
+	}
+	return nil
 }
 
 // correct gives a child all fields of its template by server-side apply.

@@ -56,7 +56,7 @@ func TestOnlyOwnersThatStayAdopt(t *testing.T) {
 			r := &reconciliation{controller: c, name: cache.MetaObjectToName(test.cached), log: quiet(), shown: test.shown}
 			wanted := orphan.DeepCopy()
 			wanted.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(test.cached, k.GroupVersionKind)})
-			done := r.apply(t.Context(), test.cached, &plan.Comparison{Steps: []plan.Step{
+			done := r.CarryOut(t.Context(), test.cached, &plan.Comparison{Steps: []plan.Step{
 				{Verb: plan.Adopt, Child: "pod", Resource: pods, Name: orphan.GetName(), Wanted: wanted, Live: orphan},
 			}})
 			require.NoError(t, done.Failed)
@@ -124,7 +124,7 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 				c := newController(k, &e.config, e.shards, 0)
 				t.Cleanup(c.queue.ShutDown)
 				r := &reconciliation{controller: c, name: cache.MetaObjectToName(keptObject()), log: quiet()}
-				done := r.apply(t.Context(), keptObject(), &plan.Comparison{Steps: []plan.Step{
+				done := r.CarryOut(t.Context(), keptObject(), &plan.Comparison{Steps: []plan.Step{
 					{Verb: verb, Child: "pod", Resource: pods, Name: "a-pod", Wanted: keptPod(true), Live: keptPod(true)},
 				}})
 				require.NoError(t, done.Failed)

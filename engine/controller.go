@@ -13,15 +13,14 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/reconcile"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -48,9 +47,7 @@ type controller struct {
 	lookups    *lookups
 	watches    []*informers.Watch // to be released
 	writes     *writes
-	contests   *contests
-	progress   *progresses
-	numbers    *numbers
+	memories   *memories
 	spare      *spare
 	repeats    *repeats
 	normalized *plan.Normalized
@@ -59,9 +56,6 @@ type controller struct {
 	metrics    kindMetrics
 	synced     atomic.Bool
 	running    sync.Map // cache.ObjectName → time.Time: the running reconciles, and when they began
-	told       sync.Map // types.UID → bool: the foreign objects that were reported
-	problems   sync.Map // cache.ObjectName → *plan.Problem: what was reported of objects whose status is not written
-	unrecorded sync.Map // cache.ObjectName → *plan.Unrecorded: for plan.View.Unrecorded
 	leaving    sync.Map // cache.ObjectName → leavingObject: what events have shown of the objects that are being deleted
 	// kinds returns all that are known by now; they share caches.
 	kinds func() []*kind.Kind
@@ -82,22 +76,19 @@ func checkKind(k *kind.Kind, watched *informers.Informers) error {
 	if k.Scope == apiextensionsv1.ClusterScoped && !watched.AllNamespaces() {
 		return errors.New("it is cluster-scoped, so it cannot be limited to namespaces")
 	}
-	manager := fieldManager(k)
+	manager := plan.FieldManager(k)
 	if limit := 128; len(manager) > limit { // metav1's validation of field managers
 		return fmt.Errorf("the name of its field manager, %q, has more than %d characters", manager, limit)
 	}
 	return nil
 }
 
-// fieldManager is the owner of the fields that a kind's controller writes.
-func fieldManager(k *kind.Kind) string { return "fescue/" + k.Name() }
-
 func newController(k *kind.Kind, config *Config, shards *shards, shard int) *controller {
 	c := &controller{
 		kind: k, config: config, shards: shards, shard: shard,
 		log:   logOf(config.Log, k),
-		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), contests: newContests(clock.RealClock{}), progress: newProgresses(), numbers: newNumbers(), spare: newSpare(maxBatch), repeats: newRepeats(),
-		normalized: plan.NewNormalized(), swaps: plan.NewSwaps(), manager: fieldManager(k),
+		types: newChildTypes(k), lookups: newLookups(k), writes: newWrites(), memories: newMemories(), spare: newSpare(maxBatch), repeats: newRepeats(),
+		normalized: plan.NewNormalized(), swaps: plan.NewSwaps(), manager: plan.FieldManager(k),
 		metrics: config.Metrics.forKind(k, config.Workers),
 		kinds:   func() []*kind.Kind { return []*kind.Kind{k} },
 	}
@@ -348,7 +339,6 @@ func (c *controller) childHandler(resource schema.GroupVersionResource) cache.Re
 			queue := c.queue.Add
 			if child, ok := object.(*unstructured.Unstructured); ok {
 				c.normalized.Forget(child.GetUID())
-				c.told.Delete(child.GetUID())
 				c.mayBeLost(resource, child)
 				if c.isMember(child) && child.GetDeletionTimestamp() != nil { // it was replaced when that began
 					queue = c.collect
@@ -386,7 +376,7 @@ func (c *controller) collect(name cache.ObjectName) { c.queue.AddAfter(name, mem
 
 // queueSoon queues an object at once, or after memberDelay if its writes are delayed.
 func (c *controller) queueSoon(name cache.ObjectName) {
-	if c.contests.isContested(name) || c.progress.isSlowed(name) {
+	if c.memories.isSlowed(name) {
 		c.collect(name)
 		return
 	}
@@ -412,7 +402,7 @@ func (c *controller) pace(before, after any) func(cache.ObjectName) {
 // isDeleting reports whether this process has requested the deletion of a child, or may just have: the
 // event can be here before the answer to the request.
 func (c *controller) isDeleting(child *unstructured.Unstructured) bool {
-	holder := c.controllerOf(child)
+	holder := plan.HolderOf(c.kind, child)
 	if holder == nil {
 		return false
 	}
@@ -444,7 +434,7 @@ func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) 
 		if createdFor, found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerPrefix(c.kind)); found {
 			add(c.types.ownerName(child, createdFor))
 		}
-		if owner := c.controllerOf(child); owner != nil {
+		if owner := plan.HolderOf(c.kind, child); owner != nil {
 			add(c.types.ownerName(child, owner.Name))
 		}
 	}
@@ -453,20 +443,6 @@ func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) 
 			queue(owner)
 		}
 	}
-}
-
-// controllerOf returns the controller reference of a child if it names an object of the kind, and the
-// child is one that the kind keeps.
-func (c *controller) controllerOf(object *unstructured.Unstructured) *metav1.OwnerReference {
-	holder := metav1.GetControllerOfNoCopy(object)
-	if holder == nil || !plan.IsKeptBy(c.kind, object) || holder.Kind != c.kind.GroupVersionKind.Kind {
-		return nil
-	}
-	gv, err := schema.ParseGroupVersion(holder.APIVersion)
-	if err != nil || gv.Group != c.kind.GroupVersionKind.Group {
-		return nil
-	}
-	return holder
 }
 
 // handle reconciles an object from the queue if this process may act on it.
@@ -492,71 +468,54 @@ func (c *controller) handle(ctx context.Context, name cache.ObjectName) {
 	busy.Inc()
 	defer busy.Dec()
 	r := &reconciliation{controller: c, name: name, log: log, budget: c.kind.NewBudget()}
-	wakeAt, err := r.reconcileSafely(ctx, object)
-	result := resultOf(wakeAt, err)
-	c.metrics.reconciled(began, result, err)
-	if !wakeAt.IsZero() {
-		c.queue.AddAfter(name, time.Until(wakeAt))
+	result := r.reconcileSafely(ctx, object)
+	c.metrics.reconciled(began, result)
+	if at := wakeAt(result); !at.IsZero() {
+		c.queue.AddAfter(name, time.Until(at))
 	}
-	switch result {
-	case resultSuccess, resultRequeueAfter:
+	switch result.Then {
+	case reconcile.Done:
 		c.queue.Forget(name)
-	case resultRequeue:
-		if errors.Is(err, errUnfinished) {
+	case reconcile.Again:
+		if result.Err == nil {
 			c.queue.Forget(name) // it got on, so that failures of before do not delay the rest
 		}
-		log.Debug("the reconcile is not complete; requeued", "reason", err)
+		log.Debug("the reconcile is not complete; requeued", "reason", result.Err)
 		c.queue.AddRateLimited(name)
-	case resultRejected:
-		log.Warn("a child or the status was rejected; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+	case reconcile.Rejected:
+		log.Warn("a child or the status was rejected; retrying", "error", result.Err, "failures", c.queue.NumRequeues(name)+1)
 		c.queue.AddAfter(name, max(plan.RejectedRetry, c.queue.limiter.When(name)))
-	case resultError:
-		log.Warn("reconcile failed; retrying", "error", err, "failures", c.queue.NumRequeues(name)+1)
+	case reconcile.Failed:
+		log.Warn("reconcile failed; retrying", "error", result.Err, "failures", c.queue.NumRequeues(name)+1)
 		wait := c.queue.limiter.When(name)
-		if errors.Is(err, errNewKind) {
+		if errors.Is(result.Err, errNewKind) {
 			wait = min(wait, plan.RejectedRetry) // it is over soon
 		}
 		c.queue.AddAfter(name, wait)
 	}
 }
 
-// result is the result of a reconcile.
-type result string
-
-// The results as dashboards for controller-runtime know them; a rejection counts as an
-// error there.
-const (
-	resultSuccess      result = "success"
-	resultError        result = "error"
-	resultRequeue      result = "requeue" // someone has changed the object meanwhile, or more is left to do
-	resultRequeueAfter result = "requeue_after"
-	resultRejected     result = "rejected" // which requires user action
-)
-
-func resultOf(wakeAt time.Time, err error) result {
-	_, isRejected := errors.AsType[*rejectedError](err)
-	switch {
-	case isRejected:
-		return resultRejected
-	case apierrors.IsConflict(err), errors.Is(err, errUnfinished):
-		return resultRequeue
-	case err != nil:
-		return resultError
-	case !wakeAt.IsZero():
-		return resultRequeueAfter
+// wakeAt returns when to reconcile again although no event comes; zero means never.
+func wakeAt(result reconcile.Result) time.Time {
+	if result.Recheck == 0 {
+		return result.At
 	}
-	return resultSuccess
+	return earlier(result.At, time.Now().Add(result.Recheck))
+}
+
+// earlier returns the earlier of two times; zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // forget drops what is remembered of an object that is gone, or that another process acts on, but for what only an event
 // has shown.
 func (c *controller) forget(name cache.ObjectName) {
 	c.writes.forget(name)
-	c.contests.forget(name)
-	c.progress.forget(name)
-	c.numbers.forget(name)
-	c.problems.Delete(name)
-	c.unrecorded.Delete(name)
+	c.memories.forget(name)
 	c.swaps.Forget(c.kind, name.AsNamespacedName())
 	c.types.forgetOwner(name)
 	c.lookups.forget(name)

@@ -79,19 +79,3 @@ func (c *controller) isRedecorated(a, b *unstructured.Unstructured) bool {
 		plan.Decorates(c.kind, a) != plan.Decorates(c.kind, b) || plan.IsKept(c.kind, a) != plan.IsKept(c.kind, b) ||
 		!equality.Semantic.DeepEqual(c.kind.ReadOfObject(a.Object), c.kind.ReadOfObject(b.Object))
 }
-
-// report remembers what an outcome shows of an object whose status is not written, for an Event.
-func (r *reconciliation) report(p *plan.Plan, o *plan.Outcome) {
-	before, _ := r.problems.Load(r.name)
-	known, _ := before.(*plan.Problem)
-	r.news.Told(p, o, r.had, known)
-	problem := o.Problem()
-	if problem == nil {
-		r.problems.Delete(r.name)
-		return
-	}
-	r.problems.Store(r.name, problem)
-	if known == nil || *known != *problem {
-		r.log.Warn("object is stalled", "reason", problem.Reason, "message", problem.Message)
-	}
-}

@@ -119,7 +119,7 @@ func TestStaleCacheCreatesNothingElsewhere(t *testing.T) {
 			owner := listing(func(*unstructured.Unstructured) {})
 			r := &reconciliation{controller: c, name: cache.MetaObjectToName(owner), log: quiet()}
 			wanted := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "namespace": "a"}}}
-			done := r.apply(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{{Verb: plan.Create, Child: "pod", Resource: pods, Name: "p", Wanted: wanted}}})
+			done := r.CarryOut(t.Context(), owner, &plan.Comparison{Steps: []plan.Step{{Verb: plan.Create, Child: "pod", Resource: pods, Name: "p", Wanted: wanted}}})
 			require.NoError(t, done.Failed)
 			require.NoError(t, done.Rejected)
 			require.Equal(t, !test.created, done.Waiting)

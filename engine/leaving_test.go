@@ -128,7 +128,7 @@ func TestStaleCacheDoesNotSkipTheFinalizer(t *testing.T) {
 	})
 	require.True(t, c.work(t.Context()))
 	require.Equal(t, []string{"patch kepts"}, *written)
-	require.Equal(t, 1, reconciles(c, resultRequeue))
+	require.Equal(t, 1, reconciles(c, labelRequeue))
 }
 
 // An object that is being deleted is not touched without the finalizer, nor while the garbage collector
@@ -226,10 +226,9 @@ func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
 				c.objectHandler().OnAdd(version, false)
 			}
 			r := &reconciliation{controller: c, name: cache.MetaObjectToName(after), log: quiet(), budget: c.kind.NewBudget()}
-			_, err := r.reconcile(t.Context(), tc.cached)
-			require.NoError(t, err)
+			require.NoError(t, r.reconcile(t.Context(), tc.cached).Err)
 			require.NotContains(t, *written, "patch pods")
-			_, err = c.config.Client.Resource(pods).Namespace("default").Get(t.Context(), "a-pod", metav1.GetOptions{})
+			_, err := c.config.Client.Resource(pods).Namespace("default").Get(t.Context(), "a-pod", metav1.GetOptions{})
 			require.NoError(t, err)
 			orphaned, _, err := unstructured.NestedBool(c.writes.newest(r.name, func() *unstructured.Unstructured { return after }).Object, "status", "childInventory", "orphaned")
 			require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 // is watched. The event is the same, so the next reconcile reads the child. Nothing is read for a
 // child whose deletion had begun or was requested by this process.
 func (c *controller) mayBeLost(resource schema.GroupVersionResource, child *unstructured.Unstructured) {
-	holder := c.controllerOf(child)
+	holder := plan.HolderOf(c.kind, child)
 	if holder == nil || child.GetDeletionTimestamp() != nil || !c.isOfShard(holder.UID) || !c.shards.owns(c.shard) {
 		return
 	}

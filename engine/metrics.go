@@ -11,6 +11,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/reconcile"
 )
 
 // Metrics counts what an engine does. Those that controller-runtime has too have its names,
@@ -94,8 +95,8 @@ type seenObjects struct {
 // are 0 and not absent.
 func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	of := kindMetrics{m, k, k.Name(), workers, &seenObjects{byPhase: make(map[string]int)}}
-	for _, result := range []result{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
-		m.reconciles.WithLabelValues(of.name, result.label())
+	for _, label := range []string{labelSuccess, labelError, labelRequeue, labelRequeueAfter} {
+		m.reconciles.WithLabelValues(of.name, label)
 	}
 	for _, c := range []*prometheus.CounterVec{m.failures, m.panics, m.timeouts, m.cacheWaits, m.liveReads, m.endless} {
 		c.WithLabelValues(of.name)
@@ -113,25 +114,39 @@ func (m *Metrics) forKind(k *kind.Kind, workers int) kindMetrics {
 	return of
 }
 
-// reconciled counts a reconcile that began at a time and has ended now. It returns the label
-// of its result.
-func (m kindMetrics) reconciled(began time.Time, result result, err error) {
+// The results of reconciles as dashboards for controller-runtime know them.
+const (
+	labelSuccess      = "success"
+	labelError        = "error"
+	labelRequeue      = "requeue"
+	labelRequeueAfter = "requeue_after"
+)
+
+// labelOf returns a result as metrics have it. A rejection counts as an error.
+func labelOf(result reconcile.Result) string {
+	switch result.Then {
+	case reconcile.Again:
+		return labelRequeue
+	case reconcile.Failed, reconcile.Rejected:
+		return labelError
+	}
+	if result.At.IsZero() && result.Recheck == 0 {
+		return labelSuccess
+	}
+	return labelRequeueAfter
+}
+
+// reconciled counts a reconcile that began at a time and has ended now.
+func (m kindMetrics) reconciled(began time.Time, result reconcile.Result) {
 	m.seconds.WithLabelValues(m.name).Observe(time.Since(began).Seconds())
-	if result == resultError || result == resultRejected {
+	label := labelOf(result)
+	if label == labelError {
 		m.failures.WithLabelValues(m.name).Inc()
-		if errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(result.Err, context.DeadlineExceeded) {
 			m.timeouts.WithLabelValues(m.name).Inc()
 		}
 	}
-	m.reconciles.WithLabelValues(m.name, result.label()).Inc()
-}
-
-// label returns the result as metrics have it.
-func (r result) label() string {
-	if r == resultRejected {
-		r = resultError
-	}
-	return string(r)
+	m.reconciles.WithLabelValues(m.name, label).Inc()
 }
 
 // saw follows an object from one state in the cache to the next; nil is one that does

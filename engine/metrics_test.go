@@ -10,30 +10,32 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/engine/reconcile"
 )
 
 func TestMetricsOfReconciles(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics().forKind(enginetest.Shipped(t, "At"), 4)
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "ats"}, "a", errors.New("changed"))
 	later := time.Now().Add(time.Hour)
-	reconciled := func(wakeAt time.Time, err error) { m.reconciled(time.Now(), resultOf(wakeAt, err), err) }
-	reconciled(time.Time{}, nil)
-	reconciled(later, nil)
-	reconciled(later, fmt.Errorf("write: %w", conflict))
-	reconciled(later, &rejectedError{conflict})
-	reconciled(time.Time{}, fmt.Errorf("write: %w", context.DeadlineExceeded))
+	for _, result := range []reconcile.Result{
+		{Then: reconcile.Done},
+		{Then: reconcile.Done, At: later},
+		{Then: reconcile.Done, Recheck: time.Second},
+		{Then: reconcile.Again, At: later, Err: errors.New("someone has changed it")},
+		{Then: reconcile.Rejected, At: later, Err: errors.New("no")},
+		{Then: reconcile.Failed, Err: fmt.Errorf("write: %w", context.DeadlineExceeded)},
+	} {
+		m.reconciled(time.Now(), result)
+	}
 	require.NoError(t, testutil.CollectAndCompare(m.Metrics, strings.NewReader(`
 # HELP controller_runtime_reconcile_total Reconciles by result.
 # TYPE controller_runtime_reconcile_total counter
 controller_runtime_reconcile_total{controller="ats.cnat.fescue.dev",result="error"} 2
 controller_runtime_reconcile_total{controller="ats.cnat.fescue.dev",result="requeue"} 1
-controller_runtime_reconcile_total{controller="ats.cnat.fescue.dev",result="requeue_after"} 1
+controller_runtime_reconcile_total{controller="ats.cnat.fescue.dev",result="requeue_after"} 2
 controller_runtime_reconcile_total{controller="ats.cnat.fescue.dev",result="success"} 1
 # HELP controller_runtime_reconcile_errors_total Reconciles that failed.
 # TYPE controller_runtime_reconcile_errors_total counter

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
@@ -23,34 +22,33 @@ import (
 // observe returns what a reconcile needs to know of the cluster apart from its object: the
 // children, from the caches or from the API server itself, and the Pods that it injects
 // into.
-func (c *controller) observe(ctx context.Context, b *kind.Budget, object *unstructured.Unstructured, fromServer bool) (v *plan.View, err error) {
+func (r *reconciliation) observe(ctx context.Context, object *unstructured.Unstructured, fromServer bool) (v *plan.View, err error) {
 	if fromServer {
-		v, err = c.readServer(ctx, object)
+		v, err = r.readServer(ctx, object)
 	} else {
-		v, err = c.types.view(object)
+		v, err = r.types.view(object)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.readFormer(ctx, object, v); err != nil {
+	if err := r.readFormer(ctx, object, v); err != nil {
 		return nil, err
 	}
-	v.Budget, v.Reach, v.Found = b, c.reach, c.lookUp(b, object)
-	v.IsNamespaceLeaving = func() bool { return c.isNamespaceLeaving(ctx, object, v) }
-	v.Normalized, v.Numbers = c.normalized, c.numbers.of(object)
-	if seen, ok := c.unrecorded.Load(cache.MetaObjectToName(object)); ok {
-		v.Unrecorded, _ = seen.(*plan.Unrecorded)
+	v.Budget, v.Memory, v.Found = r.budget, r.memory, r.lookUp(r.budget, object)
+	if !r.config.Informers.AllNamespaces() {
+		v.Namespaces = r.config.Informers.Namespaces()
 	}
-	v.Orphaning = c.shownOf(object).isOrphaning
-	if c.pods != nil {
-		if err := c.readPods(object, v); err != nil {
+	v.Normalized = r.normalized
+	v.Orphaning = r.shownOf(object).isOrphaning
+	if r.pods != nil {
+		if err := r.readPods(object, v); err != nil {
 			return nil, fmt.Errorf("find the Pods: %w", err)
 		}
 	}
-	if err := c.readKnown(ctx, object, v); err != nil {
+	if err := r.readKnown(ctx, object, v); err != nil {
 		return nil, err
 	}
-	return v, c.readLost(ctx, object, v)
+	return v, r.readLost(ctx, object, v)
 }
 
 // readServer reads the children of an object from the API server itself, for a cache that does not show
@@ -157,14 +155,6 @@ func (c *controller) list(ctx context.Context, object *unstructured.Unstructured
 		}
 	}
 	return children, denied
-}
-
-// reach returns why nothing is created in a namespace.
-func (c *controller) reach(namespace string) error {
-	if c.config.Informers.AllNamespaces() || slices.Contains(c.config.Informers.Namespaces(), namespace) {
-		return nil
-	}
-	return fmt.Errorf("metadata.namespace: Forbidden: the operator does not work in the namespace %q", namespace)
 }
 
 // readPods counts what the Pods have of an object.

@@ -180,10 +180,7 @@ func TestShortAtTakesThreeWrites(t *testing.T) {
 		c.change(isEnded)
 		c.pass(time.Hour)
 		c.expect(1, 2, "DONE", "", "")
-		c.engine.running()[0].unrecorded.Range(func(name, _ any) bool {
-			require.Fail(c.t, "it is forgotten", name)
-			return false
-		})
+		require.Empty(c.t, c.engine.running()[0].memories.byObject, "it is forgotten")
 		for _, action := range c.client.Actions() {
 			require.Contains(t, []string{"list", "watch", "create", "update"}, action.GetVerb())
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/reconcile"
 	"github.com/fescue-dev/fescue/internal/informers"
 	quietlog "github.com/fescue-dev/fescue/internal/quiet"
 )
@@ -91,8 +92,8 @@ func (c *controller) work(ctx context.Context) bool {
 	return c.queue.work(func(name cache.ObjectName) { c.handle(ctx, name) })
 }
 
-func reconciles(c *controller, result result) int {
-	return int(testutil.ToFloat64(c.metrics.reconciles.WithLabelValues(c.metrics.name, result.label())))
+func reconciles(c *controller, result string) int {
+	return int(testutil.ToFloat64(c.metrics.reconciles.WithLabelValues(c.metrics.name, result)))
 }
 
 // condition returns the status, reason and message of a condition.
@@ -119,7 +120,7 @@ func TestReconcileCreatesAndReports(t *testing.T) {
 		"types":   []any{map[string]any{"apiVersion": "v1", "kind": "Pod"}},
 		"created": map[string]any{"pod": "pod"},
 	}, api.statuses[0]["childInventory"])
-	require.Equal(t, 1, reconciles(c, resultSuccess))
+	require.Equal(t, 1, reconciles(c, labelSuccess))
 
 	c.enqueue(c.objects.InNamespace("default")[0])
 	require.True(t, c.work(t.Context()))
@@ -141,7 +142,7 @@ func TestLostStatusIsForgotten(t *testing.T) {
 	}
 	require.Equal(t, "12", newest())
 	require.True(t, c.work(t.Context()))
-	require.Equal(t, 1, reconciles(c, resultRequeue))
+	require.Equal(t, 1, reconciles(c, labelRequeue))
 	require.Equal(t, "5", newest())
 }
 
@@ -158,8 +159,8 @@ func TestChildOfFormerObjectIsWaitedFor(t *testing.T) {
 			return true, pod, nil
 		})
 		require.True(t, c.work(t.Context()))
-		require.Zero(t, reconciles(c, resultRejected), version)
-		require.Equal(t, 1, reconciles(c, resultRequeueAfter), version)
+		require.Zero(t, reconciles(c, labelError), version)
+		require.Equal(t, 1, reconciles(c, labelRequeueAfter), version)
 	}
 }
 
@@ -185,11 +186,11 @@ func TestChildThatIsBeingDeletedWasCreated(t *testing.T) {
 			created, _, _ := unstructured.NestedStringMap(api.statuses[0], "childInventory", "created")
 			if controller != "1" {
 				require.Empty(t, created)
-				require.Equal(t, 1, reconciles(c, resultRequeueAfter))
+				require.Equal(t, 1, reconciles(c, labelRequeueAfter))
 				return
 			}
 			require.Equal(t, map[string]string{"pod": "pod"}, created)
-			require.Equal(t, 1, reconciles(c, resultSuccess))
+			require.Equal(t, 1, reconciles(c, labelSuccess))
 		})
 	}
 }
@@ -236,7 +237,7 @@ func TestRejectionStalls(t *testing.T) {
 	require.Len(t, api.statuses, 1)
 	require.Equal(t, []any{"True", "ChildRejected", `child "pod": pods "a-pod" is forbidden: <nil>`}, condition(api.statuses[0], "Stalled"))
 	require.Contains(t, <-recorder.Events, `Warning ChildRejected child "pod"`)
-	require.Equal(t, 1, reconciles(c, resultRejected))
+	require.Equal(t, 1, reconciles(c, labelError))
 }
 
 const costly = `
@@ -275,7 +276,7 @@ func TestRejectionOfACostlyObject(t *testing.T) {
 	c, _ := queuedObject(t, api, k, object)
 	require.True(t, c.work(t.Context()))
 	require.Equal(t, "ChildRejected", condition(api.statuses[0], "Stalled")[1])
-	require.Equal(t, 1, reconciles(c, resultRejected))
+	require.Equal(t, 1, reconciles(c, labelError))
 }
 
 // A kind that the API server does not know everywhere yet, as after its CRD was installed, is retried without
@@ -285,14 +286,14 @@ func TestKindThatTheAPIServerLearnsOf(t *testing.T) {
 	const text = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion cnat.fescue.dev/v1alpha1 Kind At: no matches for kind"
 	api := &answers{create: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a-pod", errors.New(text))}
 	c, recorder := runningAt(t, api)
-	for range patience + 1 {
+	for range reconcile.Patience + 1 {
 		require.True(t, c.work(t.Context()))
 	}
 	require.Len(t, api.statuses, 1)
 	require.Nil(t, condition(api.statuses[0], "Stalled"))
 	require.Contains(t, condition(api.statuses[0], "Succeeded")[2], `child "pod": the API server does not know the new kind everywhere yet`)
 	require.Empty(t, recorder.Events)
-	require.Equal(t, patience+1, reconciles(c, resultError))
+	require.Equal(t, reconcile.Patience+1, reconciles(c, labelError))
 }
 
 // Without normal Events, a change of phase is logged only, and a rejection is still an Event.
@@ -336,8 +337,10 @@ func TestDeadlineIsRecordedOnce(t *testing.T) {
 	o := &plan.Outcome{Late: true, Failed: errors.New("no node")}
 	tell := func() {
 		r := &reconciliation{controller: c, log: quiet()}
-		r.news.Stored(p, o)
-		r.tell(object)
+		var news plan.News
+		news.Stored(p, o)
+		event, _ := news.Event()
+		r.tell(object, reconcile.Result{Event: event})
 	}
 	tell()
 	require.Equal(t, "Warning ProgressDeadlineExceeded no node", <-recorder.Events)
@@ -377,7 +380,7 @@ func TestFailureIsReportedWhenItLasts(t *testing.T) {
 	c, _ := runningAt(t, api)
 	giveUp := time.AfterFunc(time.Minute, c.queue.ShutDown)
 	defer giveUp.Stop()
-	for range patience {
+	for range reconcile.Patience {
 		require.True(t, c.work(t.Context()))
 		require.Empty(t, api.statuses)
 	}
@@ -385,7 +388,7 @@ func TestFailureIsReportedWhenItLasts(t *testing.T) {
 	require.Len(t, api.statuses, 1)
 	require.Equal(t, []any{"Unknown", "RUNNING", `child "pod": Internal error occurred: http: Server closed`}, condition(api.statuses[0], "Succeeded"))
 	require.Nil(t, condition(api.statuses[0], "Stalled"))
-	require.Equal(t, patience+1, reconciles(c, resultError))
+	require.Equal(t, reconcile.Patience+1, reconciles(c, labelError))
 }
 
 // A panic while a child is written ends neither the process nor the worker.
@@ -395,7 +398,7 @@ func TestPanicOfAWriteIsContained(t *testing.T) {
 	c, _ := runningAt(t, api)
 	api.panics = true
 	require.True(t, c.work(t.Context()))
-	require.Equal(t, 1, reconciles(c, resultError))
+	require.Equal(t, 1, reconciles(c, labelError))
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.panics.WithLabelValues(c.metrics.name)), 0)
 	api.panics = false
 	c.enqueue(c.objects.InNamespace("default")[0])
@@ -412,7 +415,7 @@ func TestInvalidStatusIsReported(t *testing.T) {
 	require.Len(t, api.statuses, 2)
 	require.Equal(t, []any{"True", "EvaluationFailed", `status: At "a" is invalid`}, condition(api.statuses[1], "Stalled"))
 	require.Equal(t, "RUNNING", api.statuses[1]["phase"])
-	require.Equal(t, 1, reconciles(c, resultRejected))
+	require.Equal(t, 1, reconciles(c, labelError))
 }
 
 // Someone else's write in between is not a failure.
@@ -421,8 +424,8 @@ func TestConflictIsRequeued(t *testing.T) {
 	api := &answers{status: apierrors.NewConflict(schema.GroupResource{Resource: "ats"}, "a", nil)}
 	c, _ := runningAt(t, api)
 	require.True(t, c.work(t.Context()))
-	require.Equal(t, 1, reconciles(c, resultRequeue))
-	require.Zero(t, reconciles(c, resultError))
+	require.Equal(t, 1, reconciles(c, labelRequeue))
+	require.Zero(t, reconciles(c, labelError))
 }
 
 // For a cache that is behind, the children of one object are read from the API server, and no others: a
@@ -439,7 +442,7 @@ func TestStaleCacheIsPassedOver(t *testing.T) {
 		require.NoError(t, client.Tracker().Add(pod))
 	}
 	client.ClearActions()
-	v, err := c.observe(t.Context(), c.kind.NewBudget(), object, true)
+	v, err := (&reconciliation{controller: c, budget: c.kind.NewBudget()}).observe(t.Context(), object, true)
 	require.NoError(t, err)
 	require.Len(t, v.Children, 1)
 	require.Equal(t, "own", v.Children[0].Object.GetName())
@@ -498,7 +501,7 @@ func TestAdoptedChildIsAsItWasRead(t *testing.T) {
 		}}}
 	}
 	versions := func(fromServer bool) (versions []string) {
-		v, err := c.observe(t.Context(), c.kind.NewBudget(), object, fromServer)
+		v, err := (&reconciliation{controller: c, budget: c.kind.NewBudget()}).observe(t.Context(), object, fromServer)
 		require.NoError(t, err)
 		for _, seen := range v.Children {
 			versions = append(versions, seen.Object.GetResourceVersion())
@@ -549,6 +552,6 @@ import "fescue.dev/cue/contract"
 		"spec": map[string]any{}, "status": map[string]any{"phase": "A"},
 	})
 	require.True(t, c.work(t.Context()))
-	require.Equal(t, 0, reconciles(c, resultRequeue))
-	require.Equal(t, 1, reconciles(c, resultSuccess))
+	require.Equal(t, 0, reconciles(c, labelRequeue))
+	require.Equal(t, 1, reconciles(c, labelSuccess))
 }

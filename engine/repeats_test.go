@@ -50,7 +50,7 @@ func repeating(t *testing.T, c *controller, owner *unstructured.Unstructured, n 
 		todo.Steps = append(todo.Steps, plan.Step{Verb: plan.Create, Child: "leaf", Resource: resource, Name: wanted.GetName(), Wanted: wanted})
 	}
 	r := &reconciliation{controller: c, name: cache.MetaObjectToName(owner), log: quiet()}
-	return r.apply(t.Context(), owner, todo)
+	return r.CarryOut(t.Context(), owner, todo)
 }
 
 // From one root on, a thousand children that lead back to their own type are created at once, in each namespace. Others

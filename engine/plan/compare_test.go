@@ -292,7 +292,7 @@ func TestNumbersAreNotUsedAgain(t *testing.T) {
 	require.Regexp(t, "^c-"+first.GetAnnotations()[annotationTemplate][:5]+"-0$", first.GetName())
 
 	v := w.view()
-	v.Numbers = map[string]int{"pods": 7}
+	v.Memory = &Memory{numbers: []setNumber{{"pods", 7}}}
 	v.Children = v.Children[:2]
 	c := Compare(Decide(w.kind, w.owner, v, now), v)
 	require.Equal(t, "create c-8", describe(c.Steps), "those that are remembered")
@@ -553,17 +553,17 @@ func TestALongReplacementContinues(t *testing.T) {
 		done.Stored = slices.Clone(w.objects)
 		return done
 	}
-	Converge(w.kind, owner, w.view(), now, apply)
+	converge(w.kind, owner, w.view(), now, apply)
 	require.Len(t, w.objects, 20)
 	require.NoError(t, unstructured.SetNestedField(owner.Object, "new", "spec", "text"))
 	reconciles := 0
 	for ; reconciles < 20; reconciles++ {
-		_, o := Converge(w.kind, owner, w.view(), now, apply)
+		_, o := converge(w.kind, owner, w.view(), now, apply)
 		require.NoError(t, o.Failed)
 		if o.isReady() {
 			break
 		}
-		require.True(t, o.Unfinished)
+		require.True(t, o.isUnfinished)
 	}
 	require.Greater(t, reconciles, 1)
 	for _, e := range w.objects {
@@ -611,11 +611,11 @@ func TestPrunesThatHaveToWait(t *testing.T) {
 				}
 			}
 			require.Equal(t, "delete old", describe(w.compare(t).Prunes))
-			_, o := Converge(w.kind, owner, w.view(), now, func(todo *Comparison) *Changes {
+			_, o := converge(w.kind, owner, w.view(), now, func(todo *Comparison) *Changes {
 				t.Fatalf("there is nothing to do but %v", todo.Steps)
 				return nil
 			})
-			require.False(t, o.Unfinished)
+			require.False(t, o.isUnfinished)
 			require.Equal(t, name == "waits", o.Waiting)
 			require.Equal(t, name == "rejected", o.Stalled != nil)
 		})
@@ -650,7 +650,7 @@ func TestCostlyDecisions(t *testing.T) {
 	reconcile := func(w *world) *Outcome {
 		v := w.view()
 		v.Budget = k.NewBudget()
-		_, o := Converge(k, w.owner, v, now, func(todo *Comparison) *Changes {
+		_, o := converge(k, w.owner, v, now, func(todo *Comparison) *Changes {
 			w.do(todo.Steps)
 			return &Changes{Stored: slices.Clone(w.objects)}
 		})
@@ -664,16 +664,16 @@ func TestCostlyDecisions(t *testing.T) {
 	w := of(n)
 	first, second := reconcile(w), reconcile(w)
 	require.Len(t, w.objects, 1)
-	require.True(t, first.Unfinished)
+	require.True(t, first.isUnfinished)
 	require.Nil(t, first.Stalled)
-	require.False(t, second.Unfinished)
+	require.False(t, second.isUnfinished)
 	require.True(t, second.isReady())
 
 	cheap := of(3)
-	require.False(t, reconcile(cheap).Unfinished)
+	require.False(t, reconcile(cheap).isUnfinished)
 
 	o := reconcile(of(1000))
-	require.False(t, o.Unfinished)
+	require.False(t, o.isUnfinished)
 	require.Equal(t, "EvaluationFailed", o.Stalled.Reason)
 	require.Contains(t, o.Stalled.Message, "C takes more than 500000 steps: make the object smaller, or have its kind compute less")
 }

@@ -110,7 +110,7 @@ func TestAlteredChild(t *testing.T) {
 	}
 	converge := func(at time.Time, want Verb) *Outcome {
 		var verbs []Verb
-		p, o := Converge(k, owner, v, at, func(todo *Comparison) *Changes {
+		p, o := converge(k, owner, v, at, func(todo *Comparison) *Changes {
 			done := &Changes{}
 			for _, s := range todo.Steps {
 				verbs = append(verbs, s.Verb)

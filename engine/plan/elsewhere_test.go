@@ -61,7 +61,7 @@ func newFar(t *testing.T) *far {
 func (f *far) converge() (*Outcome, []Step) {
 	f.t.Helper()
 	var steps []Step
-	p, o := Converge(f.kind, f.owner, f.view, time.Now(), func(todo *Comparison) *Changes {
+	p, o := converge(f.kind, f.owner, f.view, time.Now(), func(todo *Comparison) *Changes {
 		done := &Changes{Deleted: map[types.UID]bool{}}
 		for _, s := range append(todo.Steps, todo.Prunes...) {
 			steps = append(steps, s)
@@ -92,12 +92,12 @@ func TestPlacesAreListedFirst(t *testing.T) {
 	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
 	o, steps := f.converge()
 	require.Empty(t, steps)
-	require.True(t, o.Unlisted)
+	require.True(t, o.goesOn)
 	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
 
 	o, steps = f.converge()
 	require.Len(t, steps, 1)
-	require.False(t, o.Unlisted)
+	require.False(t, o.goesOn)
 	child := f.view.Children[0].Object
 	require.Empty(t, child.GetOwnerReferences())
 	require.Equal(t, "fars.far.example.com/default/a", child.GetAnnotations()[AnnotationOwner])
@@ -166,7 +166,7 @@ func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
 	f.owner.Object["spec"] = map[string]any{"on": false}
 	behind(false)
 	o, steps := f.converge()
-	require.True(t, o.Doubted)
+	require.True(t, o.isDoubted)
 	require.Empty(t, steps)
 	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
 	behind(true)
@@ -178,15 +178,15 @@ func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
 	require.True(t, MustBeSure(f.kind, f.owner))
 	behind(false)
 	o, _ = f.converge()
-	require.False(t, o.Over)
+	require.False(t, o.isOver)
 	behind(true)
 	o, _ = f.converge()
-	require.False(t, o.Over)
+	require.False(t, o.isOver)
 	require.Len(t, o.Leaving, 1)
 	all = nil
 	behind(true)
 	o, _ = f.converge()
-	require.True(t, o.Over)
+	require.True(t, o.isOver)
 }
 
 // An object that can be evaluated no more still takes its children with it.
@@ -205,7 +205,7 @@ func TestInvalidObjectLeavesNothingElsewhere(t *testing.T) {
 	o, steps := f.converge()
 	require.Len(t, steps, 1)
 	require.Equal(t, Delete, steps[0].Verb)
-	require.False(t, o.Over)
+	require.False(t, o.isOver)
 }
 
 // The children of a type that the kind no longer owns are read before an object goes that has ended: a place leaves
@@ -234,11 +234,11 @@ func TestEndedObjectLeavesNothingOfFormerTypes(t *testing.T) {
 
 	f.view = &View{Live: true, Types: f.view.Types, Former: map[schema.GroupVersionKind]error{configMapKind: errors.New("denied")}}
 	o, _ := f.converge()
-	require.False(t, o.Over)
+	require.False(t, o.isOver)
 	require.Equal(t, []string{"team-a"}, Places(f.owner, configMapKind.GroupKind()))
 	f.view.Former[configMapKind] = nil
 	o, _ = f.converge()
-	require.True(t, o.Over)
+	require.True(t, o.isOver)
 }
 
 // A child that others control by now is reported, and left alone, whether the object wants it, drops it or is deleted. So is
@@ -274,7 +274,7 @@ func TestLostChildrenAreReported(t *testing.T) {
 				o, steps := f.converge()
 				require.Empty(t, steps)
 				require.Len(t, o.Foreign, 1)
-				require.Equal(t, isDeleted, o.Over)
+				require.Equal(t, isDeleted, o.isOver)
 			}
 		})
 	}

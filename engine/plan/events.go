@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Event is an Event about an object of a kind.
@@ -34,11 +33,11 @@ type News struct {
 
 // Met adds what an outcome has found and deleted. Foreign objects that were told of before are left
 // out.
-func (n *News) Met(o *Outcome, isTold func(foreign types.UID) bool) {
+func (n *News) Met(o *Outcome, m *Memory) {
 	n.strays = append(n.strays, o.Strays...)
 	for _, foreign := range o.Foreign {
 		isKnown := slices.ContainsFunc(n.foreign, func(other LiveChild) bool { return other.Object.GetUID() == foreign.Object.GetUID() })
-		if !isKnown && !isTold(foreign.Object.GetUID()) {
+		if !isKnown && !m.told[foreign.Object.GetUID()] {
 			n.foreign = append(n.foreign, foreign)
 		}
 	}
@@ -64,14 +63,15 @@ func (n *News) Refused(err error) {
 	n.problem = &Problem{reasonInvalid, "the API server rejects what Fescue writes to the object: " + err.Error()}
 }
 
-// Told adds what happened to an object whose status is not written: the first child was created, or the
-// last one deleted because the decorator is no longer for the object, or a problem began. had is how
-// many children there were before, and known the problem that was told of last.
-func (n *News) Told(p *Plan, o *Outcome, had int, known *Problem) {
-	if problem := o.Problem(); problem != nil && (known == nil || *known != *problem) {
+// Decorated adds what happened to an object whose status is not written: the first child was created, or the
+// last one deleted because the decorator is no longer for the object, or a problem began.
+func (n *News) Decorated(r *Rounds, p *Plan, o *Outcome) {
+	problem, known := o.Problem(), r.memory.problem
+	if problem != nil && (known == nil || *known != *problem) {
 		n.problem = problem
 	}
-	target, has := p.Kind.Target, Living(o.Children)
+	r.memory.problem = problem
+	target, had, has := p.Kind.Target, r.had, Living(o.Children)
 	switch {
 	case had == 0 && has > 0:
 		n.changed = newEvent(corev1.EventTypeNormal, "Decorated", "Create", fmt.Sprintf("%s created %s", target.Decorator, counted(has)))
@@ -86,6 +86,9 @@ func counted(children int) string {
 	}
 	return fmt.Sprintf("%d children", children)
 }
+
+// Problem returns the problem that has begun; nil if there is none.
+func (n *News) Problem() *Problem { return n.problem }
 
 // Event returns the Event; it is nil if there is nothing to tell. told are the foreign objects that it
 // is about.

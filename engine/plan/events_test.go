@@ -72,7 +72,7 @@ func TestNews(t *testing.T) {
 			for _, p := range tc.plans {
 				n.Stored(p, tc.o)
 			}
-			n.Met(tc.o, func(types.UID) bool { return false })
+			n.Met(tc.o, &Memory{})
 			event, told := n.Event()
 			require.Equal(t, tc.want, event)
 			require.Len(t, told, tc.told)
@@ -80,8 +80,13 @@ func TestNews(t *testing.T) {
 	}
 
 	var n News
-	n.Met(&Outcome{Foreign: foreign}, func(uid types.UID) bool { return uid == "a" })
-	_, told := n.Event()
+	m := &Memory{}
+	n.Met(&Outcome{Foreign: foreign[:1]}, m)
+	_, told := m.Tell(&n)
+	require.Equal(t, foreign[:1], told)
+	n = News{}
+	n.Met(&Outcome{Foreign: foreign}, m)
+	_, told = m.Tell(&n)
 	require.Equal(t, foreign[1:], told, "the other was told of before")
 
 	p := &Plan{Kind: k, Object: object()}

@@ -57,13 +57,13 @@ import "fescue.dev/cue/contract"
 			f.owner.Object["spec"] = spec
 			o, steps := f.converge()
 			require.Empty(t, steps)
-			require.False(t, o.Over)
+			require.False(t, o.isOver)
 			require.NoError(t, unstructured.SetNestedField(f.owner.Object, true, "spec", "go"))
 			for range 2 {
 				o, steps = f.converge()
 				require.Empty(t, steps)
 			}
-			require.True(t, o.Over)
+			require.True(t, o.isOver)
 		})
 	}
 }

@@ -73,21 +73,24 @@ import "fescue.dev/cue/contract"
 				}
 				object.Object["status"] = status
 			}
-			asked, leaving := 0, false
+			leaving := false
 			v := &View{
 				Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{k.Owns[0]: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, IsNamespaced: true}},
-				IsNamespaceLeaving: func() bool { asked++; return leaving },
 			}
-			outcome := func() *Outcome {
-				_, o := Converge(k, object, v, now, func(*Comparison) *Changes { return &Changes{Held: true} })
-				return o
+			outcome := func() (o *Outcome, isAsked bool) {
+				_, o = converge(k, object, v, now, func(todo *Comparison) *Changes {
+					isAsked = isAsked || todo.Try != nil
+					return &Changes{Held: true, NamespaceLeaving: todo.Try != nil && leaving}
+				})
+				return o, isAsked
 			}
-			o := outcome()
-			require.False(t, o.Over)
-			require.Equal(t, tc.asked, asked > 0)
-			require.Equal(t, tc.asked, o.Lingers)
+			o, isAsked := outcome()
+			require.False(t, o.isOver)
+			require.Equal(t, tc.asked, isAsked)
+			require.Equal(t, tc.asked, o.lingers)
 			leaving = true
-			require.Equal(t, tc.asked, outcome().Over)
+			o, _ = outcome()
+			require.Equal(t, tc.asked, o.isOver)
 		})
 	}
 }

@@ -51,7 +51,7 @@ func TestChildrenWaitForTheirNamespace(t *testing.T) {
 		namespaceKind: {Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}},
 	}}
 	converge := func() (writes []string, waits string) {
-		_, o := Converge(k, owner, v, now, func(todo *Comparison) *Changes {
+		_, o := converge(k, owner, v, now, func(todo *Comparison) *Changes {
 			done := &Changes{}
 			for _, s := range append(todo.Steps, todo.Prunes...) {
 				writes = append(writes, string(s.Verb)+" "+s.Child)

@@ -78,7 +78,6 @@ func (p *Plan) distinguish(children []LiveChild) {
 // Unrecorded are the children that were created once in the phase of an object, as far as a reconcile has seen
 // them: the status may not record them yet.
 type Unrecorded struct {
-	owner   types.UID
 	phase   string
 	entered time.Time
 	created map[string]types.UID
@@ -89,12 +88,12 @@ func (p *Plan) Unrecorded() *Unrecorded {
 	if len(p.known) == 0 || maps.Equal(p.known, inventoryOf(p.Object).created) {
 		return nil
 	}
-	return &Unrecorded{p.Object.GetUID(), p.Kind.PhaseOf(p.Object.Object), timeIn(p.Object.Object, enteredField), p.known}
+	return &Unrecorded{p.Kind.PhaseOf(p.Object.Object), timeIn(p.Object.Object, enteredField), p.known}
 }
 
 // recall adds what an earlier reconcile has seen in the phase that is stored.
 func (p *Plan) recall(seen *Unrecorded) {
-	if seen != nil && seen.owner == p.Object.GetUID() && seen.phase == p.Phase && seen.entered.Equal(p.Entered) {
+	if seen != nil && seen.phase == p.Phase && seen.entered.Equal(p.Entered) {
 		maps.Copy(p.known, seen.created)
 	}
 }
@@ -116,7 +115,7 @@ func (p *Plan) see(wanted []kind.Child, children []LiveChild) {
 // label by which it is watched.
 func Missing(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) []LiveChild {
 	p := unmoved(k, object, now)
-	p.recall(v.Unrecorded)
+	p.recall(v.Memory.seen())
 	seen := len(p.known)
 	for _, child := range v.Children {
 		if o, ok := originOf(child.Object); ok && p.known[o.child] == child.Object.GetUID() {

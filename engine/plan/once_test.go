@@ -72,7 +72,7 @@ func TestCreatedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := runningAt(tc.created)
-			tc.view.Unrecorded = &Unrecorded{owner: object.GetUID(), phase: "RUNNING", created: tc.seen}
+			tc.view.Memory = &Memory{unrecorded: &Unrecorded{phase: "RUNNING", created: tc.seen}}
 			p := Decide(k, object, tc.view, now)
 			require.Nil(t, p.Stalled)
 			require.Equal(t, tc.phase, p.Phase)
@@ -108,7 +108,7 @@ func TestRecordWaits(t *testing.T) {
 	p, o, stored := outcome(withPod(k, "", nil), nil)
 	require.True(t, o.IsDue(p, stored))
 	object.Object["status"] = stored
-	seen := &Unrecorded{owner: object.GetUID(), phase: "RUNNING", created: map[string]types.UID{"pod": uidOfPod}}
+	seen := &Unrecorded{phase: "RUNNING", created: map[string]types.UID{"pod": uidOfPod}}
 	for name, tc := range map[string]struct {
 		view   *View
 		seen   *Unrecorded
@@ -129,7 +129,7 @@ func TestRecordWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tc.view.Unrecorded = tc.seen
+			tc.view.Memory = &Memory{unrecorded: tc.seen}
 			p, o, status := outcome(tc.view, tc.failed)
 			require.Equal(t, tc.isDue, o.IsDue(p, status))
 			require.WithinDuration(t, tc.at, o.RecordAt(p, object), 0)
@@ -156,7 +156,7 @@ func TestSeenIsRemembered(t *testing.T) {
 	object := runningAt(nil)
 	next := func(object *unstructured.Unstructured) *Plan {
 		v := withPod(k, "", nil)
-		v.Unrecorded = seen
+		v.Memory = &Memory{unrecorded: seen}
 		return Decide(k, object, v, now)
 	}
 	require.Equal(t, isKnown, next(object).created)
@@ -168,13 +168,10 @@ func TestSeenIsRemembered(t *testing.T) {
 	p, o := Unreportable(ended, &Outcome{}, errors.New("status: invalid"))
 	require.Equal(t, isKnown, o.inventory.created)
 	require.Equal(t, isKnown, p.Unrecorded().created)
-	p, o = Hold(ended, &Outcome{}, &Problem{ReasonNoProgress, ""})
+	p, o = hold(ended, &Outcome{}, &Problem{ReasonNoProgress, ""})
 	require.Equal(t, isKnown, o.inventory.created)
 	require.Equal(t, isKnown, p.Unrecorded().created)
 
-	other := runningAt(nil)
-	other.SetUID("another")
-	require.Empty(t, next(other).created)
 	again := runningAt(nil)
 	again.Object["status"].(map[string]any)[enteredField] = now.Format(timeFormat)
 	require.Empty(t, next(again).created, "the phase was entered again")

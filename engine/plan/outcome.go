@@ -15,11 +15,6 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// maxRounds is how often one reconcile may find something to write after it has written
-// all that it found before. The rest is left to the next reconcile, so that the status
-// shows the progress in between.
-const maxRounds = 8
-
 // formerRetry is when to read children again for which rights are missing: often enough for someone
 // who has just granted them.
 const formerRetry = 5 * time.Minute
@@ -34,99 +29,49 @@ type Outcome struct {
 	Foreign []LiveChild
 	// Strays are the steps that deleted unmanaged objects.
 	Strays []Step
-	// Numbers are to be remembered for View.Numbers, in addition to those of other sets.
-	Numbers map[string]int
 	// Rejected is an error of a write that requires user action; retrying may resolve
 	// Failed.
 	Rejected, Failed error
 	// Waiting reports that a child waits for another object to be gone, and Held that a write
 	// was left for later.
 	Waiting, Held bool
-	// Rereads reports that the status to be written has something new that the kind reads, so it decides again.
-	Rereads bool
 	// Passed are the phases that were left since anything but the phase has changed.
 	Passed []string
-	// Unfinished reports that there is more to write, or to decide, than one reconcile may.
-	Unfinished bool
-	// WakeAt is when to reconcile although nothing has changed; zero means never.
-	WakeAt time.Time
 	// NotReadySince is when an object that never ends stopped being ready, and Late reports
 	// that this is longer ago than the deadline.
 	NotReadySince time.Time
 	Late          bool
 	// Uptake counts what Pods have of the object, if its kind injects.
 	Uptake Uptake
-	// Leaving are the children that have to be gone before others, and then the object, are. Over
-	// reports that nothing keeps an object that is being deleted any more, and Abandoned that nothing
-	// can be done for it, because its namespace is being deleted as well.
-	Leaving         []LiveChild
-	Over, Abandoned bool
-	// Lingers reports that an object is being deleted and waits in a phase, so that its namespace has to be asked for
-	// again.
-	Lingers bool
-	// Unlisted reports that the status lists places now in which children are to be created next, and Doubted
-	// that it lists some in which the caches have none, and the API server itself has to be asked.
-	Unlisted, Doubted bool
+	// Leaving are the children that have to be gone before others, and then the object, are. Abandoned reports that nothing
+	// can be done for an object that is being deleted, because its namespace is being deleted as well.
+	Leaving   []LiveChild
+	Abandoned bool
 	// Altered are the children of which the API server has stored other values than their templates have.
 	Altered error
-	// moves is when the time moves the phase on; WakeAt may be earlier.
-	moves time.Time
+	// WakeAt is when to reconcile although nothing has changed; zero means never. moves is when the time moves the phase on, which may
+	// be later.
+	WakeAt, moves time.Time
 	// Stalled is the problem that requires user action: the plan's, or else one of carrying
 	// it out. Passing is one that is expected to pass, and PassingSince when it began.
 	Stalled, Passing *Problem
 	PassingSince     time.Time
 
-	wrote     bool // any of the children
+	// isOver means that nothing keeps an object that is being deleted any more, and lingers that one waits in a phase, so that its
+	// namespace has to be asked for again.
+	isOver, lingers bool
+	// isDoubted means that the status lists places in which the caches have no child.
+	isDoubted bool
+	// isUnfinished means that there is more to write, or to decide, than one reconcile may, and isBlocked that nothing more can be
+	// done now.
+	isUnfinished, isBlocked bool
+	// goesOn means that another plan may do more, and wrote that any child was written.
+	goesOn, wrote bool
+
 	undecided []kind.Absence
 	inventory inventory
 	former    map[schema.GroupVersionKind]error
 	unread    []string
-}
-
-// Converge decides what an object needs and has apply carry it out, until nothing is left
-// to write. It returns the last plan and its outcome.
-func Converge(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time, apply func(*Comparison) *Changes) (*Plan, *Outcome) {
-	done := &Changes{}
-	var p *Plan
-	var strays []Step
-	wrote := false
-	for rounds := 0; ; {
-		// After the first decision, each has at least half of the budget; otherwise the next reconcile makes it.
-		isLow := p != nil && !v.Abandoned && v.Budget != nil && v.Budget.IsLow()
-		if !isLow {
-			p = Decide(k, object, v, now)
-		}
-		c := Compare(p, v)
-		inSync := c.isInSync()
-		blocked := done.Rejected != nil || done.Failed != nil || done.Waiting || done.Held && len(done.Stored)+len(done.Deleted) == 0
-		if (inSync || blocked) && p.lingers() && v.IsNamespaceLeaving != nil && v.IsNamespaceLeaving() {
-			v, done = v.abandon(), &Changes{}
-			continue
-		}
-		if inSync || blocked || rounds == maxRounds || isLow {
-			o := outcomeOf(p, c, done, v)
-			o.Unfinished, o.Strays, o.wrote = (!inSync || isLow) && !blocked, strays, wrote
-			return p, o
-		}
-		done = apply(c)
-		isWritten := len(done.Stored)+len(done.Deleted) > 0
-		wrote = wrote || isWritten
-		if done.NamespaceLeaving && isLeaving(k, object) && !v.Abandoned {
-			v, done = v.abandon(), &Changes{}
-			continue
-		}
-		strays = append(strays, done.Strays...)
-		if isWritten || len(done.Taken) == 0 {
-			rounds++ // names that are taken are tried until one is free
-		}
-		v = v.with(done, now)
-	}
-}
-
-// GoesOn reports whether another plan may do more: one is requested, and something was written, of the children or of the object, which
-// stored is. Without that it would decide the same, until an event or the time changes something.
-func (o *Outcome) GoesOn(p *Plan, stored *unstructured.Unstructured) bool {
-	return (p.Again || o.Unlisted || o.Rereads) && (o.wrote || stored != p.Object)
 }
 
 // outcomeOf returns the outcome of a plan, given the children as they are now and the last
@@ -134,20 +79,20 @@ func (o *Outcome) GoesOn(p *Plan, stored *unstructured.Unstructured) bool {
 func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 	o := &Outcome{
 		States: c.States, Children: v.Children, Foreign: c.Foreign, Rejected: done.Rejected, Failed: done.Failed, Waiting: c.Waiting || done.Waiting, Held: done.Held,
-		WakeAt: p.WakeAt, moves: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Numbers: c.Numbers, Leaving: c.Leaving, Altered: c.Altered,
+		WakeAt: p.WakeAt, moves: p.WakeAt, Uptake: v.Uptake, Stalled: p.Stalled, undecided: p.Undecided, Leaving: c.Leaving, Altered: c.Altered,
 	}
 	o.Waiting = o.Waiting || len(c.Leaving) > 0
-	o.Abandoned, o.Lingers = v.Abandoned, p.lingers()
-	o.Over = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && !done.Waiting && (v.isSure(p.Object) || !Reaches(p.Kind, p.Object))
+	o.Abandoned, o.lingers = v.Abandoned, p.lingers()
+	o.isOver = p.isOver() && len(c.Leaving) == 0 && done.Rejected == nil && done.Failed == nil && !done.Held && !done.Waiting && (v.isSure(p.Object) || !Reaches(p.Kind, p.Object))
 	if len(p.Transitions) > 0 {
 		o.Passed = p.passed
 	}
 	o.inventory, o.former, o.unread = takeInventory(p, v), v.Former, v.unread(p.Object)
-	o.inventory.elsewhere, o.Doubted = takePlaces(p, v)
+	o.inventory.elsewhere, o.isDoubted = takePlaces(p, v)
 	if len(o.inventory.elsewhere) > 0 {
 		o.inventory.known = takeKnown(p, v)
 	}
-	o.Unlisted = c.Unlisted && !o.Over
+	o.goesOn = p.Again || c.Unlisted && !o.isOver
 	if o.unreadable() != "" || len(o.unread) > 0 {
 		o.wake(p.At.Add(formerRetry))
 	}
@@ -168,11 +113,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 }
 
 // wake makes the object be reconciled at a time, if it is not before.
-func (o *Outcome) wake(at time.Time) {
-	if o.WakeAt.IsZero() || at.Before(o.WakeAt) {
-		o.WakeAt = at
-	}
-}
+func (o *Outcome) wake(at time.Time) { o.WakeAt = earlier(o.WakeAt, at) }
 
 // judge finds how long an object that never ends has not been ready, and whether that is
 // too long.
@@ -277,8 +218,8 @@ func (o *Outcome) IsListed(stored *unstructured.Unstructured) bool {
 	return slices.Equal(listed.elsewhere, o.inventory.elsewhere) && listed.orphaned == o.inventory.orphaned
 }
 
-// Hold returns what to report instead of a change of phase that has to wait because of a problem.
-func Hold(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
+// hold returns what to report instead of a change of phase that has to wait because of a problem.
+func hold(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
 	instead := p.unmoved()
 	instead.Stalled = problem
 	return instead, &Outcome{

@@ -52,7 +52,7 @@ func TestWhatReplacesANamespaceComesFirst(t *testing.T) {
 		namespaceKind:                      {Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}},
 	}}
 	converge := func(reject string) (writes []string) {
-		_, o := Converge(k, owner, v, now, func(todo *Comparison) *Changes {
+		_, o := converge(k, owner, v, now, func(todo *Comparison) *Changes {
 			done := &Changes{Deleted: map[types.UID]bool{}}
 			do := func(steps []Step) {
 				for _, s := range steps {
@@ -98,7 +98,7 @@ func TestLeftoverIsNotTheRun(t *testing.T) {
 			isLeavingNow(o)
 			isOld(time.Hour)(o)
 		})
-		p, o := Converge(k, runningAt(nil), v, now, func(*Comparison) *Changes { return &Changes{} })
+		p, o := converge(k, runningAt(nil), v, now, func(*Comparison) *Changes { return &Changes{} })
 		require.Equal(t, "RUNNING", p.Phase, phase)
 		require.Empty(t, p.Transitions, phase)
 		require.Nil(t, p.Unrecorded(), phase)
@@ -128,7 +128,7 @@ func TestAlteredSetIsOneLine(t *testing.T) {
 		"apiVersion": "many.example.com/v1", "kind": "Many", "metadata": map[string]any{"name": "red", "namespace": "default", "uid": "1"},
 	}}
 	v := &View{Normalized: NewNormalized(), Types: map[schema.GroupVersionKind]ChildType{podKind: {Resource: pods, IsNamespaced: true}}}
-	_, o := Converge(k, owner, v, now, func(todo *Comparison) *Changes {
+	_, o := converge(k, owner, v, now, func(todo *Comparison) *Changes {
 		done := &Changes{}
 		for i, s := range todo.Steps {
 			stored := s.Wanted.DeepCopy()

@@ -94,7 +94,7 @@ func Decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.T
 
 func decide(k *kind.Kind, object *unstructured.Unstructured, v *View, now time.Time) *Plan {
 	p := unmoved(k, object, now)
-	p.recall(v.Unrecorded)
+	p.recall(v.Memory.seen())
 	p.orphaned = wereOrphaned(k, object, v)
 	if p.abandoned = v.Abandoned; p.abandoned || isLeaving(k, object) && k.OnDelete == "" {
 		p.Leaving = true

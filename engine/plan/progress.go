@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
@@ -27,74 +26,78 @@ const (
 
 // Progress counts the rounds of writes that the behaviour of one object has caused by itself: since
 // the object, its children, what else it reads, or time last changed other than by these writes, and the object was last
-// idle. A behaviour that undoes what it does, or does more each time, never ends. The zero value is
-// that of an object that is idle.
+// idle. A behaviour that undoes what it does, or does more each time, never ends.
 type Progress struct {
-	slowing    Slowing
-	uid        types.UID
-	generation int64
-	recent     []string
-	seen       Fingerprint // after the last round
+	Slowing
+	recent []string
+	seen   Fingerprint // after the last round
 }
 
-// IsCounting reports whether there was a round since the object was last idle.
-func (p *Progress) IsCounting() bool { return p.slowing.Count > 0 }
-
-// IsSlowed reports whether a round was held.
-func (p *Progress) IsSlowed() bool { return p.slowing.Problem != nil }
-
-// Rounds is the progress of an object during one reconcile.
+// Rounds are the rounds of writes of one reconcile.
 type Rounds struct {
-	*Progress
-	kind  *kind.Kind
-	owner *unstructured.Unstructured
-	found *Found
-	// any reports that there was a round.
+	memory *Memory
+	kind   *kind.Kind
+	owner  *unstructured.Unstructured
+	found  *Found
+	// had is how many children there were at first, and any reports that there was a round.
+	had int
 	any bool
 }
 
-// Begin begins a reconcile at a time. What others have changed since the last round is progress.
-func (p *Progress) Begin(k *kind.Kind, owner *unstructured.Unstructured, v *View, now time.Time) *Rounds {
-	isOther := p.uid != owner.GetUID() || p.generation != owner.GetGeneration() || p.slowing.IsOver(now)
-	if p.IsCounting() && (isOther || FingerprintOf(k, owner, v.Children, v.Found).ChangedByOthers(p.seen)) {
-		*p = Progress{}
+// End remembers how the children are after a reconcile that ends with an outcome, and what comes next; an object that is idle has made
+// progress. One that was just written may go on from its new status.
+func (r *Rounds) End(o *Outcome, next Next) {
+	if r.memory.progress == nil {
+		return
 	}
-	p.uid, p.generation = owner.GetUID(), owner.GetGeneration()
-	return &Rounds{Progress: p, kind: k, owner: owner, found: v.Found}
+	seen := FingerprintOf(r.kind, r.owner, o.Children, r.found)
+	if isIdle := next == Rest && !o.isBlocked; isIdle && seen.IsSettled() && (!r.any || !r.kind.ReadsOwnStatus()) {
+		r.memory.progress = nil
+		return
+	}
+	r.memory.progress.seen = seen
 }
 
-// Apply has the steps of a comparison carried out, or none if the round has to wait.
-func (r *Rounds) Apply(todo *Comparison, now time.Time, do func(*Comparison) *Changes) *Changes {
-	acts := Acts(slices.Concat(todo.Steps, todo.Prunes))
-	if len(acts) > 0 && r.held(now) {
-		return &Changes{Held: true}
+// held reports whether the next round has to wait, and describes it then.
+func (r *Rounds) held(now time.Time) bool {
+	progress := r.memory.progress
+	if progress == nil || !progress.IsHeld(now) {
+		return false
 	}
-	done := do(todo)
-	if len(done.Stored)+len(done.Deleted) > 0 {
-		r.wrote(acts, len(r.kind.Phases)+parts(todo.States), now)
-	}
-	return done
+	acts := slices.Compact(slices.Sorted(slices.Values(progress.recent))) // the same message after each round
+	progress.Problem = &Problem{ReasonNoProgress, fmt.Sprintf(
+		"writes do not end although nothing else has changed: %s; further writes are delayed", strings.Join(acts, ", "))}
+	return true
 }
 
-// Converged counts the change of phase of a plan, and of what the kind reads of its own status, as a round. If it has to
-// wait, another plan is returned instead, which stays in the phase. The outcome shows what is held. blocked reports
-// that nothing more can be done now.
-func (r *Rounds) Converged(p *Plan, o *Outcome, now time.Time) (plan *Plan, outcome *Outcome, blocked bool) {
-	if rereads := rereads(p, o); rereads || len(p.Transitions) > 0 {
-		p, o = r.moved(p, o, now)
-		o.Rereads = rereads && !o.Held
+// wrote counts a round. parts is how many children and phases the object has.
+func (r *Rounds) wrote(acts []string, parts int, now time.Time) {
+	if len(acts) == 0 {
+		return
 	}
-	blocked = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.Unfinished
-	o.slowed(&r.slowing, now)
-	return p, o, blocked
+	r.any = true
+	if r.memory.progress == nil {
+		r.memory.progress = &Progress{}
+	}
+	progress := r.memory.progress
+	progress.Free = freeRounds + freePerPart*parts
+	progress.Wrote(now)
+	progress.recent = append(progress.recent, acts...)
+	progress.recent = slices.Clone(progress.recent[max(0, len(progress.recent)-maxRecent):])
 }
 
+// moved counts a change of phase, and of what the kind reads of its own status, as a round. If that has to wait, another plan is
+// returned instead, which stays in the phase.
 func (r *Rounds) moved(p *Plan, o *Outcome, now time.Time) (*Plan, *Outcome) {
+	isRead := rereads(p, o)
+	if !isRead && len(p.Transitions) == 0 {
+		return p, o
+	}
 	if p.Waited {
-		*r.Progress = Progress{uid: r.uid, generation: r.generation}
+		r.memory.progress = nil
 	}
 	if r.held(now) {
-		return Hold(p, o, r.slowing.Problem)
+		return hold(p, o, r.memory.progress.Problem)
 	}
 	var acts []string
 	for _, t := range p.Transitions {
@@ -104,6 +107,7 @@ func (r *Rounds) moved(p *Plan, o *Outcome, now time.Time) (*Plan, *Outcome) {
 		acts = []string{"status"}
 	}
 	r.wrote(acts, len(p.Kind.Phases)+parts(o.States), now)
+	o.goesOn = o.goesOn || isRead
 	return p, o
 }
 
@@ -117,44 +121,6 @@ func rereads(p *Plan, o *Outcome) bool {
 		!equality.Semantic.DeepEqual(p.Kind.ReadOfOwnStatus(p.Object.Object), p.Kind.ReadOfOwnStatus(map[string]any{"status": status}))
 }
 
-// slowed adds the problem of writes that are delayed.
-func (o *Outcome) slowed(s *Slowing, now time.Time) {
-	if s.Problem == nil {
-		return
-	}
-	if next := s.Next(now); o.WakeAt.IsZero() || next.Before(o.WakeAt) {
-		o.WakeAt = next
-	}
-	if o.Stalled == nil {
-		o.Stalled = s.Problem
-	}
-}
-
-// End remembers how the children are after a reconcile; an object that is idle has made progress. One
-// that was just written may go on from its new status.
-func (r *Rounds) End(children []LiveChild, isIdle bool) {
-	if !r.IsCounting() {
-		return
-	}
-	seen := FingerprintOf(r.kind, r.owner, children, r.found)
-	if isIdle && seen.IsSettled() && (!r.any || !r.kind.ReadsOwnStatus()) {
-		*r.Progress = Progress{}
-		return
-	}
-	r.seen = seen
-}
-
-// held reports whether the next round has to wait, and describes it then.
-func (r *Rounds) held(now time.Time) bool {
-	if !r.IsCounting() || !r.slowing.IsHeld(now) {
-		return false
-	}
-	acts := slices.Compact(slices.Sorted(slices.Values(r.recent))) // the same message after each round
-	r.slowing.Problem = &Problem{ReasonNoProgress, fmt.Sprintf(
-		"writes do not end although nothing else has changed: %s; further writes are delayed", strings.Join(acts, ", "))}
-	return true
-}
-
 // parts counts the children, and the members of ordered sets, which are written one by one.
 func parts(states []ChildState) int {
 	n := len(states)
@@ -166,14 +132,13 @@ func parts(states []ChildState) int {
 	return n
 }
 
-// wrote counts a round. parts is how many children and phases the object has.
-func (r *Rounds) wrote(acts []string, parts int, now time.Time) {
-	if len(acts) == 0 {
+// slowed adds the problem of writes that are delayed, if there is one.
+func (o *Outcome) slowed(problem *Problem, next time.Time) {
+	if problem == nil {
 		return
 	}
-	r.any = true
-	r.slowing.Free = freeRounds + freePerPart*parts
-	r.slowing.Wrote(now)
-	r.recent = append(r.recent, acts...)
-	r.recent = slices.Clone(r.recent[max(0, len(r.recent)-maxRecent):])
+	o.wake(next)
+	if o.Stalled == nil {
+		o.Stalled = problem
+	}
 }

@@ -15,7 +15,7 @@ import (
 
 // endless is an object whose behaviour creates and deletes a child.
 type endless struct {
-	Progress
+	*Memory
 	now          time.Time
 	kind         *kind.Kind
 	owner, child *unstructured.Unstructured
@@ -33,6 +33,7 @@ func newEndless(t *testing.T) *endless {
 	l.owner.SetGeneration(1)
 	l.child.SetNamespace(l.owner.GetNamespace())
 	l.child.SetUID("child")
+	l.Memory = NewMemory(l.owner)
 	l.child.SetOwnerReferences([]metav1.OwnerReference{{Kind: "At", Name: "a", UID: l.owner.GetUID(), Controller: new(true)}})
 	return l
 }
@@ -43,21 +44,19 @@ func (l *endless) reconcile(children ...*unstructured.Unstructured) (wrote bool)
 	for i, child := range children {
 		live[i] = LiveChild{Name: "pod", Object: child}
 	}
-	r := l.Begin(l.kind, l.owner, &View{Children: live}, l.now)
+	r := l.Rounds(l.kind, l.owner, &View{Children: live}, l.now)
 	wrote = !r.held(l.now)
 	if wrote {
 		r.wrote([]string{fmt.Sprintf("created pods %q", "a")}, 2, l.now)
 	}
-	o := &Outcome{}
-	r.Converged(&Plan{}, o, l.now)
-	l.problem, l.next = o.Stalled, o.WakeAt
-	r.End(live, false)
+	l.problem, l.next = l.progress.Problem, l.progress.Next(l.now)
+	r.End(&Outcome{Children: live, isBlocked: true}, Rest)
 	return wrote
 }
 
 // idle is a reconcile without writes.
 func (l *endless) idle() {
-	l.Begin(l.kind, l.owner, &View{}, l.now).End(nil, true)
+	l.Rounds(l.kind, l.owner, &View{}, l.now).End(&Outcome{}, Rest)
 }
 
 const freeOfTwo = freeRounds + 2*freePerPart

@@ -101,7 +101,7 @@ func compareBools(a, b bool) int {
 func (c *comparer) members(child wantedChild) (members []*member, used map[string]bool, highest int) {
 	used = make(map[string]bool)
 	highest = -1
-	if number, isKnown := c.view.Numbers[child.Name]; isKnown {
+	if number, isKnown := c.view.Memory.number(child.Name); isKnown {
 		highest = number
 	}
 	prefix := child.object.GetName()

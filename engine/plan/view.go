@@ -41,19 +41,12 @@ type View struct {
 	// Former are the types of which the object may have children though its kind no longer owns
 	// them, and why they cannot be read. The children are among Children.
 	Former map[schema.GroupVersionKind]error
-	// Unrecorded are the children that the last reconcile has seen, as far as the caller remembers.
-	Unrecorded *Unrecorded
+	// Memory is what is remembered of the object; nil is nothing.
+	Memory *Memory
 	// Passed are the phases that were left since anything but the phase has changed.
 	Passed []string
-	// Numbers are the highest numbers that were in use for members as far as the caller remembers, by
-	// set. They are not used again: what was to delete a member by its name would hit its successor.
-	Numbers map[string]int
-
-	// Reach returns why nothing is created in a namespace; nil is nothing.
-	Reach func(namespace string) error
-	// IsNamespaceLeaving asks whether the namespace of an object that is being deleted is being deleted as well; nil is
-	// no. It is asked only where nothing else lets the object go.
-	IsNamespaceLeaving func() bool
+	// Namespaces are those in which the operator works; nil is all.
+	Namespaces []string
 	// Live means that the children were read from the API server itself, and Abandoned that nothing can be created
 	// for an object that is being deleted.
 	Live, Abandoned bool
@@ -69,10 +62,10 @@ type View struct {
 
 // reach returns why an object is not created where it is wanted.
 func (v *View) reach(object *unstructured.Unstructured) error {
-	if v.Reach == nil {
+	if v.Namespaces == nil || slices.Contains(v.Namespaces, object.GetNamespace()) {
 		return nil
 	}
-	return v.Reach(object.GetNamespace())
+	return fmt.Errorf("metadata.namespace: Forbidden: the operator does not work in the namespace %q", object.GetNamespace())
 }
 
 // isSure reports whether an object has no children but those of the view outside of its namespace.
@@ -152,15 +145,17 @@ type Changes struct {
 	Taken   []Taken
 	// Occupied are the objects of others that have the names of children.
 	Occupied []Occupied
-	// Strays are the steps that deleted unmanaged objects.
-	Strays []Step
+	// Strays are the steps that deleted unmanaged objects, and Adopted the adoptions of objects that a creation has found.
+	Strays, Adopted []Step
+	// Inspected are the objects that Comparison.Inspect names, with their managedFields.
+	Inspected []*unstructured.Unstructured
 	// Rejected is an error that requires user action; retrying may resolve Failed.
 	Rejected, Failed error
 	// Waiting reports that a child waits for another object to be gone, and Held that a write
 	// was left for later.
 	Waiting, Held bool
-	// NamespaceLeaving reports that a child was rejected because its namespace, which is that of the
-	// object, is being deleted.
+	// NamespaceLeaving reports that a creation, or one that was tried, was rejected because its namespace, which is that of
+	// the object, is being deleted.
 	NamespaceLeaving bool
 }
 

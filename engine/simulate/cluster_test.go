@@ -165,11 +165,50 @@ func TestNoProgress(t *testing.T) {
 	require.Contains(t, stalled(), "NoProgress")
 }
 
-// Writes without an end to which others contribute are an error, and not an endless loop.
+// A child that is deleted and created again because of what others do to it is slowed down, as in the engine.
+func TestReplacedRepeatedly(t *testing.T) {
+	t.Parallel()
+	c, err := blink(t, `if observed.light.status.readyReplicas == _|_ {light: template: {apiVersion: "apps/v1", kind: "Deployment"}}`)
+	require.NoError(t, err)
+	c.Take()
+	require.NoError(t, c.Wait(time.Hour))
+	require.Less(t, len(c.Take()), 50)
+	require.Equal(t, `True ReplacedRepeatedly: child "light": deployments "a-light" is deleted and recreated repeatedly; further deletions are delayed`,
+		StateOf(get(t, c, "blinker", "a"), nil).Conditions["Stalled"])
+}
+
+// A child that someone else changes back after each correction is corrected less and less often, as in the engine.
+func TestContested(t *testing.T) {
+	t.Parallel()
+	c, err := blink(t, `light: {update: "Apply", template: {apiVersion: "v1", kind: "ConfigMap", data: color: "red"}}`)
+	require.NoError(t, err)
+	color := func() string {
+		text, _, _ := unstructured.NestedString(get(t, c, "configmap", "a-light").Object, "data", "color")
+		return text
+	}
+	for range 5 {
+		require.Equal(t, "red", color())
+		require.NoError(t, c.Patch(get(t, c, "configmap", "a-light"), map[string]any{"data": map[string]any{"color": "green"}}))
+		require.NoError(t, c.Settle())
+	}
+	require.NoError(t, c.Patch(get(t, c, "configmap", "a-light"), map[string]any{"data": map[string]any{"color": "green"}}))
+	require.NoError(t, c.Settle())
+	require.Equal(t, "green", color())
+	require.Contains(t, StateOf(get(t, c, "blinker", "a"), nil).Conditions["Stalled"], "True Contested: ")
+	require.NoError(t, c.Wait(time.Second))
+	require.Equal(t, "red", color())
+	require.NoError(t, c.Wait(2*time.Minute))
+	require.NotContains(t, StateOf(get(t, c, "blinker", "a"), nil).Conditions, "Stalled")
+}
+
+// Writes without an end to which others contribute are an error, and not an endless loop: each member has another name.
 func TestEndlessWritesAreAnError(t *testing.T) {
 	t.Parallel()
-	_, err := blink(t, `if observed.light.status.readyReplicas == _|_ {light: template: {apiVersion: "apps/v1", kind: "Deployment"}}`)
-	require.EqualError(t, err, "at 2030-01-01T00:00:00Z, the same is written again and again: delete Deployment/a-light, create Deployment/a-light")
+	_, err := blink(t, `light: {replicas: 1, update: "Recreate", template: {
+		apiVersion: "apps/v1", kind: "Deployment"
+		metadata: labels: ready: "\(len([for l in observed.light if l.status.readyReplicas != _|_ {1}]))"
+	}}`)
+	require.ErrorContains(t, err, "at 2030-01-01T00:00:00Z, the same is written again and again: ")
 }
 
 // Children that lead back to their own type end after ten generations, as in the engine.

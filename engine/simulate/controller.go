@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,10 +20,8 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/reconcile"
 )
-
-// maxPhases is how many phases one reconcile may store, as in the engine.
-const maxPhases = 8
 
 // reconciled names an object and what is run for it: its kind, or a decorator.
 type reconciled struct {
@@ -30,17 +29,12 @@ type reconciled struct {
 	object types.UID
 }
 
-// controller is what the engine remembers for one object.
+// controller is what the engine has of one object.
 type controller struct {
 	due      bool
 	wakeAt   time.Time // zero means never
 	failures int       // in a row
-	told     map[types.UID]bool
-	numbers  map[string]int // for plan.View.Numbers
-	seen     *plan.Unrecorded
-	progress plan.Progress
-	had      int           // children before the last reconcile
-	problem  *plan.Problem // that a decorator has told of
+	memory   *plan.Memory
 }
 
 // controllerOf returns the controller of an object, of its kind or a decorator. A new one reconciles it
@@ -49,7 +43,7 @@ func (c *Cluster) controllerOf(k *kind.Kind, object *unstructured.Unstructured) 
 	of := reconciled{k.Name(), object.GetUID()}
 	known := c.controllers[of]
 	if known == nil {
-		known = &controller{due: true, told: make(map[types.UID]bool), numbers: make(map[string]int)}
+		known = &controller{due: true, memory: plan.NewMemory(object)}
 		c.controllers[of] = known
 	}
 	return known
@@ -103,106 +97,83 @@ func (c *Cluster) reconcileDue() (any bool, err error) {
 	return any, nil
 }
 
-// reconcile is one reconcile of an object, as in the engine. It returns the outcome of its last plan,
-// or nil for an object that is being deleted. An error is a fault of the kind.
-func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (*plan.Outcome, error) {
-	if object := c.byUID(uid); object != nil {
-		c.swaps.Forget(k, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+// reconcile is one reconcile of an object. An error is a fault of the kind.
+func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (reconcile.Result, error) {
+	object := c.byUID(uid)
+	c.swaps.Forget(k, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+	result := reconcile.Run(context.Background(), &world{c, k, k.NewBudget(), known.memory}, reconcile.Request{
+		Kind: k, Object: object, Memory: known.memory, Failures: known.failures, Now: c.Now,
+	})
+	if result.Event != nil {
+		c.log = append(c.log, Record{At: c.now, Object: uid, Event: result.Event})
 	}
-	var passed []string
-	var news plan.News
-	var rounds *plan.Rounds
-	defer func() { c.tell(uid, known, &news) }()
-	b := k.NewBudget()
-	for stored := 0; ; stored++ {
-		object := c.byUID(uid)
-		if object == nil || object.GetDeletionTimestamp() != nil && !plan.IsKept(k, object) {
-			return nil, nil
-		}
-		v := c.view(b, k, object)
-		v.Passed, v.Numbers, v.Unrecorded = passed, known.numbers, known.seen
-		object = c.keep(k, object, v)
-		if rounds == nil {
-			known.had = plan.Living(v.Children)
-			rounds = known.progress.Begin(k, object, v, c.now)
-		}
-		p, o := plan.Converge(k, object, v, c.now, func(todo *plan.Comparison) *plan.Changes {
-			return rounds.Apply(todo, c.now, func(todo *plan.Comparison) *plan.Changes { return c.carryOut(k, object, todo) })
-		})
-		known.seen = p.Unrecorded()
-		p, o, blocked := rounds.Converged(p, o, c.now)
-		maps.Copy(known.numbers, o.Numbers)
-		news.Met(o, func(uid types.UID) bool { return known.told[uid] })
-		if k.Target != nil {
-			news.Told(p, o, known.had, known.problem)
-			known.problem = o.Problem()
-		} else if err := c.store(p, o, &news); err != nil {
-			return nil, err
-		}
-		if o.Over {
-			if !c.inert {
-				c.letGo(k, c.byUID(uid))
-			}
-			return o, nil
-		}
-		passed = o.Passed
-		isAgain := o.GoesOn(p, c.byUID(uid))
-		if isAgain && !blocked && stored < maxPhases && !b.IsLow() {
-			continue
-		}
-		rounds.End(o.Children, !blocked && !isAgain)
-		known.due = known.due || o.Unfinished || isAgain && !blocked
-		known.wakeAt = earlier(o.WakeAt, o.RecordAt(p, c.byUID(uid)))
-		if o.Rejected == nil {
-			known.failures = 0
-			return o, nil
-		}
+	known.wakeAt = result.At
+	switch result.Then {
+	case reconcile.Failed:
+		return result, result.Err
+	case reconcile.Rejected:
 		retry := max(plan.RejectedRetry, min(plan.RetryBase<<min(known.failures, 32), plan.RetryMax))
 		known.failures++
 		known.wakeAt = earlier(known.wakeAt, c.now.Add(retry))
-		return o, nil
+		return result, nil
+	case reconcile.Again:
+		known.due = true
 	}
+	known.failures = 0
+	return result, nil
 }
 
-// keep gives an object the finalizer for its deletion, if it needs that.
-func (c *Cluster) keep(k *kind.Kind, object *unstructured.Unstructured, v *plan.View) *unstructured.Unstructured {
-	if !plan.MustKeep(k, object, v, c.now) {
+// world is the reconcile.World of one reconcile.
+type world struct {
+	*Cluster
+	kind   *kind.Kind
+	budget *kind.Budget
+	memory *plan.Memory
+}
+
+// Look returns what a reconcile sees of the cluster. Nothing is behind.
+func (w *world) Look(_ context.Context, owner *unstructured.Unstructured, _ bool) (*plan.View, error) {
+	return w.view(w.budget, w.kind, owner, w.memory), nil
+}
+
+// CarryOut carries out all steps of a comparison. After a rejection, nothing more is done for the
+// same child, and nothing is pruned.
+func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
+	return w.carryOut(w.kind, owner, todo)
+}
+
+// SetFinalizers writes the finalizers of an object. One that is rendered stays as it is.
+func (w *world) SetFinalizers(_ context.Context, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
+	if w.inert && object.GetDeletionTimestamp() != nil {
+		return object, nil
+	}
+	changed := object.DeepCopy()
+	changed.SetFinalizers(names)
+	return w.rewrite(object, changed), nil
+}
+
+// Store writes the status of an object, and rejects one that is not valid.
+func (w *world) Store(_ context.Context, p *plan.Plan, _ *plan.Outcome, status map[string]any) (*unstructured.Unstructured, error) {
+	changed := p.Object.DeepCopy()
+	changed.Object["status"] = status
+	if errs := statusErrors(w.kind.Check(w.kind.NewBudget(), changed.Object).Errors); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(w.kind.GroupVersionKind.GroupKind(), changed.GetName(), errs)
+	}
+	w.reach(p)
+	return w.rewrite(p.Object, changed), nil
+}
+
+// rewrite stores an object that its own reconcile has changed, and returns it as it is then: as it was changed, if it is gone with that.
+func (w *world) rewrite(object, changed *unstructured.Unstructured) *unstructured.Unstructured {
+	live := w.byUID(object.GetUID())
+	if live == nil {
 		return object
 	}
-	changed := object.DeepCopy()
-	changed.SetFinalizers(plan.WithFinalizer(k, object, true))
-	c.replace(object, changed, reconciled{k.Name(), object.GetUID()})
-	return c.byUID(object.GetUID())
-}
-
-// letGo takes the finalizer off an object that is being deleted.
-func (c *Cluster) letGo(k *kind.Kind, object *unstructured.Unstructured) {
-	changed := object.DeepCopy()
-	changed.SetFinalizers(plan.WithFinalizer(k, object, false))
-	c.replace(object, changed, reconciled{})
-}
-
-// store writes the status of an object, if that is due.
-func (c *Cluster) store(p *plan.Plan, o *plan.Outcome, news *plan.News) error {
-	status, err := plan.Report(p, o)
-	if err != nil {
-		return fmt.Errorf("status: %w", err)
+	w.replace(live, changed, reconciled{w.kind.Name(), object.GetUID()})
+	if stored := w.byUID(object.GetUID()); stored != nil {
+		return stored
 	}
-	if !o.IsDue(p, status) {
-		return nil
-	}
-	live := c.byUID(p.Object.GetUID())
-	wanted := live.DeepCopy()
-	wanted.Object["status"] = status
-	if errs := statusErrors(p.Kind.Check(p.Kind.NewBudget(), wanted.Object).Errors); len(errs) > 0 && p.Projection != nil {
-		// The kind projects what its schema does not allow; the status shows that instead.
-		p, o = plan.Unreportable(p, o, fmt.Errorf("status: %w", p.ConcealStatus(errs.ToAggregate())))
-		return c.store(p, o, news)
-	}
-	news.Stored(p, o)
-	c.reach(p)
-	c.replace(live, wanted, reconciled{p.Kind.Name(), live.GetUID()})
-	return nil
+	return changed
 }
 
 // reach notes the phases that an object has, or has passed.
@@ -219,20 +190,9 @@ func statusErrors(errs field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(slices.Clone(errs), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, "status") })
 }
 
-// tell records the Event about what has happened in a reconcile.
-func (c *Cluster) tell(object types.UID, known *controller, news *plan.News) {
-	event, told := news.Event()
-	for _, foreign := range told {
-		known.told[foreign.Object.GetUID()] = true
-	}
-	if event != nil {
-		c.log = append(c.log, Record{At: c.now, Object: object, Event: event})
-	}
-}
-
 // view returns what a reconcile sees of the cluster.
-func (c *Cluster) view(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstructured) *plan.View {
-	v := &plan.View{Budget: b, Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized, Live: true}
+func (c *Cluster) view(b *kind.Budget, k *kind.Kind, owner *unstructured.Unstructured, memory *plan.Memory) *plan.View {
+	v := &plan.View{Budget: b, Memory: memory, Types: make(map[schema.GroupVersionKind]plan.ChildType), Normalized: c.normalized, Live: true}
 	for _, gvk := range k.Owns {
 		v.Types[gvk] = plan.ChildType{Resource: c.ResourceOf(gvk), IsNamespaced: c.isNamespaced(gvk)}
 	}
@@ -274,10 +234,13 @@ func (c *Cluster) strays(set kind.SetFacts, namespace string, template map[strin
 	}), template)
 }
 
-// carryOut carries out all steps of a comparison. After a rejection, nothing more is done for the
-// same child, and nothing is pruned.
 func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	done := &plan.Changes{Deleted: make(map[types.UID]bool)}
+	for _, s := range todo.Inspect {
+		if live := c.find(s.Object().GroupVersionKind(), s.Object().GetNamespace(), s.Name); live != nil {
+			done.Inspected = append(done.Inspected, live)
+		}
+	}
 	rejected := make(map[string]bool)
 	do := func(steps []plan.Step) {
 		for _, s := range steps {
@@ -384,25 +347,18 @@ func (c *Cluster) admitted(s plan.Step) (*unstructured.Unstructured, error) {
 	return wanted.DeepCopy(), nil
 }
 
-// meet decides about an object that has the name of a child to create.
+// meet deals with an object that has the name of a child to create.
 func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.Step, other *unstructured.Unstructured, done *plan.Changes) error {
-	holder := metav1.GetControllerOfNoCopy(other)
-	set, ofSet := k.Sets[s.Child]
-	switch {
-	case ofSet && !set.Ordered: // another number will do
-		done.Taken = append(done.Taken, plan.Taken{Resource: s.Resource, Namespace: other.GetNamespace(), Name: s.Name})
-	case holder != nil && holder.UID == owner.GetUID() && other.GetDeletionTimestamp() == nil && !plan.IsKeptBy(k, other):
-		return plan.ControlledBy(s.Resource, other, owner, holder)
-	case other.GetDeletionTimestamp() != nil, holder != nil && holder.Kind == owner.GetKind() && holder.Name == owner.GetName():
+	met, rejection := plan.Meet(k, owner, s, other)
+	switch met {
+	case plan.Replace, plan.Await, plan.Accept, plan.Readopt: // nothing is hidden from a reconcile, so that it would have been found
 		done.Waiting = true
-	default:
+	case plan.Rename:
+		done.Taken = append(done.Taken, plan.Taken{Resource: s.Resource, Namespace: other.GetNamespace(), Name: s.Name})
+	case plan.Occupy:
 		done.Occupied = append(done.Occupied, plan.OccupiedBy(s.Resource, other))
-		if holder == nil {
-			return plan.NotCreatedFor(k, s.Resource, other, owner)
-		}
-		return plan.ControlledBy(s.Resource, other, owner, holder)
 	}
-	return nil
+	return rejection
 }
 
 // rewritten returns an object after a step: with the labels, the annotations and the reference by

@@ -71,11 +71,12 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		plan.Claim(k, object, other)
 		c.objects = append(c.objects, other)
 	}
-	o, err := c.reconcile(k, object.GetUID(), c.controllerOf(k, object))
+	result, err := c.reconcile(k, object.GetUID(), c.controllerOf(k, object))
 	if err != nil {
 		return nil, err
 	}
 	r := &Rendering{Steps: []RenderedStep{}, Children: []map[string]any{}}
+	o := result.Outcome
 	if o == nil {
 		return r, nil // it is being deleted, and its children with it
 	}
@@ -98,7 +99,7 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 			Verb: string(record.Step.Verb), Child: record.Step.Child, APIVersion: written.GetAPIVersion(), Kind: written.GetKind(), Name: written.GetName(),
 		})
 	}
-	for _, child := range c.view(k.NewBudget(), k, object).Children {
+	for _, child := range c.view(k.NewBudget(), k, object, plan.NewMemory(object)).Children {
 		if child.Object.GetDeletionTimestamp() == nil {
 			r.Children = append(r.Children, child.Object.Object)
 		}

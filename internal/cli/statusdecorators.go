@@ -72,8 +72,7 @@ func decoratedRow(k *kind.Kind, object *unstructured.Unstructured, v *plan.View)
 		row.Reason = "Terminating"
 		return row
 	}
-	nothing := func(*plan.Comparison) *plan.Changes { return &plan.Changes{Held: true} }
-	p, o := plan.Converge(k, object, v, time.Now(), nothing)
+	p, o := plan.Glance(k, object, v, time.Now())
 	c := plan.Ready(p, o)
 	row.Reason, row.Message = c.Reason, c.Message
 	switch {

@@ -191,7 +191,9 @@ func (c *trial) damageAll(steps int) {
 			if c.find(child) == nil { // another member took its place
 				c = newTrial(c.t, c.s, c.kinds, steps)
 			}
-			if c.damage(c.find(child), d); c.state() == now {
+			c.damage(c.find(child), d)
+			c.Restart() // otherwise repairs would be slowed down
+			if c.state() == now {
 				continue
 			}
 			_, isLeft, _ := c.finish(steps) // a step may name what is gone

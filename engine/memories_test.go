@@ -1,0 +1,37 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/fescue-dev/fescue/engine/plan"
+)
+
+// What is remembered of an object is not known of another one of its name, and nothing is kept of an object that has nothing to
+// remember.
+func TestMemoryIsOfOneObject(t *testing.T) {
+	t.Parallel()
+	owner := version("a", "1")
+	name := cache.MetaObjectToName(owner)
+	m := newMemories()
+	memory := m.of(owner)
+	m.keep(name, memory)
+	require.Empty(t, m.byObject)
+
+	var news plan.News
+	news.Met(&plan.Outcome{Foreign: []plan.LiveChild{plan.Live(pods, version("foreign", "1"))}}, memory)
+	_, foreign := memory.Tell(&news)
+	require.Len(t, foreign, 1)
+	m.keep(name, memory)
+	require.Same(t, memory, m.of(owner))
+	require.False(t, m.isSlowed(name))
+
+	other := owner.DeepCopy()
+	other.SetUID("another")
+	require.NotSame(t, memory, m.of(other))
+	m.forget(name)
+	require.Empty(t, m.byObject)
+	require.NotSame(t, memory, m.of(owner))
+}

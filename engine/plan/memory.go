@@ -1,0 +1,121 @@
+package plan
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+)
+
+// Memory is what is remembered of one object from one reconcile to the next. A new process knows nothing of it: what it has to know
+// is in the status. It is used by the reconcile of its object alone.
+type Memory struct {
+	uid        types.UID
+	generation int64
+	// progress is nil if no round was counted, and corrections have only what someone undoes.
+	progress    *Progress
+	corrections map[correctedChild]*correction
+	// numbers are the highest numbers that were in use for the members of sets. They are not used again: what was to delete a
+	// member by its name would hit its successor. Most kinds have one set, for which a map would take five times the memory.
+	numbers    []setNumber
+	unrecorded *Unrecorded
+	// told are the foreign objects that an Event was about, and problem is the last one of an object whose status is not written.
+	told    map[types.UID]bool
+	problem *Problem
+}
+
+type setNumber struct {
+	set     string
+	highest int
+}
+
+// NewMemory returns the memory of an object of which nothing is known.
+func NewMemory(object *unstructured.Unstructured) *Memory {
+	return &Memory{uid: object.GetUID(), generation: object.GetGeneration()}
+}
+
+// IsOf reports whether it is the memory of an object, and not of an earlier one of its name.
+func (m *Memory) IsOf(object *unstructured.Unstructured) bool { return m.uid == object.GetUID() }
+
+// IsEmpty reports whether there is nothing to remember.
+func (m *Memory) IsEmpty() bool {
+	return m.progress == nil && len(m.corrections) == 0 && len(m.numbers) == 0 && m.unrecorded == nil && len(m.told) == 0 && m.problem == nil
+}
+
+// IsSlowed reports whether a write was held.
+func (m *Memory) IsSlowed() bool {
+	if m.progress != nil && m.progress.Problem != nil {
+		return true
+	}
+	for _, c := range m.corrections {
+		if c.Problem != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// number returns the highest number that was in use for members of a set.
+func (m *Memory) number(set string) (highest int, isKnown bool) {
+	if m == nil {
+		return 0, false
+	}
+	for _, n := range m.numbers {
+		if n.set == set {
+			return n.highest, true
+		}
+	}
+	return 0, false
+}
+
+// seen returns the children that are not recorded; nil is none.
+func (m *Memory) seen() *Unrecorded {
+	if m == nil {
+		return nil
+	}
+	return m.unrecorded
+}
+
+// learn remembers what a plan and its comparison have found.
+func (m *Memory) learn(p *Plan, c *Comparison) {
+	m.unrecorded = p.Unrecorded()
+	for set, highest := range c.Numbers {
+		if _, isKnown := m.number(set); !isKnown {
+			m.numbers = append(m.numbers, setNumber{set, highest})
+			continue
+		}
+		for i := range m.numbers {
+			if m.numbers[i].set == set {
+				m.numbers[i].highest = highest
+			}
+		}
+	}
+}
+
+// Tell returns the Event about what has happened, nil if there is nothing to tell, and remembers that it was told. foreign are the
+// objects that it is about.
+func (m *Memory) Tell(news *News) (event *Event, foreign []LiveChild) {
+	event, foreign = news.Event()
+	for _, f := range foreign {
+		if m.told == nil {
+			m.told = make(map[types.UID]bool)
+		}
+		m.told[f.Object.GetUID()] = true
+	}
+	return event, foreign
+}
+
+// Rounds begins a reconcile. What others have changed since the last round is progress.
+func (m *Memory) Rounds(k *kind.Kind, owner *unstructured.Unstructured, v *View, now time.Time) *Rounds {
+	if m.generation != owner.GetGeneration() {
+		m.generation, m.progress, m.corrections = owner.GetGeneration(), nil, nil
+	}
+	maps.DeleteFunc(m.corrections, func(_ correctedChild, c *correction) bool { return c.IsOver(now) })
+	if m.progress != nil && (m.progress.IsOver(now) || FingerprintOf(k, owner, v.Children, v.Found).ChangedByOthers(m.progress.seen)) {
+		m.progress = nil
+	}
+	return &Rounds{memory: m, kind: k, owner: owner, found: v.Found, had: Living(v.Children)}
+}

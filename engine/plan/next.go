@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Next is what comes once the status of an outcome is stored.
+type Next string
+
+const (
+	// Rest means that nothing can be done before something changes, or the time that Due returns has come.
+	Rest Next = "rest"
+	// Look means that what was written may be reason to decide again.
+	Look Next = "look"
+	// LookLive means that the status lists places in which the caches show no child, so that the API server itself has to be asked.
+	LookLive Next = "look live"
+	// Requeue means that there is more to write, or to decide, than one reconcile may.
+	Requeue Next = "requeue"
+	// Release means that nothing keeps an object that is being deleted any more.
+	Release Next = "release"
+)
+
+// Next returns what comes next. isStored means that the status was written and the API server has stored something new of it. Without
+// that, and without a write to a child, another plan would decide the same, until an event or the time changes something.
+func (o *Outcome) Next(isStored bool) Next {
+	switch {
+	case o.isOver:
+		return Release
+	case o.isDoubted:
+		return LookLive
+	case o.isUnfinished:
+		return Requeue
+	case o.goesOn && !o.isBlocked && (o.wrote || isStored):
+		return Look
+	}
+	return Rest
+}
+
+// Due returns when to reconcile although nothing has changed, or to record what was created, given the object as the API server has it;
+// zero means never.
+func (o *Outcome) Due(p *Plan, stored *unstructured.Unstructured) time.Time {
+	return earlier(o.WakeAt, o.RecordAt(p, stored))
+}
+
+const (
+	// waitingRecheck is when to reconcile an object again that waits for another object to be gone: a watch that broke may have
+	// skipped that.
+	waitingRecheck = time.Second
+	// lingeringRecheck is how often to ask whether the namespace of an object is being deleted that waits in a phase after
+	// its own deletion: nothing reports that for an object without children.
+	lingeringRecheck = 10 * time.Second
+)
+
+// Recheck returns after which time to reconcile in case an event for which the object waits never comes; 0 means never.
+func (o *Outcome) Recheck() time.Duration {
+	switch {
+	case o.Waiting:
+		return waitingRecheck
+	case o.lingers:
+		return lingeringRecheck
+	}
+	return 0
+}
+
+// earlier returns the earlier of two times; zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
