@@ -42,15 +42,19 @@ func indexByOwner(object any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("cache holds a %T", object)
 	}
-	return plan.OwnerKeys(u), nil
+	var keys []string
+	for _, key := range plan.OwnerKeys(u) {
+		keys = append(keys, string(key))
+	}
+	return keys, nil
 }
 
 // byOwner returns the cached children of a key: in the namespace of their owner, or anywhere.
-func byOwner(w *informers.Watch, namespace string, isAnywhere bool, key string) ([]any, error) {
+func byOwner(w *informers.Watch, namespace string, isAnywhere bool, key plan.OwnerKey) ([]any, error) {
 	if isAnywhere {
-		return w.ByIndexAnywhere(ownerIndex, key)
+		return w.ByIndexAnywhere(ownerIndex, string(key))
 	}
-	return w.ByIndex(namespace, ownerIndex, key)
+	return w.ByIndex(namespace, ownerIndex, string(key))
 }
 
 // ownerName returns the name of the object that a child names as its owner, with its namespace if that is not the
@@ -63,11 +67,8 @@ func (t *childTypes) ownerName(child metav1.Object, owner string) cache.ObjectNa
 // name.
 func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watch) ([]*unstructured.Unstructured, error) {
 	var children []*unstructured.Unstructured
-	keys, reaches := []string{string(owner.GetUID()), t.ownerPrefix + owner.GetName()}, plan.Reaches(t.kind, owner)
-	if reaches {
-		keys = append(keys, t.ownerPrefix+cache.MetaObjectToName(owner).String())
-	}
-	for _, key := range keys {
+	reaches := plan.Reaches(t.kind, owner)
+	for _, key := range plan.KeysOf(t.kind, owner) {
 		found, err := byOwner(w, owner.GetNamespace(), reaches, key)
 		if err != nil {
 			return nil, err
@@ -86,8 +87,7 @@ func (t *childTypes) ownedBy(owner *unstructured.Unstructured, w *informers.Watc
 
 // childTypes are the types of a kind's children, and the watches of those that are served.
 type childTypes struct {
-	kind        *kind.Kind
-	ownerPrefix string // plan.OwnerPrefix
+	kind *kind.Kind
 
 	mu sync.Mutex
 	// types and children are replaced and not changed: each reconcile reads them.
@@ -115,7 +115,7 @@ type strayKey struct{ set, namespace, labels string }
 
 func newChildTypes(k *kind.Kind) *childTypes {
 	t := &childTypes{
-		kind: k, ownerPrefix: plan.OwnerPrefix(k),
+		kind:     k,
 		types:    make(map[schema.GroupVersionKind]plan.ChildType),
 		awaited:  make(map[schema.GroupVersionKind]bool),
 		children: make(map[schema.GroupVersionResource]*informers.Watch),
@@ -254,7 +254,7 @@ func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 // that failed has filled is kept for the next one.
 func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
 	if !c.types.isWatched(resource) {
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.ManagedSelector, Share: c.shareOfChildren(), Keep: keptOfChildren(gvk, c.kinds())}, c.childHandler(resource))
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.ManagedSelector, Share: c.shareOfChildren(), Keep: keptOfChildren(gvk, c.kinds())}, intake{c}.ofChildren(resource))
 		if err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionK
 		if facts.Type != gvk || len(facts.StrayLabels) == 0 || c.types.watchesStrays(set) {
 			continue
 		}
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.StraySelector(facts.StrayLabels), Keep: keptOfStrays}, c.strayHandler(set, facts.StrayLabels))
+		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.StraySelector(facts.StrayLabels), Keep: keptOfStrays}, intake{c}.ofStrays(set, facts.StrayLabels))
 		if err != nil {
 			return err
 		}
@@ -371,27 +371,11 @@ func strayValues(names []string, values map[string]string) string {
 	return b.String()
 }
 
-// strayHandler queues the objects of whose set an object could be a stray.
-func (c *controller) strayHandler(set string, names []string) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { c.enqueueStray(set, names, object) },
-		UpdateFunc: func(_, object any) {
-			c.enqueueStray(set, names, object)
-		},
-	}
-}
-
-func (c *controller) enqueueStray(set string, names []string, object any) {
-	stray, ok := object.(*unstructured.Unstructured)
-	if !ok || metav1.GetControllerOfNoCopy(stray) != nil || stray.GetDeletionTimestamp() != nil {
-		return
-	}
-	c.types.mu.Lock()
-	owners := slices.Clone(c.types.owners[strayKey{set, stray.GetNamespace(), strayValues(names, stray.GetLabels())}])
-	c.types.mu.Unlock()
-	for _, owner := range owners {
-		c.queue.Add(owner)
-	}
+// ownersOf returns the objects of whose set an object with these labels could be a stray.
+func (t *childTypes) ownersOf(key strayKey) []cache.ObjectName {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.owners[key])
 }
 
 // forgetOwner drops the strays and the lost children of an object that is gone or that another process acts on.

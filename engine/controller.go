@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -169,7 +166,7 @@ func (c *controller) requeueLate(watch *clockWatch, passed, clock time.Time) {
 func (c *controller) enqueueAll() {
 	c.objects.Each(func(object metav1.Object) {
 		if c.isOfShard(object.GetUID()) {
-			c.enqueue(object)
+			c.queue.Add(cache.MetaObjectToName(object))
 		}
 	})
 }
@@ -222,227 +219,14 @@ func (c *controller) watch(ctx context.Context) error {
 			c.podEvents, err = c.pods.Handle(handler)
 			return c.podEvents, err
 		}
-		if err := handle(ctx, register, c.podHandler()); err != nil {
+		if err := handle(ctx, register, intake{c}.ofPods()); err != nil {
 			return fmt.Errorf("watch %s: %w", c.pods.Resource(), err)
 		}
 	}
-	if err := handle(ctx, c.objects.Handle, c.objectHandler()); err != nil {
+	if err := handle(ctx, c.objects.Handle, intake{c}.ofObjects()); err != nil {
 		return fmt.Errorf("watch %s: %w", c.objects.Resource(), err)
 	}
 	return nil
-}
-
-// objectHandler queues an object when someone else has changed it, also if that is the status alone: a write of an operator that acted
-// before may arrive late. What this controller writes into the status queues nothing.
-func (c *controller) objectHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) {
-			c.sees(nil, object)
-			c.noteLeaving(object)
-			if c.concerns(object) {
-				c.enqueue(object)
-			}
-		},
-		UpdateFunc: func(before, after any) {
-			a, okA := before.(*unstructured.Unstructured)
-			b, okB := after.(*unstructured.Unstructured)
-			if !okA || !okB {
-				return
-			}
-			c.sees(a, b)
-			name := cache.MetaObjectToName(b)
-			c.writes.cached(name, b)
-			isOwn := c.writes.isOwn(name, b)
-			c.noteLeaving(b)
-			if c.concerns(a, b) && (c.isChanged(a, b) || !isOwn && c.hasOtherStatus(a, b)) {
-				c.queue.Add(name)
-			}
-		},
-		DeleteFunc: func(object any) {
-			last := object
-			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				last = tombstone.Obj
-			}
-			c.sees(last, nil)
-			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
-				c.leaving.Delete(name)
-			}
-			if object, ok := last.(*unstructured.Unstructured); ok && !c.isOfShard(object.GetUID()) {
-				return
-			}
-			if name, err := cache.DeletionHandlingObjectToName(object); err == nil {
-				c.queue.Add(name)
-			}
-		},
-	}
-}
-
-// sees counts an object that the controller acts on, and no longer in the state before; nil is one that does
-// not exist.
-func (c *controller) sees(before, after any) {
-	ours := func(state any) any {
-		if object, ok := state.(*unstructured.Unstructured); ok && c.isOfShard(object.GetUID()) {
-			return state
-		}
-		return nil
-	}
-	c.metrics.saw(ours(before), ours(after), c.shards.owns(c.shard))
-}
-
-// isChanged reports whether an object has to be reconciled after a change.
-func (c *controller) isChanged(a, b *unstructured.Unstructured) bool {
-	if c.kind.Target != nil {
-		return c.isRedecorated(a, b)
-	}
-	return needsReconcile(c.kind, a, b)
-}
-
-// hasOtherStatus reports whether the status of an object of a kind differs.
-func (c *controller) hasOtherStatus(a, b *unstructured.Unstructured) bool {
-	return c.kind.Target == nil && !equality.Semantic.DeepEqual(a.Object["status"], b.Object["status"])
-}
-
-// needsReconcile reports whether more than the status of an object of a kind differs.
-func needsReconcile(k *kind.Kind, a, b *unstructured.Unstructured) bool {
-	return a.GetUID() != b.GetUID() ||
-		a.GetGeneration() != b.GetGeneration() ||
-		(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
-		plan.IsKept(k, a) && !slices.Equal(a.GetFinalizers(), b.GetFinalizers()) ||
-		!equality.Semantic.DeepEqual(a.GetLabels(), b.GetLabels()) ||
-		!equality.Semantic.DeepEqual(a.GetAnnotations(), b.GetAnnotations())
-}
-
-// memberDelay is how long changes of the members of a set are collected, so that a hundred
-// Pods that start together take a few reconciles and not a hundred. It is that of
-// Kubernetes' Job controller.
-const memberDelay = time.Second
-
-// childHandler queues the object that a child of a resource is kept for, unless the event shows it
-// nothing new: the answer to its own write, or fields that no decision about it reads.
-func (c *controller) childHandler(resource schema.GroupVersionResource) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(object any, isInInitialList bool) {
-			if isInInitialList {
-				c.enqueueOwners(c.queue.Add, object)
-			} else {
-				c.enqueueOwners(c.unlessKnown(resource, nil, object, c.pace(nil, object)), object)
-			}
-		},
-		UpdateFunc: func(before, after any) {
-			queue := c.unlessKnown(resource, before, after, c.pace(before, after))
-			c.enqueueOwners(queue, before, after) // it may have been another before
-		},
-		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			queue := c.queue.Add
-			if child, ok := object.(*unstructured.Unstructured); ok {
-				c.normalized.Forget(child.GetUID())
-				c.mayBeLost(resource, child)
-				if c.isMember(child) && child.GetDeletionTimestamp() != nil { // it was replaced when that began
-					queue = c.collect
-				}
-			}
-			c.enqueueOwners(queue, object)
-		},
-	}
-}
-
-// unlessKnown returns how an event of a child queues its object, given how it does if it shows
-// something new.
-func (c *controller) unlessKnown(resource schema.GroupVersionResource, before, after any, queue func(cache.ObjectName)) func(cache.ObjectName) {
-	old, _ := before.(*unstructured.Unstructured)
-	child, ok := after.(*unstructured.Unstructured)
-	if !ok {
-		return queue
-	}
-	isSame := old != nil && plan.IsSameChild(c.kind, old, child)
-	return func(owner cache.ObjectName) {
-		isEcho := c.writes.isEcho(owner, resource, child.GetResourceVersion()) && !c.kind.ReadsOwnStatus()
-		if !isSame && !isEcho || c.writes.isAwaited(owner) {
-			queue(owner)
-		}
-	}
-}
-
-func (c *controller) isMember(child *unstructured.Unstructured) bool {
-	_, isMember := c.kind.Sets[plan.ChildName(child)]
-	return isMember
-}
-
-// collect queues an object after memberDelay.
-func (c *controller) collect(name cache.ObjectName) { c.queue.AddAfter(name, memberDelay) }
-
-// queueSoon queues an object at once, or after memberDelay if its writes are delayed.
-func (c *controller) queueSoon(name cache.ObjectName) {
-	if c.memories.isSlowed(name) {
-		c.collect(name)
-		return
-	}
-	c.queue.Add(name)
-}
-
-// pace returns how an event of a child queues its object: after memberDelay for a member of
-// a set, unless someone else has just begun to delete it, and for an object with a contested child.
-func (c *controller) pace(before, after any) func(cache.ObjectName) {
-	soon := c.queueSoon
-	old, _ := before.(*unstructured.Unstructured)
-	child, ok := after.(*unstructured.Unstructured)
-	if !ok {
-		return soon
-	}
-	isLeaving := child.GetDeletionTimestamp() != nil && (old == nil || old.GetDeletionTimestamp() == nil)
-	if !c.isMember(child) || isLeaving && !c.isDeleting(child) {
-		return soon
-	}
-	return c.collect
-}
-
-// isDeleting reports whether this process has requested the deletion of a child, or may just have: the
-// event can be here before the answer to the request.
-func (c *controller) isDeleting(child *unstructured.Unstructured) bool {
-	holder := plan.HolderOf(c.kind, child)
-	if holder == nil {
-		return false
-	}
-	owner := c.types.ownerName(child, holder.Name)
-	_, isRunning := c.running.Load(owner)
-	return isRunning || c.writes.isDeleting(owner, child.GetUID())
-}
-
-func (c *controller) enqueue(object any) {
-	if name, err := cache.ObjectToName(object); err == nil {
-		c.queue.Add(name)
-	}
-}
-
-// enqueueOwners queues the objects that states of a child are kept for, each once: those that the
-// controller references name, and those that it was created for, if another has adopted it.
-func (c *controller) enqueueOwners(queue func(cache.ObjectName), states ...any) {
-	var owners []cache.ObjectName
-	for _, object := range states {
-		child, ok := object.(*unstructured.Unstructured)
-		if !ok {
-			continue
-		}
-		add := func(owner cache.ObjectName) {
-			if c.isKeptHere(child) || c.objects.Get(owner) != nil { // otherwise another shard has to act
-				owners = append(owners, owner)
-			}
-		}
-		if createdFor, found := strings.CutPrefix(plan.Annotation(child, plan.AnnotationOwner), plan.OwnerPrefix(c.kind)); found {
-			add(c.types.ownerName(child, createdFor))
-		}
-		if owner := plan.HolderOf(c.kind, child); owner != nil {
-			add(c.types.ownerName(child, owner.Name))
-		}
-	}
-	for i, owner := range owners {
-		if !slices.Contains(owners[:i], owner) {
-			queue(owner)
-		}
-	}
 }
 
 // handle reconciles an object from the queue if this process may act on it.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
@@ -28,33 +27,6 @@ func mapper() meta.RESTMapper {
 }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-
-func TestNeedsReconcile(t *testing.T) {
-	t.Parallel()
-	object := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: enginetest.At("2020-01-01T00:00:00Z", "PENDING")}
-		change(u)
-		return u
-	}
-	before := object(func(*unstructured.Unstructured) {})
-	k := enginetest.Shipped(t, "At")
-	for name, tc := range map[string]struct {
-		change func(*unstructured.Unstructured)
-		want   bool
-	}{
-		"status":     {func(u *unstructured.Unstructured) { u.Object["status"] = map[string]any{"phase": "DONE"} }, false},
-		"version":    {func(u *unstructured.Unstructured) { u.SetResourceVersion("2") }, false},
-		"generation": {func(u *unstructured.Unstructured) { u.SetGeneration(2) }, true},
-		"label":      {func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) }, true},
-		"annotation": {func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"a": "b"}) }, true},
-		"uid":        {func(u *unstructured.Unstructured) { u.SetUID("2") }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, needsReconcile(k, before, object(tc.change)))
-		})
-	}
-}
 
 // BenchmarkTimers measures what a waiting object costs in the queue, and how late the one
 // that is due is taken when 100,000 others wait.

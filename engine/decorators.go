@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
 	"github.com/fescue-dev/fescue/internal/projection"
 )
@@ -58,24 +55,4 @@ func keptOfTargets(gvk schema.GroupVersionKind, kinds []*kind.Kind) *projection.
 		}
 	}
 	return keep
-}
-
-// concerns reports whether the controller is for one of the states of an object. A decorator is for few of a
-// type; what it has created for others queues them.
-func (c *controller) concerns(states ...any) bool {
-	for _, state := range states {
-		object, ok := state.(*unstructured.Unstructured)
-		if ok && c.isOfShard(object.GetUID()) && (c.kind.Target == nil || plan.Decorates(c.kind, object)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isRedecorated reports whether anything that a decorator reads of an object differs between two
-// states.
-func (c *controller) isRedecorated(a, b *unstructured.Unstructured) bool {
-	return a.GetUID() != b.GetUID() || (a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
-		plan.Decorates(c.kind, a) != plan.Decorates(c.kind, b) || plan.IsKept(c.kind, a) != plan.IsKept(c.kind, b) ||
-		!equality.Semantic.DeepEqual(c.kind.ReadOfObject(a.Object), c.kind.ReadOfObject(b.Object))
 }

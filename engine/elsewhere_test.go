@@ -80,7 +80,7 @@ func TestWhatCannotBeReadIsNotForgotten(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 
 	isDenied = false
-	c.enqueue(object)
+	c.queue.Add(cache.MetaObjectToName(object))
 	require.True(t, c.work(t.Context()))
 	require.NotNil(t, finalizers)
 	require.Empty(t, finalizers)

@@ -15,9 +15,9 @@ import (
 
 // readFormer adds the children of types to a view that the kind no longer owns, and that are
 // therefore not watched. A type that is not served any more has no objects.
-func (c *controller) readFormer(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
-	for _, gvk := range plan.FormerTypes(c.kind, object) {
-		mapping, err := c.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+func (r *reconciliation) readFormer(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
+	for _, gvk := range plan.FormerTypes(r.kind, object) {
+		mapping, err := r.config.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if meta.IsNoMatchError(err) {
 			continue
 		}
@@ -27,7 +27,7 @@ func (c *controller) readFormer(ctx context.Context, object *unstructured.Unstru
 		if v.Former == nil {
 			v.Former = make(map[schema.GroupVersionKind]error)
 		}
-		children, err := c.list(ctx, object, mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, gvk.GroupKind())
+		children, err := r.list(ctx, object, mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, gvk.GroupKind())
 		if err != nil && !apierrors.IsForbidden(err) {
 			return fmt.Errorf("former children of type %s: %w", kind.TypeName(gvk), err)
 		}

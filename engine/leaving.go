@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/fescue-dev/fescue/engine/plan"
 )
 
 // leavingObject is what events have shown of an object that is being deleted.
@@ -19,18 +17,6 @@ type leavingObject struct {
 	// isOrphaning means that a version showed that the garbage collector was about to orphan the children. When that is done,
 	// nothing of the object shows it.
 	isOrphaning bool
-}
-
-// noteLeaving notes what an event shows of an object that is being deleted.
-func (c *controller) noteLeaving(state any) {
-	object, ok := state.(*unstructured.Unstructured)
-	if !ok || object.GetDeletionTimestamp() == nil {
-		return
-	}
-	before := c.shownOf(object)
-	c.leaving.Store(cache.MetaObjectToName(object), leavingObject{
-		object.GetUID(), object.GetResourceVersion(), before.isOrphaning || plan.IsOrphaning(object),
-	})
 }
 
 // shownOf returns what events have shown of an object. They may be behind the cache.

@@ -223,7 +223,7 @@ func TestEventsAboutOrphansComeInAnyOrder(t *testing.T) {
 			c, written := keepingBy(t, enginetest.Kind(t, keptKind), after, func(map[string]any) error { return nil }, keptPod(tc.controlled))
 			c.leaving.Clear()
 			for _, version := range tc.shown {
-				c.objectHandler().OnAdd(version, false)
+				intake{c}.ofObjects().OnAdd(version, false)
 			}
 			r := &reconciliation{controller: c, name: cache.MetaObjectToName(after), log: quiet(), budget: c.kind.NewBudget()}
 			require.NoError(t, r.reconcile(t.Context(), tc.cached).Err)

@@ -233,7 +233,7 @@ func (c *controller) watchLookup(ctx context.Context, target kind.LookupTarget) 
 	if w.watch, err = c.config.Informers.Watch(selection); err != nil {
 		return lookupWatch{}, err
 	}
-	if err := c.handleLookups(ctx, w.watch, target.Type); err != nil {
+	if err := handle(ctx, w.watch.Handle, intake{c}.ofReads(target.Type)); err != nil {
 		w.watch.Release()
 		return lookupWatch{}, err
 	}
@@ -241,44 +241,16 @@ func (c *controller) watchLookup(ctx context.Context, target kind.LookupTarget) 
 	return w, nil
 }
 
-// handleLookups queues the objects that read an object of the type.
-func (c *controller) handleLookups(ctx context.Context, w *informers.Watch, gvk schema.GroupVersionKind) error {
-	concerns := func(before, after any) {
-		old, _ := before.(*unstructured.Unstructured)
-		object, _ := after.(*unstructured.Unstructured)
-		if old == nil && object == nil {
-			return
-		}
-		byName, selecting := c.lookups.readersOf(gvk, old, object)
-		for _, reader := range byName {
-			c.queueSoon(reader)
-		}
-		for _, reader := range selecting {
-			c.collect(reader)
-		}
-	}
-	return handle(ctx, w.Handle, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { concerns(nil, object) },
-		UpdateFunc: concerns,
-		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			concerns(object, nil)
-		},
-	})
-}
-
 // lookUp finds what the kind reads for an object apart from its children.
-func (c *controller) lookUp(b *kind.Budget, object *unstructured.Unstructured) *plan.Found {
-	if len(c.kind.Lookups) == 0 {
+func (r *reconciliation) lookUp(b *kind.Budget, object *unstructured.Unstructured) *plan.Found {
+	if len(r.kind.Lookups) == 0 {
 		return nil
 	}
 	reader := cache.MetaObjectToName(object)
-	wanted, err := plan.LookupsOf(b, c.kind, object)
-	c.lookups.expect(reader, wanted)
+	wanted, err := plan.LookupsOf(b, r.kind, object)
+	r.lookups.expect(reader, wanted)
 	if err != nil {
 		return &plan.Found{Err: err}
 	}
-	return plan.Find(wanted, c.lookups.find(reader, c.config.Informers.Namespaces()))
+	return plan.Find(wanted, r.lookups.find(reader, r.config.Informers.Namespaces()))
 }

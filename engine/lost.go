@@ -10,55 +10,39 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
-// mayBeLost notes a child that has left the cache: it was deleted, or it lost the label by which it
-// is watched. The event is the same, so the next reconcile reads the child. Nothing is read for a
-// child whose deletion had begun or was requested by this process.
-func (c *controller) mayBeLost(resource schema.GroupVersionResource, child *unstructured.Unstructured) {
-	holder := plan.HolderOf(c.kind, child)
-	if holder == nil || child.GetDeletionTimestamp() != nil || !c.isOfShard(holder.UID) || !c.shards.owns(c.shard) {
-		return
-	}
-	owner := c.types.ownerName(child, holder.Name)
-	if object := c.objects.Get(owner); object == nil || object.GetUID() != holder.UID || c.writes.isDeleting(owner, child.GetUID()) {
-		return
-	}
-	c.types.addLost(owner, child.GetUID(), lostChild{resource, cache.MetaObjectToName(child)})
-}
-
 // readLost adds the children to a view that are not in the caches and exist nevertheless: those that an event has shown
 // to be lost, and those that would not be created.
-func (c *controller) readLost(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
+func (r *reconciliation) readLost(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
 	owner := cache.MetaObjectToName(object)
-	for _, missing := range plan.Missing(c.kind, object, v, time.Now()) {
+	for _, missing := range plan.Missing(r.kind, object, v, time.Now()) {
 		where := lostChild{missing.Resource, cache.MetaObjectToName(missing.Object)}
 		if uid := missing.Object.GetUID(); uid != "" {
-			c.types.addLost(owner, uid, where)
+			r.types.addLost(owner, uid, where)
 			continue
 		}
-		live, err := c.read(ctx, where)
+		live, err := r.read(ctx, where)
 		switch {
 		case err != nil && !apierrors.IsNotFound(err):
 			return err
-		case err == nil && plan.BelongsTo(live, object, c.kind) && !c.writes.isDeleting(owner, live.GetUID()):
+		case err == nil && plan.BelongsTo(live, object, r.kind) && !r.writes.isDeleting(owner, live.GetUID()):
 			v.Children = append(v.Children, plan.Live(where.resource, live))
 		}
 	}
-	for uid, lost := range c.types.lostOf(owner) {
+	for uid, lost := range r.types.lostOf(owner) {
 		if slices.ContainsFunc(v.Children, func(child plan.LiveChild) bool { return child.Object.GetUID() == uid }) {
-			c.types.removeLost(owner, uid)
+			r.types.removeLost(owner, uid)
 			continue
 		}
-		live, err := c.read(ctx, lost)
+		live, err := r.read(ctx, lost)
 		switch {
-		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !plan.BelongsTo(live, object, c.kind)):
-			c.types.removeLost(owner, uid)
+		case apierrors.IsNotFound(err) || err == nil && (live.GetUID() != uid || !plan.BelongsTo(live, object, r.kind)):
+			r.types.removeLost(owner, uid)
 		case err != nil:
 			return err
 		default:
@@ -69,8 +53,8 @@ func (c *controller) readLost(ctx context.Context, object *unstructured.Unstruct
 }
 
 // read reads a child from the API server.
-func (c *controller) read(ctx context.Context, at lostChild) (*unstructured.Unstructured, error) {
-	live, err := c.config.Client.Resource(at.resource).Namespace(at.name.Namespace).Get(ctx, at.name.Name, metav1.GetOptions{})
+func (r *reconciliation) read(ctx context.Context, at lostChild) (*unstructured.Unstructured, error) {
+	live, err := r.config.Client.Resource(at.resource).Namespace(at.name.Namespace).Get(ctx, at.name.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read %s %q: %w", at.resource.Resource, at.name.Name, err)
 	}

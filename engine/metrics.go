@@ -151,7 +151,7 @@ func (m kindMetrics) reconciled(began time.Time, result reconcile.Result) {
 
 // saw follows an object from one state in the cache to the next; nil is one that does
 // not exist. Its transitions are counted by the replica that acts on it.
-func (m kindMetrics) saw(before, after any, mine bool) {
+func (m kindMetrics) saw(before, after *unstructured.Unstructured, mine bool) {
 	from, existed := m.phaseOf(before)
 	to, exists := m.phaseOf(after)
 	m.seen.mu.Lock()
@@ -185,10 +185,9 @@ func (m kindMetrics) end() {
 
 // phaseOf returns the phase of an object, and whether it counts: one that a decorator is not for does
 // not.
-func (m kindMetrics) phaseOf(object any) (phase string, exists bool) {
-	u, ok := object.(*unstructured.Unstructured)
-	if !ok || m.kind.Target != nil && !plan.Decorates(m.kind, u) {
+func (m kindMetrics) phaseOf(object *unstructured.Unstructured) (phase string, exists bool) {
+	if object == nil || m.kind.Target != nil && !plan.Decorates(m.kind, object) {
 		return "", false
 	}
-	return m.kind.PhaseOf(u.Object), true
+	return m.kind.PhaseOf(object.Object), true
 }

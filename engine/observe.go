@@ -54,13 +54,13 @@ func (r *reconciliation) observe(ctx context.Context, object *unstructured.Unstr
 // readServer reads the children of an object from the API server itself, for a cache that does not show
 // what was written. Children that someone has taken the label from or that have that of a former owner, unless they were read
 // with this one's, and strays, are those of the caches: only lists of all objects would show them.
-func (c *controller) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
-	v, err := c.types.view(object)
+func (r *reconciliation) readServer(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
+	v, err := r.types.view(object)
 	if err != nil {
 		return nil, err
 	}
 	var found []plan.LiveChild
-	types, watches := c.types.known()
+	types, watches := r.types.known()
 	read := make(map[schema.GroupVersionResource]bool)
 	v.Unread = make(map[schema.GroupVersionKind]error)
 	for gvk, served := range types {
@@ -71,8 +71,8 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 			continue
 		}
 		read[served.Resource] = true
-		children, err := c.list(ctx, object, served.Resource, served.IsNamespaced, gvk.GroupKind())
-		if err != nil && (!apierrors.IsForbidden(err) || !plan.MustBeSure(c.kind, object)) {
+		children, err := r.list(ctx, object, served.Resource, served.IsNamespaced, gvk.GroupKind())
+		if err != nil && (!apierrors.IsForbidden(err) || !plan.MustBeSure(r.kind, object)) {
 			return nil, err
 		}
 		found, v.Unread[gvk] = append(found, children...), err
@@ -86,8 +86,8 @@ func (c *controller) readServer(ctx context.Context, object *unstructured.Unstru
 
 // readKnown reads the recorded children in other namespaces that the view does not have: those that lost the label by which
 // they are watched.
-func (c *controller) readKnown(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
-	if c.kind.Target != nil {
+func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Unstructured, v *plan.View) error {
+	if r.kind.Target != nil {
 		return nil
 	}
 	seen := make(map[types.UID]bool)
@@ -95,17 +95,17 @@ func (c *controller) readKnown(ctx context.Context, object *unstructured.Unstruc
 		seen[child.Object.GetUID()] = true
 	}
 	for _, known := range plan.KnownElsewhere(object) {
-		if seen[known.UID] || c.writes.isDeleting(cache.MetaObjectToName(object), known.UID) {
+		if seen[known.UID] || r.writes.isDeleting(cache.MetaObjectToName(object), known.UID) {
 			continue
 		}
-		mapping, err := c.config.Mapper.RESTMapping(known.Type.GroupKind(), known.Type.Version)
+		mapping, err := r.config.Mapper.RESTMapping(known.Type.GroupKind(), known.Type.Version)
 		if meta.IsNoMatchError(err) {
 			continue // a type that is not served has no objects
 		}
 		if err != nil {
 			return err
 		}
-		live, err := c.config.Client.Resource(mapping.Resource).Namespace(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
+		live, err := r.config.Client.Resource(mapping.Resource).Namespace(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && live.GetUID() != known.UID:
 			continue
@@ -130,7 +130,7 @@ func (c *controller) readKnown(ctx context.Context, object *unstructured.Unstruc
 
 // list reads the children of an object of a type from the API server: in its namespace, and where its status lists
 // others. If it may not read all, it returns the rest as well.
-func (c *controller) list(ctx context.Context, object *unstructured.Unstructured, resource schema.GroupVersionResource, isNamespaced bool, gk schema.GroupKind) (children []plan.LiveChild, denied error) {
+func (r *reconciliation) list(ctx context.Context, object *unstructured.Unstructured, resource schema.GroupVersionResource, isNamespaced bool, gk schema.GroupKind) (children []plan.LiveChild, denied error) {
 	namespaces := []string{object.GetNamespace()} // which is empty for all
 	if object.GetNamespace() != "" {
 		namespaces = plan.Places(object, gk)
@@ -139,7 +139,7 @@ func (c *controller) list(ctx context.Context, object *unstructured.Unstructured
 		namespaces = append(namespaces, object.GetNamespace())
 	}
 	for _, namespace := range namespaces {
-		found, err := c.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: plan.OwnerSelector(object)})
+		found, err := r.config.Client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: plan.OwnerSelector(object)})
 		if apierrors.IsForbidden(err) {
 			denied = err
 			continue
@@ -147,9 +147,9 @@ func (c *controller) list(ctx context.Context, object *unstructured.Unstructured
 		if err != nil {
 			return nil, err
 		}
-		c.writes.listed(cache.MetaObjectToName(object), childPlace{resource, namespace}, found)
+		r.writes.listed(cache.MetaObjectToName(object), childPlace{resource, namespace}, found)
 		for i := range found.Items {
-			if plan.IsKeptBy(c.kind, &found.Items[i]) {
+			if plan.IsKeptBy(r.kind, &found.Items[i]) {
 				children = append(children, plan.Live(resource, &found.Items[i]))
 			}
 		}
@@ -158,23 +158,23 @@ func (c *controller) list(ctx context.Context, object *unstructured.Unstructured
 }
 
 // readPods counts what the Pods have of an object.
-func (c *controller) readPods(object *unstructured.Unstructured, v *plan.View) error {
+func (r *reconciliation) readPods(object *unstructured.Unstructured, v *plan.View) error {
 	// The selector is remembered before Pods are looked for, so that an event of a Pod
 	// that appears meanwhile queues the object again.
-	selector, err := c.selections.of(object, func() (labels.Selector, error) {
-		checked := c.kind.Check(v.Budget, object.Object).Stored()
+	selector, err := r.selections.of(object, func() (labels.Selector, error) {
+		checked := r.kind.Check(v.Budget, object.Object).Stored()
 		if len(checked.Errors) > 0 {
 			return nil, nil // the plan reports the error
 		}
-		injection, err := inject.Of(v.Budget, c.kind, checked.Object)
+		injection, err := inject.Of(v.Budget, r.kind, checked.Object)
 		if err != nil {
 			return nil, err
 		}
 		return injection.Selector(), nil
 	})
 	v.InjectionErr = err
-	o := inject.OfferOf(c.kind, object, selector)
-	pods, err := c.pods.podsOf(object.GetNamespace(), o)
+	o := inject.OfferOf(r.kind, object, selector)
+	pods, err := r.pods.podsOf(object.GetNamespace(), o)
 	if err != nil {
 		return err
 	}

@@ -207,56 +207,11 @@ func uptakeOf(object inject.Offer, pods []*inject.Pod) (u plan.Uptake) {
 	return u
 }
 
-// podHandler queues the objects that a Pod concerns, a while after it changed: the rollout
-// of a Deployment changes many.
-func (c *controller) podHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(object any, isInInitialList bool) {
-			if !isInInitialList { // the first reconcile of each object counts those
-				c.enqueueConcerned(object)
-			}
-		},
-		UpdateFunc: func(before, after any) {
-			a, okA := before.(*watchedPod)
-			b, okB := after.(*watchedPod)
-			if okA && okB && !sameUptake(a, b) {
-				c.enqueueConcerned(a)
-				c.enqueueConcerned(b)
-			}
-		},
-		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			c.enqueueConcerned(object)
-		},
-	}
-}
-
 // sameUptake reports whether two states of a Pod count the same for every object. Most
 // changes of a Pod are of its status.
 func sameUptake(a, b *watchedPod) bool {
 	return a.uid == b.uid && a.IsBeingDeleted == b.IsBeingDeleted &&
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Labels.(podLabels), b.Labels.(podLabels))
-}
-
-func (c *controller) enqueueConcerned(object any) {
-	pod, ok := object.(*watchedPod)
-	if !ok {
-		return
-	}
-	names := c.selections.matching(pod)
-	for _, o := range c.pods.concerned(pod) {
-		if o.Kind == c.kind.GroupVersionKind.GroupKind() {
-			names = append(names, o.Name)
-		}
-	}
-	for _, name := range names {
-		name := cache.ObjectName{Namespace: pod.namespace, Name: name}
-		if !c.isOfOthers(name) {
-			c.queue.AddAfter(name, memberDelay)
-		}
-	}
 }
 
 // selections remembers which Pods the objects of a kind select: finding that out takes an

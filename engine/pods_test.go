@@ -131,7 +131,7 @@ func agentController(t *testing.T, existing ...*metav1.PartialObjectMetadata) (*
 	t.Cleanup(func() { giveUp.Stop(); c.queue.ShutDown() })
 	c.pods = p
 	p.start()
-	require.NoError(t, handle(t.Context(), p.Handle, c.podHandler()))
+	require.NoError(t, handle(t.Context(), p.Handle, intake{c}.ofPods()))
 	return c, api
 }
 
@@ -172,7 +172,7 @@ func TestPodsQueueObjects(t *testing.T) {
 	uptake := func(object *unstructured.Unstructured) plan.Uptake {
 		t.Helper()
 		v := plan.View{Budget: c.kind.NewBudget()}
-		require.NoError(t, c.readPods(object, &v))
+		require.NoError(t, (&reconciliation{controller: c}).readPods(object, &v))
 		require.NoError(t, v.InjectionErr)
 		return v.Uptake
 	}
@@ -229,9 +229,9 @@ func TestBrokenSelection(t *testing.T) {
 	t.Parallel()
 	c, _ := agentController(t)
 	v := plan.View{Budget: c.kind.NewBudget()}
-	require.NoError(t, c.readPods(agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}}), &v))
+	require.NoError(t, (&reconciliation{controller: c}).readPods(agent("a", map[string]any{"image": "i", "replicas": int64(1), "selector": map[string]any{"matchLabels": "x"}}), &v))
 	require.ErrorContains(t, v.InjectionErr, "inject.selector")
-	require.NoError(t, c.readPods(agent("b", map[string]any{}), &v))
+	require.NoError(t, (&reconciliation{controller: c}).readPods(agent("b", map[string]any{}), &v))
 	require.NoError(t, v.InjectionErr)
 }
 

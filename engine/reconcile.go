@@ -127,8 +127,8 @@ func (r *reconciliation) readAgain(ctx context.Context) error {
 }
 
 // listNamed reads the object of a name from the API server as a list, for which no right to get is needed.
-func (c *controller) listNamed(ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName) (*unstructured.UnstructuredList, error) {
-	return c.config.Client.Resource(resource).Namespace(name.Namespace).
+func (r *reconciliation) listNamed(ctx context.Context, resource schema.GroupVersionResource, name cache.ObjectName) (*unstructured.UnstructuredList, error) {
+	return r.config.Client.Resource(resource).Namespace(name.Namespace).
 		List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()})
 }
 

@@ -122,7 +122,7 @@ func TestReconcileCreatesAndReports(t *testing.T) {
 	}, api.statuses[0]["childInventory"])
 	require.Equal(t, 1, reconciles(c, labelSuccess))
 
-	c.enqueue(c.objects.InNamespace("default")[0])
+	c.queue.Add(cache.MetaObjectToName(c.objects.InNamespace("default")[0]))
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.cacheWaits.WithLabelValues(c.metrics.name)), 0)
@@ -210,7 +210,7 @@ func TestOwnWritesQueueNothing(t *testing.T) {
 		object.SetAnnotations(map[string]string{plan.AnnotationOwner: plan.OwnerPrefix(c.kind) + "a"})
 		return object
 	}
-	events := c.childHandler(pods)
+	events := intake{c}.ofChildren(pods)
 	events.OnAdd(pod("9", "", "example.com/one"), false)
 	require.Zero(t, c.queue.Len(), "it was created")
 	events.OnUpdate(pod("9", "", "example.com/one"), pod("12", "", "example.com/other"))
@@ -363,7 +363,7 @@ func TestRepeatedRejectionIsLoggedOnce(t *testing.T) {
 	c.log = slog.New(quietlog.NewHandler(slog.NewTextHandler(&log, nil)))
 	warnings := func() int {
 		for range 3 {
-			c.enqueue(c.objects.InNamespace("default")[0])
+			c.queue.Add(cache.MetaObjectToName(c.objects.InNamespace("default")[0]))
 			require.True(t, c.work(t.Context()))
 		}
 		return strings.Count(log.String(), "was rejected; retrying")
@@ -401,7 +401,7 @@ func TestPanicOfAWriteIsContained(t *testing.T) {
 	require.Equal(t, 1, reconciles(c, labelError))
 	require.InDelta(t, 1, testutil.ToFloat64(c.metrics.panics.WithLabelValues(c.metrics.name)), 0)
 	api.panics = false
-	c.enqueue(c.objects.InNamespace("default")[0])
+	c.queue.Add(cache.MetaObjectToName(c.objects.InNamespace("default")[0]))
 	require.True(t, c.work(t.Context()))
 	require.Len(t, api.statuses, 1)
 }

@@ -74,13 +74,16 @@ func StraySelector(labels []string) string {
 	return strings.Join(labels, ",") + "," + unmanagedSelector
 }
 
+// OwnerKey is what children are found by: the UID of an owner, or its kind and name as AnnotationOwner has them.
+type OwnerKey string
+
 // OwnerKeys returns the keys by which a child is found: the UIDs of the objects that it is kept for
 // and, if it has no controller, the name of the one that it was created for.
-func OwnerKeys(child *unstructured.Unstructured) []string {
-	var keys []string
+func OwnerKeys(child *unstructured.Unstructured) []OwnerKey {
+	var keys []OwnerKey
 	add := func(key string) {
-		if key != "" && !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if key != "" && !slices.Contains(keys, OwnerKey(key)) {
+			keys = append(keys, OwnerKey(key))
 		}
 	}
 	if holder := metav1.GetControllerOfNoCopy(child); holder != nil {
@@ -89,6 +92,16 @@ func OwnerKeys(child *unstructured.Unstructured) []string {
 		add(Annotation(child, AnnotationOwner))
 	}
 	add(Label(child, LabelOwnerUID))
+	return keys
+}
+
+// KeysOf returns the keys of the children of an owner: its UID, and its name as it stands on children in its own namespace and, if it
+// has any elsewhere, on those.
+func KeysOf(k *kind.Kind, owner *unstructured.Unstructured) []OwnerKey {
+	keys := []OwnerKey{OwnerKey(owner.GetUID()), OwnerKey(OwnerPrefix(k) + owner.GetName())}
+	if Reaches(k, owner) && owner.GetNamespace() != "" {
+		keys = append(keys, OwnerKey(OwnerPrefix(k)+owner.GetNamespace()+"/"+owner.GetName()))
+	}
 	return keys
 }
 
@@ -137,7 +150,7 @@ func IsChildOf(object, owner *unstructured.Unstructured, k *kind.Kind) bool {
 		return false
 	}
 	keys := OwnerKeys(object)
-	return slices.Contains(keys, string(owner.GetUID())) || slices.Contains(keys, OwnerName(k, owner, object))
+	return slices.Contains(keys, OwnerKey(owner.GetUID())) || slices.Contains(keys, OwnerKey(OwnerName(k, owner, object)))
 }
 
 // BelongsTo reports whether an object is a child of an owner, or was created as one: it may have lost marks that the other
