@@ -186,8 +186,7 @@ func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 		if err != nil {
 			return err
 		}
-		p.Projection, _ = asStored(decision.Status).(map[string]any)
-		p.Conditions, p.Deadline = decision.Conditions, decision.Deadline
+		p.Projection, p.Conditions, p.Deadline = decision.Status, decision.Conditions, decision.Deadline
 		isStored := len(p.Transitions) == 0
 		if isStored {
 			p.see(decision.Children, v.Children)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,30 +14,6 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 )
-
-// asStored returns a status as the API server returns it: JSON writes the float 2.0 as 2, which is an integer when it is read. Without
-// this, a status with such a number always differs from the stored one.
-func asStored(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		fields := make(map[string]any, len(v))
-		for name, field := range v {
-			fields[name] = asStored(field)
-		}
-		return fields
-	case []any:
-		items := make([]any, len(v))
-		for i, item := range v {
-			items[i] = asStored(item)
-		}
-		return items
-	case float64:
-		if n := int64(v); v >= math.MinInt64 && v < math.MaxInt64 && float64(n) == v {
-			return n
-		}
-	}
-	return value
-}
 
 // Report returns the desired status of an object: the kind's projection and the engine's own
 // fields over it. A time in it changes only together with the fact that it dates, so that the

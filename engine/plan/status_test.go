@@ -74,7 +74,7 @@ func TestReportIsStable(t *testing.T) {
 	}
 }
 
-// A status with whole floats is stored once: the API server returns 2 for 2.0.
+// A status, or a template, with whole floats is written once: the API server returns 2 for 2.0.
 func TestReportOfFloats(t *testing.T) {
 	t.Parallel()
 	k := enginetest.Kind(t, `
@@ -90,7 +90,8 @@ import "fescue.dev/cue/contract"
 #HalfController: contract.#Controller & {
 	object!: #Half
 	names: plural: "halves"
-	children: {}
+	owns: [{apiVersion: "halves.example.com/v1", kind: "Thing"}]
+	children: thing: template: {apiVersion: "halves.example.com/v1", kind: "Thing", spec: half: object.spec.of / 2}
 	status: {half: object.spec.of / 2, list: [object.spec.of * 0.5, 1e300]}
 }
 `)
@@ -103,6 +104,7 @@ import "fescue.dev/cue/contract"
 		status, err := Report(p, outcome(p))
 		require.NoError(t, err)
 		require.Equal(t, want, status["half"])
+		require.Equal(t, map[string]any{"half": want}, p.Children[0].Template["spec"])
 		encoded, err := json.Marshal(status)
 		require.NoError(t, err)
 		stored := make(map[string]any)

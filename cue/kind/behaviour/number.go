@@ -85,8 +85,9 @@ func toDecimal(value any) (*Decimal, bool) {
 	return nil, false
 }
 
-// plain returns a number as unstructured objects hold it: integers of more than 64 bits are floats,
-// as they are to the API machinery.
+// plain returns a number as unstructured objects hold it once the API server has stored them: JSON writes the float 2.0 as 2, which is an
+// integer when it is read, and integers of more than 64 bits are floats. Otherwise a template or a status with such a number would always
+// differ from what is stored.
 func plain(value any) (any, string) {
 	d, ok := value.(*Decimal)
 	if !ok {
@@ -96,8 +97,8 @@ func plain(value any) (any, string) {
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
 		return nil, "is a number that 64 bits cannot hold"
 	}
-	if f == 0 { // CUE has no -0
-		return 0.0, ""
+	if n := int64(f); f >= math.MinInt64 && f < math.MaxInt64 && float64(n) == f {
+		return n, ""
 	}
 	return f, ""
 }

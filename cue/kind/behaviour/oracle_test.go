@@ -154,15 +154,27 @@ func (o *oracle) evaluated(object, observed map[string]any, path ...string) (cla
 	b, err := v.MarshalJSON()
 	switch {
 	case err == nil:
-		var data any
-		if err := json.Unmarshal(b, &data); err != nil {
-			panic(err)
-		}
-		return "value", data
+		return "value", asStored(b)
 	case cue.IsIncomplete(err) || isIncompleteText(err.Error()) || strings.Contains(err.Error(), "empty disjunction") && cue.IsIncomplete(v.Validate(cue.Concrete(true))):
 		return "incomplete", err.Error()
 	}
 	return "error", err.Error()
+}
+
+// asStored returns what the API server would store of a JSON text of CUE, which writes 2.0 for a whole float.
+func asStored(text []byte) any {
+	var written, stored any
+	if err := json.Unmarshal(text, &written); err != nil {
+		panic(err)
+	}
+	text, err := json.Marshal(written)
+	if err != nil {
+		panic(err)
+	}
+	if err := json.Unmarshal(text, &stored); err != nil {
+		panic(err)
+	}
+	return stored
 }
 
 // isIncompleteText finds incomplete values among errors that CUE's encoder of JSON does not mark.
