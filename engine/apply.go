@@ -286,7 +286,7 @@ func (a *applier) correct(ctx context.Context, s plan.Step) error {
 }
 
 // ifOwned sends a write for the version of a child that the reconcile has seen. If the child has changed since, ifOwned reads
-// it, and sends the write again while the child still belongs to the object. It does not write a child that the garbage
+// it, and sends the write again while the child still belongs to the object, and is no copy if it was none. It does not write a child that the garbage
 // collector has orphaned meanwhile: an apply would give it its owner reference back.
 func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version string) error) error {
 	version := s.Live.GetResourceVersion()
@@ -299,7 +299,7 @@ func (a *applier) ifOwned(ctx context.Context, s plan.Step, send func(version st
 			return errWaiting
 		}
 		live, readErr := a.client(s).Get(ctx, s.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(readErr) || readErr == nil && (live.GetUID() != s.Live.GetUID() || !plan.IsOwnedBy(live, a.owner)) {
+		if apierrors.IsNotFound(readErr) || readErr == nil && (live.GetUID() != s.Live.GetUID() || !plan.IsOwnedBy(live, a.owner) || plan.IsCopy(live) != plan.IsCopy(s.Live)) {
 			return errWaiting // for its event, which queues the owner
 		}
 		if readErr != nil {

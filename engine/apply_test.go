@@ -82,6 +82,8 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 	}
 	replaced := changed(keptPod(true))
 	replaced.SetUID("other")
+	renamed := changed(keptPod(true))
+	renamed.SetAnnotations(map[string]string{"fescue.dev/created-as": "other"})
 	for name, test := range map[string]struct {
 		stored  *unstructured.Unstructured
 		written bool
@@ -91,6 +93,7 @@ func TestOnlyChildrenThatAreOwnedAreWritten(t *testing.T) {
 		"was orphaned":      {changed(keptPod(false)), false},
 		"has a successor":   {replaced, false},
 		"is gone meanwhile": {nil, false},
+		"is a copy by now":  {renamed, false},
 	} {
 		for _, verb := range []plan.Verb{plan.Apply, plan.Delete} {
 			t.Run(name+"/"+string(verb), func(t *testing.T) {

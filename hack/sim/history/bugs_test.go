@@ -34,7 +34,7 @@ var bugs = []bug{
 	{"a deletion has no version", "apply.go", "Preconditions: &metav1.Preconditions{UID: new(s.Live.GetUID()), ResourceVersion: &version}", "Preconditions: &metav1.Preconditions{UID: new(s.Live.GetUID())}"},
 	{"an adoption has no precondition", "apply.go", `"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),`, ""},
 	{"an adoption does not ask for the owner", "apply.go", "	owner, err := a.stays()\n	if err != nil {\n		return err\n	}\n	if owner.GetDeletionTimestamp() != nil &&", "	owner := a.owner\n	if false &&"},
-	{"a conflict is tried again for a child that is no longer the object's", "apply.go", "|| !plan.IsOwnedBy(live, a.owner))", ")"},
+	{"a conflict is tried again for a child that is no longer the object's", "apply.go", "|| !plan.IsOwnedBy(live, a.owner) ||", "||"},
 	{"an object of the name of a child is the child", "plan/meet.go", "	isOwn := BelongsTo(live, owner, k) && (holder == nil || holder.UID == owner.GetUID()) && !isCopy", "	isOwn := BelongsTo(live, owner, k) || !isCopy || isCopy"},
 	{"a child that is created once and is being deleted counts as absent", "plan/meet.go", "	case isOwn && isLeaving && s.Once:", "	case false:"},
 	{"a child elsewhere is created by an outdated cache", "apply.go", "	if err := a.mayCreate(s); err != nil {\n		return err\n	}\n", ""},
