@@ -1,11 +1,37 @@
-// Package plan decides what one object of a kind needs, and reports the outcome.
+// Package plan decides what one object of a kind needs, and reports what came of it. It knows kinds only as kind.Kind. It knows no client,
+// no clock and no log: what the cluster holds is a View, and the time is an argument.
 //
-// Decide follows the phases of the kind and returns a Plan, which nothing changes
-// afterwards. Compare returns the writes that bring the children closer to it. Converge
-// repeats both, and has the writes carried out, until nothing is left to write; what
-// happened is an Outcome. Report returns the status for a Plan and its Outcome, and
-// News the Event. Package simulate does all that for a cluster that exists in memory.
+// # The model
 //
-// It knows kinds only as kind.Kind. It knows no client, no clock and no log: what the
-// cluster holds is a View, and the time is an argument.
+// Decide evaluates the kind for an object, follows the transitions that hold, and returns a Plan, which nothing changes afterwards.
+// Compare says how the children differ from it: a Comparison of steps. An Attempt repeats both: Todo is what to carry out, Done takes in
+// what came of it. When nothing is left to write, the Outcome has the state of the children. Report is the status that follows from both,
+// News the Event, and Outcome.Next what to do then. Package reconcile asks for these in turn.
+//
+// Take an At whose time has come, in the phase PENDING, with no Pod:
+//
+//	Decide    PENDING → RUNNING, because its time is over. RUNNING wants a Pod and is not stored, so nothing is wanted yet: store.
+//	Compare   nothing to write
+//	Report    status.phase: RUNNING
+//	Next      Look: the status was written, and there is something to do in RUNNING
+//	Decide    RUNNING is stored, and wants a Pod: act
+//	Compare   create the Pod
+//	Done      it exists; Decide, Compare: nothing to write
+//	Report    the same status
+//	Next      Rest: an event of the Pod will say more
+//
+// Why a phase is stored first: what is done in it belongs to a phase, and to a time, that outlive this process (turnIn). A Memory has what
+// is remembered beyond one reconcile, and a new process does without it.
+//
+// # Where to find what
+//
+//	plan.go        Decide: phases and transitions
+//	compare.go     the steps for single children; set.go, ordered.go for sets; leaving.go for an object that is being deleted
+//	attempt.go     rounds of writes; progress.go and corrections.go delay those that never end
+//	outcome.go     what came of it; next.go what comes next
+//	status.go      the status; events.go the Event; retry.go what passes by itself
+//	template.go    a template as an object, and the marks by which it is found; origin.go what it was created as
+//	inventory.go   what the status records of children; once.go of those that are created once
+//	drift.go       whether a child is as its template says
+//	sensitive.go   messages without values that must not be shown
 package plan

@@ -165,9 +165,39 @@ func stalled(p *Plan, err error) *Plan {
 	return instead
 }
 
-// follow takes the transitions that hold. It ends in the stored phase, or in the first phase after it
-// that has something to do: such a phase is stored before anything is done in it, so that what is
-// done belongs to a phase, and to a time, that outlive this process.
+// turn is what a plan does in a phase.
+type turn string
+
+const (
+	// act brings the children to what the phase wants.
+	act turn = "act"
+	// store does nothing before the phase is stored.
+	store turn = "store"
+	// move takes the transition that holds.
+	move turn = "move"
+)
+
+// turnIn returns what a plan does in a phase. A phase that has something to do is stored before anything is done in it, so that what is
+// done belongs to a phase, and to a time, that outlive this process. A phase is left only when it is complete.
+//
+//	stored  transition  idle  complete
+//	no      none        –     –         store
+//	no      holds       no    –         store
+//	no      holds       yes   yes       move: an idle phase is complete
+//	yes     none        –     –         act
+//	yes     holds       –     no        act
+//	yes     holds       –     yes       move
+func turnIn(isStored, holds, isIdle, isComplete bool) turn {
+	switch {
+	case !isStored && (!holds || !isIdle):
+		return store
+	case !holds || !isComplete:
+		return act
+	}
+	return move
+}
+
+// follow takes the transitions that hold. It ends in the stored phase, or in the first phase after it that has something to do.
 func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 	p.passed = slices.Clone(v.Passed)
 	switch {
@@ -199,17 +229,18 @@ func (p *Plan) follow(b *kind.Budget, object map[string]any, v *View) error {
 		p.Missed = next.missed
 		waited := next.since.After(p.Entered)
 		isIdle := len(decision.Children) == 0 && len(decision.Undecided) == 0 && !seen.drops(p, nil, v.Children)
-		// A phase is left only when its children exist and those that it drops do not. If they
-		// cannot be written, it is left when its time is over.
+		// A phase is complete when its children exist and those that it drops do not. If they cannot be written, it is left when its
+		// time is over.
 		isComplete := !next.since.IsZero() || p.isComplete(decision, seen, v)
-		switch {
-		case !isStored && (next.to == "" || !isIdle):
+		switch turnIn(isStored, next.to != "", isIdle, isComplete) {
+		case store:
 			p.WakeAt, p.Again = next.wakeAt, !isIdle
 			return nil
-		case next.to == "" || !isComplete:
+		case act:
 			p.Children, p.Undecided, p.Prune, p.WakeAt, p.Again = decision.Children, decision.Undecided, len(decision.Undecided) == 0, next.wakeAt, next.to != ""
 			return nil
-		case !waited && (next.to == p.Phase || slices.Contains(p.passed, next.to)):
+		}
+		if !waited && (next.to == p.Phase || slices.Contains(p.passed, next.to)) {
 			return fmt.Errorf("phases %v lead back to %s without anything changing", append(p.passed, p.Phase), next.to)
 		}
 		p.Waited = p.Waited || waited
