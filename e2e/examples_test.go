@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,10 +88,15 @@ type exampleRun struct {
 	flags    []string
 }
 
-// prepareExamples installs the kinds of the examples, by their names. The API server takes up to half a minute to learn of
-// kinds, so all are installed first.
+// usesExamples is held by the test that has the kinds of the examples installed, and the namespaces of their scenarios.
+var usesExamples sync.Mutex
+
+// prepareExamples installs the kinds of the examples, by their names, once no other test has. The API server takes up to half a
+// minute to learn of kinds, so all are installed first.
 func prepareExamples(t *testing.T) map[string]exampleRun {
 	t.Helper()
+	usesExamples.Lock()
+	t.Cleanup(usesExamples.Unlock)
 	files, err := filepath.Glob(filepath.Join("..", "examples", "*", "*.txtar"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
