@@ -28,8 +28,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/internal/informers"
-	"github.com/fescue-dev/fescue/internal/kindtest"
-	"github.com/fescue-dev/fescue/internal/logtest"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
+	"github.com/fescue-dev/fescue/internal/testing/logtest"
 )
 
 // typicalNamespace is that of the typical Pod.

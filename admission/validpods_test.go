@@ -23,9 +23,9 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/inject"
-	"github.com/fescue-dev/fescue/internal/corpus"
-	"github.com/fescue-dev/fescue/internal/kindtest"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 var watchersToTry = flag.Int("watchers", 300, "of the generated Watchers, how many TestAcceptedWatchersKeepPodsValid tries; 0 is all")

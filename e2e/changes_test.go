@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/engine/simulate"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // changingKind is a kind with the fields SPEC and the behaviour BEHAVIOUR.

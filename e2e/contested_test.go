@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // overwrite gives an object a merge patch, as the manager "policy", whenever someone has changed

@@ -21,9 +21,9 @@ import (
 
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/simulate"
-	"github.com/fescue-dev/fescue/internal/damagetest"
 	scenarios "github.com/fescue-dev/fescue/internal/scenario"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/damagetest"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 var (

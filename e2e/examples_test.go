@@ -20,7 +20,7 @@ import (
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
 	scenarios "github.com/fescue-dev/fescue/internal/scenario"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // example is how the scenario of an example is replayed on the real control plane.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/simulate"
-	"github.com/fescue-dev/fescue/internal/damagetest"
+	"github.com/fescue-dev/fescue/internal/testing/damagetest"
 )
 
 // foreignLabel is on objects that look like children, and that nobody but the test may change.

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // faultyOperator is one of the two operators of TestRandomFaults.

@@ -25,9 +25,9 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
-	"github.com/fescue-dev/fescue/internal/damagetest"
 	"github.com/fescue-dev/fescue/internal/operator"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/damagetest"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 var (

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/internal/kindtest"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // The plurals that `fescue manifests` guesses without a cluster are those of the API server.

@@ -20,8 +20,8 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/crds/install"
-	"github.com/fescue-dev/fescue/internal/kindtest"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // metricsRules returns the rules of a ClusterRole that `fescue manifests --metrics-auth` prints.

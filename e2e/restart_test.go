@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // A process that starts reconciles each object once, writes nothing, and reviews its rights with one

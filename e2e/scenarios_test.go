@@ -24,7 +24,7 @@ import (
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	scenarios "github.com/fescue-dev/fescue/internal/scenario"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // TestScenarios replays scenarios of the shipped kinds, which fescue test runs in memory: after each

@@ -20,8 +20,8 @@ import (
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/informers"
-	"github.com/fescue-dev/fescue/internal/logtest"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/logtest"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // shardFlags are flags for processes that keep their Leases on a busy machine, where a write may

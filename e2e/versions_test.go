@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/internal/logtest"
 	"github.com/fescue-dev/fescue/internal/operator"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/logtest"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // The kind of TestVersions, in its first version, with a second one, and without the first.

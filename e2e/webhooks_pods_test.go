@@ -18,7 +18,7 @@ import (
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/admission/certificate"
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/internal/testcluster"
+	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
 // labeller is an injector that labels Pods and counts its calls.

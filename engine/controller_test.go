@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/fescue-dev/fescue/engine/internal/enginetest"
+	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}

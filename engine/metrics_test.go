@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/engine/reconcile"
+	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
 func TestMetricsOfReconciles(t *testing.T) {

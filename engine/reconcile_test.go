@@ -25,11 +25,11 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/reconcile"
 	"github.com/fescue-dev/fescue/internal/informers"
 	quietlog "github.com/fescue-dev/fescue/internal/quiet"
+	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
 // answers are those of an API server to the writes of one At that is due: nil is success.

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/internal/enginetest"
 	"github.com/fescue-dev/fescue/internal/informers"
-	"github.com/fescue-dev/fescue/internal/logtest"
+	"github.com/fescue-dev/fescue/internal/testing/enginetest"
+	"github.com/fescue-dev/fescue/internal/testing/logtest"
 )
 
 // startEngine runs a kind on a fake API server until the test ends.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
 var behaviourMutations = flag.Int("behaviour-mutations", 8, "ways in which TestMutationsOfBehaviours breaks each behaviour")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
 // A shape of the children has to be open: the controller is a definition, which closes its structs.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
 // FuzzObject feeds any JSON object to a kind: nothing panics, a valid object stays valid

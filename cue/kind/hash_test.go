@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fescuecue "github.com/fescue-dev/fescue/cue"
-	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
 // The hash of a kind follows what it does and not how it is written.

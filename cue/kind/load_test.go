@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
 // The program's name and language version of its module are those of cue.mod.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/internal/mutate"
+	"github.com/fescue-dev/fescue/internal/testing/mutate"
 )
 
 // pairsOfMutants are the pairs of each kind with which mutants of the evaluator are tried.

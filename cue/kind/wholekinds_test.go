@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fescue-dev/fescue/internal/kindmaker"
+	"github.com/fescue-dev/fescue/internal/testing/kindmaker"
 )
 
 var (

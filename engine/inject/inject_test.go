@@ -13,8 +13,8 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fescue-dev/fescue/internal/corpus"
-	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
 )
 
 // TestCases injects the objects of each archive into its Pod. out/outcomes, out/patch and

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/engine/internal/enginetest"
-	"github.com/fescue-dev/fescue/internal/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
+	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
 
 // spaceKind has a namespace, and a child in it.

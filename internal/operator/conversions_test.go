@@ -9,7 +9,7 @@ import (
 
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
 )
 
 func TestConversionChange(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	k8sjson "sigs.k8s.io/json"
 
-	"github.com/fescue-dev/fescue/internal/corpus"
 	"github.com/fescue-dev/fescue/internal/jsontext"
+	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
 // kept is what of a decoded value is kept, as the documentation of Fields says.

@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fescue-dev/fescue/internal/logtest"
+	"github.com/fescue-dev/fescue/internal/testing/logtest"
 )
 
 // refused is the error of a request to a server that does not run.

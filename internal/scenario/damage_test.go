@@ -16,7 +16,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/simulate"
-	"github.com/fescue-dev/fescue/internal/damagetest"
+	"github.com/fescue-dev/fescue/internal/testing/damagetest"
 )
 
 // trial is a cluster in which a scenario runs.

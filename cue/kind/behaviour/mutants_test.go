@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind/budget"
-	"github.com/fescue-dev/fescue/internal/mutate"
+	"github.com/fescue-dev/fescue/internal/testing/mutate"
 )
 
 var onlyMutants = flag.String("mutants", "", "break the evaluator in many ways, and ask whether it is noticed: all, or a part of the name of a file or of a mutant")
@@ -112,7 +112,7 @@ func mutatedPackage(t *testing.T) (mutants []mutate.Mutant, overlay *mutate.Over
 		list, after, _ := strings.Cut(after, "\n}\n")
 		return before + "\nvar own []*Function; func makeOwn() []*Function { return " + list + "\n} }\n" + after
 	})
-	overlay.Add(t, "declare.go", "package behaviour\n\nimport \"github.com/fescue-dev/fescue/internal/mutate\"\n\nfunc init() { mutate.OnSwitch(declare) }\n")
+	overlay.Add(t, "declare.go", "package behaviour\n\nimport \"github.com/fescue-dev/fescue/internal/testing/mutate\"\n\nfunc init() { mutate.OnSwitch(declare) }\n")
 	return source.Mutants, overlay
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/internal/kindtest"
-	"github.com/fescue-dev/fescue/internal/mutate"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
+	"github.com/fescue-dev/fescue/internal/testing/mutate"
 )
 
 var (

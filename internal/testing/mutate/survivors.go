@@ -62,7 +62,7 @@ func (o *Overlay) AddMutants(tb testing.TB, dir string, of *Source, rewrite func
 		name, _, _ = strings.Cut(after, "\n")
 	}
 	o.Add(tb, filepath.Join(dir, "mutated.go"), "package "+name+"\n\n"+
-		"import \"github.com/fescue-dev/fescue/internal/mutate\"\n\nfunc mutated(number int32) bool { return mutate.On(number) }\n")
+		"import \"github.com/fescue-dev/fescue/internal/testing/mutate\"\n\nfunc mutated(number int32) bool { return mutate.On(number) }\n")
 }
 
 // Survivors returns the mutants that a test of the package in a folder does not notice, which calls Try. Each processor tries a part of

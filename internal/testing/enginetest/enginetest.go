@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/internal/kindtest"
+	"github.com/fescue-dev/fescue/internal/testing/kindtest"
 )
 
 // Shipped returns the shipped kind of a name.
