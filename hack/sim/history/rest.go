@@ -143,7 +143,7 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 	}
 	for name, of := range children {
 		for _, child := range of {
-			isLate := h.arrivedLate.Has(idOf(child)) && !metav1.IsControlledBy(child, object) // its place may not be listed any more
+			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace() // its place may not be listed any more
 			// One that lost its label while no operator acted, and that is not wanted, goes with its object.
 			isUnseen := hasNoLabel(child) && h.Operators+h.Kills > 0
 			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate && !isUnseen {
