@@ -111,6 +111,10 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 		}
 	}
 	children := childrenOf(k, object, live)
+	mayBeReleased := h.Operators+h.Kills > 0 // a child that loses its label while no operator acts is not seen any more
+	for name := range k.Sets {
+		children[name] = slices.DeleteFunc(children[name], func(member *unstructured.Unstructured) bool { return mayBeReleased && hasNoLabel(member) })
+	}
 	observed, err := h.read(k, object, live)
 	if err != nil {
 		return []string{"is not stalled: " + err.Error()}
@@ -144,8 +148,7 @@ func (h *history) restlessObject(k *kind.Kind, object *unstructured.Unstructured
 	for name, of := range children {
 		for _, child := range of {
 			isLate := h.arrivedLate.Has(idOf(child)) && child.GetNamespace() != object.GetNamespace() // its place may not be listed any more
-			// One that lost its label while no operator acted, and that is not wanted, goes with its object.
-			isUnseen := hasNoLabel(child) && h.Operators+h.Kills > 0
+			isUnseen := mayBeReleased && hasNoLabel(child)                                            // it goes with its object
 			if child.GetLabels()[labelPhase] == "" && !wanted[child.GetUID()] && len(d.Undecided) == 0 && !isLate && !isUnseen {
 				found = append(found, fmt.Sprintf("has the child %s, %s with %v, which it does not want", name, idOf(child), child.GetAnnotations()))
 			}
