@@ -282,6 +282,30 @@ func TestCompareOfSet(t *testing.T) {
 	}
 }
 
+// A member that is too many, or has finished, and that the garbage collector has orphaned is not deleted: the adoption finds out
+// whether its owner is there to stay.
+func TestOrphanedMembersAreAdoptedFirst(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world){
+		"too many": func(w *world) { w.owner = customcluster(0, "a") },
+		"finished": func(w *world) {
+			require.NoError(t, unstructured.SetNestedField(w.objects[0].Object.Object, "Succeeded", "status", "phase"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(enginetest.Shipped(t, "Customcluster"), customcluster(1, "a"))
+			w.converge(t, func(*Comparison) {})
+			w.objects[0].Object.SetOwnerReferences(nil)
+			change(w)
+			steps := w.compare(t).Steps
+			require.NotEmpty(t, steps)
+			require.Equal(t, Adopt, steps[0].Verb)
+			require.NotContains(t, describe(steps), "delete")
+		})
+	}
+}
+
 // Whatever happened to the members of a set, their numbers are not used again, and their names have
 // the hash of their template.
 func TestNumbersAreNotUsedAgain(t *testing.T) {

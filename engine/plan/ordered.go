@@ -82,8 +82,18 @@ func (r *rollout) shrink() {
 	last := r.live[numbers[len(numbers)-1]]
 	r.state.waiting = fmt.Sprintf("waiting until %s is gone", last.GetName())
 	if last.GetDeletionTimestamp() == nil {
-		r.add(Delete, r.child, nil, last)
+		r.drop(r.child, last)
 	}
+}
+
+// drop deletes a member. One without a reference gets that back first: the garbage collector may have taken it, to leave the member
+// behind, and the adoption asks for the owner.
+func (c *comparer) drop(child wantedChild, live *unstructured.Unstructured) {
+	if !IsOwnedBy(live, c.plan.Object) {
+		c.add(Adopt, child, named(child.object, live.GetName()), live)
+		return
+	}
+	c.add(Delete, child, nil, live)
 }
 
 // member compares one member with its template, or creates it if it is its turn.
@@ -101,7 +111,7 @@ func (r *rollout) member(index int) {
 		r.reject(r.child.Name, err)
 	case live != nil && isFinished(live) && live.GetDeletionTimestamp() == nil:
 		r.blocked = true
-		r.add(Delete, r.child, nil, live)
+		r.drop(r.child, live)
 	case live != nil:
 		r.existing(wanted, live)
 	case r.child.Delayed:

@@ -22,6 +22,9 @@ func (c *comparer) set(child wantedChild) {
 	slices.SortFunc(members, func(a, b *member) int { return a.compare(b) })
 	leaving := make(map[*member]bool)
 	leave := func(m *member) {
+		if !IsOwnedBy(m.object, c.plan.Object) {
+			return // it gets its reference back first, as in drop
+		}
 		c.add(Delete, child, nil, m.object)
 		leaving[m] = true
 	}
