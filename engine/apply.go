@@ -109,7 +109,11 @@ func (a *applier) group(ctx context.Context, steps []plan.Step) bool {
 		batch := steps[done : done+1+extra]
 		errs := make([]error, len(batch))
 		carryOut := func(i int) {
-			defer func() { a.recoverTo(recover(), &errs[i]) }()
+			defer func() {
+				if p := recover(); p != nil {
+					errs[i] = a.panicked(p)
+				}
+			}()
 			errs[i] = a.step(ctx, batch[i])
 		}
 		var others sync.WaitGroup

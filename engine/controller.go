@@ -284,15 +284,7 @@ func wakeAt(result reconcile.Result) time.Time {
 	if result.Recheck == 0 {
 		return result.At
 	}
-	return earlier(result.At, time.Now().Add(result.Recheck))
-}
-
-// earlier returns the earlier of two times; zero means never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	return plan.Earlier(result.At, time.Now().Add(result.Recheck))
 }
 
 // forget drops what is remembered of an object that is gone, or that another process acts on, but for what only an event

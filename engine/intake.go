@@ -125,8 +125,8 @@ func (i intake) noteLeaving(object *unstructured.Unstructured) {
 	})
 }
 
-// concerns reports whether the controller is for one of the states of an object. A decorator is for few of a
-// type; what it has created for others queues them.
+// concerns reports whether the controller is for one of the states of an object. A decorator acts on few objects of its
+// type. Those that it no longer selects are queued by the children that it created for them.
 func (i intake) concerns(e event) bool {
 	return slices.ContainsFunc([]*unstructured.Unstructured{e.before, e.after}, func(state *unstructured.Unstructured) bool {
 		return state != nil && i.isOfShard(state.GetUID()) && (i.kind.Target == nil || plan.Decorates(i.kind, state))

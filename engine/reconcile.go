@@ -45,22 +45,19 @@ type reconciliation struct {
 // reconcileSafely recovers from a panic: one object must not stop the others.
 func (r *reconciliation) reconcileSafely(ctx context.Context, object *unstructured.Unstructured) (result reconcile.Result) {
 	defer func() {
-		var err error
-		if r.recoverTo(recover(), &err); err != nil {
-			result = reconcile.Result{Then: reconcile.Failed, Err: err}
+		if p := recover(); p != nil {
+			result = reconcile.Result{Then: reconcile.Failed, Err: r.panicked(p)}
 		}
 	}()
 	ctx = withWarnings(ctx, func(err error) { logWarning(r.log, plan.Conceal(r.kind, err)) })
 	return r.reconcile(ctx, object)
 }
 
-// recoverTo turns a panic, as recover returned it, into an error.
-func (r *reconciliation) recoverTo(p any, err *error) {
-	if p != nil {
-		*err = fmt.Errorf("panic: %v", p)
-		r.metrics.panics.WithLabelValues(r.metrics.name).Inc()
-		r.log.Error("reconcile panicked; this is a bug in Fescue", "panic", p, "stack", string(debug.Stack()))
-	}
+// panicked reports a panic from which the caller has recovered, and returns it as an error.
+func (r *reconciliation) panicked(p any) error {
+	r.metrics.panics.WithLabelValues(r.metrics.name).Inc()
+	r.log.Error("reconcile panicked; this is a bug in Fescue", "panic", p, "stack", string(debug.Stack()))
+	return fmt.Errorf("panic: %v", p)
 }
 
 // reconcile brings an object to what its kind decides. The object is the newest state that is known; it is nil if it is gone.

@@ -22,9 +22,10 @@ type Attempt struct {
 	view   *View
 	plan   *Plan
 	left   *Comparison // what Todo has to choose from
-	todo   *Comparison // what it chose last
-	done   *Changes    // of the last round
-	strays []Step      // of all rounds
+	todo   *Comparison // what it chose last, and what that does by itself
+	acts   []string
+	done   *Changes // of the last round
+	strays []Step   // of all rounds
 	count  int
 	wrote  bool
 	// isHeld means that a correction waits, and isLow that the budget is too small for another decision.
@@ -73,7 +74,8 @@ func (a *Attempt) next(now time.Time) *Comparison {
 		}
 		todo, isHeld := a.rounds.memory.hold(a.left, now)
 		isNothing := len(todo.Steps)+len(todo.Inspect) == 0 && (len(todo.Prunes) == 0 || !todo.MayPrune())
-		if len(Acts(slices.Concat(todo.Steps, todo.Prunes))) > 0 && a.rounds.held(now) {
+		a.acts = Acts(slices.Concat(todo.Steps, todo.Prunes))
+		if len(a.acts) > 0 && a.rounds.held(now) {
 			isNothing = true
 		}
 		if a.isHeld = isHeld; !isNothing {
@@ -81,8 +83,11 @@ func (a *Attempt) next(now time.Time) *Comparison {
 		}
 		a.done = &Changes{Held: true}
 	}
-	if try := a.plan.triesNamespace(a.view); try != nil && !a.hasAsked {
-		a.hasAsked = true
+	if a.hasAsked {
+		return nil
+	}
+	a.hasAsked = true
+	if try := a.plan.triesNamespace(a.view); try != nil {
 		return &Comparison{Try: try}
 	}
 	return nil
@@ -104,7 +109,7 @@ func (a *Attempt) Done(done *Changes, now time.Time) {
 	isWritten := len(done.Stored)+len(done.Deleted) > 0
 	if isWritten {
 		a.wrote = true
-		a.rounds.wrote(Acts(slices.Concat(a.todo.Steps, a.todo.Prunes)), len(a.rounds.kind.Phases)+parts(a.todo.States), now)
+		a.rounds.wrote(a.acts, len(a.rounds.kind.Phases)+parts(a.todo.States), now)
 	}
 	a.strays = append(a.strays, done.Strays...)
 	if isWritten || len(done.Taken) == 0 {

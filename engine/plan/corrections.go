@@ -134,7 +134,7 @@ func (m *Memory) contested(now time.Time) (problem *Problem, next time.Time) {
 		if problem == nil || c.Problem.Message < problem.Message { // the same one each time
 			problem = c.Problem
 		}
-		next = earlier(next, c.Next(now))
+		next = Earlier(next, c.Next(now))
 	}
 	return problem, next
 }

@@ -88,6 +88,12 @@ func TestNews(t *testing.T) {
 	n.Met(&Outcome{Foreign: foreign}, m)
 	_, told = m.Tell(&n)
 	require.Equal(t, foreign[1:], told, "the other was told of before")
+	m.Rounds(k, object(), &View{Children: foreign[:1]}, now)
+	require.Len(t, m.told, 1, "the other is gone")
+	m.Rounds(k, object(), &View{Unmarked: foreign[:1]}, now)
+	require.Len(t, m.told, 1)
+	m.Rounds(k, object(), &View{}, now)
+	require.True(t, m.IsEmpty())
 
 	p := &Plan{Kind: k, Object: object()}
 	status, err := Report(p, problem)

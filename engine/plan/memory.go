@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,8 +11,8 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-// Memory is what is remembered of one object from one reconcile to the next. A new process knows nothing of it: what it has to know
-// is in the status. It is used by the reconcile of its object alone.
+// Memory is what is remembered of one object from one reconcile to the next. A new process starts without it: the status has what it
+// needs. Only the reconcile of its object uses it.
 type Memory struct {
 	uid        types.UID
 	generation int64
@@ -83,15 +84,7 @@ func (m *Memory) seen() *Unrecorded {
 func (m *Memory) learn(p *Plan, c *Comparison) {
 	m.unrecorded = p.Unrecorded()
 	for set, highest := range c.Numbers {
-		if _, isKnown := m.number(set); !isKnown {
-			m.numbers = append(m.numbers, setNumber{set, highest})
-			continue
-		}
-		for i := range m.numbers {
-			if m.numbers[i].set == set {
-				m.numbers[i].highest = highest
-			}
-		}
+		m.numbers = append(slices.DeleteFunc(m.numbers, func(n setNumber) bool { return n.set == set }), setNumber{set, highest})
 	}
 }
 
@@ -108,7 +101,7 @@ func (m *Memory) Tell(news *News) (event *Event, foreign []LiveChild) {
 	return event, foreign
 }
 
-// Rounds begins a reconcile. What others have changed since the last round is progress.
+// Rounds begins a reconcile. What others have changed since the last round is progress. Foreign objects that are gone are forgotten.
 func (m *Memory) Rounds(k *kind.Kind, owner *unstructured.Unstructured, v *View, now time.Time) *Rounds {
 	if m.generation != owner.GetGeneration() {
 		m.generation, m.progress, m.corrections = owner.GetGeneration(), nil, nil
@@ -117,5 +110,9 @@ func (m *Memory) Rounds(k *kind.Kind, owner *unstructured.Unstructured, v *View,
 	if m.progress != nil && (m.progress.IsOver(now) || FingerprintOf(k, owner, v.Children, v.Found).ChangedByOthers(m.progress.seen)) {
 		m.progress = nil
 	}
+	maps.DeleteFunc(m.told, func(uid types.UID, _ bool) bool {
+		is := func(child LiveChild) bool { return child.Object.GetUID() == uid }
+		return !slices.ContainsFunc(v.Children, is) && !slices.ContainsFunc(v.Unmarked, is)
+	})
 	return &Rounds{memory: m, kind: k, owner: owner, found: v.Found, had: Living(v.Children)}
 }

@@ -41,7 +41,7 @@ func (o *Outcome) Next(isStored bool) Next {
 // Due returns when to reconcile although nothing has changed, or to record what was created, given the object as the API server has it;
 // zero means never.
 func (o *Outcome) Due(p *Plan, stored *unstructured.Unstructured) time.Time {
-	return earlier(o.WakeAt, o.RecordAt(p, stored))
+	return Earlier(o.WakeAt, o.RecordAt(p, stored))
 }
 
 const (
@@ -64,8 +64,8 @@ func (o *Outcome) Recheck() time.Duration {
 	return 0
 }
 
-// earlier returns the earlier of two times; zero means never.
-func earlier(a, b time.Time) time.Time {
+// Earlier returns the earlier of two times; zero means never.
+func Earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

@@ -113,7 +113,7 @@ func outcomeOf(p *Plan, c *Comparison, done *Changes, v *View) *Outcome {
 }
 
 // wake makes the object be reconciled at a time, if it is not before.
-func (o *Outcome) wake(at time.Time) { o.WakeAt = earlier(o.WakeAt, at) }
+func (o *Outcome) wake(at time.Time) { o.WakeAt = Earlier(o.WakeAt, at) }
 
 // judge finds how long an object that never ends has not been ready, and whether that is
 // too long.

@@ -53,7 +53,7 @@ func (c *Cluster) controllerOf(k *kind.Kind, object *unstructured.Unstructured) 
 func (c *Cluster) WakeAt(object *unstructured.Unstructured) (next time.Time) {
 	for of, known := range c.controllers {
 		if of.object == object.GetUID() {
-			next = earlier(next, known.wakeAt)
+			next = plan.Earlier(next, known.wakeAt)
 		}
 	}
 	return next
@@ -62,17 +62,9 @@ func (c *Cluster) WakeAt(object *unstructured.Unstructured) (next time.Time) {
 // nextWake returns the first time at which an object is due.
 func (c *Cluster) nextWake() (next time.Time) {
 	for _, controller := range c.controllers {
-		next = earlier(next, controller.wakeAt)
+		next = plan.Earlier(next, controller.wakeAt)
 	}
 	return next
-}
-
-// earlier returns the earlier of two times, where zero means never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // reconcileDue reconciles the objects that are due, and reports whether there were any.
@@ -114,7 +106,7 @@ func (c *Cluster) reconcile(k *kind.Kind, uid types.UID, known *controller) (rec
 	case reconcile.Rejected:
 		retry := max(plan.RejectedRetry, min(plan.RetryBase<<min(known.failures, 32), plan.RetryMax))
 		known.failures++
-		known.wakeAt = earlier(known.wakeAt, c.now.Add(retry))
+		known.wakeAt = plan.Earlier(known.wakeAt, c.now.Add(retry))
 		return result, nil
 	case reconcile.Again:
 		known.due = true
@@ -136,13 +128,7 @@ func (w *world) Look(_ context.Context, owner *unstructured.Unstructured, _ bool
 	return w.view(w.budget, w.kind, owner, w.memory), nil
 }
 
-// CarryOut carries out all steps of a comparison. After a rejection, nothing more is done for the
-// same child, and nothing is pruned.
-func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
-	return w.carryOut(w.kind, owner, todo)
-}
-
-// SetFinalizers writes the finalizers of an object. One that is rendered stays as it is.
+// SetFinalizers writes the finalizers of an object. To render an object that is being deleted writes none: it would be gone.
 func (w *world) SetFinalizers(_ context.Context, object *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
 	if w.inert && object.GetDeletionTimestamp() != nil {
 		return object, nil
@@ -163,7 +149,8 @@ func (w *world) Store(_ context.Context, p *plan.Plan, _ *plan.Outcome, status m
 	return w.rewrite(p.Object, changed), nil
 }
 
-// rewrite stores an object that its own reconcile has changed, and returns it as it is then: as it was changed, if it is gone with that.
+// rewrite stores what a reconcile changes of its own object, and returns the stored object. Without its last finalizer, the object is
+// gone, and rewrite returns it as changed.
 func (w *world) rewrite(object, changed *unstructured.Unstructured) *unstructured.Unstructured {
 	live := w.byUID(object.GetUID())
 	if live == nil {
@@ -234,10 +221,12 @@ func (c *Cluster) strays(set kind.SetFacts, namespace string, template map[strin
 	}), template)
 }
 
-func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
+// CarryOut carries out all steps of a comparison. After a rejection, nothing more is done for the
+// same child, and nothing is pruned.
+func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, todo *plan.Comparison) *plan.Changes {
 	done := &plan.Changes{Deleted: make(map[types.UID]bool)}
 	for _, s := range todo.Inspect {
-		if live := c.find(s.Object().GroupVersionKind(), s.Object().GetNamespace(), s.Name); live != nil {
+		if live := w.find(s.Object().GroupVersionKind(), s.Object().GetNamespace(), s.Name); live != nil {
 			done.Inspected = append(done.Inspected, live)
 		}
 	}
@@ -247,7 +236,7 @@ func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo 
 			if rejected[s.Child] {
 				continue
 			}
-			if err := c.step(k, owner, s, done); err != nil {
+			if err := w.step(w.kind, owner, s, done); err != nil {
 				rejected[s.Child] = true
 				done.Rejected = errors.Join(done.Rejected, todo.OfChild(s.Child, err))
 			}
@@ -258,7 +247,7 @@ func (c *Cluster) carryOut(k *kind.Kind, owner *unstructured.Unstructured, todo 
 		do(todo.Prunes)
 	} else {
 		clear(rejected)
-		do(c.swaps.Release(k, owner, done.Occupied, todo.Prunes))
+		do(w.swaps.Release(w.kind, owner, done.Occupied, todo.Prunes))
 	}
 	return done
 }
