@@ -8,9 +8,9 @@ import (
 )
 
 // kindWith loads a kind with a schema of the spec and the status, and parts of its behaviour.
-func kindWith(t *testing.T, spec, status, behaviour string) (*Kind, error) {
+func kindWith(t *testing.T, spec, status, behaviour string) (Draft, error) {
 	t.Helper()
-	kinds, err := kindsOf(t, `package k
+	kinds, err := draftsOf(t, `package k
 import (
 	"list"
 
@@ -26,13 +26,13 @@ import (
 }
 `)
 	if err != nil {
-		return nil, err
+		return Draft{}, err
 	}
 	return kinds[0], nil
 }
 
 // decideIn decides for an object in a phase.
-func decideIn(t *testing.T, k *Kind, phase string, spec, observed map[string]any) (*Decision, error) {
+func decideIn(t *testing.T, k Draft, phase string, spec, observed map[string]any) (*Decision, error) {
 	t.Helper()
 	checked := k.Check(k.NewBudget(), map[string]any{"apiVersion": "try.example.com/v1", "kind": "G", "metadata": map[string]any{"name": "a"}, "spec": spec})
 	require.Empty(t, checked.Errors)

@@ -18,16 +18,13 @@ type Advice struct {
 	Text string
 }
 
-// BehaviourAdvice is advice on the behaviour.
-func (k *Kind) BehaviourAdvice() []Advice { return k.advice }
-
 // maxUnbounded is how many fields UnboundedAdvice names.
 const maxUnbounded = 8
 
 // UnboundedAdvice is one advice on all fields that can grow without limit; it is nil if there
 // are none. The status is left out, which users do not write, and so is the library.
 func (v *Version) UnboundedAdvice() *Advice {
-	found := slices.DeleteFunc(schema.Unboundeds(v.schema), func(u schema.Unbounded) bool {
+	found := slices.DeleteFunc(schema.Unboundeds(v.Compiled), func(u schema.Unbounded) bool {
 		root, _, _ := strings.Cut(u.Field, ".")
 		return isLibrary(u.Position.File) || root == "metadata" || root == "status"
 	})

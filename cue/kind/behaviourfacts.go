@@ -66,15 +66,14 @@ type TransitionFacts struct {
 type ValueFacts struct{ Name, Source string }
 
 // describe collects the facts from the source of a kind.
-func (k *Kind) describe() *BehaviourFacts {
-	c := newChecker(k, nil)
+func (c *checker) describe() *BehaviourFacts {
 	facts := &BehaviourFacts{Reads: c.reads(), Children: c.childFacts(c.controller, "")}
 	if phases := c.controller.fields["phases"]; phases != nil {
 		s := c.gather(phases.parts)
 		for _, name := range s.order {
 			phase := c.gather(s.fields[name].parts)
 			facts.Children = append(facts.Children, c.childFacts(phase, name)...)
-			facts.Phases = append(facts.Phases, PhaseDetails{name, k.Phases[name], c.transitionFacts(phase)})
+			facts.Phases = append(facts.Phases, PhaseDetails{name, c.kind.Phases[name], c.transitionFacts(phase)})
 		}
 	}
 	facts.Status, facts.Conditions = c.valueFacts("status"), c.valueFacts("conditions")
@@ -156,11 +155,10 @@ func (c *checker) transitionFacts(phase *structure) (facts []TransitionFacts) {
 
 // schedules reports whether a transition of the kind has a cron. Where the syntax does not show it,
 // an author shows it by a status with LastScheduleTime.
-func (k *Kind) schedules(v *Version) bool {
-	if len(k.Phases) == 0 {
+func (c *checker) schedules(v *Version) bool {
+	if len(c.kind.Phases) == 0 {
 		return false
 	}
-	c := newChecker(k, nil)
 	if phases := c.controller.fields["phases"]; phases != nil {
 		s := c.gather(phases.parts)
 		for _, name := range s.order {
@@ -169,7 +167,7 @@ func (k *Kind) schedules(v *Version) bool {
 			}
 		}
 	}
-	if status := v.schema.Struct.Field("status"); status == nil || status.Schema.Struct == nil || status.Schema.Struct.Field(LastScheduleTime) == nil {
+	if status := v.Compiled.Struct.Field("status"); status == nil || status.Schema.Struct == nil || status.Schema.Struct.Field(LastScheduleTime) == nil {
 		return false
 	}
 	return !slices.ContainsFunc(c.valueFacts("status"), func(f ValueFacts) bool { return f.Name == LastScheduleTime })
@@ -189,7 +187,7 @@ func (c *checker) valueFacts(field string) (facts []ValueFacts) {
 
 // reads finds what the controller reads, itself and by the definitions that it refers to.
 func (c *checker) reads() []string {
-	collector := &readCollector{packageReads: packageReads{object: &reads{}, observed: &reads{}}}
+	collector := &readCollector{Reads: Reads{Object: &Read{}, Observed: &Read{}}}
 	seen := make(map[*ast.Field]bool)
 	var follow func(instance *build.Instance, name string)
 	follow = func(instance *build.Instance, name string) {
@@ -218,32 +216,29 @@ func (c *checker) reads() []string {
 		}
 	}
 	follow(c.pkg.instance, c.kind.behaviourName())
-	paths := append(collector.object.paths(objectName), collector.observed.paths(observedName)...)
+	paths := append(collector.Object.paths(objectName), collector.Observed.paths(observedName)...)
 	slices.Sort(paths)
 	return slices.Compact(paths)
 }
 
 // paths lists what is read below a path.
-func (r *reads) paths(path string) []string {
-	if r.whole {
+func (r *Read) paths(path string) []string {
+	if r.Whole {
 		return []string{path}
 	}
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
-		all = append(all, r.fields[name].paths(path+"."+name)...)
+	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+		all = append(all, r.Fields[name].paths(path+"."+name)...)
 	}
-	if r.elements != nil {
-		if within := r.elements.paths(path + "[*]"); len(within) > 0 {
+	if r.Elements != nil {
+		if within := r.Elements.paths(path + "[*]"); len(within) > 0 {
 			all = append(all, within...)
 		} else {
 			all = append(all, path) // its length
 		}
 	}
-	if len(all) == 0 && len(r.fields) == 0 && r.elements == nil && path != objectName && path != observedName {
+	if len(all) == 0 && len(r.Fields) == 0 && r.Elements == nil && path != objectName && path != observedName {
 		return []string{path}
 	}
 	return all
 }
-
-// Behaviour describes the behaviour of the kind. It must not be changed.
-func (k *Kind) Behaviour() *BehaviourFacts { return k.facts }

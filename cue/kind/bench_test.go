@@ -12,11 +12,11 @@ import (
 
 // benchmarked returns valid objects of the shipped kinds.
 func benchmarked(tb testing.TB) []struct {
-	*Kind
+	Draft
 	object map[string]any
 } {
 	return []struct {
-		*Kind
+		Draft
 		object map[string]any
 	}{
 		{shippedKind(tb, "At"), at},
@@ -27,7 +27,7 @@ func benchmarked(tb testing.TB) []struct {
 func BenchmarkLoadShipped(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		_, err := Shipped()
+		_, err := shippedDrafts()
 		require.NoError(b, err)
 	}
 }
@@ -80,7 +80,7 @@ func BenchmarkEvaluator(b *testing.B) {
 		b.Run(bm.Names.Kind, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if e := bm.evaluate(bm.object); e.rejected != nil || e.err != nil {
+				if e := bm.pkg.evaluate(bm.Version, bm.object); e.rejected != nil || e.err != nil {
 					b.Fatal(e.rejected, e.err)
 				}
 			}
@@ -108,7 +108,7 @@ func TestBenchmarkedObjects(t *testing.T) {
 	for _, bm := range benchmarked(t) {
 		crd, err := newCRDOracle(bm.Schema)
 		require.NoError(t, err)
-		require.NoError(t, disagreement(bm.Kind, crd, bm.object))
+		require.NoError(t, disagreement(bm.Draft, crd, bm.object))
 		require.Empty(t, bm.Validate(bm.object))
 		pruned := runtime.DeepCopyJSON(bm.object)
 		structuralpruning.Prune(pruned, crd.structural, true)
@@ -130,8 +130,8 @@ func BenchmarkDecideParallel(b *testing.B) {
 	})
 }
 
-func shippedKind(tb testing.TB, name string) *Kind {
-	kinds, err := Shipped()
+func shippedKind(tb testing.TB, name string) Draft {
+	kinds, err := shippedDrafts()
 	require.NoError(tb, err)
 	for _, k := range kinds {
 		if k.Names.Kind == name {
@@ -139,7 +139,7 @@ func shippedKind(tb testing.TB, name string) *Kind {
 		}
 	}
 	require.FailNow(tb, "no such kind", name)
-	return nil
+	return Draft{}
 }
 
 var at = map[string]any{

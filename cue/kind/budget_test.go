@@ -36,18 +36,18 @@ import "fescue.dev/cue/contract"
 // and what to do.
 func TestOneBudgetForAll(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, costly)
+	kinds, err := draftsOf(t, costly)
 	require.NoError(t, err)
 	pool, flock, watcher := kinds[0], convertingKind(t), shippedKind(t, "Watcher")
 	known, err := types.New()
 	require.NoError(t, err)
-	require.Empty(t, pool.checkBehaviour(known))
+	require.Empty(t, checkBehaviour(pool.Kind, pool.pkg, known))
 	object := objectOf(pool, map[string]any{"team": "red", "items": listOf(50, func(int) any { return "a" })})
 	stored := objectOf(flock, map[string]any{"count": int64(1), "grazing": map[string]any{"hours": int64(3)}})
 	stored["apiVersion"] = "conversions.example.com/v1"
 	watching := watcher.Default(objectOf(watcher, map[string]any{"container": map[string]any{"name": "a", "image": "i"}}))
 	for name, test := range map[string]struct {
-		kind *Kind
+		kind Draft
 		do   func(*Budget) error
 	}{
 		"check": {pool, func(b *Budget) error { return pool.Check(b, object).Errors.ToAggregate() }},
@@ -83,7 +83,7 @@ func TestOneBudgetForAll(t *testing.T) {
 // A small object can replace one that exceeds the budget.
 func TestUpdateOfAnObjectThatExceedsTheBudget(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, costly)
+	kinds, err := draftsOf(t, costly)
 	require.NoError(t, err)
 	k := kinds[0]
 	of := func(n int) *Checked {
@@ -137,7 +137,7 @@ import ("list", "strings", "fescue.dev/cue/contract")
 // The worst that a schema can be made to do takes steps, though the object has few values.
 func TestWorkOfSchemasIsCounted(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, slow)
+	kinds, err := draftsOf(t, slow)
 	require.NoError(t, err)
 	k := kinds[0]
 	long := strings.Repeat("ab", 1<<19)

@@ -71,7 +71,6 @@ func LoadFolders(shipped bool, typeFiles []string, folders ...Folder) (*Catalog,
 	if shipped {
 		kinds, err := Shipped()
 		for _, k := range kinds {
-			k.dropSource()
 			c.add(k)
 		}
 		errs = append(errs, c.takeBroken(err))
@@ -160,16 +159,17 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 	if folder.Selected && len(folder.Only) == 0 {
 		return nil, nil
 	}
-	kinds, err := FromDir(folder.Dir, folder.Only...)
+	drafts, err := Drafts(folder.Dir, folder.Only...)
 	errs := []error{c.takeBroken(err), c.AddTypes()}
-	for _, k := range kinds {
+	for _, k := range drafts {
 		if k.Target == nil {
-			c.addType(k)
+			c.addType(k.Kind)
 		}
 	}
 	first := len(c.added)
 	c.proofs = append(c.proofs, folder.Proofs...)
-	for _, k := range kinds {
+	for _, draft := range drafts {
+		k := draft.Kind
 		k.Folder = folder.Dir
 		if other := c.byName[k.Name()]; other != nil && k.Target != nil {
 			errs = append(errs, fmt.Errorf("kinds folder %s: there is a decorator %s already", folder.Dir, k.Name()))
@@ -183,7 +183,7 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 			errs = append(errs, err)
 			continue
 		}
-		if mistakes := k.checkBehaviour(c.types); len(mistakes) > 0 {
+		if mistakes := checkBehaviour(k, draft.pkg, c.types); len(mistakes) > 0 {
 			c.broken = append(c.broken, mistakes...)
 			continue
 		}

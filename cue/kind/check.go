@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -25,39 +24,30 @@ const maxCheckDepth = 200
 
 // checkBehaviour returns the mistakes in the behaviour that can be found without an object: what
 // does not fit the types of the children, of the object and of its status. It also sets the advice
-// on the behaviour, and drops the source, which nothing else needs.
-func (k *Kind) checkBehaviour(known *types.Catalog) []*LoadError {
+// on the behaviour.
+func checkBehaviour(k *Kind, pkg *kindsPackage, known *types.Catalog) []*LoadError {
 	k.Uses = make(map[string][]string)
-	c := newChecker(k, known)
+	c := newChecker(k, pkg, known)
 	c.behaviour()
 	slices.SortStableFunc(c.mistakes, func(a, b *LoadError) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
-	mistakes, advice := k.checkConversions(known)
-	k.advice = append(c.advice, advice...)
-	k.dropSource()
+	mistakes, advice := checkConversions(k, pkg, known)
+	k.Advice = append(c.advice, advice...)
 	return append(c.mistakes, mistakes...)
 }
 
-// dropSource drops what only loading and checking need: the package, and with it all that CUE keeps.
-func (k *Kind) dropSource() {
-	k.source = nil
-	for _, v := range k.Versions {
-		v.value = cue.Value{}
-	}
-}
-
 // newChecker returns a checker that knows the children; without types, it knows the source alone.
-func newChecker(k *Kind, known *types.Catalog) *checker {
+func newChecker(k *Kind, pkg *kindsPackage, known *types.Catalog) *checker {
 	c := &checker{
-		kind: k, types: known, pkg: k.source, packages: newCompiler(),
+		kind: k, types: known, pkg: pkg, packages: newCompiler(),
 		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
 		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
 	}
 	c.object = types.Unknown
 	if known != nil && k.Target == nil {
 		c.object = known.FromRootSchema(k.Schema)
-		if k.status != nil && slices.Contains(k.status.Added, LastScheduleTime) {
+		if k.Status != nil && slices.Contains(k.Status.Added, LastScheduleTime) {
 			delete(c.object.Field("status").Fields, LastScheduleTime) // a behaviour cannot read what was added
 		}
 	}
@@ -367,12 +357,12 @@ func (c *checker) conditions(declared *member) {
 
 // orInjection returns the mistakes in an injection instead of an error of CUE, if there are any: CUE
 // notices some of them as well, but suggests nothing.
-func (k *Kind) orInjection(err error) error {
+func orInjection(k *Kind, pkg *kindsPackage, err error) error {
 	known, typesErr := types.New()
 	if typesErr != nil {
 		return err
 	}
-	c := newChecker(k, known)
+	c := newChecker(k, pkg, known)
 	declared := c.controller.fields[injectName]
 	if declared == nil {
 		return err

@@ -227,7 +227,7 @@ func (c *checker) name(child *checkedChild) {
 func (c *checker) replaced(child *checkedChild) {
 	update, _ := c.constantOf(child.body, "update")
 	onDelete, _ := c.constantOf(child.body, "onDelete")
-	if child.phase == "" || child.name == "" || update != string(Never) || onDelete == string(Orphan) || child.body.fields["replicas"] != nil || !c.kind.isReentered(child.phase) {
+	if child.phase == "" || child.name == "" || update != string(Never) || onDelete == string(Orphan) || child.body.fields["replicas"] != nil || !c.isReentered(child.phase) {
 		return
 	}
 	name := fmt.Sprintf("OBJECT-%s", child.name)

@@ -14,8 +14,8 @@ import (
 // checkContract returns the fields of a behaviour that the contract does not have, and words that a
 // field of it does not allow. CUE reports these as well, but suggests nothing, and some only once
 // their values are known.
-func checkContract(k *Kind) []*LoadError {
-	c := newChecker(k, nil)
+func checkContract(k *Kind, pkg *kindsPackage) []*LoadError {
+	c := newChecker(k, pkg, nil)
 	if c.controller.fields["scope"] == nil {
 		return nil // it is no contract.#Controller
 	}

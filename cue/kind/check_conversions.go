@@ -15,17 +15,17 @@ import (
 
 // checkConversions checks the further versions of the kind against the stored one and, if that finds no
 // mistake, with generated objects.
-func (k *Kind) checkConversions(known *types.Catalog) (mistakes []*LoadError, advice []Advice) {
+func checkConversions(k *Kind, pkg *kindsPackage, known *types.Catalog) (mistakes []*LoadError, advice []Advice) {
 	for _, v := range k.Versions[1:] {
 		var found []*LoadError
-		if v.conversion != nil {
-			c := newChecker(k, nil)
+		if v.Conversion != nil {
+			c := newChecker(k, pkg, nil)
 			c.types = known
-			c.ofConversion(v, v.conversion.name).conversion(v)
+			c.ofConversion(v, v.Conversion.Name).conversion(v)
 			found = c.mistakes
 		}
 		if len(found) == 0 {
-			found = counterpartsOf(k, v)
+			found = counterpartsOf(k, pkg, v)
 		}
 		mistakes = append(mistakes, found...)
 	}
@@ -130,7 +130,7 @@ func (r *roundTrip) one(object map[string]any, invalid map[string]string) *LoadE
 	if len(failures) > 0 {
 		return r.mistake(failures[0].err, object, "%s cannot be applied to an object that %s allows: %v", r.direction(), from, failures[0].err)
 	}
-	problems := schema.Validate(b, r.to.schema, converted)
+	problems := schema.Validate(b, r.to.Compiled, converted)
 	for _, p := range problems {
 		switch {
 		case strings.HasPrefix(p.Field, "metadata."), p.Type == field.ErrorTypeTypeInvalid && p.Field == "status":
@@ -164,8 +164,8 @@ func (r *roundTrip) mistake(cause error, object map[string]any, format string, a
 
 // position returns the place of the conversion of a version or, if it has none, of its schema.
 func (v *Version) position() schema.Position {
-	if v.conversion != nil {
-		return v.conversion.at
+	if v.Conversion != nil {
+		return v.Conversion.At
 	}
-	return v.schema.Position
+	return v.Compiled.Position
 }

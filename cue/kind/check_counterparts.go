@@ -12,6 +12,7 @@ import (
 // counterparts finds fields that only one of two versions can hold, by their schemas.
 type counterparts struct {
 	kind      *Kind
+	pkg       *kindsPackage
 	version   *Version // which of the two is not stored
 	from, to  *Version
 	direction string
@@ -19,13 +20,13 @@ type counterparts struct {
 }
 
 // counterpartsOf returns what a version and the stored one cannot hold of each other.
-func counterpartsOf(k *Kind, v *Version) []*LoadError {
-	there := counterparts{kind: k, version: v, from: v, to: k.Version, direction: toStoredName}
-	back := counterparts{kind: k, version: v, from: k.Version, to: v, direction: fromStoredName}
+func counterpartsOf(k *Kind, pkg *kindsPackage, v *Version) []*LoadError {
+	there := counterparts{kind: k, pkg: pkg, version: v, from: v, to: k.Version, direction: toStoredName}
+	back := counterparts{kind: k, pkg: pkg, version: v, from: k.Version, to: v, direction: fromStoredName}
 	for _, c := range []*counterparts{&there, &back} {
-		var by *stated
-		if v.conversion != nil {
-			by = v.conversion.stated[c.direction]
+		var by *Stated
+		if v.Conversion != nil {
+			by = v.Conversion.Stated[c.direction]
 		}
 		c.value(c.from.Schema, c.to.Schema, by, "")
 	}
@@ -36,7 +37,7 @@ func counterpartsOf(k *Kind, v *Version) []*LoadError {
 }
 
 // value compares the schemas of a value, parts of which the conversion may state.
-func (c *counterparts) value(had, wants *schemaProps, by *stated, path string) {
+func (c *counterparts) value(had, wants *schemaProps, by *Stated, path string) {
 	if by == nil {
 		isUsed := c.to == c.kind.Version || c.version.Served
 		switch {
@@ -62,7 +63,7 @@ func (c *counterparts) value(had, wants *schemaProps, by *stated, path string) {
 		case slices.Contains(fixedFields, at):
 		case !exists && (inner == nil && c.version.Served || c.to == c.version && !c.version.isRead(at)):
 			c.lost(at)
-		case inner == nil && exists, inner != nil && !inner.whole:
+		case inner == nil && exists, inner != nil && !inner.Whole:
 			c.value(&below, &want, inner, at)
 		}
 	}
@@ -74,16 +75,16 @@ func isOpen(s *schemaProps) bool {
 }
 
 // field returns what is stated of a field.
-func (s *stated) field(name string) *stated {
+func (s *Stated) field(name string) *Stated {
 	if s == nil {
 		return nil
 	}
-	return s.fields[name]
+	return s.Fields[name]
 }
 
 // isRead reports whether the conversion of a version reads a field of it, something in it or what it is in.
 func (v *Version) isRead(path string) bool {
-	return v.conversion != nil && slices.ContainsFunc(v.conversion.reads, func(read string) bool {
+	return v.Conversion != nil && slices.ContainsFunc(v.Conversion.Reads, func(read string) bool {
 		return read == "" || strings.HasPrefix(read+".", path+".") || strings.HasPrefix(path+".", read+".")
 	})
 }
@@ -92,12 +93,12 @@ func (v *Version) isRead(path string) bool {
 func (c *counterparts) lost(path string) {
 	at := c.version.position()
 	named, _, _ := strings.Cut(strings.ReplaceAll(path, ".*", "[]"), "[]") // of a list or a map, as far as it has names
-	if declared := c.to.valueAt("." + named); declared.Exists() {
+	if declared := c.pkg.valueAt(c.to, "."+named); declared.Exists() {
 		at = positionOfValue(declared)
 	}
-	ways := fmt.Sprintf("declare it in #%s as in #%s, or have toStored and fromStored convert it", c.from.name, c.to.name)
+	ways := fmt.Sprintf("declare it in #%s as in #%s, or have toStored and fromStored convert it", c.from.DefinitionName, c.to.DefinitionName)
 	if c.to == c.kind.Version {
-		ways += fmt.Sprintf("; a version that is not served need not have it: write served: false in #%s%s", c.from.name, conversionSuffix)
+		ways += fmt.Sprintf("; a version that is not served need not have it: write served: false in #%s%s", c.from.DefinitionName, conversionSuffix)
 	}
 	c.report(at, "%s of %s would be lost: %s", path, c.to.GroupVersionKind.Version, ways)
 }
@@ -105,11 +106,11 @@ func (c *counterparts) lost(path string) {
 // mustState reports a field whose type differs.
 func (c *counterparts) mustState(path, had, wants string) {
 	at, direction := c.version.position(), c.direction
-	switch v := c.version.conversion; {
+	switch v := c.version.Conversion; {
 	case v == nil:
-		direction = "#" + c.version.name + conversionSuffix + "." + direction
-	case v.stated[direction] != nil:
-		at = v.stated[direction].at
+		direction = "#" + c.version.DefinitionName + conversionSuffix + "." + direction
+	case v.Stated[direction] != nil:
+		at = v.Stated[direction].At
 	}
 	c.report(at, "%s.%s: must be stated: it is of type %s in %s, and of type %s in %s", direction, path, had, c.from.GroupVersionKind.Version, wants, c.to.GroupVersionKind.Version)
 }
@@ -119,8 +120,8 @@ func (c *counterparts) status() {
 	a, b := c.from.Schema.Properties["status"], c.to.Schema.Properties["status"]
 	a.Description, b.Description = "", ""
 	if !reflect.DeepEqual(a, b) {
-		c.report(c.to.schema.Position, "the status differs from that of #%s, but conversions copy it: give both versions the status of one definition, as in status?: #%sStatus",
-			c.from.name, c.kind.GroupVersionKind.Kind)
+		c.report(c.to.Compiled.Position, "the status differs from that of #%s, but conversions copy it: give both versions the status of one definition, as in status?: #%sStatus",
+			c.from.DefinitionName, c.kind.GroupVersionKind.Kind)
 	}
 }
 

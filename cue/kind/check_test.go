@@ -16,15 +16,15 @@ import (
 )
 
 // requireNoMistakes fails for each mistake that is found in valid kinds.
-func requireNoMistakes(t *testing.T, kinds []*Kind) {
+func requireNoMistakes(t *testing.T, kinds []Draft) {
 	t.Helper()
 	known, err := types.New()
 	require.NoError(t, err)
 	for _, k := range kinds {
-		for _, mistake := range k.checkBehaviour(known) {
+		for _, mistake := range checkBehaviour(k.Kind, k.pkg, known) {
 			t.Errorf("%v", mistake)
 		}
-		for _, a := range k.BehaviourAdvice() {
+		for _, a := range k.Advice {
 			t.Logf("%s:%d: %s", a.Position.File, a.Position.Line, a.Text)
 		}
 	}
@@ -60,13 +60,13 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 	t.Parallel()
 	t.Run("shipped", func(t *testing.T) {
 		t.Parallel()
-		kinds, err := Shipped()
+		kinds, err := shippedDrafts()
 		require.NoError(t, err)
 		requireNoMistakes(t, kinds)
 	})
 	t.Run("items of lists from several packages", func(t *testing.T) {
 		t.Parallel()
-		kinds, err := kindsOf(t, unifiedLists)
+		kinds, err := draftsOf(t, unifiedLists)
 		require.NoError(t, err)
 		requireNoMistakes(t, kinds)
 	})
@@ -80,7 +80,7 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 				if !strings.HasPrefix(block, "package ") {
 					continue
 				}
-				kinds, err := kindsOf(t, block)
+				kinds, err := draftsOf(t, block)
 				require.NoError(t, err)
 				requireNoMistakes(t, kinds)
 			}
@@ -93,7 +93,7 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
 			require.NoError(t, err)
-			kinds, _ := FromDir(corpus.Unpack(t, archive))
+			kinds, _ := Drafts(corpus.Unpack(t, archive))
 			requireNoMistakes(t, kinds)
 		})
 	}
@@ -102,7 +102,7 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 	for _, dir := range folders {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
-			kinds, err := FromDir(dir)
+			kinds, err := Drafts(dir)
 			require.NoError(t, err)
 			requireNoMistakes(t, kinds)
 		})
@@ -112,7 +112,7 @@ func TestValidKindsHaveNoMistakes(t *testing.T) {
 // The schema of a status that #X leaves out follows from what the behaviour projects.
 func TestStatusIsInferred(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, `package k
+	kinds, err := draftsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {text!: string, n: *1 | int, open?: {...}}}
 #GController: contract.#Controller & {
@@ -181,7 +181,7 @@ func TestOddBehaviours(t *testing.T) {
 	} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			kinds, err := kindsOf(t, `package k
+			kinds, err := draftsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {n: *1 | int, list?: [...string]}, status?: {contract.#Status, x?: _}}
 #GController: contract.#Controller & {
@@ -203,7 +203,7 @@ import "fescue.dev/cue/contract"
 // The library has no fields that the built-in types do not have: both are of one release of Kubernetes.
 func TestLibraryHasTheBuiltInTypes(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, `package k
+	kinds, err := draftsOf(t, `package k
 import ("fescue.dev/cue/contract", "fescue.dev/cue/k8s")
 #G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: k8s.#PodSpec, status?: contract.#Status}
 #GController: contract.#Controller & {object!: #G, names: plural: "gs"}

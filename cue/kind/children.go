@@ -15,7 +15,7 @@ import (
 // collectOwned finds the types of the children, and which of them are sets. The types are
 // those of templates that do not depend on the object, and those that the kind declares in
 // owns.
-func collectOwned(k *Kind, controller cue.Value) error {
+func collectOwned(k *Kind, _ *kindsPackage, controller cue.Value) error {
 	owned := make(map[apischema.GroupVersionKind]bool)
 	k.Sets = make(map[string]SetFacts)
 	singles := make(map[string]bool)
@@ -29,7 +29,7 @@ func collectOwned(k *Kind, controller cue.Value) error {
 				return err
 			}
 			owned[gvk] = true
-			if err := k.collectSet(name, gvk, child); err != nil {
+			if err := collectSet(k, name, gvk, child); err != nil {
 				return err
 			}
 			if !child.LookupPath(pathReplicas).Exists() {
@@ -80,7 +80,7 @@ func ownedType(template cue.Value) (apischema.GroupVersionKind, error) {
 }
 
 // collectSet records a child that is a set.
-func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child cue.Value) error {
+func collectSet(k *Kind, name string, members apischema.GroupVersionKind, child cue.Value) error {
 	ignored := child.LookupPath(pathStrays)
 	strays, err := ignored.String()
 	deletes := err != nil || strays == "Delete" // err: it depends on the object
@@ -118,7 +118,7 @@ func (k *Kind) collectSet(name string, members apischema.GroupVersionKind, child
 }
 
 // checkDeadline rejects a deadline that cannot be met.
-func checkDeadline(k *Kind, controller cue.Value) error {
+func checkDeadline(k *Kind, _ *kindsPackage, controller cue.Value) error {
 	deadline := controller.LookupPath(pathDeadline)
 	if !deadline.Exists() {
 		return nil

@@ -31,7 +31,7 @@ type asked struct {
 }
 
 // ask asks a kind everything about an object and its children.
-func ask(k *Kind, object, observed map[string]any) *asked {
+func ask(k Draft, object, observed map[string]any) *asked {
 	a := &asked{Problems: k.Problems(object)}
 	note := func(err error) {
 		if err != nil {
@@ -95,7 +95,7 @@ type question struct {
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	const askers, rounds = 8, 10
-	use := func(t *testing.T, k *Kind, next func(i int) (object, observed map[string]any)) {
+	use := func(t *testing.T, k Draft, next func(i int) (object, observed map[string]any)) {
 		questions := make([]question, askers)
 		for i := range questions {
 			object, observed := next(i)
@@ -133,7 +133,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	t.Run("many parts", func(t *testing.T) {
 		t.Parallel()
-		kinds, err := kindsOf(t, manyParts)
+		kinds, err := draftsOf(t, manyParts)
 		require.NoError(t, err)
 		use(t, kinds[0], func(i int) (object, observed map[string]any) {
 			items := make([]any, 200)
@@ -163,7 +163,7 @@ func TestProgramsHoldNoRun(t *testing.T) {
 	}
 	// Where one is, it is found.
 	reached := make(map[string]bool)
-	run := shippedKind(t, "At").program.Run(budget.New("At"), at, observedPod)
+	run := shippedKind(t, "At").Program.Run(budget.New("At"), at, observedPod)
 	_, _ = run.Data() // what it computes is looked at, not its result
 	deepHash(run, true, func(t reflect.Type) { reached[t.String()] = true })
 	for _, name := range ofRuns {
@@ -172,11 +172,11 @@ func TestProgramsHoldNoRun(t *testing.T) {
 }
 
 // programsOf returns the compiled programs of a kind: of its behaviour and of its conversions.
-func programsOf(k *Kind) []any {
-	programs := []any{k.program}
+func programsOf(k Draft) []any {
+	programs := []any{k.Program}
 	for _, v := range k.Versions {
-		if v.conversion != nil {
-			programs = append(programs, v.conversion.program)
+		if v.Conversion != nil {
+			programs = append(programs, v.Conversion.Program)
 		}
 	}
 	return programs

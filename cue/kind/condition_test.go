@@ -48,15 +48,15 @@ func TestBrokenConditionIsAnError(t *testing.T) {
 	}
 }
 
-// kindsOf loads the kinds of one file.
-func kindsOf(tb testing.TB, text string) ([]*Kind, error) {
+// draftsOf loads the kinds of one file, with their source.
+func draftsOf(tb testing.TB, text string) ([]Draft, error) {
 	tb.Helper()
-	return FromDir(corpus.Folder(tb, text))
+	return Drafts(corpus.Folder(tb, text))
 }
 
 // decideWith decides for an object of a kind whose behaviour has a given part.
 func decideWith(t *testing.T, part string) (*Decision, error) {
-	kinds, err := kindsOf(t, `package k
+	kinds, err := draftsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {
 	apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, spec!: {text!: string, loud?: bool}
@@ -140,9 +140,9 @@ var jobObject = map[string]any{
 
 // kindOfJobs creates a Job and changes its phase when a condition holds, or after ten
 // minutes.
-func kindOfJobs(t *testing.T, when string) *Kind {
+func kindOfJobs(t *testing.T, when string) Draft {
 	t.Helper()
-	kinds, err := kindsOf(t, `package k
+	kinds, err := draftsOf(t, `package k
 import (
 	"list"
 

@@ -40,8 +40,8 @@ func IsEngineCondition(name string) bool { return slices.Contains(engineConditio
 
 // checkConditionTypes rejects conditions with wrong types: those that every object has, and those
 // within ifs of the behaviour's own text.
-func checkConditionTypes(k *Kind, controller cue.Value) error {
-	for _, behaviour := range k.source.definitions[controller.Path().String()] {
+func checkConditionTypes(_ *Kind, pkg *kindsPackage, controller cue.Value) error {
+	for _, behaviour := range pkg.definitions[controller.Path().String()] {
 		for _, conditions := range valuesOf(behaviour.Value, "conditions") {
 			for _, field := range fieldsIn(conditions) {
 				name, _, err := ast.LabelName(field.Label)

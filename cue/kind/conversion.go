@@ -31,30 +31,31 @@ const (
 	fromStoredName = "fromStored"
 )
 
-// conversion is how a version differs from the stored one. A nil one states nothing: all fields that
+// Conversion is how a version differs from the stored one. A nil one states nothing: all fields that
 // both have are the same.
-type conversion struct {
-	name    string // of its definition
-	program *behaviour.Program
-	// stated are the fields that it states, by direction.
-	stated map[string]*stated
-	// reads are the paths of the fields of the object that it reads.
-	reads []string
-	at    schema.Position
+type Conversion struct {
+	// Name is that of its definition.
+	Name    string
+	Program *behaviour.Program
+	// Stated are the fields that it states, by direction.
+	Stated map[string]*Stated
+	// Reads are the paths of the fields of the object that it reads.
+	Reads []string
+	At    schema.Position
 }
 
-// stated are the fields below a field that a conversion states, also within an if. whole means that
+// Stated are the fields below a field that a conversion states, also within an if. Whole means that
 // it states the value as such. A nil one is a field that it does not state.
-type stated struct {
-	whole  bool
-	fields map[string]*stated
-	at     schema.Position // of a direction
+type Stated struct {
+	Whole  bool
+	Fields map[string]*Stated
+	At     schema.Position // of a direction
 }
 
 // Converts reports whether a version of the kind has a conversion, so that Convert has to be asked.
 // Otherwise versions only differ in which fields of an object are known.
 func (k *Kind) Converts() bool {
-	return slices.ContainsFunc(k.Versions, func(v *Version) bool { return v.conversion != nil })
+	return slices.ContainsFunc(k.Versions, func(v *Version) bool { return v.Conversion != nil })
 }
 
 // Convert returns an object in another version of the kind, with that version's defaults. Its metadata and
@@ -144,7 +145,7 @@ func (k *Kind) versionNamed(apiVersion any) (*Version, error) {
 
 // withDefaults sets the defaults of an object, which need not be valid.
 func (v *Version) withDefaults(b *Budget, object map[string]any) map[string]any {
-	return schema.Default(b, v.schema, v.withoutNulls(object))
+	return schema.Default(b, v.Compiled, v.withoutNulls(object))
 }
 
 // convertOnce converts an object with its defaults to or from the stored version. What cannot be computed is
@@ -155,20 +156,20 @@ func (k *Kind) convertOnce(b *Budget, object map[string]any, from, to *Version) 
 		direction, other = toStoredName, from
 	}
 	m := mapper{}
-	var by *stated
+	var by *Stated
 	var root piece
-	if c := other.conversion; c != nil {
-		by = c.stated[direction]
+	if c := other.Conversion; c != nil {
+		by = c.Stated[direction]
 		var none map[string]any
 		given := []any{object, none}
 		if direction == fromStoredName {
 			slices.Reverse(given)
 		}
-		whole := compiledPiece{c.program.RunGiven(b, given...)}
+		whole := compiledPiece{c.Program.RunGiven(b, given...)}
 		root = whole.field(direction)
 	}
 	converted := runtime.DeepCopyJSON(m.fields(withoutFixed(object), by, root, direction))
-	pruning.Prune(converted, to.structural, true)
+	pruning.Prune(converted, to.Structural, true)
 	text, err := json.Marshal(converted)
 	if err == nil && len(text) > maxConvertedBytes {
 		err = fmt.Errorf("it would have %d bytes: must have at most %d", len(text), maxConvertedBytes)
@@ -211,13 +212,13 @@ type failure struct {
 }
 
 // fields returns the fields of a struct: those that the conversion states, and otherwise those of the source.
-func (m *mapper) fields(source map[string]any, by *stated, p piece, path string) map[string]any {
+func (m *mapper) fields(source map[string]any, by *Stated, p piece, path string) map[string]any {
 	if by == nil {
 		return source
 	}
 	result := maps.Clone(source)
-	for _, name := range sortedKeys(by.fields) {
-		if value, ok := m.field(source[name], by.fields[name], p.field(name), path+"."+name); ok {
+	for _, name := range sortedKeys(by.Fields) {
+		if value, ok := m.field(source[name], by.Fields[name], p.field(name), path+"."+name); ok {
 			result[name] = value
 		} else {
 			delete(result, name)
@@ -227,8 +228,8 @@ func (m *mapper) fields(source map[string]any, by *stated, p piece, path string)
 }
 
 // field returns a field that the conversion states, or something in it.
-func (m *mapper) field(source any, by *stated, p piece, path string) (value any, ok bool) {
-	if by.whole {
+func (m *mapper) field(source any, by *Stated, p piece, path string) (value any, ok bool) {
+	if by.Whole {
 		value, ok, err := statedValue(p, path)
 		if err != nil {
 			m.failures = append(m.failures, failure{path, err})
@@ -286,7 +287,7 @@ func newConversion(k *Kind, v *Version, definition string, pkg *kindsPackage) er
 	if len(declared) == 0 {
 		return nil
 	}
-	c := newChecker(k, nil).ofConversion(v, name)
+	c := newChecker(k, pkg, nil).ofConversion(v, name)
 	if c.controller.fields["served"] != nil { // it is a contract.#Conversion
 		c.definition(c.controller, "#"+conversionSuffix, name+".")
 	}
@@ -325,13 +326,13 @@ func newConversion(k *Kind, v *Version, definition string, pkg *kindsPackage) er
 	if err != nil {
 		return err
 	}
-	v.conversion = &conversion{name: name, program: program, at: positionOf(declared[0]), stated: make(map[string]*stated), reads: pathsRead(declared)}
+	v.Conversion = &Conversion{Name: name, Program: program, At: positionOf(declared[0]), Stated: make(map[string]*Stated), Reads: pathsRead(declared)}
 	for _, direction := range []string{toStoredName, fromStoredName} {
 		if m := c.controller.fields[direction]; m != nil {
-			v.conversion.stated[direction] = c.statedBy(m.parts)
-			v.conversion.stated[direction].at = positionOf(m.node)
+			v.Conversion.Stated[direction] = c.statedBy(m.parts)
+			v.Conversion.Stated[direction].At = positionOf(m.node)
 		}
-		if s := v.conversion.stated[direction]; s != nil && s.whole {
+		if s := v.Conversion.Stated[direction]; s != nil && s.Whole {
 			return errorAtNode(declared[0], "%s: %s: must be a struct with fields whose names are known: write %s: spec: …", name, direction, direction)
 		}
 	}
@@ -391,15 +392,15 @@ func pathFrom(rootName string, e ast.Expr) []string {
 }
 
 // statedBy returns which fields the parts of a value state.
-func (c *checker) statedBy(parts []part) *stated {
+func (c *checker) statedBy(parts []part) *Stated {
 	s := c.gather(parts)
 	if len(s.literals) == 0 || len(s.others) > 0 || len(s.dynamic) > 0 {
-		return &stated{whole: true}
+		return &Stated{Whole: true}
 	}
-	by := &stated{fields: make(map[string]*stated)}
+	by := &Stated{Fields: make(map[string]*Stated)}
 	for _, name := range s.order {
 		if m := s.fields[name]; !m.constraint {
-			by.fields[name] = c.statedBy(m.parts)
+			by.Fields[name] = c.statedBy(m.parts)
 		}
 	}
 	return by
@@ -439,8 +440,8 @@ func orphanConversions(definitions map[string][]*ast.Field, instance *build.Inst
 	used := referredTo(definitions, instance)
 	for _, k := range kinds {
 		for _, v := range k.Versions {
-			if v.conversion != nil {
-				used[v.conversion.name] = true
+			if v.Conversion != nil {
+				used[v.Conversion.Name] = true
 			}
 		}
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // convertingKind loads the kind of testdata/kinds/conversions.txtar.
-func convertingKind(t testing.TB) *Kind {
-	kinds, err := FromDir(corpus.Unpack(t, corpus.Read(t, corpus.Path(t, "testdata/kinds/conversions.txtar"))))
+func convertingKind(t testing.TB) Draft {
+	kinds, err := Drafts(corpus.Unpack(t, corpus.Read(t, corpus.Path(t, "testdata/kinds/conversions.txtar"))))
 	require.NoError(t, err)
 	require.Len(t, kinds, 1)
 	return kinds[0]
@@ -38,7 +38,7 @@ func TestConversionsLikeCUE(t *testing.T) {
 }
 
 // compareConversion compares the stated fields of an object, and returns how many there were.
-func compareConversion(t testing.TB, k *Kind, from *Version, object map[string]any) (compared int) {
+func compareConversion(t testing.TB, k Draft, from *Version, object map[string]any) (compared int) {
 	if len(k.Problems(object)) > 0 {
 		return 0
 	}
@@ -47,18 +47,18 @@ func compareConversion(t testing.TB, k *Kind, from *Version, object map[string]a
 		if from == to || from != k.Version && to != k.Version {
 			continue
 		}
-		direction, given, c := toStoredName, objectName, from.conversion
+		direction, given, c := toStoredName, objectName, from.Conversion
 		if from == k.Version {
-			direction, given, c = fromStoredName, storedName, to.conversion
+			direction, given, c = fromStoredName, storedName, to.Conversion
 		}
 		if c == nil {
 			continue
 		}
 		converted, failures := k.convertOnce(k.NewBudget(), object, from, to)
 		require.Empty(t, failures, text(object))
-		definition := k.source.value.LookupPath(cue.MakePath(cue.Def(c.name)))
+		definition := k.pkg.value.LookupPath(cue.MakePath(cue.Def(c.Name)))
 		unified := definition.FillPath(cue.ParsePath(given), cuecontext.New().Encode(object))
-		for name := range c.stated[direction].fields["spec"].fields {
+		for name := range c.Stated[direction].Fields["spec"].Fields {
 			expected := unified.LookupPath(cue.MakePath(cue.Str(direction), cue.Str("spec"), cue.Str(name)))
 			ours := converted["spec"].(map[string]any)[name]
 			at := fmt.Sprintf("%s.spec.%s of %s", direction, name, text(object))
@@ -111,7 +111,7 @@ func FuzzConversion(f *testing.F) {
 
 // requireSurvives requires that what is stored of an object is the same after a conversion to a version and
 // back, and metadata in all of them. What is not valid as stored may be lost.
-func requireSurvives(t testing.TB, k *Kind, object map[string]any, to *Version) {
+func requireSurvives(t testing.TB, k Draft, object map[string]any, to *Version) {
 	stored, errs := k.ToStored(k.NewBudget(), object)
 	require.Empty(t, errs, text(object))
 	if len(k.Problems(stored)) > 0 {
@@ -158,7 +158,7 @@ func TestConversionFacts(t *testing.T) {
 // in it what a manager of fields no longer applies, so it cannot get an object without a part.
 func TestUnservedVersion(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, `package kinds
+	kinds, err := draftsOf(t, `package kinds
 
 import (
 	"strconv"

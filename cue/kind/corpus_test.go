@@ -27,7 +27,7 @@ func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
 	for _, f := range inputs.Files {
 		data[f.Name] = f.Data
 	}
-	kinds, err := FromDir(dir)
+	kinds, err := Drafts(dir)
 	var load strings.Builder
 	for _, k := range kinds {
 		fmt.Fprintf(&load, "%s: %s, children %v\n", k.GroupVersionKind.Kind, k.GroupVersionResource(), k.Owns)
@@ -56,7 +56,7 @@ func resultsOf(t *testing.T, inputs *txtar.Archive) []txtar.File {
 }
 
 // conversionsOf converts an object to all other versions of its kind.
-func conversionsOf(t *testing.T, k *Kind, name string, object map[string]any) (results []txtar.File) {
+func conversionsOf(t *testing.T, k Draft, name string, object map[string]any) (results []txtar.File) {
 	if !k.Converts() {
 		return nil
 	}
@@ -78,7 +78,7 @@ func conversionsOf(t *testing.T, k *Kind, name string, object map[string]any) (r
 }
 
 // resultOf returns what is wrong with an object, or its defaulted form and the decision.
-func resultOf(t *testing.T, k *Kind, object, observed map[string]any) string {
+func resultOf(t *testing.T, k Draft, object, observed map[string]any) string {
 	if errs := k.Validate(object); len(errs) > 0 {
 		var lines []string
 		for _, err := range errs {

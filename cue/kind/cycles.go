@@ -22,7 +22,7 @@ func steps(behaviours []*Kind) map[apischema.GroupKind][]leads {
 	from := make(map[apischema.GroupKind][]leads)
 	for _, k := range behaviours {
 		of := k.GroupVersionKind.GroupKind()
-		for _, child := range k.Behaviour().Children {
+		for _, child := range k.Behaviour.Children {
 			gv, err := apischema.ParseGroupVersion(child.APIVersion)
 			if child.Kind == "" || err != nil {
 				continue
@@ -89,7 +89,7 @@ func (c *Catalog) cycle(k *Kind) *LoadError {
 	for _, l := range k.Lookups {
 		isOfType := func(owned apischema.GroupVersionKind) bool { return owned.GroupKind() == l.Type.GroupKind() }
 		if l.IsSelection && slices.ContainsFunc(k.Owns, isOfType) {
-			k.advice = append(k.advice, Advice{Field: "reads." + l.Name, Position: l.Position, Text: fmt.Sprintf(
+			k.Advice = append(k.Advice, Advice{Field: "reads." + l.Name, Position: l.Position, Text: fmt.Sprintf(
 				"reads.%s: selects objects of a type that the kind creates, %s: see that the selector leaves those out, or that what is created does not grow with them", l.Name, l.Type.Kind)})
 		}
 	}
@@ -107,7 +107,7 @@ func (c *Catalog) cycle(k *Kind) *LoadError {
 		return &LoadError{Kind: k.LoadName(), File: first.Position.File, Line: first.Position.Line,
 			Reason: fmt.Sprintf("%s: its objects create objects without end, %s: put an if around one of these children", field, chain)}
 	}
-	k.advice = append(k.advice, Advice{Field: field, Position: first.Position, Text: fmt.Sprintf(
+	k.Advice = append(k.Advice, Advice{Field: field, Position: first.Position, Text: fmt.Sprintf(
 		"%s: its objects can create objects that lead back to themselves, %s: see that an if, a when or a selector ends that for all objects", field, chain)})
 	return nil
 }

@@ -75,7 +75,7 @@ func TestChildrenThatLeadBack(t *testing.T) {
 			require.NoError(t, catalog.BrokenError())
 			var advice []string
 			for _, k := range catalog.Behaviours() {
-				for _, a := range k.BehaviourAdvice() {
+				for _, a := range k.Advice {
 					if strings.Contains(a.Text, "lead back") || strings.Contains(a.Text, "selects objects") {
 						advice = append(advice, a.Text)
 					}

@@ -91,7 +91,7 @@ func (r *decisionReader) status(value piece) error {
 		r.decision.Status = whole
 		return nil
 	}
-	of := r.kind.structural.Properties["status"]
+	of := r.kind.Structural.Properties["status"]
 	r.decision.Status, err = r.present(value, "status", &of)
 	return err
 }
@@ -353,7 +353,7 @@ func (r *decisionReader) times(t *Transition, value piece, path string) (absent 
 	if field, err := texts.read(t); err != nil {
 		return nil, &EvaluationError{Path: path + "." + field, Err: err, Position: value.field(field).position()}
 	}
-	if t.Cron != nil && !r.kind.RecordsSchedule() {
+	if t.Cron != nil && !r.kind.RecordsSchedule {
 		return nil, &EvaluationError{Path: path + ".cron", Err: errors.New("the status has no lastScheduleTime: embed contract.#ScheduleStatus in it"), Position: value.field("cron").position()}
 	}
 	return nil, nil

@@ -36,8 +36,8 @@ var kubernetesTypes = sync.OnceValue(func() *types.Catalog {
 })
 
 // newLikelyPairs returns a generator half of whose objects are like those that people wrote.
-func newLikelyPairs(k *Kind, samples []map[string]any) *pairs {
-	p := newPairs(k, kubernetesTypes())
+func newLikelyPairs(k Draft, samples []map[string]any) *pairs {
+	p := newPairs(k.Kind, k.pkg, kubernetesTypes())
 	random := p.sample
 	if len(samples) > 0 {
 		p.sample = func(r *rand.Rand) map[string]any {
@@ -74,9 +74,9 @@ func (p *pairs) mixed(most, some map[string]any) map[string]any {
 }
 
 // compare compares everything, also what a proof leaves out.
-func (k *Kind) compare(object, observed map[string]any) (decides bool, err error) {
+func (k Draft) compare(object, observed map[string]any) (decides bool, err error) {
 	_, failed := k.decide(k.NewBudget(), object, observed)
-	return failed == nil, comparison{Kind: k}.compare(object, observed)
+	return failed == nil, (&comparison{Kind: k.Kind, pkg: k.pkg}).compare(object, observed)
 }
 
 // TestDecisionsLikeCUE generates objects and their children for each kind, shipped, in the corpus and
@@ -121,7 +121,7 @@ func TestDecisionsLikeCUE(t *testing.T) {
 // A child may be named by a text that is also the name of a field of the object, here in its status.
 func TestChildNamedLikeAFieldOfItsObject(t *testing.T) {
 	t.Parallel()
-	kinds, err := FromDir(filepath.Join(root(), "examples/workerpool"))
+	kinds, err := Drafts(filepath.Join(root(), "examples/workerpool"))
 	require.NoError(t, err)
 	object := objectOf(kinds[0], map[string]any{"workers": []any{"other", "web"}, "image": "i"})
 	object["status"] = map[string]any{"childInventory": map[string]any{"created": map[string]any{"web": "uid"}}}
@@ -132,12 +132,12 @@ func TestChildNamedLikeAFieldOfItsObject(t *testing.T) {
 
 // kindSource are the kinds of a package, and objects that people wrote.
 type kindSource struct {
-	kinds   []*Kind
+	kinds   []Draft
 	samples []map[string]any
 }
 
 // samplesOf returns the objects of a kind.
-func (s kindSource) samplesOf(k *Kind) (samples []map[string]any) {
+func (s kindSource) samplesOf(k Draft) (samples []map[string]any) {
 	for _, object := range s.samples {
 		if k.GroupVersionKind == (&unstructured.Unstructured{Object: object}).GroupVersionKind() {
 			samples = append(samples, object)

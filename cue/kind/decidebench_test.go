@@ -12,7 +12,7 @@ import (
 // decided is an object for which decisions are measured.
 type decided struct {
 	name     string
-	kind     *Kind
+	kind     Draft
 	object   map[string]any
 	observed map[string]any
 	// byHand decides in Go; nil if there is no such code.
@@ -49,7 +49,7 @@ func decidedObjects(tb testing.TB) []decided {
 	return all
 }
 
-func defaultedWatcher(tb testing.TB, k *Kind) map[string]any {
+func defaultedWatcher(tb testing.TB, k Draft) map[string]any {
 	return k.Default(fullWatcher(tb))
 }
 
@@ -110,7 +110,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				v, err := d.kind.evaluatedBehaviour(d.object, d.observed)
+				v, err := evaluatedBehaviour(d.kind.Kind, d.kind.pkg, d.object, d.observed)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -148,7 +148,7 @@ func BenchmarkInjection(b *testing.B) {
 	b.Run("Evaluator", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			v, err := k.evaluatedBehaviour(object, nil)
+			v, err := evaluatedBehaviour(k.Kind, k.pkg, object, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestBenchmarkedDecisions(t *testing.T) {
 		if d.byHand != nil {
 			decision, err := d.kind.Decide(d.kind.NewBudget(), d.object, d.observed)
 			require.NoError(t, err)
-			require.NoError(t, comparison{Kind: d.kind}.sameResult("", decisionResult(decision), decisionResult(d.byHand(d.object, d.observed)), nil, nil), d.name)
+			require.NoError(t, (&comparison{Kind: d.kind.Kind, pkg: d.kind.pkg}).sameResult("", decisionResult(decision), decisionResult(d.byHand(d.object, d.observed)), nil, nil), d.name)
 		}
 	}
 }
@@ -195,14 +195,14 @@ import "fescue.dev/cue/contract"
 }
 `
 
-func poolOf(k *Kind, items int) map[string]any {
+func poolOf(k Draft, items int) map[string]any {
 	return objectOf(k, map[string]any{"items": listOf(items, func(int) any { return "a" })})
 }
 
 // A behaviour that would take 10^9 steps fails, and only for its own object.
 func TestBudgetOfDecisions(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, threeLoops)
+	kinds, err := draftsOf(t, threeLoops)
 	require.NoError(t, err)
 	_, err = kinds[0].Decide(kinds[0].NewBudget(), poolOf(kinds[0], 1000), nil)
 	require.ErrorContains(t, err, "takes more than 500000 steps")
@@ -220,7 +220,7 @@ func TestBudgetOfDoublingDefinitions(t *testing.T) {
 	for i := range 24 {
 		text += fmt.Sprintf("#D%d: {a: #D%d, b: #D%d}\n", i+1, i, i)
 	}
-	kinds, err := kindsOf(t, text)
+	kinds, err := draftsOf(t, text)
 	require.NoError(t, err)
 	_, err = kinds[0].Decide(kinds[0].NewBudget(), poolOf(kinds[0], 1), nil)
 	require.ErrorContains(t, err, "takes more than 500000 steps")
@@ -228,7 +228,7 @@ func TestBudgetOfDoublingDefinitions(t *testing.T) {
 
 // BenchmarkBudget measures how soon a behaviour fails that would take 10^9 steps.
 func BenchmarkBudget(b *testing.B) {
-	kinds, err := kindsOf(b, threeLoops)
+	kinds, err := draftsOf(b, threeLoops)
 	require.NoError(b, err)
 	pool := poolOf(kinds[0], 1000)
 	for b.Loop() {

@@ -48,7 +48,7 @@ func TestMutationsOfBehaviours(t *testing.T) {
 			file := filepath.Join(dir, "kind.cue")
 			source, err := os.ReadFile(file)
 			require.NoError(t, err)
-			kinds, err := FromDir(dir)
+			kinds, err := Drafts(dir)
 			require.NoError(t, err)
 			start := strings.Index(string(source), "Controller: contract.")
 			places := tokens.FindAllStringIndex(string(source[start:]), -1)
@@ -71,17 +71,18 @@ func TestMutationsOfBehaviours(t *testing.T) {
 					broken = `"Other"`
 				}
 				require.NoError(t, os.WriteFile(file, []byte(string(source[:from])+broken+string(source[to:])), 0o600))
-				mutants, err := FromDir(dir)
+				mutants, err := Drafts(dir)
 				if err != nil || len(mutants) != 1 {
 					continue // it does not load
 				}
 				tried++
-				k := *kinds[0]
-				k.program = mutants[0].program
+				alone := *kinds[0].Kind
+				k := Draft{&alone, kinds[0].pkg}
+				k.Program = mutants[0].Program
 				if k.Prove(kubernetesTypes()).Difference != nil {
 					proved++
 				}
-				p := newPairs(&k, kubernetesTypes())
+				p := newPairs(k.Kind, k.pkg, kubernetesTypes())
 				p.random = rand.New(rand.NewPCG(1, 3))
 				found := false
 				for range 3000 {

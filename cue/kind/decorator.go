@@ -89,15 +89,15 @@ func behaviourOf(name string) string {
 
 // ReadOfObject returns what the behaviour may read of an object of the kind. The result shares memory
 // with the object.
-func (k *Kind) ReadOfObject(object map[string]any) any { return k.reads.object.of(object) }
+func (k *Kind) ReadOfObject(object map[string]any) any { return k.Reads.Object.of(object) }
 
 // ObjectPaths returns the paths of what the behaviour may read of an object of the kind, as
 // ObservedPaths does for children.
 func (k *Kind) ObjectPaths() [][]string {
-	if k.reads.object.whole {
+	if k.Reads.Object.Whole {
 		return [][]string{{}}
 	}
-	return k.reads.object.leaves(nil, nil)
+	return k.Reads.Object.leaves(nil, nil)
 }
 
 // decoratorNames lists the decorators of a package by their definitions, sorted.
@@ -145,8 +145,8 @@ func (pkg *kindsPackage) load(name string) (*Kind, error) {
 func newDecorator(name string, pkg *kindsPackage) (*Kind, error) {
 	definition := "#" + name + decoratorSuffix
 	decorator := pkg.value.LookupPath(cue.MakePath(cue.Def(definition)))
-	k := &Kind{source: pkg, reads: pkg.reads, asked: new(counters), Version: &Version{}, Target: &Target{Decorator: name}, Phases: map[string]PhaseFacts{}}
-	if mistakes := checkDecoratorContract(k); len(mistakes) > 0 {
+	k := &Kind{Reads: pkg.reads, asked: new(counters), Version: &Version{}, Target: &Target{Decorator: name}, Phases: map[string]PhaseFacts{}}
+	if mistakes := checkDecoratorContract(k, pkg); len(mistakes) > 0 {
 		return nil, joinMistakes(mistakes)
 	}
 	if err := decorator.Validate(); err != nil {
@@ -158,8 +158,8 @@ func newDecorator(name string, pkg *kindsPackage) (*Kind, error) {
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
 		return nil, errorAt(decorator, definition, "the name %q of a decorator must be a label value: %s", name, problems[0])
 	}
-	for _, collect := range []func(*Kind, cue.Value) error{collectTarget, collectOwned} {
-		if err := collect(k, decorator); err != nil {
+	for _, collect := range []func(*Kind, *kindsPackage, cue.Value) error{collectTarget, collectOwned} {
+		if err := collect(k, pkg, decorator); err != nil {
 			return nil, err
 		}
 	}
@@ -169,24 +169,23 @@ func newDecorator(name string, pkg *kindsPackage) (*Kind, error) {
 			return nil, errorAt(strays, "strays", "a decorator deletes only what it has created: remove it from %q", child)
 		}
 	}
-	if err := collectLookups(k); err != nil {
+	if err := collectLookups(k, pkg); err != nil {
 		return nil, err
 	}
-	if err := checkSameLookups(k); err != nil {
+	if err := checkSameLookups(k, pkg); err != nil {
 		return nil, err
 	}
 	compiled, err := compileSchema("Decorated", pkg.rules.contract)
 	if err != nil {
 		return nil, err
 	}
-	k.Served, k.Versions, k.schema, k.status = true, []*Version{k.Version}, compiled, &schema.Completed{Schema: compiled}
-	k.value = pkg.rules.decorated
-	k.setOpenAPI(nil)
-	return k, k.compileBehaviour(pkg.instance)
+	k.Served, k.Versions, k.Compiled, k.Status = true, []*Version{k.Version}, compiled, &schema.Completed{Schema: compiled}
+	setOpenAPI(k.Version, nil)
+	return k, compileBehaviour(k, pkg)
 }
 
 // collectTarget reads which objects a decorator is for.
-func collectTarget(k *Kind, decorator cue.Value) error {
+func collectTarget(k *Kind, _ *kindsPackage, decorator cue.Value) error {
 	target := decorator.LookupPath(cue.ParsePath("target"))
 	if err := target.Validate(cue.Concrete(true)); err != nil {
 		return err
@@ -240,8 +239,8 @@ var notOfDecorators = map[string]string{
 }
 
 // checkDecoratorContract is checkContract for a decorator.
-func checkDecoratorContract(k *Kind) []*LoadError {
-	c := newChecker(k, nil)
+func checkDecoratorContract(k *Kind, pkg *kindsPackage) []*LoadError {
+	c := newChecker(k, pkg, nil)
 	c.mistakes, c.found = nil, make(map[string]bool) // without types, the rest cannot be told
 	for _, name := range c.controller.order {
 		if why, known := notOfDecorators[name]; known {
@@ -261,8 +260,8 @@ func checkDecoratorContract(k *Kind) []*LoadError {
 
 // checkSameLookups rejects reads that the author of an object could choose: nothing asks whether they
 // may read that.
-func checkSameLookups(k *Kind) error {
-	c := newChecker(k, nil)
+func checkSameLookups(k *Kind, pkg *kindsPackage) error {
+	c := newChecker(k, pkg, nil)
 	for _, l := range k.Lookups {
 		isSame := l.Name != "" && (l.IsSelection || l.ObjectName != "") && (l.Namespace == "" || l.ObjectNamespace != "")
 		if entry := c.structureOf(c.controller, readsName).fields[l.Name]; isSame && entry != nil && !c.mentions(entry.parts, objectName) {

@@ -49,7 +49,7 @@ func (k *Kind) Definition() *apiextensionsv1.CustomResourceDefinition {
 	definition = definition.DeepCopy()
 	for i, v := range k.Versions {
 		schema := definition.Spec.Versions[i].Schema.OpenAPIV3Schema
-		if status, ok := schema.Properties["status"]; ok && v.initialStatus {
+		if status, ok := schema.Properties["status"]; ok && v.InitialStatus {
 			status.Default = &apiextensionsv1.JSON{Raw: []byte(`{"observedGeneration":-1}`)}
 			schema.Properties["status"] = status
 		}
@@ -119,12 +119,12 @@ func (v *Version) missing(path string) (field string, around schemaProps, ok boo
 
 // checkScale rejects a scale subresource whose fields do not exist or have the wrong type, or whose numbers could be
 // negative, because the API server rejects negative numbers.
-func (k *Kind) checkScale(v *Version, controller cue.Value) error {
+func checkScale(k *Kind, pkg *kindsPackage, v *Version, controller cue.Value) error {
 	if k.Scale == nil {
 		return nil
 	}
 	for _, number := range []struct{ name, path string }{{"scale.spec", k.Scale.SpecReplicasPath}, {"scale.status", k.Scale.StatusReplicasPath}} {
-		at, p, err := v.scaled(controller, number.name, number.path)
+		at, p, err := pkg.scaled(v, controller, number.name, number.path)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (k *Kind) checkScale(v *Version, controller cue.Value) error {
 		return nil
 	}
 	path := *k.Scale.LabelSelectorPath
-	at, p, err := v.scaled(controller, "scale.selector", path)
+	at, p, err := pkg.scaled(v, controller, "scale.selector", path)
 	if err == nil && p.Type != "string" {
 		err = errorAt(at, "scale.selector", `%s of %s must be a string, a label selector as text like "app=hello"`, path, v.GroupVersionKind.Version)
 	}
@@ -145,12 +145,12 @@ func (k *Kind) checkScale(v *Version, controller cue.Value) error {
 
 // scaled returns the schema at a path of the scale subresource, and what an error about it is reported at: the field,
 // or the path if CUE does not know the field or it is not the kind's own.
-func (v *Version) scaled(controller cue.Value, name, path string) (at cue.Value, p schemaProps, err error) {
+func (pkg *kindsPackage) scaled(v *Version, controller cue.Value, name, path string) (at cue.Value, p schemaProps, err error) {
 	at = controller.LookupPath(cue.ParsePath(name))
 	if field, around, ok := v.missing(path); !ok {
 		return at, p, errorAt(at, name, "#%s has no field %s%s", v.GroupVersionKind.Kind, field, types.DidYouMean(field[strings.LastIndex(field, ".")+1:], sortedKeys(around.Properties)))
 	}
-	if field := v.valueAt(path); field.Exists() && !isLibrary(field.Pos().Filename()) {
+	if field := pkg.valueAt(v, path); field.Exists() && !isLibrary(field.Pos().Filename()) {
 		at = field
 	}
 	return at, v.property(path), nil
@@ -158,8 +158,8 @@ func (v *Version) scaled(controller cue.Value, name, path string) (at cue.Value,
 
 // valueAt returns the CUE of the field at a JSONPath like ".spec.count"; it does not exist if CUE knows the field
 // under a condition only.
-func (v *Version) valueAt(path string) cue.Value {
-	at := v.value
+func (pkg *kindsPackage) valueAt(v *Version, path string) cue.Value {
+	at := pkg.definition(v)
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		var next cue.Value
 		for _, label := range []cue.Selector{cue.Str(name), cue.Str(name).Required(), cue.Str(name).Optional()} {
@@ -194,14 +194,14 @@ func countInstead(p schemaProps) string {
 // A new object gets a status that describes no generation, so that tools that wait by kstatus
 // do not take it for done before the first reconcile. This is not possible if the status has
 // required fields.
-func (k *Kind) collectOpenAPI(v *Version) error {
+func collectOpenAPI(k *Kind, v *Version) error {
 	without := sets.New[string]()
-	v.initialStatus = true
+	v.InitialStatus = true
 	for {
-		crd := v.setOpenAPI(without)
-		rejected := rejections(k.definitionOf(v))
+		crd := setOpenAPI(v, without)
+		rejected := rejections(definitionOf(k, v))
 		if len(rejected) == 0 {
-			return v.setStructural()
+			return setStructural(v)
 		}
 		dropped := without.Len()
 		for _, err := range rejected {
@@ -212,10 +212,10 @@ func (k *Kind) collectOpenAPI(v *Version) error {
 		if without.Len() > dropped {
 			continue
 		}
-		if !v.initialStatus || !slices.ContainsFunc(rejected, isAboutInitialStatus) {
+		if !v.InitialStatus || !slices.ContainsFunc(rejected, isAboutInitialStatus) {
 			return rejected.ToAggregate()
 		}
-		v.initialStatus = false
+		v.InitialStatus = false
 	}
 }
 
@@ -224,7 +224,7 @@ func isAboutInitialStatus(err *field.Error) bool {
 }
 
 // definitionOf returns the definition with one version alone.
-func (k *Kind) definitionOf(v *Version) *apiextensionsv1.CustomResourceDefinition {
+func definitionOf(k *Kind, v *Version) *apiextensionsv1.CustomResourceDefinition {
 	alone := *k
 	alone.Versions = []*Version{v}
 	definition := alone.Definition()
@@ -255,10 +255,10 @@ func rejections(definition *apiextensionsv1.CustomResourceDefinition) field.Erro
 }
 
 // setOpenAPI sets the OpenAPI schema of a version, without some CEL rules.
-func (v *Version) setOpenAPI(without sets.Set[string]) *schema.CRD {
-	crd := schema.OpenAPI(v.schema, schema.Options{
+func setOpenAPI(v *Version, without sets.Set[string]) *schema.CRD {
+	crd := schema.OpenAPI(v.Compiled, schema.Options{
 		Without: without, IsLibrary: func(at schema.Position) bool { return isLibrary(at.File) },
 	})
-	v.Schema, v.enforcers = crd.Schema, crd.Enforcers
+	v.Schema, v.Enforcers = crd.Schema, crd.Enforcers
 	return crd
 }

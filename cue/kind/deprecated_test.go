@@ -25,7 +25,7 @@ import "fescue.dev/cue/contract"
 }
 #AController: contract.#Controller & {object!: #A, names: plural: "as"}
 `
-	kinds, err := kindsOf(t, head+`
+	kinds, err := draftsOf(t, head+`
 		cron?: string @kube(deprecated="use spec.schedule")
 		schedule?: string
 		steps?: [...{run?: string, script?: string @kube(deprecated="use run")}]

@@ -57,7 +57,7 @@ func TestForeignKinds(t *testing.T) {
 	for _, folder := range corpus.FoldersIn(t, *foreignKinds) {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			t.Parallel()
-			kinds, err := FromDir(folder)
+			kinds, err := Drafts(folder)
 			require.NoError(t, err)
 			for _, k := range kinds {
 				compareSamples(t, k)
@@ -68,7 +68,7 @@ func TestForeignKinds(t *testing.T) {
 
 // compareSamples compares the parties on generated objects of a kind, and returns how many of these
 // are valid.
-func compareSamples(t *testing.T, k *Kind) int {
+func compareSamples(t *testing.T, k Draft) int {
 	t.Helper()
 	crd, err := newCRDOracle(k.Schema)
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestDifferentialOfSeeds(t *testing.T) {
 	t.Parallel()
 	for _, spec := range schemaSeeds {
 		k := kindWithSpec(t, spec)
-		if k == nil {
+		if k.Kind == nil {
 			continue
 		}
 		crd, err := newCRDOracle(k.Schema)
@@ -106,19 +106,19 @@ func TestDifferentialOfSeeds(t *testing.T) {
 }
 
 // sampler returns a generator of objects of a kind from numbers.
-func sampler(k *Kind) func(seed uint64) map[string]any {
-	s := schema.NewSampler(k.schema)
+func sampler(k Draft) func(seed uint64) map[string]any {
+	s := schema.NewSampler(k.Compiled)
 	return func(seed uint64) map[string]any { return s.Sample(rand.New(rand.NewPCG(seed, 1))) }
 }
 
 // corpusKinds loads the shipped kinds and those of the corpus that load.
-func corpusKinds(t testing.TB) map[string][]*Kind {
-	shipped, err := Shipped()
+func corpusKinds(t testing.TB) map[string][]Draft {
+	shipped, err := shippedDrafts()
 	require.NoError(t, err)
-	kinds := map[string][]*Kind{"shipped": shipped}
+	kinds := map[string][]Draft{"shipped": shipped}
 	for _, file := range corpus.Archives(t, "testdata/kinds") {
 		// Kinds of the corpus that do not load are tested by TestCorpus.
-		if loaded, _ := FromDir(corpus.Unpack(t, corpus.Read(t, file))); len(loaded) > 0 {
+		if loaded, _ := Drafts(corpus.Unpack(t, corpus.Read(t, file))); len(loaded) > 0 {
 			kinds[filepath.Base(file)] = loaded
 		}
 	}
@@ -126,10 +126,10 @@ func corpusKinds(t testing.TB) map[string][]*Kind {
 }
 
 // allKinds are those of corpusKinds and of the examples, by the folder of each.
-func allKinds(t testing.TB) map[string][]*Kind {
+func allKinds(t testing.TB) map[string][]Draft {
 	kinds := corpusKinds(t)
 	for _, file := range exampleFiles(t) {
-		loaded, err := FromDir(filepath.Dir(file))
+		loaded, err := Drafts(filepath.Dir(file))
 		require.NoError(t, err)
 		kinds["examples/"+filepath.Base(filepath.Dir(file))] = loaded
 	}

@@ -23,20 +23,20 @@ import (
 // This file has CUE's evaluator compute behaviours, by which the compiled ones are proved (proof.go).
 
 // evaluatedBehaviour is behaviour by CUE's evaluator.
-func (k *Kind) evaluatedBehaviour(object, observed map[string]any) (piece, error) {
-	given := map[string]any{objectName: k.status.WithoutAdded(object)}
+func evaluatedBehaviour(k *Kind, pkg *kindsPackage, object, observed map[string]any) (piece, error) {
+	given := map[string]any{objectName: k.Status.WithoutAdded(object)}
 	if observed != nil {
-		given[observedName] = k.reads.observed.of(observed)
+		given[observedName] = k.Reads.Observed.of(observed)
 	}
 	// Unify and BuildExpr would open what definitions close. Paths begin with the field, as in the package with the definition.
 	const field = "behaviour"
 	unified := ast.NewBinExpr(token.AND, ast.NewIdent(k.behaviourName()), openData(given))
 	file := &ast.File{Decls: []ast.Decl{&ast.Field{Label: ast.NewIdent(field), Value: unified}}}
-	value := k.source.context.BuildFile(file, cue.Scope(k.source.value)).LookupPath(cue.ParsePath(field))
+	value := pkg.context.BuildFile(file, cue.Scope(pkg.value)).LookupPath(cue.ParsePath(field))
 	if err := value.LookupPath(cue.ParsePath(objectName)).Err(); err != nil {
 		return nil, evaluationError(objectName, err)
 	}
-	return evaluatedPiece{value, k.source.expressions()}, nil
+	return evaluatedPiece{value, pkg.expressions()}, nil
 }
 
 // openData returns data as syntax in which each struct ends in "...". What is filled into a

@@ -38,12 +38,20 @@ type kindsPackage struct {
 	context     *cue.Context
 	value       cue.Value
 	definitions map[string][]*ast.Field // at the top of its files
-	reads       *packageReads
+	reads       *Reads
 	rules       contractRules
 	// expressions are for proofs, which ask for them with each object.
 	expressions func() *expressions
 	// proving is held by a proof, which builds the package again.
 	proving *sync.Mutex
+}
+
+// definition returns the definition of the objects of a version: that of the contract for a decorator.
+func (p *kindsPackage) definition(v *Version) cue.Value {
+	if v.DefinitionName == "" {
+		return p.rules.decorated
+	}
+	return p.value.LookupPath(cue.MakePath(cue.Def(v.DefinitionName)))
 }
 
 // inNewContext returns the package for evaluations whose memory is free again when it is dropped. Nothing else may read its syntax
@@ -99,37 +107,37 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, err
 	}
 	controller := pkg.value.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix)))
-	k := &Kind{source: pkg, reads: pkg.reads, asked: new(counters), Version: &Version{GroupVersionKind: apischema.GroupVersionKind{Kind: name}}}
-	if mistakes := checkContract(k); len(mistakes) > 0 {
+	k := &Kind{Reads: pkg.reads, asked: new(counters), Version: &Version{GroupVersionKind: apischema.GroupVersionKind{Kind: name}}}
+	if mistakes := checkContract(k, pkg); len(mistakes) > 0 {
 		return nil, joinMistakes(mistakes)
 	}
 	if err := withoutUnknown(controller.Validate()); err != nil {
-		return nil, k.orInjection(err)
+		return nil, orInjection(k, pkg, err)
 	}
 	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
 		return nil, errorAt(controller, "#"+name+controllerSuffix, "must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, controllerSuffix)
 	}
 	if err := withoutUnknown(controller.Unify(pkg.rules.controller).Validate()); err != nil {
-		return nil, k.orInjection(err)
+		return nil, orInjection(k, pkg, err)
 	}
-	for _, collect := range []func(*Kind, cue.Value) error{
+	for _, collect := range []func(*Kind, *kindsPackage, cue.Value) error{
 		collectNames, collectPhases, collectOnDelete, collectOwned, checkDeadline, checkConditionTypes,
 	} {
-		if err := collect(k, controller); err != nil {
+		if err := collect(k, pkg, controller); err != nil {
 			return nil, err
 		}
 	}
-	if err := collectLookups(k); err != nil {
+	if err := collectLookups(k, pkg); err != nil {
 		return nil, err
 	}
 	if err := collectInjection(k, controller, pkg.rules, pkg.definitions["#"+name+controllerSuffix]); err != nil {
-		return nil, k.orInjection(err)
+		return nil, orInjection(k, pkg, err)
 	}
 	stored, err := newVersion(name, pkg.instance, objectSchema)
 	if err != nil {
 		return nil, err
 	}
-	if err := k.compileBehaviour(pkg.instance); err != nil {
+	if err := compileBehaviour(k, pkg); err != nil {
 		return nil, err
 	}
 	if stored.GroupVersionKind.Kind != name {
@@ -145,31 +153,31 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, err
 	}
 	for _, v := range k.Versions {
-		if err := k.completeStatus(v, pkg.rules.contract); err != nil {
+		if err := completeStatus(k, pkg, v); err != nil {
 			return nil, err
 		}
-		if err := k.collectOpenAPI(v); err != nil {
+		if err := collectOpenAPI(k, v); err != nil {
 			return nil, fmt.Errorf("the API server would reject the CRD: %w", err)
 		}
-		if err := checkStatusSchema(k, v, controller); err != nil {
+		if err := checkStatusSchema(k, pkg, v, controller); err != nil {
 			return nil, err
 		}
-		if err := k.checkScale(v, controller); err != nil {
+		if err := checkScale(k, pkg, v, controller); err != nil {
 			return nil, err
 		}
-		if err := v.selfCheck(); err != nil {
+		if err := pkg.selfCheck(v); err != nil {
 			return nil, err
 		}
 	}
-	k.collectProjection(pkg.definitions["#"+name+controllerSuffix])
+	collectProjection(k, pkg.definitions["#"+name+controllerSuffix])
 	return k, nil
 }
 
 // compileBehaviour compiles the controller of a kind.
-func (k *Kind) compileBehaviour(instance *build.Instance) (err error) {
-	k.program, err = behaviour.Compile(instance, k.behaviourName())
+func compileBehaviour(k *Kind, pkg *kindsPackage) (err error) {
+	k.Program, err = behaviour.Compile(pkg.instance, k.behaviourName())
 	if err == nil {
-		if cycle := k.program.Cycle(); cycle != nil {
+		if cycle := k.Program.Cycle(); cycle != nil {
 			err = cycle
 		}
 	}
@@ -194,7 +202,7 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*Versio
 			return nil, errorAt(value, field, "is missing")
 		}
 	}
-	return &Version{name: name, GroupVersionKind: gvk, schema: compiled, value: value, outdated: schema.HasDeprecated(compiled)}, nil
+	return &Version{DefinitionName: name, GroupVersionKind: gvk, Compiled: compiled, HasDeprecated: schema.HasDeprecated(compiled)}, nil
 }
 
 // collectVersions finds the other versions of the kind: definitions that state its
@@ -242,7 +250,7 @@ func typeOf(value cue.Value) (apischema.GroupVersionKind, error) {
 	return gv.WithKind(kind), nil
 }
 
-func collectNames(k *Kind, controller cue.Value) error {
+func collectNames(k *Kind, _ *kindsPackage, controller cue.Value) error {
 	var names struct {
 		Plural, Singular       string
 		ShortNames, Categories []string
@@ -313,7 +321,7 @@ func collectPaths(k *Kind, controller cue.Value) error {
 	return nil
 }
 
-func collectPhases(k *Kind, controller cue.Value) error {
+func collectPhases(k *Kind, _ *kindsPackage, controller cue.Value) error {
 	if initial := controller.LookupPath(cue.ParsePath("initial")); initial.Exists() {
 		var err error
 		if k.Initial, err = initial.String(); err != nil {

@@ -21,7 +21,7 @@ import (
 // when it is defaulted, defaulting twice is defaulting once, and the decision is the
 // same every time.
 func FuzzObject(f *testing.F) {
-	kinds, err := Shipped()
+	kinds, err := shippedDrafts()
 	require.NoError(f, err)
 	f.Add(0, []byte(`{"apiVersion":"cnat.fescue.dev/v1alpha1","kind":"At","metadata":{"name":"a"},"spec":{"schedule":"2020-11-16T10:12:00Z","command":"echo"}}`))
 	f.Add(0, []byte(`{"apiVersion":"cnat.fescue.dev/v1alpha1","kind":"At","metadata":{"name":"a"},"spec":{"schedule":"2020-13-16T10:12:00Z","command":"","image":1}}`))
@@ -86,7 +86,7 @@ func FuzzDifferential(f *testing.F) {
 const maxFuzzed = 300
 
 // kindsWithOracles lists the kinds in the same order every time, as inputs number them.
-func kindsWithOracles(t testing.TB) (kinds []*Kind, oracles []*crdOracle) {
+func kindsWithOracles(t testing.TB) (kinds []Draft, oracles []*crdOracle) {
 	all := corpusKinds(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, k := range all[name] {
@@ -143,7 +143,7 @@ func FuzzSchema(f *testing.F) {
 			return
 		}
 		k := kindWithSpec(t, spec)
-		if k == nil {
+		if k.Kind == nil {
 			return
 		}
 		crd, err := newCRDOracle(k.Schema)
@@ -219,17 +219,17 @@ import "fescue.dev/cue/contract"
 `
 
 // kindWithSpec loads a kind with a spec; it is nil if the spec is rejected.
-func kindWithSpec(t *testing.T, spec string) *Kind {
+func kindWithSpec(t *testing.T, spec string) Draft {
 	source := kindTemplate + spec + "\n"
 	if _, err := parser.ParseFile("x.cue", source); err != nil || strings.Contains(spec, "#X") {
-		return nil
+		return Draft{}
 	}
-	kinds, err := FromDir(corpus.Unpack(t, &txtar.Archive{Files: []txtar.File{
+	kinds, err := Drafts(corpus.Unpack(t, &txtar.Archive{Files: []txtar.File{
 		{Name: "x.cue", Data: []byte(source)}, {Name: "controller.cue", Data: []byte(controllerTemplate)},
 	}}))
 	if len(kinds) == 0 {
 		require.Error(t, err)
-		return nil
+		return Draft{}
 	}
 	return kinds[0]
 }

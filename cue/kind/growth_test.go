@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"flag"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -94,20 +93,6 @@ func TestDecisionsKeepNothing(t *testing.T) {
 	require.Less(t, int64(heap())-int64(before), bound, "bytes")
 }
 
-// Kinds that are loaded and checked keep nothing of CUE, which takes about as much memory as they do.
-func TestLoadedKindsKeepNoCUE(t *testing.T) {
-	t.Parallel()
-	c, err := Load(true, filepath.Join(root(), "examples/backup"))
-	require.NoError(t, err)
-	require.Len(t, c.Added(), 1)
-	for _, k := range c.Behaviours() {
-		require.Nil(t, k.source, k.Name())
-		for _, v := range k.Versions {
-			require.Zero(t, v.value, k.Name())
-		}
-	}
-}
-
 func heap() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -118,7 +103,7 @@ func heap() uint64 {
 
 // A pattern that stands in an object is compiled for one evaluation: it is not kept, and its length counts.
 func TestPatternsOfObjectsAreNotKept(t *testing.T) {
-	kinds, err := kindsOf(t, `package kinds
+	kinds, err := draftsOf(t, `package kinds
 
 import "fescue.dev/cue/contract"
 

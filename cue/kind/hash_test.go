@@ -25,7 +25,7 @@ import "fescue.dev/cue/contract"
 #AController: contract.#Controller & {object!: #A, names: plural: "as", children: c: template: {apiVersion: "v1", kind: "ConfigMap"}}
 `
 	hash := func(text string) string {
-		kinds, err := FromDir(corpus.Folder(t, text))
+		kinds, err := Drafts(corpus.Folder(t, text))
 		require.NoError(t, err)
 		return kinds[0].Hash
 	}
@@ -50,7 +50,7 @@ import ("fescue.dev/cue/contract", "fescue.dev/cue/k8s")
 #AController: contract.#Controller & {object!: #A, names: plural: "as"}
 `)
 	hash := func() string {
-		kinds, err := FromDir(dir)
+		kinds, err := Drafts(dir)
 		require.NoError(t, err)
 		return kinds[0].Hash
 	}

@@ -17,7 +17,7 @@ func TestInitialStatus(t *testing.T) {
 		"status?: contract.#Status & {observedGeneration?: >=0}":    "",
 		"status?: contract.#Status & {observedGeneration?: !=(-1)}": "",
 	} {
-		kinds, err := kindsOf(t, strings.ReplaceAll(`package k
+		kinds, err := draftsOf(t, strings.ReplaceAll(`package k
 import "fescue.dev/cue/contract"
 #G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, STATUS}
 #GController: contract.#Controller & {object!: #G, names: plural: "gs"}

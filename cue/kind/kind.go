@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"cuelang.org/go/cue"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,9 +58,11 @@ type Kind struct {
 	Uses map[string][]string
 	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
 	// have different hashes may behave differently.
-	Hash         string
-	statusFields map[string]schema.Position // where the behaviour writes them
-	scheduled    bool                       // whether a transition has cron
+	Hash string
+	// StatusFields are where the behaviour writes fields of the status.
+	StatusFields map[string]schema.Position
+	// RecordsSchedule means that the kind has transitions with cron, so that LastScheduleTime is the engine's.
+	RecordsSchedule bool
 	// Folder is where the kind was loaded from; it is empty for a shipped one.
 	Folder string
 	// Target is what the kind adds children to, if it is a decorator; nil for any other kind. The
@@ -76,18 +77,20 @@ type Kind struct {
 	Elsewhere []apischema.GroupVersionKind
 	// Grants are the rights to give rights away that the children need, each once.
 	Grants []Grant
-	// placed are those of Owns whose namespaces follow from what the author of an object submits.
-	placed []apischema.GroupVersionKind
+	// Placed are those of Owns whose namespaces follow from what the author of an object submits.
+	Placed []apischema.GroupVersionKind
+	// Behaviour describes the behaviour to people.
+	Behaviour *BehaviourFacts
+	// Corrected are the types whose children are compared with their templates.
+	Corrected Corrected
+	// Advice is advice on the behaviour.
+	Advice []Advice
+	// Reads are what the behaviour can read.
+	Reads *Reads
+	// Program is the compiled behaviour.
+	Program *behaviour.Program
 
-	source *kindsPackage // until it is checked
-	facts  *BehaviourFacts
-	// corrected are the types whose children are compared with their templates.
-	corrected corrected
-	advice    []Advice // on its behaviour
-
-	reads   *packageReads
-	program *behaviour.Program // the compiled behaviour
-	asked   *counters
+	asked *counters
 }
 
 // Version describes the objects of a kind in one version of its API.
@@ -103,16 +106,22 @@ type Version struct {
 	Deprecated         bool
 	DeprecationWarning string
 
-	name       string // of its definition
-	schema     *schema.Schema
-	structural *structuralschema.Structural // Schema, as the API server prunes by it
-	status     *schema.Completed            // what became of the status for that
-	enforcers  schema.Enforcers
-	value      cue.Value   // of its definition, until the kind is checked
-	conversion *conversion // nil for the stored version, and for one that states nothing
-	outdated   bool        // whether fields are deprecated
-	// initialStatus means that the CRD gives new objects a status.
-	initialStatus bool
+	// DefinitionName is the name of its definition without #; it is empty for what a decorator is for.
+	DefinitionName string
+	// Compiled is the compiled schema.
+	Compiled *schema.Schema
+	// Structural is Schema, as the API server prunes by it.
+	Structural *structuralschema.Structural
+	// Status is what became of the status for that.
+	Status *schema.Completed
+	// Enforcers are who enforces the rules of the schema.
+	Enforcers schema.Enforcers
+	// Conversion is nil for the stored version, and for one that states nothing.
+	Conversion *Conversion
+	// HasDeprecated means that fields are deprecated.
+	HasDeprecated bool
+	// InitialStatus means that the CRD gives new objects a status.
+	InitialStatus bool
 }
 
 // PhaseFacts are the facts about a phase that depend on no object.
@@ -206,7 +215,7 @@ func (v *Version) defaultAndValidate(b *Budget, object map[string]any) (map[stri
 		return object, []Problem{{Error: err}}
 	}
 	defaulted := v.withDefaults(b, object)
-	problems := schema.Validate(b, v.schema, defaulted)
+	problems := schema.Validate(b, v.Compiled, defaulted)
 	sortProblems(problems)
 	return defaulted, problems
 }
@@ -249,8 +258,8 @@ func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 		return c.Errors
 	}
 	// The defaults are set here as well because an invalid object has none yet.
-	withDefaults := func(object map[string]any) map[string]any { return schema.Default(c.budget, v.schema, object) }
-	problems := schema.ValidateUpdate(c.budget, v.schema, withDefaults(old.Object), withDefaults(c.Object))
+	withDefaults := func(object map[string]any) map[string]any { return schema.Default(c.budget, v.Compiled, object) }
+	problems := schema.ValidateUpdate(c.budget, v.Compiled, withDefaults(old.Object), withDefaults(c.Object))
 	sortProblems(problems)
 	return append(slices.Clip(c.Errors), errorList(problems)...)
 }
@@ -259,10 +268,10 @@ func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 // instead, as in "spec.cron: deprecated: use spec.schedule", and the annotations that are ignored.
 func (k *Kind) Deprecated(object map[string]any) []string {
 	v, found := k.versionOf(object), ignoredAnnotations(object)
-	if !v.outdated || checkLimits(object) != nil {
+	if !v.HasDeprecated || checkLimits(object) != nil {
 		return found
 	}
-	return append(found, schema.Deprecated(k.NewBudget(), v.schema, object)...)
+	return append(found, schema.Deprecated(k.NewBudget(), v.Compiled, object)...)
 }
 
 // ignoredAnnotations lists the annotations in which conversions kept what a version could not hold.
@@ -300,7 +309,7 @@ func (k *Kind) Default(object map[string]any) map[string]any {
 // Sampler returns a generator of objects of the version: often a valid one, often one at the edge of
 // what is valid, and sometimes one beyond it.
 func (v *Version) Sampler() func(random *rand.Rand) map[string]any {
-	sampler := schema.NewSampler(v.schema)
+	sampler := schema.NewSampler(v.Compiled)
 	return func(random *rand.Rand) map[string]any {
 		object := sampler.Sample(random)
 		object["apiVersion"], object["kind"] = v.GroupVersionKind.ToAPIVersionAndKind()
@@ -311,14 +320,14 @@ func (v *Version) Sampler() func(random *rand.Rand) map[string]any {
 // Enforcement lists the rules of the version's schema and who enforces them, in the order of
 // the fields.
 func (v *Version) Enforcement() []schema.Enforcement {
-	return schema.Enforcements(v.schema, v.enforcers)
+	return schema.Enforcements(v.Compiled, v.Enforcers)
 }
 
 // RejectedBy returns who rejects an object for a problem that Problems found.
 func (k *Kind) RejectedBy(p Problem) schema.Enforcer {
 	by := schema.Admission
 	for _, v := range k.Versions { // a rule is of one version
-		by = max(by, v.enforcers.Rejecting(p))
+		by = max(by, v.Enforcers.Rejecting(p))
 	}
 	return by
 }
@@ -349,7 +358,7 @@ func (k *Kind) decision(v piece, phase string) (*Decision, error) {
 
 // behaviour returns the behaviour for an object and its children; nil leaves them out.
 func (k *Kind) behaviour(b *Budget, object, observed map[string]any) piece {
-	return compiledPiece{k.program.Run(b, k.status.WithoutAdded(object), observed)}
+	return compiledPiece{k.Program.Run(b, k.Status.WithoutAdded(object), observed)}
 }
 
 // PhaseOf reads the phase of an object; one that has none yet is in phase "", and so is every object of

@@ -55,7 +55,7 @@ func BenchmarkLarge(b *testing.B) {
 }
 
 type large struct {
-	*Kind
+	Draft
 	object  map[string]any
 	valid   bool
 	exceeds bool // the budget
@@ -113,7 +113,7 @@ func largeObjects(tb testing.TB) map[string]large {
 }
 
 // loadBig loads a kind with constructs that could take more than linear time.
-func loadBig(tb testing.TB) *Kind {
+func loadBig(tb testing.TB) Draft {
 	source := strings.NewReplacer(
 		"ALTERNATIVES", nestedAlternatives(20), "INNER", nestedConditions(10),
 	).Replace(`package big
@@ -162,7 +162,7 @@ import (
 #Shape: {kind!: "circle", radius!: int, colour: *"red" | string} | {kind!: "square", side!: int, colour: *"blue" | string}
 #BigController: contract.#Controller & {object!: #Big, names: plural: "bigs"}
 `)
-	kinds, err := kindsOf(tb, source)
+	kinds, err := draftsOf(tb, source)
 	require.NoError(tb, err)
 	return kinds[0]
 }
@@ -187,7 +187,7 @@ func nestedConditions(depth int) string {
 	return source
 }
 
-func objectOf(k *Kind, spec map[string]any) map[string]any {
+func objectOf(k Draft, spec map[string]any) map[string]any {
 	apiVersion, name := k.GroupVersionKind.ToAPIVersionAndKind()
 	return map[string]any{"apiVersion": apiVersion, "kind": name, "metadata": map[string]any{"name": "a"}, "spec": spec}
 }

@@ -41,7 +41,7 @@ func TestLibraryTypesCanBeWritten(t *testing.T) {
 `, i, j, child, inject)
 		}
 	}
-	kinds, err := kindsOf(t, text.String())
+	kinds, err := draftsOf(t, text.String())
 	require.NoError(t, err)
 	require.Len(t, kinds, 2*len(names))
 	requireNoMistakes(t, kinds)

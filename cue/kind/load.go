@@ -24,6 +24,7 @@ import (
 
 	fescuecue "github.com/fescue-dev/fescue/cue"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
 const (
@@ -40,8 +41,31 @@ const (
 	controllerSuffix = "Controller"
 )
 
+// Draft is a kind that is not checked yet, with the CUE that it comes from.
+type Draft struct {
+	*Kind
+	pkg *kindsPackage
+}
+
+// Prove compares the compiled behaviour with CUE's evaluator. known are types of children, and may be nil.
+func (d Draft) Prove(known *types.Catalog) Proof { return prove(d.Kind, d.pkg, known) }
+
+// kinds returns the kinds of drafts.
+func kinds(drafts []Draft) []*Kind {
+	kinds := make([]*Kind, len(drafts))
+	for i, d := range drafts {
+		kinds[i] = d.Kind
+	}
+	return kinds
+}
+
 // Shipped loads the kinds that Fescue ships.
 func Shipped() ([]*Kind, error) {
+	drafts, err := shippedDrafts()
+	return kinds(drafts), err
+}
+
+func shippedDrafts() ([]Draft, error) {
 	overlay := make(map[string]load.Source)
 	addModule(overlay, shippedRoot, modulePath)
 	addLibrary(overlay, filepath.Join(shippedRoot, "cue"))
@@ -58,6 +82,12 @@ func Shipped() ([]*Kind, error) {
 // Kinds that fail to load are left out and reported as joined *LoadErrors; the others are
 // still returned.
 func FromDir(dir string, only ...string) ([]*Kind, error) {
+	drafts, err := Drafts(dir, only...)
+	return kinds(drafts), err
+}
+
+// Drafts is FromDir for kinds that are to be checked or proved.
+func Drafts(dir string, only ...string) ([]Draft, error) {
 	abs, overlay, err := openFolder(dir)
 	if err != nil {
 		return nil, err
@@ -166,7 +196,7 @@ func addLibrary(overlay map[string]load.Source, dir string) {
 // loadPackage builds the package in dir and returns a Kind for each kind in it, or for those
 // that are named if any are. One kind's error hides no other kind: if the package cannot be built as
 // a whole, what can be is loaded file by file, and kind by kind.
-func loadPackage(dir string, overlay map[string]load.Source, only []string) ([]*Kind, error) {
+func loadPackage(dir string, overlay map[string]load.Source, only []string) ([]Draft, error) {
 	kinds, err := loadOnce(dir, overlay, only)
 	whole, ok := errors.AsType[*packageError](err)
 	switch {
@@ -195,7 +225,7 @@ func loadPackage(dir string, overlay map[string]load.Source, only []string) ([]*
 }
 
 // loadWithout loads a package without a file that cannot be read.
-func loadWithout(dir string, overlay map[string]load.Source, only []string, broken *packageError) ([]*Kind, error) {
+func loadWithout(dir string, overlay map[string]load.Source, only []string, broken *packageError) ([]Draft, error) {
 	if broken.name == "" {
 		return nil, broken.LoadError
 	}
@@ -239,7 +269,7 @@ func unreadable(dir string, instance *build.Instance) *packageError {
 
 // loadOnce loads a package, or those of its kinds that are named. All of them share one CUE context,
 // which is never used for anything else.
-func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded []*Kind, err error) {
+func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded []Draft, err error) {
 	var names []string
 	defer func() {
 		if r := recover(); r != nil { // CUE v0.17.1 panics for a call of something that is not a function, for example
@@ -286,7 +316,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	}
 	definitions := newCompiler().fieldsOf(instances[0])
 	pkg := &kindsPackage{instances[0], context, values[0], definitions, readsOf(instances[0]), rules, sync.OnceValue(func() *expressions { return expressionsOf(instances[0]) }), new(sync.Mutex)}
-	var kinds []*Kind
+	var drafts []Draft
 	var errs []error
 	for _, name := range loadableNames(definitions) {
 		if len(only) > 0 && !slices.Contains(only, name) {
@@ -299,20 +329,21 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			}
 			continue
 		}
-		k.Hash, k.facts, k.corrected = hash, k.describe(), newChecker(k, nil).corrected()
-		kinds = append(kinds, k)
+		c := newChecker(k, pkg, nil)
+		k.Hash, k.Behaviour, k.Corrected = hash, c.describe(), c.corrected()
+		drafts = append(drafts, Draft{k, pkg})
 	}
 	orphans := append(orphanControllers(definitions, instances[0]), misnamedDecorators(definitions, instances[0])...)
 	if len(errs) == 0 { // a kind that fails has none of its versions
-		orphans = append(orphans, orphanConversions(definitions, instances[0], kinds)...)
+		orphans = append(orphans, orphanConversions(definitions, instances[0], kinds(drafts))...)
 	}
 	for _, orphan := range orphans {
 		errs = append(errs, newLoadError("", orphan))
 	}
-	if len(kinds) == 0 && len(errs) == 0 {
+	if len(drafts) == 0 && len(errs) == 0 {
 		return nil, fmt.Errorf("kinds folder %s has no kind: %w", dir, errNoKind)
 	}
-	return kinds, errors.Join(errs...)
+	return drafts, errors.Join(errs...)
 }
 
 // buildPackages builds packages in one context, of which the first one imports the others. An unresolved reference, for example,

@@ -28,7 +28,7 @@ func TestModuleIsTheRepositorys(t *testing.T) {
 
 func TestShipped(t *testing.T) {
 	t.Parallel()
-	kinds, err := Shipped()
+	kinds, err := shippedDrafts()
 	require.NoError(t, err)
 	require.Len(t, kinds, 3)
 	at, cluster, watcher := kinds[0], kinds[1], kinds[2]
@@ -49,7 +49,7 @@ func TestShipped(t *testing.T) {
 // Every kind that is shipped can be named by a manifest that mixes kinds.
 func TestRegistryHasAllKinds(t *testing.T) {
 	t.Parallel()
-	kinds, err := Shipped()
+	kinds, err := shippedDrafts()
 	require.NoError(t, err)
 	registry, err := os.ReadFile("../registry.cue")
 	require.NoError(t, err)
@@ -62,11 +62,11 @@ func TestRegistryHasAllKinds(t *testing.T) {
 func TestFromDirNamesTheError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	_, err := FromDir(dir)
+	_, err := Drafts(dir)
 	require.EqualError(t, err, "kinds folder "+dir+" has no file whose name ends in .cue")
 	file := filepath.Join(dir, "k.cue")
 	require.NoError(t, os.WriteFile(file, []byte("package k\n\nimport \"example.com/signs\"\n\n#A: signs.#B\n"), 0o600))
-	_, err = FromDir(dir)
+	_, err = Drafts(dir)
 	require.EqualError(t, err, file+`:3: cannot find package "example.com/signs": cannot find module providing package example.com/signs`)
 }
 
@@ -91,7 +91,7 @@ import (
 #Shirt: {apiVersion!: "acme.example/v1", kind!: "Shirt", metadata!: {...}, spec!: size!: lib.#Size, status?: contract.#Status}
 #ShirtController: contract.#Controller & {object!: #Shirt, names: plural: "shirts"}
 `)
-	kinds, err := FromDir(filepath.Join(root, "kinds"))
+	kinds, err := Drafts(filepath.Join(root, "kinds"))
 	require.NoError(t, err)
 	require.Len(t, kinds, 1)
 	require.Len(t, kinds[0].Schema.Properties["spec"].Properties["size"].Enum, 2)
@@ -99,7 +99,7 @@ import (
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	kinds, err := Shipped()
+	kinds, err := shippedDrafts()
 	require.NoError(t, err)
 	deep := map[string]any{}
 	for inner, i := deep, 0; i < maxObjectDepth+1; i++ {
@@ -147,7 +147,7 @@ import "fescue.dev/cue/contract"
 #GController: contract.#Controller & {object!: #G, names: plural: "gs"}
 `)},
 	}})
-	_, err := FromDir(dir)
+	_, err := Drafts(dir)
 	require.ErrorContains(t, err, "kind.cue:2: the dependencies in cue.mod/module.cue cannot be fetched: example.com/other@v0.1.0: ")
 }
 
@@ -180,7 +180,7 @@ REST
 			if tc.other != "" {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "other.cue"), []byte(tc.other), 0o600))
 			}
-			loaded, err := FromDir(dir)
+			loaded, err := Drafts(dir)
 			require.ErrorContains(t, err, tc.want)
 			var names []string
 			for _, k := range loaded {
@@ -200,7 +200,7 @@ REST
 // What a field with a quoted name has is not part of the definition.
 func TestQuotedDefinitionIsRejected(t *testing.T) {
 	t.Parallel()
-	_, err := kindsOf(t, `package k
+	_, err := draftsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, status?: contract.#Status}
 #GController: contract.#Controller & {object!: #G, names: plural: "gs"}

@@ -233,8 +233,8 @@ func (k *Kind) DependsOnSensitive(child string) bool {
 	if !k.SeesSensitive() {
 		return false
 	}
-	isWritten := slices.ContainsFunc(k.facts.Children, func(c ChildFacts) bool { return c.Name == child })
-	if !isWritten || k.DecoratesSensitive() || k.reads.object.whole || k.reads.observed.whole {
+	isWritten := slices.ContainsFunc(k.Behaviour.Children, func(c ChildFacts) bool { return c.Name == child })
+	if !isWritten || k.DecoratesSensitive() || k.Reads.Object.Whole || k.Reads.Observed.Whole {
 		return true
 	}
 	return slices.ContainsFunc(k.Uses[child], func(name string) bool {
@@ -250,7 +250,7 @@ func (k *Kind) ReadsSensitiveStatus() bool { return k.SeesSensitive() && k.Reads
 
 // NamesChildren reports whether names of children may follow from what the behaviour reads.
 func (k *Kind) NamesChildren() bool {
-	return slices.ContainsFunc(k.facts.Children, func(c ChildFacts) bool { return c.Name == "" })
+	return slices.ContainsFunc(k.Behaviour.Children, func(c ChildFacts) bool { return c.Name == "" })
 }
 
 // isList reports whether a name in observed stands for a list.
@@ -305,23 +305,23 @@ func (k *Kind) ReadsOfCluster() string {
 // LookupPaths returns the paths of what the controller may read of the objects of a type that it
 // looks up, as ObservedPaths does for children.
 func (k *Kind) LookupPaths(gvk apischema.GroupVersionKind) (paths [][]string) {
-	observed := k.reads.observed
+	observed := k.Reads.Observed
 	for _, l := range k.Lookups {
 		if l.Type != gvk {
 			continue
 		}
-		parts := []*reads{observed.part(l.Name)}
+		parts := []*Read{observed.part(l.Name)}
 		if l.Name == "" { // it may have any name
-			parts = []*reads{observed}
-			for _, read := range observed.fields {
+			parts = []*Read{observed}
+			for _, read := range observed.Fields {
 				parts = append(parts, read)
 			}
 		}
 		for _, read := range parts {
-			if read.elements != nil && (l.Name == "" || l.IsSelection) {
-				paths = read.elements.leaves(nil, paths)
+			if read.Elements != nil && (l.Name == "" || l.IsSelection) {
+				paths = read.Elements.leaves(nil, paths)
 			}
-			if l.Name == "" || !l.IsSelection || read.whole {
+			if l.Name == "" || !l.IsSelection || read.Whole {
 				paths = read.leaves(nil, paths)
 			}
 		}
@@ -330,8 +330,8 @@ func (k *Kind) LookupPaths(gvk apischema.GroupVersionKind) (paths [][]string) {
 }
 
 // collectLookups finds the entries of reads, by the syntax of the behaviour.
-func collectLookups(k *Kind) error {
-	c := newChecker(k, nil)
+func collectLookups(k *Kind, pkg *kindsPackage) error {
+	c := newChecker(k, pkg, nil)
 	declared := c.controller.fields[readsName]
 	if declared == nil {
 		return nil
@@ -346,19 +346,19 @@ func collectLookups(k *Kind) error {
 		if children[name] {
 			return errorAtNode(m.node, "reads.%s: a child has the same name, and both would be observed.%[1]s: rename one", name)
 		}
-		if err := k.addLookup(c, name, m.parts, !m.certain, m.node); err != nil {
+		if err := c.addLookup(name, m.parts, !m.certain, m.node); err != nil {
 			return err
 		}
 	}
 	for _, d := range s.dynamic {
-		if err := k.addLookup(c, "", []part{d.value}, true, d.label); err != nil {
+		if err := c.addLookup("", []part{d.value}, true, d.label); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (k *Kind) addLookup(c *checker, name string, parts []part, conditional bool, at ast.Node) error {
+func (c *checker) addLookup(name string, parts []part, conditional bool, at ast.Node) error {
 	body, path := c.gather(parts), readsName+"."+name
 	if name == "" {
 		path = readsName + "[…]"
@@ -400,7 +400,7 @@ func (k *Kind) addLookup(c *checker, name string, parts []part, conditional bool
 		}
 		facts.Sensitive = true
 	}
-	k.Lookups = append(k.Lookups, facts)
+	c.kind.Lookups = append(c.kind.Lookups, facts)
 	return nil
 }
 

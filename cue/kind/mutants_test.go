@@ -23,7 +23,7 @@ func TestTheseMutants(t *testing.T) {
 		t.Skip("the evaluator has no mutants")
 	}
 	var cases []func() string
-	add := func(k *Kind, next func(p *pairs) pair, p *pairs) {
+	add := func(k Draft, next func(p *pairs) pair, p *pairs) {
 		var agreed []pair
 		for seed := range *pairsOfMutants {
 			p.random = rand.New(rand.NewPCG(uint64(seed), 7))
@@ -51,7 +51,7 @@ func TestTheseMutants(t *testing.T) {
 	for seed := *firstKind; seed < *firstKind+*generatedKinds; seed++ {
 		made := generate(seed)
 		if k, err := loadSource(made.Source); err == nil {
-			add(k, func(p *pairs) pair { return pairOf(p, made.Children) }, newPairs(k, nil))
+			add(k, func(p *pairs) pair { return pairOf(p, made.Children) }, newPairs(k.Kind, k.pkg, nil))
 		}
 	}
 	require.NotEmpty(t, cases)
@@ -59,9 +59,10 @@ func TestTheseMutants(t *testing.T) {
 }
 
 // resultsOfPairs compiles the behaviour of a kind again, and describes what it decides about pairs.
-func resultsOfPairs(loaded *Kind, made []pair) string {
-	k := *loaded
-	if err := k.compileBehaviour(k.source.instance); err != nil {
+func resultsOfPairs(loaded Draft, made []pair) string {
+	alone := *loaded.Kind
+	k := Draft{&alone, loaded.pkg}
+	if err := compileBehaviour(k.Kind, k.pkg); err != nil {
 		return "does not compile: " + err.Error()
 	}
 	var results []string

@@ -81,9 +81,9 @@ func (s *score) String() string {
 		s.noticed, s.noticed+len(s.survivors), 100*s.part(), strings.Join(s.survivors, "\n  "))
 }
 
-func mutationScores(t *testing.T, k *Kind) (validator, crd *score) {
+func mutationScores(t *testing.T, k Draft) (validator, crd *score) {
 	objects := judgedSamples(k, mutationSamples*objectsPerSample)
-	chosen := rand.New(rand.NewPCG(1, 1)).Perm(len(mutationsOf(copyOf(k.schema))))
+	chosen := rand.New(rand.NewPCG(1, 1)).Perm(len(mutationsOf(copyOf(k.Compiled))))
 	validator, crd = &score{}, &score{}
 	for _, i := range chosen[:min(*mutations, len(chosen))] {
 		mutant, change := mutateOnce(k, i)
@@ -110,12 +110,12 @@ type judged struct {
 }
 
 // judgedSamples generates objects for a kind.
-func judgedSamples(k *Kind, n int) []judged {
-	compiled, sample := withSchema(k, k.schema), sampler(k)
+func judgedSamples(k Draft, n int) []judged {
+	compiled, sample := withSchema(k, k.Compiled), sampler(k)
 	var all []judged
 	for seed := range uint64(n) {
 		object := sample(seed)
-		j := judged{object, compiled.evaluate(object), compiled.Problems(object)}
+		j := judged{object, compiled.pkg.evaluate(compiled.Version, object), compiled.Problems(object)}
 		if compiled.disagrees(ofSchema(compiled, object), object, j.evaluator) == nil {
 			all = append(all, j)
 		}
@@ -125,7 +125,7 @@ func judgedSamples(k *Kind, n int) []judged {
 
 // validatorShows reports whether an object is judged differently by a broken schema and by
 // CUE's evaluator.
-func validatorShows(mutant *Kind, objects []judged) bool {
+func validatorShows(mutant Draft, objects []judged) bool {
 	for _, j := range objects {
 		if mutant.disagrees(ofSchema(mutant, j.object), j.object, j.evaluator) != nil {
 			return true
@@ -136,12 +136,12 @@ func validatorShows(mutant *Kind, objects []judged) bool {
 
 // crdShows reports whether an object is judged differently by the CRD of a broken schema
 // and by the schema as it was.
-func crdShows(k, mutant *Kind, objects []judged) bool {
+func crdShows(k, mutant Draft, objects []judged) bool {
 	crd, err := newCRDOracle(mutant.Schema)
 	if err != nil {
 		return true
 	}
-	compiled := withSchema(k, k.schema)
+	compiled := withSchema(k, k.Compiled)
 	for _, j := range objects {
 		if crdDisagrees(compiled, crd, j.problems, j.object) != nil {
 			return true
@@ -159,23 +159,24 @@ func sameSchema(t *testing.T, a, b *apiextensionsv1.JSONSchemaProps) bool {
 }
 
 // mutate returns a kind with a schema of its own, in which one thing is changed.
-func mutateOnce(k *Kind, i int) (*Kind, mutation) {
-	broken := copyOf(k.schema)
+func mutateOnce(k Draft, i int) (Draft, mutation) {
+	broken := copyOf(k.Compiled)
 	change := mutationsOf(broken)[i]
 	change.apply()
 	prepareAll(reflect.ValueOf(broken), make(map[any]bool))
 	mutant := withSchema(k, broken)
-	mutant.setOpenAPI(nil)
+	setOpenAPI(mutant.Version, nil)
 	return mutant, change
 }
 
 // withSchema returns a kind with another schema.
-func withSchema(k *Kind, broken *schema.Schema) *Kind {
+func withSchema(k Draft, broken *schema.Schema) Draft {
 	v := *k.Version
-	v.schema = broken
-	with := *k
+	v.Compiled = broken
+	alone := *k.Kind
+	with := Draft{&alone, k.pkg}
 	with.Version, with.Versions = &v, []*Version{&v}
-	return &with
+	return with
 }
 
 // prepareAll prepares a schema and those that references lead to.

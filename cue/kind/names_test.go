@@ -14,7 +14,7 @@ import (
 // CUE's evaluator would keep the names of fields indefinitely: nothing that is done with an object does. It is not
 // parallel, so that no other test allocates meanwhile.
 func TestNamesOfFieldsAreNotKept(t *testing.T) {
-	kinds, err := kindsOf(t, `package k
+	kinds, err := draftsOf(t, `package k
 
 import "fescue.dev/cue/contract"
 
@@ -106,7 +106,7 @@ func TestNamesThatAreRead(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			kinds, err := kindsOf(t, strings.ReplaceAll(`package k
+			kinds, err := draftsOf(t, strings.ReplaceAll(`package k
 
 import (
 	"encoding/base64"

@@ -12,7 +12,7 @@ import (
 // it makes of those in metadata. Templates often set a field to null that is not given.
 func TestNulls(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, `package k
+	kinds, err := draftsOf(t, `package k
 import ("fescue.dev/cue/contract", "fescue.dev/cue/k8s")
 #G: {
 	apiVersion!: "try.example.com/v1"
@@ -68,7 +68,7 @@ import ("fescue.dev/cue/contract", "fescue.dev/cue/k8s")
 
 func TestNullsInMetadata(t *testing.T) {
 	t.Parallel()
-	shipped, err := Shipped()
+	shipped, err := shippedDrafts()
 	require.NoError(t, err)
 	at := shipped[0]
 	for _, metadata := range []string{

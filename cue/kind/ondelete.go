@@ -13,7 +13,8 @@ import (
 
 // collectOnDelete reads the phase that objects enter when they are deleted, and finds the phases that
 // they may be in before.
-func collectOnDelete(k *Kind, controller cue.Value) error {
+func collectOnDelete(k *Kind, pkg *kindsPackage, controller cue.Value) error {
+	c := newChecker(k, pkg, nil)
 	if onDelete := controller.LookupPath(pathOnDelete); onDelete.Exists() {
 		var err error
 		if k.OnDelete, err = constant(controller, pathOnDelete); err != nil {
@@ -21,7 +22,7 @@ func collectOnDelete(k *Kind, controller cue.Value) error {
 		}
 		facts, ok := k.Phases[k.OnDelete]
 		known := slices.Sorted(maps.Keys(k.Phases))
-		switch ways := k.waysFrom(k.OnDelete); {
+		switch ways := c.waysFrom(k.OnDelete); {
 		case !ok:
 			return errorAt(onDelete, "onDelete", "%q must be one of the phases: %s%s", k.OnDelete, strings.Join(known, ", "), types.DidYouMean(k.OnDelete, known))
 		case facts.Terminal:
@@ -33,7 +34,7 @@ func collectOnDelete(k *Kind, controller cue.Value) error {
 	if k.Initial == "" {
 		return nil
 	}
-	for _, name := range k.waysFrom(k.Initial) {
+	for _, name := range c.waysFrom(k.Initial) {
 		facts := k.Phases[name]
 		facts.Lives = true
 		k.Phases[name] = facts
@@ -42,23 +43,23 @@ func collectOnDelete(k *Kind, controller cue.Value) error {
 }
 
 // isReentered reports whether an object may enter a phase that it was in before.
-func (k *Kind) isReentered(phase string) bool {
-	c := newChecker(k, nil)
+func (c *checker) isReentered(phase string) bool {
+	k := c.kind
+	c = newChecker(k, c.pkg, nil)
 	targets, _ := c.targets(c.structureOf(c.structureOf(c.controller, "phases"), phase))
 	return k.OnDelete == phase && k.Phases[phase].Lives ||
-		slices.ContainsFunc(targets, func(to string) bool { return slices.Contains(k.waysFrom(to), phase) })
+		slices.ContainsFunc(targets, func(to string) bool { return slices.Contains(c.waysFrom(to), phase) })
 }
 
 // waysFrom returns the phases that an object may be in after it has entered one, which is the first of
 // them. A transition whose target is computed may lead to any.
-func (k *Kind) waysFrom(first string) []string {
-	c := newChecker(k, nil)
+func (c *checker) waysFrom(first string) []string {
 	phases := c.structureOf(c.controller, "phases")
 	reached := []string{first}
 	for i := 0; i < len(reached); i++ {
 		targets, known := c.targets(c.structureOf(phases, reached[i]))
 		if !known || phases.mayHaveMore() {
-			targets = slices.Sorted(maps.Keys(k.Phases))
+			targets = slices.Sorted(maps.Keys(c.kind.Phases))
 		}
 		for _, to := range targets {
 			if !slices.Contains(reached, to) {

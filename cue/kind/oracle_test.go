@@ -68,9 +68,9 @@ func (o *crdOracle) admitInPlace(object map[string]any) field.ErrorList {
 
 // disagreement returns how the compiled form, CUE's evaluator and the CRD differ about an
 // object; nil if they agree.
-func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
+func disagreement(k Draft, crd *crdOracle, object map[string]any) error {
 	for _, form := range []map[string]any{object, k.withoutNulls(object)} {
-		if err := k.disagrees(ofSchema(k, form), form, k.evaluate(form)); err != nil {
+		if err := k.disagrees(ofSchema(k, form), form, k.pkg.evaluate(k.Version, form)); err != nil {
 			return err
 		}
 	}
@@ -79,16 +79,16 @@ func disagreement(k *Kind, crd *crdOracle, object map[string]any) error {
 
 // ofSchema returns what the compiled form finds in an object as it is, with the nulls that the API
 // server would drop.
-func ofSchema(k *Kind, object map[string]any) []Problem {
+func ofSchema(k Draft, object map[string]any) []Problem {
 	if err := checkLimits(object); err != nil {
 		return []Problem{{Error: err}}
 	}
-	return schema.Validate(k.NewBudget(), k.schema, schema.Default(k.NewBudget(), k.schema, object))
+	return schema.Validate(k.NewBudget(), k.Compiled, schema.Default(k.NewBudget(), k.Compiled, object))
 }
 
 // crdDisagrees returns how the compiled form, which found the problems, and the CRD differ
 // about an object.
-func crdDisagrees(k *Kind, crd *crdOracle, problems []Problem, object map[string]any) error {
+func crdDisagrees(k Draft, crd *crdOracle, problems []Problem, object map[string]any) error {
 	stored, rejected := crd.admit(object)
 	if len(rejected) > 0 && len(problems) == 0 {
 		return fmt.Errorf("only the CRD rejects it: %v", rejected)

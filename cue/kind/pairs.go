@@ -40,13 +40,13 @@ const maxPartDepth = 8
 // newPairs returns a generator whose texts and numbers are those at the edges of comparisons in the source of
 // the kind, among others. Three of four pairs have the types that the source states; those of others than Kubernetes are
 // in known, which may be nil.
-func newPairs(k *Kind, known *types.Catalog) *pairs {
+func newPairs(k *Kind, pkg *kindsPackage, known *types.Catalog) *pairs {
 	p := &pairs{
 		kind: k, texts: []string{"", "x", "0", "1", "2", "2030-01-01T00:00:00Z"}, numbers: []int64{-1, 0, 1, 2, 3},
 		object: types.Unknown, children: make(map[string]*types.Type),
 	}
 	if known != nil {
-		c := newChecker(k, known)
+		c := newChecker(k, pkg, known)
 		p.object = c.object
 		for name, child := range c.children {
 			p.children[name] = child.t
@@ -57,7 +57,7 @@ func newPairs(k *Kind, known *types.Catalog) *pairs {
 	if k.Target != nil {
 		p.sample = p.foreign
 	}
-	walkSources(k.source.instance, p.learn)
+	walkSources(pkg.instance, p.learn)
 	return p
 }
 
@@ -124,8 +124,8 @@ func (p *pairs) next() (object, observed map[string]any) {
 		object["status"] = status
 	}
 	observed = make(map[string]any)
-	for _, name := range p.named(k.reads.observed) {
-		read, child := k.reads.observed.part(name), cmp.Or(p.children[name], types.Unknown)
+	for _, name := range p.named(k.Reads.Observed) {
+		read, child := k.Reads.Observed.part(name), cmp.Or(p.children[name], types.Unknown)
 		if !k.isList(name) {
 			observed[name] = p.part(read, child, 0)
 			continue
@@ -154,7 +154,7 @@ func (p *pairs) valid() map[string]any {
 // only its metadata.
 func (p *pairs) foreign(random *rand.Rand) map[string]any {
 	object := p.sampled(random)
-	for name, value := range p.structure(p.kind.reads.object, p.object, 0) {
+	for name, value := range p.structure(p.kind.Reads.Object, p.object, 0) {
 		read, isStruct := value.(map[string]any)
 		if metadata, _ := object[name].(map[string]any); name == "metadata" && isStruct && metadata != nil {
 			maps.Copy(metadata, read)
@@ -166,14 +166,14 @@ func (p *pairs) foreign(random *rand.Rand) map[string]any {
 }
 
 // named returns names of fields that are read, and others if any may be.
-func (p *pairs) named(r *reads) []string {
+func (p *pairs) named(r *Read) []string {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
+	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
 		if p.random.IntN(6) > 0 {
 			names = append(names, name)
 		}
 	}
-	if r.elements != nil || r.whole {
+	if r.Elements != nil || r.Whole {
 		for range p.random.IntN(3) {
 			names = append(names, p.text())
 		}
@@ -182,7 +182,7 @@ func (p *pairs) named(r *reads) []string {
 }
 
 // structure is a part that is a struct.
-func (p *pairs) structure(r *reads, t *types.Type, depth int) map[string]any {
+func (p *pairs) structure(r *Read, t *types.Type, depth int) map[string]any {
 	object := make(map[string]any)
 	for _, name := range p.named(r) {
 		object[name] = p.part(r.part(name), cmp.Or(t.Field(name), types.Unknown), depth+1)
@@ -191,7 +191,7 @@ func (p *pairs) structure(r *reads, t *types.Type, depth int) map[string]any {
 }
 
 // part makes a value of a type. A struct has only fields that are read.
-func (p *pairs) part(r *reads, t *types.Type, depth int) any {
+func (p *pairs) part(r *Read, t *types.Type, depth int) any {
 	if depth > maxPartDepth {
 		return p.text()
 	}
@@ -199,7 +199,7 @@ func (p *pairs) part(r *reads, t *types.Type, depth int) any {
 		return p.anything(r, t, depth)
 	}
 	switch values := t.Values; {
-	case values&types.Object != 0 && (len(r.fields) > 0 || values == types.Object):
+	case values&types.Object != 0 && (len(r.Fields) > 0 || values == types.Object):
 		return p.structure(r, t, depth)
 	case values&types.List != 0:
 		return p.list(r, t, depth)
@@ -218,11 +218,11 @@ func (p *pairs) part(r *reads, t *types.Type, depth int) any {
 }
 
 // anything is a part whose type is not known.
-func (p *pairs) anything(r *reads, t *types.Type, depth int) any {
-	if len(r.fields) > 0 && p.random.IntN(30) > 0 {
+func (p *pairs) anything(r *Read, t *types.Type, depth int) any {
+	if len(r.Fields) > 0 && p.random.IntN(30) > 0 {
 		return p.structure(r, t, depth)
 	}
-	if r.elements != nil && p.random.IntN(10) > 0 {
+	if r.Elements != nil && p.random.IntN(10) > 0 {
 		return p.list(r, t, depth)
 	}
 	switch n := p.random.IntN(20); {
@@ -235,12 +235,12 @@ func (p *pairs) anything(r *reads, t *types.Type, depth int) any {
 	case n < 18:
 		return float64(p.random.IntN(8)) / 2
 	case n < 19 && depth < 5:
-		return map[string]any{p.text(): p.part(&reads{}, types.Unknown, depth+1)}
+		return map[string]any{p.text(): p.part(&Read{}, types.Unknown, depth+1)}
 	}
 	return nil
 }
 
-func (p *pairs) list(r *reads, t *types.Type, depth int) []any {
+func (p *pairs) list(r *Read, t *types.Type, depth int) []any {
 	list := make([]any, p.random.IntN(4))
 	for i := range list {
 		list[i] = p.part(r.eachElement(), t.Item(), depth+1)

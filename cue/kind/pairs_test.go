@@ -12,8 +12,8 @@ import (
 // A behaviour can read the elements of a list as it reads the list itself.
 func TestPartsOfChildrenEnd(t *testing.T) {
 	t.Parallel()
-	endless := &reads{}
-	endless.elements = endless
+	endless := &Read{}
+	endless.Elements = endless
 	p := &pairs{random: rand.New(rand.NewPCG(1, 1)), texts: []string{"x"}, numbers: []int64{1}}
 	for range 20 {
 		require.LessOrEqual(t, depthOf(p.part(endless, types.Unknown, 0)), maxPartDepth+1)

@@ -52,12 +52,12 @@ func (k *Kind) PlacesOf(b *Budget, object map[string]any) (Places, error) {
 	metadata, _ := object["metadata"].(map[string]any)
 	own, _ := metadata["namespace"].(string)
 	places := k.AnyPlaces(own)
-	if len(k.placed) == 0 {
+	if len(k.Placed) == 0 {
 		return places, nil
 	}
 	v := k.behaviour(b, k.readable(object), nil)
 	r := &placeReader{kind: k, own: own, places: places, placed: make(map[apischema.GroupKind]bool)}
-	for _, gvk := range k.placed {
+	for _, gvk := range k.Placed {
 		places[gvk.GroupKind()], r.placed[gvk.GroupKind()] = nil, true
 	}
 	if err := r.read(v); err != nil {
@@ -140,7 +140,7 @@ func (c *checker) places() {
 	}
 	for _, gvk := range c.kind.Owns {
 		if !elsewhere[gvk] && !slices.Contains(c.kind.OwnsOfCluster, gvk) {
-			c.kind.placed = append(c.kind.placed, gvk)
+			c.kind.Placed = append(c.kind.Placed, gvk)
 		}
 	}
 }

@@ -75,11 +75,11 @@ func TestPlaces(t *testing.T) {
 			} else {
 				body += "\nchildren: " + fixedSecret
 			}
-			kinds, err := kindsOf(t, strings.Replace(placesKind, "BODY", body, 1))
+			kinds, err := draftsOf(t, strings.Replace(placesKind, "BODY", body, 1))
 			require.NoError(t, err)
 			known, err := types.New()
 			require.NoError(t, err)
-			require.Empty(t, kinds[0].checkBehaviour(known))
+			require.Empty(t, checkBehaviour(kinds[0].Kind, kinds[0].pkg, known))
 			checked := kinds[0].Check(kinds[0].NewBudget(), map[string]any{
 				"apiVersion": "places.example.com/v1", "kind": "P",
 				"metadata": map[string]any{"name": "p", "uid": "u", "labels": map[string]any{"team": "red"}},
@@ -122,12 +122,12 @@ import "fescue.dev/cue/contract"
 	}
 }
 `
-	kinds, err := kindsOf(t, text)
+	kinds, err := draftsOf(t, text)
 	require.NoError(t, err)
 	known, err := types.New()
 	require.NoError(t, err)
 	k := kinds[0]
-	require.Empty(t, k.checkBehaviour(known))
+	require.Empty(t, checkBehaviour(k.Kind, k.pkg, known))
 	require.Len(t, k.Elsewhere, 3)
 	require.True(t, k.IsHeld())
 	places, err := k.PlacesOf(k.NewBudget(), map[string]any{

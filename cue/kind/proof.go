@@ -64,20 +64,19 @@ const Obstacle = "no valid object was found, or each takes too many steps"
 
 // Prove compares the compiled behaviour with CUE's evaluator: for objects that the schema makes, in each of the
 // phases, and children that have what the behaviour reads of them, in part. The pairs follow from the source, so each proof
-// of a kind is the same. known are types of children, and may be nil. The kind must be new: what only loading needs is dropped
-// later.
-func (k *Kind) Prove(known *types.Catalog) Proof {
-	k.source.proving.Lock()
-	defer k.source.proving.Unlock()
+// of a kind is the same. known are types of children, and may be nil.
+func prove(k *Kind, pkg *kindsPackage, known *types.Catalog) Proof {
+	pkg.proving.Lock()
+	defer pkg.proving.Unlock()
 	proof := Proof{Kind: k.LoadName()}
-	ways := behaviour.NewWays(k.program)
+	ways := behaviour.NewWays(k.Program)
 	noting := *k
-	noting.program = k.program.Noting(ways)
-	c := comparison{&noting, k.source.marshals()}
-	p := newPairs(&noting, known)
+	noting.Program = k.Program.Noting(ways)
+	c := &comparison{&noting, pkg, pkg.marshals()}
+	p := newPairs(&noting, pkg, known)
 	for seed, idle := uint64(0), 0; seed < maxPairs && idle < idlePairs; seed++ {
 		if seed%pairsPerContext == pairsPerContext-1 {
-			noting.source = k.source.inNewContext()
+			c.pkg = pkg.inNewContext()
 		}
 		p.random = rand.New(rand.NewPCG(seed, 1))
 		object, observed := p.next()
@@ -106,6 +105,7 @@ func (k *Kind) Prove(known *types.Catalog) Proof {
 // comparison compares the compiled behaviour of a kind with CUE's evaluator.
 type comparison struct {
 	*Kind
+	pkg *kindsPackage
 	// anyOrder leaves out the order of the characters of texts, and hashes in them: docs/kinds.md says that the order of
 	// fields in what json.Marshal and yaml.Marshal return is Fescue's own.
 	anyOrder bool
@@ -125,7 +125,7 @@ func (p *kindsPackage) marshals() (found bool) {
 }
 
 // difference describes a difference by the smallest pair that shows it.
-func (k comparison) difference(object, observed map[string]any, err error) *LoadError {
+func (k *comparison) difference(object, observed map[string]any, err error) *LoadError {
 	left := maxShrinks
 	differs := func(object, observed map[string]any) bool {
 		if left--; left < 0 || len(k.Problems(object)) > 0 {
@@ -151,7 +151,7 @@ func (k comparison) difference(object, observed map[string]any, err error) *Load
 		}
 		object = with(shrunk(whole, func(smaller map[string]any) bool { return differs(with(smaller), observed) }))
 	}
-	place := positionOf(k.source.definitions[k.behaviourName()][0])
+	place := positionOf(k.pkg.definitions[k.behaviourName()][0])
 	return &LoadError{Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: fmt.Sprintf(
 		"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/kinds.md: %v; given %s",
 		err, shownJSON(map[string]any{objectName: object, observedName: observed}))}
@@ -179,7 +179,7 @@ var (
 )
 
 // compare returns how the compiled behaviour and CUE's evaluator differ about an object and its children.
-func (k comparison) compare(object, observed map[string]any) (err error) {
+func (k *comparison) compare(object, observed map[string]any) (err error) {
 	b := k.NewBudget()
 	compiled, errCompiled := k.decide(b, object, observed)
 	if b.Taken() > maxCompared {
@@ -191,7 +191,7 @@ func (k comparison) compare(object, observed map[string]any) (err error) {
 		}
 	}()
 	var evaluated *Decision
-	v, errEvaluated := k.evaluatedBehaviour(object, observed)
+	v, errEvaluated := evaluatedBehaviour(k.Kind, k.pkg, object, observed)
 	if errEvaluated == nil {
 		evaluated, errEvaluated = k.decision(v, k.PhaseOf(object))
 	}
@@ -219,7 +219,7 @@ func withoutHidden(compiled, evaluated *Decision, whole piece) *Decision {
 
 // compareRest returns how both differ about what is read for an object, and about what it injects. isWrong means that the
 // evaluated behaviour has no decision.
-func (k comparison) compareRest(object map[string]any, evaluated piece, isWrong bool) error {
+func (k *comparison) compareRest(object map[string]any, evaluated piece, isWrong bool) error {
 	if err := k.compareLookups(object); err != nil || !k.Injects() {
 		return err
 	}
@@ -229,7 +229,7 @@ func (k comparison) compareRest(object map[string]any, evaluated piece, isWrong 
 	if problem == nil && !isWrong {
 		return nil
 	}
-	alone, err := k.evaluatedBehaviour(object, nil)
+	alone, err := evaluatedBehaviour(k.Kind, k.pkg, object, nil)
 	if err != nil {
 		alone = nil
 	}
@@ -238,7 +238,7 @@ func (k comparison) compareRest(object map[string]any, evaluated piece, isWrong 
 
 // compareInjection returns how both differ about what an object injects, which is an error for an
 // evaluated behaviour that is nil.
-func (k comparison) compareInjection(object map[string]any, evaluated piece) error {
+func (k *comparison) compareInjection(object map[string]any, evaluated piece) error {
 	injected, err := k.Injection(k.NewBudget(), object)
 	errEvaluated := errors.New("it has no behaviour")
 	var expected *Injection
@@ -249,13 +249,13 @@ func (k comparison) compareInjection(object map[string]any, evaluated piece) err
 }
 
 // compareLookups returns how both differ about what is read for an object.
-func (k comparison) compareLookups(object map[string]any) error {
+func (k *comparison) compareLookups(object map[string]any) error {
 	if len(k.Lookups) == 0 {
 		return nil
 	}
 	compiled, err := k.LookupsOf(k.NewBudget(), object)
 	var evaluated []Lookup
-	v, errEvaluated := k.evaluatedBehaviour(k.readable(object), nil)
+	v, errEvaluated := evaluatedBehaviour(k.Kind, k.pkg, k.readable(object), nil)
 	if errEvaluated == nil {
 		evaluated, errEvaluated = lookupsOf(v)
 	}
@@ -272,7 +272,7 @@ var operandErrors = regexp.MustCompile(`incomplete value _( |$)|error in call to
 const cyclicReference = "cyclic reference to field"
 
 // sameResult returns how two results differ. Two errors are the same.
-func (k comparison) sameResult(path string, compiled, evaluated any, errCompiled, errEvaluated error) error {
+func (k *comparison) sameResult(path string, compiled, evaluated any, errCompiled, errEvaluated error) error {
 	switch {
 	case errCompiled != nil && errEvaluated != nil:
 		return nil
@@ -308,7 +308,7 @@ func plainJSON(value any) (plain any, err error) {
 }
 
 // firstDifference finds where two values differ first, and returns what each of them has there as text.
-func (k comparison) firstDifference(path string, x, y any) (at, ofX, ofY string, differ bool) {
+func (k *comparison) firstDifference(path string, x, y any) (at, ofX, ofY string, differ bool) {
 	a, isStruct := x.(map[string]any)
 	b, isOtherStruct := y.(map[string]any)
 	if isStruct && isOtherStruct {

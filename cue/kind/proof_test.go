@@ -56,7 +56,7 @@ import "fescue.dev/cue/contract"
 // What the two disagree about is named with the smallest object that shows it.
 func TestProofNamesTheDifference(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, disputed)
+	kinds, err := draftsOf(t, disputed)
 	require.NoError(t, err)
 	difference := kinds[0].Prove(nil).Difference
 	require.NotNil(t, difference)
@@ -81,7 +81,7 @@ func TestProofLeavesOutTheOrderOfTexts(t *testing.T) {
 		if differs {
 			source = strings.Replace(source, "children: {}", "_t: {n: 1, if object.spec.extra {m: 2}}\nchildren: {}", 1)
 		}
-		kinds, err := kindsOf(t, strings.NewReplacer("\"encoding/hex\"\n\"crypto/sha256\"\n", map[bool]string{true: "\"encoding/hex\"\n\"crypto/sha256\"\n"}[strings.Contains(text, "hex")]+map[bool]string{true: "\"encoding/base64\"\n"}[strings.Contains(text, "base64")]).Replace(source))
+		kinds, err := draftsOf(t, strings.NewReplacer("\"encoding/hex\"\n\"crypto/sha256\"\n", map[bool]string{true: "\"encoding/hex\"\n\"crypto/sha256\"\n"}[strings.Contains(text, "hex")]+map[bool]string{true: "\"encoding/base64\"\n"}[strings.Contains(text, "base64")]).Replace(source))
 		require.NoError(t, err)
 		require.Equal(t, differs, kinds[0].Prove(nil).Difference != nil, "%s: %v", text, kinds[0].Prove(nil).Difference)
 	}
@@ -97,7 +97,7 @@ func TestProofKnowsStructsThatWait(t *testing.T) {
 		"_h: {c: \"\\(object.spec.size)\", d: \"w\"}\nstatus: sm: _h",
 	} {
 		source := strings.Replace(disputed, "status: {size: object.spec.size, n: _s.n}", behaviour, 1)
-		kinds, err := kindsOf(t, strings.Replace(source, "n?: int, size?: int", "sm?: [string]: string", 1))
+		kinds, err := draftsOf(t, strings.Replace(source, "n?: int, size?: int", "sm?: [string]: string", 1))
 		require.NoError(t, err, behaviour)
 		require.Nil(t, kinds[0].Prove(nil).Difference, behaviour)
 	}
@@ -127,7 +127,7 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 		if strings.Contains(behaviour, "list.") {
 			source = strings.Replace(source, "package k", "package k\n\nimport \"list\"", 1)
 		}
-		kinds, err := kindsOf(t, source)
+		kinds, err := draftsOf(t, source)
 		require.NoError(t, err, behaviour)
 		require.Nil(t, kinds[0].Prove(nil).Difference, behaviour)
 	}
@@ -136,11 +136,11 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 // An error of CUE's evaluator names the field in the behaviour, as one of Fescue's does.
 func TestEvaluatedErrorsNameTheField(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, strings.Replace(disputed, "children: {}", `children: c: template: {apiVersion: "v1", kind: "ConfigMap", data: a: object.spec.size & >1000}`, 1))
+	kinds, err := draftsOf(t, strings.Replace(disputed, "children: {}", `children: c: template: {apiVersion: "v1", kind: "ConfigMap", data: a: object.spec.size & >1000}`, 1))
 	require.NoError(t, err)
 	k, object := kinds[0], objectOf(kinds[0], map[string]any{"size": int64(1)})
 	_, errCompiled := k.decide(k.NewBudget(), object, nil)
-	evaluated, err := k.evaluatedBehaviour(object, nil)
+	evaluated, err := evaluatedBehaviour(k.Kind, k.pkg, object, nil)
 	require.NoError(t, err)
 	_, errEvaluated := k.decision(evaluated, "")
 	for _, err := range []error{errCompiled, errEvaluated} {
@@ -154,7 +154,7 @@ func TestEvaluatedErrorsNameTheField(t *testing.T) {
 func TestProofOfAnyStatus(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"_", "null | bool | number | string | [...] | {...}"} {
-		kinds, err := kindsOf(t, strings.NewReplacer("status?: {contract.#Status, n?: int, size?: int}", "status?: "+status, "\tstatus: {size: object.spec.size, n: _s.n}\n", "").Replace(disputed))
+		kinds, err := draftsOf(t, strings.NewReplacer("status?: {contract.#Status, n?: int, size?: int}", "status?: "+status, "\tstatus: {size: object.spec.size, n: _s.n}\n", "").Replace(disputed))
 		require.NoError(t, err, status)
 		require.Nil(t, kinds[0].Prove(nil).Difference, status)
 	}
@@ -165,7 +165,7 @@ func TestLargeObjectsAreNotCompared(t *testing.T) {
 	t.Parallel()
 	source := strings.Replace(disputed, "size?: int", "size?: int, items: [...int] & list.MaxItems(1000)", 1)
 	source = strings.Replace(source, "package k", "package k\n\nimport \"list\"", 1)
-	kinds, err := kindsOf(t, strings.Replace(source, "n: _s.n", "n: len([for x in object.spec.items for y in object.spec.items {x}])", 1))
+	kinds, err := draftsOf(t, strings.Replace(source, "n: _s.n", "n: len([for x in object.spec.items for y in object.spec.items {x}])", 1))
 	require.NoError(t, err)
 	for n, want := range map[int]error{3: nil, 300: errNotCompared} {
 		_, err := kinds[0].compare(objectOf(kinds[0], map[string]any{"items": slices.Repeat([]any{int64(1)}, n)}), nil)
@@ -176,9 +176,9 @@ func TestLargeObjectsAreNotCompared(t *testing.T) {
 // The ways of a behaviour are those of its ifs, its loops and its disjunctions with a default.
 func TestWays(t *testing.T) {
 	t.Parallel()
-	kinds, err := kindsOf(t, strings.Replace(disputed, "n: _s.n", `n: *object.spec.size | 7, size: [for x in [1] if object.spec.extra {x}, *"a" | string][0]`, 1))
+	kinds, err := draftsOf(t, strings.Replace(disputed, "n: _s.n", `n: *object.spec.size | 7, size: [for x in [1] if object.spec.extra {x}, *"a" | string][0]`, 1))
 	require.NoError(t, err)
-	k := *kinds[0]
+	k := kinds[0]
 	for _, test := range []struct {
 		spec map[string]any
 		gone int
@@ -186,9 +186,9 @@ func TestWays(t *testing.T) {
 		{map[string]any{}, 2},                                // the fallback, and something to loop over
 		{map[string]any{"size": int64(1), "extra": true}, 3}, // and the value, and what an if adds
 	} {
-		ways := behaviour.NewWays(k.program)
-		k.program = k.program.Noting(ways)
-		_, _ = k.decide(k.NewBudget(), objectOf(&k, test.spec), nil)
+		ways := behaviour.NewWays(k.Program)
+		k.Program = k.Program.Noting(ways)
+		_, _ = k.decide(k.NewBudget(), objectOf(k, test.spec), nil)
 		all, gone := ways.Count()
 		require.Equal(t, 8, all) // another if is in _s, which nothing reads
 		require.Equal(t, test.gone, gone)
@@ -199,7 +199,7 @@ func TestWays(t *testing.T) {
 func TestProofKeepsDefaults(t *testing.T) {
 	t.Parallel()
 	source := strings.Replace(disputed, "size?: int, extra", "size: *3 | int, extra", 1)
-	kinds, err := kindsOf(t, source)
+	kinds, err := draftsOf(t, source)
 	require.NoError(t, err)
 	difference := kinds[0].Prove(nil).Difference
 	require.NotNil(t, difference)

@@ -19,7 +19,7 @@ func TestKindInReadme(t *testing.T) {
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```cue\n(.*?)```").FindAllSubmatch(readme, -1)
 	require.Len(t, blocks, 1)
-	kinds, err := kindsOf(t, string(blocks[0][1]))
+	kinds, err := draftsOf(t, string(blocks[0][1]))
 	require.NoError(t, err)
 	require.Len(t, kinds, 1)
 	require.Equal(t, "At", kinds[0].GroupVersionKind.Kind)
@@ -57,11 +57,11 @@ func TestBlocksInDocuments(t *testing.T) {
 			case marker == "frame":
 				require.Contains(t, frames, name, "%s", file)
 				used[name] = true
-				_, err := kindsOf(t, strings.Replace(frames[name], "SNIPPET", omissions.Replace(block), 1))
+				_, err := draftsOf(t, strings.Replace(frames[name], "SNIPPET", omissions.Replace(block), 1))
 				require.NoError(t, err, "%s: in the frame %s:\n%s", file, name, block)
 			case marker != "" || language == "" && !startsField.MatchString(block):
 			case language == "cue":
-				_, err := kindsOf(t, block)
+				_, err := draftsOf(t, block)
 				require.NoError(t, err, "%s:\n%s", file, block)
 			case startsYAML.MatchString(block):
 				var value any

@@ -11,42 +11,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reads are the parts of a value that the CUE of a kind can read. Nothing else can change a decision: a
+// Read is what the CUE of a kind can read of a value. Nothing else can change a decision: a
 // Pod has two hundred values, and a controller reads a few.
-type reads struct {
-	// whole means that all of it may be read.
-	whole bool
-	// fields are the named ones of a struct.
-	fields map[string]*reads
-	// elements are the reads of each element of a list, or of each field of a struct.
-	elements *reads
+type Read struct {
+	// Whole means that all of it may be read.
+	Whole bool
+	// Fields are the named ones of a struct.
+	Fields map[string]*Read
+	// Elements are the reads of each element of a list, or of each field of a struct.
+	Elements *Read
 }
 
-func (r *reads) field(name string) *reads {
-	if r.fields == nil {
-		r.fields = make(map[string]*reads)
+func (r *Read) field(name string) *Read {
+	if r.Fields == nil {
+		r.Fields = make(map[string]*Read)
 	}
-	if r.fields[name] == nil {
-		r.fields[name] = &reads{}
+	if r.Fields[name] == nil {
+		r.Fields[name] = &Read{}
 	}
-	return r.fields[name]
+	return r.Fields[name]
 }
 
-func (r *reads) element() *reads {
-	if r.elements == nil {
-		r.elements = &reads{}
+func (r *Read) element() *Read {
+	if r.Elements == nil {
+		r.Elements = &Read{}
 	}
-	return r.elements
+	return r.Elements
 }
 
 // of returns the part of a value that may be read. The result shares memory with the value.
-func (r *reads) of(value any) any {
-	if r.whole {
+func (r *Read) of(value any) any {
+	if r.Whole {
 		return value
 	}
 	switch value := value.(type) {
 	case map[string]any:
-		part := make(map[string]any, len(r.fields))
+		part := make(map[string]any, len(r.Fields))
 		for name, field := range value {
 			if read := r.at(name); read != nil {
 				part[name] = read.of(field)
@@ -66,58 +66,58 @@ func (r *reads) of(value any) any {
 
 // at returns what is read of a field of a struct, which a loop may read as one of its elements;
 // nil is nothing.
-func (r *reads) at(name string) *reads {
-	field := r.fields[name]
+func (r *Read) at(name string) *Read {
+	field := r.Fields[name]
 	switch {
-	case r.elements == nil:
+	case r.Elements == nil:
 		return field
 	case field == nil:
-		return r.elements
+		return r.Elements
 	}
-	return union(field, r.elements)
+	return union(field, r.Elements)
 }
 
 // eachElement returns what is read of each element of a list, as a value that is never nil.
-func (r *reads) eachElement() *reads {
+func (r *Read) eachElement() *Read {
 	switch {
-	case r.whole:
+	case r.Whole:
 		return r
-	case r.elements != nil:
-		return r.elements
+	case r.Elements != nil:
+		return r.Elements
 	}
-	return &reads{} // only their number
+	return &Read{} // only their number
 }
 
 // part returns what is read of a field of a struct, as a value that is never nil.
-func (r *reads) part(name string) *reads {
-	if r.whole {
+func (r *Read) part(name string) *Read {
+	if r.Whole {
 		return r
 	}
 	if field := r.at(name); field != nil {
 		return field
 	}
-	return &reads{}
+	return &Read{}
 }
 
 // union returns what a or b reads.
-func union(a, b *reads) *reads {
-	both := &reads{whole: a.whole || b.whole, elements: a.elements}
-	for _, r := range []*reads{a, b} {
-		for name, field := range r.fields {
-			if known := both.fields[name]; known != nil {
+func union(a, b *Read) *Read {
+	both := &Read{Whole: a.Whole || b.Whole, Elements: a.Elements}
+	for _, r := range []*Read{a, b} {
+		for name, field := range r.Fields {
+			if known := both.Fields[name]; known != nil {
 				field = union(known, field)
 			}
-			if both.fields == nil {
-				both.fields = make(map[string]*reads)
+			if both.Fields == nil {
+				both.Fields = make(map[string]*Read)
 			}
-			both.fields[name] = field
+			both.Fields[name] = field
 		}
 	}
 	switch {
-	case both.elements == nil:
-		both.elements = b.elements
-	case b.elements != nil:
-		both.elements = union(both.elements, b.elements)
+	case both.Elements == nil:
+		both.Elements = b.Elements
+	case b.Elements != nil:
+		both.Elements = union(both.Elements, b.Elements)
 	}
 	return both
 }
@@ -126,7 +126,7 @@ func union(a, b *reads) *reads {
 // anyone who changes them changes what it does. kubectl's own annotation is left out.
 func (k *Kind) ReadMetadata(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
-	read := k.reads.object.part("metadata")
+	read := k.Reads.Object.part("metadata")
 	written := make(map[string]any)
 	for _, name := range []string{"labels", "annotations"} {
 		texts, _ := metadata[name].(map[string]any)
@@ -149,11 +149,11 @@ func (k *Kind) ReadsOwnStatus() bool {
 	if k.Target != nil {
 		return false // it writes none
 	}
-	status := k.reads.object.part("status")
-	if status.whole || status.elements != nil {
+	status := k.Reads.Object.part("status")
+	if status.Whole || status.Elements != nil {
 		return true
 	}
-	for name := range status.fields {
+	for name := range status.Fields {
 		if k.IsOwnStatus(name) {
 			return true
 		}
@@ -164,7 +164,7 @@ func (k *Kind) ReadsOwnStatus() bool {
 // ReadOfOwnStatus returns the part of the status that the controller may read and writes itself, conditions included. The
 // result shares memory with the object.
 func (k *Kind) ReadOfOwnStatus(object map[string]any) map[string]any {
-	read, _ := k.reads.object.part("status").of(object["status"]).(map[string]any)
+	read, _ := k.Reads.Object.part("status").of(object["status"]).(map[string]any)
 	own := maps.Clone(read)
 	maps.DeleteFunc(own, func(name string, _ any) bool { return !k.IsOwnStatus(name) })
 	return own
@@ -173,12 +173,12 @@ func (k *Kind) ReadOfOwnStatus(object map[string]any) map[string]any {
 // ReadOfChild returns the part of a child, of a member of a set, or of an object that is looked up,
 // that the controller may read. The result shares memory with the object.
 func (k *Kind) ReadOfChild(name string, child map[string]any) any {
-	read := k.reads.observed.part(name)
-	if k.isList(name) && !read.whole {
-		if read.elements == nil {
+	read := k.Reads.Observed.part(name)
+	if k.isList(name) && !read.Whole {
+		if read.Elements == nil {
 			return nil
 		}
-		read = read.elements
+		read = read.Elements
 	}
 	return read.of(child)
 }
@@ -195,16 +195,16 @@ const (
 	indexName = "index"
 )
 
-// packageReads are the reads of all behaviours of a package, as far as its syntax shows.
-type packageReads struct {
-	// object and observed are the reads of the object and of its children. Anything that is
+// Reads are the reads of all behaviours of a package, as far as its syntax shows.
+type Reads struct {
+	// Object and Observed are the reads of the object and of its children. Anything that is
 	// not plainly the name of a field counts as reading all.
-	object, observed *reads
+	Object, Observed *Read
 }
 
 // readsOf finds what is read by the CUE of a package and of those that it imports.
-func readsOf(instance *build.Instance) *packageReads {
-	c := &readCollector{packageReads: packageReads{object: &reads{}, observed: &reads{}}}
+func readsOf(instance *build.Instance) *Reads {
+	c := &readCollector{Reads: Reads{Object: &Read{}, Observed: &Read{}}}
 	eachPackage(instance, func(of *build.Instance) bool {
 		if of.ImportPath == contractPackage {
 			return false
@@ -219,30 +219,30 @@ func readsOf(instance *build.Instance) *packageReads {
 		}
 		return true
 	})
-	return &c.packageReads
+	return &c.Reads
 }
 
 type readCollector struct {
-	packageReads
+	Reads
 	// variables are those of the comprehensions around, with their reads.
 	variables []readVariable
 }
 
 // root returns the reads of object or observed by name; nil for any other name.
-func (c *readCollector) root(name string) *reads {
+func (c *readCollector) root(name string) *Read {
 	switch name {
 	case objectName:
-		return c.object
+		return c.Object
 	case observedName:
-		return c.observed
+		return c.Observed
 	}
 	return nil
 }
 
 // within returns what is read of the part of the object or of its children that an expression
 // refers to; nil if it refers to something else, or to all of one of them.
-func (c *readCollector) within(e ast.Expr) *reads {
-	if read := c.resolve(e); read != c.object && read != c.observed {
+func (c *readCollector) within(e ast.Expr) *Read {
+	if read := c.resolve(e); read != c.Object && read != c.Observed {
 		return read
 	}
 	return nil
@@ -250,7 +250,7 @@ func (c *readCollector) within(e ast.Expr) *reads {
 
 type readVariable struct {
 	name  string
-	reads *reads // nil if it is something else
+	reads *Read // nil if it is something else
 }
 
 // visit finds what is read within a piece of syntax.
@@ -277,7 +277,7 @@ func (c *readCollector) visit(node ast.Node) {
 		}
 		if n, ok := n.(ast.Expr); ok {
 			if read := c.resolve(n); read != nil {
-				read.whole = true
+				read.Whole = true
 				return false
 			}
 		}
@@ -311,16 +311,16 @@ func (c *readCollector) visitField(f *ast.Field) {
 		c.visit(label) // a pattern, or a name that is computed
 	}
 	if root := c.root(name); root != nil && err == nil {
-		root.whole = root.whole || isAliased // it may be read by the alias
+		root.Whole = root.Whole || isAliased // it may be read by the alias
 	}
 	if err == nil && name == observedName {
-		c.declare(f.Value, c.observed)
+		c.declare(f.Value, c.Observed)
 	}
 	c.visit(f.Value)
 }
 
 // declare notes the fields in a declaration of the children, which are compared with it.
-func (c *readCollector) declare(value ast.Expr, read *reads) {
+func (c *readCollector) declare(value ast.Expr, read *Read) {
 	switch value := value.(type) {
 	case *ast.Ident:
 		if value.Name == "_" { // it fits anything
@@ -341,7 +341,7 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 				c.declare(rest.Type, read.element())
 				continue
 			}
-			read.whole = true
+			read.Whole = true
 		}
 		return
 	case *ast.StructLit:
@@ -359,11 +359,11 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 					continue
 				}
 			}
-			read.whole = true
+			read.Whole = true
 		}
 		return
 	}
-	read.whole = true
+	read.Whole = true
 }
 
 // visitComprehension reads a comprehension. The variable of a loop over a part of object or
@@ -371,7 +371,7 @@ func (c *readCollector) declare(value ast.Expr, read *reads) {
 func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	outer := len(c.variables)
 	defer func() { c.variables = c.variables[:outer] }()
-	bind := func(name *ast.Ident, read *reads) {
+	bind := func(name *ast.Ident, read *Read) {
 		if name != nil {
 			c.variables = append(c.variables, readVariable{name.Name, read})
 		}
@@ -379,9 +379,9 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 	for _, clause := range n.Clauses {
 		switch clause := clause.(type) {
 		case *ast.ForClause:
-			var member *reads
+			var member *Read
 			switch list := c.resolve(clause.Source); {
-			case list != nil && list != c.object:
+			case list != nil && list != c.Object:
 				member = list.element()
 			default:
 				c.visit(clause.Source)
@@ -400,7 +400,7 @@ func (c *readCollector) visitComprehension(n *ast.Comprehension) {
 
 // resolve returns the part of object or observed that an expression refers to; nil if it
 // refers to something else, as far as the syntax shows.
-func (c *readCollector) resolve(n ast.Node) *reads {
+func (c *readCollector) resolve(n ast.Node) *Read {
 	switch n := n.(type) {
 	case *ast.ParenExpr:
 		return c.resolve(n.X)
@@ -421,7 +421,7 @@ func (c *readCollector) resolve(n ast.Node) *reads {
 		literal, ok := n.Index.(*ast.BasicLit)
 		if !ok {
 			if x, isName := n.X.(*ast.Ident); isName && (x.Name == "self" || strings.HasSuffix(x.Name, controllerSuffix) || strings.HasSuffix(x.Name, decoratorSuffix)) {
-				c.object.whole, c.observed.whole = true, true // it may be the controller, by a name that is computed
+				c.Object.Whole, c.Observed.Whole = true, true // it may be the controller, by a name that is computed
 			}
 			return nil
 		}

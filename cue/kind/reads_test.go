@@ -15,16 +15,16 @@ import (
 )
 
 // String lists the paths that are read; a final * means all below.
-func (r *reads) String() string {
-	if r.whole {
+func (r *Read) String() string {
+	if r.Whole {
 		return "*"
 	}
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
-		parts = append(parts, name+":"+r.fields[name].String())
+	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+		parts = append(parts, name+":"+r.Fields[name].String())
 	}
-	if r.elements != nil {
-		parts = append(parts, "[]:"+r.elements.String())
+	if r.Elements != nil {
+		parts = append(parts, "[]:"+r.Elements.String())
 	}
 	return "{" + strings.Join(parts, " ") + "}"
 }
@@ -71,7 +71,7 @@ a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, want, readsOf(instanceOf(t, text)).observed.String())
+			require.Equal(t, want, readsOf(instanceOf(t, text)).Observed.String())
 		})
 	}
 }
@@ -94,7 +94,7 @@ func TestReadMetadata(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			k := &Kind{reads: readsOf(instanceOf(t, text))}
+			k := &Kind{Reads: readsOf(instanceOf(t, text))}
 			read, err := json.Marshal(k.ReadMetadata(map[string]any{"metadata": map[string]any{
 				"name": "n", "labels": map[string]any{"a": "1", "b": "2"},
 				"annotations": map[string]any{"c": "3", corev1.LastAppliedConfigAnnotation: "{}"},
@@ -124,7 +124,7 @@ func instanceOf(t *testing.T, text string) *build.Instance {
 func TestDecideWithManyMembers(t *testing.T) {
 	t.Parallel()
 	k := shippedKind(t, "Customcluster")
-	require.Equal(t, "{pod:{status:{phase:*}} pods:{[]:{status:{phase:*}}}}", k.reads.observed.String())
+	require.Equal(t, "{pod:{status:{phase:*}} pods:{[]:{status:{phase:*}}}}", k.Reads.Observed.String())
 	large := make(map[string]any)
 	for i := range 5000 {
 		large[fmt.Sprint(i)] = int64(i)

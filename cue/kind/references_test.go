@@ -37,7 +37,7 @@ func TestReferences(t *testing.T) {
 	} {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
-			kinds, err := kindsOf(t, `package k
+			kinds, err := draftsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {
 	apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}
@@ -67,7 +67,7 @@ _run: {children: job: template: {apiVersion: "v1", kind: "ConfigMap"}, ...}
 			require.NoError(t, err)
 			known, err := types.New()
 			require.NoError(t, err)
-			mistakes := kinds[0].checkBehaviour(known)
+			mistakes := checkBehaviour(kinds[0].Kind, kinds[0].pkg, known)
 			if want == "" {
 				require.Empty(t, mistakes)
 				return

@@ -28,7 +28,7 @@ const selfCheckValues = 20_000
 // selfCheck compares the compiled form of a version with the CUE evaluator on a handful of
 // objects, so that a construct that they treat differently is found when the kind is loaded,
 // before it affects objects.
-func (v *Version) selfCheck() error {
+func (pkg *kindsPackage) selfCheck(v *Version) error {
 	sample := v.Sampler()
 	for seed := range uint64(selfCheckSamples) {
 		object := sample(rand.New(rand.NewPCG(seed, 0)))
@@ -37,7 +37,7 @@ func (v *Version) selfCheck() error {
 			continue
 		}
 		b := budget.New(v.GroupVersionKind.Kind)
-		if err := v.disagrees(schema.Validate(b, v.schema, schema.Default(b, v.schema, object)), object, v.evaluate(object)); err != nil {
+		if err := v.disagrees(schema.Validate(b, v.Compiled, schema.Default(b, v.Compiled, object)), object, pkg.evaluate(v, object)); err != nil {
 			text, errText := json.Marshal(object)
 			return errors.Join(errText, fmt.Errorf("the compiled schema and the CUE evaluator disagree, which is a bug in Fescue: %w; the object is %s", err, text))
 		}
@@ -53,8 +53,8 @@ type evaluation struct {
 }
 
 // evaluate has the CUE evaluator judge an object.
-func (v *Version) evaluate(object map[string]any) (e evaluation) {
-	unified := v.value.Unify(cuecontext.New().Encode(v.withoutCompleted(object)))
+func (pkg *kindsPackage) evaluate(v *Version, object map[string]any) (e evaluation) {
+	unified := pkg.definition(v).Unify(cuecontext.New().Encode(v.withoutCompleted(object)))
 	if e.rejected = unified.Validate(cue.Concrete(true), cue.Final()); e.rejected != nil {
 		return e
 	}
@@ -67,7 +67,7 @@ func (v *Version) evaluate(object map[string]any) (e evaluation) {
 
 // withoutCompleted returns an object without a status that the fields of the engine complete.
 func (v *Version) withoutCompleted(object map[string]any) map[string]any {
-	if v.status.Differs() {
+	if v.Status.Differs() {
 		object = maps.Clone(object)
 		delete(object, "status")
 	}
@@ -80,7 +80,7 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 	var ours []Problem
 	for _, p := range problems {
 		switch {
-		case v.status.Differs() && (p.Field == "status" || strings.HasPrefix(p.Field, "status.")): // the evaluator has another status
+		case v.Status.Differs() && (p.Field == "status" || strings.HasPrefix(p.Field, "status.")): // the evaluator has another status
 		case p.Rule == nil || !p.Rule.NotInCUE:
 			ours = append(ours, p)
 		case p.Type == field.ErrorTypeTypeInvalid:
@@ -97,7 +97,7 @@ func (v *Version) disagrees(problems []Problem, object map[string]any, expected 
 	case expected.err != nil:
 		return expected.err
 	}
-	return sameJSON("the defaults differ", expected.defaults, v.withoutCompleted(schema.Default(budget.New(v.GroupVersionKind.Kind), v.schema, object)))
+	return sameJSON("the defaults differ", expected.defaults, v.withoutCompleted(schema.Default(budget.New(v.GroupVersionKind.Kind), v.Compiled, object)))
 }
 
 // sameJSON compares two values by their JSON, where 1 and 1.0 are the same.

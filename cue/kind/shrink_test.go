@@ -17,14 +17,14 @@ var maxTries = flag.Int("shrinking-tries", 1000, "how many smaller kinds TestGen
 // shrinker makes a kind small about which CUE and the compiled behaviour differ, with the pair.
 type shrinker struct {
 	source     string
-	kind       *Kind
+	kind       Draft
 	pair       pair
 	difference error
 	left       int // tries
 }
 
 // shrink makes a kind and its pair smaller while they differ as they do.
-func shrink(source string, k *Kind, p pair, difference error) *shrinker {
+func shrink(source string, k Draft, p pair, difference error) *shrinker {
 	s := &shrinker{source, k, p, difference, *maxTries}
 	for s.shrinkPair() || s.shrinkSource() { // each shrinks as far as it can
 	}
@@ -45,7 +45,7 @@ func (s *shrinker) trySource(source string) bool {
 }
 
 // try takes a kind and a pair if they differ as before.
-func (s *shrinker) try(k *Kind, p pair) bool {
+func (s *shrinker) try(k Draft, p pair) bool {
 	if len(k.Problems(p.object)) > 0 {
 		return false
 	}

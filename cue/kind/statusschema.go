@@ -9,7 +9,6 @@ import (
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
-	"cuelang.org/go/cue/build"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -24,40 +23,41 @@ import (
 // completeStatus gives a version the fields of the status that the engine writes and that #X
 // does not have, so that authors need not write them, and tools that generate #X need not
 // know of them.
-func (k *Kind) completeStatus(v *Version, contract *build.Instance) error {
+func completeStatus(k *Kind, pkg *kindsPackage, v *Version) error {
+	contract := pkg.rules.contract
 	common, err := compileSchema("Status", contract)
 	if err != nil {
 		return err
 	}
 	engine := schema.EngineStatus(common, slices.Sorted(maps.Keys(k.Phases)))
-	if k.scheduled = k.scheduled || k.schedules(v); k.scheduled {
+	if k.RecordsSchedule = k.RecordsSchedule || newChecker(k, pkg, nil).schedules(v); k.RecordsSchedule {
 		scheduled, err := compileSchema("ScheduleStatus", contract)
 		if err != nil {
 			return err
 		}
 		engine.Struct.Fields = append(slices.Clone(engine.Struct.Fields), scheduled.Struct.Fields...)
 	}
-	if v.schema.Struct.Field("status") == nil {
-		inferred, err := k.inferStatus()
+	if v.Compiled.Struct.Field("status") == nil {
+		inferred, err := inferStatus(k, pkg)
 		if err != nil {
 			return err
 		}
 		engine.Struct.Fields = append(slices.Clone(engine.Struct.Fields), inferred...)
 	}
-	v.status = schema.CompleteStatus(v.schema, engine, writtenStatus)
-	v.schema = v.status.Schema
+	v.Status = schema.CompleteStatus(v.Compiled, engine, writtenStatus)
+	v.Compiled = v.Status.Schema
 	return nil
 }
 
 // inferStatus returns the fields that the behaviour projects into a status of which #X says nothing.
 // Scalars have the type that is known of them; everything else may be anything.
-func (k *Kind) inferStatus() ([]*schema.Field, error) {
+func inferStatus(k *Kind, pkg *kindsPackage) ([]*schema.Field, error) {
 	known, err := types.New()
 	if err != nil {
 		return nil, err
 	}
-	k.setOpenAPI(sets.New[string]())
-	c := newChecker(k, known)
+	setOpenAPI(k.Version, sets.New[string]())
+	c := newChecker(k, pkg, known)
 	projection := c.controller.fields["status"]
 	if projection == nil {
 		return nil, nil
@@ -113,7 +113,7 @@ func writtenCondition(name string) map[string]any {
 
 // checkStatusSchema checks that the controller writes no status fields of the engine, and that the
 // schema allows these: the API server silently drops others.
-func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
+func checkStatusSchema(k *Kind, pkg *kindsPackage, v *Version, controller cue.Value) error {
 	status := v.Schema.Properties["status"]
 	if err := eachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
 		if k.isEngineStatus(name) {
@@ -137,11 +137,11 @@ func checkStatusSchema(k *Kind, v *Version, controller cue.Value) error {
 		}
 	}
 	var phase *schema.Field
-	if fields := v.schema.Struct.Field("status").Schema.Struct; fields != nil { // any value has none
+	if fields := v.Compiled.Struct.Field("status").Schema.Struct; fields != nil { // any value has none
 		phase = fields.Field("phase")
 	}
 	if declared, ok := status.Properties["phase"]; ok && declared.Type != "string" {
-		return errorAt(v.valueAt(".status.phase"), "status", "#%s.status.phase must be a string: that is what contract.#Controller says of an object", k.GroupVersionKind.Kind)
+		return errorAt(pkg.valueAt(v, ".status.phase"), "status", "#%s.status.phase must be a string: that is what contract.#Controller says of an object", k.GroupVersionKind.Kind)
 	}
 	for name := range k.Phases {
 		if phase != nil && !phase.Schema.Accepts(name) {
@@ -164,7 +164,7 @@ func (k *Kind) checkProjection(status map[string]any) error {
 	}
 	failure := func(path, reason string) error {
 		name, _, _ := strings.Cut(strings.TrimPrefix(path, "status."), ".")
-		return &EvaluationError{Path: path, Err: errors.New(reason), Position: k.statusFields[name]}
+		return &EvaluationError{Path: path, Err: errors.New(reason), Position: k.StatusFields[name]}
 	}
 	for _, name := range slices.Sorted(maps.Keys(status)) {
 		if k.isEngineStatus(name) {
@@ -172,30 +172,30 @@ func (k *Kind) checkProjection(status map[string]any) error {
 		}
 	}
 	copied := runtime.DeepCopyJSON(map[string]any{"status": status})
-	unknown := pruning.PruneWithOptions(copied, k.structural, false, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	unknown := pruning.PruneWithOptions(copied, k.Structural, false, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	if len(unknown) > 0 {
 		return failure(unknown[0], fmt.Sprintf("is not a field of #%s.status: the API server would drop it", k.GroupVersionKind.Kind))
 	}
 	return nil
 }
 
-func (v *Version) setStructural() error {
+func setStructural(v *Version) error {
 	var internal apiextensions.JSONSchemaProps
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema, &internal, nil)
 	if err == nil {
-		v.structural, err = structuralschema.NewStructural(&internal)
+		v.Structural, err = structuralschema.NewStructural(&internal)
 	}
 	return err
 }
 
 // collectProjection prepares checkProjection.
-func (k *Kind) collectProjection(behaviours []*ast.Field) {
-	k.statusFields = make(map[string]schema.Position)
+func collectProjection(k *Kind, behaviours []*ast.Field) {
+	k.StatusFields = make(map[string]schema.Position)
 	for _, behaviour := range behaviours {
 		for _, status := range valuesOf(behaviour.Value, "status") {
 			for _, field := range fieldsIn(status) {
 				if name, _, err := ast.LabelName(field.Label); err == nil {
-					k.statusFields[name] = positionOf(field)
+					k.StatusFields[name] = positionOf(field)
 				}
 			}
 		}
@@ -208,16 +208,12 @@ var engineStatus = []string{"conditions", "observedGeneration", "lastPhaseTransi
 
 // isEngineStatus reports whether the engine writes a field of the status of the kind.
 func (k *Kind) isEngineStatus(name string) bool {
-	return slices.Contains(engineStatus, name) || name == InjectedPods && k.Injects() || name == LastScheduleTime && k.scheduled
+	return slices.Contains(engineStatus, name) || name == InjectedPods && k.Injects() || name == LastScheduleTime && k.RecordsSchedule
 }
 
 // LastScheduleTime is the status field in which the engine records the last time of a schedule that
 // it has met; see contract.#ScheduleStatus.
 const LastScheduleTime = "lastScheduleTime"
-
-// RecordsSchedule reports whether the kind has transitions with cron, so that LastScheduleTime is the
-// engine's.
-func (k *Kind) RecordsSchedule() bool { return k.scheduled }
 
 // ChildInventory is the status field in which the engine records what it has created; see
 // contract.#Status.

@@ -21,7 +21,7 @@ func TestReadyWaitsForNothing(t *testing.T) {
 	} {
 		t.Run(children, func(t *testing.T) {
 			t.Parallel()
-			kinds, err := kindsOf(t, `package k
+			kinds, err := draftsOf(t, `package k
 import "fescue.dev/cue/contract"
 #G: {apiVersion!: "try.example.com/v1", kind!: "G", metadata!: {...}, status?: contract.#Status}
 #GController: contract.#Controller & {object!: #G, observed: _, names: plural: "gs", children: {`+children+`}}
@@ -29,7 +29,7 @@ import "fescue.dev/cue/contract"
 			require.NoError(t, err)
 			requireNoMistakes(t, kinds)
 			var texts []string
-			for _, a := range kinds[0].BehaviourAdvice() {
+			for _, a := range kinds[0].Advice {
 				texts = append(texts, a.Text)
 			}
 			require.Equal(t, want, strings.Join(texts, "\n"))

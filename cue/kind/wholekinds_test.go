@@ -35,16 +35,16 @@ var (
 )
 
 // loadSource loads the kind of a source.
-func loadSource(source string) (*Kind, error) {
+func loadSource(source string) (Draft, error) {
 	overlay := map[string]load.Source{"/generated/kind.cue": load.FromString(kindmaker.File(source))}
 	addModule(overlay, "/generated", "kinds.local")
 	addLibrary(overlay, filepath.Join("/generated/cue.mod/pkg", modulePath, "cue"))
 	kinds, err := loadPackage("/generated", overlay, nil)
 	if err != nil {
-		return nil, err
+		return Draft{}, err
 	}
 	if len(kinds) != 1 {
-		return nil, errors.New("it is not one kind")
+		return Draft{}, errors.New("it is not one kind")
 	}
 	return kinds[0], nil
 }
@@ -124,7 +124,7 @@ const (
 
 // judge compares what the compiled behaviour and CUE's evaluator decide.
 // isWhole means that both have a whole decision, which is the same.
-func judge(k *Kind, p pair) (v verdict, isWhole bool, difference error) {
+func judge(k Draft, p pair) (v verdict, isWhole bool, difference error) {
 	b := k.NewBudget()
 	compiled, err := k.decide(b, p.object, p.observed)
 	if b.Taken() > maxCompared {
@@ -135,12 +135,12 @@ func judge(k *Kind, p pair) (v verdict, isWhole bool, difference error) {
 			v, isWhole, difference = failing, false, fmt.Errorf("CUE's evaluator fails: %v", r)
 		}
 	}()
-	whole, errEvaluated := k.evaluatedBehaviour(p.object, p.observed)
+	whole, errEvaluated := evaluatedBehaviour(k.Kind, k.pkg, p.object, p.observed)
 	if errEvaluated != nil {
 		return different, false, errEvaluated
 	}
 	evaluated, errEvaluated := k.decision(whole, k.PhaseOf(p.object))
-	if difference = (comparison{Kind: k}).sameResult("", sorted(decisionResult(withoutHidden(compiled, evaluated, whole))), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
+	if difference = (&comparison{Kind: k.Kind, pkg: k.pkg}).sameResult("", sorted(decisionResult(withoutHidden(compiled, evaluated, whole))), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
 		v = different
 		if errors.Is(difference, errNotCompared) || errEvaluated != nil && waits(compiled) || err != nil && waits(evaluated) {
 			v = unclear
@@ -160,7 +160,7 @@ func judge(k *Kind, p pair) (v verdict, isWhole bool, difference error) {
 		}
 	}
 	if v != different {
-		switch err := (comparison{k, true}).compareRest(p.object, whole, errEvaluated != nil); {
+		switch err := (&comparison{k.Kind, k.pkg, true}).compareRest(p.object, whole, errEvaluated != nil); {
 		case errors.Is(err, errNotCompared), errors.Is(err, errOnlyCUE) && errEvaluated != nil:
 			v, difference = unclear, err
 		case err != nil:
@@ -238,7 +238,7 @@ func waits(d *Decision) bool {
 
 // judgeParts compares the parts of a decision, of which one is an error that hides the others. absentForCUE means that those that
 // are wrong for Fescue wait for CUE's evaluator.
-func judgeParts(k *Kind, p pair, whole piece) (worst verdict, absentForCUE bool, difference error) {
+func judgeParts(k Draft, p pair, whole piece) (worst verdict, absentForCUE bool, difference error) {
 	onlyWrong, alsoAbsent := 0, 0
 	compiled := k.behaviour(k.NewBudget(), p.object, p.observed)
 	compare := func(path string, a, b piece) {
@@ -438,7 +438,7 @@ func (f *tally) kind(t *testing.T, seed uint64) {
 	f.Loaded++
 	f.Table.add(t, made.Source)
 	f.Unlock()
-	pairs := newPairs(k, nil)
+	pairs := newPairs(k.Kind, k.pkg, nil)
 	pairs.random = rand.New(rand.NewPCG(seed, 6))
 	for range *pairsOfAKind {
 		p := pairOf(pairs, made.Children)

@@ -32,7 +32,7 @@ func (p *Plan) isFormer(child kind.Child, live *unstructured.Unstructured) bool 
 // isFormerOf is isFormer for a child that is not known to be wanted now: its name in the kind is constant.
 func (p *Plan) isFormerOf(child LiveChild) bool {
 	return p.created[child.Name] != child.Object.GetUID() && isOfEarlier(child.Object, p.Phase, p.Entered) &&
-		slices.ContainsFunc(p.Kind.Behaviour().Children, func(c kind.ChildFacts) bool {
+		slices.ContainsFunc(p.Kind.Behaviour.Children, func(c kind.ChildFacts) bool {
 			return c.Name == child.Name && isReplaced(kind.Child{Phase: c.Phase, Update: c.Update, OnDelete: c.OnDelete}) && c.Phase == p.Phase
 		})
 }

@@ -145,7 +145,7 @@ func unmoved(k *kind.Kind, object *unstructured.Unstructured, now time.Time) *Pl
 		Phase: k.PhaseOf(object.Object), Entered: timeIn(object.Object, enteredField), created: created, known: created,
 		Leaving: isLeaving(k, object) && hasLeft(object),
 	}
-	if k.RecordsSchedule() {
+	if k.RecordsSchedule {
 		p.Scheduled = timeIn(object.Object, kind.LastScheduleTime)
 	}
 	return p

@@ -65,7 +65,7 @@ func TestExamples(t *testing.T) {
 			catalog, err := kind.LoadFolders(false, nil, kind.Folder{Dir: dir})
 			require.NoError(t, err)
 			for _, k := range catalog.Added() {
-				for _, advice := range k.BehaviourAdvice() {
+				for _, advice := range k.Advice {
 					require.NotEqual(t, "scale", advice.Field, advice.Text)
 				}
 			}

@@ -94,7 +94,7 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 	e := &explainer{kind: k, version: version}
 	e.header()
 	if len(path) == 0 {
-		e.behaviour(k.Behaviour())
+		e.behaviour(k.Behaviour)
 	} else {
 		if err := checkField(version.Schema, k.GroupVersionKind.Kind, path); err != nil {
 			return err
@@ -245,7 +245,7 @@ func (e *explainer) decorator() {
 	e.printf("DECORATOR:  %s\nGROUP:      %s\nKIND:       %s\nVERSION:    %s\nSCOPE:      %s\n", e.kind.Title(), gvk.Group, gvk.Kind, gvk.Version, e.kind.Scope)
 	e.printf("FOR:        objects with %s\n", cmp.Or(target.String(), "any labels and annotations"))
 	e.finalizer()
-	e.behaviour(e.kind.Behaviour())
+	e.behaviour(e.kind.Behaviour)
 }
 
 // field prints who enforces the rules of a field, and what the behaviour reads of it.
@@ -263,7 +263,7 @@ func (e *explainer) field(path string) {
 	}
 	e.table("RULES", rules)
 	path = "object." + path + "."
-	for _, read := range e.kind.Behaviour().Reads {
+	for _, read := range e.kind.Behaviour.Reads {
 		if of := withoutSteps.Replace(read) + "."; strings.HasPrefix(of, path) || strings.HasPrefix(path, of) {
 			reads = append(reads, []string{read})
 		}

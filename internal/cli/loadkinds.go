@@ -95,13 +95,13 @@ func newLoadKindsCommand() *cobra.Command {
 				kinds, _ := kind.List(args[0])
 				return answer.Encode(loadAnswer{Kinds: kinds})
 			}
-			kinds, _ := kind.FromDir(args[0], only...)
+			drafts, _ := kind.Drafts(args[0], only...)
 			if proofTime == 0 {
 				return answer.Encode(loadAnswer{})
 			}
-			names := make([]string, len(kinds))
-			for i, k := range kinds {
-				names[i] = k.LoadName()
+			names := make([]string, len(drafts))
+			for i, d := range drafts {
+				names[i] = d.LoadName()
 			}
 			if err := answer.Encode(loadAnswer{Proves: names}); err != nil {
 				return err
@@ -111,8 +111,8 @@ func newLoadKindsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, k := range kinds {
-				if err := answer.Encode(k.Prove(known)); err != nil {
+			for _, d := range drafts {
+				if err := answer.Encode(d.Prove(known)); err != nil {
 					return err
 				}
 			}

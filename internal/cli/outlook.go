@@ -82,12 +82,12 @@ func (v *vetter) foresee(k *kind.Kind, u *unstructured.Unstructured, others []*u
 // onlyReads reports whether objects of a kind wait for nothing but what they read. A when, a ready, or a transition may
 // wait for a change of the spec.
 func onlyReads(k *kind.Kind) bool {
-	return len(k.Phases) == 0 && !slices.ContainsFunc(k.Behaviour().Children, func(c kind.ChildFacts) bool { return c.When != "" || c.Ready != "" })
+	return len(k.Phases) == 0 && !slices.ContainsFunc(k.Behaviour.Children, func(c kind.ChildFacts) bool { return c.When != "" || c.Ready != "" })
 }
 
 // missed returns the phases that were not reached, in the order of the source.
 func (o outlook) missed(k *kind.Kind) (names []string) {
-	for _, phase := range k.Behaviour().Phases {
+	for _, phase := range k.Behaviour.Phases {
 		if !o.reached.Has(phase.Name) {
 			names = append(names, phase.Name)
 		}

@@ -194,7 +194,7 @@ func newVetter(catalog *kind.Catalog) *vetter {
 func (v *vetter) advise(kinds []*kind.Kind) {
 	var last []finding // limits matter least
 	for _, k := range kinds {
-		for _, a := range k.BehaviourAdvice() {
+		for _, a := range k.Advice {
 			v.report.Advice = append(v.report.Advice, adviceFinding(k.Version, a))
 		}
 		for _, version := range k.Versions {

@@ -138,7 +138,7 @@ func marksOf(o *unstructured.Unstructured) map[string]string {
 // isCorrected reports whether changes of an object are reverted, if it is a child.
 func (c *trial) isCorrected(o *unstructured.Unstructured) bool {
 	return !slices.ContainsFunc(c.kinds.Behaviours(), func(k *kind.Kind) bool {
-		return slices.ContainsFunc(k.Behaviour().Children, func(f kind.ChildFacts) bool { return f.Kind == o.GetKind() && f.Update != kind.Apply })
+		return slices.ContainsFunc(k.Behaviour.Children, func(f kind.ChildFacts) bool { return f.Kind == o.GetKind() && f.Update != kind.Apply })
 	})
 }
 
