@@ -20,28 +20,38 @@ import (
 // Catalog holds the kinds that a program works with and finds them by each of their names.
 // Once all folders are loaded, it never changes and may be used by many goroutines at once.
 type Catalog struct {
-	all, added []*Kind
+	all        []*Kind
 	decorators []*Kind
 	byGVK      map[apischema.GroupVersionKind]*Kind
 	byName     map[string]*Kind
-	broken     []*LoadError
-	proofs     []Proof
-	types      *types.Catalog // nil until a folder is loaded
+	failed     sets.Set[string] // names of kinds that failed to load; "" stands for a whole package
+}
+
+// Kinds are the kinds that were loaded, and what came of the others.
+type Kinds struct {
+	*Catalog
+	added  []*Kind
+	broken []*LoadError
+	proofs []Proof
+	types  *types.Catalog // nil until a folder is loaded
 }
 
 // NewCatalog returns a catalog of the given kinds. Their names must differ.
 func NewCatalog(kinds ...*Kind) *Catalog {
-	c := &Catalog{byGVK: make(map[apischema.GroupVersionKind]*Kind), byName: make(map[string]*Kind)}
+	c := &Catalog{byGVK: make(map[apischema.GroupVersionKind]*Kind), byName: make(map[string]*Kind), failed: sets.New[string]()}
 	for _, k := range kinds {
-		c.add(k)
+		c.Add(k)
 	}
 	return c
 }
 
+// NewKinds returns kinds that are loaded already. Their names must differ.
+func NewKinds(kinds ...*Kind) *Kinds { return &Kinds{Catalog: NewCatalog(kinds...)} }
+
 // Load loads the shipped kinds, if they are wanted, and those of the CUE packages in dirs.
 // Kinds that fail to load are left out: Broken lists them. An error is about a whole
 // folder, or about two kinds with one name; the catalog holds what could be loaded.
-func Load(shipped bool, dirs ...string) (*Catalog, error) {
+func Load(shipped bool, dirs ...string) (*Kinds, error) {
 	folders := make([]Folder, len(dirs))
 	for i, dir := range dirs {
 		folders[i] = Folder{Dir: dir}
@@ -65,13 +75,13 @@ type Folder struct {
 // LoadFolders is Load for folders of which some kinds must not be loaded. The kinds of the folders
 // are checked against the types that they have and that Kubernetes itself serves, and those in
 // typeFiles (types.Catalog.AddPath).
-func LoadFolders(shipped bool, typeFiles []string, folders ...Folder) (*Catalog, error) {
-	c := NewCatalog()
+func LoadFolders(shipped bool, typeFiles []string, folders ...Folder) (*Kinds, error) {
+	c := NewKinds()
 	var errs []error
 	if shipped {
 		kinds, err := Shipped()
 		for _, k := range kinds {
-			c.add(k)
+			c.Add(k)
 		}
 		errs = append(errs, c.takeBroken(err))
 	}
@@ -88,7 +98,7 @@ func LoadFolders(shipped bool, typeFiles []string, folders ...Folder) (*Catalog,
 // AddTypes adds the types of objects in files or folders, against which the behaviours of the
 // folders that are loaded later are checked: CRDs, or OpenAPI documents. They also know those that
 // Kubernetes itself serves, and those of the kinds in the catalog.
-func (c *Catalog) AddTypes(paths ...string) error {
+func (c *Kinds) AddTypes(paths ...string) error {
 	if c.types == nil {
 		known, err := types.New()
 		if err != nil {
@@ -109,7 +119,7 @@ func (c *Catalog) AddTypes(paths ...string) error {
 }
 
 // Plurals returns the plurals of the types that AddTypes got from CustomResourceDefinitions.
-func (c *Catalog) Plurals() map[apischema.GroupKind]string {
+func (c *Kinds) Plurals() map[apischema.GroupKind]string {
 	if c.types == nil {
 		return nil
 	}
@@ -117,7 +127,7 @@ func (c *Catalog) Plurals() map[apischema.GroupKind]string {
 }
 
 // addType adds the types of a kind.
-func (c *Catalog) addType(k *Kind) {
+func (c *Kinds) addType(k *Kind) {
 	for _, v := range k.Versions {
 		c.types.Add(v.GroupVersionKind, types.Resource{Type: c.types.FromRootSchema(v.Schema), Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
 	}
@@ -125,7 +135,7 @@ func (c *Catalog) addType(k *Kind) {
 
 // ValidateChild returns what in a child does not fit its type, as far as it is known, and whether its
 // name can be one. Its status, which others write, is left out.
-func (c *Catalog) ValidateChild(child map[string]any) field.ErrorList {
+func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
 	u := &unstructured.Unstructured{Object: child}
 	var errs field.ErrorList
 	if name := u.GetName(); !slices.Contains(pathNamed, u.GetKind()) {
@@ -154,8 +164,8 @@ func (e *ShippedError) Error() string {
 func (e *ShippedError) Unwrap() error { return e.err }
 
 // LoadFolder adds the kinds of a folder to the catalog, and returns those that it has added.
-func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
-	c.broken = append(c.broken, folder.Broken...)
+func (c *Kinds) LoadFolder(folder Folder) ([]*Kind, error) {
+	c.fail(folder.Broken...)
 	if folder.Selected && len(folder.Only) == 0 {
 		return nil, nil
 	}
@@ -184,24 +194,25 @@ func (c *Catalog) LoadFolder(folder Folder) ([]*Kind, error) {
 			continue
 		}
 		if mistakes := checkBehaviour(k, draft.pkg, c.types); len(mistakes) > 0 {
-			c.broken = append(c.broken, mistakes...)
+			c.fail(mistakes...)
 			continue
 		}
 		if mistake := c.cycle(k); mistake != nil {
-			c.broken = append(c.broken, mistake)
+			c.fail(mistake)
 			continue
 		}
 		if i := slices.IndexFunc(folder.Proofs, func(p Proof) bool { return p.Kind == k.LoadName() }); i >= 0 && folder.Proofs[i].Difference != nil {
-			c.broken = append(c.broken, folder.Proofs[i].Difference)
+			c.fail(folder.Proofs[i].Difference)
 			continue
 		}
-		c.add(k)
+		c.Add(k)
 		c.added = append(c.added, k)
 	}
 	return c.added[first:], errors.Join(errs...)
 }
 
-func (c *Catalog) add(k *Kind) {
+// Add adds a kind, before anything else uses the catalog.
+func (c *Catalog) Add(k *Kind) {
 	c.byName[k.Name()] = k
 	if k.Target != nil {
 		c.decorators = append(c.decorators, k)
@@ -213,8 +224,19 @@ func (c *Catalog) add(k *Kind) {
 	}
 }
 
+// Fail notes the names of kinds that failed to load; "" stands for a whole package.
+func (c *Catalog) Fail(names ...string) { c.failed.Insert(names...) }
+
+// fail keeps errors of kinds that are left out.
+func (c *Kinds) fail(broken ...*LoadError) {
+	c.broken = append(c.broken, broken...)
+	for _, b := range broken {
+		c.Fail(b.Kind)
+	}
+}
+
 // takeBroken keeps the LoadErrors among those joined in err, and returns the others.
-func (c *Catalog) takeBroken(err error) error {
+func (c *Kinds) takeBroken(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -226,7 +248,7 @@ func (c *Catalog) takeBroken(err error) error {
 		return errors.Join(others...)
 	}
 	if broken, ok := errors.AsType[*LoadError](err); ok {
-		c.broken = append(c.broken, broken)
+		c.fail(broken)
 		return nil
 	}
 	return err
@@ -252,7 +274,7 @@ func (c *Catalog) DecoratorsOf(gvk apischema.GroupVersionKind) (found []*Kind) {
 func (c *Catalog) Behaviours() []*Kind { return slices.Concat(c.all, c.decorators) }
 
 // Added returns those of Behaviours that Load found in folders. Do not change it.
-func (c *Catalog) Added() []*Kind { return c.added }
+func (c *Kinds) Added() []*Kind { return c.added }
 
 // ByGVK returns the kind that serves gvk in any of its versions; nil if there is none.
 func (c *Catalog) ByGVK(gvk apischema.GroupVersionKind) *Kind { return c.byGVK[gvk] }
@@ -284,22 +306,18 @@ func (c *Catalog) ByGroupKind(gk apischema.GroupKind) *Kind {
 
 // Broken returns the errors of the kinds that failed to load. One with an empty Kind is about a
 // whole package.
-func (c *Catalog) Broken() []*LoadError { return c.broken }
+func (c *Kinds) Broken() []*LoadError { return c.broken }
 
 // Proofs returns how far kinds were compared with CUE's evaluator.
-func (c *Catalog) Proofs() []Proof { return c.proofs }
+func (c *Kinds) Proofs() []Proof { return c.proofs }
 
 // BrokenNames returns the names of the kinds that failed to load, each once, sorted; "" stands for whole packages.
 func (c *Catalog) BrokenNames() []string {
-	names := sets.New[string]()
-	for _, broken := range c.broken {
-		names.Insert(broken.Kind)
-	}
-	return sets.List(names)
+	return sets.List(c.failed)
 }
 
 // BrokenError joins what Broken returns; it is nil if all kinds loaded.
-func (c *Catalog) BrokenError() error {
+func (c *Kinds) BrokenError() error {
 	errs := make([]error, len(c.broken))
 	for i, broken := range c.broken {
 		errs[i] = broken
@@ -323,7 +341,7 @@ type Unknown struct {
 
 // WhyUnknown explains why ByGVK finds no kind for gvk.
 func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
-	if slices.ContainsFunc(c.broken, func(e *LoadError) bool { return e.Kind == gvk.Kind }) {
+	if c.failed.Has(gvk.Kind) {
 		return Unknown{Field: "kind", Reason: fmt.Sprintf("the kind %s failed to load", gvk.Kind), NotLoaded: true}
 	}
 	var versions, inGroup, near, all, groups []string
@@ -345,7 +363,7 @@ func (c *Catalog) WhyUnknown(gvk apischema.GroupVersionKind) Unknown {
 		return Unknown{Field: "apiVersion", Reason: fmt.Sprintf("%s of %s exists in version %s", gvk.Kind, gvk.Group, strings.Join(versions, ", "))}
 	case len(near) > 0:
 		return Unknown{Field: "kind", Reason: fmt.Sprintf("did you mean %s? Kinds of this group: %s", strings.Join(slices.Compact(near), " or "), strings.Join(inGroup, "; "))}
-	case slices.ContainsFunc(c.broken, func(e *LoadError) bool { return e.Kind == "" }):
+	case c.failed.Has(""):
 		return Unknown{Field: "kind", Reason: "some kinds failed to load, and this may be one of them", NotLoaded: true}
 	case len(inGroup) > 0:
 		return Unknown{Field: "kind", Reason: "kinds of this group: " + strings.Join(inGroup, "; ")}

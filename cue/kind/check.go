@@ -40,7 +40,7 @@ func checkBehaviour(k *Kind, pkg *kindsPackage, known *types.Catalog) []*LoadErr
 // newChecker returns a checker that knows the children; without types, it knows the source alone.
 func newChecker(k *Kind, pkg *kindsPackage, known *types.Catalog) *checker {
 	c := &checker{
-		kind: k, types: known, pkg: pkg, packages: newCompiler(),
+		kind: k, types: known, pkg: pkg, packages: make(topLevels),
 		variables: make(map[ast.Node]value), reading: make(map[ast.Expr]bool), following: make(map[ast.Expr]bool),
 		own: make(map[ast.Node]bool), children: make(map[string]childType), found: make(map[string]bool),
 	}
@@ -74,7 +74,7 @@ type checker struct {
 	kind     *Kind
 	types    *types.Catalog
 	pkg      *kindsPackage
-	packages *compiler // finds the fields of packages
+	packages topLevels
 
 	controller *structure
 	own        map[ast.Node]bool // the struct literals of the controller itself

@@ -46,7 +46,7 @@ func compileSchema(name string, instance *build.Instance) (*schema.Schema, error
 
 // compiler holds the state shared while one kind is read.
 type compiler struct {
-	topLevel  map[*build.Instance]map[string][]*ast.Field
+	topLevels
 	following map[definition]followed // those being read, to notice one that contains itself
 	read      []*schema.Schema        // definitions, for references to them from within
 	reading   map[ast.Expr]bool       // values of fields being read for a reference, to notice one that refers to itself
@@ -56,7 +56,7 @@ type compiler struct {
 func newCompiler() *compiler {
 	return &compiler{
 		following: make(map[definition]followed), reading: make(map[ast.Expr]bool),
-		topLevel: make(map[*build.Instance]map[string][]*ast.Field),
+		topLevels: make(topLevels),
 	}
 }
 
@@ -72,10 +72,12 @@ type definition struct {
 	name     string
 }
 
-// fieldsOf returns the top-level fields of a package by name; a field may be declared more
-// than once.
-func (c *compiler) fieldsOf(instance *build.Instance) map[string][]*ast.Field {
-	if found, ok := c.topLevel[instance]; ok {
+// topLevels are the fields at the top of packages.
+type topLevels map[*build.Instance]map[string][]*ast.Field
+
+// fieldsOf returns those of a package by name; a field may be declared more than once.
+func (t topLevels) fieldsOf(instance *build.Instance) map[string][]*ast.Field {
+	if found, ok := t[instance]; ok {
 		return found
 	}
 	found := make(map[string][]*ast.Field)
@@ -88,7 +90,7 @@ func (c *compiler) fieldsOf(instance *build.Instance) map[string][]*ast.Field {
 			}
 		}
 	}
-	c.topLevel[instance] = found
+	t[instance] = found
 	return found
 }
 

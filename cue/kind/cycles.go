@@ -48,7 +48,7 @@ func (l leads) mayEnd() bool {
 
 // leadsBack returns the steps by which the children of a behaviour that is about to be added lead back to its type; nil
 // if they do not. It prefers steps of which none may end.
-func (c *Catalog) leadsBack(k *Kind) (path []leads, endless bool) {
+func (c *Kinds) leadsBack(k *Kind) (path []leads, endless bool) {
 	from := steps(append(c.Behaviours(), k))
 	start := k.GroupVersionKind.GroupKind()
 	find := func(allowed func(leads) bool) []leads {
@@ -85,7 +85,7 @@ func (c *Catalog) leadsBack(k *Kind) (path []leads, endless bool) {
 
 // cycle returns the mistake of a behaviour whose children lead back to its type without end, and advises where
 // something may end that, and where it reads what it may have created.
-func (c *Catalog) cycle(k *Kind) *LoadError {
+func (c *Kinds) cycle(k *Kind) *LoadError {
 	for _, l := range k.Lookups {
 		isOfType := func(owned apischema.GroupVersionKind) bool { return owned.GroupKind() == l.Type.GroupKind() }
 		if l.IsSelection && slices.ContainsFunc(k.Owns, isOfType) {

@@ -73,10 +73,17 @@ func (p *pairs) mixed(most, some map[string]any) map[string]any {
 	return object
 }
 
+// unorderedComparison leaves out the order of texts.
+func unorderedComparison(k Draft) *comparison {
+	c := newComparison(k.Kind, k.pkg)
+	c.anyOrder = true
+	return c
+}
+
 // compare compares everything, also what a proof leaves out.
 func (k Draft) compare(object, observed map[string]any) (decides bool, err error) {
 	_, failed := k.decide(k.NewBudget(), object, observed)
-	return failed == nil, (&comparison{Kind: k.Kind, pkg: k.pkg}).compare(object, observed)
+	return failed == nil, newComparison(k.Kind, k.pkg).compare(object, observed)
 }
 
 // TestDecisionsLikeCUE generates objects and their children for each kind, shipped, in the corpus and

@@ -110,7 +110,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				v, err := evaluatedBehaviour(d.kind.Kind, d.kind.pkg, d.object, d.observed)
+				v, err := newComparison(d.kind.Kind, d.kind.pkg).evaluated(d.object, d.observed)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -148,7 +148,7 @@ func BenchmarkInjection(b *testing.B) {
 	b.Run("Evaluator", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			v, err := evaluatedBehaviour(k.Kind, k.pkg, object, nil)
+			v, err := newComparison(k.Kind, k.pkg).evaluated(object, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestBenchmarkedDecisions(t *testing.T) {
 		if d.byHand != nil {
 			decision, err := d.kind.Decide(d.kind.NewBudget(), d.object, d.observed)
 			require.NoError(t, err)
-			require.NoError(t, (&comparison{Kind: d.kind.Kind, pkg: d.kind.pkg}).sameResult("", decisionResult(decision), decisionResult(d.byHand(d.object, d.observed)), nil, nil), d.name)
+			require.NoError(t, newComparison(d.kind.Kind, d.kind.pkg).sameResult("", decisionResult(decision), decisionResult(d.byHand(d.object, d.observed)), nil, nil), d.name)
 		}
 	}
 }

@@ -22,8 +22,8 @@ import (
 
 // This file has CUE's evaluator compute behaviours, by which the compiled ones are proved (proof.go).
 
-// evaluatedBehaviour is behaviour by CUE's evaluator.
-func evaluatedBehaviour(k *Kind, pkg *kindsPackage, object, observed map[string]any) (piece, error) {
+// evaluated is the behaviour by CUE's evaluator.
+func (k *comparison) evaluated(object, observed map[string]any) (piece, error) {
 	given := map[string]any{objectName: k.Status.WithoutAdded(object)}
 	if observed != nil {
 		given[observedName] = k.Reads.Observed.of(observed)
@@ -32,11 +32,11 @@ func evaluatedBehaviour(k *Kind, pkg *kindsPackage, object, observed map[string]
 	const field = "behaviour"
 	unified := ast.NewBinExpr(token.AND, ast.NewIdent(k.behaviourName()), openData(given))
 	file := &ast.File{Decls: []ast.Decl{&ast.Field{Label: ast.NewIdent(field), Value: unified}}}
-	value := pkg.context.BuildFile(file, cue.Scope(pkg.value)).LookupPath(cue.ParsePath(field))
+	value := k.pkg.context.BuildFile(file, cue.Scope(k.pkg.value)).LookupPath(cue.ParsePath(field))
 	if err := value.LookupPath(cue.ParsePath(objectName)).Err(); err != nil {
 		return nil, evaluationError(objectName, err)
 	}
-	return evaluatedPiece{value, pkg.expressions()}, nil
+	return evaluatedPiece{value, k.expressions()}, nil
 }
 
 // openData returns data as syntax in which each struct ends in "...". What is filled into a

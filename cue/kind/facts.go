@@ -40,8 +40,6 @@ type kindsPackage struct {
 	definitions map[string][]*ast.Field // at the top of its files
 	reads       *Reads
 	rules       contractRules
-	// expressions are for proofs, which ask for them with each object.
-	expressions func() *expressions
 	// proving is held by a proof, which builds the package again.
 	proving *sync.Mutex
 }

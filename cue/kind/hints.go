@@ -10,6 +10,7 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
@@ -64,12 +65,10 @@ func forgottenImport(name string) string {
 // similarFunction ends the message of a function that a package of CUE does not have.
 func similarFunction(pkg, name string) string {
 	var known, containing []string
-	for builtin := range builtins {
-		if function, ok := strings.CutPrefix(builtin, pkg+"."); ok {
-			known = append(known, function)
-			if strings.Contains(function, name) { // as ToUpper does Upper
-				containing = append(containing, function)
-			}
+	for _, function := range behaviour.FunctionsOf(pkg) {
+		known = append(known, function)
+		if strings.Contains(function, name) { // as ToUpper does Upper
+			containing = append(containing, function)
 		}
 	}
 	if len(containing) > 0 {

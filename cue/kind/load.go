@@ -114,7 +114,7 @@ func List(dir string) ([]Listed, error) {
 	if instance.Err != nil {
 		return nil, newLoadError("", instance.Err)
 	}
-	definitions := newCompiler().fieldsOf(instance)
+	definitions := make(topLevels).fieldsOf(instance)
 	var listed []Listed
 	for _, name := range loadableNames(definitions) {
 		at := positionOf(definitions[behaviourOf(name)][0])
@@ -282,7 +282,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			return nil, unreadable(dir, instance)
 		}
 	}
-	names = loadableNames(newCompiler().fieldsOf(instances[0]))
+	names = loadableNames(make(topLevels).fieldsOf(instances[0]))
 	if len(only) > 0 {
 		keepOnly(instances[0], only)
 	}
@@ -314,8 +314,8 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	if err != nil {
 		return nil, newLoadError("", err)
 	}
-	definitions := newCompiler().fieldsOf(instances[0])
-	pkg := &kindsPackage{instances[0], context, values[0], definitions, readsOf(instances[0]), rules, sync.OnceValue(func() *expressions { return expressionsOf(instances[0]) }), new(sync.Mutex)}
+	definitions := make(topLevels).fieldsOf(instances[0])
+	pkg := &kindsPackage{instances[0], context, values[0], definitions, readsOf(instances[0]), rules, new(sync.Mutex)}
 	var drafts []Draft
 	var errs []error
 	for _, name := range loadableNames(definitions) {

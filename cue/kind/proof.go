@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cuelang.org/go/cue"
@@ -72,7 +73,8 @@ func prove(k *Kind, pkg *kindsPackage, known *types.Catalog) Proof {
 	ways := behaviour.NewWays(k.Program)
 	noting := *k
 	noting.Program = k.Program.Noting(ways)
-	c := &comparison{&noting, pkg, pkg.marshals()}
+	c := newComparison(&noting, pkg)
+	c.anyOrder = pkg.marshals()
 	p := newPairs(&noting, pkg, known)
 	for seed, idle := uint64(0), 0; seed < maxPairs && idle < idlePairs; seed++ {
 		if seed%pairsPerContext == pairsPerContext-1 {
@@ -105,10 +107,15 @@ func prove(k *Kind, pkg *kindsPackage, known *types.Catalog) Proof {
 // comparison compares the compiled behaviour of a kind with CUE's evaluator.
 type comparison struct {
 	*Kind
-	pkg *kindsPackage
+	pkg         *kindsPackage
+	expressions func() *expressions
 	// anyOrder leaves out the order of the characters of texts, and hashes in them: docs/kinds.md says that the order of
 	// fields in what json.Marshal and yaml.Marshal return is Fescue's own.
 	anyOrder bool
+}
+
+func newComparison(k *Kind, pkg *kindsPackage) *comparison {
+	return &comparison{Kind: k, pkg: pkg, expressions: sync.OnceValue(func() *expressions { return expressionsOf(pkg.instance) })}
 }
 
 // marshals reports whether the source of kinds calls json.Marshal or yaml.Marshal.
@@ -191,7 +198,7 @@ func (k *comparison) compare(object, observed map[string]any) (err error) {
 		}
 	}()
 	var evaluated *Decision
-	v, errEvaluated := evaluatedBehaviour(k.Kind, k.pkg, object, observed)
+	v, errEvaluated := k.evaluated(object, observed)
 	if errEvaluated == nil {
 		evaluated, errEvaluated = k.decision(v, k.PhaseOf(object))
 	}
@@ -229,7 +236,7 @@ func (k *comparison) compareRest(object map[string]any, evaluated piece, isWrong
 	if problem == nil && !isWrong {
 		return nil
 	}
-	alone, err := evaluatedBehaviour(k.Kind, k.pkg, object, nil)
+	alone, err := k.evaluated(object, nil)
 	if err != nil {
 		alone = nil
 	}
@@ -255,7 +262,7 @@ func (k *comparison) compareLookups(object map[string]any) error {
 	}
 	compiled, err := k.LookupsOf(k.NewBudget(), object)
 	var evaluated []Lookup
-	v, errEvaluated := evaluatedBehaviour(k.Kind, k.pkg, k.readable(object), nil)
+	v, errEvaluated := k.evaluated(k.readable(object), nil)
 	if errEvaluated == nil {
 		evaluated, errEvaluated = lookupsOf(v)
 	}

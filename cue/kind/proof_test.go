@@ -140,7 +140,7 @@ func TestEvaluatedErrorsNameTheField(t *testing.T) {
 	require.NoError(t, err)
 	k, object := kinds[0], objectOf(kinds[0], map[string]any{"size": int64(1)})
 	_, errCompiled := k.decide(k.NewBudget(), object, nil)
-	evaluated, err := evaluatedBehaviour(k.Kind, k.pkg, object, nil)
+	evaluated, err := newComparison(k.Kind, k.pkg).evaluated(object, nil)
 	require.NoError(t, err)
 	_, errEvaluated := k.decision(evaluated, "")
 	for _, err := range []error{errCompiled, errEvaluated} {

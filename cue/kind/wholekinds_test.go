@@ -135,12 +135,12 @@ func judge(k Draft, p pair) (v verdict, isWhole bool, difference error) {
 			v, isWhole, difference = failing, false, fmt.Errorf("CUE's evaluator fails: %v", r)
 		}
 	}()
-	whole, errEvaluated := evaluatedBehaviour(k.Kind, k.pkg, p.object, p.observed)
+	whole, errEvaluated := newComparison(k.Kind, k.pkg).evaluated(p.object, p.observed)
 	if errEvaluated != nil {
 		return different, false, errEvaluated
 	}
 	evaluated, errEvaluated := k.decision(whole, k.PhaseOf(p.object))
-	if difference = (&comparison{Kind: k.Kind, pkg: k.pkg}).sameResult("", sorted(decisionResult(withoutHidden(compiled, evaluated, whole))), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
+	if difference = newComparison(k.Kind, k.pkg).sameResult("", sorted(decisionResult(withoutHidden(compiled, evaluated, whole))), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
 		v = different
 		if errors.Is(difference, errNotCompared) || errEvaluated != nil && waits(compiled) || err != nil && waits(evaluated) {
 			v = unclear
@@ -160,7 +160,7 @@ func judge(k Draft, p pair) (v verdict, isWhole bool, difference error) {
 		}
 	}
 	if v != different {
-		switch err := (&comparison{k.Kind, k.pkg, true}).compareRest(p.object, whole, errEvaluated != nil); {
+		switch err := unorderedComparison(k).compareRest(p.object, whole, errEvaluated != nil); {
 		case errors.Is(err, errNotCompared), errors.Is(err, errOnlyCUE) && errEvaluated != nil:
 			v, difference = unclear, err
 		case err != nil:

@@ -89,7 +89,7 @@ func manifestsIn(t *testing.T, dir ...string) []string {
 // kinds. Some of the sources have kinds of their own.
 func shippedSamples(t *testing.T) []string {
 	t.Helper()
-	v := newVetter(kind.NewCatalog(kindtest.Shipped(t)...))
+	v := newVetter(kind.NewKinds(kindtest.Shipped(t)...))
 	files := manifestsIn(t, "config/samples")
 	require.NotEmpty(t, files)
 	sources, err := filepath.Glob(filepath.Join(repository, "testdata", "sources", "*"))

@@ -106,7 +106,7 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 }
 
 // findDecorator returns the decorator of a name; nil if there is none.
-func findDecorator(kinds *kind.Catalog, name string) *kind.Kind {
+func findDecorator(kinds *kind.Kinds, name string) *kind.Kind {
 	for _, k := range kinds.Decorators() {
 		if strings.EqualFold(k.Title(), name) {
 			return k
@@ -116,7 +116,7 @@ func findDecorator(kinds *kind.Catalog, name string) *kind.Kind {
 }
 
 // findKind returns the kind that an argument names, and the fields after it.
-func findKind(kinds *kind.Catalog, arg string) (found *kind.Kind, path []string, err error) {
+func findKind(kinds *kind.Kinds, arg string) (found *kind.Kind, path []string, err error) {
 	longest := ""
 	var known []string
 	for _, k := range kinds.All() {

@@ -49,16 +49,16 @@ func (o kindOptions) check() error {
 }
 
 // load loads the kinds. Kinds that fail to load are in the catalog; the error is about whole folders.
-func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
+func (o kindOptions) load(ctx context.Context) (*kind.Kinds, error) {
 	if err := o.check(); err != nil {
-		return kind.NewCatalog(), err
+		return kind.NewKinds(), err
 	}
 	if len(o.dirs) == 0 {
 		return kind.LoadFolders(o.shipped, o.types)
 	}
 	l, err := newLoader(o.timeout, o.proves)
 	if err != nil {
-		return kind.NewCatalog(), err
+		return kind.NewKinds(), err
 	}
 	folders := make([]kind.Folder, len(o.dirs))
 	var probing errgroup.Group
@@ -74,17 +74,17 @@ func (o kindOptions) load(ctx context.Context) (*kind.Catalog, error) {
 		})
 	}
 	if err := probing.Wait(); err != nil {
-		return kind.NewCatalog(), err
+		return kind.NewKinds(), err
 	}
 	return kind.LoadFolders(o.shipped, o.types, folders...)
 }
 
 // loadEach is load for a program that runs kinds: loaded receives the kinds that are loaded while
 // others are still being tried, the shipped ones first.
-func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*kind.Catalog, error) {
+func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*kind.Kinds, error) {
 	l, err := newLoader(o.timeout, o.proves)
 	if err != nil {
-		return kind.NewCatalog(), err
+		return kind.NewKinds(), err
 	}
 	tried := make(chan kind.Folder)
 	probing, ctx := errgroup.WithContext(ctx)

@@ -35,7 +35,7 @@ type life struct {
 	ended   sets.Set[types.UID] // Jobs and Pods
 }
 
-func newLife(k *kind.Kind, catalog *kind.Catalog, now time.Time) life {
+func newLife(k *kind.Kind, catalog *kind.Kinds, now time.Time) life {
 	l := life{cluster: simulate.New([]*kind.Kind{k}, now), kind: k, ended: sets.New[types.UID]()}
 	l.cluster.Validate(catalog.ValidateChild)
 	return l

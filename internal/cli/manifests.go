@@ -47,7 +47,7 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 }
 
 // parts returns the objects of an installation, and the kinds that it is for.
-func (o *installOptions) parts(ctx context.Context) ([]install.Part, *kind.Catalog, error) {
+func (o *installOptions) parts(ctx context.Context) ([]install.Part, *kind.Kinds, error) {
 	if o.Shards < 1 {
 		return nil, nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
 	}

@@ -135,7 +135,7 @@ func (o renderOptions) read(files []string) ([]manifest.Object, error) {
 	return objects, errors.Join(errs...)
 }
 
-func (o renderOptions) renderObject(kinds *kind.Catalog, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
+func (o renderOptions) renderObject(kinds *kind.Kinds, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
 	v := newVetter(kinds)
 	gvk, errs := typeOf(object.Content)
 	if len(errs) > 0 {

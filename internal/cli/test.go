@@ -174,7 +174,7 @@ func scenarioFiles(dir string) (files []string, err error) {
 func scenarioName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
 
 // testFile runs one scenario, or updates it, and reports whether it is as expected.
-func (o testOptions) testFile(dir, file string, kinds *kind.Catalog) (passed bool, err error) {
+func (o testOptions) testFile(dir, file string, kinds *kind.Kinds) (passed bool, err error) {
 	name, began := scenarioName(file), time.Now()
 	if o.verbose {
 		o.printf("=== RUN   %s\n", name)

@@ -167,14 +167,14 @@ func (o vetOptions) printProofs(proofs []kind.Proof) {
 
 // vetter checks objects and collects findings.
 type vetter struct {
-	catalog *kind.Catalog
+	catalog *kind.Kinds
 	// skips reports whether to skip objects that the catalog has no kind for.
 	skips  func(kind.Unknown) bool
 	report report
 }
 
 // newVetter returns a vetter that has reported the kinds that failed to load.
-func newVetter(catalog *kind.Catalog) *vetter {
+func newVetter(catalog *kind.Kinds) *vetter {
 	v := &vetter{
 		catalog: catalog,
 		skips:   func(kind.Unknown) bool { return false },

@@ -24,11 +24,11 @@ type trial struct {
 	*simulate.Cluster
 	t     *testing.T
 	s     *Scenario
-	kinds *kind.Catalog
+	kinds *kind.Kinds
 }
 
 // newTrial returns a cluster in which the first steps of a scenario were taken.
-func newTrial(t *testing.T, s *Scenario, kinds *kind.Catalog, steps int) *trial {
+func newTrial(t *testing.T, s *Scenario, kinds *kind.Kinds, steps int) *trial {
 	t.Helper()
 	c := &trial{simulate.New(kinds.Behaviours(), s.Start), t, s, kinds}
 	c.Validate(kinds.ValidateChild)

@@ -19,7 +19,7 @@ import (
 
 // Run runs the scenario, and returns what there is after each step. An error names file and line of
 // the step that failed; the output is that of the steps before it.
-func (s *Scenario) Run(kinds *kind.Catalog) (outputs []string, err error) {
+func (s *Scenario) Run(kinds *kind.Kinds) (outputs []string, err error) {
 	c := simulate.New(kinds.Behaviours(), s.Start)
 	c.Validate(kinds.ValidateChild)
 	for _, step := range s.Steps {

@@ -147,6 +147,17 @@ func init() {
 	}
 }
 
+// FunctionsOf returns the names of the builtins of a package, given the name by which it is imported.
+func FunctionsOf(pkg string) (names []string) {
+	for full := range functions {
+		path, name, ok := strings.Cut(full, ".")
+		if ok && path[strings.LastIndex(path, "/")+1:] == pkg {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 var (
 	typeError   = reflect.TypeFor[error]()
 	typeDecimal = reflect.TypeFor[*apd.Decimal]()
