@@ -215,7 +215,7 @@ func (c *checker) reads() []string {
 			}, nil)
 		}
 	}
-	follow(c.pkg.instance, c.kind.behaviourName())
+	follow(c.pkg.instance, behaviourOf(c.kind.LoadName()))
 	paths := append(collector.Object.paths(objectName), collector.Observed.paths(observedName)...)
 	slices.Sort(paths)
 	return slices.Compact(paths)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -175,7 +176,7 @@ func (c *checker) report(at ast.Node, format string, args ...any) {
 
 // source returns the definition of the behaviour.
 func (c *checker) source() []part {
-	return c.topLevel(part{in: c.pkg.instance}, c.kind.behaviourName())
+	return c.topLevel(part{in: c.pkg.instance}, behaviourOf(c.kind.LoadName()))
 }
 
 // exhausted counts a step, and reports whether there were too many.
@@ -299,7 +300,7 @@ func (c *checker) declared(parts []part, t *types.Type, path, owner string, with
 
 // didYouMean suggests the name of a field, or lists all if there are few.
 func didYouMean(name string, t *types.Type) string {
-	known := sortedKeys(t.Fields)
+	known := slices.Sorted(maps.Keys(t.Fields))
 	if near := types.DidYouMean(name, known); near != "" || len(known) == 0 || len(known) > 8 {
 		return near
 	}

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -342,7 +343,7 @@ func (c *checker) labelsAt(s *structure, path ...string) (labels map[string]labe
 
 // mismatchOf returns what keeps labels from matching a selector for certain.
 func mismatchOf(selector, labels map[string]labelValue, closed bool) (key, why string) {
-	for _, name := range sortedKeys(selector) {
+	for _, name := range slices.Sorted(maps.Keys(selector)) {
 		label, ok := labels[name]
 		switch {
 		case !ok && closed:

@@ -3,7 +3,9 @@ package kind
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -114,7 +116,7 @@ func (r *roundTrip) try() (*LoadError, []Advice) {
 			return err, nil
 		}
 	}
-	paths := sortedKeys(invalid)
+	paths := slices.Sorted(maps.Keys(invalid))
 	if len(paths) == 0 {
 		return nil, nil
 	}

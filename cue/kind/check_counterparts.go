@@ -2,6 +2,8 @@ package kind
 
 import (
 	"fmt"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -37,7 +39,7 @@ func counterpartsOf(k *Kind, pkg *kindsPackage, v *Version) []*LoadError {
 }
 
 // value compares the schemas of a value, parts of which the conversion may state.
-func (c *counterparts) value(had, wants *schemaProps, by *Stated, path string) {
+func (c *counterparts) value(had, wants *apiextensionsv1.JSONSchemaProps, by *Stated, path string) {
 	if by == nil {
 		isUsed := c.to == c.kind.Version || c.version.Served
 		switch {
@@ -55,7 +57,7 @@ func (c *counterparts) value(had, wants *schemaProps, by *Stated, path string) {
 			c.value(a.Schema, b.Schema, nil, path+".*")
 		}
 	}
-	for _, name := range sortedKeys(wants.Properties) {
+	for _, name := range slices.Sorted(maps.Keys(wants.Properties)) {
 		at := strings.TrimPrefix(path+"."+name, ".")
 		below, exists := had.Properties[name]
 		want, inner := wants.Properties[name], by.field(name)
@@ -70,7 +72,7 @@ func (c *counterparts) value(had, wants *schemaProps, by *Stated, path string) {
 }
 
 // isOpen reports whether a struct may have fields that its schema does not name.
-func isOpen(s *schemaProps) bool {
+func isOpen(s *apiextensionsv1.JSONSchemaProps) bool {
 	return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields || s.AdditionalProperties != nil
 }
 
@@ -93,7 +95,7 @@ func (v *Version) isRead(path string) bool {
 func (c *counterparts) lost(path string) {
 	at := c.version.position()
 	named, _, _ := strings.Cut(strings.ReplaceAll(path, ".*", "[]"), "[]") // of a list or a map, as far as it has names
-	if declared := c.pkg.valueAt(c.to, "."+named); declared.Exists() {
+	if declared := c.pkg.valueAt(c.to.DefinitionName, "."+named); declared.Exists() {
 		at = positionOfValue(declared)
 	}
 	ways := fmt.Sprintf("declare it in #%s as in #%s, or have toStored and fromStored convert it", c.from.DefinitionName, c.to.DefinitionName)

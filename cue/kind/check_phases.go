@@ -12,8 +12,6 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
 // phases checks the transitions between the phases.
 func (c *checker) phases() {
 	declared := c.controller.fields["phases"]
@@ -114,7 +112,7 @@ func (c *checker) transition(p part, path string) transition {
 		t.conditional = t.conditional || !to.certain
 		c.check(to.parts, types.Of(types.String), path+".to")
 		if _, ok := c.kind.Phases[t.to]; t.to != "" && !ok {
-			known := sortedKeys(c.kind.Phases)
+			known := slices.Sorted(maps.Keys(c.kind.Phases))
 			c.report(to.node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), types.DidYouMean(t.to, known))
 		}
 	}

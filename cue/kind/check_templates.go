@@ -2,6 +2,7 @@ package kind
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -346,7 +347,7 @@ func (c *checker) compare(p part, have, want *types.Type, path, source string, d
 	if depth > 8 {
 		return
 	}
-	for _, name := range sortedKeys(have.Fields) {
+	for _, name := range slices.Sorted(maps.Keys(have.Fields)) {
 		field := want.Field(name)
 		switch inner := have.Fields[name]; {
 		case field == nil:

@@ -10,6 +10,7 @@ import (
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
@@ -371,9 +372,7 @@ func typeNamed(name string) value {
 	case "null":
 		return of(types.Null)
 	default:
-		if _, ok := integers[name]; !ok {
-			v = unknownValue
-		} else {
+		if v = unknownValue; behaviour.TypeNamed(name) == behaviour.Int {
 			v = of(types.Integer)
 		}
 	}

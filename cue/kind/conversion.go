@@ -21,9 +21,10 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
+// conversionSuffix follows the name of a definition of objects in the name of its conversion.
+const conversionSuffix = "Conversion"
+
 const (
-	// conversionSuffix follows the name of a definition of objects in the name of its conversion.
-	conversionSuffix = "Conversion"
 	// storedName is the object in the stored version, in a conversion.
 	storedName = "stored"
 	// toStoredName and fromStoredName are the two directions of a conversion.
@@ -217,7 +218,7 @@ func (m *mapper) fields(source map[string]any, by *Stated, p piece, path string)
 		return source
 	}
 	result := maps.Clone(source)
-	for _, name := range sortedKeys(by.Fields) {
+	for _, name := range slices.Sorted(maps.Keys(by.Fields)) {
 		if value, ok := m.field(source[name], by.Fields[name], p.field(name), path+"."+name); ok {
 			result[name] = value
 		} else {
@@ -445,7 +446,7 @@ func orphanConversions(definitions map[string][]*ast.Field, instance *build.Inst
 			}
 		}
 	}
-	for _, name := range sortedKeys(definitions) {
+	for _, name := range slices.Sorted(maps.Keys(definitions)) {
 		if !used[name] && isConversion(definitions[name][0].Value) {
 			errs = append(errs, errorAtNode(definitions[name][0],
 				"%s belongs to no further version of a kind: the conversion of #X, which has the group and kind of a kind with another version, must be named #X%s", name, conversionSuffix))

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -76,9 +77,6 @@ func (k *Kind) LoadName() string {
 	return k.GroupVersionKind.Kind
 }
 
-// behaviourName is the name of the definition of the behaviour.
-func (k *Kind) behaviourName() string { return behaviourOf(k.LoadName()) }
-
 // behaviourOf returns the name of the definition of a behaviour, given a name of loadableNames.
 func behaviourOf(name string) string {
 	if strings.HasSuffix(name, decoratorSuffix) {
@@ -122,7 +120,7 @@ func misnamedDecorators(definitions map[string][]*ast.Field, instance *build.Ins
 	used := referredTo(definitions, instance)
 	known := decoratorNames(definitions)
 	var errs []error
-	for _, definition := range sortedKeys(definitions) {
+	for _, definition := range slices.Sorted(maps.Keys(definitions)) {
 		name := strings.TrimPrefix(definition, "#")
 		if slices.Contains(known, name) || used[definition] || !slices.ContainsFunc(definitions[definition], isDecorator) {
 			continue
@@ -145,7 +143,8 @@ func (pkg *kindsPackage) load(name string) (*Kind, error) {
 func newDecorator(name string, pkg *kindsPackage) (*Kind, error) {
 	definition := "#" + name + decoratorSuffix
 	decorator := pkg.value.LookupPath(cue.MakePath(cue.Def(definition)))
-	k := &Kind{Reads: pkg.reads, asked: new(counters), Version: &Version{}, Target: &Target{Decorator: name}, Phases: map[string]PhaseFacts{}}
+	k := New()
+	k.Target, k.Phases = &Target{Decorator: name}, make(map[string]PhaseFacts)
 	if mistakes := checkDecoratorContract(k, pkg); len(mistakes) > 0 {
 		return nil, joinMistakes(mistakes)
 	}

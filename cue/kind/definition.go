@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -95,7 +96,7 @@ func (k *Kind) selectableIn(v *Version) []apiextensionsv1.SelectableField {
 }
 
 // property returns the schema of the field at a JSONPath like ".spec.count".
-func (v *Version) property(path string) schemaProps {
+func (v *Version) property(path string) apiextensionsv1.JSONSchemaProps {
 	at := *v.Schema
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		at = at.Properties[name]
@@ -104,7 +105,7 @@ func (v *Version) property(path string) schemaProps {
 }
 
 // missing returns the first field of a path that the schema does not have, and what is around it.
-func (v *Version) missing(path string) (field string, around schemaProps, ok bool) {
+func (v *Version) missing(path string) (field string, around apiextensionsv1.JSONSchemaProps, ok bool) {
 	around = *v.Schema
 	names := strings.Split(strings.TrimPrefix(path, "."), ".")
 	for i, name := range names {
@@ -145,21 +146,21 @@ func checkScale(k *Kind, pkg *kindsPackage, v *Version, controller cue.Value) er
 
 // scaled returns the schema at a path of the scale subresource, and what an error about it is reported at: the field,
 // or the path if CUE does not know the field or it is not the kind's own.
-func (pkg *kindsPackage) scaled(v *Version, controller cue.Value, name, path string) (at cue.Value, p schemaProps, err error) {
+func (pkg *kindsPackage) scaled(v *Version, controller cue.Value, name, path string) (at cue.Value, p apiextensionsv1.JSONSchemaProps, err error) {
 	at = controller.LookupPath(cue.ParsePath(name))
 	if field, around, ok := v.missing(path); !ok {
-		return at, p, errorAt(at, name, "#%s has no field %s%s", v.GroupVersionKind.Kind, field, types.DidYouMean(field[strings.LastIndex(field, ".")+1:], sortedKeys(around.Properties)))
+		return at, p, errorAt(at, name, "#%s has no field %s%s", v.GroupVersionKind.Kind, field, types.DidYouMean(field[strings.LastIndex(field, ".")+1:], slices.Sorted(maps.Keys(around.Properties))))
 	}
-	if field := pkg.valueAt(v, path); field.Exists() && !isLibrary(field.Pos().Filename()) {
+	if field := pkg.valueAt(v.DefinitionName, path); field.Exists() && !isLibrary(field.Pos().Filename()) {
 		at = field
 	}
 	return at, v.property(path), nil
 }
 
-// valueAt returns the CUE of the field at a JSONPath like ".spec.count"; it does not exist if CUE knows the field
+// valueAt returns the CUE of the field of a definition at a JSONPath like ".spec.count"; it does not exist if CUE knows the field
 // under a condition only.
-func (pkg *kindsPackage) valueAt(v *Version, path string) cue.Value {
-	at := pkg.definition(v)
+func (pkg *kindsPackage) valueAt(name, path string) cue.Value {
+	at := pkg.definition(name)
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		var next cue.Value
 		for _, label := range []cue.Selector{cue.Str(name), cue.Str(name).Required(), cue.Str(name).Optional()} {
@@ -173,7 +174,7 @@ func (pkg *kindsPackage) valueAt(v *Version, path string) cue.Value {
 }
 
 // countInstead says what to write instead of the schema of a field that cannot be a number of replicas.
-func countInstead(p schemaProps) string {
+func countInstead(p apiextensionsv1.JSONSchemaProps) string {
 	var values []float64
 	for _, value := range p.Enum {
 		var n float64

@@ -30,7 +30,7 @@ func (k *comparison) evaluated(object, observed map[string]any) (piece, error) {
 	}
 	// Unify and BuildExpr would open what definitions close. Paths begin with the field, as in the package with the definition.
 	const field = "behaviour"
-	unified := ast.NewBinExpr(token.AND, ast.NewIdent(k.behaviourName()), openData(given))
+	unified := ast.NewBinExpr(token.AND, ast.NewIdent(behaviourOf(k.LoadName())), openData(given))
 	file := &ast.File{Decls: []ast.Decl{&ast.Field{Label: ast.NewIdent(field), Value: unified}}}
 	value := k.pkg.context.BuildFile(file, cue.Scope(k.pkg.value)).LookupPath(cue.ParsePath(field))
 	if err := value.LookupPath(cue.ParsePath(objectName)).Err(); err != nil {

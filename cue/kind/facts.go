@@ -22,8 +22,6 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-type schemaProps = apiextensionsv1.JSONSchemaProps
-
 // contractRules are the rules that a behaviour is checked against.
 type contractRules struct {
 	controller                 cue.Value // of the contract
@@ -38,18 +36,17 @@ type kindsPackage struct {
 	context     *cue.Context
 	value       cue.Value
 	definitions map[string][]*ast.Field // at the top of its files
-	reads       *Reads
 	rules       contractRules
 	// proving is held by a proof, which builds the package again.
 	proving *sync.Mutex
 }
 
-// definition returns the definition of the objects of a version: that of the contract for a decorator.
-func (p *kindsPackage) definition(v *Version) cue.Value {
-	if v.DefinitionName == "" {
+// definition returns a definition, given its name without #. That of what a decorator is for, which has none, is in the contract.
+func (p *kindsPackage) definition(name string) cue.Value {
+	if name == "" {
 		return p.rules.decorated
 	}
-	return p.value.LookupPath(cue.MakePath(cue.Def(v.DefinitionName)))
+	return p.value.LookupPath(cue.MakePath(cue.Def(name)))
 }
 
 // inNewContext returns the package for evaluations whose memory is free again when it is dropped. Nothing else may read its syntax
@@ -105,7 +102,8 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 		return nil, err
 	}
 	controller := pkg.value.LookupPath(cue.MakePath(cue.Def("#" + name + controllerSuffix)))
-	k := &Kind{Reads: pkg.reads, asked: new(counters), Version: &Version{GroupVersionKind: apischema.GroupVersionKind{Kind: name}}}
+	k := New()
+	k.GroupVersionKind.Kind = name
 	if mistakes := checkContract(k, pkg); len(mistakes) > 0 {
 		return nil, joinMistakes(mistakes)
 	}
@@ -173,7 +171,7 @@ func newKind(name string, pkg *kindsPackage) (*Kind, error) {
 
 // compileBehaviour compiles the controller of a kind.
 func compileBehaviour(k *Kind, pkg *kindsPackage) (err error) {
-	k.Program, err = behaviour.Compile(pkg.instance, k.behaviourName())
+	k.Program, err = behaviour.Compile(pkg.instance, behaviourOf(k.LoadName()))
 	if err == nil {
 		if cycle := k.Program.Cycle(); cycle != nil {
 			err = cycle

@@ -93,6 +93,9 @@ type Kind struct {
 	asked *counters
 }
 
+// New returns a kind of which nothing is known.
+func New() *Kind { return &Kind{Version: &Version{}, asked: new(counters)} }
+
 // Version describes the objects of a kind in one version of its API.
 type Version struct {
 	// GroupVersionKind is how manifests name it.
@@ -278,7 +281,7 @@ func (k *Kind) Deprecated(object map[string]any) []string {
 func ignoredAnnotations(object map[string]any) (found []string) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
-	for _, name := range sortedKeys(annotations) {
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		if strings.HasPrefix(name, "conversion.fescue.dev/") {
 			found = append(found, fmt.Sprintf("metadata.annotations[%s]: is ignored: conversions keep nothing in annotations; remove it", name))
 		}

@@ -24,31 +24,32 @@ import (
 
 	fescuecue "github.com/fescue-dev/fescue/cue"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
-	"github.com/fescue-dev/fescue/cue/kind/types"
 )
+
+// languageVersion is the CUE language version of the embedded files; it matches cue.mod/module.cue.
+const languageVersion = "v0.17.0"
 
 const (
 	// modulePath is the CUE module of this repository; it matches cue.mod/module.cue.
 	modulePath = "fescue.dev"
-	// languageVersion is the CUE language version of the embedded files; it matches
-	// cue.mod/module.cue.
-	languageVersion = "v0.17.0"
-	contractPackage = modulePath + "/cue/contract"
-	libraryPackage  = modulePath + "/cue/k8s"
 	// shippedRoot is the folder of the embedded files in error positions.
 	shippedRoot = "/embedded/" + modulePath
-	// controllerSuffix follows the name of a kind in the name of its behaviour.
-	controllerSuffix = "Controller"
 )
+
+// The packages of Fescue's own that kinds import.
+const (
+	contractPackage = modulePath + "/cue/contract"
+	libraryPackage  = modulePath + "/cue/k8s"
+)
+
+// controllerSuffix follows the name of a kind in the name of its behaviour.
+const controllerSuffix = "Controller"
 
 // Draft is a kind that is not checked yet, with the CUE that it comes from.
 type Draft struct {
 	*Kind
 	pkg *kindsPackage
 }
-
-// Prove compares the compiled behaviour with CUE's evaluator. known are types of children, and may be nil.
-func (d Draft) Prove(known *types.Catalog) Proof { return prove(d.Kind, d.pkg, known) }
 
 // kinds returns the kinds of drafts.
 func kinds(drafts []Draft) []*Kind {
@@ -315,7 +316,8 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 		return nil, newLoadError("", err)
 	}
 	definitions := make(topLevels).fieldsOf(instances[0])
-	pkg := &kindsPackage{instances[0], context, values[0], definitions, readsOf(instances[0]), rules, new(sync.Mutex)}
+	pkg := &kindsPackage{instances[0], context, values[0], definitions, rules, new(sync.Mutex)}
+	reads := readsOf(instances[0])
 	var drafts []Draft
 	var errs []error
 	for _, name := range loadableNames(definitions) {
@@ -330,6 +332,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			continue
 		}
 		c := newChecker(k, pkg, nil)
+		k.Reads = reads
 		k.Hash, k.Behaviour, k.Corrected = hash, c.describe(), c.corrected()
 		drafts = append(drafts, Draft{k, pkg})
 	}

@@ -3,6 +3,7 @@ package kind
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/json"
@@ -53,7 +54,7 @@ func errorsOf(failures []failure, in *Version) (errs field.ErrorList) {
 func differences(path *field.Path, object, later map[string]any, when string) (errs field.ErrorList) {
 	all := maps.Clone(object)
 	maps.Copy(all, later)
-	for _, name := range sortedKeys(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		a, exists := object[name]
 		b, existsToo := later[name]
 		before, isMap := a.(map[string]any)

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"maps"
 	"slices"
 )
@@ -41,7 +42,7 @@ func hasNull(value any) bool {
 
 // dropNulls drops the fields within a value that are null and whose schema does not allow null.
 // Items of lists stay.
-func dropNulls(value any, s *schemaProps) any {
+func dropNulls(value any, s *apiextensionsv1.JSONSchemaProps) any {
 	switch value := value.(type) {
 	case map[string]any:
 		kept := make(map[string]any, len(value))
@@ -52,7 +53,7 @@ func dropNulls(value any, s *schemaProps) any {
 		}
 		return kept
 	case []any:
-		var items *schemaProps
+		var items *apiextensionsv1.JSONSchemaProps
 		if s != nil && s.Items != nil {
 			items = s.Items.Schema
 		}
@@ -66,7 +67,7 @@ func dropNulls(value any, s *schemaProps) any {
 }
 
 // schemaOf returns the schema of a field; it is nil if there is none.
-func schemaOf(name string, s *schemaProps) *schemaProps {
+func schemaOf(name string, s *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	if s == nil {
 		return nil
 	}

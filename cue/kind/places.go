@@ -3,6 +3,7 @@ package kind
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"cuelang.org/go/cue/ast"
@@ -78,7 +79,7 @@ func (r *placeReader) read(v piece) error {
 	if err := r.children(v, ""); err != nil {
 		return err
 	}
-	for _, phase := range sortedKeys(r.kind.Phases) {
+	for _, phase := range slices.Sorted(maps.Keys(r.kind.Phases)) {
 		if err := r.children(v.field("phases").field(phase), "phases."+phase+"."); err != nil {
 			return err
 		}

@@ -66,7 +66,8 @@ const Obstacle = "no valid object was found, or each takes too many steps"
 // Prove compares the compiled behaviour with CUE's evaluator: for objects that the schema makes, in each of the
 // phases, and children that have what the behaviour reads of them, in part. The pairs follow from the source, so each proof
 // of a kind is the same. known are types of children, and may be nil.
-func prove(k *Kind, pkg *kindsPackage, known *types.Catalog) Proof {
+func Prove(draft Draft, known *types.Catalog) Proof {
+	k, pkg := draft.Kind, draft.pkg
 	pkg.proving.Lock()
 	defer pkg.proving.Unlock()
 	proof := Proof{Kind: k.LoadName()}
@@ -158,7 +159,7 @@ func (k *comparison) difference(object, observed map[string]any, err error) *Loa
 		}
 		object = with(shrunk(whole, func(smaller map[string]any) bool { return differs(with(smaller), observed) }))
 	}
-	place := positionOf(k.pkg.definitions[k.behaviourName()][0])
+	place := positionOf(k.pkg.definitions[behaviourOf(k.LoadName())][0])
 	return &LoadError{Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: fmt.Sprintf(
 		"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/kinds.md: %v; given %s",
 		err, shownJSON(map[string]any{objectName: object, observedName: observed}))}

@@ -18,12 +18,12 @@ func TestKindsAreProved(t *testing.T) {
 		for _, k := range source.kinds {
 			t.Run(name+"/"+k.Title(), func(t *testing.T) {
 				t.Parallel()
-				proof := k.Prove(kubernetesTypes())
+				proof := Prove(k, kubernetesTypes())
 				t.Logf("%d compared, %d not, %d of %d ways", proof.Compared, proof.NotCompared, proof.Taken, proof.Ways)
 				require.Nil(t, proof.Difference)
 				require.GreaterOrEqual(t, proof.Compared, idlePairs/2)
 				require.GreaterOrEqual(t, 3*proof.Taken, proof.Ways)
-				require.Equal(t, proof, k.Prove(kubernetesTypes()))
+				require.Equal(t, proof, Prove(k, kubernetesTypes()))
 			})
 		}
 	}
@@ -58,7 +58,7 @@ func TestProofNamesTheDifference(t *testing.T) {
 	t.Parallel()
 	kinds, err := draftsOf(t, disputed)
 	require.NoError(t, err)
-	difference := kinds[0].Prove(nil).Difference
+	difference := Prove(kinds[0], nil).Difference
 	require.NotNil(t, difference)
 	require.Equal(t, "K", difference.Kind)
 	require.Equal(t, 10, difference.Line)
@@ -83,7 +83,7 @@ func TestProofLeavesOutTheOrderOfTexts(t *testing.T) {
 		}
 		kinds, err := draftsOf(t, strings.NewReplacer("\"encoding/hex\"\n\"crypto/sha256\"\n", map[bool]string{true: "\"encoding/hex\"\n\"crypto/sha256\"\n"}[strings.Contains(text, "hex")]+map[bool]string{true: "\"encoding/base64\"\n"}[strings.Contains(text, "base64")]).Replace(source))
 		require.NoError(t, err)
-		require.Equal(t, differs, kinds[0].Prove(nil).Difference != nil, "%s: %v", text, kinds[0].Prove(nil).Difference)
+		require.Equal(t, differs, Prove(kinds[0], nil).Difference != nil, "%s: %v", text, Prove(kinds[0], nil).Difference)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestProofKnowsStructsThatWait(t *testing.T) {
 		source := strings.Replace(disputed, "status: {size: object.spec.size, n: _s.n}", behaviour, 1)
 		kinds, err := draftsOf(t, strings.Replace(source, "n?: int, size?: int", "sm?: [string]: string", 1))
 		require.NoError(t, err, behaviour)
-		require.Nil(t, kinds[0].Prove(nil).Difference, behaviour)
+		require.Nil(t, Prove(kinds[0], nil).Difference, behaviour)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestProofKnowsWhatWaits(t *testing.T) {
 		}
 		kinds, err := draftsOf(t, source)
 		require.NoError(t, err, behaviour)
-		require.Nil(t, kinds[0].Prove(nil).Difference, behaviour)
+		require.Nil(t, Prove(kinds[0], nil).Difference, behaviour)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestProofOfAnyStatus(t *testing.T) {
 	for _, status := range []string{"_", "null | bool | number | string | [...] | {...}"} {
 		kinds, err := draftsOf(t, strings.NewReplacer("status?: {contract.#Status, n?: int, size?: int}", "status?: "+status, "\tstatus: {size: object.spec.size, n: _s.n}\n", "").Replace(disputed))
 		require.NoError(t, err, status)
-		require.Nil(t, kinds[0].Prove(nil).Difference, status)
+		require.Nil(t, Prove(kinds[0], nil).Difference, status)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestProofKeepsDefaults(t *testing.T) {
 	source := strings.Replace(disputed, "size?: int, extra", "size: *3 | int, extra", 1)
 	kinds, err := draftsOf(t, source)
 	require.NoError(t, err)
-	difference := kinds[0].Prove(nil).Difference
+	difference := Prove(kinds[0], nil).Difference
 	require.NotNil(t, difference)
 	require.Contains(t, difference.Reason, "status.n is 1 for Fescue and missing for CUE")
 }

@@ -54,7 +54,7 @@ type evaluation struct {
 
 // evaluate has the CUE evaluator judge an object.
 func (pkg *kindsPackage) evaluate(v *Version, object map[string]any) (e evaluation) {
-	unified := pkg.definition(v).Unify(cuecontext.New().Encode(v.withoutCompleted(object)))
+	unified := pkg.definition(v.DefinitionName).Unify(cuecontext.New().Encode(v.withoutCompleted(object)))
 	if e.rejected = unified.Validate(cue.Concrete(true), cue.Final()); e.rejected != nil {
 		return e
 	}

@@ -141,7 +141,7 @@ func checkStatusSchema(k *Kind, pkg *kindsPackage, v *Version, controller cue.Va
 		phase = fields.Field("phase")
 	}
 	if declared, ok := status.Properties["phase"]; ok && declared.Type != "string" {
-		return errorAt(pkg.valueAt(v, ".status.phase"), "status", "#%s.status.phase must be a string: that is what contract.#Controller says of an object", k.GroupVersionKind.Kind)
+		return errorAt(pkg.valueAt(v.DefinitionName, ".status.phase"), "status", "#%s.status.phase must be a string: that is what contract.#Controller says of an object", k.GroupVersionKind.Kind)
 	}
 	for name := range k.Phases {
 		if phase != nil && !phase.Schema.Accepts(name) {

@@ -112,7 +112,7 @@ func newLoadKindsCommand() *cobra.Command {
 				return err
 			}
 			for _, d := range drafts {
-				if err := answer.Encode(d.Prove(known)); err != nil {
+				if err := answer.Encode(kind.Prove(d, known)); err != nil {
 					return err
 				}
 			}

@@ -428,7 +428,8 @@ func (p place) ident(e *ast.Ident) Expr {
 		p.use(p.pkg, name)
 		return &PackageReference{at: pos, Package: p.pkg, Name: name, Text: e.Name}
 	}
-	if t := predeclared(e); t != nil {
+	if t := predeclared(e.Name); t != nil {
+		t.at = pos
 		return t
 	}
 	if f := functions[e.Name]; f != nil {
@@ -799,10 +800,18 @@ func (p place) pattern(s *StructLit, f *ast.Field, name ast.Expr) Expr {
 	return nil
 }
 
-// predeclared returns one of CUE's own types.
-func predeclared(e *ast.Ident) Expr {
-	name := strings.TrimPrefix(e.Name, "__")
-	t := &Type{at: at{e.Pos()}, Name: name}
+// TypeNamed returns the kinds of values of one of CUE's own types; 0 for any other name.
+func TypeNamed(name string) Kinds {
+	if t := predeclared(name); t != nil {
+		return t.Kinds
+	}
+	return 0
+}
+
+// predeclared returns one of CUE's own types; nil for any other name.
+func predeclared(name string) *Type {
+	name = strings.TrimPrefix(name, "__")
+	t := &Type{Name: name}
 	switch name {
 	case "string":
 		t.Kinds = String
