@@ -105,7 +105,7 @@ func (c *Kinds) AddTypes(paths ...string) error {
 			return err
 		}
 		c.types = known
-		for _, k := range c.all {
+		for _, k := range c.All() {
 			c.addType(k)
 		}
 	}
@@ -181,7 +181,7 @@ func (c *Kinds) LoadFolder(folder Folder) ([]*Kind, error) {
 	for _, draft := range drafts {
 		k := draft.Kind
 		k.Folder = folder.Dir
-		if other := c.byName[k.Name()]; other != nil && k.Target != nil {
+		if other := c.ByName(k.Name()); other != nil && k.Target != nil {
 			errs = append(errs, fmt.Errorf("kinds folder %s: there is a decorator %s already", folder.Dir, k.Name()))
 			continue
 		} else if other != nil {

@@ -82,7 +82,7 @@ func unorderedComparison(k Draft) *comparison {
 
 // compare compares everything, also what a proof leaves out.
 func (k Draft) compare(object, observed map[string]any) (decides bool, err error) {
-	_, failed := k.decide(k.NewBudget(), object, observed)
+	_, failed := k.Decide(k.NewBudget(), object, observed)
 	return failed == nil, newComparison(k.Kind, k.pkg).compare(object, observed)
 }
 

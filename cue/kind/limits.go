@@ -32,6 +32,13 @@ func checkLimits(object map[string]any) *field.Error {
 	return nil
 }
 
+// IsLarger reports whether an object has more than a number of values, or is nested too deeply.
+func IsLarger(object map[string]any, values int) bool {
+	var way []any
+	return exceeds(object, maxObjectDepth, &values, &way) != none
+}
+
+// excess is which limit is exceeded.
 type excess int
 
 const (

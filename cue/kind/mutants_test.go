@@ -73,7 +73,7 @@ func resultsOfPairs(loaded Draft, made []pair) string {
 		results = append(results, text(map[string]any{"": sorted(value)}))
 	}
 	for _, p := range made {
-		decision, err := k.decide(k.NewBudget(), p.object, p.observed)
+		decision, err := k.Decide(k.NewBudget(), p.object, p.observed)
 		note(decisionResult(decision), err)
 		if err != nil {
 			compiled := k.behaviour(k.NewBudget(), p.object, p.observed)

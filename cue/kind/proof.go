@@ -189,7 +189,7 @@ var (
 // compare returns how the compiled behaviour and CUE's evaluator differ about an object and its children.
 func (k *comparison) compare(object, observed map[string]any) (err error) {
 	b := k.NewBudget()
-	compiled, errCompiled := k.decide(b, object, observed)
+	compiled, errCompiled := k.Decide(b, object, observed)
 	if b.Taken() > maxCompared {
 		return fmt.Errorf("%w: it takes more than %d steps", errNotCompared, maxCompared)
 	}

@@ -139,7 +139,7 @@ func TestEvaluatedErrorsNameTheField(t *testing.T) {
 	kinds, err := draftsOf(t, strings.Replace(disputed, "children: {}", `children: c: template: {apiVersion: "v1", kind: "ConfigMap", data: a: object.spec.size & >1000}`, 1))
 	require.NoError(t, err)
 	k, object := kinds[0], objectOf(kinds[0], map[string]any{"size": int64(1)})
-	_, errCompiled := k.decide(k.NewBudget(), object, nil)
+	_, errCompiled := k.Decide(k.NewBudget(), object, nil)
 	evaluated, err := newComparison(k.Kind, k.pkg).evaluated(object, nil)
 	require.NoError(t, err)
 	_, errEvaluated := k.decision(evaluated, "")
@@ -188,7 +188,7 @@ func TestWays(t *testing.T) {
 	} {
 		ways := behaviour.NewWays(k.Program)
 		k.Program = k.Program.Noting(ways)
-		_, _ = k.decide(k.NewBudget(), objectOf(k, test.spec), nil)
+		_, _ = k.Decide(k.NewBudget(), objectOf(k, test.spec), nil)
 		all, gone := ways.Count()
 		require.Equal(t, 8, all) // another if is in _s, which nothing reads
 		require.Equal(t, test.gone, gone)

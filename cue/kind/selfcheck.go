@@ -32,8 +32,7 @@ func (pkg *kindsPackage) selfCheck(v *Version) error {
 	sample := v.Sampler()
 	for seed := range uint64(selfCheckSamples) {
 		object := sample(rand.New(rand.NewPCG(seed, 0)))
-		left, way := selfCheckValues, []any(nil)
-		if exceeds(object, maxObjectDepth, &left, &way) != none {
+		if IsLarger(object, selfCheckValues) {
 			continue
 		}
 		b := budget.New(v.GroupVersionKind.Kind)

@@ -126,7 +126,7 @@ const (
 // isWhole means that both have a whole decision, which is the same.
 func judge(k Draft, p pair) (v verdict, isWhole bool, difference error) {
 	b := k.NewBudget()
-	compiled, err := k.decide(b, p.object, p.observed)
+	compiled, err := k.Decide(b, p.object, p.observed)
 	if b.Taken() > maxCompared {
 		return unbounded, false, nil
 	}
