@@ -103,7 +103,7 @@ PAIRS := 20
 
 .PHONY: test-kinds
 test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they decide about PAIRS objects with CUE's evaluator; takes half an hour
-	go test ./cue/kind -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -pairs-of-a-kind $(PAIRS) -timeout 0 -v
+	go test ./cue/kind/proof -run TestGeneratedKinds -first-kind $(FIRST) -generated-kinds $(KINDS_MADE) -pairs-of-a-kind $(PAIRS) -timeout 0 -v
 
 .PHONY: test-sim
 test-sim: ## test the runtime by which histories repeat; compiles the standard library again, which takes minutes
@@ -150,17 +150,17 @@ test-matrix: ## run the end-to-end tests on an older control plane, $KUBERNETES
 	@go build -C hack/devcluster -o ../../$(DEVCLUSTER) .
 	$(DEVCLUSTER) -kubernetes $(KUBERNETES) -- go test -timeout 30m ./e2e ./internal/operator/election
 
-# Longer than any test: go test ./cue/kind -run TestDifferential -samples 1000000 -timeout 0
+# Longer than any test: go test ./cue/kind/proof -run TestDifferential -samples 1000000 -timeout 0
 FUZZTIME ?= 30s
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for $FUZZTIME, and compare more objects than the tests do
-	@for package in ./cue/kind ./internal/jsontext ./internal/manifest ./internal/projection ./admission ./engine ./engine/inject; do \
+	@for package in ./cue/kind/proof ./internal/jsontext ./internal/manifest ./internal/projection ./admission ./engine ./engine/inject; do \
 		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
 			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x || exit 1; \
 		done; \
 	done
-	go test ./cue/kind -run 'TestDifferential|TestMutations' -samples 3000 -mutations 1000 -timeout 60m
+	go test ./cue/kind/proof -run 'TestDifferential|TestMutations' -samples 3000 -mutations 1000 -timeout 60m
 
 .PHONY: cue-upgrade
 cue-upgrade: ## try CUE VERSION=v…, and print where it and Fescue differ; takes about ten minutes
@@ -171,9 +171,9 @@ BENCH ?=
 
 .PHONY: test-decisions
 test-decisions: ## compare a million decisions of each shipped kind, and 100,000 of each other, with CUE's evaluator; takes hours
-	go test ./cue/kind -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds '^shipped/' -decisions 1000000
-	go test ./cue/kind -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds 'txtar|^examples/' -decisions 100000
-	go test ./cue/kind -timeout 0 -v -run TestDecisionsKeepNothing -many-decisions 1000000
+	go test ./cue/kind/proof -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds '^shipped/' -decisions 1000000
+	go test ./cue/kind/proof -timeout 0 -v -run TestDecisionsLikeCUE -only-kinds 'txtar|^examples/' -decisions 100000
+	go test ./cue/kind/proof -timeout 0 -v -run TestDecisionsKeepNothing -many-decisions 1000000
 
 .PHONY: bench
 bench: devcluster ## compare Fescue with an operator written by hand; BENCH='-scenario ats -scale 0.1' runs a part

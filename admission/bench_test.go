@@ -78,9 +78,9 @@ func serveFloor(b *testing.B) *running {
 // see the same machine.
 func againstFloor(b *testing.B, server, floor *running, path string, body []byte) {
 	const batch = 2000
-	var ours, floors load
-	(&load{}).send(b, server, path, body, clients) // connects
-	(&load{}).send(b, floor, path, body, clients)
+	var ours, floors cost
+	(&cost{}).send(b, server, path, body, clients) // connects
+	(&cost{}).send(b, floor, path, body, clients)
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= batch {
 		n := min(left, batch)
@@ -98,15 +98,15 @@ func againstFloor(b *testing.B, server, floor *running, path string, body []byte
 	b.ReportMetric(floors.percentile(0.99), "floor-p99-ms")
 }
 
-// load is the cost of sending requests.
-type load struct {
+// cost is the cost of sending requests.
+type cost struct {
 	took  time.Duration
 	cpu   time.Duration   // of client and server together
 	times []time.Duration // of each request
 }
 
 // send sends n requests from all clients together.
-func (l *load) send(b *testing.B, to *running, path string, body []byte, n int) {
+func (l *cost) send(b *testing.B, to *running, path string, body []byte, n int) {
 	times := make([]time.Duration, n)
 	var next, failed atomic.Int64
 	var sending sync.WaitGroup
@@ -134,7 +134,7 @@ func (l *load) send(b *testing.B, to *running, path string, body []byte, n int) 
 	require.Zero(b, failed.Load())
 }
 
-func (l *load) perSecond() float64 { return float64(len(l.times)) / l.took.Seconds() }
+func (l *cost) perSecond() float64 { return float64(len(l.times)) / l.took.Seconds() }
 
 // cpuTime returns the CPU time that this process has used so far.
 func cpuTime(b *testing.B) time.Duration {
@@ -144,7 +144,7 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 // percentile returns a percentile of the times in milliseconds.
-func (l *load) percentile(p float64) float64 {
+func (l *cost) percentile(p float64) float64 {
 	slices.Sort(l.times)
 	return float64(l.times[int(p*float64(len(l.times)-1))]) / float64(time.Millisecond)
 }

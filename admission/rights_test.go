@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/kindtest"
 )
@@ -207,7 +208,7 @@ import "fescue.dev/cue/contract"
 	children: egg: template: {apiVersion: "v1", kind: "Pod", metadata: labels: food: observed.food.metadata.name}
 }
 `
-	set, err := kind.Load(false, corpus.Folder(t, text))
+	set, err := load.All(false, corpus.Folder(t, text))
 	require.NoError(t, errors.Join(err, set.BrokenError()))
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
@@ -259,7 +260,7 @@ import "fescue.dev/cue/contract"
 	children: guest: template: {apiVersion: "guests.example.com/v1", kind: "Guest", spec: role: object.spec.role}
 }
 `
-	set, err := kind.Load(false, corpus.Folder(t, text))
+	set, err := load.All(false, corpus.Folder(t, text))
 	require.NoError(t, errors.Join(err, set.BrokenError()))
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, k := range []string{"ClusterRole", "ClusterRoleBinding"} {

@@ -17,6 +17,7 @@ import (
 	"github.com/fescue-dev/fescue/admission"
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
@@ -40,7 +41,7 @@ func (allower) Inject(context.Context, *admissionv1.AdmissionRequest) ([]byte, [
 // each webhook adds, and those of Fescue relative to those of controller-runtime.
 func BenchmarkPodCreate(b *testing.B) {
 	c := newCluster(b)
-	kinds, err := kind.Shipped()
+	kinds, err := load.Shipped()
 	require.NoError(b, err)
 	kinds = slices.DeleteFunc(kinds, func(k *kind.Kind) bool { return !k.Injects() })
 	require.NoError(b, crds.Install(b.Context(), c.dynamic, kinds, crds.Webhook{}))

@@ -28,6 +28,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/kindtest"
@@ -92,7 +93,7 @@ func conformanceSuites(t *testing.T) []*suite {
 	for _, file := range append(corpus.Archives(t, kindtest.Corpus), corpus.Archives(t, "testdata/apiserver")...) {
 		archive := corpus.Read(t, file)
 		// The corpus also has kinds that fail to load, which TestCorpus in cue/kind tests.
-		kinds, _ := kind.FromDir(corpus.Unpack(t, archive))
+		kinds, _ := load.FromDir(corpus.Unpack(t, archive))
 		suites = append(suites, suitesOf(t, filepath.Base(file), kinds, archive)...)
 	}
 	installs := make(map[string]string)
@@ -110,7 +111,7 @@ func foreignSuites(t *testing.T) []*suite {
 	t.Helper()
 	var suites []*suite
 	for _, folder := range corpus.FoldersIn(t, *foreignKinds) {
-		kinds, _ := kind.FromDir(folder)
+		kinds, _ := load.FromDir(folder)
 		suites = append(suites, suitesOf(t, filepath.Base(folder), kinds, nil)...)
 	}
 	return suites

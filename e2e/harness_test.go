@@ -33,6 +33,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/kindtest"
 	"github.com/fescue-dev/fescue/internal/testing/logtest"
@@ -254,7 +255,7 @@ func (c *cluster) prepare(args []string) {
 	if key == c.prepared {
 		return
 	}
-	kinds, err := kind.Load(shipped && !c.everywhere, dirs...)
+	kinds, err := load.All(shipped && !c.everywhere, dirs...)
 	require.NoError(c.t, errors.Join(err, kinds.BrokenError()))
 	if !c.keepCRDs {
 		c.installCRDs(kinds.All())

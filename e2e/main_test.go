@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/cli"
 	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
@@ -170,7 +170,7 @@ func rightsCommand(t *testing.T, ts *testscript.TestScript, neg bool, dirs []str
 		ts.Fatalf("usage: rights DIR...")
 	}
 	c := newClients(t, ts.Getenv("NAMESPACE"))
-	kinds, err := kind.Load(true, dirs...)
+	kinds, err := load.All(true, dirs...)
 	ts.Check(errors.Join(err, kinds.BrokenError()))
 	o := c.installation(false)
 	o.InstallCRDs = true

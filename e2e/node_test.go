@@ -29,9 +29,9 @@ func TestNodeScripts(t *testing.T) {
 	runScripts(t, "node")
 }
 
-// load acts as users while something happens to Fescue: it submits dry runs of new
+// traffic acts as users while something happens to Fescue: it submits dry runs of new
 // Ats, and creates some.
-type load struct {
+type traffic struct {
 	ats   dynamic.ResourceInterface
 	retry bool // until an At is created
 
@@ -48,7 +48,7 @@ type load struct {
 // until there was enough load to show something. Then all created Ats have to reach DONE, and
 // without retry nothing may have failed.
 func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, args []string) {
-	var current *load
+	var current *traffic
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		switch command := strings.Join(args, " "); {
 		case neg:
@@ -56,7 +56,7 @@ func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, 
 		case command == "start", command == "start retry":
 			client, err := dynamic.NewForConfig(config)
 			ts.Check(err)
-			current = &load{ats: client.Resource(ats).Namespace(ts.Getenv("NAMESPACE")), retry: len(args) == 2}
+			current = &traffic{ats: client.Resource(ats).Namespace(ts.Getenv("NAMESPACE")), retry: len(args) == 2}
 			current.start()
 			ts.Defer(current.stop)
 		case command == "stop":
@@ -74,7 +74,7 @@ func loadCommand(config *rest.Config) func(ts *testscript.TestScript, neg bool, 
 	}
 }
 
-func (l *load) start() {
+func (l *traffic) start() {
 	var ctx context.Context
 	ctx, l.stop = context.WithCancel(context.Background())
 	const users = 4
@@ -88,7 +88,7 @@ func (l *load) start() {
 }
 
 // create creates an At that runs.
-func (l *load) create(ctx context.Context) {
+func (l *traffic) create(ctx context.Context) {
 	name := "load-" + strings.ToLower(rand.Text())
 	err := l.try(ctx, name, nil)
 	for err != nil && l.retry && ctx.Err() == nil {
@@ -97,7 +97,7 @@ func (l *load) create(ctx context.Context) {
 }
 
 // try creates an At, and records a failure.
-func (l *load) try(ctx context.Context, name string, dryRun []string) error {
+func (l *traffic) try(ctx context.Context, name string, dryRun []string) error {
 	at := newObject(ats, "At", name, map[string]any{"schedule": longAgo, "command": "true"})
 	began := time.Now()
 	_, err := l.ats.Create(ctx, at, metav1.CreateOptions{DryRun: dryRun})
@@ -117,14 +117,14 @@ func (l *load) try(ctx context.Context, name string, dryRun []string) error {
 }
 
 // enough reports whether there was enough load to show something.
-func (l *load) enough() bool {
+func (l *traffic) enough() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dryRuns >= 50 && len(l.created) >= 3
 }
 
 // check returns an error if something failed, or if an At does not reach DONE.
-func (l *load) check() error {
+func (l *traffic) check() error {
 	if !l.retry && len(l.failures) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(l.failures, "\n"))
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	scenarios "github.com/fescue-dev/fescue/internal/scenario"
@@ -51,7 +52,7 @@ func prepareShipped(t *testing.T, name string) exampleRun {
 	require.NoError(t, err)
 	s, err := scenarios.Parse(file, text)
 	require.NoError(t, err)
-	kinds, err := kind.Shipped()
+	kinds, err := load.Shipped()
 	require.NoError(t, err)
 	return exampleRun{scenario: s, kinds: kinds}
 }

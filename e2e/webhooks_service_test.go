@@ -23,6 +23,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/operator"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/testcluster"
@@ -47,7 +48,7 @@ func newServiceTest(t *testing.T, more ...string) *serviceTest {
 		s.flags = append(s.flags, "--kinds", dir)
 	}
 	c.prepare(s.flags)
-	loaded, err := kind.Load(true, kinds...)
+	loaded, err := load.All(true, kinds...)
 	require.NoError(t, err)
 	parts, err := c.installation(true).parts(loaded.All(), nil)
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ for suite in "$@"; do
       # Beside the end-to-end tests, which wait as well as compute.
       {
         for module in k8stypes image; do run "$module" test -C "hack/$module" -json ./...; done
-        run concurrent test -race -vet=off -json -run Concurrent ./cue/kind
+        run concurrent test -race -vet=off -json -run Concurrent ./cue/kind/proof
       } &
       run packages test -json ./...
       wait
@@ -56,7 +56,7 @@ for suite in "$@"; do
       ;;
     oracle)
       say "more objects and mistakes, compared with CUE's evaluator: 2 minutes"
-      run oracle test -json ./cue/kind -run 'Differential|Mutations' -samples 300 -mutations 100 -behaviour-mutations 24
+      run oracle test -json ./cue/kind/proof -run 'Differential|Mutations' -samples 300 -mutations 100 -behaviour-mutations 24
       ;;
     bench)
       say 'each benchmark once, with small loads: 3 minutes'

@@ -21,7 +21,7 @@ import (
 
 	"github.com/fescue-dev/fescue/bench/byhand/api"
 	"github.com/fescue-dev/fescue/crds"
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 )
 
 // writers is the number of clients that create and change objects at the same time.
@@ -69,7 +69,7 @@ func newEnvironment(ctx context.Context, config *rest.Config, controlPlane, dir 
 	if e.apiServer, err = findAPIServer(controlPlane); err != nil {
 		return nil, err
 	}
-	kinds, err := kind.Shipped()
+	kinds, err := load.Shipped()
 	if err != nil {
 		return nil, err
 	}

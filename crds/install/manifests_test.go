@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/kindtest"
 )
@@ -114,7 +115,7 @@ import "fescue.dev/cue/contract"
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set, err := kind.Load(false, corpus.Folder(t, strings.NewReplacer("SCOPE", fmt.Sprintf("scope: %q", tc.scope), "CHILD", tc.child).Replace(text)))
+			set, err := load.All(false, corpus.Folder(t, strings.NewReplacer("SCOPE", fmt.Sprintf("scope: %q", tc.scope), "CHILD", tc.child).Replace(text)))
 			require.NoError(t, errors.Join(err, set.BrokenError()))
 			parts, err := Parts(set.All(), Options{Image: "fescue"})
 			require.NoError(t, err)
@@ -164,7 +165,7 @@ import "fescue.dev/cue/contract"
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set, err := kind.Load(false, corpus.Folder(t, tc.text))
+			set, err := load.All(false, corpus.Folder(t, tc.text))
 			require.NoError(t, errors.Join(err, set.BrokenError()))
 			rights, err := ForKind(set.Behaviours()[0], offline(nil, set.All()))
 			require.NoError(t, err)

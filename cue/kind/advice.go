@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
@@ -13,7 +14,7 @@ type Advice struct {
 	// Field is the field in question, the first if there are several, and Position its place in
 	// CUE.
 	Field    string
-	Position schema.Position
+	Position place.Position
 	// Text is a sentence.
 	Text string
 }
@@ -26,7 +27,7 @@ const maxUnbounded = 8
 func (v *Version) UnboundedAdvice() *Advice {
 	found := slices.DeleteFunc(schema.Unboundeds(v.Compiled), func(u schema.Unbounded) bool {
 		root, _, _ := strings.Cut(u.Field, ".")
-		return isLibrary(u.Position.File) || root == "metadata" || root == "status"
+		return place.IsLibrary(u.Position.File) || root == "metadata" || root == "status"
 	})
 	if len(found) == 0 {
 		return nil

@@ -3,6 +3,7 @@ package kind
 import (
 	"errors"
 
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/budget"
 )
 
@@ -19,5 +20,5 @@ func exceeded(b *Budget, err error) error {
 	if err != nil || !b.IsExceeded() {
 		return err
 	}
-	return &EvaluationError{Path: objectName, Err: errors.New(b.Excess()), Rule: b.Excess()}
+	return &EvaluationError{Path: behaviour.ObjectName, Err: errors.New(b.Excess()), Rule: b.Excess()}
 }

@@ -7,6 +7,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -29,7 +30,7 @@ func gvk(group, version, kind string) apischema.GroupVersionKind {
 
 func TestCatalogFindsKinds(t *testing.T) {
 	t.Parallel()
-	c, err := kind.Load(true, corpus.Folder(t, shirts))
+	c, err := load.All(true, corpus.Folder(t, shirts))
 	require.NoError(t, err)
 	require.Len(t, c.All(), 4)
 	require.Len(t, c.Added(), 1)
@@ -60,12 +61,12 @@ func TestCatalogFindsKinds(t *testing.T) {
 func TestCatalogReportsFolders(t *testing.T) {
 	t.Parallel()
 	dir, empty := corpus.Folder(t, shirts), t.TempDir()
-	c, err := kind.Load(false, dir, empty, dir)
+	c, err := load.All(false, dir, empty, dir)
 	require.EqualError(t, err, "kinds folder "+empty+" has no file whose name ends in .cue\n"+
 		"kinds folder "+dir+": kind Shirt: the kind Shirt already has the plural and the group shirts.acme.example")
 	require.Len(t, c.All(), 1)
 
-	c, err = kind.Load(false, corpus.Folder(t, "package k\n#A: nowhere\n"))
+	c, err = load.All(false, corpus.Folder(t, "package k\n#A: nowhere\n"))
 	require.NoError(t, err)
 	require.Empty(t, c.All())
 	require.Len(t, c.Broken(), 1)
@@ -74,7 +75,7 @@ func TestCatalogReportsFolders(t *testing.T) {
 
 func TestWhyUnknown(t *testing.T) {
 	t.Parallel()
-	c, err := kind.Load(false, corpus.Folder(t, shirts))
+	c, err := load.All(false, corpus.Folder(t, shirts))
 	require.NoError(t, err)
 	const both = "acme.example/v1 Shirt; acme.example/v1beta1 Shirt"
 	for _, tc := range []struct {

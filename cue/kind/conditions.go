@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/ast"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -38,34 +36,9 @@ var engineConditions = []string{ConditionSucceeded, ConditionReady, ConditionSta
 // IsEngineCondition reports whether the engine sets a type of condition.
 func IsEngineCondition(name string) bool { return slices.Contains(engineConditions, name) }
 
-// checkConditionTypes rejects conditions with wrong types: those that every object has, and those
-// within ifs of the behaviour's own text.
-func checkConditionTypes(_ *Kind, pkg *kindsPackage, controller cue.Value) error {
-	for _, behaviour := range pkg.definitions[controller.Path().String()] {
-		for _, conditions := range valuesOf(behaviour.Value, "conditions") {
-			for _, field := range fieldsIn(conditions) {
-				name, _, err := ast.LabelName(field.Label)
-				if problem := conditionTypeProblem(name); err == nil && problem != "" {
-					return errorAtNode(field, "conditions: %q %s", name, problem)
-				}
-			}
-		}
-	}
-	conditions := controller.LookupPath(pathConditions)
-	if cue.IsIncomplete(conditions.Err()) {
-		return nil
-	}
-	return eachField(conditions, func(name string, value cue.Value) error {
-		if problem := conditionTypeProblem(name); problem != "" {
-			return errorAt(value, "conditions", "%q %s", name, problem)
-		}
-		return nil
-	})
-}
-
-// conditionTypeProblem returns what is wrong with the type of a kind's own condition; it is empty
+// ConditionTypeProblem returns what is wrong with the type of a kind's own condition; it is empty
 // if nothing is.
-func conditionTypeProblem(name string) string {
+func ConditionTypeProblem(name string) string {
 	if IsEngineCondition(name) {
 		return "is a condition of the engine: choose another type"
 	}

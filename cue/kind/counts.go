@@ -1,6 +1,8 @@
 package kind
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+)
 
 // Counts is how often a kind was asked since it was loaded.
 type Counts struct {

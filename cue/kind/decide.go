@@ -12,43 +12,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
-// piece is a part of a behaviour, for one object and its children: a compiledPiece or, in proofs, what CUE's
+// Piece is a part of a behaviour, for one object and its children: a compiledPiece or, in proofs, what CUE's
 // evaluator says it should be. path is where it is.
-type piece interface {
-	// member returns a whole behaviour again, for a member of an ordered set.
-	member(index int) piece
-	// field returns the part of a name, which may not exist.
-	field(name string) piece
-	exists() bool
-	isStruct() bool
-	// data returns the part as plain data, or what it reads that is absent. It is the field of a name,
+type Piece interface {
+	// Member returns a whole behaviour again, for a member of an ordered set.
+	Member(index int) Piece
+	// Field returns the part of a name, which may not exist.
+	Field(name string) Piece
+	Exists() bool
+	IsStruct() bool
+	// Data returns the part as plain data, or what it reads that is absent. It is the field of a name,
 	// which may be empty, of what is at the path.
-	data(path, name string) (data any, absent []Absence, err error)
-	// guards returns what the ifs and loops at the top of a struct or a list read that is absent.
-	guards(path string) (absent []Absence, err error)
-	// names are those of the fields of a struct, as far as they are known.
-	names() ([]string, error)
-	// elements are those of a list, as far as they are known.
-	elements() []piece
-	// fits returns why what is observed does not fit what is declared of it.
-	fits(path string) error
-	position() schema.Position
+	Data(path, name string) (data any, absent []Absence, err error)
+	// Guards returns what the ifs and loops at the top of a struct or a list read that is absent.
+	Guards(path string) (absent []Absence, err error)
+	// Names are those of the fields of a struct, as far as they are known.
+	Names() ([]string, error)
+	// Elements are those of a list, as far as they are known.
+	Elements() []Piece
+	// Fits returns why what is observed does not fit what is declared of it.
+	Fits(path string) error
+	Position() place.Position
 }
 
 // decisionReader reads a decision from a behaviour.
 type decisionReader struct {
 	kind     *Kind
-	whole    piece // the behaviour
+	whole    Piece // the behaviour
 	decision Decision
 }
 
 // read reads what the behaviour wants of an object in a phase.
-func (r *decisionReader) read(v piece, phase string) error {
+func (r *decisionReader) read(v Piece, phase string) error {
 	r.whole = v
-	if err, ok := errors.AsType[*EvaluationError](v.field(observedName).fits(observedName)); ok {
+	if err, ok := errors.AsType[*EvaluationError](v.Field(behaviour.ObservedName).Fits(behaviour.ObservedName)); ok {
 		err.Err = fmt.Errorf("%w; the child does not fit the shape that the controller declares: write observed: _", err.Err)
 		return err
 	}
@@ -56,8 +57,8 @@ func (r *decisionReader) read(v piece, phase string) error {
 		return err
 	}
 	if phase != "" {
-		value := v.field("phases").field(phase)
-		if !value.exists() {
+		value := v.Field("phases").Field(phase)
+		if !value.Exists() {
 			return &EvaluationError{Path: "object.status.phase", Err: errors.New("the kind has no phase " + phase)}
 		}
 		path := "phases." + phase + "."
@@ -72,18 +73,18 @@ func (r *decisionReader) read(v piece, phase string) error {
 	if err := r.conditions(v); err != nil {
 		return err
 	}
-	if err := r.deadline(v.field("deadline")); err != nil {
+	if err := r.deadline(v.Field("deadline")); err != nil {
 		return err
 	}
-	return r.status(v.field("status"))
+	return r.status(v.Field("status"))
 }
 
 // status reads the part of the status that reads nothing absent.
-func (r *decisionReader) status(value piece) error {
-	if !value.exists() {
+func (r *decisionReader) status(value Piece) error {
+	if !value.Exists() {
 		return nil
 	}
-	data, absent, err := value.data("status", "")
+	data, absent, err := value.Data("status", "")
 	if err != nil {
 		return err
 	}
@@ -97,23 +98,23 @@ func (r *decisionReader) status(value piece) error {
 }
 
 // deadline reads how long an object may take to become ready.
-func (r *decisionReader) deadline(value piece) error {
+func (r *decisionReader) deadline(value Piece) error {
 	text, err := r.stated(value, "deadline")
-	if err != nil || !value.exists() {
+	if err != nil || !value.Exists() {
 		return err
 	}
-	if r.decision.Deadline, err = parseDeadline(text); err != nil {
-		return &EvaluationError{Path: "deadline", Err: err, Position: value.position()}
+	if r.decision.Deadline, err = ParseDeadline(text); err != nil {
+		return &EvaluationError{Path: "deadline", Err: err, Position: value.Position()}
 	}
 	return nil
 }
 
 // stated reads a text that cannot wait for something absent.
-func (r *decisionReader) stated(value piece, path string) (string, error) {
-	if !value.exists() {
+func (r *decisionReader) stated(value Piece, path string) (string, error) {
+	if !value.Exists() {
 		return "", nil
 	}
-	data, absent, err := value.data(path, "")
+	data, absent, err := value.Data(path, "")
 	if err == nil {
 		err = absentError(path, absent)
 	}
@@ -123,28 +124,28 @@ func (r *decisionReader) stated(value piece, path string) (string, error) {
 
 // undecided notes what the ifs and loops within a struct read that is absent: CUE leaves out what
 // they guard. One that is wrong is an error.
-func (r *decisionReader) undecided(owner piece, path string) error {
-	absent, err := owner.guards(path)
+func (r *decisionReader) undecided(owner Piece, path string) error {
+	absent, err := owner.Guards(path)
 	r.decision.Undecided = append(r.decision.Undecided, absent...)
 	return err
 }
 
 // children reads the children of a controller, or of one of its phases.
-func (r *decisionReader) children(owner piece, phase, prefix string) error {
-	children := owner.field("children")
+func (r *decisionReader) children(owner Piece, phase, prefix string) error {
+	children := owner.Field("children")
 	if err := r.undecided(owner, strings.TrimSuffix(prefix, ".")); err != nil {
 		return err
 	}
 	if err := r.undecided(children, prefix+"children"); err != nil {
 		return err
 	}
-	names, err := children.names()
+	names, err := children.Names()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		child := Child{Name: name, Phase: phase}
-		if err := r.child(&child, children.field(name), prefix+"children."+name); err != nil {
+		if err := r.child(&child, children.Field(name), prefix+"children."+name); err != nil {
 			return err
 		}
 		r.decision.Children = append(r.decision.Children, child)
@@ -153,8 +154,8 @@ func (r *decisionReader) children(owner piece, phase, prefix string) error {
 }
 
 // child reads one child.
-func (r *decisionReader) child(child *Child, value piece, path string) error {
-	for _, read := range []func(*Child, piece, string) error{r.update, r.onDelete, r.ready, r.set, r.template, r.when} {
+func (r *decisionReader) child(child *Child, value Piece, path string) error {
+	for _, read := range []func(*Child, Piece, string) error{r.update, r.onDelete, r.ready, r.set, r.template, r.when} {
 		if err := read(child, value, path); err != nil {
 			return err
 		}
@@ -162,14 +163,14 @@ func (r *decisionReader) child(child *Child, value piece, path string) error {
 	return nil
 }
 
-func (r *decisionReader) update(child *Child, value piece, path string) error {
+func (r *decisionReader) update(child *Child, value Piece, path string) error {
 	update, err := r.wait(child, value, path, "update")
 	text, _ := update.(string)
 	child.Update = UpdatePolicy(text)
 	return err
 }
 
-func (r *decisionReader) onDelete(child *Child, value piece, path string) error {
+func (r *decisionReader) onDelete(child *Child, value Piece, path string) error {
 	policy, err := r.wait(child, value, path, "onDelete")
 	if text, _ := policy.(string); text != string(Delete) {
 		child.OnDelete = DeletePolicy(text)
@@ -177,13 +178,13 @@ func (r *decisionReader) onDelete(child *Child, value piece, path string) error 
 	return err
 }
 
-func (r *decisionReader) ready(child *Child, value piece, path string) (err error) {
-	child.Ready, err = r.optionalBool(value.field("ready"), path, "ready")
+func (r *decisionReader) ready(child *Child, value Piece, path string) (err error) {
+	child.Ready, err = r.optionalBool(value.Field("ready"), path, "ready")
 	return err
 }
 
 // template reads the template; a child that reads something absent has none.
-func (r *decisionReader) template(child *Child, value piece, path string) error {
+func (r *decisionReader) template(child *Child, value Piece, path string) error {
 	if r.kind.Sets[child.Name].Ordered && child.Set != nil {
 		return r.members(child, path)
 	}
@@ -197,13 +198,13 @@ func (r *decisionReader) template(child *Child, value piece, path string) error 
 // members reads the templates of an ordered set, of which there is always the first.
 func (r *decisionReader) members(child *Child, path string) error {
 	for i := range max(child.Set.Replicas, 1) {
-		whole := r.whole.member(i)
+		whole := r.whole.Member(i)
 		owner := whole
 		if child.Phase != "" {
-			owner = whole.field("phases").field(child.Phase)
+			owner = whole.Field("phases").Field(child.Phase)
 		}
-		body := owner.field("children").field(child.Name)
-		data, absent, err := body.field("template").data(path, "template")
+		body := owner.Field("children").Field(child.Name)
+		data, absent, err := body.Field("template").Data(path, "template")
 		if err != nil {
 			return err
 		}
@@ -220,15 +221,15 @@ func (r *decisionReader) members(child *Child, path string) error {
 }
 
 // wait returns a field of a child, and notes what it reads that is absent.
-func (r *decisionReader) wait(child *Child, value piece, path, name string) (any, error) {
-	data, absent, err := value.field(name).data(path, name)
+func (r *decisionReader) wait(child *Child, value Piece, path, name string) (any, error) {
+	data, absent, err := value.Field(name).Data(path, name)
 	child.Absent = append(child.Absent, absent...)
 	return data, err
 }
 
 // when reads whether a child may be created.
-func (r *decisionReader) when(child *Child, value piece, path string) error {
-	if !value.field("when").exists() {
+func (r *decisionReader) when(child *Child, value Piece, path string) error {
+	if !value.Field("when").Exists() {
 		return nil
 	}
 	holds, err := r.wait(child, value, path, "when")
@@ -238,11 +239,11 @@ func (r *decisionReader) when(child *Child, value piece, path string) error {
 
 // optionalBool reads a condition. It does not hold if it reads something absent; it is nil if
 // there is none.
-func (r *decisionReader) optionalBool(value piece, path, name string) (*bool, error) {
-	if !value.exists() {
+func (r *decisionReader) optionalBool(value Piece, path, name string) (*bool, error) {
+	if !value.Exists() {
 		return nil, nil
 	}
-	data, _, err := value.data(path, name)
+	data, _, err := value.Data(path, name)
 	if err != nil {
 		return nil, err
 	}
@@ -251,8 +252,8 @@ func (r *decisionReader) optionalBool(value piece, path, name string) (*bool, er
 }
 
 // set reads the fields that make a child a set.
-func (r *decisionReader) set(child *Child, value piece, path string) error {
-	if !value.field("replicas").exists() {
+func (r *decisionReader) set(child *Child, value Piece, path string) error {
+	if !value.Field("replicas").Exists() {
 		return nil
 	}
 	replicas, err := r.wait(child, value, path, "replicas")
@@ -285,12 +286,12 @@ func (r *decisionReader) set(child *Child, value piece, path string) error {
 
 // transitions reads the ways out of a phase, without those that an if drops or that wait for
 // something absent.
-func (r *decisionReader) transitions(phase piece, path string) error {
-	next := phase.field("next")
-	if _, err := next.guards(path); err != nil {
+func (r *decisionReader) transitions(phase Piece, path string) error {
+	next := phase.Field("next")
+	if _, err := next.Guards(path); err != nil {
 		return err
 	}
-	for i, value := range next.elements() {
+	for i, value := range next.Elements() {
 		if err := r.transition(value, path+"."+strconv.Itoa(i)); err != nil {
 			return err
 		}
@@ -298,31 +299,31 @@ func (r *decisionReader) transitions(phase piece, path string) error {
 	return nil
 }
 
-func (r *decisionReader) transition(value piece, path string) error {
-	if absent, err := value.guards(path); err != nil || len(absent) > 0 {
+func (r *decisionReader) transition(value Piece, path string) error {
+	if absent, err := value.Guards(path); err != nil || len(absent) > 0 {
 		return err
 	}
-	to, when := value.field("to"), value.field("when")
-	states := when.exists()
-	for _, name := range timeFields {
-		states = states || value.field(name).exists()
+	to, when := value.Field("to"), value.Field("when")
+	states := when.Exists()
+	for _, name := range TimeFields {
+		states = states || value.Field(name).Exists()
 	}
 	switch {
-	case !to.exists() && !states:
+	case !to.Exists() && !states:
 		return nil // dropped by an if
-	case !to.exists():
-		return &EvaluationError{Path: path + ".to", Err: errors.New("is missing"), Position: value.position()}
+	case !to.Exists():
+		return &EvaluationError{Path: path + ".to", Err: errors.New("is missing"), Position: value.Position()}
 	case !states:
-		return &EvaluationError{Path: path, Err: errors.New(neverTaken), Position: value.position()}
+		return &EvaluationError{Path: path, Err: errors.New(NeverTaken), Position: value.Position()}
 	}
 	t := Transition{When: true}
-	target, absent, err := to.data(path, "to")
+	target, absent, err := to.Data(path, "to")
 	if err != nil || len(absent) > 0 {
 		return err
 	}
 	t.To, _ = target.(string)
 	if _, known := r.kind.Phases[t.To]; !known {
-		return &EvaluationError{Path: path + ".to", Err: fmt.Errorf("%q must be one of the phases", t.To), Position: to.position()}
+		return &EvaluationError{Path: path + ".to", Err: fmt.Errorf("%q must be one of the phases", t.To), Position: to.Position()}
 	}
 	if absent, err := r.times(&t, value, path); err != nil || len(absent) > 0 {
 		return err
@@ -336,47 +337,47 @@ func (r *decisionReader) transition(value piece, path string) error {
 }
 
 // times reads when a transition is taken, or what that reads that is absent.
-func (r *decisionReader) times(t *Transition, value piece, path string) (absent []Absence, err error) {
-	texts := make(timeTexts)
-	for _, name := range timeFields {
-		field := value.field(name)
-		if !field.exists() {
+func (r *decisionReader) times(t *Transition, value Piece, path string) (absent []Absence, err error) {
+	texts := make(TimeTexts)
+	for _, name := range TimeFields {
+		field := value.Field(name)
+		if !field.Exists() {
 			continue
 		}
-		data, absent, err := field.data(path, name)
+		data, absent, err := field.Data(path, name)
 		if err != nil || len(absent) > 0 {
 			return absent, err
 		}
 		text, _ := data.(string)
 		texts[name] = &text
 	}
-	if field, err := texts.read(t); err != nil {
-		return nil, &EvaluationError{Path: path + "." + field, Err: err, Position: value.field(field).position()}
+	if field, err := texts.Read(t); err != nil {
+		return nil, &EvaluationError{Path: path + "." + field, Err: err, Position: value.Field(field).Position()}
 	}
 	if t.Cron != nil && !r.kind.RecordsSchedule {
-		return nil, &EvaluationError{Path: path + ".cron", Err: errors.New("the status has no lastScheduleTime: embed contract.#ScheduleStatus in it"), Position: value.field("cron").position()}
+		return nil, &EvaluationError{Path: path + ".cron", Err: errors.New("the status has no lastScheduleTime: embed contract.#ScheduleStatus in it"), Position: value.Field("cron").Position()}
 	}
 	return nil, nil
 }
 
-// neverTaken is what is wrong with a transition that states nothing.
-const neverTaken = "a transition must have when, after or cron"
+// NeverTaken is what is wrong with a transition that states nothing.
+const NeverTaken = "a transition must have when, after or cron"
 
 // conditions reads the kind's own conditions, without those that an if drops or that wait for
 // something absent in one.
-func (r *decisionReader) conditions(v piece) error {
-	conditions := v.field("conditions")
-	if _, err := conditions.guards("conditions"); err != nil {
+func (r *decisionReader) conditions(v Piece) error {
+	conditions := v.Field("conditions")
+	if _, err := conditions.Guards("conditions"); err != nil {
 		return err
 	}
-	names, err := conditions.names()
+	names, err := conditions.Names()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		path, value := "conditions."+name, conditions.field(name)
-		if problem := conditionTypeProblem(name); problem != "" {
-			return &EvaluationError{Path: path, Err: errors.New(problem), Position: value.position()}
+		path, value := "conditions."+name, conditions.Field(name)
+		if problem := ConditionTypeProblem(name); problem != "" {
+			return &EvaluationError{Path: path, Err: errors.New(problem), Position: value.Position()}
 		}
 		c, err := r.condition(name, value, path)
 		if err != nil {
@@ -388,12 +389,12 @@ func (r *decisionReader) conditions(v piece) error {
 	return nil
 }
 
-func (r *decisionReader) condition(name string, value piece, path string) (Condition, error) {
+func (r *decisionReader) condition(name string, value Piece, path string) (Condition, error) {
 	c := Condition{Type: name, Status: metav1.ConditionFalse, Reason: "Not" + name}
-	if absent, err := value.guards(path); err != nil || len(absent) > 0 {
+	if absent, err := value.Guards(path); err != nil || len(absent) > 0 {
 		return unknownCondition(name, absent), err
 	}
-	holds, absent, err := value.field("status").data(path, "status")
+	holds, absent, err := value.Field("status").Data(path, "status")
 	if err != nil || len(absent) > 0 {
 		return unknownCondition(name, absent), err
 	}
@@ -401,11 +402,11 @@ func (r *decisionReader) condition(name string, value piece, path string) (Condi
 		c.Status, c.Reason = metav1.ConditionTrue, name
 	}
 	for field, target := range map[string]*string{"reason": &c.Reason, "message": &c.Message} {
-		text := value.field(field)
-		if !text.exists() {
+		text := value.Field(field)
+		if !text.Exists() {
 			continue
 		}
-		stated, absent, err := text.data(path, field)
+		stated, absent, err := text.Data(path, field)
 		if err != nil {
 			return c, err
 		}
@@ -423,19 +424,19 @@ func unknownCondition(name string, absent []Absence) Condition {
 
 // present returns the part of a struct that reads nothing absent. A struct within it is left out if nothing of it is
 // known, or the schema requires a field that is left out.
-func (r *decisionReader) present(value piece, path string, parent *structuralschema.Structural) (map[string]any, error) {
+func (r *decisionReader) present(value Piece, path string, parent *structuralschema.Structural) (map[string]any, error) {
 	present := make(map[string]any)
-	names, err := value.names()
+	names, err := value.Names()
 	for _, name := range names {
-		field, path := value.field(name), path+"."+name
-		data, absent, err := field.data(path, "")
+		field, path := value.Field(name), path+"."+name
+		data, absent, err := field.Data(path, "")
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case len(absent) == 0:
 			present[name] = data
-		case field.isStruct():
+		case field.IsStruct():
 			of, isNamed := parent.Properties[name]
 			if extra := parent.AdditionalProperties; !isNamed && extra != nil && extra.Structural != nil {
 				of = *extra.Structural

@@ -5,7 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 // Decision states what a kind wants for one object in its present phase.
@@ -109,7 +109,7 @@ type Absence struct {
 	// observed.db.status.address.
 	Path string
 	// Position is where it is written.
-	Position schema.Position
+	Position place.Position
 	// Reason is why it is absent; it is empty if that is not known.
 	Reason string `json:",omitempty"`
 }
@@ -124,7 +124,7 @@ func (a Absence) String() string {
 }
 
 // suffix returns a place as the end of a sentence.
-func suffix(at schema.Position) string {
+func suffix(at place.Position) string {
 	if at.File == "" {
 		return ""
 	}

@@ -1,7 +1,15 @@
-// Package kind loads kinds from CUE packages and checks them against the contract. For each
-// kind it knows what an object must look like, which defaults it gets, and what the
-// controller does for it.
+// Package kind is a loaded kind: what an object must look like, which defaults it gets, how it is converted between
+// versions, and what the controller does for it. Plain Go values go in and out:
 //
-// It is the only package that knows CUE: plain Go values go in and out. It does
-// not know clocks, clients, caches or HTTP.
+//	kinds, _ := load.All(true)
+//	at := kinds.ByName("ats.cnat.programming-kubernetes.info")
+//	checked := at.Check(at.NewBudget(), object)               // its errors, or the object with its defaults
+//	decision, err := at.Decide(at.NewBudget(), object, nil)   // children, transitions, status
+//
+// It holds what package load has made of a CUE package: compiled schemas (package schema), compiled behaviours
+// (package behaviour), and facts that depend on no object. A kind never changes once it is loaded, so any number of
+// goroutines may use it.
+//
+// It knows no syntax of CUE and no place where kinds come from; and like all below it, no clocks, clients, caches or
+// HTTP.
 package kind

@@ -2,13 +2,11 @@ package kind
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 
-	cueerrors "cuelang.org/go/cue/errors"
-
-	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 // EvaluationError means that a kind's controller cannot be evaluated for an object. Either
@@ -21,7 +19,7 @@ type EvaluationError struct {
 	// Rule is the failure without the values that it is about. It is empty if that is not known.
 	Rule string
 	// Position is the place in CUE; it may be unknown.
-	Position schema.Position
+	Position place.Position
 	// Value is the wrong value, if there is one.
 	Value any
 }
@@ -41,26 +39,6 @@ func (e *EvaluationError) WithoutValues() string {
 }
 
 // behaviourFields are those of a behaviour in which an evaluation can fail.
-var behaviourFields = []string{"children", "status", "conditions", "deadline", "phases", "next", readsName, objectName, observedName, injectName}
+var behaviourFields = []string{"children", "status", "conditions", "deadline", "phases", "next", ReadsName, behaviour.ObjectName, behaviour.ObservedName, behaviour.InjectName}
 
 func (e *EvaluationError) Unwrap() error { return e.Err }
-
-// reasonOf returns the message of a CUE error with those of its causes, such as the reason why a
-// builtin failed.
-func reasonOf(err cueerrors.Error) string {
-	reason := messageOf(err)
-	for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
-		text := cause.Error()
-		if e, ok := errors.AsType[cueerrors.Error](cause); ok {
-			text = messageOf(e)
-		}
-		if !strings.Contains(reason, text) {
-			reason += ": " + text
-		}
-	}
-	if _, call, ok := strings.Cut(reason, "error in call to "); ok { // strconv names the function again
-		function, _, _ := strings.Cut(call, ":")
-		reason = strings.Replace(reason, function+": "+function+": ", function+": ", 1)
-	}
-	return reason
-}

@@ -1,6 +1,8 @@
 package kind
 
-import "maps"
+import (
+	"maps"
+)
 
 const (
 	// maxGenerateName is how much of generateName the API server takes into a name

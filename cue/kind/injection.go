@@ -3,14 +3,9 @@ package kind
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
-	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/ast"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Injection is what an object adds to Pods in its namespace.
@@ -20,13 +15,6 @@ type Injection struct {
 	// Add is the part of a Pod to merge in, with integers as int64. It may be empty.
 	Add map[string]any
 }
-
-var (
-	pathInject     = cue.ParsePath("inject")
-	pathAnnotation = cue.ParsePath("inject.annotation")
-	pathSelector   = cue.ParsePath("selector")
-	pathAdd        = cue.ParsePath("add")
-)
 
 // RemovedVolumes are the types of volumes that cannot be injected. The API server accepts them, but
 // the nodes of Kubernetes 1.34 to 1.37 leave the first seven to CSI drivers, and do not mount the
@@ -48,27 +36,28 @@ func (k *Kind) Injection(b *Budget, object map[string]any) (*Injection, error) {
 	if !k.Injects() {
 		return nil, nil
 	}
-	injection, err := injectionOf(k.behaviour(b, object, nil))
+	injection, err := InjectionOf(k.Run(b, object, nil))
 	return injection, exceeded(b, err)
 }
 
-func injectionOf(v piece) (*Injection, error) {
-	inject := v.field("inject")
-	if _, err := v.guards("inject"); err != nil {
+// InjectionOf reads what a behaviour injects.
+func InjectionOf(v Piece) (*Injection, error) {
+	inject := v.Field("inject")
+	if _, err := v.Guards("inject"); err != nil {
 		return nil, err
 	}
-	if absent, err := inject.guards("inject"); err != nil || len(absent) > 0 {
+	if absent, err := inject.Guards("inject"); err != nil || len(absent) > 0 {
 		return nil, cmp.Or(err, absentError("inject", absent))
 	}
-	if !inject.exists() {
+	if !inject.Exists() {
 		return nil, nil
 	}
-	add, err := required(inject.field("add"), "inject.add")
+	add, err := required(inject.Field("add"), "inject.add")
 	if err != nil {
 		return nil, err
 	}
 	injection := &Injection{Add: add}
-	selector, err := required(inject.field("selector"), "inject.selector")
+	selector, err := required(inject.Field("selector"), "inject.selector")
 	if err != nil || selector == nil {
 		return injection, err
 	}
@@ -76,18 +65,18 @@ func injectionOf(v piece) (*Injection, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, injection.Selector, true); err != nil {
 		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
 	}
-	if _, err := selectorOf(injection.Selector); err != nil {
+	if _, err := SelectorOf(injection.Selector); err != nil {
 		return nil, &EvaluationError{Path: "inject.selector", Err: err, Value: selector}
 	}
 	return injection, nil
 }
 
 // required returns a struct that cannot wait for something absent; nil if it does not exist.
-func required(value piece, path string) (map[string]any, error) {
-	if !value.exists() {
+func required(value Piece, path string) (map[string]any, error) {
+	if !value.Exists() {
 		return nil, nil
 	}
-	data, absent, err := value.data(path, "")
+	data, absent, err := value.Data(path, "")
 	if err == nil {
 		err = absentError(path, absent)
 	}
@@ -101,68 +90,4 @@ func absentError(path string, absent []Absence) error {
 		return nil
 	}
 	return &EvaluationError{Path: path, Err: fmt.Errorf("reads %s, which the object does not have: test it with %[1]s != _|_", absent[0].Path), Position: absent[0].Position}
-}
-
-// collectInjection checks what is known of an injection without looking at any object:
-// the annotation, and that what it adds can be part of a Pod.
-func collectInjection(k *Kind, controller cue.Value, rules contractRules, definitions []*ast.Field) error {
-	inject := controller.LookupPath(pathInject)
-	if !inject.Exists() {
-		return rejectConditionalInject(definitions)
-	}
-	if k.Scope != apiextensionsv1.NamespaceScoped {
-		return errorAt(inject, "inject", "the kind must be Namespaced: an object injects into Pods of its own namespace")
-	}
-	annotation, err := constant(controller, pathAnnotation)
-	if err != nil {
-		return err
-	}
-	if problems := validation.IsQualifiedName(strings.ToLower(annotation)); len(problems) > 0 {
-		return errorAt(controller.LookupPath(pathAnnotation), "inject.annotation", "%q must be the name of an annotation: %s", annotation, problems[0])
-	}
-	add := inject.LookupPath(pathAdd)
-	if !add.Exists() {
-		return errorAt(inject, "inject.add", "is missing")
-	}
-	// Without Concrete, a missing required field is not an error: the Pod has it. UnifyAccept lets the type set its defaults,
-	// which an addition, as part of a definition, has no place for.
-	if err := add.UnifyAccept(rules.podTemplate, rules.podTemplate).Validate(); err != nil {
-		return err
-	}
-	if selector := inject.LookupPath(pathSelector); selector.Exists() {
-		if err := selector.Unify(rules.labelSelector).Validate(); err != nil {
-			return err
-		}
-	}
-	k.InjectAnnotation = annotation
-	return nil
-}
-
-// rejectConditionalInject finds an inject that stands in an if: whether the kind injects
-// at all would depend on the object, and nothing would ask it.
-func rejectConditionalInject(definitions []*ast.Field) error {
-	var found error
-	for _, definition := range definitions {
-		ast.Walk(definition.Value, func(node ast.Node) bool {
-			comprehension, ok := node.(*ast.Comprehension)
-			if !ok {
-				return found == nil
-			}
-			body, ok := comprehension.Value.(*ast.StructLit)
-			if !ok {
-				return true
-			}
-			for _, decl := range body.Elts {
-				f, ok := decl.(*ast.Field)
-				if !ok {
-					continue
-				}
-				if name, _, err := ast.LabelName(f.Label); err == nil && name == "inject" {
-					found = errorAtNode(f, "inject cannot be in an if: write inject: {annotation: …, add: {if … {…}}}")
-				}
-			}
-			return found == nil
-		}, nil)
-	}
-	return found
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
@@ -60,7 +61,7 @@ type Kind struct {
 	// have different hashes may behave differently.
 	Hash string
 	// StatusFields are where the behaviour writes fields of the status.
-	StatusFields map[string]schema.Position
+	StatusFields map[string]place.Position
 	// RecordsSchedule means that the kind has transitions with cron, so that LastScheduleTime is the engine's.
 	RecordsSchedule bool
 	// Folder is where the kind was loaded from; it is empty for a shipped one.
@@ -186,7 +187,7 @@ func (k *Kind) Validate(object map[string]any) field.ErrorList {
 
 // Problems is Validate with the rules that the object breaks.
 func (k *Kind) Problems(object map[string]any) []Problem {
-	_, problems := k.versionOf(object).defaultAndValidate(k.NewBudget(), object)
+	_, problems := k.versionOf(object).DefaultAndValidate(k.NewBudget(), object)
 	return problems
 }
 
@@ -206,18 +207,19 @@ type Checked struct {
 // drops it. The object is not changed.
 func (k *Kind) Check(b *Budget, object map[string]any) *Checked {
 	v := k.versionOf(object)
-	defaulted, problems := v.defaultAndValidate(b, object)
+	defaulted, problems := v.DefaultAndValidate(b, object)
 	if len(problems) > 0 {
 		defaulted = object
 	}
 	return &Checked{Object: defaulted, Errors: errorList(problems), kind: k, version: v, budget: b}
 }
 
-func (v *Version) defaultAndValidate(b *Budget, object map[string]any) (map[string]any, []Problem) {
-	if err := checkLimits(object); err != nil {
+// DefaultAndValidate returns an object with its defaults, and its problems.
+func (v *Version) DefaultAndValidate(b *Budget, object map[string]any) (map[string]any, []Problem) {
+	if err := CheckLimits(object); err != nil {
 		return object, []Problem{{Error: err}}
 	}
-	defaulted := v.withDefaults(b, object)
+	defaulted := v.WithDefaults(b, object)
 	problems := schema.Validate(b, v.Compiled, defaulted)
 	sortProblems(problems)
 	return defaulted, problems
@@ -232,7 +234,7 @@ func (c *Checked) Stored() *Checked {
 		return c
 	}
 	engines := make(map[string]any)
-	for _, name := range engineStatus {
+	for _, name := range EngineStatus {
 		if value, ok := status[name]; ok {
 			engines[name] = value
 		}
@@ -257,7 +259,7 @@ func (k *Kind) versionOf(object map[string]any) *Version {
 // that exceed the limits, or their budgets, are not compared.
 func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 	v := c.version
-	if c.budget.IsExceeded() || old.budget.IsExceeded() || checkLimits(c.Object) != nil || checkLimits(old.Object) != nil {
+	if c.budget.IsExceeded() || old.budget.IsExceeded() || CheckLimits(c.Object) != nil || CheckLimits(old.Object) != nil {
 		return c.Errors
 	}
 	// The defaults are set here as well because an invalid object has none yet.
@@ -271,7 +273,7 @@ func (c *Checked) ValidateUpdate(old *Checked) field.ErrorList {
 // instead, as in "spec.cron: deprecated: use spec.schedule", and the annotations that are ignored.
 func (k *Kind) Deprecated(object map[string]any) []string {
 	v, found := k.versionOf(object), ignoredAnnotations(object)
-	if !v.HasDeprecated || checkLimits(object) != nil {
+	if !v.HasDeprecated || CheckLimits(object) != nil {
 		return found
 	}
 	return append(found, schema.Deprecated(k.NewBudget(), v.Compiled, object)...)
@@ -306,7 +308,7 @@ func errorList(problems []Problem) field.ErrorList {
 // Default returns a valid object in which every absent field that has a default is set to it.
 // The object is not changed; the result shares unchanged parts with it.
 func (k *Kind) Default(object map[string]any) map[string]any {
-	return k.versionOf(object).withDefaults(k.NewBudget(), object)
+	return k.versionOf(object).WithDefaults(k.NewBudget(), object)
 }
 
 // Sampler returns a generator of objects of the version: often a valid one, often one at the edge of
@@ -346,12 +348,12 @@ func (k *Kind) Decide(b *Budget, object, observed map[string]any) (*Decision, er
 }
 
 func (k *Kind) decide(b *Budget, object, observed map[string]any) (*Decision, error) {
-	decision, err := k.decision(k.behaviour(b, object, observed), k.PhaseOf(object))
+	decision, err := k.DecisionOf(k.Run(b, object, observed), k.PhaseOf(object))
 	return decision, exceeded(b, err)
 }
 
-// decision reads what a behaviour wants of an object in a phase.
-func (k *Kind) decision(v piece, phase string) (*Decision, error) {
+// DecisionOf reads what a behaviour wants of an object in a phase.
+func (k *Kind) DecisionOf(v Piece, phase string) (*Decision, error) {
 	r := &decisionReader{kind: k}
 	if err := r.read(v, phase); err != nil {
 		return nil, err
@@ -359,8 +361,8 @@ func (k *Kind) decision(v piece, phase string) (*Decision, error) {
 	return &r.decision, k.checkProjection(r.decision.Status)
 }
 
-// behaviour returns the behaviour for an object and its children; nil leaves them out.
-func (k *Kind) behaviour(b *Budget, object, observed map[string]any) piece {
+// Run returns the behaviour for an object and its children; nil leaves them out.
+func (k *Kind) Run(b *Budget, object, observed map[string]any) Piece {
 	return compiledPiece{k.Program.Run(b, k.Status.WithoutAdded(object), observed)}
 }
 

@@ -10,24 +10,24 @@ import (
 // These bound an object, and are checked first: the time of a validation grows with the number of
 // values, times the depth of nested disjunctions.
 const (
-	// maxObjectDepth bounds structs and lists within each other. Kubernetes' own JSON reader stops at
+	// MaxObjectDepth bounds structs and lists within each other. Kubernetes' own JSON reader stops at
 	// 10,000; no schema that people write has 100.
-	maxObjectDepth = 128
-	// maxObjectValues bounds the values in all. The API server accepts requests of 3 MiB, and a value
+	MaxObjectDepth = 128
+	// MaxObjectValues bounds the values in all. The API server accepts requests of 3 MiB, and a value
 	// takes at least two bytes.
-	maxObjectValues = 3 << 20 / 2
+	MaxObjectValues = 3 << 20 / 2
 )
 
-// checkLimits is the first to walk an object; it reports the first limit that the object
+// CheckLimits is the first to walk an object; it reports the first limit that the object
 // exceeds.
-func checkLimits(object map[string]any) *field.Error {
-	left := maxObjectValues
+func CheckLimits(object map[string]any) *field.Error {
+	left := MaxObjectValues
 	var way []any
-	switch exceeds(object, maxObjectDepth, &left, &way) {
+	switch exceeds(object, MaxObjectDepth, &left, &way) {
 	case tooDeep:
-		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not be nested deeper than %d levels", maxObjectDepth))
+		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not be nested deeper than %d levels", MaxObjectDepth))
 	case tooMany:
-		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not have more than %d values", maxObjectValues))
+		return field.Invalid(pathOf(way), field.OmitValueType{}, fmt.Sprintf("must not have more than %d values", MaxObjectValues))
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func checkLimits(object map[string]any) *field.Error {
 // IsLarger reports whether an object has more than a number of values, or is nested too deeply.
 func IsLarger(object map[string]any, values int) bool {
 	var way []any
-	return exceeds(object, maxObjectDepth, &values, &way) != none
+	return exceeds(object, MaxObjectDepth, &values, &way) != none
 }
 
 // excess is which limit is exceeded.

@@ -6,16 +6,18 @@ import (
 	"slices"
 	"strings"
 
-	"cuelang.org/go/cue/ast"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
+
+// OwnStatus is what a child uses that reads the status.
+const OwnStatus = behaviour.ObjectName + ".status"
 
 // LookupFacts are what is known of an entry of reads without looking at any object.
 type LookupFacts struct {
@@ -40,7 +42,7 @@ type LookupFacts struct {
 	Conditional bool
 	// Sensitive means that it is marked: no message shows a value of an object of its type.
 	Sensitive bool
-	Position  schema.Position
+	Position  place.Position
 }
 
 // Lookup is an object, or a selection of objects, that a behaviour reads for one object.
@@ -70,10 +72,10 @@ func (l *Lookup) In(own string, isNamespaced bool) string {
 }
 
 const (
-	// readsName is the field of a behaviour for the objects that it reads.
-	readsName = "reads"
-	// sensitiveName is the field of an entry of reads that marks its type: values of such objects are not shown.
-	sensitiveName = "sensitive"
+	// ReadsName is the field of a behaviour for the objects that it reads.
+	ReadsName = "reads"
+	// SensitiveName is the field of an entry of reads that marks its type: values of such objects are not shown.
+	SensitiveName = "sensitive"
 )
 
 // IsSecret reports whether a type is that of Secrets, of which no message shows a value, whoever reads them.
@@ -105,17 +107,17 @@ func (k *Kind) LookupsOf(b *Budget, object map[string]any) ([]Lookup, error) {
 	if len(k.Lookups) == 0 {
 		return nil, nil
 	}
-	lookups, err := lookupsOf(k.behaviour(b, k.readable(object), nil))
+	lookups, err := LookupsOf(k.Run(b, k.Readable(object), nil))
 	return lookups, exceeded(b, err)
 }
 
 // readableMetadata are the fields of metadata that an author submits.
 var readableMetadata = []string{"name", "namespace", "labels", "annotations"}
 
-// readable returns the part of an object that reads may depend on: what an author submits, so that the
+// Readable returns the part of an object that reads may depend on: what an author submits, so that the
 // rights to read can be checked then. The status, the rest of the metadata and the number of the scale
 // subresource are also changed by others. The object is not changed.
-func (k *Kind) readable(object map[string]any) map[string]any {
+func (k *Kind) Readable(object map[string]any) map[string]any {
 	rest := without(object, "status")
 	if k.Scale != nil {
 		rest = without(rest, strings.Split(strings.TrimPrefix(k.Scale.SpecReplicasPath, "."), ".")...)
@@ -127,12 +129,12 @@ func (k *Kind) readable(object map[string]any) map[string]any {
 	return without(rest, "metadata", "annotations", corev1.LastAppliedConfigAnnotation) // as in ReadMetadata
 }
 
-// isReadable reports whether reads may depend on a field at a path like object.status.
-func (k *Kind) isReadable(path string) bool {
-	if name, ok := strings.CutPrefix(path, objectName+".metadata."); ok && !slices.Contains(readableMetadata, name) {
+// IsReadable reports whether reads may depend on a field at a path like object.status.
+func (k *Kind) IsReadable(path string) bool {
+	if name, ok := strings.CutPrefix(path, behaviour.ObjectName+".metadata."); ok && !slices.Contains(readableMetadata, name) {
 		return strings.Contains(name, ".")
 	}
-	return path != objectName+".status" && (k.Scale == nil || path != objectName+k.Scale.SpecReplicasPath)
+	return path != behaviour.ObjectName+".status" && (k.Scale == nil || path != behaviour.ObjectName+k.Scale.SpecReplicasPath)
 }
 
 // without returns an object without the field at a path. It shares memory with the object.
@@ -148,20 +150,21 @@ func without(object map[string]any, path ...string) map[string]any {
 	return rest
 }
 
-func lookupsOf(v piece) (lookups []Lookup, err error) {
-	if _, err := v.guards(readsName); err != nil {
+// LookupsOf reads the entries of reads of a behaviour.
+func LookupsOf(v Piece) (lookups []Lookup, err error) {
+	if _, err := v.Guards(ReadsName); err != nil {
 		return nil, err
 	}
-	reads := v.field(readsName)
-	if _, err := reads.guards(readsName); err != nil {
+	reads := v.Field(ReadsName)
+	if _, err := reads.Guards(ReadsName); err != nil {
 		return nil, err
 	}
-	names, err := reads.names()
+	names, err := reads.Names()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		lookup, err := lookupOf(name, reads.field(name))
+		lookup, err := lookupOf(name, reads.Field(name))
 		if err != nil {
 			return nil, err
 		}
@@ -171,9 +174,9 @@ func lookupsOf(v piece) (lookups []Lookup, err error) {
 	return lookups, nil
 }
 
-func lookupOf(name string, value piece) (Lookup, error) {
-	path, l := readsName+"."+name, Lookup{Name: name}
-	data, absent, err := value.data(path, "")
+func lookupOf(name string, value Piece) (Lookup, error) {
+	path, l := ReadsName+"."+name, Lookup{Name: name}
+	data, absent, err := value.Data(path, "")
 	if err != nil {
 		return l, err
 	}
@@ -190,14 +193,14 @@ func lookupOf(name string, value piece) (Lookup, error) {
 		l.Namespace = &namespace
 	}
 	wrong := func(field string, err error) error {
-		at := value.field(field)
-		return &EvaluationError{Path: path + "." + field, Err: err, Position: at.position(), Value: fields[field]}
+		at := value.Field(field)
+		return &EvaluationError{Path: path + "." + field, Err: err, Position: at.Position(), Value: fields[field]}
 	}
 	selector, isSelection := fields["selector"].(map[string]any)
 	_, isNamed := fields["name"]
 	switch {
 	case isSelection == isNamed:
-		return l, &EvaluationError{Path: path, Err: errors.New("must have either a name or a selector"), Position: value.position()}
+		return l, &EvaluationError{Path: path, Err: errors.New("must have either a name or a selector"), Position: value.Position()}
 	case isNamed && text("name") == "":
 		return l, wrong("name", errors.New("must not be empty"))
 	case isNamed && l.Namespace != nil && *l.Namespace == "":
@@ -210,15 +213,15 @@ func lookupOf(name string, value piece) (Lookup, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(selector, &parsed, true); err != nil {
 		return l, wrong("selector", err)
 	}
-	if l.Selector, err = selectorOf(&parsed); err != nil {
+	if l.Selector, err = SelectorOf(&parsed); err != nil {
 		return l, wrong("selector", err)
 	}
 	return l, nil
 }
 
-// selectorOf is metav1.LabelSelectorAsSelector, but of several labels that are not valid it always
+// SelectorOf is metav1.LabelSelectorAsSelector, but of several labels that are not valid it always
 // reports the same: the message of a condition must not change from one reconcile to the next.
-func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
+func SelectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 	for _, name := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
 		if _, err := metav1.LabelSelectorAsSelector(metav1.AddLabelToSelector(&metav1.LabelSelector{}, name, selector.MatchLabels[name])); err != nil {
 			return nil, err
@@ -238,7 +241,7 @@ func (k *Kind) DependsOnSensitive(child string) bool {
 		return true
 	}
 	return slices.ContainsFunc(k.Uses[child], func(name string) bool {
-		if name == ownStatus {
+		if name == OwnStatus {
 			return k.ReadsSensitiveStatus()
 		}
 		return !slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && !k.IsSensitive(l.Type) })
@@ -253,8 +256,8 @@ func (k *Kind) NamesChildren() bool {
 	return slices.ContainsFunc(k.Behaviour.Children, func(c ChildFacts) bool { return c.Name == "" })
 }
 
-// isList reports whether a name in observed stands for a list.
-func (k *Kind) isList(name string) bool {
+// IsList reports whether a name in observed stands for a list.
+func (k *Kind) IsList(name string) bool {
 	_, isSet := k.Sets[name]
 	return isSet || slices.ContainsFunc(k.Lookups, func(l LookupFacts) bool { return l.Name == name && l.IsSelection })
 }
@@ -310,7 +313,7 @@ func (k *Kind) LookupPaths(gvk apischema.GroupVersionKind) (paths [][]string) {
 		if l.Type != gvk {
 			continue
 		}
-		parts := []*Read{observed.part(l.Name)}
+		parts := []*Read{observed.Part(l.Name)}
 		if l.Name == "" { // it may have any name
 			parts = []*Read{observed}
 			for _, read := range observed.Fields {
@@ -327,111 +330,4 @@ func (k *Kind) LookupPaths(gvk apischema.GroupVersionKind) (paths [][]string) {
 		}
 	}
 	return paths
-}
-
-// collectLookups finds the entries of reads, by the syntax of the behaviour.
-func collectLookups(k *Kind, pkg *kindsPackage) error {
-	c := newChecker(k, pkg, nil)
-	declared := c.controller.fields[readsName]
-	if declared == nil {
-		return nil
-	}
-	s := c.gather(declared.parts)
-	if len(s.others) > 0 {
-		return errorAtNode(s.others[0].node(), "reads: %s: write the reads out, with an apiVersion and a kind, so that the rights to read them can be listed", sourceOf(s.others[0].expr))
-	}
-	children := c.childNames()
-	for _, name := range s.order {
-		m := s.fields[name]
-		if children[name] {
-			return errorAtNode(m.node, "reads.%s: a child has the same name, and both would be observed.%[1]s: rename one", name)
-		}
-		if err := c.addLookup(name, m.parts, !m.certain, m.node); err != nil {
-			return err
-		}
-	}
-	for _, d := range s.dynamic {
-		if err := c.addLookup("", []part{d.value}, true, d.label); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *checker) addLookup(name string, parts []part, conditional bool, at ast.Node) error {
-	body, path := c.gather(parts), readsName+"."+name
-	if name == "" {
-		path = readsName + "[…]"
-	}
-	texts := make(map[string]string)
-	for _, field := range []string{"apiVersion", "kind"} {
-		text, ok := c.onlyText(body, field)
-		switch {
-		case body.fields[field] == nil:
-			return errorAtNode(at, "%s.%s: is missing", path, field)
-		case !ok || text == "":
-			return errorAtNode(body.fields[field].node, "%s.%s: must be one string for all objects of the kind", path, field)
-		}
-		texts[field] = text
-	}
-	if _, err := apischema.ParseGroupVersion(texts["apiVersion"]); err != nil {
-		return errorAtNode(body.fields["apiVersion"].node, "%s.apiVersion: %q must be a version, or a group and a version, like \"apps/v1\"", path, texts["apiVersion"])
-	}
-	named, selected := body.fields["name"], body.fields["selector"]
-	if (named == nil) == (selected == nil) {
-		return errorAtNode(at, "%s: must have either a name or a selector", path)
-	}
-	facts := LookupFacts{
-		Name: name, Type: apischema.FromAPIVersionAndKind(texts["apiVersion"], texts["kind"]), IsSelection: selected != nil,
-		Namespace: sourceOfField(body, "namespace"), Which: sourceOfField(body, "name") + sourceOfField(body, "selector"),
-		Conditional: conditional, Position: positionOf(at),
-	}
-	if text, ok := c.onlyText(body, "name"); ok {
-		if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 && !slices.Contains(pathNamed, facts.Type.Kind) {
-			return errorAtNode(named.node, "%s.name: %q is not a valid object name: %s", path, text, problems[0])
-		}
-		facts.ObjectName = text
-	}
-	facts.ObjectNamespace, _ = c.onlyText(body, "namespace")
-	if sensitive := body.fields[sensitiveName]; sensitive != nil {
-		isTrue := func(p part) bool { return c.infer(p).literal == true }
-		if !sensitive.certain || !slices.ContainsFunc(sensitive.parts, isTrue) {
-			return errorAtNode(sensitive.node, "%s.%s: must be true for all objects of the kind, or not set", path, sensitiveName)
-		}
-		facts.Sensitive = true
-	}
-	c.kind.Lookups = append(c.kind.Lookups, facts)
-	return nil
-}
-
-// onlyText returns the text of a field that is the same for all objects, whichever ifs hold.
-func (c *checker) onlyText(s *structure, name string) (text string, ok bool) {
-	m := s.fields[name]
-	if m == nil {
-		return "", false
-	}
-	for i, p := range m.parts {
-		one, isText := c.infer(p).literal.(string)
-		if !isText || i > 0 && one != text {
-			return "", false
-		}
-		text = one
-	}
-	return text, true
-}
-
-// childNames are the names of all children, as far as the syntax shows them.
-func (c *checker) childNames() map[string]bool {
-	names := make(map[string]bool)
-	add := func(owner *structure) {
-		for _, name := range c.structureOf(owner, "children").order {
-			names[name] = true
-		}
-	}
-	add(c.controller)
-	phases := c.structureOf(c.controller, "phases")
-	for _, name := range phases.order {
-		add(c.structureOf(phases, name))
-	}
-	return names
 }

@@ -1,6 +1,8 @@
 package kind
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,32 +21,32 @@ const maxConvertedBytes = 3 << 20
 func (k *Kind) Losses(b *Budget, object map[string]any) (lost field.ErrorList) {
 	for _, v := range k.Versions {
 		if v != k.Version && v.Served {
-			_, errs := k.fromStored(b, object, v)
+			_, errs := k.FromStored(b, object, v)
 			lost = append(lost, errs...)
 		}
 	}
 	return lost
 }
 
-// fromStored converts an object from the stored version, and lists what does not survive the way back.
-func (k *Kind) fromStored(b *Budget, object map[string]any, to *Version) (map[string]any, field.ErrorList) {
-	object = k.withDefaults(b, object)
-	converted, failures := k.convertOnce(b, object, k.Version, to)
+// FromStored converts an object from the stored version, and lists what does not survive the way back.
+func (k *Kind) FromStored(b *Budget, object map[string]any, to *Version) (map[string]any, field.ErrorList) {
+	object = k.WithDefaults(b, object)
+	converted, failures := k.ConvertOnce(b, object, k.Version, to)
 	if len(failures) > 0 {
 		return converted, errorsOf(failures, to)
 	}
-	back, failures := k.convertOnce(b, converted, to, k.Version)
+	back, failures := k.ConvertOnce(b, converted, to, k.Version)
 	if len(failures) > 0 {
 		return converted, errorsOf(failures, k.Version)
 	}
-	return converted, differences(nil, withoutFixed(object), withoutFixed(back), fmt.Sprintf("after a conversion from %s to %s and back", k.GroupVersionKind.Version, to.GroupVersionKind.Version))
+	return converted, differences(nil, WithoutFixed(object), WithoutFixed(back), fmt.Sprintf("after a conversion from %s to %s and back", k.GroupVersionKind.Version, to.GroupVersionKind.Version))
 }
 
 // errorsOf returns the errors of fields that cannot be computed in a version.
-func errorsOf(failures []failure, in *Version) (errs field.ErrorList) {
+func errorsOf(failures []Failure, in *Version) (errs field.ErrorList) {
 	for _, f := range failures {
 		_, path, _ := strings.Cut(f.path, ".")
-		errs = append(errs, field.Invalid(field.NewPath(path), field.OmitValueType{}, fmt.Sprintf("cannot be converted to %s: %v", in.GroupVersionKind.Version, f.err)))
+		errs = append(errs, field.Invalid(field.NewPath(path), field.OmitValueType{}, fmt.Sprintf("cannot be converted to %s: %v", in.GroupVersionKind.Version, f.Err)))
 	}
 	return errs
 }
@@ -62,8 +64,8 @@ func differences(path *field.Path, object, later map[string]any, when string) (e
 		switch {
 		case isMap && areMaps:
 			errs = append(errs, differences(path.Child(name), before, after, when)...)
-		case exists != existsToo || sameJSON("", a, b) != nil:
-			errs = append(errs, field.Invalid(path.Child(name), a, fmt.Sprintf("would be %s %s", shown(b, existsToo), when)))
+		case exists != existsToo || SameJSON("", a, b) != nil:
+			errs = append(errs, field.Invalid(path.Child(name), a, fmt.Sprintf("would be %s %s", Shown(b, existsToo), when)))
 		}
 	}
 	return errs
@@ -81,7 +83,8 @@ func FieldsOf(errs field.ErrorList) string {
 // maxShown is how much of a value a message shows beside the field's own.
 const maxShown = 300
 
-func shown(value any, exists bool) string {
+// Shown returns a value for a message, cut if it is long.
+func Shown(value any, exists bool) string {
 	if !exists {
 		return "absent"
 	}
@@ -93,4 +96,14 @@ func shown(value any, exists bool) string {
 		return strings.ToValidUTF8(string(text[:maxShown]), "") + "…"
 	}
 	return string(text)
+}
+
+// SameJSON compares two values by their JSON, where 1 and 1.0 are the same.
+func SameJSON(what string, a, b any) error {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	if err := errors.Join(errX, errY); err != nil || bytes.Equal(x, y) {
+		return err
+	}
+	return fmt.Errorf("%s: %s and %s", what, x, y)
 }

@@ -1,22 +1,23 @@
 package kind
 
 import (
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"maps"
 	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// withoutNulls returns an object as the API server reads it. In a request, null stands for a
+// WithoutNulls returns an object as the API server reads it. In a request, null stands for a
 // field that is not set: the API server drops it where the CRD does not allow null, before it
 // sets defaults (k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting). The object is
 // not changed.
-func (v *Version) withoutNulls(object map[string]any) map[string]any {
-	if !hasNull(object) {
+func (v *Version) WithoutNulls(object map[string]any) map[string]any {
+	if !HasNull(object) {
 		return object
 	}
 	without, _ := dropNulls(object, v.Schema).(map[string]any)
 	metadata, ok := without["metadata"].(map[string]any)
-	if !ok || !hasNull(metadata) {
+	if !ok || !HasNull(metadata) {
 		return without
 	}
 	without = maps.Clone(without)
@@ -24,18 +25,19 @@ func (v *Version) withoutNulls(object map[string]any) map[string]any {
 	return without
 }
 
-func hasNull(value any) bool {
+// HasNull reports whether a value is null or has one in it.
+func HasNull(value any) bool {
 	switch value := value.(type) {
 	case nil:
 		return true
 	case map[string]any:
 		for _, v := range value {
-			if hasNull(v) {
+			if HasNull(v) {
 				return true
 			}
 		}
 	case []any:
-		return slices.ContainsFunc(value, hasNull)
+		return slices.ContainsFunc(value, HasNull)
 	}
 	return false
 }

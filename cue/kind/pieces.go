@@ -4,49 +4,49 @@ import (
 	"errors"
 	"strings"
 
-	"cuelang.org/go/cue/token"
-
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
-	"github.com/fescue-dev/fescue/cue/kind/schema"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 // compiledPiece is a part of a compiled behaviour.
 type compiledPiece struct{ value behaviour.Value }
 
-func (p compiledPiece) member(index int) piece { return compiledPiece{p.value.Member(index)} }
+func (p compiledPiece) Member(index int) Piece { return compiledPiece{p.value.Member(index)} }
 
-func (p compiledPiece) field(name string) piece { return compiledPiece{p.value.Lookup(name)} }
-func (p compiledPiece) exists() bool            { return p.value.Exists() }
-func (p compiledPiece) isStruct() bool          { return p.value.IsStruct() }
+func (p compiledPiece) Field(name string) Piece { return compiledPiece{p.value.Lookup(name)} }
 
-func (p compiledPiece) data(path, name string) (any, []Absence, error) {
+func (p compiledPiece) Exists() bool { return p.value.Exists() }
+
+func (p compiledPiece) IsStruct() bool { return p.value.IsStruct() }
+
+func (p compiledPiece) Data(path, name string) (any, []Absence, error) {
 	data, problem := p.value.Data()
 	if problem == nil {
 		return data, nil, nil
 	}
-	absent, err := p.absences(problem, fieldPath(path, name))
+	absent, err := p.absences(problem, FieldPath(path, name))
 	return nil, absent, err
 }
 
-func (p compiledPiece) guards(path string) ([]Absence, error) {
+func (p compiledPiece) Guards(path string) ([]Absence, error) {
 	return p.absences(p.value.Guards(), path)
 }
 
-func (p compiledPiece) names() ([]string, error) {
+func (p compiledPiece) Names() ([]string, error) {
 	names, _ := p.value.Fields()
 	return names, nil
 }
 
-func (p compiledPiece) elements() []piece {
+func (p compiledPiece) Elements() []Piece {
 	elements, _ := p.value.Elements()
-	parts := make([]piece, len(elements))
+	parts := make([]Piece, len(elements))
 	for i, element := range elements {
 		parts[i] = compiledPiece{element}
 	}
 	return parts
 }
 
-func (p compiledPiece) fits(path string) error {
+func (p compiledPiece) Fits(path string) error {
 	if problem := p.value.Fits(); problem != nil && !problem.IsIncomplete {
 		_, err := p.absences(problem, path)
 		return err
@@ -54,22 +54,14 @@ func (p compiledPiece) fits(path string) error {
 	return nil
 }
 
-// position returns a place in the author's files, if there is one.
-func (p compiledPiece) position() (at schema.Position) {
+// Position returns a place in the author's files, if there is one.
+func (p compiledPiece) Position() (at place.Position) {
 	for _, pos := range p.value.Positions() {
-		if at.File == "" || isLibrary(at.File) {
-			at = positionAt(pos)
+		if at.File == "" || place.IsLibrary(at.File) {
+			at = place.At(pos)
 		}
 	}
 	return at
-}
-
-// positionAt returns the place of a position of CUE.
-func positionAt(pos token.Pos) schema.Position {
-	if !pos.IsValid() {
-		return schema.Position{}
-	}
-	return schema.Position{File: relative(pos.Filename()), Line: pos.Line()}
 }
 
 // absences returns what is absent, or the error of a problem that is about something else. path
@@ -80,8 +72,8 @@ func (p compiledPiece) absences(problem *behaviour.Problem, path string) ([]Abse
 	}
 	var absent []Absence
 	for _, each := range append([]*behaviour.Problem{problem}, problem.More...) {
-		a := Absence{Path: each.Absent, Position: positionAt(each.At)}
-		if a.Path == "" && strings.HasPrefix(each.Path, observedName+".") {
+		a := Absence{Path: each.Absent, Position: place.At(each.At)}
+		if a.Path == "" && strings.HasPrefix(each.Path, behaviour.ObservedName+".") {
 			a.Path = each.Path // declared, and not part of the child
 		}
 		if a.Path == "" || !each.IsIncomplete {
@@ -89,7 +81,7 @@ func (p compiledPiece) absences(problem *behaviour.Problem, path string) ([]Abse
 			if failure.Path == "" {
 				failure.Path = path
 			}
-			if at := p.position(); at.File != "" && (failure.Position.File == "" || isLibrary(failure.Position.File)) {
+			if at := p.Position(); at.File != "" && (failure.Position.File == "" || place.IsLibrary(failure.Position.File)) {
 				failure.Position = at
 			}
 			return nil, failure
@@ -99,8 +91,8 @@ func (p compiledPiece) absences(problem *behaviour.Problem, path string) ([]Abse
 	return absent, nil
 }
 
-// fieldPath returns the path of a field, or of the whole if the name is empty.
-func fieldPath(path, name string) string {
+// FieldPath returns the path of a field, or of the whole if the name is empty.
+func FieldPath(path, name string) string {
 	if name == "" {
 		return path
 	}

@@ -6,7 +6,7 @@ import (
 	"sort"
 	"strings"
 	"time"
-	_ "time/tzdata" // images without time zones know them too, as kube-controller-manager does
+	_ "time/tzdata"
 
 	"github.com/robfig/cron/v3"
 	"k8s.io/utils/lru"
@@ -14,8 +14,8 @@ import (
 
 // Schedule is a cron schedule in a time zone, as in a CronJob.
 type Schedule struct {
-	times    cron.Schedule
-	location *time.Location
+	Times    cron.Schedule
+	Location *time.Location
 }
 
 // maxMissed is for how many years back a time may have been missed: far below what a time.Duration
@@ -73,7 +73,7 @@ func ParseTimeZone(name string) (*time.Location, error) {
 // Next returns the first time of the schedule after another time; the zero time if there is none
 // within five years.
 func (s *Schedule) Next(after time.Time) time.Time {
-	return s.times.Next(after.In(s.location)).UTC()
+	return s.Times.Next(after.In(s.Location)).UTC()
 }
 
 // Around returns the last time of the schedule that is later than since and not later than now, as Last does, and the
@@ -95,7 +95,7 @@ func (s *Schedule) Last(since, now time.Time) time.Time {
 	if first.IsZero() || first.After(now) {
 		return time.Time{}
 	}
-	if every, ok := s.times.(cron.ConstantDelaySchedule); ok {
+	if every, ok := s.Times.(cron.ConstantDelaySchedule); ok {
 		return first.Add(now.Sub(first).Truncate(every.Delay))
 	}
 	// Schedules have whole seconds, and a later time never has an earlier successor. Years may

@@ -28,39 +28,39 @@ func (t *Transition) Missed(scheduled, now time.Time) bool {
 
 // Trigger is a point in time: an absolute one, or a delay since the phase was entered.
 type Trigger struct {
-	at    time.Time
-	delay time.Duration
+	At    time.Time
+	Delay time.Duration
 }
 
 // ParseTrigger reads a time in RFC 3339 or a duration as time.ParseDuration takes it,
 // which must not be negative.
 func ParseTrigger(text string) (*Trigger, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return &Trigger{at: at}, nil
+		return &Trigger{At: at}, nil
 	}
 	delay, err := time.ParseDuration(text)
 	if err != nil || delay < 0 {
 		return nil, fmt.Errorf("%q is neither a time in RFC 3339 like \"2006-01-02T15:04:05Z\" nor a duration like \"5m\"", text)
 	}
-	return &Trigger{delay: delay}, nil
+	return &Trigger{Delay: delay}, nil
 }
 
 // Due returns the time from which on the trigger holds, for a phase entered at entered.
 func (t *Trigger) Due(entered time.Time) time.Time {
-	if t.at.IsZero() {
-		return entered.Add(t.delay)
+	if t.At.IsZero() {
+		return entered.Add(t.Delay)
 	}
-	return t.at
+	return t.At
 }
 
-// timeFields are the fields of a transition that say when it is taken.
-var timeFields = []string{"after", "cron", "timeZone", "startingDeadline"}
+// TimeFields are the fields of a transition that say when it is taken.
+var TimeFields = []string{"after", "cron", "timeZone", "startingDeadline"}
 
-// timeTexts are the values of timeFields that a transition has; nil is one that is not known yet.
-type timeTexts map[string]*string
+// TimeTexts are the values of timeFields that a transition has; nil is one that is not known yet.
+type TimeTexts map[string]*string
 
-// read sets the times of a transition, as far as they are known. An error is about the field.
-func (texts timeTexts) read(t *Transition) (field string, err error) {
+// Read sets the times of a transition, as far as they are known. An error is about the field.
+func (texts TimeTexts) Read(t *Transition) (field string, err error) {
 	has := func(name string) bool { _, ok := texts[name]; return ok }
 	if has("cron") && has("after") {
 		return "cron", errors.New("a transition has after or cron, not both")
@@ -76,7 +76,7 @@ func (texts timeTexts) read(t *Transition) (field string, err error) {
 		}
 	}
 	if text := texts["startingDeadline"]; text != nil {
-		if t.StartingDeadline, err = parseDeadline(*text); err != nil {
+		if t.StartingDeadline, err = ParseDeadline(*text); err != nil {
 			return "startingDeadline", err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -88,7 +89,7 @@ import "fescue.dev/cue/contract"
 // What a mutating policy has changed is reported, and applied again in time, until the policy is gone.
 func TestAlteredChild(t *testing.T) {
 	t.Parallel()
-	kinds, err := kind.Load(false, corpus.Folder(t, webKind))
+	kinds, err := load.All(false, corpus.Folder(t, webKind))
 	require.NoError(t, errors.Join(err, kinds.BrokenError()))
 	k := kinds.All()[0]
 	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}

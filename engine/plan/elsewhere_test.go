@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -47,7 +48,7 @@ var configMapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
 func newFar(t *testing.T) *far {
 	t.Helper()
-	kinds, err := kind.Load(false, corpus.Folder(t, farKind))
+	kinds, err := load.All(false, corpus.Folder(t, farKind))
 	require.NoError(t, err)
 	require.Equal(t, []schema.GroupVersionKind{configMapKind}, kinds.All()[0].Elsewhere)
 	owner := &unstructured.Unstructured{Object: map[string]any{
@@ -120,7 +121,7 @@ func TestPlacesAreListedFirst(t *testing.T) {
 func TestForgedChildrenOfTheClusterAreNone(t *testing.T) {
 	t.Parallel()
 	text := strings.NewReplacer(`names: plural: "fars"`, "names: plural: \"fars\"\n\tscope: \"Cluster\"").Replace(farKind)
-	kinds, err := kind.Load(false, corpus.Folder(t, text))
+	kinds, err := load.All(false, corpus.Folder(t, text))
 	require.NoError(t, err)
 	f := newFar(t)
 	f.kind = kinds.All()[0]
@@ -219,7 +220,7 @@ func TestEndedObjectLeavesNothingOfFormerTypes(t *testing.T) {
 	children: pod: template: {apiVersion: "v1", kind: "Pod"}
 }
 `
-	kinds, err := kind.Load(false, corpus.Folder(t, text))
+	kinds, err := load.All(false, corpus.Folder(t, text))
 	require.NoError(t, err)
 	f := newFar(t)
 	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))

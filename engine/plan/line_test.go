@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -54,7 +55,7 @@ type lineage struct {
 
 func kindsThatLeadBack(t *testing.T) []*kind.Kind {
 	t.Helper()
-	catalog, err := kind.Load(false, corpus.Folder(t, leadingBack))
+	catalog, err := load.All(false, corpus.Folder(t, leadingBack))
 	require.NoError(t, errors.Join(err, catalog.BrokenError()))
 	return catalog.Behaviours()
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -36,7 +36,7 @@ import "fescue.dev/cue/contract"
 // What is in a namespace that is a child waits until that exists and is not being deleted.
 func TestChildrenWaitForTheirNamespace(t *testing.T) {
 	t.Parallel()
-	kinds, err := kind.Load(false, corpus.Folder(t, teamKind))
+	kinds, err := load.All(false, corpus.Folder(t, teamKind))
 	require.NoError(t, errors.Join(err, kinds.BrokenError()))
 	k := kinds.All()[0]
 	owner := &unstructured.Unstructured{Object: map[string]any{

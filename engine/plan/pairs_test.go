@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/enginetest"
 )
@@ -37,7 +37,7 @@ import "fescue.dev/cue/contract"
 // Children are pruned when what replaces them exists, also if that has to wait for its namespace.
 func TestWhatReplacesANamespaceComesFirst(t *testing.T) {
 	t.Parallel()
-	kinds, err := kind.Load(false, corpus.Folder(t, spaceKind))
+	kinds, err := load.All(false, corpus.Folder(t, spaceKind))
 	require.NoError(t, errors.Join(err, kinds.BrokenError()))
 	k := kinds.All()[0]
 	owner := &unstructured.Unstructured{Object: map[string]any{

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/manifest"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/kindtest"
@@ -89,7 +89,7 @@ func manifestsIn(t *testing.T, dir ...string) []string {
 // kinds. Some of the sources have kinds of their own.
 func shippedSamples(t *testing.T) []string {
 	t.Helper()
-	v := newVetter(kind.NewKinds(kindtest.Shipped(t)...))
+	v := newVetter(load.NewKinds(kindtest.Shipped(t)...))
 	files := manifestsIn(t, "config/samples")
 	require.NotEmpty(t, files)
 	sources, err := filepath.Glob(filepath.Join(repository, "testdata", "sources", "*"))

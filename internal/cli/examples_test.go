@@ -17,7 +17,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 )
 
 // TestExamples runs the scenarios of each example and checks its object, as its user would, that a
@@ -62,7 +62,7 @@ func TestExamples(t *testing.T) {
 				result := policy.AggregateCheckResults(podSecurity.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &metav1.ObjectMeta{}, &spec))
 				require.True(t, result.Allowed, result.ForbiddenDetail())
 			}
-			catalog, err := kind.LoadFolders(false, nil, kind.Folder{Dir: dir})
+			catalog, err := load.Folders(false, nil, load.Folder{Dir: dir})
 			require.NoError(t, err)
 			for _, k := range catalog.Added() {
 				for _, advice := range k.Advice {

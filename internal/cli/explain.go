@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
@@ -106,7 +107,7 @@ func (o explainOptions) explain(ctx context.Context, w io.Writer, arg string) er
 }
 
 // findDecorator returns the decorator of a name; nil if there is none.
-func findDecorator(kinds *kind.Kinds, name string) *kind.Kind {
+func findDecorator(kinds *load.Kinds, name string) *kind.Kind {
 	for _, k := range kinds.Decorators() {
 		if strings.EqualFold(k.Title(), name) {
 			return k
@@ -116,7 +117,7 @@ func findDecorator(kinds *kind.Kinds, name string) *kind.Kind {
 }
 
 // findKind returns the kind that an argument names, and the fields after it.
-func findKind(kinds *kind.Kinds, arg string) (found *kind.Kind, path []string, err error) {
+func findKind(kinds *load.Kinds, arg string) (found *kind.Kind, path []string, err error) {
 	longest := ""
 	var known []string
 	for _, k := range kinds.All() {

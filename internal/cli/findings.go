@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
 
@@ -38,7 +39,7 @@ type report struct {
 	// Skipped is the number of objects of unknown kinds that were not checked.
 	Skipped int `json:"skipped,omitempty"`
 	// Proofs are how far the kinds of --kinds were compared with CUE's evaluator.
-	Proofs []kind.Proof `json:"proofs,omitempty"`
+	Proofs []load.Proof `json:"proofs,omitempty"`
 }
 
 // finding is one error or advice. Fields that are unknown or do not apply are empty.

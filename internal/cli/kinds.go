@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 )
 
 // kindOptions select the kinds that a command works with.
@@ -41,7 +42,7 @@ func (o kindOptions) check() error {
 		return fmt.Errorf("--load-timeout: invalid value %q: must be above 0", o.timeout)
 	}
 	for _, dir := range o.dirs {
-		if err := kind.CheckFolder(dir); err != nil {
+		if err := load.CheckFolder(dir); err != nil {
 			return err
 		}
 	}
@@ -49,23 +50,23 @@ func (o kindOptions) check() error {
 }
 
 // load loads the kinds. Kinds that fail to load are in the catalog; the error is about whole folders.
-func (o kindOptions) load(ctx context.Context) (*kind.Kinds, error) {
+func (o kindOptions) load(ctx context.Context) (*load.Kinds, error) {
 	if err := o.check(); err != nil {
-		return kind.NewKinds(), err
+		return load.NewKinds(), err
 	}
 	if len(o.dirs) == 0 {
-		return kind.LoadFolders(o.shipped, o.types)
+		return load.Folders(o.shipped, o.types)
 	}
 	l, err := newLoader(o.timeout, o.proves)
 	if err != nil {
-		return kind.NewKinds(), err
+		return load.NewKinds(), err
 	}
-	folders := make([]kind.Folder, len(o.dirs))
+	folders := make([]load.Folder, len(o.dirs))
 	var probing errgroup.Group
 	for i, dir := range o.dirs {
 		folders[i].Dir = dir
 		probing.Go(func() error {
-			return l.probe(ctx, dir, func(part kind.Folder) {
+			return l.probe(ctx, dir, func(part load.Folder) {
 				folders[i].Selected = part.Selected
 				folders[i].Only = append(folders[i].Only, part.Only...)
 				folders[i].Broken = append(folders[i].Broken, part.Broken...)
@@ -74,23 +75,23 @@ func (o kindOptions) load(ctx context.Context) (*kind.Kinds, error) {
 		})
 	}
 	if err := probing.Wait(); err != nil {
-		return kind.NewKinds(), err
+		return load.NewKinds(), err
 	}
-	return kind.LoadFolders(o.shipped, o.types, folders...)
+	return load.Folders(o.shipped, o.types, folders...)
 }
 
 // loadEach is load for a program that runs kinds: loaded receives the kinds that are loaded while
 // others are still being tried, the shipped ones first.
-func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*kind.Kinds, error) {
+func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*load.Kinds, error) {
 	l, err := newLoader(o.timeout, o.proves)
 	if err != nil {
-		return kind.NewKinds(), err
+		return load.NewKinds(), err
 	}
-	tried := make(chan kind.Folder)
+	tried := make(chan load.Folder)
 	probing, ctx := errgroup.WithContext(ctx)
 	for _, dir := range o.dirs {
 		probing.Go(func() error {
-			return l.probe(ctx, dir, func(part kind.Folder) {
+			return l.probe(ctx, dir, func(part load.Folder) {
 				select {
 				case tried <- part:
 				case <-ctx.Done():
@@ -103,11 +104,11 @@ func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*
 		failed = probing.Wait()
 		close(tried)
 	}()
-	kinds, err := kind.Load(o.shipped)
+	kinds, err := load.All(o.shipped)
 	loaded(kinds.Behaviours())
 	errs := []error{err, kinds.AddTypes(o.types...)}
 	for folder := range tried {
-		added, err := kinds.LoadFolder(folder)
+		added, err := kinds.AddFolder(folder)
 		loaded(added)
 		errs = append(errs, err)
 	}
@@ -115,14 +116,14 @@ func (o kindOptions) loadEach(ctx context.Context, loaded func([]*kind.Kind)) (*
 }
 
 // prove compares a kind that was loaded from a folder with CUE's evaluator.
-func (o kindOptions) prove(ctx context.Context, k *kind.Kind) (kind.Proof, error) {
+func (o kindOptions) prove(ctx context.Context, k *kind.Kind) (load.Proof, error) {
 	l, err := newLoader(o.timeout, true)
 	if err != nil {
-		return kind.Proof{}, err
+		return load.Proof{}, err
 	}
 	answer, err := l.try(ctx, k.Folder, o.timeout, "--only", k.LoadName())
 	if err != nil || len(answer.Proofs) == 0 { // loading exceeded a limit this time
-		return kind.Proof{Limit: answer.Exceeded}, err
+		return load.Proof{Limit: answer.Exceeded}, err
 	}
 	return answer.Proofs[0], nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/simulate"
 )
 
@@ -35,7 +36,7 @@ type life struct {
 	ended   sets.Set[types.UID] // Jobs and Pods
 }
 
-func newLife(k *kind.Kind, catalog *kind.Kinds, now time.Time) life {
+func newLife(k *kind.Kind, catalog *load.Kinds, now time.Time) life {
 	l := life{cluster: simulate.New([]*kind.Kind{k}, now), kind: k, ended: sets.New[types.UID]()}
 	l.cluster.Validate(catalog.ValidateChild)
 	return l

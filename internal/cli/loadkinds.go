@@ -19,7 +19,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/proof"
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
@@ -52,13 +54,13 @@ const (
 // loadAnswer is what the process prints, and then a kind.Proof for each kind of Proves.
 type loadAnswer struct {
 	// Kinds lists the kinds of the folder, if that was asked for.
-	Kinds []kind.Listed `json:"kinds,omitempty"`
+	Kinds []load.Listed `json:"kinds,omitempty"`
 	// Proves names the kinds that are proved, as in --only.
 	Proves []string `json:"proves,omitempty"`
 	// Exceeded is the limit that was exceeded.
 	Exceeded string `json:"exceeded,omitempty"`
 	// Proofs are those of Proves.
-	Proofs []kind.Proof `json:"-"`
+	Proofs []load.Proof `json:"-"`
 }
 
 // cpuLimit is when a process ends, as CPU time in nanoseconds, and how that limit is called.
@@ -92,10 +94,10 @@ func newLoadKindsCommand() *cobra.Command {
 			go exitBeyond(&limit, loadMemory, func(limit string) { _ = answer.Encode(loadAnswer{Exceeded: limit}) })
 			if list {
 				// Errors are found, and reported, when the folder is loaded.
-				kinds, _ := kind.List(args[0])
+				kinds, _ := load.List(args[0])
 				return answer.Encode(loadAnswer{Kinds: kinds})
 			}
-			drafts, _ := kind.Drafts(args[0], only...)
+			drafts, _ := load.Drafts(args[0], only...)
 			if proofTime == 0 {
 				return answer.Encode(loadAnswer{})
 			}
@@ -112,7 +114,7 @@ func newLoadKindsCommand() *cobra.Command {
 				return err
 			}
 			for _, d := range drafts {
-				if err := answer.Encode(kind.Prove(d, known)); err != nil {
+				if err := answer.Encode(proof.Prove(d, known)); err != nil {
 					return err
 				}
 			}
@@ -203,7 +205,7 @@ func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, fla
 	}
 	for range answer.Proves {
 		var next struct {
-			kind.Proof
+			load.Proof
 			Exceeded string `json:"exceeded"`
 		}
 		if err := printed.Decode(&next); err != nil || next.Exceeded != "" {
@@ -218,10 +220,10 @@ func (l *loader) try(ctx context.Context, dir string, timeout time.Duration, fla
 
 // proveOthers adds proofs of the kinds that a process did not prove before it exceeded the limit: each in a process of its own,
 // so that no other kind counts. One that exceeds a limit alone is not compared.
-func (l *loader) proveOthers(ctx context.Context, dir, limit string, answer loadAnswer) ([]kind.Proof, error) {
+func (l *loader) proveOthers(ctx context.Context, dir, limit string, answer loadAnswer) ([]load.Proof, error) {
 	proofs := answer.Proofs
 	if len(answer.Proves) == 1 {
-		return append(proofs, kind.Proof{Kind: answer.Proves[0], NotCompared: 1, Limit: limit}), nil
+		return append(proofs, load.Proof{Kind: answer.Proves[0], NotCompared: 1, Limit: limit}), nil
 	}
 	for _, name := range answer.Proves[len(proofs):] {
 		alone, err := l.try(ctx, dir, l.timeout, "--only", name)
@@ -229,7 +231,7 @@ func (l *loader) proveOthers(ctx context.Context, dir, limit string, answer load
 			return proofs, err
 		}
 		if alone.Exceeded != "" {
-			alone.Proofs = []kind.Proof{{Kind: name, NotCompared: 1, Limit: alone.Exceeded}}
+			alone.Proofs = []load.Proof{{Kind: name, NotCompared: 1, Limit: alone.Exceeded}}
 		}
 		proofs = append(proofs, alone.Proofs...)
 	}
@@ -238,13 +240,13 @@ func (l *loader) proveOthers(ctx context.Context, dir, limit string, answer load
 
 // probe finds out which kinds of a folder can be loaded within the limits. tried receives them, in up
 // to two parts: first the kinds that take a short time, then the others.
-func (l *loader) probe(ctx context.Context, dir string, tried func(kind.Folder)) error {
+func (l *loader) probe(ctx context.Context, dir string, tried func(load.Folder)) error {
 	whole, err := l.try(ctx, dir, l.timeout/quickly)
 	if err != nil {
 		return err
 	}
 	if whole.Exceeded == "" {
-		tried(kind.Folder{Dir: dir, Proofs: whole.Proofs})
+		tried(load.Folder{Dir: dir, Proofs: whole.Proofs})
 		return nil
 	}
 	listed, err := l.try(ctx, dir, l.timeout, "--list")
@@ -252,25 +254,25 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(kind.Folder))
 		return err
 	}
 	if len(listed.Kinds) == 0 {
-		tried(kind.Folder{Dir: dir, Selected: true, Broken: []*kind.LoadError{
+		tried(load.Folder{Dir: dir, Selected: true, Broken: []*syntax.LoadError{
 			{File: dir, Reason: "reading the package takes " + cmp.Or(listed.Exceeded, whole.Exceeded)},
 		}})
 		return nil
 	}
-	first := kind.Folder{Dir: dir, Selected: true}
+	first := load.Folder{Dir: dir, Selected: true}
 	slow, err := l.tryEach(ctx, &first, l.timeout/quickly, listed.Kinds)
 	if err != nil {
 		return err
 	}
 	tried(first)
-	left := make([]kind.Listed, len(slow))
+	left := make([]load.Listed, len(slow))
 	for i, s := range slow {
 		left[i] = s.Listed
 	}
-	last := kind.Folder{Dir: dir, Selected: true}
+	last := load.Folder{Dir: dir, Selected: true}
 	slow, err = l.tryEach(ctx, &last, l.timeout, left)
 	for _, s := range slow {
-		last.Broken = append(last.Broken, &kind.LoadError{Kind: s.Name, File: s.File, Line: s.Line,
+		last.Broken = append(last.Broken, &syntax.LoadError{Kind: s.Name, File: s.File, Line: s.Line,
 			Reason: "loading takes " + s.exceeded + ": make its schema and its behaviour smaller"})
 	}
 	tried(last)
@@ -279,13 +281,13 @@ func (l *loader) probe(ctx context.Context, dir string, tried func(kind.Folder))
 
 // exceeding is a kind with the limit that it exceeds.
 type exceeding struct {
-	kind.Listed
+	load.Listed
 	exceeded string
 }
 
 // tryEach tries kinds of a folder one by one. It adds those that can be loaded within the limits to the folder, and
 // returns the others.
-func (l *loader) tryEach(ctx context.Context, folder *kind.Folder, timeout time.Duration, kinds []kind.Listed) (beyond []exceeding, err error) {
+func (l *loader) tryEach(ctx context.Context, folder *load.Folder, timeout time.Duration, kinds []load.Listed) (beyond []exceeding, err error) {
 	answers := make([]loadAnswer, len(kinds))
 	var trying errgroup.Group
 	trying.SetLimit(runtime.GOMAXPROCS(0))

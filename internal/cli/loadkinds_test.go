@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 )
 
 // bombs are kinds that take the CUE evaluator minutes or gigabytes, by a schema, a behaviour and
@@ -159,8 +159,8 @@ func TestKindsLoadedBeforeOthers(t *testing.T) {
 	dir := kindsFolder(t, "LoopsInTheBehaviour")
 	path, err := exec.LookPath("fescue")
 	require.NoError(t, err)
-	var parts []kind.Folder
-	require.NoError(t, (&loader{path, path, time.Second, false}).probe(t.Context(), dir, func(part kind.Folder) {
+	var parts []load.Folder
+	require.NoError(t, (&loader{path, path, time.Second, false}).probe(t.Context(), dir, func(part load.Folder) {
 		if len(parts) == 0 {
 			require.Empty(t, part.Broken, "the first part comes before the slow kind is given up")
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fescue-dev/fescue/crds/install"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/operator"
 )
 
@@ -47,7 +48,7 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 }
 
 // parts returns the objects of an installation, and the kinds that it is for.
-func (o *installOptions) parts(ctx context.Context) ([]install.Part, *kind.Kinds, error) {
+func (o *installOptions) parts(ctx context.Context) ([]install.Part, *load.Kinds, error) {
 	if o.Shards < 1 {
 		return nil, nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
 	}
@@ -165,7 +166,7 @@ func readSource(dir string) (install.Source, error) {
 			return nil, err
 		}
 	}
-	if _, err := kind.FromDir(alone); err != nil {
+	if _, err := load.FromDir(alone); err != nil {
 		return nil, fmt.Errorf("kinds folder %s cannot be mounted on its own; copy its imports into the folder, or build an image that contains them: %w", dir, err)
 	}
 	return source, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -26,7 +26,7 @@ func TestMistakes(t *testing.T) {
 			lines := strings.Split(string(inputs.Files[0].Data), "\n")
 			wrong := slices.IndexFunc(lines, func(line string) bool { return strings.HasSuffix(line, "// mistake") })
 			require.NotEqual(t, -1, wrong, "no line ends in // mistake")
-			catalog, err := kind.LoadFolders(false, nil, kind.Folder{Dir: dir})
+			catalog, err := load.Folders(false, nil, load.Folder{Dir: dir})
 			require.NoError(t, err)
 			v := newVetter(catalog)
 			v.advise(catalog.Added())

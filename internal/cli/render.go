@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/manifest"
 )
@@ -135,7 +136,7 @@ func (o renderOptions) read(files []string) ([]manifest.Object, error) {
 	return objects, errors.Join(errs...)
 }
 
-func (o renderOptions) renderObject(kinds *kind.Kinds, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
+func (o renderOptions) renderObject(kinds *load.Kinds, object manifest.Object, observed []*unstructured.Unstructured, now time.Time, further bool) error {
 	v := newVetter(kinds)
 	gvk, errs := typeOf(object.Content)
 	if len(errs) > 0 {

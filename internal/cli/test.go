@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/scenario"
 )
 
@@ -132,7 +132,7 @@ func (o testOptions) testFolder(ctx context.Context, dir string, selected *regex
 		o.kinds.dirs = append(slices.Clone(o.kinds.dirs), dir)
 	}
 	kinds, err := o.kinds.load(ctx)
-	if _, isShipped := errors.AsType[*kind.ShippedError](err); isShipped { // they are another state of the shipped ones
+	if _, isShipped := errors.AsType[*load.ShippedError](err); isShipped { // they are another state of the shipped ones
 		o.kinds.shipped = false
 		kinds, err = o.kinds.load(ctx)
 	}
@@ -174,7 +174,7 @@ func scenarioFiles(dir string) (files []string, err error) {
 func scenarioName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
 
 // testFile runs one scenario, or updates it, and reports whether it is as expected.
-func (o testOptions) testFile(dir, file string, kinds *kind.Kinds) (passed bool, err error) {
+func (o testOptions) testFile(dir, file string, kinds *load.Kinds) (passed bool, err error) {
 	name, began := scenarioName(file), time.Now()
 	if o.verbose {
 		o.printf("=== RUN   %s\n", name)

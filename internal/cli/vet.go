@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/proof"
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/internal/manifest"
@@ -148,7 +150,7 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 }
 
 // printProofs says how far the kinds were compared with CUE.
-func (o vetOptions) printProofs(proofs []kind.Proof) {
+func (o vetOptions) printProofs(proofs []load.Proof) {
 	if o.output != "text" {
 		return
 	}
@@ -158,7 +160,7 @@ func (o vetOptions) printProofs(proofs []kind.Proof) {
 		case p.Limit != "":
 			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: that takes %s\n", p.Kind, p.Limit)
 		case p.Compared == 0:
-			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: %s\n", p.Kind, kind.Obstacle)
+			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: %s\n", p.Kind, proof.Obstacle)
 		default:
 			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind, p.Compared, p.Taken, p.Ways)
 		}
@@ -167,14 +169,14 @@ func (o vetOptions) printProofs(proofs []kind.Proof) {
 
 // vetter checks objects and collects findings.
 type vetter struct {
-	catalog *kind.Kinds
+	catalog *load.Kinds
 	// skips reports whether to skip objects that the catalog has no kind for.
 	skips  func(kind.Unknown) bool
 	report report
 }
 
 // newVetter returns a vetter that has reported the kinds that failed to load.
-func newVetter(catalog *kind.Kinds) *vetter {
+func newVetter(catalog *load.Kinds) *vetter {
 	v := &vetter{
 		catalog: catalog,
 		skips:   func(kind.Unknown) bool { return false },

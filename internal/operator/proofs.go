@@ -13,11 +13,13 @@ import (
 
 	"github.com/fescue-dev/fescue/crds"
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/proof"
 	"github.com/fescue-dev/fescue/engine"
 )
 
 // Prove compares a kind of a folder with CUE's evaluator (kind.Kind.Prove), within limits.
-type Prove func(ctx context.Context, k *kind.Kind) (kind.Proof, error)
+type Prove func(ctx context.Context, k *kind.Kind) (load.Proof, error)
 
 // proofs are of the kinds that this process runs. A kind that the cluster has not run yet is proved before it runs. One whose hash
 // its CRD has starts at once, so that an upgrade of Fescue stops nothing that ran before, and is proved a minute later.
@@ -28,20 +30,20 @@ type proofs struct {
 
 	proving sync.Mutex // one at a time: each takes a process with up to 256 MiB
 	mu      sync.Mutex
-	of      map[*kind.Kind]kind.Proof
+	of      map[*kind.Kind]load.Proof
 }
 
 // settled is how long a process runs until it proves what the cluster ran before.
 const settled = time.Minute
 
 func newProofs(prove Prove, log *slog.Logger) *proofs {
-	return &proofs{prove: prove, log: log, of: make(map[*kind.Kind]kind.Proof), disputed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	return &proofs{prove: prove, log: log, of: make(map[*kind.Kind]load.Proof), disputed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "fescue_kinds_disputed", Help: "1 for a kind about which Fescue and CUE disagree, 0 for one that was compared.",
 	}, []string{"controller"})}
 }
 
 // known returns the proof of a kind, if it was proved.
-func (p *proofs) known(k *kind.Kind) (proof kind.Proof, ok bool) {
+func (p *proofs) known(k *kind.Kind) (proof load.Proof, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	proof, ok = p.of[k]
@@ -49,31 +51,31 @@ func (p *proofs) known(k *kind.Kind) (proof kind.Proof, ok bool) {
 }
 
 // proof returns that of a kind, which is made once.
-func (p *proofs) proof(ctx context.Context, k *kind.Kind) (kind.Proof, error) {
+func (p *proofs) proof(ctx context.Context, k *kind.Kind) (load.Proof, error) {
 	p.proving.Lock()
 	defer p.proving.Unlock()
 	if known, ok := p.known(k); ok {
 		return known, nil
 	}
-	proof, err := p.prove(ctx, k)
+	proved, err := p.prove(ctx, k)
 	if err == nil {
 		err = ctx.Err() // what was cut off is no proof
 	}
 	if err != nil {
-		return proof, fmt.Errorf("compare it with CUE's evaluator: %w", err)
+		return proved, fmt.Errorf("compare it with CUE's evaluator: %w", err)
 	}
-	if proof.Compared == 0 && proof.Difference == nil {
-		p.log.Warn("kind was not compared with CUE", "kind", k.Title(), "reason", cmp.Or(proof.Limit, kind.Obstacle))
+	if proved.Compared == 0 && proved.Difference == nil {
+		p.log.Warn("kind was not compared with CUE", "kind", k.Title(), "reason", cmp.Or(proved.Limit, proof.Obstacle))
 	}
 	disputed := 0.0
-	if proof.Difference != nil {
+	if proved.Difference != nil {
 		disputed = 1
 	}
 	p.disputed.WithLabelValues(k.Name()).Set(disputed)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.of[k] = proof
-	return proof, nil
+	p.of[k] = proved
+	return proved, nil
 }
 
 // unproved returns why a kind must not run yet: Fescue and CUE disagree about it, and the cluster has not run it before.

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
 // What ran before is proved a minute after the start, once; what differs is reported, and runs on.
@@ -30,19 +32,19 @@ func TestKindsThatRanAreProvedLater(t *testing.T) {
 			return maps.Clone(asked)
 		}
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		p := &operator{log: logger, proofs: newProofs(func(_ context.Context, k *kind.Kind) (kind.Proof, error) {
+		p := &operator{log: logger, proofs: newProofs(func(_ context.Context, k *kind.Kind) (load.Proof, error) {
 			mu.Lock()
 			asked[k.Title()]++
 			mu.Unlock()
 			switch k.Title() {
 			case "Wrong":
-				return kind.Proof{Difference: &kind.LoadError{Kind: "Wrong", Reason: "they disagree"}}, nil
+				return load.Proof{Difference: &syntax.LoadError{Kind: "Wrong", Reason: "they disagree"}}, nil
 			case "Slow":
-				return kind.Proof{}, errors.New("it takes too long")
+				return load.Proof{}, errors.New("it takes too long")
 			case "Large":
-				return kind.Proof{Limit: "more than 256 MiB of memory"}, nil
+				return load.Proof{Limit: "more than 256 MiB of memory"}, nil
 			}
-			return kind.Proof{Compared: 1}, nil
+			return load.Proof{Compared: 1}, nil
 		}, logger)}
 		var kinds []*kind.Kind
 		for name, folder := range map[string]string{"Shipped": "", "Right": "x", "Wrong": "x", "Slow": "x", "Large": "x"} {

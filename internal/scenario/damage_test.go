@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/plan"
 	"github.com/fescue-dev/fescue/engine/simulate"
 	"github.com/fescue-dev/fescue/internal/testing/damagetest"
@@ -24,11 +25,11 @@ type trial struct {
 	*simulate.Cluster
 	t     *testing.T
 	s     *Scenario
-	kinds *kind.Kinds
+	kinds *load.Kinds
 }
 
 // newTrial returns a cluster in which the first steps of a scenario were taken.
-func newTrial(t *testing.T, s *Scenario, kinds *kind.Kinds, steps int) *trial {
+func newTrial(t *testing.T, s *Scenario, kinds *load.Kinds, steps int) *trial {
 	t.Helper()
 	c := &trial{simulate.New(kinds.Behaviours(), s.Start), t, s, kinds}
 	c.Validate(kinds.ValidateChild)
@@ -161,7 +162,7 @@ func TestDamagedChildren(t *testing.T) {
 			if !slices.Contains(shipped, file) {
 				dirs = append(dirs, filepath.Dir(file))
 			}
-			kinds, err := kind.Load(len(dirs) == 0, dirs...)
+			kinds, err := load.All(len(dirs) == 0, dirs...)
 			require.NoError(t, err)
 			require.NoError(t, kinds.AddTypes())
 			text, err := os.ReadFile(file)

@@ -13,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/engine/simulate"
 )
 
 // Run runs the scenario, and returns what there is after each step. An error names file and line of
 // the step that failed; the output is that of the steps before it.
-func (s *Scenario) Run(kinds *kind.Kinds) (outputs []string, err error) {
+func (s *Scenario) Run(kinds *load.Kinds) (outputs []string, err error) {
 	c := simulate.New(kinds.Behaviours(), s.Start)
 	c.Validate(kinds.ValidateChild)
 	for _, step := range s.Steps {

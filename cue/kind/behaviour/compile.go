@@ -48,15 +48,6 @@ type root struct {
 	name string
 }
 
-// objectName is the field of a behaviour for its object.
-const objectName = "object"
-
-// observedName is the field for its children.
-const observedName = "observed"
-
-// indexName is the field for the number of a member.
-const indexName = "index"
-
 // scope is what an expression can name: a struct, a clause, or the top of a package.
 type scope struct {
 	up *scope
@@ -667,7 +658,7 @@ func (p place) structLit(e *ast.StructLit, self map[string]string) Expr {
 	for _, decl := range e.Elts {
 		switch decl := decl.(type) {
 		case *ast.Field:
-			if name, _, err := ast.LabelName(decl.Label); isRoot && err == nil && name != observedName && slices.Contains(p.given, name) {
+			if name, _, err := ast.LabelName(decl.Label); isRoot && err == nil && name != ObservedName && slices.Contains(p.given, name) {
 				continue
 			}
 			if problem := p.declaration(s, decl); problem != nil {

@@ -99,7 +99,7 @@ func (s *separator) used(place *ast.Expr, resolve func(ast.Expr) ast.Expr) {
 // data.
 func refersToField(x ast.Expr) bool {
 	if root := rootOf(x); root != nil {
-		return root.Name != objectName && root.Name != observedName
+		return root.Name != ObjectName && root.Name != ObservedName
 	}
 	_, isElement := x.(*ast.IndexExpr)
 	return isElement

@@ -37,7 +37,7 @@ type Program struct {
 // Compile compiles the behaviour of a kind, which is a definition of a package. All constructs outside
 // the language are returned as joined *Errors.
 func Compile(instance *build.Instance, name string) (*Program, error) {
-	return CompileGiven(instance, name, objectName, observedName, indexName)
+	return CompileGiven(instance, name, ObjectName, ObservedName, IndexName)
 }
 
 // CompileGiven compiles a definition some of whose fields are given to each run: RunGiven.

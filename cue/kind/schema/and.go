@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 // maxAlternatives bounds the product of disjunctions. CUE's own evaluator takes 41 s
@@ -12,12 +14,12 @@ import (
 const maxAlternatives = 64
 
 // Impossible returns a schema that nothing satisfies.
-func Impossible(at Position, format string, args ...any) *Schema {
+func Impossible(at place.Position, format string, args ...any) *Schema {
 	return &Schema{Position: at, Impossible: &Rule{Text: fmt.Sprintf(format, args...), Position: at}}
 }
 
 // Anything returns a schema that every value satisfies.
-func Anything(at Position) *Schema { return &Schema{Position: at, Types: AnyType} }
+func Anything(at place.Position) *Schema { return &Schema{Position: at, Types: AnyType} }
 
 func (s *Schema) isLeaf() bool { return len(s.Alternatives) == 0 && s.Reference == nil }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 // Enforcer is who enforces a rule.
@@ -70,15 +72,15 @@ type Enforcement struct {
 // require several things of a field (time.Time requires a string as well), or be part of several
 // alternatives; it is listed once, with the weakest of its enforcers.
 func Enforcements(s *Schema, by Enforcers) []Enforcement {
-	type place struct {
+	type line struct {
 		field, words string
-		position     Position
+		position     place.Position
 	}
-	at := make(map[place]int)
+	at := make(map[line]int)
 	var all []Enforcement
 	eachRule("", s, func(field string, r *Rule, words string) {
 		e := Enforcement{Field: field, Rule: r, Words: words, By: by[r]}
-		p := place{field, words, r.Position}
+		p := line{field, words, r.Position}
 		i, known := at[p]
 		switch {
 		case !known:

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind/budget"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 type (
@@ -45,7 +46,7 @@ type Options struct {
 	Without sets.Set[string]
 	// IsLibrary reports whether a position is in a description of Kubernetes' own types, whose
 	// rules the API server enforces by itself.
-	IsLibrary func(Position) bool
+	IsLibrary func(place.Position) bool
 }
 
 // OpenAPI returns the structural schema with which the API server enforces as much as it can
@@ -56,7 +57,7 @@ func OpenAPI(s *Schema, o Options) *CRD {
 	e := emitter{CRD: crd, without: o.Without, slot: slot{correlatable: true}}
 	crd.Schema = e.schema(s)
 	if o.IsLibrary == nil {
-		o.IsLibrary = func(Position) bool { return false }
+		o.IsLibrary = func(place.Position) bool { return false }
 	}
 	e.root(s, o.IsLibrary)
 	return crd
@@ -399,7 +400,7 @@ func (e *emitter) attributes(s *Schema, p *props) {
 		p.XEmbeddedResource = true
 		if _, ok := p.Properties["metadata"]; ok { // the API server accepts no schema for it
 			p.Properties["metadata"] = props{Type: "object"}
-			e.Enforcers.leave(s.Struct.Field("metadata"), func(Position) bool { return false })
+			e.Enforcers.leave(s.Struct.Field("metadata"), func(place.Position) bool { return false })
 		}
 	}
 	if s.PreserveAll {

@@ -1,6 +1,10 @@
 package schema
 
-import apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+import (
+	"github.com/fescue-dev/fescue/cue/kind/place"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
 
 // ownFields are those for which the API server has its own schema.
 var ownFields = map[string]props{
@@ -11,11 +15,11 @@ var ownFields = map[string]props{
 
 // root replaces the fields for which the API server has its own schema: apiVersion, kind and
 // metadata. A CRD can restrict only one thing in metadata, the length of the name.
-func (e *emitter) root(s *Schema, isLibrary func(Position) bool) {
+func (e *emitter) root(s *Schema, isLibrary func(place.Position) bool) {
 	emitted := e.Schema.Properties["metadata"].Properties["name"]
 	for name, property := range ownFields {
 		e.Schema.Properties[name] = property
-		e.Enforcers.leave(s.Struct.Field(name), func(at Position) bool { return name != "metadata" || isLibrary(at) })
+		e.Enforcers.leave(s.Struct.Field(name), func(at place.Position) bool { return name != "metadata" || isLibrary(at) })
 	}
 	if name := e.nameLength(s.Struct.Field("metadata").Schema, emitted, isLibrary); name.MinLength != nil || name.MaxLength != nil {
 		e.Schema.Properties["metadata"] = props{Type: "object", Properties: map[string]props{"name": name}}
@@ -33,7 +37,7 @@ func ratcheting(rule apiextensionsv1.ValidationRule) apiextensionsv1.ValidationR
 
 // nameLength returns the kind's own limits for the length of names, as far as the emitted
 // schema of the name has them.
-func (e *emitter) nameLength(metadata *Schema, emitted props, isLibrary func(Position) bool) props {
+func (e *emitter) nameLength(metadata *Schema, emitted props, isLibrary func(place.Position) bool) props {
 	name := props{Type: "string"}
 	if metadata.Struct == nil || metadata.Struct.Field("name") == nil {
 		return name
@@ -52,7 +56,7 @@ func (e *emitter) nameLength(metadata *Schema, emitted props, isLibrary func(Pos
 
 // leave records that a CRD cannot carry the rules of a field. The rules at positions for which
 // own is true are the API server's own.
-func (e Enforcers) leave(f *Field, own func(Position) bool) {
+func (e Enforcers) leave(f *Field, own func(place.Position) bool) {
 	leave := func(_ string, r *Rule, _ string) {
 		if e.set(r, Admission); own(r.Position) {
 			e.set(r, APIServer)

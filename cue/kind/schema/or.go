@@ -1,11 +1,15 @@
 package schema
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/fescue-dev/fescue/cue/kind/place"
+)
 
 // Or returns the schema of the values that satisfy one of the alternatives, as CUE's |
 // does, in the simplest form: an enum, a set of types, or one schema with a default where
 // these are equivalent, and a list of alternatives otherwise.
-func Or(at Position, alternatives []Alternative) *Schema {
+func Or(at place.Position, alternatives []Alternative) *Schema {
 	all := flatten(alternatives)
 	possible := slices.DeleteFunc(slices.Clone(all), func(a Alternative) bool { return a.Impossible != nil })
 	if len(possible) == 0 {

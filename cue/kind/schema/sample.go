@@ -16,7 +16,7 @@ import (
 // Sampler generates objects for a schema.
 type Sampler struct {
 	schema *Schema
-	places []place
+	places []spot
 }
 
 // NewSampler returns a generator of objects for a schema.
@@ -69,7 +69,7 @@ func (g *generator) chance(p float64) bool { return g.Float64() < p }
 func pick[T any](random interface{ IntN(int) int }, from []T) T { return from[random.IntN(len(from))] }
 
 // focusOn chooses one of the places within a schema, each as likely as its weight.
-func (g *generator) focusOn(places []place) {
+func (g *generator) focusOn(places []spot) {
 	chosen := -1
 	for i, p := range places {
 		if g.IntN(p.weights) < p.weight {
@@ -85,9 +85,9 @@ func (g *generator) focusOn(places []place) {
 	}
 }
 
-// place is a part of a schema: a schema, a field or a struct. parent is the number of the place that
+// spot is a part of a schema: a schema, a field or a struct. parent is the number of the place that
 // it is in, or -1.
-type place struct {
+type spot struct {
 	step            any
 	parent          int
 	weight, weights int // its own, and those of all places so far
@@ -96,7 +96,7 @@ type place struct {
 // placeCollector lists the places within a schema.
 type placeCollector struct {
 	seen   map[any]bool
-	places []place
+	places []spot
 	parent int
 }
 
@@ -112,7 +112,7 @@ func (p *placeCollector) within(step any, weight int, walk func()) {
 	}
 	parent := p.parent
 	p.parent = len(p.places)
-	p.places = append(p.places, place{step, parent, weight, weights})
+	p.places = append(p.places, spot{step, parent, weight, weights})
 	walk()
 	p.parent = parent
 }

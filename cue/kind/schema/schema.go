@@ -1,12 +1,12 @@
 package schema
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/fescue-dev/fescue/cue/kind/budget"
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 // Types is a set of the types that JSON values have.
@@ -63,25 +63,12 @@ func TypeOf(value any) Types {
 	return 0
 }
 
-// Position is a place in a CUE file.
-type Position struct {
-	File string
-	Line int
-}
-
-func (p Position) String() string {
-	if p.File == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d", p.File, p.Line)
-}
-
 // Rule is one thing that a schema requires.
 type Rule struct {
 	// Text is the rule in CUE, like ">=1" or "strings.MaxRunes(63)".
 	Text string
 	// Position is where it stands.
-	Position Position
+	Position place.Position
 	// NotInCUE marks what a @kube attribute requires and the CUE evaluator does not know.
 	NotInCUE bool
 }
@@ -93,7 +80,7 @@ type Schema struct {
 	// Doc is the comment above the field.
 	Doc string
 	// Position is where the schema begins.
-	Position Position
+	Position place.Position
 
 	Types    Types
 	TypeRule *Rule

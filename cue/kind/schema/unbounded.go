@@ -1,10 +1,14 @@
 package schema
 
+import (
+	"github.com/fescue-dev/fescue/cue/kind/place"
+)
+
 // Unbounded is a part of a schema that can grow without limit.
 type Unbounded struct {
 	// Field is where it is, as in Enforcement.
 	Field    string
-	Position Position
+	Position place.Position
 	// Missing is the validator that would bound it.
 	Missing string
 }

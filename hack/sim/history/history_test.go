@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/hack/sim/apiserver"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 	"github.com/fescue-dev/fescue/internal/testing/kindmaker"
@@ -175,13 +176,13 @@ func manyKinds(t *testing.T) (all [][]*kind.Kind) {
 	t.Helper()
 	all = append(all, []*kind.Kind{kindtest.Named(t, kindtest.Shipped(t), "Customcluster")})
 	for _, name := range examples {
-		catalog, err := kind.Load(false, "../../../examples/"+name)
+		catalog, err := load.All(false, "../../../examples/"+name)
 		require.NoError(t, err)
 		require.Empty(t, catalog.Broken())
 		all = append(all, catalog.Behaviours())
 	}
 	for _, file := range corpus.Archives(t, kindtest.Corpus) {
-		catalog, _ := kind.Load(false, corpus.Unpack(t, corpus.Read(t, file))) // many are about what does not load
+		catalog, _ := load.All(false, corpus.Unpack(t, corpus.Read(t, file))) // many are about what does not load
 		for _, k := range catalog.All() {
 			all = append(all, []*kind.Kind{k})
 		}
@@ -194,7 +195,7 @@ func manyKinds(t *testing.T) (all [][]*kind.Kind) {
 func made(t *testing.T, seed uint64, delay time.Duration) Options {
 	t.Helper()
 	for part := seed; ; part += 1 << 32 { // not every kind loads
-		kinds, err := kind.FromDir(corpus.Folder(t, kindmaker.File(kindmaker.Make(part).Source)))
+		kinds, err := load.FromDir(corpus.Folder(t, kindmaker.File(kindmaker.Make(part).Source)))
 		if err != nil {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/internal/testing/corpus"
 )
 
@@ -18,7 +19,7 @@ const Corpus = "testdata/kinds"
 // Shipped returns the kinds that Fescue ships.
 func Shipped(tb testing.TB) []*kind.Kind {
 	tb.Helper()
-	kinds, err := kind.Shipped()
+	kinds, err := load.Shipped()
 	require.NoError(tb, err)
 	return kinds
 }
@@ -32,7 +33,7 @@ func From(tb testing.TB, text string) []*kind.Kind {
 // FromDir returns the kinds of a folder, all of which must load.
 func FromDir(tb testing.TB, dir string) []*kind.Kind {
 	tb.Helper()
-	kinds, err := kind.FromDir(dir)
+	kinds, err := load.FromDir(dir)
 	require.NoError(tb, err)
 	return kinds
 }
@@ -49,7 +50,7 @@ func AllInCorpus(tb testing.TB) []*kind.Kind {
 	tb.Helper()
 	var all []*kind.Kind
 	for _, file := range corpus.Archives(tb, Corpus) {
-		kinds, _ := kind.FromDir(corpus.Unpack(tb, corpus.Read(tb, file)))
+		kinds, _ := load.FromDir(corpus.Unpack(tb, corpus.Read(tb, file)))
 		all = append(all, kinds...)
 	}
 	return all

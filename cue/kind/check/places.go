@@ -1,0 +1,116 @@
+package check
+
+import (
+	"slices"
+
+	"cuelang.org/go/cue/ast"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+)
+
+// places finds the types whose namespaces follow from what the author of an object submits: so it can be
+// checked then whether the author has rights there. It is not asked where all children are in the namespace of
+// their object, and not for decorators, whose targets have no author that admission asks.
+func (c *Checker) places() {
+	if !c.isClusterScoped() && len(c.kind.Elsewhere) == 0 || c.kind.Target != nil || c.unknownChildren {
+		return
+	}
+	elsewhere := make(map[apischema.GroupVersionKind]bool)
+	for _, child := range c.kept {
+		if !c.isPlaced(child) {
+			elsewhere[child.gvk] = true
+		}
+	}
+	if c.gaveUp || elsewhere[apischema.GroupVersionKind{}] {
+		return
+	}
+	for _, gvk := range c.kind.Owns {
+		if !elsewhere[gvk] && !slices.Contains(c.kind.OwnsOfCluster, gvk) {
+			c.kind.Placed = append(c.kind.Placed, gvk)
+		}
+	}
+}
+
+// isPlaced reports whether the existence of a child and its namespace follow from what the author of an object
+// submits.
+func (c *Checker) isPlaced(child *checkedChild) bool {
+	namespace, isKnown := c.namespaceOf(child)
+	if child.beyond || !isKnown || child.body.mayHaveMore() {
+		return false
+	}
+	if namespace == nil {
+		return true
+	}
+	before := c.beyond
+	for _, p := range namespace.Parts {
+		c.infer(p)
+	}
+	return c.beyond == before && !slices.ContainsFunc(namespace.Parts, func(p Part) bool { return p.beyond })
+}
+
+// namespace checks the scope of a child, and the namespace of its template.
+func (c *Checker) namespace(child *checkedChild) {
+	kindName := child.template.Fields["kind"]
+	if kindName == nil {
+		return
+	}
+	namespace, isKnown := c.namespaceOf(child)
+	isOwn := namespace == nil || c.isOwnNamespace(namespace)
+	if !c.isClusterScoped() && (child.known && !child.resource.Namespaced || !isOwn) {
+		c.elsewhere(child, kindName.Node)
+	}
+	if (!isOwn || child.known && child.resource.Namespaced == c.isClusterScoped()) && c.kind.Target == nil && !c.kind.RecordsChildren() {
+		c.report(kindName.Node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
+	}
+	if !child.known {
+		return
+	}
+	if !child.resource.Namespaced && !slices.Contains(c.kind.OwnsOfCluster, child.gvk) {
+		c.kind.OwnsOfCluster = append(c.kind.OwnsOfCluster, child.gvk)
+	}
+	if namespace == nil {
+		if isKnown && child.resource.Namespaced && c.isClusterScoped() {
+			c.report(kindName.Node, "%s.template.metadata.namespace: is missing: a %s is namespaced, and the objects of the kind are cluster-scoped: write the namespace to create it in", child.path, child.gvk.Kind)
+		}
+		return
+	}
+	path := child.path + ".template.metadata.namespace"
+	v := c.Unified(slices.Clone(namespace.Parts))
+	text, isText := v.literal.(string)
+	switch {
+	case !child.resource.Namespaced:
+		c.report(namespace.Node, "%s: a %s has no namespace: remove it", path, child.gvk.Kind)
+	case isText:
+		if problems := validation.IsDNS1123Label(text); len(problems) > 0 {
+			c.report(namespace.Node, "%s: %q is not a valid namespace name: %s", path, text, problems[0])
+		}
+	}
+}
+
+// isOwnNamespace reports whether a namespace is that of the object for certain.
+func (c *Checker) isOwnNamespace(namespace *Member) bool {
+	return c.Unified(slices.Clone(namespace.Parts)).path == behaviour.ObjectName+".metadata.namespace"
+}
+
+// elsewhere notes a type of which objects may have children outside of their namespace.
+func (c *Checker) elsewhere(child *checkedChild, at ast.Node) {
+	if !slices.Contains(c.kind.Elsewhere, child.gvk) {
+		c.kind.Elsewhere = append(c.kind.Elsewhere, child.gvk)
+	}
+	if c.kind.Target != nil {
+		c.report(at, "%s.template: a decorator of objects with a namespace has children in that namespace only", child.path)
+	}
+}
+
+// namespaceOf returns the namespace in the template of a child; nil if there is none, as far as that is known.
+func (c *Checker) namespaceOf(child *checkedChild) (namespace *Member, isKnown bool) {
+	metadata := child.template.Fields["metadata"]
+	if metadata == nil {
+		return nil, !child.template.mayHaveMore()
+	}
+	s := c.Gather(metadata.Parts)
+	return s.Fields["namespace"], !s.mayHaveMore() && !child.template.mayHaveMore()
+}

@@ -1,0 +1,240 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/check"
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+// Kinds are the kinds that were loaded, and what came of the others.
+type Kinds struct {
+	*kind.Catalog
+	added  []*kind.Kind
+	broken []*syntax.LoadError
+	proofs []Proof
+	types  *types.Catalog // nil until a folder is loaded
+}
+
+// NewKinds returns kinds that are loaded already. Their names must differ.
+func NewKinds(kinds ...*kind.Kind) *Kinds { return &Kinds{Catalog: kind.NewCatalog(kinds...)} }
+
+// All loads the shipped kinds, if they are wanted, and those of the CUE packages in dirs.
+// Kinds that fail to load are left out: Broken lists them. An error is about a whole
+// folder, or about two kinds with one name; the catalog holds what could be loaded.
+func All(shipped bool, dirs ...string) (*Kinds, error) {
+	folders := make([]Folder, len(dirs))
+	for i, dir := range dirs {
+		folders[i] = Folder{Dir: dir}
+	}
+	return Folders(shipped, nil, folders...)
+}
+
+// Folder is a folder with a CUE package of kinds.
+type Folder struct {
+	Dir string
+	// Selected means that only the kinds in Only are loaded, which may be none. Otherwise all are,
+	// and the package is evaluated whole.
+	Selected bool
+	Only     []string
+	// Broken are the errors of kinds that must not be loaded here.
+	Broken []*syntax.LoadError
+	// Proofs are of kinds that were compared with CUE's evaluator. One that differs counts as broken.
+	Proofs []Proof
+}
+
+// Folders is Load for folders of which some kinds must not be loaded. The kinds of the folders
+// are checked against the types that they have and that Kubernetes itself serves, and those in
+// typeFiles (types.Catalog.AddPath).
+func Folders(shipped bool, typeFiles []string, folders ...Folder) (*Kinds, error) {
+	c := NewKinds()
+	var errs []error
+	if shipped {
+		kinds, err := Shipped()
+		for _, k := range kinds {
+			c.Add(k)
+		}
+		errs = append(errs, c.takeBroken(err))
+	}
+	if len(typeFiles) > 0 {
+		errs = append(errs, c.AddTypes(typeFiles...))
+	}
+	for _, folder := range folders {
+		_, err := c.AddFolder(folder)
+		errs = append(errs, err)
+	}
+	return c, errors.Join(errs...)
+}
+
+// AddTypes adds the types of objects in files or folders, against which the behaviours of the
+// folders that are loaded later are checked: CRDs, or OpenAPI documents. They also know those that
+// Kubernetes itself serves, and those of the kinds in the catalog.
+func (c *Kinds) AddTypes(paths ...string) error {
+	if c.types == nil {
+		known, err := types.New()
+		if err != nil {
+			return err
+		}
+		c.types = known
+		for _, k := range c.All() {
+			c.addType(k)
+		}
+	}
+	var errs []error
+	for _, path := range paths {
+		if err := c.types.AddPath(path); err != nil {
+			errs = append(errs, fmt.Errorf("types: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Plurals returns the plurals of the types that AddTypes got from CustomResourceDefinitions.
+func (c *Kinds) Plurals() map[apischema.GroupKind]string {
+	if c.types == nil {
+		return nil
+	}
+	return c.types.Plurals()
+}
+
+// addType adds the types of a kind.
+func (c *Kinds) addType(k *kind.Kind) {
+	for _, v := range k.Versions {
+		c.types.Add(v.GroupVersionKind, types.Resource{Type: c.types.FromRootSchema(v.Schema), Namespaced: k.Scope == apiextensionsv1.NamespaceScoped})
+	}
+}
+
+// ValidateChild returns what in a child does not fit its type, as far as it is known, and whether its
+// name can be one. Its status, which others write, is left out.
+func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
+	u := &unstructured.Unstructured{Object: child}
+	var errs field.ErrorList
+	if name := u.GetName(); !slices.Contains(check.PathNamed, u.GetKind()) {
+		for _, problem := range validation.IsDNS1123Subdomain(name) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, problem))
+		}
+	}
+	if c.types == nil {
+		return errs
+	}
+	if known, ok, _ := c.types.Find(u.GroupVersionKind()); ok {
+		child = maps.Clone(child)
+		delete(child, "status")
+		errs = append(errs, known.Type.Validate(child, nil)...)
+	}
+	return errs
+}
+
+// ShippedError is the error of a kind in a folder that has the name of one that Fescue ships.
+type ShippedError struct{ err error }
+
+func (e *ShippedError) Error() string {
+	return e.err.Error() + "; --shipped-kinds=false leaves out the kinds that Fescue ships"
+}
+
+func (e *ShippedError) Unwrap() error { return e.err }
+
+// AddFolder adds the kinds of a folder to the catalog, and returns those that it has added.
+func (c *Kinds) AddFolder(folder Folder) ([]*kind.Kind, error) {
+	c.fail(folder.Broken...)
+	if folder.Selected && len(folder.Only) == 0 {
+		return nil, nil
+	}
+	drafts, err := Drafts(folder.Dir, folder.Only...)
+	errs := []error{c.takeBroken(err), c.AddTypes()}
+	for _, k := range drafts {
+		if k.Target == nil {
+			c.addType(k.Kind)
+		}
+	}
+	first := len(c.added)
+	c.proofs = append(c.proofs, folder.Proofs...)
+	for _, draft := range drafts {
+		k := draft.Kind
+		k.Folder = folder.Dir
+		if other := c.ByName(k.Name()); other != nil && k.Target != nil {
+			errs = append(errs, fmt.Errorf("kinds folder %s: there is a decorator %s already", folder.Dir, k.Name()))
+			continue
+		} else if other != nil {
+			err := fmt.Errorf("kinds folder %s: kind %s: the kind %s already has the plural and the group %s",
+				folder.Dir, k.GroupVersionKind.Kind, other.GroupVersionKind.Kind, k.Name())
+			if !slices.Contains(c.added, other) {
+				err = &ShippedError{err}
+			}
+			errs = append(errs, err)
+			continue
+		}
+		if mistakes := check.Behaviour(k, draft.Source, c.types); len(mistakes) > 0 {
+			c.fail(mistakes...)
+			continue
+		}
+		if mistake := c.cycle(k); mistake != nil {
+			c.fail(mistake)
+			continue
+		}
+		if i := slices.IndexFunc(folder.Proofs, func(p Proof) bool { return p.Kind == k.LoadName() }); i >= 0 && folder.Proofs[i].Difference != nil {
+			c.fail(folder.Proofs[i].Difference)
+			continue
+		}
+		c.Add(k)
+		c.added = append(c.added, k)
+	}
+	return c.added[first:], errors.Join(errs...)
+}
+
+// fail keeps errors of kinds that are left out.
+func (c *Kinds) fail(broken ...*syntax.LoadError) {
+	c.broken = append(c.broken, broken...)
+	for _, b := range broken {
+		c.Fail(b.Kind)
+	}
+}
+
+// takeBroken keeps the LoadErrors among those joined in err, and returns the others.
+func (c *Kinds) takeBroken(err error) error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var others []error
+		for _, one := range joined.Unwrap() {
+			others = append(others, c.takeBroken(one))
+		}
+		return errors.Join(others...)
+	}
+	if broken, ok := errors.AsType[*syntax.LoadError](err); ok {
+		c.fail(broken)
+		return nil
+	}
+	return err
+}
+
+// Added returns those of Behaviours that Load found in folders. Do not change it.
+func (c *Kinds) Added() []*kind.Kind { return c.added }
+
+// Broken returns the errors of the kinds that failed to load. One with an empty Kind is about a
+// whole package.
+func (c *Kinds) Broken() []*syntax.LoadError { return c.broken }
+
+// Proofs returns how far kinds were compared with CUE's evaluator.
+func (c *Kinds) Proofs() []Proof { return c.proofs }
+
+// BrokenError joins what Broken returns; it is nil if all kinds loaded.
+func (c *Kinds) BrokenError() error {
+	errs := make([]error, len(c.broken))
+	for i, broken := range c.broken {
+		errs[i] = broken
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,134 @@
+package syntax
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/build"
+
+	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/place"
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+var (
+	noReference = regexp.MustCompile(`^reference "(\w+)" not found`)
+	noFunction  = regexp.MustCompile(`^cannot call non-function (\w+)\.(\w+) \(type _\|_\)$`)
+)
+
+// unknownField is the message of a field that a closed struct does not have.
+const unknownField = "unknown field"
+
+// explained returns a message of CUE with what to write instead, if that is known.
+func explained(message string) string {
+	if m := noReference.FindStringSubmatch(message); m != nil {
+		return message + cmp.Or(contractName(m[1]), forgottenImport(m[1]))
+	}
+	if m := noFunction.FindStringSubmatch(message); m != nil {
+		return m[1] + " has no function " + m[2] + similarFunction(m[1], m[2])
+	}
+	if message == "field not allowed" {
+		return unknownField
+	}
+	return message
+}
+
+// contractName ends the message of a name that is not found, if the contract gives it to a behaviour: a reference
+// finds only names that the file itself has around it.
+func contractName(name string) string {
+	switch name {
+	case behaviour.ObjectName:
+		return ": write object!: #KIND in the controller of #KIND, or object: _ in a decorator, and refer to object only in there"
+	case behaviour.ObservedName, behaviour.IndexName:
+		return fmt.Sprintf(": write %s: _ in the controller or decorator, and refer to %[1]s only in there", name)
+	}
+	return ""
+}
+
+// forgottenImport ends the message of a name that is not found, if a package has that name.
+func forgottenImport(name string) string {
+	paths := []string{
+		ContractPackage, LibraryPackage, "strings", "list", "math", "time", "strconv", "regexp", "struct", "net", "path", "uuid", "html",
+		"text/template", "encoding/json", "encoding/yaml", "encoding/base64", "encoding/hex", "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512",
+	}
+	for _, path := range paths {
+		if path[strings.LastIndex(path, "/")+1:] == name {
+			return fmt.Sprintf(": write import %q", path)
+		}
+	}
+	return ""
+}
+
+// similarFunction ends the message of a function that a package of CUE does not have.
+func similarFunction(pkg, name string) string {
+	var known, containing []string
+	for _, function := range behaviour.FunctionsOf(pkg) {
+		known = append(known, function)
+		if strings.Contains(function, name) { // as ToUpper does Upper
+			containing = append(containing, function)
+		}
+	}
+	if len(containing) > 0 {
+		return "; did you mean " + slices.Min(containing) + "?"
+	}
+	return types.DidYouMean(name, known)
+}
+
+// ExplainSelfReference says of a field that is unknown to CUE that it refers to itself, if it does.
+func ExplainSelfReference(instance *build.Instance, e *LoadError) *LoadError {
+	if text := selfReference(instance, e.File, e.Line); text != "" && strings.HasSuffix(e.Reason, unknownField) {
+		e.Reason = fmt.Sprintf("%s refers to this field itself: begin with object, as in object.spec.%s", text, text[strings.LastIndex(text, ".")+1:])
+	}
+	return e
+}
+
+// selfReference returns the value of the field at a line, if it is a reference to the field itself. CUE's
+// message about such a field is one about its type.
+func selfReference(instance *build.Instance, file string, line int) string {
+	found := ""
+	for _, source := range instance.Files {
+		if place.Relative(source.Filename) != file {
+			continue
+		}
+		var around []*ast.Field
+		ast.Walk(source, func(node ast.Node) bool {
+			f, ok := node.(*ast.Field)
+			if ok {
+				around = append(around, f)
+				if f.Value.Pos().Line() == line && refersToLast(f.Value, around) {
+					found = SourceOf(f.Value)
+				}
+			}
+			return true
+		}, func(node ast.Node) {
+			if _, ok := node.(*ast.Field); ok {
+				around = around[:len(around)-1]
+			}
+		})
+	}
+	return found
+}
+
+// refersToLast reports whether a reference is to the last of some fields, each of which is in the one before.
+func refersToLast(reference ast.Expr, fields []*ast.Field) bool {
+	for _, f := range slices.Backward(fields) {
+		switch e := reference.(type) {
+		case *ast.Ident:
+			return e.Node == ast.Node(f.Value)
+		case *ast.SelectorExpr:
+			selected, _, err := ast.LabelName(e.Sel)
+			name, _, errField := ast.LabelName(f.Label)
+			if err != nil || errField != nil || selected != name {
+				return false
+			}
+			reference = e.X
+		default:
+			return false
+		}
+	}
+	return false
+}
