@@ -254,7 +254,11 @@ func (c *controller) watchServed(ctx context.Context) (found bool, err error) {
 // that failed has filled is kept for the next one.
 func (c *controller) watchChildren(ctx context.Context, gvk schema.GroupVersionKind, resource schema.GroupVersionResource) error {
 	if !c.types.isWatched(resource) {
-		w, err := c.fill(ctx, informers.Selection{Resource: resource, Labels: plan.ManagedSelector, Share: c.shareOfChildren(), Keep: keptOfChildren(gvk, c.kinds())}, intake{c}.ofChildren(resource))
+		w, err := c.fill(
+			ctx,
+			informers.Selection{Resource: resource, Labels: plan.ManagedSelector, Share: c.shareOfChildren(), Keep: keptOfChildren(gvk, c.kinds())},
+			intake{c}.ofChildren(resource),
+		)
 		if err != nil {
 			return err
 		}

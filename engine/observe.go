@@ -130,7 +130,13 @@ func (r *reconciliation) readKnown(ctx context.Context, object *unstructured.Uns
 
 // list reads the children of an object of a type from the API server: in its namespace, and where its status lists
 // others. If it may not read all, it returns the rest as well.
-func (r *reconciliation) list(ctx context.Context, object *unstructured.Unstructured, resource schema.GroupVersionResource, isNamespaced bool, gk schema.GroupKind) (children []plan.LiveChild, denied error) {
+func (r *reconciliation) list(
+	ctx context.Context,
+	object *unstructured.Unstructured,
+	resource schema.GroupVersionResource,
+	isNamespaced bool,
+	gk schema.GroupKind,
+) (children []plan.LiveChild, denied error) {
 	namespaces := []string{object.GetNamespace()} // which is empty for all
 	if object.GetNamespace() != "" {
 		namespaces = plan.Places(object, gk)

@@ -124,7 +124,8 @@ func (e *environment) newNamespace(ctx context.Context) (string, error) {
 // awaitKinds waits until the operator has reconciled an object of each kind. An operator that has not
 // after a minute never will: the installed CRDs may be those of another build.
 func (e *environment) awaitKinds(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the operator has not reconciled an object of each kind within a minute: were its CRDs and the load program built from the same files?"))
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute,
+		errors.New("the operator has not reconciled an object of each kind within a minute: were its CRDs and the load program built from the same files?"))
 	defer cancel()
 	namespace, err := e.newNamespace(ctx)
 	if err != nil {

@@ -355,7 +355,11 @@ func (r *decisionReader) times(t *Transition, value Piece, path string) (absent 
 		return nil, &EvaluationError{Path: path + "." + field, Err: err, Position: value.Field(field).Position()}
 	}
 	if t.Cron != nil && !r.kind.RecordsSchedule {
-		return nil, &EvaluationError{Path: path + ".cron", Err: errors.New("the status has no lastScheduleTime: embed contract.#ScheduleStatus in it"), Position: value.Field("cron").Position()}
+		return nil, &EvaluationError{
+			Path:     path + ".cron",
+			Err:      errors.New("the status has no lastScheduleTime: embed contract.#ScheduleStatus in it"),
+			Position: value.Field("cron").Position(),
+		}
 	}
 	return nil, nil
 }

@@ -39,7 +39,12 @@ func (k *Kind) FromStored(b *Budget, object map[string]any, to *Version) (map[st
 	if len(failures) > 0 {
 		return converted, errorsOf(failures, k.Version)
 	}
-	return converted, differences(nil, WithoutFixed(object), WithoutFixed(back), fmt.Sprintf("after a conversion from %s to %s and back", k.GroupVersionKind.Version, to.GroupVersionKind.Version))
+	return converted, differences(
+		nil,
+		WithoutFixed(object),
+		WithoutFixed(back),
+		fmt.Sprintf("after a conversion from %s to %s and back", k.GroupVersionKind.Version, to.GroupVersionKind.Version),
+	)
 }
 
 // errorsOf returns the errors of fields that cannot be computed in a version.

@@ -57,7 +57,11 @@ func (e *Evaluation) Check() (errs field.ErrorList) {
 
 // atSpec is an error whose field only the kind knows.
 func (e *Evaluation) atSpec(err error) *field.Error {
-	return field.Invalid(field.NewPath("spec"), field.OmitValueType{}, fmt.Sprintf("nothing can be injected from it, by the rules of the kind %s: %s", e.kind.GroupVersionKind.Kind, err))
+	return field.Invalid(
+		field.NewPath("spec"),
+		field.OmitValueType{},
+		fmt.Sprintf("nothing can be injected from it, by the rules of the kind %s: %s", e.kind.GroupVersionKind.Kind, err),
+	)
 }
 
 // checkSelector reports what is wrong with the selector at path as the API server does.

@@ -377,7 +377,8 @@ func (c *Cluster) create(object *unstructured.Unstructured, manifest map[string]
 
 // update replaces an object, if the API server would accept that.
 func (c *Cluster) update(live, changed *unstructured.Unstructured) error {
-	if changed.GetName() != live.GetName() || changed.GetNamespace() != live.GetNamespace() || changed.GetUID() != live.GetUID() || changed.GroupVersionKind() != live.GroupVersionKind() {
+	if changed.GetName() != live.GetName() || changed.GetNamespace() != live.GetNamespace() || changed.GetUID() != live.GetUID() ||
+		changed.GroupVersionKind() != live.GroupVersionKind() {
 		return errors.New("apiVersion, kind, name, namespace and uid cannot be changed")
 	}
 	if k := c.KindOf(live); k != nil {

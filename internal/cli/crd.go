@@ -55,7 +55,12 @@ that converts them.`,
 	c.Flags().BoolVar(&bare, "no-descriptions", false, "omit descriptions, which make up most of a large CRD")
 	c.Flags().BoolVar(&explained, "explain", false, "print what enforces each rule, instead of the CRDs")
 	c.Flags().StringVar(&url, "webhook-url", "", "URL at which the API server reaches the webhooks, for kinds with conversions")
-	c.Flags().StringVar(&service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks, for kinds with conversions (default \""+crds.DefaultNamespace+"/"+crds.WebhookService+"\")")
+	c.Flags().StringVar(
+		&service,
+		"webhook-service",
+		"",
+		"NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks, for kinds with conversions (default \""+crds.DefaultNamespace+"/"+crds.WebhookService+"\")",
+	)
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write one file per kind into this folder, instead of printing")
 	return c
 }

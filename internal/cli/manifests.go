@@ -41,7 +41,12 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags.IntVar(&o.Shards, "shards", 1, "number of shards that objects are divided into, by UID, with one replica for each")
 	flags.BoolVar(&o.InstallCRDs, "install-crds", false, "let Fescue install and upgrade its CRDs itself, and grant it the rights to do so")
 	flags.BoolVar(&o.webhooks, "webhooks", true, "register admission webhooks for objects of the kinds, and for Pods that request a sidecar")
-	flags.StringArrayVar(&o.APIServers, "api-server-cidr", nil, "address range of the API server, like 10.0.0.0/28; the NetworkPolicy then allows no other clients of the webhooks (repeatable)")
+	flags.StringArrayVar(
+		&o.APIServers,
+		"api-server-cidr",
+		nil,
+		"address range of the API server, like 10.0.0.0/28; the NetworkPolicy then allows no other clients of the webhooks (repeatable)",
+	)
 	flags.BoolVar(&o.Monitoring, "service-monitor", false, "add a ServiceMonitor and alert rules for the Prometheus operator")
 	flags.BoolVar(&o.MetricsAuth, "metrics-auth", false, "serve metrics over HTTPS to authorized clients only, such as those with the ClusterRole whose name ends in -metrics-reader")
 	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a child type that is neither built into Kubernetes nor in a CRD of --types (repeatable)")

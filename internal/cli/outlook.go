@@ -27,7 +27,14 @@ type outlook struct {
 
 // outlookFindings reports where an object would be stalled later, that it never becomes ready, and the phases that it
 // never has. deleted are those that it has when it is deleted. Advice goes to the report.
-func (v *vetter) outlookFindings(k *kind.Kind, object manifest.Object, u *unstructured.Unstructured, others []*unstructured.Unstructured, deleted sets.Set[string], now time.Time) []finding {
+func (v *vetter) outlookFindings(
+	k *kind.Kind,
+	object manifest.Object,
+	u *unstructured.Unstructured,
+	others []*unstructured.Unstructured,
+	deleted sets.Set[string],
+	now time.Time,
+) []finding {
 	o := v.foresee(k, u, others, now)
 	if o.stalled != "" {
 		return []finding{stalledFinding(object, "on a healthy cluster", o.stalled)}

@@ -114,7 +114,11 @@ func noteUnloaded(ctx context.Context, notes io.Writer, clients *operator.Client
 			return err
 		}
 		if hasObjects {
-			_, _ = fmt.Fprintf(notes, "note: objects of %s are not shown: its kind is not among those loaded. Name its folder with --kinds; if no operator runs it, nothing reconciles them\n", name)
+			_, _ = fmt.Fprintf(
+				notes,
+				"note: objects of %s are not shown: its kind is not among those loaded. Name its folder with --kinds; if no operator runs it, nothing reconciles them\n",
+				name,
+			)
 		}
 	}
 	return nil

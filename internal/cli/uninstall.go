@@ -190,7 +190,10 @@ func (r *remover) objectsToDelete(ctx context.Context) ([]*unstructured.Unstruct
 			return nil, err
 		}
 		if len(found) > 0 && !r.o.deleteObjects {
-			errs = append(errs, fmt.Errorf("%d objects of %s exist, such as %s/%s: delete them, or set --delete-objects or --keep-crds", len(found), k.Name(), found[0].GetNamespace(), found[0].GetName()))
+			errs = append(
+				errs,
+				fmt.Errorf("%d objects of %s exist, such as %s/%s: delete them, or set --delete-objects or --keep-crds", len(found), k.Name(), found[0].GetNamespace(), found[0].GetName()),
+			)
 		}
 		all = append(all, slices.DeleteFunc(found, r.isOthers)...)
 	}

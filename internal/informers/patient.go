@@ -61,7 +61,13 @@ type Failed func(schema.GroupResource, error)
 
 // NewInformer returns an informer of a source that reports failures to i.Failed and to the functions
 // in also.
-func (i *Informers) NewInformer(resource schema.GroupVersionResource, source Source, example runtime.Object, indexers cache.Indexers, also ...func(error)) cache.SharedIndexInformer {
+func (i *Informers) NewInformer(
+	resource schema.GroupVersionResource,
+	source Source,
+	example runtime.Object,
+	indexers cache.Indexers,
+	also ...func(error),
+) cache.SharedIndexInformer {
 	return NewInformer(resource, source, example, indexers, func(resource schema.GroupResource, err error) {
 		if i.Failed != nil {
 			i.Failed(resource, err)

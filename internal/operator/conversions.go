@@ -196,7 +196,9 @@ func (c *conversions) write(ctx context.Context, k *kind.Kind, change change, we
 			return err
 		}
 	}
-	applied := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiextensionsv1.SchemeGroupVersion.String(), "kind": "CustomResourceDefinition", "spec": map[string]any{}}}
+	applied := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": apiextensionsv1.SchemeGroupVersion.String(), "kind": "CustomResourceDefinition", "spec": map[string]any{}},
+	}
 	applied.SetName(k.Name())
 	if err := crds.CallAt(applied, k, webhook); err != nil {
 		return err

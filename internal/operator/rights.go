@@ -42,7 +42,9 @@ func (p *operator) checkRights(ctx context.Context, k *kind.Kind) error {
 		}
 	}
 	if len(denied) > 0 {
-		return engine.Absent(fmt.Sprintf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(denied, ", ")))
+		return engine.Absent(
+			fmt.Sprintf("missing rights: %s; bind the roles that 'fescue manifests' prints to the user or service account that Fescue runs as", strings.Join(denied, ", ")),
+		)
 	}
 	return nil
 }

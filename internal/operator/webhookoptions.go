@@ -54,13 +54,28 @@ func (o *webhookOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the Service at which the API server reaches the webhooks; turns the webhooks on")
 	flags.StringVar(&o.listen, "webhook-listen", "", "address that the webhooks listen on (default \":9443\" if the webhooks are on)")
 	flags.StringVar(&o.name, "webhook-configuration", admission.DefaultName, "name of both webhook configurations; installations that share a cluster need different names")
-	flags.StringVar(&o.certDir, "webhook-cert-dir", "", "folder with tls.crt, tls.key and optionally ca.crt, reloaded when they change; without it Fescue creates and renews a certificate")
-	flags.StringVar(&o.secret, "webhook-secret", "", "NAMESPACE/NAME of the Secret with the certificate that Fescue creates (default \"CONFIGURATION"+secretSuffix+"\" in the Service's namespace, or in default)")
+	flags.StringVar(
+		&o.certDir,
+		"webhook-cert-dir",
+		"",
+		"folder with tls.crt, tls.key and optionally ca.crt, reloaded when they change; without it Fescue creates and renews a certificate",
+	)
+	flags.StringVar(
+		&o.secret,
+		"webhook-secret",
+		"",
+		"NAMESPACE/NAME of the Secret with the certificate that Fescue creates (default \"CONFIGURATION"+secretSuffix+"\" in the Service's namespace, or in default)",
+	)
 	flags.DurationVar(&o.validity, "webhook-cert-validity", certificate.DefaultValidity, "validity of certificates that Fescue creates; they are renewed after two thirds of it")
 	flags.StringVar(&o.clientCA, "webhook-client-ca", "", "file with CA certificates; clients of the webhooks must present a certificate that one of them has signed")
 	flags.StringVar(&o.tlsMinVersion, "tls-min-version", "1.3", "minimum TLS version of the webhooks: 1.2 or 1.3")
 	flags.BoolVar(&o.http2, "enable-http2", false, "serve the webhooks over HTTP/2 as well")
-	flags.DurationVar(&o.stopDelay, "shutdown-delay-duration", 0, "how long the webhooks keep answering after SIGTERM, until the API server stops calling them; a second signal ends it")
+	flags.DurationVar(
+		&o.stopDelay,
+		"shutdown-delay-duration",
+		0,
+		"how long the webhooks keep answering after SIGTERM, until the API server stops calling them; a second signal ends it",
+	)
 	flags.BoolVar(&o.allowPrivileged, "allow-privileged-injection", false, "allow objects to inject privileged containers, hostPath volumes and host namespaces")
 }
 

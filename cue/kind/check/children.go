@@ -220,7 +220,12 @@ func (c *Checker) name(child *checkedChild) {
 		if !known {
 			text = syntax.SourceOf(name.Parts[0].expr)
 		}
-		c.report(name.Parts[0].node(), "%s.template.metadata.name: %s is not a valid object name: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters", child.path, strings.Trim(text, `"`))
+		c.report(
+			name.Parts[0].node(),
+			"%s.template.metadata.name: %s is not a valid object name: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters",
+			child.path,
+			strings.Trim(text, `"`),
+		)
 	}
 	if known && child.body.Fields["replicas"] == nil {
 		c.sharedName(child, text, name.Parts[0].node())
@@ -231,7 +236,8 @@ func (c *Checker) name(child *checkedChild) {
 func (c *Checker) replaced(child *checkedChild) {
 	update, _ := c.constantOf(child.body, "update")
 	onDelete, _ := c.constantOf(child.body, "onDelete")
-	if child.phase == "" || child.name == "" || update != string(kind.Never) || onDelete == string(kind.Orphan) || child.body.Fields["replicas"] != nil || !c.isReentered(child.phase) {
+	if child.phase == "" || child.name == "" || update != string(kind.Never) || onDelete == string(kind.Orphan) || child.body.Fields["replicas"] != nil ||
+		!c.isReentered(child.phase) {
 		return
 	}
 	name := fmt.Sprintf("OBJECT-%s", child.name)

@@ -64,7 +64,8 @@ func (c *Checker) autoscaling() {
 	if c.kind.Scale != nil && c.kind.Scale.LabelSelectorPath == nil {
 		c.advice = append(c.advice, kind.Advice{
 			Field: "scale", Position: syntax.PositionOf(c.Controller.Fields["scale"].Node),
-			Text: `scale: a HorizontalPodAutoscaler cannot scale these objects: write selector: ".status.selector", and in the status the labels of the Pods as text, like selector: "app=\(object.metadata.name)"`,
+			Text: `scale: a HorizontalPodAutoscaler cannot scale these objects: write selector: ".status.selector", ` +
+				`and in the status the labels of the Pods as text, like selector: "app=\(object.metadata.name)"`,
 		})
 	}
 }
@@ -217,7 +218,12 @@ func SameLookups(k *kind.Kind, pkg *syntax.Package) error {
 		if entry := c.structureOf(c.Controller, kind.ReadsName).Fields[l.Name]; isSame && entry != nil && !c.mentions(entry.Parts, behaviour.ObjectName) {
 			continue
 		}
-		return syntax.ErrorAtPosition(l.Position, "%s.%s: must be the same for all objects: the author of an object is not asked for the right to read what it names", kind.ReadsName, l.Name)
+		return syntax.ErrorAtPosition(
+			l.Position,
+			"%s.%s: must be the same for all objects: the author of an object is not asked for the right to read what it names",
+			kind.ReadsName,
+			l.Name,
+		)
 	}
 	return nil
 }

@@ -165,7 +165,12 @@ func (r *roundTrip) mistake(cause error, object map[string]any, format string, a
 	if failure, ok := errors.AsType[*kind.EvaluationError](cause); ok && failure.Position.File != "" {
 		at = failure.Position
 	}
-	return &syntax.LoadError{Kind: r.kind.GroupVersionKind.Kind, File: at.File, Line: at.Line, Reason: fmt.Sprintf(format, args...) + "; the object has " + kind.Shown(kind.WithoutFixed(object), true)}
+	return &syntax.LoadError{
+		Kind:   r.kind.GroupVersionKind.Kind,
+		File:   at.File,
+		Line:   at.Line,
+		Reason: fmt.Sprintf(format, args...) + "; the object has " + kind.Shown(kind.WithoutFixed(object), true),
+	}
 }
 
 // position returns the place of the conversion of a version or, if it has none, of its schema.

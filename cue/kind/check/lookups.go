@@ -113,7 +113,13 @@ func (c *Checker) exposed(p Part, from Value, name string) {
 		return
 	}
 	if c.naming {
-		c.report(p.node(), "%s.%s.%s is part of the name of a child, which is a label and stands in messages: name it after something that is not sensitive", behaviour.ObservedName, read, name)
+		c.report(
+			p.node(),
+			"%s.%s.%s is part of the name of a child, which is a label and stands in messages: name it after something that is not sensitive",
+			behaviour.ObservedName,
+			read,
+			name,
+		)
 		return
 	}
 	where := "the status"
@@ -153,7 +159,11 @@ func Lookups(k *kind.Kind, pkg *syntax.Package) error {
 	}
 	s := c.Gather(declared.Parts)
 	if len(s.others) > 0 {
-		return syntax.ErrorAtNode(s.others[0].node(), "reads: %s: write the reads out, with an apiVersion and a kind, so that the rights to read them can be listed", syntax.SourceOf(s.others[0].expr))
+		return syntax.ErrorAtNode(
+			s.others[0].node(),
+			"reads: %s: write the reads out, with an apiVersion and a kind, so that the rights to read them can be listed",
+			syntax.SourceOf(s.others[0].expr),
+		)
 	}
 	children := c.childNames()
 	for _, name := range s.Order {

@@ -73,7 +73,12 @@ func (c *Checker) namespace(child *checkedChild) {
 	}
 	if namespace == nil {
 		if isKnown && child.resource.Namespaced && c.isClusterScoped() {
-			c.report(kindName.Node, "%s.template.metadata.namespace: is missing: a %s is namespaced, and the objects of the kind are cluster-scoped: write the namespace to create it in", child.path, child.gvk.Kind)
+			c.report(
+				kindName.Node,
+				"%s.template.metadata.namespace: is missing: a %s is namespaced, and the objects of the kind are cluster-scoped: write the namespace to create it in",
+				child.path,
+				child.gvk.Kind,
+			)
 		}
 		return
 	}

@@ -296,7 +296,11 @@ func applyAttribute(to *schema.Schema, attribute *ast.Attribute) error {
 		case "eval":
 			return syntax.ErrorAtNode(attribute, "@kube(eval) does not exist: all of a schema is compiled. Write the field with literals, definitions, bounds, & and |")
 		default:
-			return syntax.ErrorAtNode(attribute, "@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource and preserveUnknownFields", name)
+			return syntax.ErrorAtNode(
+				attribute,
+				"@kube has no argument %q; it has listType, listMapKey, mapType, format, immutable, deprecated, embeddedResource and preserveUnknownFields",
+				name,
+			)
 		}
 	}
 	return nil

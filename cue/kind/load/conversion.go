@@ -142,8 +142,12 @@ func orphanConversions(definitions map[string][]*ast.Field, instance *build.Inst
 	}
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
 		if !used[name] && syntax.IsConversion(definitions[name][0].Value) {
-			errs = append(errs, syntax.ErrorAtNode(definitions[name][0],
-				"%s belongs to no further version of a kind: the conversion of #X, which has the group and kind of a kind with another version, must be named #X%s", name, syntax.ConversionSuffix))
+			errs = append(errs, syntax.ErrorAtNode(
+				definitions[name][0],
+				"%s belongs to no further version of a kind: the conversion of #X, which has the group and kind of a kind with another version, must be named #X%s",
+				name,
+				syntax.ConversionSuffix,
+			))
 		}
 	}
 	return errs

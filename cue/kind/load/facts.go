@@ -203,7 +203,8 @@ func newKind(name string, pkg *syntax.Package) (*kind.Kind, error) {
 		return nil, check.OrInjection(k, pkg, err)
 	}
 	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
-		return nil, syntax.ErrorAt(controller, "#"+name+behaviour.ControllerSuffix, "must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, behaviour.ControllerSuffix)
+		return nil, syntax.ErrorAt(controller, "#"+name+behaviour.ControllerSuffix,
+			"must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, behaviour.ControllerSuffix)
 	}
 	if err := withoutUnknown(controller.Unify(pkg.Rules.Controller).Validate()); err != nil {
 		return nil, check.OrInjection(k, pkg, err)
@@ -232,7 +233,8 @@ func newKind(name string, pkg *syntax.Package) (*kind.Kind, error) {
 		return nil, syntax.ErrorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
 	if group := stored.GroupVersionKind.Group; k.Approval == "" && apihelpers.IsProtectedCommunityGroup(group) {
-		return nil, syntax.ErrorAt(controller, "approval", "is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
+		return nil, syntax.ErrorAt(controller, "approval",
+			"is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
 	}
 	stored.Served = true
 	k.Version, k.Versions = stored, []*kind.Version{stored}

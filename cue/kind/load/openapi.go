@@ -54,7 +54,14 @@ func checkScale(k *kind.Kind, pkg *syntax.Package, v *kind.Version, controller c
 func scaled(pkg *syntax.Package, v *kind.Version, controller cue.Value, name, path string) (at cue.Value, p apiextensionsv1.JSONSchemaProps, err error) {
 	at = controller.LookupPath(cue.ParsePath(name))
 	if field, around, ok := v.Missing(path); !ok {
-		return at, p, syntax.ErrorAt(at, name, "#%s has no field %s%s", v.GroupVersionKind.Kind, field, types.DidYouMean(field[strings.LastIndex(field, ".")+1:], slices.Sorted(maps.Keys(around.Properties))))
+		return at, p, syntax.ErrorAt(
+			at,
+			name,
+			"#%s has no field %s%s",
+			v.GroupVersionKind.Kind,
+			field,
+			types.DidYouMean(field[strings.LastIndex(field, ".")+1:], slices.Sorted(maps.Keys(around.Properties))),
+		)
 	}
 	if field := pkg.ValueAt(v.DefinitionName, path); field.Exists() && !place.IsLibrary(field.Pos().Filename()) {
 		at = field

@@ -139,7 +139,12 @@ func checkStatusSchema(k *kind.Kind, pkg *syntax.Package, v *kind.Version, contr
 		phase = fields.Field("phase")
 	}
 	if declared, ok := status.Properties["phase"]; ok && declared.Type != "string" {
-		return syntax.ErrorAt(pkg.ValueAt(v.DefinitionName, ".status.phase"), "status", "#%s.status.phase must be a string: that is what contract.#Controller says of an object", k.GroupVersionKind.Kind)
+		return syntax.ErrorAt(
+			pkg.ValueAt(v.DefinitionName, ".status.phase"),
+			"status",
+			"#%s.status.phase must be a string: that is what contract.#Controller says of an object",
+			k.GroupVersionKind.Kind,
+		)
 	}
 	for name := range k.Phases {
 		if phase != nil && !phase.Schema.Accepts(name) {

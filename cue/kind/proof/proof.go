@@ -257,7 +257,10 @@ func (k *comparison) compareLookups(object map[string]any) error {
 // operandErrors are CUE's messages that do not say whether something is absent or wrong: about a disjunction within an operand, where
 // it counts the errors of the alternatives, a call within one, an operand of a text or a name that has only a type, and what is
 // absent in a struct that is unified with a disjunction.
-var operandErrors = regexp.MustCompile(`incomplete value _( |$)|error in call to [^ :]+( \(|$)|(error in call to|invalid interpolation|-hand value).*: \d+ errors in empty disjunction|invalid interpolation: non-concrete value|key value of dynamic field must be concrete`)
+var operandErrors = regexp.MustCompile(
+	`incomplete value _( |$)|error in call to [^ :]+( \(|$)|(error in call to|invalid interpolation|-hand value).*: \d+ errors in empty disjunction|` +
+		`invalid interpolation: non-concrete value|key value of dynamic field must be concrete`,
+)
 
 // cyclicReference is in CUE's message about a field that refers to itself. CUE 0.17.1 has it also for some fields under two ifs of
 // which the inner one does not hold; Fescue finds the cycles that there are.
@@ -274,7 +277,8 @@ func (k *comparison) sameResult(path string, compiled, evaluated any, errCompile
 		return fmt.Errorf("%w: CUE finds a cycle: %w", errNotCompared, errEvaluated)
 	case errCompiled != nil:
 		return fmt.Errorf("%w: %w", errOnlyFescue, errCompiled)
-	case errEvaluated != nil && (operandErrors.MatchString(errEvaluated.Error()) || slices.ContainsFunc(absentMessages, func(message string) bool { return strings.Contains(errEvaluated.Error(), message) })):
+	case errEvaluated != nil && (operandErrors.MatchString(errEvaluated.Error()) ||
+		slices.ContainsFunc(absentMessages, func(message string) bool { return strings.Contains(errEvaluated.Error(), message) })):
 		return fmt.Errorf("%w: CUE counts as wrong what reads something absent: %w", errNotCompared, errEvaluated) // in a computed name, for example
 	case errEvaluated != nil:
 		return fmt.Errorf("%w: %w", errOnlyCUE, errEvaluated)

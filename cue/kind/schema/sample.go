@@ -322,7 +322,10 @@ func (g *generator) other(s *Schema, depth int) any {
 
 // any returns a value regardless of any schema.
 func (g *generator) any(depth int) any {
-	all := []any{nil, true, false, int64(0), int64(-1), int64(3), 0.5, 1.0, "", "a", "true", int64(math.MaxInt64), []any{}, []any{"a", int64(1)}, map[string]any{}, map[string]any{"a": "b"}}
+	all := []any{
+		nil, true, false, int64(0), int64(-1), int64(3), 0.5, 1.0, "", "a", "true", int64(math.MaxInt64), []any{}, []any{"a", int64(1)},
+		map[string]any{}, map[string]any{"a": "b"},
+	}
 	if depth > maxSampleDepth {
 		return nil
 	}

@@ -106,7 +106,10 @@ func (c closer) schema(s *Schema) *Schema {
 	closed.prepared = false
 	c.notInCUE = c.notInCUE || s.Unclosed
 	if c.notInCUE && s.Struct != nil && s.Struct.Defined {
-		return Impossible(s.Position, "CUE closes a struct that embeds a definition only sometimes if a validator like list.MaxItems stands next to it: make it a definition, as in [...#Item]")
+		return Impossible(
+			s.Position,
+			"CUE closes a struct that embeds a definition only sometimes if a validator like list.MaxItems stands next to it: make it a definition, as in [...#Item]",
+		)
 	}
 	if s.Struct != nil {
 		closed.Struct = c.structure(s.Struct, s.Struct.Open)

@@ -48,7 +48,8 @@ func (v *validator) claim(spec *corev1.PersistentVolumeClaimSpec, path *field.Pa
 	for i, mode := range spec.AccessModes {
 		oneOf(v, path.Child("accessModes").Index(i), mode, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)
 	}
-	if slices.Contains(spec.AccessModes, corev1.ReadWriteOncePod) && slices.ContainsFunc(spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod }) {
+	if slices.Contains(spec.AccessModes, corev1.ReadWriteOncePod) &&
+		slices.ContainsFunc(spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod }) {
 		v.add(field.Forbidden(path.Child("accessModes"), "may not use ReadWriteOncePod with other access modes"))
 	}
 	if spec.Selector != nil {
