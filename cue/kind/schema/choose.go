@@ -153,12 +153,10 @@ func (s *Schema) saysNothingElse(value any) bool {
 // contradicts reports whether a value has problems with a schema other than that it is
 // incomplete.
 func (w *walker) contradicts(s *Schema, value any) bool {
-	probing, against, problems := w.probing, w.against, w.problems
-	w.probing, w.against, w.problems = true, false, nil
-	w.value(s, value)
-	found := w.against
-	w.probing, w.against, w.problems = probing, against, problems
-	return found
+	probe := w.apart()
+	probe.probing = true
+	probe.value(s, value)
+	return probe.against
 }
 
 // closest lists the problems that a value has with the alternative that it contradicts
@@ -260,12 +258,9 @@ func noLiteral(all [][]Problem) []Problem {
 
 // try returns the problems of a value without reporting them.
 func (w *walker) try(s *Schema, value any) []Problem {
-	before := w.problems
-	w.problems = nil
-	w.value(s, value)
-	problems := w.problems
-	w.problems = before
-	return problems
+	trial := w.apart()
+	trial.value(s, value)
+	return trial.problems
 }
 
 // hasStruct reports whether there is a struct in a value: two alternatives that allow the

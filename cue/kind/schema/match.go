@@ -37,16 +37,13 @@ func (w *walker) match(m *Match, value any) {
 // compare reports whether a value, with the defaults that a schema would give it, contradicts
 // the schema, and whether it is incomplete.
 func (w *walker) compare(s *Schema, value any) (contradicts, incomplete bool) {
-	probing, against, problems := w.probing, w.against, w.problems
-	w.probing, w.against, w.problems = false, false, nil
-	d := defaulter{budget: w.budget, structs: w.structs}
-	w.value(s, d.value(s, value))
-	for _, p := range w.problems {
+	trial, d := w.apart(), defaulter{budget: w.budget, structs: w.structs}
+	trial.value(s, d.value(s, value))
+	for _, p := range trial.problems {
 		if p.Rule == nil || !p.Rule.NotInCUE {
 			contradicts, incomplete = contradicts || !p.incomplete, incomplete || p.incomplete
 		}
 	}
-	w.probing, w.against, w.problems = probing, against, problems
 	return contradicts, incomplete
 }
 

@@ -72,7 +72,17 @@ type walker struct {
 	choosing int
 	probing  bool // only whether there is a contradiction matters
 	against  bool // one was found while probing
-	memo     memo
+	memo     *memo
+}
+
+// apart returns a walker at the same value that has found nothing: it validates, and what it finds is its own.
+func (w *walker) apart() *walker {
+	if w.memo == nil {
+		w.memo = new(memo)
+	}
+	inner := *w
+	inner.probing, inner.against, inner.problems = false, false, nil
+	return &inner
 }
 
 func (w *walker) at() *field.Path {
