@@ -92,7 +92,7 @@ func conformanceSuites(t *testing.T) []*suite {
 	suites := suitesOf(t, "shipped", kindtest.Shipped(t), nil)
 	for _, file := range append(corpus.Archives(t, kindtest.Corpus), corpus.Archives(t, "testdata/apiserver")...) {
 		archive := corpus.Read(t, file)
-		// The corpus also has kinds that fail to load, which TestCorpus in cue/kind tests.
+		// The corpus also has kinds that fail to load, which TestCorpus in cue/kind/proof tests.
 		kinds, _ := load.FromDir(corpus.Unpack(t, archive))
 		suites = append(suites, suitesOf(t, filepath.Base(file), kinds, archive)...)
 	}
@@ -105,7 +105,7 @@ func conformanceSuites(t *testing.T) []*suite {
 	return suites
 }
 
-// foreignSuites returns the suites of the foreign kinds that load; TestForeignKinds in cue/kind
+// foreignSuites returns the suites of the foreign kinds that load; TestForeignKinds in cue/kind/proof
 // fails for the others.
 func foreignSuites(t *testing.T) []*suite {
 	t.Helper()

@@ -55,7 +55,7 @@ type Kind struct {
 	// Lookups are the objects that the behaviour reads apart from its children.
 	Lookups []LookupFacts
 	// Uses are the children that the template of a child, or its when, reads, by the name of that child, and object.status
-	// if it reads that.
+	// if it reads that. It is known of kinds of folders, and not of those that Fescue ships, which read nothing sensitive.
 	Uses map[string][]string
 	// Hash identifies the source of the package that the kind is in. Two processes whose kinds
 	// have different hashes may behave differently.

@@ -142,12 +142,6 @@ func (m *Memory) contested(now time.Time) (problem *Problem, next time.Time) {
 // FieldManager is the owner of the fields that the controller of a kind writes.
 func FieldManager(k *kind.Kind) string { return "fescue/" + k.Name() }
 
-// The reasons of the condition Stalled for corrections that are delayed.
-const (
-	reasonContested = "Contested"
-	reasonReplaced  = "ReplacedRepeatedly"
-)
-
 // heldProblem describes a correction that is held, given the object with its managedFields and our
 // own manager.
 func heldProblem(s Step, live *unstructured.Unstructured, own string) *Problem {

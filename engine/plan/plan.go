@@ -82,6 +82,11 @@ const (
 	reasonEndless    = "EndlessChildren"
 	reasonQuota      = "QuotaExceeded"
 	reasonTooLarge   = "StatusTooLarge"
+	// reasonContested and reasonReplaced are for corrections that are delayed (corrections.go).
+	reasonContested = "Contested"
+	reasonReplaced  = "ReplacedRepeatedly"
+	// ReasonNoProgress is for a behaviour that never becomes idle (progress.go).
+	ReasonNoProgress = "NoProgress"
 )
 
 // Decide returns the plan for an object. It changes nothing, and evaluates nothing but the

@@ -19,9 +19,6 @@ const (
 	freePerPart = 3
 	// maxRecent is how many of the last writes a problem shows.
 	maxRecent = 6
-	// ReasonNoProgress is the reason of the condition Stalled for a behaviour that never becomes
-	// idle.
-	ReasonNoProgress = "NoProgress"
 )
 
 // Progress counts the rounds of writes that the behaviour of one object has caused by itself: since

@@ -1,7 +1,7 @@
 // Package reconcile is the loop of the engine: it looks at the cluster, has package plan decide, writes, and looks again, until nothing
 // is left to do for an object. It knows nothing of caches, queues and requests: a World has them.
 //
-// One turn of the loop, for an At that is created:
+// The first turns of the loop, for an At that is created:
 //
 //	Look           it has no children
 //	plan           phase "" → PENDING; its children come once that is stored
@@ -44,8 +44,8 @@ type World interface {
 var ErrBehind = errors.New("the caches do not have the last writes yet")
 
 const (
-	// maxPhases is how many phases one reconcile may store.
-	maxPhases = 8
+	// maxLooks is how often one reconcile looks again: after it has stored a phase, or has created what the behaviour reads.
+	maxLooks = 8
 	// Patience is how many reconciles may fail before the status shows why: most failures
 	// are over with the next try.
 	Patience = 3
@@ -126,7 +126,7 @@ func (r *run) run(ctx context.Context) Result {
 		return r.release(ctx)
 	}
 	next := plan.Look
-	for stored := 0; ; stored++ {
+	for again := 0; ; again++ {
 		v, err := r.look(ctx, next == plan.LookLive)
 		if errors.Is(err, ErrBehind) {
 			r.end(next)
@@ -146,7 +146,7 @@ func (r *run) run(ctx context.Context) Result {
 		}
 		r.object = object
 		next = o.Next(object != p.Object)
-		if next == plan.Look && (stored == maxPhases || v.Budget.IsLow()) {
+		if next == plan.Look && (again == maxLooks || v.Budget.IsLow()) {
 			next = plan.Requeue
 		}
 		switch next {
@@ -156,13 +156,14 @@ func (r *run) run(ctx context.Context) Result {
 			return result
 		case plan.Requeue, plan.Rest:
 			r.end(next)
-			return r.rest(p, o, next)
+			return r.finish(p, o, next)
+		case plan.Look, plan.LookLive: // a live view is not doubted, so that comes once
 		}
 	}
 }
 
 // look observes the cluster, and gives the object the finalizer that holds it for what follows its deletion, if it needs that, before
-// anything else is written.
+// anything else is written. The first look begins the rounds; the others know what has passed since.
 func (r *run) look(ctx context.Context, isLive bool) (*plan.View, error) {
 	v, err := r.world.Look(ctx, r.object, isLive)
 	if err != nil {
@@ -200,8 +201,8 @@ func (r *run) end(next plan.Next) {
 	}
 }
 
-// rest returns the result of a reconcile that leaves nothing to do now, or the rest to another one.
-func (r *run) rest(p *plan.Plan, o *plan.Outcome, next plan.Next) Result {
+// finish returns the result of a reconcile that leaves nothing to do now, or the rest to another one.
+func (r *run) finish(p *plan.Plan, o *plan.Outcome, next plan.Next) Result {
 	result := Result{Then: Done, At: o.Due(p, r.object), Recheck: o.Recheck(), Err: errors.Join(o.Rejected, o.Failed)}
 	switch {
 	case next == plan.Requeue:

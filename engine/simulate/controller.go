@@ -252,6 +252,13 @@ func (w *world) CarryOut(_ context.Context, owner *unstructured.Unstructured, to
 	return done
 }
 
+// forbidden is the answer of an API server whose admission rejects a request.
+func forbidden(message string) error {
+	err := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	err.ErrStatus.Message = message
+	return err
+}
+
 // verbs are those of the requests by which steps are carried out.
 var verbs = map[plan.Verb]string{plan.Create: "create", plan.Apply: "patch", plan.Adopt: "patch", plan.Delete: "delete"}
 
@@ -259,7 +266,7 @@ var verbs = map[plan.Verb]string{plan.Create: "create", plan.Apply: "patch", pla
 func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.Step, done *plan.Changes) error {
 	for _, r := range c.rejections {
 		if slices.Contains(r.verbs, verbs[s.Verb]) && r.objects.matches(c, s.Object()) {
-			return errors.New(r.message)
+			return forbidden(r.message)
 		}
 	}
 	switch s.Verb {

@@ -51,7 +51,7 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// loadAnswer is what the process prints, and then a kind.Proof for each kind of Proves.
+// loadAnswer is what the process prints, and then a load.Proof for each kind of Proves.
 type loadAnswer struct {
 	// Kinds lists the kinds of the folder, if that was asked for.
 	Kinds []load.Listed `json:"kinds,omitempty"`

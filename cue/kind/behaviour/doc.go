@@ -48,7 +48,7 @@
 // # How it is proved
 //
 // CUE's evaluator defines what each expression means. The tests compare the two for each expression that a line of oracle_test.go has,
-// for generated expressions, definitions and disjunctions (the tests of this package), and for generated kinds (cue/kind,
+// for generated expressions, definitions and disjunctions (the tests of this package), and for generated kinds (cue/kind/proof,
 // TestGeneratedKinds). TestMutants breaks the evaluator in each place and asks whether the comparison notices. vet compares each kind
 // that someone writes (decision 67). With another version of CUE:
 //

@@ -61,7 +61,7 @@ func oracleOf(t testing.TB, instance *build.Instance) *oracle {
 	return &oracle{program: program, value: value, context: ctx}
 }
 
-// outcome is the class of a result, and the result.
+// compiled is the class of a result, and the result.
 func (o *oracle) compiled(object, observed map[string]any, path ...string) (class string, data any) {
 	v := o.program.Run(budget.New("X"), object, observed).Lookup(path...)
 	if !v.Exists() {

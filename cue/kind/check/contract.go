@@ -189,7 +189,7 @@ var notOfDecorators = map[string]string{
 	"inject": "what is injected comes from objects of kinds",
 }
 
-// OfDecorators is checkContract for a decorator.
+// OfDecorators is OfContract for a decorator.
 func OfDecorators(k *kind.Kind, pkg *syntax.Package) []*syntax.LoadError {
 	c := New(k, pkg, nil)
 	c.Mistakes, c.found = nil, make(map[string]bool) // without types, the rest cannot be told

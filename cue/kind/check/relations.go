@@ -10,6 +10,7 @@ import (
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
+	corev1 "k8s.io/api/core/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -57,6 +58,10 @@ func (c *Checker) relations(child *checkedChild) {
 				}
 				return nil
 			})
+		}
+	case "Service":
+		if child.gvk.Group == "" { // not that of Knative
+			c.externalName(spec, prefix+"spec")
 		}
 	}
 }
@@ -196,6 +201,16 @@ func (c *Checker) claim(spec *Structure, path string) {
 	if spec.Fields["accessModes"] == nil {
 		c.report(spec.literals[0], "%s.accessModes: is missing: Kubernetes requires it, as in [\"ReadWriteOnce\"]", path)
 	}
+}
+
+// externalName checks that a Service that stands for a name has one, if all its fields are known.
+func (c *Checker) externalName(spec *Structure, path string) {
+	name := spec.Fields["externalName"]
+	if text, _ := c.constantOf(spec, "type"); text != string(corev1.ServiceTypeExternalName) || spec.isOpen() || name != nil && !name.Constraint {
+		return
+	}
+	c.report(c.valueNode(spec.Fields["type"]),
+		"%s.externalName: is missing: Kubernetes requires it with the type ExternalName: write the DNS name to resolve to, as in \"db.example.com\", or another type", path)
 }
 
 // literalIn returns the value of a field that is the same for all objects, or nil.

@@ -37,7 +37,7 @@ func misnamedDecorators(definitions map[string][]*ast.Field, instance *build.Ins
 	return errs
 }
 
-// loadOne checks a kind or a decorator, given a name of loadableNames.
+// loadOne checks a kind or a decorator, given a name of LoadableNames.
 func loadOne(pkg *syntax.Package, name string) (*kind.Kind, error) {
 	if strings.HasSuffix(name, behaviour.DecoratorSuffix) && slices.ContainsFunc(pkg.Definitions["#"+name], syntax.IsDecorator) {
 		return newDecorator(strings.TrimSuffix(name, behaviour.DecoratorSuffix), pkg)

@@ -187,7 +187,7 @@ func withoutUnknown(err error) error {
 }
 
 // newKind checks one kind of a package against the contract and collects what is
-// known of it without looking at any object.
+// known of it that is the same for all objects.
 func newKind(name string, pkg *syntax.Package) (*kind.Kind, error) {
 	objectSchema := pkg.Value.LookupPath(cue.MakePath(cue.Def("#" + name)))
 	if err := objectSchema.Validate(); err != nil {

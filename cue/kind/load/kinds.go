@@ -54,7 +54,7 @@ type Folder struct {
 	Proofs []Proof
 }
 
-// Folders is Load for folders of which some kinds must not be loaded. The kinds of the folders
+// Folders is All for folders of which some kinds must not be loaded. The kinds of the folders
 // are checked against the types that they have and that Kubernetes itself serves, and those in
 // typeFiles (types.Catalog.AddPath).
 func Folders(shipped bool, typeFiles []string, folders ...Folder) (*Kinds, error) {
@@ -201,7 +201,7 @@ func (c *Kinds) fail(broken ...*syntax.LoadError) {
 	}
 }
 
-// takeBroken keeps the LoadErrors among those joined in err, and returns the others.
+// takeBroken keeps the syntax.LoadErrors among those joined in err, and returns the others.
 func (c *Kinds) takeBroken(err error) error {
 	if err == nil {
 		return nil
@@ -220,7 +220,7 @@ func (c *Kinds) takeBroken(err error) error {
 	return err
 }
 
-// Added returns those of Behaviours that Load found in folders. Do not change it.
+// Added returns those of Behaviours that were found in folders. Do not change it.
 func (c *Kinds) Added() []*kind.Kind { return c.added }
 
 // Broken returns the errors of the kinds that failed to load. One with an empty Kind is about a

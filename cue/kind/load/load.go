@@ -32,7 +32,8 @@ import (
 // languageVersion is the CUE language version of the embedded files; it matches cue.mod/module.cue.
 const languageVersion = "v0.17.0"
 
-// Draft is a kind that is not checked yet, with the CUE that it comes from.
+// Draft is a kind with the CUE that it comes from, which checks and proofs need. It fits the contract; what does not fit
+// the types of its children is not known yet.
 type Draft struct {
 	*kind.Kind
 	Source *syntax.Package
@@ -68,7 +69,7 @@ func ShippedDrafts() ([]Draft, error) {
 // If names of kinds are given, only those are loaded, and nothing of the package is evaluated
 // that they do not refer to.
 //
-// Kinds that fail to load are left out and reported as joined *LoadErrors; the others are
+// Kinds that fail to load are left out and reported as joined *syntax.LoadErrors; the others are
 // still returned.
 func FromDir(dir string, only ...string) ([]*kind.Kind, error) {
 	drafts, err := Drafts(dir, only...)

@@ -160,7 +160,7 @@ func sameSchema(t *testing.T, a, b *apiextensionsv1.JSONSchemaProps) bool {
 	return string(x) == string(y)
 }
 
-// mutate returns a kind with a schema of its own, in which one thing is changed.
+// mutateOnce returns a kind with a schema of its own, in which one thing is changed.
 func mutateOnce(k load.Draft, i int) (load.Draft, mutation) {
 	broken := copyOf(k.Compiled)
 	change := mutationsOf(broken)[i]

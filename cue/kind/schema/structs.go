@@ -267,7 +267,7 @@ func (s *StructSchema) conditions() int {
 	return n
 }
 
-// requires reports whether a struct has to have a field.
+// demands reports whether a struct has to have a field.
 func (s *StructSchema) demands(name string) bool {
 	if s == nil {
 		return false

@@ -17,7 +17,7 @@ const ConversionSuffix = "Conversion"
 // IsConversion reports whether an expression begins with contract.#Conversion.
 func IsConversion(expr ast.Expr) bool { return beginsWith(expr, "#"+ConversionSuffix) }
 
-// BehaviourOf returns the name of the definition of a behaviour, given a name of loadableNames.
+// BehaviourOf returns the name of the definition of a behaviour, given a name of LoadableNames.
 func BehaviourOf(name string) string {
 	if strings.HasSuffix(name, behaviour.DecoratorSuffix) {
 		return "#" + name
@@ -83,7 +83,7 @@ func beginsWith(expr ast.Expr, definition string) bool {
 }
 
 // LoadableNames lists the kinds and the decorators of a package by syntax, so that one that cannot be
-// evaluated is still known by name. Those of decorators end in decoratorSuffix.
+// evaluated is still known by name. Those of decorators end in DecoratorSuffix.
 func LoadableNames(definitions map[string][]*ast.Field) []string {
 	return slices.Sorted(slices.Values(append(KindNames(definitions), DecoratorNames(definitions)...)))
 }

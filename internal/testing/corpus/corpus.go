@@ -94,6 +94,24 @@ func Golden(tb testing.TB, file, text string) {
 	require.Equal(tb, string(want), text)
 }
 
+// GoldenSections compares the sections of an archive with those of its file. One without a name was not computed, and stays.
+func GoldenSections(tb testing.TB, file string, sections []txtar.File) {
+	tb.Helper()
+	archive := Read(tb, file)
+	for i, section := range sections {
+		if section.Name == "" {
+			continue
+		}
+		if *update {
+			archive.Files[i] = section
+		}
+		require.Equal(tb, string(archive.Files[i].Data), string(section.Data), "%s of %s", section.Name, file)
+	}
+	if *update {
+		require.NoError(tb, os.WriteFile(file, txtar.Format(archive), 0o600))
+	}
+}
+
 // Unpack writes the CUE files of an archive into a new folder, and returns its path.
 func Unpack(tb testing.TB, archive *txtar.Archive) string {
 	tb.Helper()

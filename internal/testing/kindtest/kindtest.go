@@ -44,7 +44,7 @@ func InCorpus(tb testing.TB, name string) []*kind.Kind {
 	return FromDir(tb, corpus.Unpack(tb, corpus.Read(tb, corpus.Path(tb, Corpus+"/"+name+".txtar"))))
 }
 
-// AllInCorpus returns all kinds of the corpus that load. TestCorpus in cue/kind tests the
+// AllInCorpus returns all kinds of the corpus that load. TestCorpus in cue/kind/proof tests the
 // others.
 func AllInCorpus(tb testing.TB) []*kind.Kind {
 	tb.Helper()
