@@ -72,10 +72,10 @@ func (a *Attempt) next(now time.Time) *Comparison {
 		if a.count == maxRounds || a.isLow {
 			return nil
 		}
-		todo, isHeld := a.rounds.memory.hold(a.left, now)
+		todo, isHeld := a.rounds.memory.delayCorrections(a.left, now)
 		isNothing := len(todo.Steps)+len(todo.Inspect) == 0 && (len(todo.Prunes) == 0 || !todo.MayPrune())
 		a.acts = Acts(slices.Concat(todo.Steps, todo.Prunes))
-		if len(a.acts) > 0 && a.rounds.held(now) {
+		if len(a.acts) > 0 && a.rounds.mustWait(now) {
 			isNothing = true
 		}
 		if a.isHeld = isHeld; !isNothing {
@@ -119,7 +119,7 @@ func (a *Attempt) Done(done *Changes, now time.Time) {
 	a.decide(now)
 }
 
-// Outcome returns the last plan, and what came of it. They may be others, that stay in the phase, if the change of phase has to wait.
+// Outcome returns the last plan, and what came of it, and remembers that: call it once. They may be others, that stay in the phase, if the change of phase has to wait.
 func (a *Attempt) Outcome(now time.Time) (*Plan, *Outcome) {
 	memory := a.rounds.memory
 	o := outcomeOf(a.plan, a.left, a.done, a.view)
@@ -127,7 +127,7 @@ func (a *Attempt) Outcome(now time.Time) (*Plan, *Outcome) {
 	o.Strays, o.wrote = a.strays, a.wrote
 	memory.learn(a.plan, a.left)
 	p, o := a.rounds.moved(a.plan, o, now)
-	o.isBlocked = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.isUnfinished
+	o.isPending = o.Stalled != nil || o.Failed != nil || o.Rejected != nil || o.Waiting || o.Held || o.isUnfinished
 	if progress := memory.progress; progress != nil && progress.Problem != nil {
 		o.slowed(progress.Problem, progress.Next(now))
 	}

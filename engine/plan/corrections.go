@@ -47,8 +47,8 @@ func (c *correction) corrects(s Step) bool {
 	return (s.Verb != Create || c.adopts) && (s.Template() == "" || c.template == "" || s.Template() == c.template)
 }
 
-// hold returns a comparison without the corrections that have to wait. The first time, it asks for what describes them.
-func (m *Memory) hold(todo *Comparison, now time.Time) (left *Comparison, isHeld bool) {
+// delayCorrections returns a comparison without the corrections that have to wait. The first time, it asks for what describes them.
+func (m *Memory) delayCorrections(todo *Comparison, now time.Time) (left *Comparison, isHeld bool) {
 	var asks []Step
 	isDue := func(steps []Step) (due []Step) {
 		for _, s := range steps {

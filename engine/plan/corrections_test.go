@@ -43,7 +43,7 @@ func (f *fight) template(hash string) {
 // correct corrects the child in a reconcile, unless that is held.
 func (f *fight) correct() (done bool) {
 	f.Rounds(f.kind, f.owner, &View{}, f.now)
-	todo, isHeld := f.hold(&Comparison{Steps: []Step{f.step}}, f.now)
+	todo, isHeld := f.delayCorrections(&Comparison{Steps: []Step{f.step}}, f.now)
 	changes := &Changes{Deleted: make(map[types.UID]bool)}
 	for _, s := range todo.Steps {
 		if s.Verb == Delete {
@@ -162,11 +162,11 @@ func TestRepeatedAdoptionsAreHeld(t *testing.T) {
 	adopted.Verb = Adopt
 	f.step.Live = nil
 	for range freeCorrections {
-		todo, isHeld := f.hold(&Comparison{Steps: []Step{f.step}}, f.now)
+		todo, isHeld := f.delayCorrections(&Comparison{Steps: []Step{f.step}}, f.now)
 		require.False(t, isHeld)
 		f.corrected(f.kind, todo, &Changes{Adopted: []Step{adopted}, Stored: []LiveChild{Live(pods, adopted.Live)}}, f.now)
 	}
-	todo, isHeld := f.hold(&Comparison{Steps: []Step{f.step}}, f.now)
+	todo, isHeld := f.delayCorrections(&Comparison{Steps: []Step{f.step}}, f.now)
 	require.True(t, isHeld)
 	require.Empty(t, todo.Steps)
 	require.Equal(t, []Step{f.step}, todo.Inspect)
@@ -174,14 +174,14 @@ func TestRepeatedAdoptionsAreHeld(t *testing.T) {
 	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kyverno", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:ownerReferences":{}}}`)}})
 	f.corrected(f.kind, todo, &Changes{Inspected: []*unstructured.Unstructured{live}}, f.now)
 	require.Equal(t, `child "pod": pods "a": manager "kyverno" keeps changing metadata.ownerReferences; corrections are delayed`, f.message())
-	todo, _ = f.hold(&Comparison{Steps: []Step{f.step}}, f.now)
+	todo, _ = f.delayCorrections(&Comparison{Steps: []Step{f.step}}, f.now)
 	require.Empty(t, todo.Inspect, "it is described")
 
 	f = newFight(t)
 	f.step.Verb = Delete
 	require.Equal(t, 7, f.during(5*time.Second))
 	f.step.Verb = Create
-	_, isHeld = f.hold(&Comparison{Steps: []Step{f.step}}, f.now)
+	_, isHeld = f.delayCorrections(&Comparison{Steps: []Step{f.step}}, f.now)
 	require.False(t, isHeld)
 }
 

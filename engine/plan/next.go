@@ -32,7 +32,7 @@ func (o *Outcome) Next(isStored bool) Next {
 		return LookLive
 	case o.isUnfinished:
 		return Requeue
-	case o.goesOn && !o.isBlocked && (o.wrote || isStored):
+	case o.goesOn && !o.isPending && (o.wrote || isStored):
 		return Look
 	}
 	return Rest

@@ -168,7 +168,7 @@ func TestSeenIsRemembered(t *testing.T) {
 	p, o := Unreportable(ended, &Outcome{}, errors.New("status: invalid"))
 	require.Equal(t, isKnown, o.inventory.created)
 	require.Equal(t, isKnown, p.Unrecorded().created)
-	p, o = hold(ended, &Outcome{}, &Problem{ReasonNoProgress, ""})
+	p, o = stayInPhase(ended, &Outcome{}, &Problem{ReasonNoProgress, ""})
 	require.Equal(t, isKnown, o.inventory.created)
 	require.Equal(t, isKnown, p.Unrecorded().created)
 

@@ -62,9 +62,9 @@ type Outcome struct {
 	isOver, lingers bool
 	// isDoubted means that the status lists places in which the caches have no child.
 	isDoubted bool
-	// isUnfinished means that there is more to write, or to decide, than one reconcile may, and isBlocked that nothing more can be
-	// done now.
-	isUnfinished, isBlocked bool
+	// isUnfinished means that there is more to write, or to decide, than one reconcile may, and isPending that something is left,
+	// whether or not it can be done now: the object is not idle.
+	isUnfinished, isPending bool
 	// goesOn means that another plan may do more, and wrote that any child was written.
 	goesOn, wrote bool
 
@@ -218,8 +218,8 @@ func (o *Outcome) IsListed(stored *unstructured.Unstructured) bool {
 	return slices.Equal(listed.elsewhere, o.inventory.elsewhere) && listed.orphaned == o.inventory.orphaned
 }
 
-// hold returns what to report instead of a change of phase that has to wait because of a problem.
-func hold(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
+// stayInPhase returns what to report instead of a change of phase that has to wait because of a problem.
+func stayInPhase(p *Plan, o *Outcome, problem *Problem) (*Plan, *Outcome) {
 	instead := p.unmoved()
 	instead.Stalled = problem
 	return instead, &Outcome{

@@ -48,15 +48,15 @@ func (r *Rounds) End(o *Outcome, next Next) {
 		return
 	}
 	seen := FingerprintOf(r.kind, r.owner, o.Children, r.found)
-	if isIdle := next == Rest && !o.isBlocked; isIdle && seen.IsSettled() && (!r.any || !r.kind.ReadsOwnStatus()) {
+	if isIdle := next == Rest && !o.isPending; isIdle && seen.IsSettled() && (!r.any || !r.kind.ReadsOwnStatus()) {
 		r.memory.progress = nil
 		return
 	}
 	r.memory.progress.seen = seen
 }
 
-// held reports whether the next round has to wait, and describes it then.
-func (r *Rounds) held(now time.Time) bool {
+// mustWait reports whether the next round has to wait, and describes it then.
+func (r *Rounds) mustWait(now time.Time) bool {
 	progress := r.memory.progress
 	if progress == nil || !progress.IsHeld(now) {
 		return false
@@ -93,8 +93,8 @@ func (r *Rounds) moved(p *Plan, o *Outcome, now time.Time) (*Plan, *Outcome) {
 	if p.Waited {
 		r.memory.progress = nil
 	}
-	if r.held(now) {
-		return hold(p, o, r.memory.progress.Problem)
+	if r.mustWait(now) {
+		return stayInPhase(p, o, r.memory.progress.Problem)
 	}
 	var acts []string
 	for _, t := range p.Transitions {

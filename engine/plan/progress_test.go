@@ -45,12 +45,12 @@ func (l *endless) reconcile(children ...*unstructured.Unstructured) (wrote bool)
 		live[i] = LiveChild{Name: "pod", Object: child}
 	}
 	r := l.Rounds(l.kind, l.owner, &View{Children: live}, l.now)
-	wrote = !r.held(l.now)
+	wrote = !r.mustWait(l.now)
 	if wrote {
 		r.wrote([]string{fmt.Sprintf("created pods %q", "a")}, 2, l.now)
 	}
 	l.problem, l.next = l.progress.Problem, l.progress.Next(l.now)
-	r.End(&Outcome{Children: live, isBlocked: true}, Rest)
+	r.End(&Outcome{Children: live, isPending: true}, Rest)
 	return wrote
 }
 
