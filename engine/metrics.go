@@ -59,20 +59,8 @@ func NewMetrics() *Metrics {
 
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.reconciles,
-		m.failures,
-		m.panics,
-		m.timeouts,
-		m.transitions,
-		m.cacheWaits,
-		m.liveReads,
-		m.endless,
-		m.seconds,
-		m.workers,
-		m.busy,
-		m.waiting,
-		m.objects,
-		m.shards,
+		m.reconciles, m.failures, m.panics, m.timeouts, m.transitions, m.cacheWaits, m.liveReads, m.endless,
+		m.seconds, m.workers, m.busy, m.waiting, m.objects, m.shards,
 	}
 }
 

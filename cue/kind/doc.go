@@ -2,7 +2,7 @@
 // versions, and what the controller does for it. Plain Go values go in and out:
 //
 //	kinds, _ := load.All(true)
-//	at := kinds.ByName("ats.cnat.programming-kubernetes.info")
+//	at := kinds.ByName("ats.cnat.fescue.dev")
 //	checked := at.Check(at.NewBudget(), object)               // its errors, or the object with its defaults
 //	decision, err := at.Decide(at.NewBudget(), object, nil)   // children, transitions, status
 //

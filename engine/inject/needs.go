@@ -101,13 +101,8 @@ func (n needs) check(spec value, claims []string) *rejection {
 			return (&rejection{reason: Incomplete, detail: fmt.Sprintf("the Pod has no volume %q, which an injected container mounts", name)}).in("volumes").in("spec")
 		}
 		if source := unshared(volume); source != "" {
-			return (&rejection{reason: Forbidden, detail: fmt.Sprintf("an injected container cannot mount a volume of the type %s that the Pod brings", source)}).in(
-				"[" + name + "]",
-			).in(
-				"volumes",
-			).in(
-				"spec",
-			)
+			detail := fmt.Sprintf("an injected container cannot mount a volume of the type %s that the Pod brings", source)
+			return (&rejection{reason: Forbidden, detail: detail}).in("[" + name + "]").in("volumes").in("spec")
 		}
 	}
 	for _, claim := range n.claims {

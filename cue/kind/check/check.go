@@ -377,16 +377,7 @@ func OrInjection(k *kind.Kind, pkg *syntax.Package, err error) error {
 	if len(c.Mistakes) == 0 {
 		return err
 	}
-	return JoinMistakes(c.Mistakes)
-}
-
-// JoinMistakes returns mistakes as one error.
-func JoinMistakes(mistakes []*syntax.LoadError) error {
-	errs := make([]error, len(mistakes))
-	for i, mistake := range mistakes {
-		errs[i] = mistake
-	}
-	return errors.Join(errs...)
+	return syntax.Joined(c.Mistakes)
 }
 
 // injection checks what is merged into Pods, which have what it leaves out, and the selector of Pods.

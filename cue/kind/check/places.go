@@ -53,17 +53,17 @@ func (c *Checker) isPlaced(child *checkedChild) bool {
 
 // namespace checks the scope of a child, and the namespace of its template.
 func (c *Checker) namespace(child *checkedChild) {
-	kindName := child.template.Fields["kind"]
-	if kindName == nil {
+	kindField := child.template.Fields["kind"]
+	if kindField == nil {
 		return
 	}
 	namespace, isKnown := c.namespaceOf(child)
 	isOwn := namespace == nil || c.isOwnNamespace(namespace)
 	if !c.isClusterScoped() && (child.known && !child.resource.Namespaced || !isOwn) {
-		c.elsewhere(child, kindName.Node)
+		c.elsewhere(child, kindField.Node)
 	}
 	if (!isOwn || child.known && child.resource.Namespaced == c.isClusterScoped()) && c.kind.Target == nil && !c.kind.RecordsChildren() {
-		c.report(kindName.Node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
+		c.report(kindField.Node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
 	}
 	if !child.known {
 		return
@@ -74,7 +74,7 @@ func (c *Checker) namespace(child *checkedChild) {
 	if namespace == nil {
 		if isKnown && child.resource.Namespaced && c.isClusterScoped() {
 			c.report(
-				kindName.Node,
+				kindField.Node,
 				"%s.template.metadata.namespace: is missing: a %s is namespaced, and the objects of the kind are cluster-scoped: write the namespace to create it in",
 				child.path,
 				child.gvk.Kind,

@@ -10,8 +10,8 @@ import (
 
 // checkConditionTypes rejects conditions with wrong types: those that every object has, and those
 // within ifs of the behaviour's own text.
-func checkConditionTypes(_ *kind.Kind, pkg *syntax.Package, controller cue.Value) error {
-	for _, behaviour := range pkg.Definitions[controller.Path().String()] {
+func checkConditionTypes(k Draft, controller cue.Value) error {
+	for _, behaviour := range k.Source.Definitions[controller.Path().String()] {
 		for _, conditions := range syntax.ValuesOf(behaviour.Value, "conditions") {
 			for _, field := range syntax.FieldsIn(conditions) {
 				name, _, err := ast.LabelName(field.Label)

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,26 +13,25 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/check"
-	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
 // newConversion compiles the conversion of a version, if there is one.
-func newConversion(k *kind.Kind, v *kind.Version, definition string, pkg *syntax.Package) error {
+func newConversion(k Draft, v *kind.Version, definition string) error {
 	name := definition + syntax.ConversionSuffix
 	v.Served = true
-	declared := pkg.Definitions[name]
+	declared := k.Source.Definitions[name]
 	if len(declared) == 0 {
 		return nil
 	}
-	c := check.New(k, pkg, nil).OfConversion(v, name)
+	c := check.New(k.Kind, k.Source, nil).OfConversion(v, name)
 	if c.Controller.Fields["served"] != nil { // it is a contract.#Conversion
 		c.Definition(c.Controller, "#"+syntax.ConversionSuffix, name+".")
 	}
 	if len(c.Mistakes) > 0 {
 		return c.Mistakes[0]
 	}
-	value := pkg.Value.LookupPath(cue.MakePath(cue.Def(name)))
+	value := k.Source.Value.LookupPath(cue.MakePath(cue.Def(name)))
 	if err := value.Validate(); err != nil {
 		return err
 	}
@@ -58,12 +56,9 @@ func newConversion(k *kind.Kind, v *kind.Version, definition string, pkg *syntax
 		}
 		v.DeprecationWarning = text
 	}
-	program, err := behaviour.CompileGiven(pkg.Instance, name, behaviour.ObjectName, kind.StoredName)
-	if unsupported, ok := errors.AsType[*behaviour.Error](err); ok {
-		return syntax.ErrorAtPosition(place.At(unsupported.At), "%s", unsupported.Message)
-	}
+	program, err := behaviour.CompileGiven(k.Source.Instance, name, behaviour.ObjectName, kind.StoredName)
 	if err != nil {
-		return err
+		return located(err)
 	}
 	v.Conversion = &kind.Conversion{Name: name, Program: program, At: syntax.PositionOf(declared[0]), Stated: make(map[string]*kind.Stated), Reads: pathsRead(declared)}
 	for _, direction := range []string{kind.ToStoredName, kind.FromStoredName} {

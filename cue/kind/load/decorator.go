@@ -38,7 +38,7 @@ func misnamedDecorators(definitions map[string][]*ast.Field, instance *build.Ins
 }
 
 // loadOne checks a kind or a decorator, given a name of LoadableNames.
-func loadOne(pkg *syntax.Package, name string) (*kind.Kind, error) {
+func loadOne(pkg *syntax.Package, name string) (Draft, error) {
 	if strings.HasSuffix(name, behaviour.DecoratorSuffix) && slices.ContainsFunc(pkg.Definitions["#"+name], syntax.IsDecorator) {
 		return newDecorator(strings.TrimSuffix(name, behaviour.DecoratorSuffix), pkg)
 	}
@@ -47,51 +47,51 @@ func loadOne(pkg *syntax.Package, name string) (*kind.Kind, error) {
 
 // newDecorator checks a decorator against the contract and collects what is known of it without
 // looking at any object.
-func newDecorator(name string, pkg *syntax.Package) (*kind.Kind, error) {
+func newDecorator(name string, pkg *syntax.Package) (Draft, error) {
 	definition := "#" + name + behaviour.DecoratorSuffix
 	decorator := pkg.Value.LookupPath(cue.MakePath(cue.Def(definition)))
-	k := kind.New()
+	k := Draft{kind.New(), pkg}
 	k.Target, k.Phases = &kind.Target{Decorator: name}, make(map[string]kind.PhaseFacts)
-	if mistakes := check.OfDecorators(k, pkg); len(mistakes) > 0 {
-		return nil, check.JoinMistakes(mistakes)
+	if mistakes := check.OfDecorators(k.Kind, k.Source); len(mistakes) > 0 {
+		return Draft{}, syntax.Joined(mistakes)
 	}
 	if err := decorator.Validate(); err != nil {
-		return nil, err
+		return Draft{}, err
 	}
 	if err := decorator.Unify(pkg.Rules.Decorator).Validate(); err != nil {
-		return nil, err
+		return Draft{}, err
 	}
 	if problems := validation.IsValidLabelValue(name); len(problems) > 0 {
-		return nil, syntax.ErrorAt(decorator, definition, "the name %q of a decorator must be a label value: %s", name, problems[0])
+		return Draft{}, syntax.ErrorAt(decorator, definition, "the name %q of a decorator must be a label value: %s", name, problems[0])
 	}
-	for _, collect := range []func(*kind.Kind, *syntax.Package, cue.Value) error{collectTarget, collectOwned} {
-		if err := collect(k, pkg, decorator); err != nil {
-			return nil, err
+	for _, collect := range []func(Draft, cue.Value) error{collectTarget, collectOwned} {
+		if err := collect(k, decorator); err != nil {
+			return Draft{}, err
 		}
 	}
 	for child, set := range k.Sets {
 		if len(set.StrayLabels) > 0 {
 			strays := decorator.LookupPath(cue.MakePath(cue.Str("children"), cue.Str(child), cue.Str("strays")))
-			return nil, syntax.ErrorAt(strays, "strays", "a decorator deletes only what it has created: remove it from %q", child)
+			return Draft{}, syntax.ErrorAt(strays, "strays", "a decorator deletes only what it has created: remove it from %q", child)
 		}
 	}
-	if err := check.Lookups(k, pkg); err != nil {
-		return nil, err
+	if err := check.Lookups(k.Kind, k.Source); err != nil {
+		return Draft{}, err
 	}
-	if err := check.SameLookups(k, pkg); err != nil {
-		return nil, err
+	if err := check.SameLookups(k.Kind, k.Source); err != nil {
+		return Draft{}, err
 	}
 	compiled, err := compile.Schema("Decorated", pkg.Rules.Contract)
 	if err != nil {
-		return nil, err
+		return Draft{}, err
 	}
 	k.Served, k.Versions, k.Compiled, k.Status = true, []*kind.Version{k.Version}, compiled, &schema.Completed{Schema: compiled}
 	SetOpenAPI(k.Version, nil)
-	return k, CompileBehaviour(k, pkg)
+	return k, CompileBehaviour(k)
 }
 
 // collectTarget reads which objects a decorator is for.
-func collectTarget(k *kind.Kind, _ *syntax.Package, decorator cue.Value) error {
+func collectTarget(k Draft, decorator cue.Value) error {
 	target := decorator.LookupPath(cue.ParsePath("target"))
 	if err := target.Validate(cue.Concrete(true)); err != nil {
 		return err

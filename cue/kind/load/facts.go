@@ -28,7 +28,7 @@ import (
 // collectOwned finds the types of the children, and which of them are sets. The types are
 // those of templates that do not depend on the object, and those that the kind declares in
 // owns.
-func collectOwned(k *kind.Kind, _ *syntax.Package, controller cue.Value) error {
+func collectOwned(k Draft, controller cue.Value) error {
 	owned := make(map[apischema.GroupVersionKind]bool)
 	k.Sets = make(map[string]kind.SetFacts)
 	singles := make(map[string]bool)
@@ -42,7 +42,7 @@ func collectOwned(k *kind.Kind, _ *syntax.Package, controller cue.Value) error {
 				return err
 			}
 			owned[gvk] = true
-			if err := collectSet(k, name, gvk, child); err != nil {
+			if err := collectSet(k.Kind, name, gvk, child); err != nil {
 				return err
 			}
 			if !child.LookupPath(pathReplicas).Exists() {
@@ -131,7 +131,7 @@ func collectSet(k *kind.Kind, name string, members apischema.GroupVersionKind, c
 }
 
 // checkDeadline rejects a deadline that cannot be met.
-func checkDeadline(k *kind.Kind, _ *syntax.Package, controller cue.Value) error {
+func checkDeadline(k Draft, controller cue.Value) error {
 	deadline := controller.LookupPath(pathDeadline)
 	if !deadline.Exists() {
 		return nil
@@ -188,89 +188,94 @@ func withoutUnknown(err error) error {
 
 // newKind checks one kind of a package against the contract and collects what is
 // known of it that is the same for all objects.
-func newKind(name string, pkg *syntax.Package) (*kind.Kind, error) {
+func newKind(name string, pkg *syntax.Package) (Draft, error) {
 	objectSchema := pkg.Value.LookupPath(cue.MakePath(cue.Def("#" + name)))
 	if err := objectSchema.Validate(); err != nil {
-		return nil, err
+		return Draft{}, err
 	}
 	controller := pkg.Value.LookupPath(cue.MakePath(cue.Def("#" + name + behaviour.ControllerSuffix)))
-	k := kind.New()
+	k := Draft{kind.New(), pkg}
 	k.GroupVersionKind.Kind = name
-	if mistakes := check.OfContract(k, pkg); len(mistakes) > 0 {
-		return nil, check.JoinMistakes(mistakes)
+	if mistakes := check.OfContract(k.Kind, k.Source); len(mistakes) > 0 {
+		return Draft{}, syntax.Joined(mistakes)
 	}
 	if err := withoutUnknown(controller.Validate()); err != nil {
-		return nil, check.OrInjection(k, pkg, err)
+		return Draft{}, check.OrInjection(k.Kind, k.Source, err)
 	}
 	if !controller.LookupPath(cue.ParsePath("scope")).Exists() {
-		return nil, syntax.ErrorAt(controller, "#"+name+behaviour.ControllerSuffix,
+		return Draft{}, syntax.ErrorAt(controller, "#"+name+behaviour.ControllerSuffix,
 			"must be a contract.#Controller: write #%s%s: contract.#Controller & {…}", name, behaviour.ControllerSuffix)
 	}
 	if err := withoutUnknown(controller.Unify(pkg.Rules.Controller).Validate()); err != nil {
-		return nil, check.OrInjection(k, pkg, err)
+		return Draft{}, check.OrInjection(k.Kind, k.Source, err)
 	}
-	for _, collect := range []func(*kind.Kind, *syntax.Package, cue.Value) error{
+	for _, collect := range []func(Draft, cue.Value) error{
 		collectNames, collectPhases, collectOnDelete, collectOwned, checkDeadline, checkConditionTypes,
 	} {
-		if err := collect(k, pkg, controller); err != nil {
-			return nil, err
+		if err := collect(k, controller); err != nil {
+			return Draft{}, err
 		}
 	}
-	if err := check.Lookups(k, pkg); err != nil {
-		return nil, err
+	if err := check.Lookups(k.Kind, k.Source); err != nil {
+		return Draft{}, err
 	}
-	if err := collectInjection(k, controller, pkg.Rules, pkg.Definitions["#"+name+behaviour.ControllerSuffix]); err != nil {
-		return nil, check.OrInjection(k, pkg, err)
+	if err := collectInjection(k.Kind, controller, pkg.Rules, pkg.Definitions["#"+name+behaviour.ControllerSuffix]); err != nil {
+		return Draft{}, check.OrInjection(k.Kind, k.Source, err)
 	}
 	stored, err := newVersion(name, pkg.Instance, objectSchema)
 	if err != nil {
-		return nil, err
+		return Draft{}, err
 	}
-	if err := CompileBehaviour(k, pkg); err != nil {
-		return nil, err
+	if err := CompileBehaviour(k); err != nil {
+		return Draft{}, err
 	}
 	if stored.GroupVersionKind.Kind != name {
-		return nil, syntax.ErrorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
+		return Draft{}, syntax.ErrorAt(objectSchema, "kind", "%q must be the name of its definition, %q", stored.GroupVersionKind.Kind, name)
 	}
 	if group := stored.GroupVersionKind.Group; k.Approval == "" && apihelpers.IsProtectedCommunityGroup(group) {
-		return nil, syntax.ErrorAt(controller, "approval",
+		return Draft{}, syntax.ErrorAt(controller, "approval",
 			"is missing: the API server accepts CRDs of the group %s only with the annotation api-approved.kubernetes.io, which has this value", group)
 	}
 	stored.Served = true
 	k.Version, k.Versions = stored, []*kind.Version{stored}
 	k.Names.Kind, k.Names.ListKind = name, name+"List"
-	if err := collectVersions(k, pkg); err != nil {
-		return nil, err
+	if err := collectVersions(k); err != nil {
+		return Draft{}, err
 	}
 	for _, v := range k.Versions {
-		if err := completeStatus(k, pkg, v); err != nil {
-			return nil, err
+		if err := completeStatus(k, v); err != nil {
+			return Draft{}, err
 		}
-		if err := collectOpenAPI(k, v); err != nil {
-			return nil, fmt.Errorf("the API server would reject the CRD: %w", err)
+		if err := collectOpenAPI(k.Kind, v); err != nil {
+			return Draft{}, fmt.Errorf("the API server would reject the CRD: %w", err)
 		}
-		if err := checkStatusSchema(k, pkg, v, controller); err != nil {
-			return nil, err
+		if err := checkStatusSchema(k, v, controller); err != nil {
+			return Draft{}, err
 		}
-		if err := checkScale(k, pkg, v, controller); err != nil {
-			return nil, err
+		if err := checkScale(k, v, controller); err != nil {
+			return Draft{}, err
 		}
 		if err := selfCheck(pkg, v); err != nil {
-			return nil, err
+			return Draft{}, err
 		}
 	}
-	collectProjection(k, pkg.Definitions["#"+name+behaviour.ControllerSuffix])
+	collectProjection(k.Kind, pkg.Definitions["#"+name+behaviour.ControllerSuffix])
 	return k, nil
 }
 
 // CompileBehaviour compiles the controller of a kind.
-func CompileBehaviour(k *kind.Kind, pkg *syntax.Package) (err error) {
-	k.Program, err = behaviour.Compile(pkg.Instance, syntax.BehaviourOf(k.LoadName()))
+func CompileBehaviour(k Draft) (err error) {
+	k.Program, err = behaviour.Compile(k.Source.Instance, syntax.BehaviourOf(k.LoadName()))
 	if err == nil {
 		if cycle := k.Program.Cycle(); cycle != nil {
 			err = cycle
 		}
 	}
+	return located(err)
+}
+
+// located returns an error of the compiler of behaviours as one at its place.
+func located(err error) error {
 	if unsupported, ok := errors.AsType[*behaviour.Error](err); ok {
 		return syntax.ErrorAtPosition(place.At(unsupported.At), "%s", unsupported.Message)
 	}
@@ -297,25 +302,25 @@ func newVersion(name string, instance *build.Instance, value cue.Value) (*kind.V
 
 // collectVersions finds the other versions of the kind: definitions that state its
 // group and kind with another version.
-func collectVersions(k *kind.Kind, pkg *syntax.Package) error {
-	for _, definition := range slices.Sorted(maps.Keys(pkg.Definitions)) {
+func collectVersions(k Draft) error {
+	for _, definition := range slices.Sorted(maps.Keys(k.Source.Definitions)) {
 		name, isDefinition := strings.CutPrefix(definition, "#")
 		if !isDefinition || name == k.GroupVersionKind.Kind {
 			continue
 		}
-		value := pkg.Value.LookupPath(cue.MakePath(cue.Def(definition)))
+		value := k.Source.Value.LookupPath(cue.MakePath(cue.Def(definition)))
 		gvk, err := typeOf(value)
 		if err != nil || gvk.GroupKind() != k.GroupVersionKind.GroupKind() {
 			continue
 		}
-		v, err := newVersion(name, pkg.Instance, value)
+		v, err := newVersion(name, k.Source.Instance, value)
 		if err != nil {
 			return err
 		}
 		if slices.ContainsFunc(k.Versions, func(o *kind.Version) bool { return o.GroupVersionKind == gvk }) {
 			return syntax.ErrorAt(value, "apiVersion", "version %s of the kind is defined twice", gvk.Version)
 		}
-		if err := newConversion(k, v, definition, pkg); err != nil {
+		if err := newConversion(k, v, definition); err != nil {
 			return err
 		}
 		k.Versions = append(k.Versions, v)
@@ -340,7 +345,7 @@ func typeOf(value cue.Value) (apischema.GroupVersionKind, error) {
 	return gv.WithKind(kind), nil
 }
 
-func collectNames(k *kind.Kind, _ *syntax.Package, controller cue.Value) error {
+func collectNames(k Draft, controller cue.Value) error {
 	var names struct {
 		Plural, Singular       string
 		ShortNames, Categories []string
@@ -366,7 +371,7 @@ func collectNames(k *kind.Kind, _ *syntax.Package, controller cue.Value) error {
 			return err
 		}
 	}
-	if err := collectPaths(k, controller); err != nil {
+	if err := collectPaths(k.Kind, controller); err != nil {
 		return err
 	}
 	var columns []struct{ Name, Path, Type string }
@@ -411,7 +416,7 @@ func collectPaths(k *kind.Kind, controller cue.Value) error {
 	return nil
 }
 
-func collectPhases(k *kind.Kind, _ *syntax.Package, controller cue.Value) error {
+func collectPhases(k Draft, controller cue.Value) error {
 	if initial := controller.LookupPath(cue.ParsePath("initial")); initial.Exists() {
 		var err error
 		if k.Initial, err = initial.String(); err != nil {

@@ -232,9 +232,5 @@ func (c *Kinds) Proofs() []Proof { return c.proofs }
 
 // BrokenError joins what Broken returns; it is nil if all kinds loaded.
 func (c *Kinds) BrokenError() error {
-	errs := make([]error, len(c.broken))
-	for i, broken := range c.broken {
-		errs[i] = broken
-	}
-	return errors.Join(errs...)
+	return syntax.Joined(c.broken)
 }

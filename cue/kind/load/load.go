@@ -39,8 +39,8 @@ type Draft struct {
 	Source *syntax.Package
 }
 
-// kinds returns the kinds of drafts.
-func kinds(drafts []Draft) []*kind.Kind {
+// kindsOf returns the kinds of drafts.
+func kindsOf(drafts []Draft) []*kind.Kind {
 	kinds := make([]*kind.Kind, len(drafts))
 	for i, d := range drafts {
 		kinds[i] = d.Kind
@@ -51,7 +51,7 @@ func kinds(drafts []Draft) []*kind.Kind {
 // Shipped loads the kinds that Fescue ships.
 func Shipped() ([]*kind.Kind, error) {
 	drafts, err := ShippedDrafts()
-	return kinds(drafts), err
+	return kindsOf(drafts), err
 }
 
 // ShippedDrafts is Shipped for kinds that are to be checked or proved.
@@ -73,7 +73,7 @@ func ShippedDrafts() ([]Draft, error) {
 // still returned.
 func FromDir(dir string, only ...string) ([]*kind.Kind, error) {
 	drafts, err := Drafts(dir, only...)
-	return kinds(drafts), err
+	return kindsOf(drafts), err
 }
 
 // Drafts is FromDir for kinds that are to be checked or proved.
@@ -328,14 +328,14 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			}
 			continue
 		}
-		c := check.New(k, pkg, nil)
+		c := check.New(k.Kind, pkg, nil)
 		k.Reads = reads
 		k.Hash, k.Behaviour, k.Corrected = hash, c.Describe(), c.Corrected()
-		drafts = append(drafts, Draft{k, pkg})
+		drafts = append(drafts, k)
 	}
 	orphans := append(orphanControllers(definitions, instances[0]), misnamedDecorators(definitions, instances[0])...)
 	if len(errs) == 0 { // a kind that fails has none of its versions
-		orphans = append(orphans, orphanConversions(definitions, instances[0], kinds(drafts))...)
+		orphans = append(orphans, orphanConversions(definitions, instances[0], kindsOf(drafts))...)
 	}
 	for _, orphan := range orphans {
 		errs = append(errs, syntax.NewLoadError("", orphan))

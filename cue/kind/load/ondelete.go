@@ -7,7 +7,6 @@ import (
 
 	"cuelang.org/go/cue"
 
-	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -15,8 +14,8 @@ import (
 
 // collectOnDelete reads the phase that objects enter when they are deleted, and finds the phases that
 // they may be in before.
-func collectOnDelete(k *kind.Kind, pkg *syntax.Package, controller cue.Value) error {
-	c := check.New(k, pkg, nil)
+func collectOnDelete(k Draft, controller cue.Value) error {
+	c := check.New(k.Kind, k.Source, nil)
 	if onDelete := controller.LookupPath(pathOnDelete); onDelete.Exists() {
 		var err error
 		if k.OnDelete, err = constant(controller, pathOnDelete); err != nil {

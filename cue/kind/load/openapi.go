@@ -25,12 +25,12 @@ import (
 
 // checkScale rejects a scale subresource whose fields do not exist or have the wrong type, or whose numbers could be
 // negative, because the API server rejects negative numbers.
-func checkScale(k *kind.Kind, pkg *syntax.Package, v *kind.Version, controller cue.Value) error {
+func checkScale(k Draft, v *kind.Version, controller cue.Value) error {
 	if k.Scale == nil {
 		return nil
 	}
 	for _, number := range []struct{ name, path string }{{"scale.spec", k.Scale.SpecReplicasPath}, {"scale.status", k.Scale.StatusReplicasPath}} {
-		at, p, err := scaled(pkg, v, controller, number.name, number.path)
+		at, p, err := scaled(k.Source, v, controller, number.name, number.path)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func checkScale(k *kind.Kind, pkg *syntax.Package, v *kind.Version, controller c
 		return nil
 	}
 	path := *k.Scale.LabelSelectorPath
-	at, p, err := scaled(pkg, v, controller, "scale.selector", path)
+	at, p, err := scaled(k.Source, v, controller, "scale.selector", path)
 	if err == nil && p.Type != "string" {
 		err = syntax.ErrorAt(at, "scale.selector", `%s of %s must be a string, a label selector as text like "app=hello"`, path, v.GroupVersionKind.Version)
 	}

@@ -21,14 +21,14 @@ import (
 // completeStatus gives a version the fields of the status that the engine writes and that #X
 // does not have, so that authors need not write them, and tools that generate #X need not
 // know of them.
-func completeStatus(k *kind.Kind, pkg *syntax.Package, v *kind.Version) error {
-	contract := pkg.Rules.Contract
+func completeStatus(k Draft, v *kind.Version) error {
+	contract := k.Source.Rules.Contract
 	common, err := compile.Schema("Status", contract)
 	if err != nil {
 		return err
 	}
 	engine := schema.EngineStatus(common, slices.Sorted(maps.Keys(k.Phases)))
-	if k.RecordsSchedule = k.RecordsSchedule || check.New(k, pkg, nil).Schedules(v); k.RecordsSchedule {
+	if k.RecordsSchedule = k.RecordsSchedule || check.New(k.Kind, k.Source, nil).Schedules(v); k.RecordsSchedule {
 		scheduled, err := compile.Schema("ScheduleStatus", contract)
 		if err != nil {
 			return err
@@ -36,7 +36,7 @@ func completeStatus(k *kind.Kind, pkg *syntax.Package, v *kind.Version) error {
 		engine.Struct.Fields = append(slices.Clone(engine.Struct.Fields), scheduled.Struct.Fields...)
 	}
 	if v.Compiled.Struct.Field("status") == nil {
-		inferred, err := inferStatus(k, pkg)
+		inferred, err := inferStatus(k)
 		if err != nil {
 			return err
 		}
@@ -49,13 +49,13 @@ func completeStatus(k *kind.Kind, pkg *syntax.Package, v *kind.Version) error {
 
 // inferStatus returns the fields that the behaviour projects into a status of which #X says nothing.
 // Scalars have the type that is known of them; everything else may be anything.
-func inferStatus(k *kind.Kind, pkg *syntax.Package) ([]*schema.Field, error) {
+func inferStatus(k Draft) ([]*schema.Field, error) {
 	known, err := types.New()
 	if err != nil {
 		return nil, err
 	}
 	SetOpenAPI(k.Version, sets.New[string]())
-	c := check.New(k, pkg, known)
+	c := check.New(k.Kind, k.Source, known)
 	projection := c.Controller.Fields["status"]
 	if projection == nil {
 		return nil, nil
@@ -111,7 +111,7 @@ func writtenCondition(name string) map[string]any {
 
 // checkStatusSchema checks that the controller writes no status fields of the engine, and that the
 // schema allows these: the API server silently drops others.
-func checkStatusSchema(k *kind.Kind, pkg *syntax.Package, v *kind.Version, controller cue.Value) error {
+func checkStatusSchema(k Draft, v *kind.Version, controller cue.Value) error {
 	status := v.Schema.Properties["status"]
 	if err := syntax.EachField(controller.LookupPath(pathStatus), func(name string, value cue.Value) error {
 		if k.IsEngineStatus(name) {
@@ -140,7 +140,7 @@ func checkStatusSchema(k *kind.Kind, pkg *syntax.Package, v *kind.Version, contr
 	}
 	if declared, ok := status.Properties["phase"]; ok && declared.Type != "string" {
 		return syntax.ErrorAt(
-			pkg.ValueAt(v.DefinitionName, ".status.phase"),
+			k.Source.ValueAt(v.DefinitionName, ".status.phase"),
 			"status",
 			"#%s.status.phase must be a string: that is what contract.#Controller says of an object",
 			k.GroupVersionKind.Kind,

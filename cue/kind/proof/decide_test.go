@@ -38,7 +38,7 @@ var kubernetesTypes = sync.OnceValue(func() *types.Catalog {
 
 // newLikelyPairs returns a generator half of whose objects are like those that people wrote.
 func newLikelyPairs(k load.Draft, samples []map[string]any) *pairs {
-	p := newPairs(k.Kind, k.Source, kubernetesTypes())
+	p := newPairs(k, kubernetesTypes())
 	random := p.sample
 	if len(samples) > 0 {
 		p.sample = func(r *rand.Rand) map[string]any {
@@ -74,17 +74,10 @@ func (p *pairs) mixed(most, some map[string]any) map[string]any {
 	return object
 }
 
-// unorderedComparison leaves out the order of texts.
-func unorderedComparison(k load.Draft) *comparison {
-	c := newComparison(k.Kind, k.Source)
-	c.anyOrder = true
-	return c
-}
-
 // compare compares everything, also what a proof leaves out.
-func compare(k load.Draft, object, observed map[string]any) (decides bool, err error) {
+func compare(k *comparison, object, observed map[string]any) (decides bool, err error) {
 	_, failed := k.Decide(k.NewBudget(), object, observed)
-	return failed == nil, newComparison(k.Kind, k.Source).compare(object, observed)
+	return failed == nil, k.compare(object, observed)
 }
 
 // TestDecisionsLikeCUE generates objects and their children for each kind, shipped, in the corpus and
@@ -101,13 +94,13 @@ func TestDecisionsLikeCUE(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				p := newLikelyPairs(k, source.samplesOf(k))
+				p, c := newLikelyPairs(k, source.samplesOf(k)), newComparison(k)
 				values, failures, exceeding := 0, 0, 0
 				for i := range uint64(*decisions) {
 					seed := *firstSeed + i
 					p.random = rand.New(rand.NewPCG(seed, 2))
 					object, observed := p.next()
-					decides, err := compare(k, object, observed)
+					decides, err := compare(c, object, observed)
 					switch {
 					case errors.Is(err, errNotCompared):
 						exceeding++
@@ -133,7 +126,7 @@ func TestChildNamedLikeAFieldOfItsObject(t *testing.T) {
 	require.NoError(t, err)
 	object := objectOf(kinds[0], map[string]any{"workers": []any{"other", "web"}, "image": "i"})
 	object["status"] = map[string]any{"childInventory": map[string]any{"created": map[string]any{"web": "uid"}}}
-	decides, err := compare(kinds[0], object, nil)
+	decides, err := compare(newComparison(kinds[0]), object, nil)
 	require.NoError(t, err)
 	require.True(t, decides)
 }

@@ -111,9 +111,10 @@ func BenchmarkDecide(b *testing.B) {
 			if strings.HasSuffix(d.name, "/10000") {
 				b.Skip("the evaluator takes minutes")
 			}
+			c := newComparison(d.kind)
 			b.ReportAllocs()
 			for b.Loop() {
-				v, err := newComparison(d.kind.Kind, d.kind.Source).evaluated(d.object, d.observed)
+				v, err := c.evaluated(d.object, d.observed)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -149,9 +150,10 @@ func BenchmarkInjection(b *testing.B) {
 		}
 	})
 	b.Run("Evaluator", func(b *testing.B) {
+		c := newComparison(k)
 		b.ReportAllocs()
 		for b.Loop() {
-			v, err := newComparison(k.Kind, k.Source).evaluated(object, nil)
+			v, err := c.evaluated(object, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -169,12 +171,13 @@ func TestBenchmarkedDecisions(t *testing.T) {
 		if strings.HasSuffix(d.name, "000") {
 			continue // the evaluator takes long
 		}
-		_, err := compare(d.kind, d.object, d.observed)
+		c := newComparison(d.kind)
+		_, err := compare(c, d.object, d.observed)
 		require.NoError(t, err, d.name)
 		if d.byHand != nil {
 			decision, err := d.kind.Decide(d.kind.NewBudget(), d.object, d.observed)
 			require.NoError(t, err)
-			require.NoError(t, newComparison(d.kind.Kind, d.kind.Source).sameResult("", decisionResult(decision), decisionResult(d.byHand(d.object, d.observed)), nil, nil), d.name)
+			require.NoError(t, c.sameResult("", decisionResult(decision), decisionResult(d.byHand(d.object, d.observed)), nil, nil), d.name)
 		}
 	}
 }

@@ -83,12 +83,12 @@ func TestMutationsOfBehaviours(t *testing.T) {
 				if Prove(k, kubernetesTypes()).Difference != nil {
 					proved++
 				}
-				p := newPairs(k.Kind, k.Source, kubernetesTypes())
+				p, c := newPairs(k, kubernetesTypes()), newComparison(k)
 				p.random = rand.New(rand.NewPCG(1, 3))
 				found := false
 				for range 3000 {
 					object, observed := p.next()
-					_, err := compare(k, object, observed)
+					_, err := compare(c, object, observed)
 					if found = err != nil && !errors.Is(err, errNotCompared); found {
 						break
 					}

@@ -33,7 +33,7 @@ func (k *comparison) evaluated(object, observed map[string]any) (kind.Piece, err
 	const field = "behaviour"
 	unified := ast.NewBinExpr(token.AND, ast.NewIdent(syntax.BehaviourOf(k.LoadName())), openData(given))
 	file := &ast.File{Decls: []ast.Decl{&ast.Field{Label: ast.NewIdent(field), Value: unified}}}
-	value := k.pkg.Context.BuildFile(file, cue.Scope(k.pkg.Value)).LookupPath(cue.ParsePath(field))
+	value := k.Source.Context.BuildFile(file, cue.Scope(k.Source.Value)).LookupPath(cue.ParsePath(field))
 	if err := value.LookupPath(cue.ParsePath(behaviour.ObjectName)).Err(); err != nil {
 		return nil, evaluationError(behaviour.ObjectName, err)
 	}
@@ -174,7 +174,7 @@ func evaluationError(path string, err error) error {
 			failure.Path = strings.Join(elements[1:], ".")
 		}
 		failure.Err = errors.New(syntax.ReasonOf(first))
-		failure.Position.File, failure.Position.Line = syntax.PositionOfError(first)
+		failure.Position = syntax.PositionOfError(first)
 	}
 	return failure
 }
@@ -349,7 +349,7 @@ var operandMessage = regexp.MustCompile(`^invalid (left|right)-hand value to `)
 // absence returns what an incomplete expression reads that is absent.
 func (x *expressions) absence(err cueerrors.Error) (kind.Absence, bool) {
 	var a kind.Absence
-	a.Position.File, a.Position.Line = syntax.PositionOfError(err)
+	a.Position = syntax.PositionOfError(err)
 	if elements := err.Path(); len(elements) > 1 && elements[1] == behaviour.ObservedName {
 		a.Path = strings.Join(elements[1:], ".") // declared, and not part of the child
 		return a, true

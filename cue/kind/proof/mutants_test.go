@@ -52,7 +52,7 @@ func TestTheseMutants(t *testing.T) {
 	for seed := *firstKind; seed < *firstKind+*generatedKinds; seed++ {
 		made := generate(seed)
 		if k, err := loadSource(made.Source); err == nil {
-			add(k, func(p *pairs) pair { return pairOf(p, made.Children) }, newPairs(k.Kind, k.Source, nil))
+			add(k, func(p *pairs) pair { return pairOf(p, made.Children) }, newPairs(k, nil))
 		}
 	}
 	require.NotEmpty(t, cases)
@@ -63,7 +63,7 @@ func TestTheseMutants(t *testing.T) {
 func resultsOfPairs(loaded load.Draft, made []pair) string {
 	alone := *loaded.Kind
 	k := load.Draft{Kind: &alone, Source: loaded.Source}
-	if err := load.CompileBehaviour(k.Kind, k.Source); err != nil {
+	if err := load.CompileBehaviour(k); err != nil {
 		return "does not compile: " + err.Error()
 	}
 	var results []string

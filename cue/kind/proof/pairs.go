@@ -11,6 +11,7 @@ import (
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/check"
+	"github.com/fescue-dev/fescue/cue/kind/load"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -43,13 +44,14 @@ const maxPartDepth = 8
 // newPairs returns a generator whose texts and numbers are those at the edges of comparisons in the source of
 // the kind, among others. Three of four pairs have the types that the source states; those of others than Kubernetes are
 // in known, which may be nil.
-func newPairs(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) *pairs {
+func newPairs(draft load.Draft, known *types.Catalog) *pairs {
+	k := draft.Kind
 	p := &pairs{
 		kind: k, texts: []string{"", "x", "0", "1", "2", "2030-01-01T00:00:00Z"}, numbers: []int64{-1, 0, 1, 2, 3},
 		object: types.Unknown, children: make(map[string]*types.Type),
 	}
 	if known != nil {
-		c := check.New(k, pkg, known)
+		c := check.New(k, draft.Source, known)
 		p.object = c.Object
 		for name, child := range c.Children {
 			p.children[name] = child.T
@@ -60,7 +62,7 @@ func newPairs(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) *pairs {
 	if k.Target != nil {
 		p.sample = p.foreign
 	}
-	syntax.WalkSources(pkg.Instance, p.learn)
+	syntax.WalkSources(draft.Source.Instance, p.learn)
 	return p
 }
 

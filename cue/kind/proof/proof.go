@@ -56,14 +56,15 @@ func Prove(draft load.Draft, known *types.Catalog) load.Proof {
 	defer pkg.Proving.Unlock()
 	proof := load.Proof{Kind: k.LoadName()}
 	ways := behaviour.NewWays(k.Program)
-	noting := *k
-	noting.Program = k.Program.Noting(ways)
-	c := newComparison(&noting, pkg)
+	alone := *k
+	alone.Program = k.Program.Noting(ways)
+	noting := load.Draft{Kind: &alone, Source: pkg}
+	c := newComparison(noting)
 	c.anyOrder = marshals(pkg)
-	p := newPairs(&noting, pkg, known)
+	p := newPairs(noting, known)
 	for seed, idle := uint64(0), 0; seed < maxPairs && idle < idlePairs; seed++ {
 		if seed%pairsPerContext == pairsPerContext-1 {
-			c.pkg = pkg.InNewContext()
+			c.Source = pkg.InNewContext()
 		}
 		p.random = rand.New(rand.NewPCG(seed, 1))
 		object, observed := p.next()
@@ -91,16 +92,15 @@ func Prove(draft load.Draft, known *types.Catalog) load.Proof {
 
 // comparison compares the compiled behaviour of a kind with CUE's evaluator.
 type comparison struct {
-	*kind.Kind
-	pkg         *syntax.Package
+	load.Draft
 	expressions func() *expressions
 	// anyOrder leaves out the order of the characters of texts, and hashes in them: docs/kinds.md says that the order of
 	// fields in what json.Marshal and yaml.Marshal return is Fescue's own.
 	anyOrder bool
 }
 
-func newComparison(k *kind.Kind, pkg *syntax.Package) *comparison {
-	return &comparison{Kind: k, pkg: pkg, expressions: sync.OnceValue(func() *expressions { return expressionsOf(pkg.Instance) })}
+func newComparison(draft load.Draft) *comparison {
+	return &comparison{Draft: draft, expressions: sync.OnceValue(func() *expressions { return expressionsOf(draft.Source.Instance) })}
 }
 
 // marshals reports whether the source of kinds calls json.Marshal or yaml.Marshal.
@@ -143,7 +143,7 @@ func (k *comparison) difference(object, observed map[string]any, err error) *syn
 		}
 		object = with(shrunk(whole, func(smaller map[string]any) bool { return differs(with(smaller), observed) }))
 	}
-	place := syntax.PositionOf(k.pkg.Definitions[syntax.BehaviourOf(k.LoadName())][0])
+	place := syntax.PositionOf(k.Source.Definitions[syntax.BehaviourOf(k.LoadName())][0])
 	return &syntax.LoadError{Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: fmt.Sprintf(
 		"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/kinds.md: %v; given %s",
 		err, shownJSON(map[string]any{behaviour.ObjectName: object, behaviour.ObservedName: observed}))}

@@ -141,7 +141,7 @@ func TestEvaluatedErrorsNameTheField(t *testing.T) {
 	require.NoError(t, err)
 	k, object := kinds[0], objectOf(kinds[0], map[string]any{"size": int64(1)})
 	_, errCompiled := k.Decide(k.NewBudget(), object, nil)
-	evaluated, err := newComparison(k.Kind, k.Source).evaluated(object, nil)
+	evaluated, err := newComparison(k).evaluated(object, nil)
 	require.NoError(t, err)
 	_, errEvaluated := k.DecisionOf(evaluated, "")
 	for _, err := range []error{errCompiled, errEvaluated} {
@@ -169,7 +169,7 @@ func TestLargeObjectsAreNotCompared(t *testing.T) {
 	kinds, err := draftsOf(t, strings.Replace(source, "n: _s.n", "n: len([for x in object.spec.items for y in object.spec.items {x}])", 1))
 	require.NoError(t, err)
 	for n, want := range map[int]error{3: nil, 300: errNotCompared} {
-		_, err := compare(kinds[0], objectOf(kinds[0], map[string]any{"items": slices.Repeat([]any{int64(1)}, n)}), nil)
+		_, err := compare(newComparison(kinds[0]), objectOf(kinds[0], map[string]any{"items": slices.Repeat([]any{int64(1)}, n)}), nil)
 		require.ErrorIs(t, err, want)
 	}
 }

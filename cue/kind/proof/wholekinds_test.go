@@ -133,12 +133,13 @@ func judge(k load.Draft, p pair) (v verdict, isWhole bool, difference error) {
 			v, isWhole, difference = failing, false, fmt.Errorf("CUE's evaluator fails: %v", r)
 		}
 	}()
-	whole, errEvaluated := newComparison(k.Kind, k.Source).evaluated(p.object, p.observed)
+	c := newComparison(k)
+	whole, errEvaluated := c.evaluated(p.object, p.observed)
 	if errEvaluated != nil {
 		return different, false, errEvaluated
 	}
 	evaluated, errEvaluated := k.DecisionOf(whole, k.PhaseOf(p.object))
-	if difference = newComparison(k.Kind, k.Source).sameResult("", sorted(decisionResult(withoutHidden(compiled, evaluated, whole))), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
+	if difference = c.sameResult("", sorted(decisionResult(withoutHidden(compiled, evaluated, whole))), sorted(decisionResult(evaluated)), err, errEvaluated); difference != nil {
 		v = different
 		if errors.Is(difference, errNotCompared) || errEvaluated != nil && waits(compiled) || err != nil && waits(evaluated) {
 			v = unclear
@@ -158,7 +159,8 @@ func judge(k load.Draft, p pair) (v verdict, isWhole bool, difference error) {
 		}
 	}
 	if v != different {
-		switch err := unorderedComparison(k).compareRest(p.object, whole, errEvaluated != nil); {
+		c.anyOrder = true
+		switch err := c.compareRest(p.object, whole, errEvaluated != nil); {
 		case errors.Is(err, errNotCompared), errors.Is(err, errOnlyCUE) && errEvaluated != nil:
 			v, difference = unclear, err
 		case err != nil:
@@ -436,7 +438,7 @@ func (f *tally) kind(t *testing.T, seed uint64) {
 	f.Loaded++
 	f.Table.add(t, made.Source)
 	f.Unlock()
-	pairs := newPairs(k.Kind, k.Source, nil)
+	pairs := newPairs(k, nil)
 	pairs.random = rand.New(rand.NewPCG(seed, 6))
 	for range *pairsOfAKind {
 		p := pairOf(pairs, made.Children)

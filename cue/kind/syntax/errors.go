@@ -74,8 +74,18 @@ func NewLoadError(kind string, err error) *LoadError {
 		guessed, _ := meta.UnsafeGuessKindToResource(apischema.GroupVersionKind{Kind: kind})
 		result.Reason += fmt.Sprintf(": write names: plural: %q", guessed.Resource)
 	}
-	result.File, result.Line = PositionOfError(first)
+	at := PositionOfError(first)
+	result.File, result.Line = at.File, at.Line
 	return result
+}
+
+// Joined returns mistakes as one error; nil if there are none.
+func Joined(mistakes []*LoadError) error {
+	errs := make([]error, len(mistakes))
+	for i, mistake := range mistakes {
+		errs[i] = mistake
+	}
+	return errors.Join(errs...)
 }
 
 // Unjoined returns the errors that errors.Join has joined.
@@ -88,15 +98,15 @@ func Unjoined(err error) []error {
 
 // OrAt places an error that has no place in the author's files at a definition of theirs.
 func (e *LoadError) OrAt(definition *ast.Field) *LoadError {
-	if pos := definition.Pos(); pos.IsValid() && (e.File == "" || place.IsLibrary(e.File)) {
-		e.File, e.Line = place.Relative(pos.Filename()), pos.Line()
+	if at := PositionOf(definition); at.File != "" && (e.File == "" || place.IsLibrary(e.File)) {
+		e.File, e.Line = at.File, at.Line
 	}
 	return e
 }
 
 // PositionOfError returns the first place in a CUE error that is outside the contract and the
 // libraries: the one that the author of the kind has to change.
-func PositionOfError(err cueerrors.Error) (file string, line int) {
+func PositionOfError(err cueerrors.Error) place.Position {
 	positions := append([]token.Pos{err.Position()}, err.InputPositions()...)
 	var chosen token.Pos
 	for _, pos := range positions {
@@ -111,28 +121,17 @@ func PositionOfError(err cueerrors.Error) (file string, line int) {
 			break
 		}
 	}
-	if !chosen.IsValid() {
-		return "", 0
-	}
-	return place.Relative(chosen.Filename()), chosen.Line()
+	return place.At(chosen)
 }
 
 // ErrorAt returns a LoadError at the place of value.
 func ErrorAt(value cue.Value, field, format string, args ...any) error {
-	e := &LoadError{Reason: field + ": " + fmt.Sprintf(format, args...)}
-	if pos := value.Pos(); pos.IsValid() {
-		e.File, e.Line = place.Relative(pos.Filename()), pos.Line()
-	}
-	return e
+	return ErrorAtPosition(place.At(value.Pos()), "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
 // ErrorAtNode returns a LoadError at the place of a piece of syntax.
 func ErrorAtNode(node ast.Node, format string, args ...any) error {
-	e := &LoadError{Reason: fmt.Sprintf(format, args...)}
-	if pos := node.Pos(); pos.IsValid() {
-		e.File, e.Line = place.Relative(pos.Filename()), pos.Line()
-	}
-	return e
+	return ErrorAtPosition(PositionOf(node), format, args...)
 }
 
 // ErrorAtPosition returns a LoadError at a place that a schema has noted.
@@ -150,19 +149,11 @@ func PositionOfValue(value cue.Value) place.Position {
 			}
 		}
 	}
-	if !at.IsValid() {
-		return place.Position{}
-	}
-	return place.Position{File: place.Relative(at.Filename()), Line: at.Line()}
+	return place.At(at)
 }
 
 // PositionOf returns the place of a piece of syntax.
-func PositionOf(node ast.Node) place.Position {
-	if pos := node.Pos(); pos.IsValid() {
-		return place.Position{File: place.Relative(pos.Filename()), Line: pos.Line()}
-	}
-	return place.Position{}
-}
+func PositionOf(node ast.Node) place.Position { return place.At(node.Pos()) }
 
 // oneLine puts a text on one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
