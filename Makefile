@@ -190,7 +190,15 @@ lint: ## check style and the allowed imports
 	cd bench && go tool -modfile ../hack/tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/image && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	cd hack/prose && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+
+# The pages that are measured; decisions are for those who work on Fescue.
+PAGES ?= README.md docs/*.md
+
+.PHONY: prose
+prose: ## measure the English of $PAGES: relative pronouns and passive sentences
+	go run -C hack/prose . $(abspath $(wildcard $(PAGES)))
 
 .PHONY: generate
 generate: build ## write the generated files
@@ -207,6 +215,7 @@ verify: generate ## check that generated files and go.mod are up to date
 	go mod -C hack/devcluster tidy -diff
 	go mod -C hack/k8stypes tidy -diff
 	go mod -C hack/image tidy -diff
+	go mod -C hack/prose tidy -diff
 	@git diff --exit-code -- config crds cue testdata
 	@untracked=$$(git ls-files --others --exclude-standard -- config crds cue testdata); \
 	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi
