@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
+
 	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -22,8 +25,8 @@ type checkedChild struct {
 	beyond      bool
 	name, phase string // the name is empty if it is computed
 	path        string
-	body        *Structure
-	template    *Structure
+	body        *infer.Structure
+	template    *infer.Structure
 	gvk         apischema.GroupVersionKind
 	resource    types.Resource
 	known       bool
@@ -37,32 +40,32 @@ type checkedChild struct {
 // collectChildren finds the children of the controller and of its phases.
 func (c *Checker) collectChildren() []*checkedChild {
 	var all []*checkedChild
-	add := func(m *Member, phase, prefix string) {
+	add := func(m *infer.Member, phase, prefix string) {
 		if m == nil {
 			return
 		}
 		s := c.Gather(m.Parts)
-		c.unknownChildren = c.unknownChildren || len(s.others) > 0
+		c.unknownChildren = c.unknownChildren || len(s.Others) > 0
 		for _, name := range s.Order {
-			all = append(all, c.newChild(name, phase, prefix+"."+name, s.Fields[name].Node, s.Fields[name].Parts, !s.Fields[name].certain))
+			all = append(all, c.newChild(name, phase, prefix+"."+name, s.Fields[name].Node, s.Fields[name].Parts, !s.Fields[name].Certain))
 		}
-		c.moreChildren = c.moreChildren || s.mayHaveMore()
-		for _, d := range s.dynamic {
+		c.moreChildren = c.moreChildren || s.MayHaveMore()
+		for _, d := range s.Dynamic {
 			c.naming = true
-			c.label(d)
+			c.Label(d)
 			c.naming = false
-			all = append(all, c.newChild("", phase, prefix+"[…]", d.label, []Part{d.value}, true))
+			all = append(all, c.newChild("", phase, prefix+"[…]", d.Label, []infer.Part{d.Value}, true))
 		}
 	}
-	add(c.Controller.Fields["children"], "", "children")
-	if phases := c.Controller.Fields["phases"]; phases != nil {
+	add(c.Definition.Fields["children"], "", "children")
+	if phases := c.Definition.Fields["phases"]; phases != nil {
 		s := c.Gather(phases.Parts)
-		c.moreChildren = c.moreChildren || s.mayHaveMore()
-		c.unknownChildren = c.unknownChildren || s.mayHaveMore()
+		c.moreChildren = c.moreChildren || s.MayHaveMore()
+		c.unknownChildren = c.unknownChildren || s.MayHaveMore()
 		for _, name := range s.Order {
 			phase := c.Gather(s.Fields[name].Parts)
-			c.moreChildren = c.moreChildren || phase.mayHaveMore()
-			c.unknownChildren = c.unknownChildren || len(phase.others) > 0
+			c.moreChildren = c.moreChildren || phase.MayHaveMore()
+			c.unknownChildren = c.unknownChildren || len(phase.Others) > 0
 			add(phase.Fields["children"], name, "phases."+name+".children")
 		}
 	}
@@ -82,11 +85,11 @@ func (c *Checker) collectChildren() []*checkedChild {
 	return all
 }
 
-func (c *Checker) newChild(name, phase, path string, node ast.Node, parts []Part, conditional bool) *checkedChild {
+func (c *Checker) newChild(name, phase, path string, node ast.Node, parts []infer.Part, conditional bool) *checkedChild {
 	child := &checkedChild{name: name, phase: phase, path: path, node: node, conditional: conditional}
-	child.beyond = slices.ContainsFunc(parts, func(p Part) bool { return p.beyond })
+	child.beyond = slices.ContainsFunc(parts, func(p infer.Part) bool { return p.Beyond })
 	if conditional && len(parts) == 1 {
-		child.conditions = parts[0].conditions
+		child.conditions = parts[0].Conditions
 	}
 	child.body = c.Gather(parts)
 	template := child.body.Fields["template"]
@@ -95,8 +98,8 @@ func (c *Checker) newChild(name, phase, path string, node ast.Node, parts []Part
 		return child
 	}
 	child.template = c.Gather(template.Parts)
-	apiVersion, okVersion := c.constantOf(child.template, "apiVersion")
-	kindName, okKind := c.constantOf(child.template, "kind")
+	apiVersion, okVersion := child.template.Text("apiVersion")
+	kindName, okKind := child.template.Text("kind")
 	if !okVersion || !okKind {
 		return child
 	}
@@ -107,16 +110,10 @@ func (c *Checker) newChild(name, phase, path string, node ast.Node, parts []Part
 		if strings.Contains(err.Error(), ": write ") {
 			at = child.template.Fields["apiVersion"].Node
 		}
-		c.report(at, "%s.template: %v", path, err)
+		c.Report(at, "%s.template: %v", path, err)
 	}
 	child.resource, child.known = found, ok
 	return child
-}
-
-// constantOf returns the text of a field that is the same for all objects.
-func (c *Checker) constantOf(s *Structure, name string) (string, bool) {
-	text, ok := c.literalIn(s, name).(string)
-	return text, ok
 }
 
 // child checks one child.
@@ -151,7 +148,7 @@ func (c *Checker) child(child *checkedChild) {
 	c.owned(child)
 	c.namespace(child)
 	c.name(child)
-	c.podSelector(child)
+	checkPodSelector(child)
 	c.relations(child)
 	c.replaced(child)
 }
@@ -182,7 +179,7 @@ func (c *Checker) dropped(child *checkedChild) {
 // owned reports a type of children that the kind does not declare, and that no other template has.
 func (c *Checker) owned(child *checkedChild) {
 	if kind := child.template.Fields["kind"]; child.gvk.Kind != "" && !slices.Contains(c.kind.Owns, child.gvk) {
-		c.report(kind.Node, "%s.template: the child exists only under a condition: declare its type in the kind, as in owns: [{apiVersion: %q, kind: %q}]",
+		c.Report(kind.Node, "%s.template: the child exists only under a condition: declare its type in the kind, as in owns: [{apiVersion: %q, kind: %q}]",
 			child.path, child.gvk.GroupVersion().String(), child.gvk.Kind)
 	}
 }
@@ -212,49 +209,49 @@ func (c *Checker) name(child *checkedChild) {
 	if name == nil || len(name.Parts) != 1 {
 		return
 	}
-	text, known, ok := c.text(name.Parts[0], func(Value) string { return "x" })
-	if !ok || child.known && slices.Contains(PathNamed, child.gvk.Kind) {
+	text, known, ok := c.Text(name.Parts[0], func(infer.Value) string { return "x" })
+	if !ok || child.known && slices.Contains(types.PathNamed, child.gvk.Kind) {
 		return
 	}
 	if problems := validation.IsDNS1123Subdomain(text); len(problems) > 0 {
 		if !known {
-			text = syntax.SourceOf(name.Parts[0].expr)
+			text = syntax.SourceOf(name.Parts[0].Expr)
 		}
-		c.report(
-			name.Parts[0].node(),
+		c.Report(
+			name.Parts[0].Node(),
 			"%s.template.metadata.name: %s is not a valid object name: it must consist of lower case letters, digits, '-' and '.', begin and end with a letter or digit, and have at most 253 characters",
 			child.path,
 			strings.Trim(text, `"`),
 		)
 	}
 	if known && child.body.Fields["replicas"] == nil {
-		c.sharedName(child, text, name.Parts[0].node())
+		c.sharedName(child, text, name.Parts[0].Node())
 	}
 }
 
 // replaced advises on a child that is created once in each entry of a phase, under the same name.
 func (c *Checker) replaced(child *checkedChild) {
-	update, _ := c.constantOf(child.body, "update")
-	onDelete, _ := c.constantOf(child.body, "onDelete")
+	update, _ := child.body.Text("update")
+	onDelete, _ := child.body.Text("onDelete")
 	if child.phase == "" || child.name == "" || update != string(kind.Never) || onDelete == string(kind.Orphan) || child.body.Fields["replicas"] != nil ||
-		!c.isReentered(child.phase) {
+		!facts.Of(c.kind, c.pkg).IsReentered(child.phase) {
 		return
 	}
 	name := fmt.Sprintf("OBJECT-%s", child.name)
 	if metadata := child.template.Fields["metadata"]; metadata != nil {
 		s := c.Gather(metadata.Parts)
-		if s.mayHaveMore() {
+		if s.MayHaveMore() {
 			return
 		}
 		if stated := s.Fields["name"]; stated != nil {
-			before := c.beyond
+			before := c.Beyond
 			for _, p := range stated.Parts {
-				c.infer(p)
+				c.Infer(p)
 			}
-			if c.beyond > before {
+			if c.Beyond > before {
 				return
 			}
-			name = syntax.SourceOf(stated.Parts[0].expr)
+			name = syntax.SourceOf(stated.Parts[0].Expr)
 		}
 	}
 	c.advice = append(c.advice, kind.Advice{
@@ -267,7 +264,7 @@ func (c *Checker) replaced(child *checkedChild) {
 // sharedName advises on a child that has the same name, and the same namespace, for several objects.
 func (c *Checker) sharedName(child *checkedChild, name string, at ast.Node) {
 	objects, called, add := "objects of the kind", fmt.Sprintf("%q", name), `\(object.metadata.name)`
-	namespace, isKnown := c.namespaceOf(child)
+	namespace, isKnown := child.namespace()
 	switch {
 	case !isKnown:
 		return
@@ -277,7 +274,7 @@ func (c *Checker) sharedName(child *checkedChild, name string, at ast.Node) {
 	case namespace == nil || c.isOwnNamespace(namespace):
 		objects += " in a namespace"
 	default:
-		text, isText := c.Unified(slices.Clone(namespace.Parts)).literal.(string)
+		text, isText := c.Unified(slices.Clone(namespace.Parts)).Literal.(string)
 		if !isText {
 			return // it may depend on the object
 		}
@@ -292,34 +289,25 @@ func (c *Checker) sharedName(child *checkedChild, name string, at ast.Node) {
 	})
 }
 
-// PathNamed are kinds whose names may have other letters, such as system:node.
-var PathNamed = []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
-
-// collisions reports children of one type and one name.
-func (c *Checker) collisions(children []*checkedChild) {
+// checkCollisions reports children of one type and one name.
+func checkCollisions(children []*checkedChild) {
 	type identity struct {
 		gvk                    apischema.GroupVersionKind
 		phase, namespace, name string
 	}
 	seen := make(map[identity]*checkedChild)
 	for _, child := range children {
-		metadata := child.template.Fields["metadata"]
-		if metadata == nil || child.gvk.Kind == "" || child.conditional || child.body.Fields["replicas"] != nil {
+		name := child.template.In("metadata").Fields["name"]
+		isOfLoop := child.name == ""
+		if name == nil || len(name.Parts) != 1 || isOfLoop || child.gvk.Kind == "" || child.conditional || child.body.Fields["replicas"] != nil {
 			continue
 		}
-		name := c.Gather(metadata.Parts).Fields["name"]
-		if name == nil || len(name.Parts) != 1 {
-			continue
-		}
-		if child.name == "" { // of a for
-			continue
-		}
-		id := identity{gvk: child.gvk, phase: child.phase, name: syntax.SourceOf(name.Parts[0].expr)}
-		if namespace, _ := c.namespaceOf(child); namespace != nil {
-			id.namespace = syntax.SourceOf(namespace.Parts[0].expr)
+		id := identity{gvk: child.gvk, phase: child.phase, name: syntax.SourceOf(name.Parts[0].Expr)}
+		if namespace, _ := child.namespace(); namespace != nil {
+			id.namespace = syntax.SourceOf(namespace.Parts[0].Expr)
 		}
 		if other := seen[id]; other != nil && other.name != child.name {
-			c.report(name.Node, "%s.template.metadata.name: %s has the same name and type: give them different names", child.path, other.path)
+			child.template.Report(name.Node, "%s.template.metadata.name: %s has the same name and type: give them different names", child.path, other.path)
 		}
 		seen[id] = child
 	}
@@ -332,22 +320,19 @@ type labelValue struct {
 }
 
 // labelsAt returns the labels at a path below a structure; closed is false if there may be more.
-func (c *Checker) labelsAt(s *Structure, path ...string) (labels map[string]labelValue, closed bool) {
+func labelsAt(s *infer.Structure, path ...string) (labels map[string]labelValue, closed bool) {
 	for _, name := range path {
-		m := s.Fields[name]
-		if m == nil {
-			return nil, !s.isOpen()
+		if s.Fields[name] == nil {
+			return nil, !s.IsOpen()
 		}
-		s = c.Gather(m.Parts)
+		s = s.In(name)
 	}
 	labels = make(map[string]labelValue)
 	for _, name := range s.Order {
-		m := s.Fields[name]
-		v := c.Unified(slices.Clone(m.Parts))
-		text, known := v.literal.(string)
-		labels[name] = labelValue{text, known && m.certain}
+		text, known := s.Text(name)
+		labels[name] = labelValue{text, known && s.Fields[name].Certain}
 	}
-	return labels, !s.isOpen()
+	return labels, !s.IsOpen()
 }
 
 // mismatchOf returns what keeps labels from matching a selector for certain.
@@ -364,10 +349,9 @@ func mismatchOf(selector, labels map[string]labelValue, closed bool) (key, why s
 	return "", ""
 }
 
-// podSelector checks that the selector of a workload selects its own Pods.
-func (c *Checker) podSelector(child *checkedChild) {
-	spec := child.template.Fields["spec"]
-	if spec == nil || !child.known {
+// checkPodSelector checks that the selector of a workload selects its own Pods.
+func checkPodSelector(child *checkedChild) {
+	if !child.known {
 		return
 	}
 	var selectorPath []string
@@ -379,14 +363,14 @@ func (c *Checker) podSelector(child *checkedChild) {
 	default:
 		return
 	}
-	s := c.Gather(spec.Parts)
-	selector, _ := c.labelsAt(s, selectorPath...)
+	s := child.template.In("spec")
+	selector, _ := labelsAt(s, selectorPath...)
 	if len(selector) == 0 || s.Fields["template"] == nil {
 		return
 	}
-	labels, closed := c.labelsAt(s, "template", "metadata", "labels")
+	labels, closed := labelsAt(s, "template", "metadata", "labels")
 	if key, why := mismatchOf(selector, labels, closed); key != "" {
-		c.report(s.Fields["selector"].Node, "%s.template.spec.%s.%s: the Pods of the template %s: selector and labels of the template must match",
+		child.template.Report(s.Fields["selector"].Node, "%s.template.spec.%s.%s: the Pods of the template %s: selector and labels of the template must match",
 			child.path, strings.Join(selectorPath, "."), key, why)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
+
 	"cuelang.org/go/cue/ast"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -19,16 +22,13 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-// checkConversions checks the further versions of the kind against the stored one and, if that finds no
+// conversions checks the further versions of the kind against the stored one and, if that finds no
 // mistake, with generated objects.
-func checkConversions(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) (mistakes []*syntax.LoadError, advice []kind.Advice) {
+func conversions(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) (mistakes []*syntax.LoadError, advice []kind.Advice) {
 	for _, v := range k.Versions[1:] {
 		var found []*syntax.LoadError
 		if v.Conversion != nil {
-			c := New(k, pkg, nil)
-			c.types = known
-			c.OfConversion(v, v.Conversion.Name).conversion(v)
-			found = c.Mistakes
+			found = conversion(k, v, facts.Conversion(k, pkg, v, v.Conversion.Name, known), known)
 		}
 		if len(found) == 0 {
 			found = counterpartsOf(k, pkg, v)
@@ -54,31 +54,33 @@ func checkConversions(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) (
 }
 
 // conversion reports what does not fit the types of the two versions.
-func (c *Checker) conversion(v *kind.Version) {
+func conversion(k *kind.Kind, v *kind.Version, r *infer.Reader, known *types.Catalog) []*syntax.LoadError {
+	f := newFitter(r)
 	for _, direction := range []struct {
 		name, gives, other string
-		from, to           *kind.Version
-	}{{kind.ToStoredName, behaviour.ObjectName, kind.StoredName, v, c.kind.Version}, {kind.FromStoredName, kind.StoredName, behaviour.ObjectName, c.kind.Version, v}} {
-		m := c.Controller.Fields[direction.name]
+		to                 *kind.Version
+	}{{kind.ToStoredName, behaviour.ObjectName, kind.StoredName, k.Version}, {kind.FromStoredName, kind.StoredName, behaviour.ObjectName, v}} {
+		m := r.Definition.Fields[direction.name]
 		if m == nil {
 			continue
 		}
-		c.otherSide(m.Parts, direction.name, direction.gives, direction.other)
+		otherSide(r, m.Parts, direction.name, direction.gives, direction.other)
 		for _, fixed := range kind.FixedFields {
-			if f := c.structureOf(c.Controller, direction.name).Fields[fixed]; f != nil {
-				c.report(f.Node, "%s.%s: a conversion copies it as it is: leave it out", direction.name, fixed)
+			if field := r.Definition.Peek(direction.name).Fields[fixed]; field != nil {
+				r.Report(field.Node, "%s.%s: a conversion copies it as it is: leave it out", direction.name, fixed)
 			}
 		}
-		c.check(m.Parts, c.types.FromRootSchema(direction.to.Schema).Relaxed(), direction.name)
+		f.check(m.Parts, known.FromRootSchema(direction.to.Schema).Relaxed(), direction.name)
 	}
+	return r.Mistakes
 }
 
 // otherSide reports where a direction reads what it yields.
-func (c *Checker) otherSide(parts []Part, direction, gives, other string) {
+func otherSide(r *infer.Reader, parts []infer.Part, direction, gives, other string) {
 	for _, p := range parts {
-		ast.Walk(p.expr, func(n ast.Node) bool {
-			if ident, ok := n.(*ast.Ident); ok && ident.Name == other && c.own[ident.Scope] {
-				c.report(ident, "%s cannot read %s: it follows from %s", direction, other, gives)
+		ast.Walk(p.Expr, func(n ast.Node) bool {
+			if ident, ok := n.(*ast.Ident); ok && ident.Name == other && r.IsOwn(ident.Scope) {
+				r.Report(ident, "%s cannot read %s: it follows from %s", direction, other, gives)
 			}
 			return true
 		}, nil)
@@ -179,45 +181,4 @@ func position(v *kind.Version) place.Position {
 		return v.Conversion.At
 	}
 	return v.Compiled.Position
-}
-
-// StatedBy returns which fields the parts of a value state.
-func (c *Checker) StatedBy(parts []Part) *kind.Stated {
-	s := c.Gather(parts)
-	if len(s.literals) == 0 || len(s.others) > 0 || len(s.dynamic) > 0 {
-		return &kind.Stated{Whole: true}
-	}
-	by := &kind.Stated{Fields: make(map[string]*kind.Stated)}
-	for _, name := range s.Order {
-		if m := s.Fields[name]; !m.Constraint {
-			by.Fields[name] = c.StatedBy(m.Parts)
-		}
-	}
-	return by
-}
-
-// OfConversion has the checker look at the conversion of a version.
-func (c *Checker) OfConversion(v *kind.Version, name string) *Checker {
-	alone := *c.kind
-	alone.Phases = nil // the names of phases may differ between versions
-	c.kind = &alone
-	c.given = map[string]Value{
-		behaviour.ObjectName: {t: types.Unknown, path: behaviour.ObjectName, owner: v.GroupVersionKind.Version},
-		kind.StoredName:      {t: types.Unknown, path: kind.StoredName, owner: alone.GroupVersionKind.Version},
-	}
-	if c.types != nil {
-		for name, of := range map[string]*kind.Version{behaviour.ObjectName: v, kind.StoredName: alone.Version} {
-			given := c.given[name]
-			given.t = c.types.FromRootSchema(of.Schema)
-			c.given[name] = given
-		}
-	}
-	c.Controller = nil
-	c.Controller = c.Gather(c.topLevel(Part{in: c.pkg.Instance}, name))
-	c.own = make(map[ast.Node]bool)
-	for _, s := range c.Controller.literals {
-		c.own[s] = true
-	}
-	c.Mistakes, c.found = nil, make(map[string]bool)
-	return c
 }

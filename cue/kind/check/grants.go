@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"cuelang.org/go/cue/ast"
+
+	"github.com/fescue-dev/fescue/cue/kind/infer"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -11,36 +14,39 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
-// grants finds what the children give away. What is not known of them may be anything.
-func (c *Checker) grants() {
+// grants are the rights that children of a kind give away.
+type grants struct{ *Checker }
+
+// find finds what the children give away. What is not known of them may be anything.
+func (c grants) find() {
 	seen := make(map[apischema.GroupVersionKind]bool)
 	for _, child := range c.kept {
 		if child.gvk.Group != rbacv1.GroupName {
 			continue
 		}
 		seen[child.gvk] = true
-		for _, g := range c.grantsOf(child) {
-			c.grant(child, g)
+		for _, g := range c.of(child) {
+			c.note(child, g)
 		}
 	}
 	for _, gvk := range c.kind.Owns {
-		if c.gaveUp || c.unknownChildren || !seen[gvk] { // there may be children that were not looked at
+		if c.GaveUp || c.unknownChildren || !seen[gvk] { // there may be children that were not looked at
 			for _, g := range anyGrants(gvk) {
-				c.addGrant(g)
+				c.add(g)
 			}
 		}
 	}
 }
 
-func (c *Checker) addGrant(g kind.Grant) {
+func (c grants) add(g kind.Grant) {
 	if !slices.Contains(c.kind.Grants, g) {
 		c.kind.Grants = append(c.kind.Grants, g)
 	}
 }
 
-// grant notes what a child gives away, and advises on rights that the operator does not get by itself.
-func (c *Checker) grant(child *checkedChild, g kind.Grant) {
-	c.addGrant(g)
+// note notes what a child gives away, and advises on rights that the operator does not get by itself.
+func (c grants) note(child *checkedChild, g kind.Grant) {
+	c.add(g)
 	var text string
 	switch field := child.path + ".template"; {
 	case g.Verb == "escalate":
@@ -80,10 +86,10 @@ func anyGrants(child apischema.GroupVersionKind) []kind.Grant {
 	return nil
 }
 
-// grantsOf returns what a child gives away.
-func (c *Checker) grantsOf(child *checkedChild) []kind.Grant {
+// of returns what a child gives away.
+func (c grants) of(child *checkedChild) []kind.Grant {
 	all := anyGrants(child.gvk)
-	if len(all) == 0 || child.body.mayHaveMore() || child.template.mayHaveMore() {
+	if len(all) == 0 || child.body.MayHaveMore() || child.template.MayHaveMore() {
 		return all
 	}
 	if all[0].Verb == "escalate" {
@@ -97,10 +103,10 @@ func (c *Checker) grantsOf(child *checkedChild) []kind.Grant {
 		return all
 	}
 	s := c.Gather(reference.Parts)
-	if s.mayHaveMore() {
+	if s.MayHaveMore() {
 		return all
 	}
-	kinds, names := c.textsOf(s.Fields["kind"]), c.textsOf(s.Fields["name"])
+	kinds, names := textsOf(c.Reader, s.Fields["kind"]), textsOf(c.Reader, s.Fields["name"])
 	if len(kinds) != 1 {
 		return all
 	}
@@ -122,13 +128,13 @@ func (c *Checker) grantsOf(child *checkedChild) []kind.Grant {
 
 // textsOf returns the texts of which a field has one, whatever the object is: all that it consists of is these literals,
 // or describes them. It returns none if they are not known.
-func (c *Checker) textsOf(m *Member) (texts []string) {
+func textsOf(r *infer.Reader, m *infer.Member) (texts []string) {
 	if m == nil {
 		return nil
 	}
 	for _, p := range m.Parts {
-		v := c.resolved(p)
-		if v.isType && v.literal == nil && len(v.alternatives) == 0 && len(v.parts) == 0 {
+		v := r.Resolved(p)
+		if v.IsType && v.Literal == nil && len(v.Alternatives) == 0 && len(v.Parts) == 0 {
 			continue
 		}
 		found := literalTexts(v)
@@ -141,12 +147,12 @@ func (c *Checker) textsOf(m *Member) (texts []string) {
 }
 
 // literalTexts returns the texts of which a value is one, each once and sorted; none if it may be another.
-func literalTexts(v Value) (texts []string) {
-	if len(v.alternatives) == 0 {
-		v.alternatives = []Value{v}
+func literalTexts(v infer.Value) (texts []string) {
+	if len(v.Alternatives) == 0 {
+		v.Alternatives = []infer.Value{v}
 	}
-	for _, a := range v.alternatives {
-		text, isText := a.literal.(string)
+	for _, a := range v.Alternatives {
+		text, isText := a.Literal.(string)
 		if !isText || text == "" {
 			return nil
 		}
@@ -157,9 +163,9 @@ func literalTexts(v Value) (texts []string) {
 }
 
 // isEmptyList reports whether a field is missing, or an empty list whatever the object is.
-func isEmptyList(m *Member) bool {
-	return m == nil || !slices.ContainsFunc(m.Parts, func(p Part) bool {
-		list, isList := p.expr.(*ast.ListLit)
+func isEmptyList(m *infer.Member) bool {
+	return m == nil || !slices.ContainsFunc(m.Parts, func(p infer.Part) bool {
+		list, isList := p.Expr.(*ast.ListLit)
 		return !isList || len(list.Elts) > 0
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fescue-dev/fescue/cue/kind/infer"
+
 	"cuelang.org/go/cue/ast"
 
 	"github.com/fescue-dev/fescue/cue/kind"
@@ -14,18 +16,21 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-// phases checks the transitions between the phases.
-func (c *Checker) phases() {
-	declared := c.Controller.Fields["phases"]
+// phases are those of a kind.
+type phases struct{ *Checker }
+
+// checkAll checks the transitions between the phases.
+func (c phases) checkAll() {
+	declared := c.Definition.Fields["phases"]
 	if declared == nil {
 		return
 	}
 	s := c.Gather(declared.Parts)
 	reached := map[string]bool{c.kind.Initial: true}
-	if onDelete, ok := c.constantOf(c.Controller, "onDelete"); ok {
+	if onDelete, ok := c.Definition.Text("onDelete"); ok {
 		reached[onDelete] = true
 	}
-	certain := len(s.others) == 0 && len(s.dynamic) == 0
+	certain := len(s.Others) == 0 && len(s.Dynamic) == 0
 	for _, name := range s.Order {
 		phase := c.Gather(s.Fields[name].Parts)
 		targets, known := c.transitions(name, phase)
@@ -39,36 +44,36 @@ func (c *Checker) phases() {
 	}
 	for _, name := range s.Order {
 		if !reached[name] {
-			c.report(s.Fields[name].Node, "phases.%s: no transition leads to this phase, and it is not the initial one", name)
+			c.Report(s.Fields[name].Node, "phases.%s: no transition leads to this phase, and it is not the initial one", name)
 		}
 	}
 }
 
 // transitions checks the transitions out of a phase, and returns where they lead; known is false if
 // they may lead elsewhere.
-func (c *Checker) transitions(name string, phase *Structure) (targets []string, known bool) {
+func (c phases) transitions(name string, phase *infer.Structure) (targets []string, known bool) {
 	next := phase.Fields["next"]
 	facts := c.kind.Phases[name]
 	if next == nil {
-		if !facts.Terminal && len(phase.others) == 0 && len(c.kind.Phases) > 1 {
+		if !facts.Terminal && len(phase.Others) == 0 && len(c.kind.Phases) > 1 {
 			c.stays(name, phase)
 		}
-		return nil, len(phase.others) == 0
+		return nil, len(phase.Others) == 0
 	}
 	if facts.Terminal {
-		c.report(next.Node, "phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
+		c.Report(next.Node, "phases.%s.next: the phase is terminal, so no transition is taken: remove terminal or next", name)
 	}
 	known = true
 	var taken []transition
 	count := 0
 	for _, p := range next.Parts {
-		list, ok := p.expr.(*ast.ListLit)
+		list, ok := p.Expr.(*ast.ListLit)
 		if !ok {
-			c.visit(p)
+			c.Visit(p)
 			known = false
 			continue
 		}
-		for _, item := range c.items(p, list) {
+		for _, item := range c.Items(p, list) {
 			t := c.transition(item, fmt.Sprintf("phases.%s.next[%d]", name, count))
 			count++
 			if t.to == "" {
@@ -87,12 +92,12 @@ func (c *Checker) transitions(name string, phase *Structure) (targets []string, 
 }
 
 // stays reports a phase that is never left.
-func (c *Checker) stays(name string, phase *Structure) {
-	if len(phase.literals) == 0 {
+func (c phases) stays(name string, phase *infer.Structure) {
+	if len(phase.Literals) == 0 {
 		return
 	}
 	c.advice = append(c.advice, kind.Advice{
-		Field: "phases." + name, Position: syntax.PositionOf(phase.literals[0]),
+		Field: "phases." + name, Position: syntax.PositionOf(phase.Literals[0]),
 		Text: "phases." + name + ": no transition leads out of this phase: if it is an end, write terminal: true",
 	})
 }
@@ -106,29 +111,29 @@ type transition struct {
 	node      ast.Node
 }
 
-func (c *Checker) transition(p Part, path string) transition {
-	s := c.Gather([]Part{p})
-	t := transition{node: p.node(), conditional: p.conditional}
-	t.to, _ = c.constantOf(s, "to")
+func (c phases) transition(p infer.Part, path string) transition {
+	s := c.Gather([]infer.Part{p})
+	t := transition{node: p.Node(), conditional: p.Conditional}
+	t.to, _ = s.Text("to")
 	if to := s.Fields["to"]; to != nil {
-		t.conditional = t.conditional || !to.certain
+		t.conditional = t.conditional || !to.Certain
 		c.check(to.Parts, types.Of(types.String), path+".to")
 		if _, ok := c.kind.Phases[t.to]; t.to != "" && !ok {
 			known := slices.Sorted(maps.Keys(c.kind.Phases))
-			c.report(to.Node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), types.DidYouMean(t.to, known))
+			c.Report(to.Node, "%s.to: %q must be one of the phases: %s%s", path, t.to, strings.Join(known, ", "), types.DidYouMean(t.to, known))
 		}
 	}
 	if when := s.Fields["when"]; when != nil {
 		c.check(when.Parts, types.Of(types.Boolean), path+".when")
-		t.condition += "when " + syntax.SourceOf(when.Parts[0].expr)
-		if holds, ok := c.Unified(slices.Clone(when.Parts)).literal.(bool); ok && !holds {
-			c.report(when.Node, "%s.when: never holds", path)
+		t.condition += "when " + syntax.SourceOf(when.Parts[0].Expr)
+		if holds, ok := c.Unified(slices.Clone(when.Parts)).Literal.(bool); ok && !holds {
+			c.Report(when.Node, "%s.when: never holds", path)
 		}
 	}
 	for _, name := range kind.TimeFields {
 		if text := s.Fields[name]; text != nil {
 			c.check(text.Parts, types.Of(types.String), path+"."+name)
-			t.condition += name + " " + syntax.SourceOf(text.Parts[0].expr)
+			t.condition += name + " " + syntax.SourceOf(text.Parts[0].Expr)
 		}
 	}
 	if after := s.Fields["after"]; after != nil {
@@ -137,7 +142,7 @@ func (c *Checker) transition(p Part, path string) transition {
 	c.schedule(s, path)
 	for _, name := range s.Order {
 		if name != "to" && name != "when" && !slices.Contains(kind.TimeFields, name) {
-			t.condition += name + " " + syntax.SourceOf(s.Fields[name].Parts[0].expr)
+			t.condition += name + " " + syntax.SourceOf(s.Fields[name].Parts[0].Expr)
 			c.check(s.Fields[name].Parts, types.Unknown, path+"."+name)
 		}
 	}
@@ -146,8 +151,8 @@ func (c *Checker) transition(p Part, path string) transition {
 
 // after checks a time that is computed from parts, and reports whether it has come when the phase is
 // entered.
-func (c *Checker) after(p Part, path string) (immediate bool) {
-	text, known, ok := c.text(p, func(v Value) string {
+func (c phases) after(p infer.Part, path string) (immediate bool) {
+	text, known, ok := c.Text(p, func(v infer.Value) string {
 		if v.Kinds()&types.String != 0 {
 			return "\x00"
 		}
@@ -161,42 +166,42 @@ func (c *Checker) after(p Part, path string) (immediate bool) {
 	}
 	if _, err := kind.ParseTrigger(text); err != nil {
 		if !known {
-			text = syntax.SourceOf(p.expr)
-			c.report(p.node(), "%s: %s is neither a duration like \"5m\" nor a time in RFC 3339, whatever the object is", path, text)
+			text = syntax.SourceOf(p.Expr)
+			c.Report(p.Node(), "%s: %s is neither a duration like \"5m\" nor a time in RFC 3339, whatever the object is", path, text)
 			return false
 		}
-		c.report(p.node(), "%s: %v", path, err)
+		c.Report(p.Node(), "%s: %v", path, err)
 	}
 	return false
 }
 
 // schedule checks the fields beside cron, also those of a transition within an if. What an if within
 // the transition adds shows with the object.
-func (c *Checker) schedule(s *Structure, path string) {
+func (c phases) schedule(s *infer.Structure, path string) {
 	texts := make(kind.TimeTexts)
 	for _, name := range kind.TimeFields {
 		m := s.Fields[name]
 		if m == nil {
 			continue
 		}
-		if to := s.Fields["to"]; to == nil || to.certain != m.certain || len(m.Parts) > 1 {
+		if to := s.Fields["to"]; to == nil || to.Certain != m.Certain || len(m.Parts) > 1 {
 			return
 		}
 		texts[name] = nil
-		if text, known, _ := c.text(m.Parts[0], func(Value) string { return "" }); known && name != "after" {
+		if text, known, _ := c.Text(m.Parts[0], func(infer.Value) string { return "" }); known && name != "after" {
 			texts[name] = &text
 		}
 	}
 	if field, err := texts.Read(&kind.Transition{}); err != nil {
-		c.report(s.Fields[field].Node, "%s.%s: %v", path, field, err)
+		c.Report(s.Fields[field].Node, "%s.%s: %v", path, field, err)
 	}
 }
 
 // repeated reports a transition that can never be taken, because an earlier one is.
-func (c *Checker) repeated(taken []transition, t transition, phase string) {
+func (c phases) repeated(taken []transition, t transition, phase string) {
 	for _, earlier := range taken {
 		if earlier.immediate && !earlier.conditional {
-			c.report(t.node, "phases.%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", phase, earlier.condition)
+			c.Report(t.node, "phases.%s.next: an earlier transition is taken as soon as the phase is entered (%s), so this one is never taken", phase, earlier.condition)
 			return
 		}
 		if earlier.condition == t.condition && !earlier.conditional && !t.conditional {
@@ -204,7 +209,7 @@ func (c *Checker) repeated(taken []transition, t transition, phase string) {
 			if earlier.to == t.to {
 				what = "the same condition and target"
 			}
-			c.report(t.node, "phases.%s.next: an earlier transition has %s (%s), so this one is never taken", phase, what, t.condition)
+			c.Report(t.node, "phases.%s.next: an earlier transition has %s (%s), so this one is never taken", phase, what, t.condition)
 			return
 		}
 	}

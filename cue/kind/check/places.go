@@ -3,6 +3,8 @@ package check
 import (
 	"slices"
 
+	"github.com/fescue-dev/fescue/cue/kind/infer"
+
 	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -24,7 +26,7 @@ func (c *Checker) places() {
 			elsewhere[child.gvk] = true
 		}
 	}
-	if c.gaveUp || elsewhere[apischema.GroupVersionKind{}] {
+	if c.GaveUp || elsewhere[apischema.GroupVersionKind{}] {
 		return
 	}
 	for _, gvk := range c.kind.Owns {
@@ -37,18 +39,18 @@ func (c *Checker) places() {
 // isPlaced reports whether the existence of a child and its namespace follow from what the author of an object
 // submits.
 func (c *Checker) isPlaced(child *checkedChild) bool {
-	namespace, isKnown := c.namespaceOf(child)
-	if child.beyond || !isKnown || child.body.mayHaveMore() {
+	namespace, isKnown := child.namespace()
+	if child.beyond || !isKnown || child.body.MayHaveMore() {
 		return false
 	}
 	if namespace == nil {
 		return true
 	}
-	before := c.beyond
+	before := c.Beyond
 	for _, p := range namespace.Parts {
-		c.infer(p)
+		c.Infer(p)
 	}
-	return c.beyond == before && !slices.ContainsFunc(namespace.Parts, func(p Part) bool { return p.beyond })
+	return c.Beyond == before && !slices.ContainsFunc(namespace.Parts, func(p infer.Part) bool { return p.Beyond })
 }
 
 // namespace checks the scope of a child, and the namespace of its template.
@@ -57,13 +59,13 @@ func (c *Checker) namespace(child *checkedChild) {
 	if kindField == nil {
 		return
 	}
-	namespace, isKnown := c.namespaceOf(child)
+	namespace, isKnown := child.namespace()
 	isOwn := namespace == nil || c.isOwnNamespace(namespace)
 	if !c.isClusterScoped() && (child.known && !child.resource.Namespaced || !isOwn) {
 		c.elsewhere(child, kindField.Node)
 	}
 	if (!isOwn || child.known && child.resource.Namespaced == c.isClusterScoped()) && c.kind.Target == nil && !c.kind.RecordsChildren() {
-		c.report(kindField.Node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
+		c.Report(kindField.Node, "%s.template: the status has no %s, in which the namespaces of children are recorded: embed contract.#Status in it", child.path, kind.ChildInventory)
 	}
 	if !child.known {
 		return
@@ -73,7 +75,7 @@ func (c *Checker) namespace(child *checkedChild) {
 	}
 	if namespace == nil {
 		if isKnown && child.resource.Namespaced && c.isClusterScoped() {
-			c.report(
+			c.Report(
 				kindField.Node,
 				"%s.template.metadata.namespace: is missing: a %s is namespaced, and the objects of the kind are cluster-scoped: write the namespace to create it in",
 				child.path,
@@ -84,20 +86,20 @@ func (c *Checker) namespace(child *checkedChild) {
 	}
 	path := child.path + ".template.metadata.namespace"
 	v := c.Unified(slices.Clone(namespace.Parts))
-	text, isText := v.literal.(string)
+	text, isText := v.Literal.(string)
 	switch {
 	case !child.resource.Namespaced:
-		c.report(namespace.Node, "%s: a %s has no namespace: remove it", path, child.gvk.Kind)
+		c.Report(namespace.Node, "%s: a %s has no namespace: remove it", path, child.gvk.Kind)
 	case isText:
 		if problems := validation.IsDNS1123Label(text); len(problems) > 0 {
-			c.report(namespace.Node, "%s: %q is not a valid namespace name: %s", path, text, problems[0])
+			c.Report(namespace.Node, "%s: %q is not a valid namespace name: %s", path, text, problems[0])
 		}
 	}
 }
 
 // isOwnNamespace reports whether a namespace is that of the object for certain.
-func (c *Checker) isOwnNamespace(namespace *Member) bool {
-	return c.Unified(slices.Clone(namespace.Parts)).path == behaviour.ObjectName+".metadata.namespace"
+func (c *Checker) isOwnNamespace(namespace *infer.Member) bool {
+	return c.Unified(slices.Clone(namespace.Parts)).Path == behaviour.ObjectName+".metadata.namespace"
 }
 
 // elsewhere notes a type of which objects may have children outside of their namespace.
@@ -106,16 +108,12 @@ func (c *Checker) elsewhere(child *checkedChild, at ast.Node) {
 		c.kind.Elsewhere = append(c.kind.Elsewhere, child.gvk)
 	}
 	if c.kind.Target != nil {
-		c.report(at, "%s.template: a decorator of objects with a namespace has children in that namespace only", child.path)
+		c.Report(at, "%s.template: a decorator of objects with a namespace has children in that namespace only", child.path)
 	}
 }
 
-// namespaceOf returns the namespace in the template of a child; nil if there is none, as far as that is known.
-func (c *Checker) namespaceOf(child *checkedChild) (namespace *Member, isKnown bool) {
-	metadata := child.template.Fields["metadata"]
-	if metadata == nil {
-		return nil, !child.template.mayHaveMore()
-	}
-	s := c.Gather(metadata.Parts)
-	return s.Fields["namespace"], !s.mayHaveMore() && !child.template.mayHaveMore()
+// namespace returns the namespace in the template of a child; nil if there is none, as far as that is known.
+func (child *checkedChild) namespace() (namespace *infer.Member, isKnown bool) {
+	metadata := child.template.In("metadata")
+	return metadata.Fields["namespace"], !metadata.MayHaveMore() && !child.template.MayHaveMore()
 }

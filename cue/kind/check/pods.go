@@ -5,55 +5,57 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fescue-dev/fescue/cue/kind/infer"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 
-// pod checks what the fields of a Pod have to do with each other. way leads to its template in that of
+// checkPod checks what the fields of a Pod have to do with each other. way leads to its template in that of
 // the child.
-func (c *Checker) pod(child *checkedChild, way []string, prefix string) {
+func checkPod(child *checkedChild, way []string, prefix string) {
 	path := append(slices.Clone(way), "spec")
-	pod := c.structureIn(child.template, path...)
+	pod := child.template.In(path...)
 	prefix += strings.Join(path, ".")
-	mountable, known := c.mountable(child, pod)
+	volumes, known := mountable(child, pod)
 	for _, list := range []string{"initContainers", "containers"} {
-		containers, _ := c.structuresIn(pod, list)
+		containers, _ := pod.Items(list)
 		for i, container := range containers {
 			at := fmt.Sprintf("%s.%s[%d]", prefix, list, i)
 			if known {
-				c.mounts(container, mountable, at)
+				checkMounts(container, volumes, at)
 			}
-			c.environment(container, at)
-			c.probes(container, at)
-			c.resources(container, at)
+			checkEnvironment(container, at)
+			checkProbes(container, at)
+			checkResources(container, at)
 		}
 	}
 }
 
 // mountable returns the names of the volumes of the Pods of a child; known is false if there may be
 // others.
-func (c *Checker) mountable(child *checkedChild, pod *Structure) (names []string, known bool) {
-	volumes, known := c.structuresIn(pod, "volumes")
+func mountable(child *checkedChild, pod *infer.Structure) (names []string, known bool) {
+	volumes, known := pod.Items("volumes")
 	for _, volume := range volumes {
-		name, ok := c.constantOf(volume, "name")
+		name, ok := volume.Text("name")
 		if !ok {
 			return nil, false
 		}
 		names = append(names, name)
 	}
 	if child.gvk.Kind == "StatefulSet" {
-		known = known && c.structureIn(child.template, "spec").Fields["volumeClaimTemplates"] == nil
+		known = known && child.template.In("spec").Fields["volumeClaimTemplates"] == nil
 	}
-	isInjected := child.gvk.Kind == "Pod" && c.structureIn(child.template, "metadata").Fields["annotations"] != nil // perhaps
-	return names, known && !pod.isOpen() && !isInjected
+	isInjected := child.gvk.Kind == "Pod" && child.template.In("metadata").Fields["annotations"] != nil // perhaps
+	return names, known && !pod.IsOpen() && !isInjected
 }
 
-// mounts reports mounts of volumes that the Pod does not have.
-func (c *Checker) mounts(container *Structure, volumes []string, path string) {
-	mounts, _ := c.structuresIn(container, "volumeMounts")
+// checkMounts reports mounts of volumes that the Pod does not have.
+func checkMounts(container *infer.Structure, volumes []string, path string) {
+	mounts, _ := container.Items("volumeMounts")
 	for i, mount := range mounts {
-		c.mustParse(mount, "name", fmt.Sprintf("%s.volumeMounts[%d]", path, i), func(name string) error {
+		mustParse(mount, "name", fmt.Sprintf("%s.volumeMounts[%d]", path, i), func(name string) error {
 			if slices.Contains(volumes, name) {
 				return nil
 			}
@@ -62,25 +64,25 @@ func (c *Checker) mounts(container *Structure, volumes []string, path string) {
 	}
 }
 
-// environment reports variables with two values.
-func (c *Checker) environment(container *Structure, path string) {
-	variables, _ := c.structuresIn(container, "env")
+// checkEnvironment reports variables with two values.
+func checkEnvironment(container *infer.Structure, path string) {
+	variables, _ := container.Items("env")
 	for i, variable := range variables {
-		if c.literalIn(variable, "value") != "" { // the API server takes an empty one as none
-			c.onlyOne(variable, fmt.Sprintf("%s.env[%d]", path, i), "value", "valueFrom")
+		if variable.Literal("value") != "" { // the API server takes an empty one as none
+			onlyOne(variable, fmt.Sprintf("%s.env[%d]", path, i), "value", "valueFrom")
 		}
 	}
 }
 
-// probes reports probes that do two things, or that name a port that the container does not have.
-func (c *Checker) probes(container *Structure, path string) {
-	names, all := c.portsOf(container)
+// checkProbes reports probes that do two things, or that name a port that the container does not have.
+func checkProbes(container *infer.Structure, path string) {
+	names, all := portsOf(container)
 	for _, probe := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
-		s := c.structureIn(container, probe)
+		s := container.In(probe)
 		at := path + "." + probe
-		c.onlyOne(s, at, "exec", "grpc", "httpGet", "tcpSocket")
+		onlyOne(s, at, "exec", "grpc", "httpGet", "tcpSocket")
 		for _, action := range []string{"httpGet", "tcpSocket"} {
-			c.mustParse(c.structureIn(s, action), "port", at+"."+action, func(name string) error {
+			mustParse(s.In(action), "port", at+"."+action, func(name string) error {
 				if !all || slices.Contains(names, name) {
 					return nil
 				}
@@ -90,18 +92,18 @@ func (c *Checker) probes(container *Structure, path string) {
 	}
 }
 
-// resources reports requests that exceed their limits.
-func (c *Checker) resources(container *Structure, path string) {
-	resources := c.structureIn(container, "resources")
-	requests, limits := c.structureIn(resources, "requests"), c.structureIn(resources, "limits")
+// checkResources reports requests that exceed their limits.
+func checkResources(container *infer.Structure, path string) {
+	resources := container.In("resources")
+	requests, limits := resources.In("requests"), resources.In("limits")
 	for _, name := range requests.Order {
-		limit, err := resource.ParseQuantity(fmt.Sprint(c.literalIn(limits, name)))
+		limit, err := resource.ParseQuantity(fmt.Sprint(limits.Literal(name)))
 		if err != nil {
 			continue // none, not known, or reported as such
 		}
-		text := fmt.Sprint(c.literalIn(requests, name))
+		text := fmt.Sprint(requests.Literal(name))
 		if request, err := resource.ParseQuantity(text); err == nil && request.Cmp(limit) > 0 {
-			c.report(c.valueNode(requests.Fields[name]), "%s.resources.requests.%s: %s is more than the limit, %s", path, name, text, limit.String())
+			container.Report(requests.Fields[name].ValueNode(), "%s.resources.requests.%s: %s is more than the limit, %s", path, name, text, limit.String())
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"cuelang.org/go/cue/ast"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -25,7 +25,7 @@ var selectors = map[string][]string{"Service": {"selector"}, "PodDisruptionBudge
 // selections checks that Services and budgets of a kind select Pods of its other children, and that
 // these have the ports that the Services name, if all Pods that it may create are known.
 func (c *Checker) selections(children []*checkedChild) {
-	pods := c.podsOf(children)
+	pods := podsOf(children)
 	if len(pods) == 0 || c.unknownChildren {
 		return
 	}
@@ -34,8 +34,8 @@ func (c *Checker) selections(children []*checkedChild) {
 		if !ok {
 			continue
 		}
-		spec := c.structureIn(child.template, "spec")
-		selector, _ := c.labelsAt(spec, way...)
+		spec := child.template.In("spec")
+		selector, _ := labelsAt(spec, way...)
 		if len(selector) == 0 {
 			continue
 		}
@@ -52,15 +52,15 @@ func (c *Checker) selections(children []*checkedChild) {
 		}
 		switch path := child.path + ".template.spec."; {
 		case len(selected) == 0:
-			c.report(spec.Fields["selector"].Node, "%s%s.%s: no child has such Pods: they %s", path, strings.Join(way, "."), key, why)
+			c.Report(spec.Fields["selector"].Node, "%s%s.%s: no child has such Pods: they %s", path, strings.Join(way, "."), key, why)
 		case child.gvk.Kind == "Service":
-			c.targetPorts(spec, selected, path+"ports")
+			checkTargetPorts(spec, selected, path+"ports")
 		}
 	}
 }
 
 // podsOf returns the Pods of children; nil if not all are known.
-func (c *Checker) podsOf(children []*checkedChild) (pods []childPods) {
+func podsOf(children []*checkedChild) (pods []childPods) {
 	for _, child := range children {
 		if !child.known || !isBuiltIn(child.gvk) {
 			return nil
@@ -70,8 +70,8 @@ func (c *Checker) podsOf(children []*checkedChild) (pods []childPods) {
 			continue
 		}
 		var p childPods
-		p.labels, p.hasAllLabels = c.labelsAt(child.template, append(slices.Clone(way), "metadata", "labels")...)
-		p.ports, p.hasAllPorts = c.podPorts(c.structureIn(child.template, way...))
+		p.labels, p.hasAllLabels = labelsAt(child.template, append(slices.Clone(way), "metadata", "labels")...)
+		p.ports, p.hasAllPorts = podPorts(child.template.In(way...))
 		pods = append(pods, p)
 	}
 	return pods
@@ -79,14 +79,14 @@ func (c *Checker) podsOf(children []*checkedChild) (pods []childPods) {
 
 // podPorts returns the names of the ports of the containers of a Pod; all is false if there may be
 // others. A Pod with annotations may get containers by them.
-func (c *Checker) podPorts(template *Structure) (names []string, all bool) {
-	pod, metadata := c.structureIn(template, "spec"), c.structureIn(template, "metadata")
-	all = !template.isOpen() && !pod.isOpen() && !metadata.isOpen() && metadata.Fields["annotations"] == nil
+func podPorts(template *infer.Structure) (names []string, all bool) {
+	pod, metadata := template.In("spec"), template.In("metadata")
+	all = !template.IsOpen() && !pod.IsOpen() && !metadata.IsOpen() && metadata.Fields["annotations"] == nil
 	for _, list := range []string{"initContainers", "containers"} {
-		containers, known := c.structuresIn(pod, list)
+		containers, known := pod.Items(list)
 		all = all && known
 		for _, container := range containers {
-			ports, known := c.portsOf(container)
+			ports, known := portsOf(container)
 			names, all = append(names, ports...), all && known
 		}
 	}
@@ -94,39 +94,21 @@ func (c *Checker) podPorts(template *Structure) (names []string, all bool) {
 }
 
 // portsOf returns the names of the ports of a container; all is false if there may be others.
-func (c *Checker) portsOf(container *Structure) (names []string, all bool) {
-	ports, all := c.structuresIn(container, "ports")
-	all = all && !container.isOpen()
+func portsOf(container *infer.Structure) (names []string, all bool) {
+	ports, all := container.Items("ports")
+	all = all && !container.IsOpen()
 	for _, port := range ports {
-		name, known := c.constantOf(port, "name")
+		name, known := port.Text("name")
 		if known {
 			names = append(names, name)
 		}
-		all = all && !port.isOpen() && (known || port.Fields["name"] == nil)
+		all = all && !port.IsOpen() && (known || port.Fields["name"] == nil)
 	}
 	return names, all
 }
 
-// structuresIn returns the items of a list of structs; known is false if it may have others.
-func (c *Checker) structuresIn(s *Structure, name string) (items []*Structure, known bool) {
-	m := s.Fields[name]
-	if m == nil {
-		return nil, true
-	}
-	for _, p := range m.Parts {
-		list, ok := p.expr.(*ast.ListLit)
-		if !ok {
-			return nil, false
-		}
-		for _, item := range c.items(p, list) {
-			items = append(items, c.Gather([]Part{item}))
-		}
-	}
-	return items, true
-}
-
-// targetPorts reports ports of a Service that lead to a port by a name that no Pod has.
-func (c *Checker) targetPorts(service *Structure, pods []childPods, path string) {
+// checkTargetPorts reports ports of a Service that lead to a port by a name that no Pod has.
+func checkTargetPorts(service *infer.Structure, pods []childPods, path string) {
 	var known []string
 	for _, p := range pods {
 		if !p.hasAllPorts {
@@ -134,9 +116,9 @@ func (c *Checker) targetPorts(service *Structure, pods []childPods, path string)
 		}
 		known = append(known, p.ports...)
 	}
-	ports, _ := c.structuresIn(service, "ports")
+	ports, _ := service.Items("ports")
 	for i, port := range ports {
-		c.mustParse(port, "targetPort", fmt.Sprintf("%s[%d]", path, i), func(name string) error {
+		mustParse(port, "targetPort", fmt.Sprintf("%s[%d]", path, i), func(name string) error {
 			if slices.Contains(known, name) {
 				return nil
 			}

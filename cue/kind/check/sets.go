@@ -1,5 +1,7 @@
 package check
 
+import "github.com/fescue-dev/fescue/cue/kind/infer"
+
 // set reports a set that exists only under a condition, and what the members of an ordered one share though it reads
 // index. Objects would be Stalled for both, some only after a first member was created.
 func (c *Checker) set(child *checkedChild) {
@@ -8,7 +10,7 @@ func (c *Checker) set(child *checkedChild) {
 		return
 	}
 	if !c.isFixed(child.name) {
-		c.report(replicas.Node, "%s.replicas: a set must not be in an if or a for over what objects have: write replicas: 0 for none", child.path)
+		c.Report(replicas.Node, "%s.replicas: a set must not be in an if or a for over what objects have: write replicas: 0 for none", child.path)
 		return
 	}
 	if !c.kind.Sets[child.name].Ordered {
@@ -34,7 +36,7 @@ func (c *Checker) isFixed(name string) bool {
 }
 
 // shared reports fields of a template that read index, or that an if has which does.
-func (c *Checker) shared(s *Structure, path string, names ...string) {
+func (c *Checker) shared(s *infer.Structure, path string, names ...string) {
 	for _, name := range names {
 		field := s.Fields[name]
 		if field == nil {
@@ -42,10 +44,10 @@ func (c *Checker) shared(s *Structure, path string, names ...string) {
 		}
 		before := c.numbered
 		for _, p := range field.Parts {
-			c.quietly(func() {
-				c.infer(p)
-				for _, condition := range p.conditions {
-					c.infer(p.with(condition))
+			c.Quietly(func() {
+				c.Infer(p)
+				for _, condition := range p.Conditions {
+					c.Infer(p.With(condition))
 				}
 			})
 		}
@@ -56,6 +58,6 @@ func (c *Checker) shared(s *Structure, path string, names ...string) {
 		if name == "name" {
 			hint = "Fescue appends the index to the name"
 		}
-		c.report(field.Node, "%s%s: must not read index: %s", path, name, hint)
+		c.Report(field.Node, "%s%s: must not read index: %s", path, name, hint)
 	}
 }

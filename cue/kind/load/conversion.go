@@ -13,6 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/check"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
@@ -24,12 +25,9 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 	if len(declared) == 0 {
 		return nil
 	}
-	c := check.New(k.Kind, k.Source, nil).OfConversion(v, name)
-	if c.Controller.Fields["served"] != nil { // it is a contract.#Conversion
-		c.Definition(c.Controller, "#"+syntax.ConversionSuffix, name+".")
-	}
-	if len(c.Mistakes) > 0 {
-		return c.Mistakes[0]
+	source := facts.Conversion(k.Kind, k.Source, v, name, nil)
+	if mistakes := check.OfConversion(source, k.Source, name); len(mistakes) > 0 {
+		return mistakes[0]
 	}
 	value := k.Source.Value.LookupPath(cue.MakePath(cue.Def(name)))
 	if err := value.Validate(); err != nil {
@@ -62,8 +60,8 @@ func newConversion(k Draft, v *kind.Version, definition string) error {
 	}
 	v.Conversion = &kind.Conversion{Name: name, Program: program, At: syntax.PositionOf(declared[0]), Stated: make(map[string]*kind.Stated), Reads: pathsRead(declared)}
 	for _, direction := range []string{kind.ToStoredName, kind.FromStoredName} {
-		if m := c.Controller.Fields[direction]; m != nil {
-			v.Conversion.Stated[direction] = c.StatedBy(m.Parts)
+		if m := source.Definition.Fields[direction]; m != nil {
+			v.Conversion.Stated[direction] = facts.StatedBy(source.Definition.In(direction))
 			v.Conversion.Stated[direction].At = syntax.PositionOf(m.Node)
 		}
 		if s := v.Conversion.Stated[direction]; s != nil && s.Whole {

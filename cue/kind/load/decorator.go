@@ -17,6 +17,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/compile"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -75,10 +76,10 @@ func newDecorator(name string, pkg *syntax.Package) (Draft, error) {
 			return Draft{}, syntax.ErrorAt(strays, "strays", "a decorator deletes only what it has created: remove it from %q", child)
 		}
 	}
-	if err := check.Lookups(k.Kind, k.Source); err != nil {
+	if err := facts.Lookups(k.Kind, k.Source); err != nil {
 		return Draft{}, err
 	}
-	if err := check.SameLookups(k.Kind, k.Source); err != nil {
+	if err := facts.SameLookups(k.Kind, k.Source); err != nil {
 		return Draft{}, err
 	}
 	compiled, err := compile.Schema("Decorated", pkg.Rules.Contract)

@@ -19,6 +19,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/compile"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -216,7 +217,7 @@ func newKind(name string, pkg *syntax.Package) (Draft, error) {
 			return Draft{}, err
 		}
 	}
-	if err := check.Lookups(k.Kind, k.Source); err != nil {
+	if err := facts.Lookups(k.Kind, k.Source); err != nil {
 		return Draft{}, err
 	}
 	if err := collectInjection(k.Kind, controller, pkg.Rules, pkg.Definitions["#"+name+behaviour.ControllerSuffix]); err != nil {

@@ -120,7 +120,7 @@ func (c *Kinds) addType(k *kind.Kind) {
 func (c *Kinds) ValidateChild(child map[string]any) field.ErrorList {
 	u := &unstructured.Unstructured{Object: child}
 	var errs field.ErrorList
-	if name := u.GetName(); !slices.Contains(check.PathNamed, u.GetKind()) {
+	if name := u.GetName(); !slices.Contains(types.PathNamed, u.GetKind()) {
 		for _, problem := range validation.IsDNS1123Subdomain(name) {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, problem))
 		}

@@ -24,7 +24,7 @@ import (
 	fescuecue "github.com/fescue-dev/fescue/cue"
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
-	"github.com/fescue-dev/fescue/cue/kind/check"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
@@ -314,7 +314,7 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 	}
 	definitions := make(syntax.TopLevels).FieldsOf(instances[0])
 	pkg := &syntax.Package{Instance: instances[0], Context: context, Value: values[0], Definitions: definitions, Rules: rules, Proving: new(sync.Mutex)}
-	reads := check.ReadsOf(instances[0])
+	reads := facts.ReadsOf(instances[0])
 	var drafts []Draft
 	var errs []error
 	for _, name := range syntax.LoadableNames(definitions) {
@@ -328,9 +328,9 @@ func loadOnce(dir string, overlay map[string]load.Source, only []string) (loaded
 			}
 			continue
 		}
-		c := check.New(k.Kind, pkg, nil)
+		source := facts.Of(k.Kind, pkg)
 		k.Reads = reads
-		k.Hash, k.Behaviour, k.Corrected = hash, c.Describe(), c.Corrected()
+		k.Hash, k.Behaviour, k.Corrected = hash, source.Describe(), source.Corrected()
 		drafts = append(drafts, k)
 	}
 	orphans := append(orphanControllers(definitions, instances[0]), misnamedDecorators(definitions, instances[0])...)

@@ -12,6 +12,7 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/check"
 	"github.com/fescue-dev/fescue/cue/kind/compile"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -28,7 +29,7 @@ func completeStatus(k Draft, v *kind.Version) error {
 		return err
 	}
 	engine := schema.EngineStatus(common, slices.Sorted(maps.Keys(k.Phases)))
-	if k.RecordsSchedule = k.RecordsSchedule || check.New(k.Kind, k.Source, nil).Schedules(v); k.RecordsSchedule {
+	if k.RecordsSchedule = k.RecordsSchedule || facts.Of(k.Kind, k.Source).Schedules(v); k.RecordsSchedule {
 		scheduled, err := compile.Schema("ScheduleStatus", contract)
 		if err != nil {
 			return err
@@ -56,7 +57,7 @@ func inferStatus(k Draft) ([]*schema.Field, error) {
 	}
 	SetOpenAPI(k.Version, sets.New[string]())
 	c := check.New(k.Kind, k.Source, known)
-	projection := c.Controller.Fields["status"]
+	projection := c.Definition.Fields["status"]
 	if projection == nil {
 		return nil, nil
 	}

@@ -33,8 +33,8 @@ var swaps = map[string]string{
 
 var tokens = regexp.MustCompile(`==|!=|&&|\|\||[<>](?:=)?|\b[01]\b|\btrue\b|\bfalse\b|"[A-Za-z]+"| [+] | [-] `)
 
-// facts are lines that state something about the kind, not about one object.
-var facts = regexp.MustCompile(`terminal|failed|owns|initial|names:|columns`)
+// ofTheKind are lines that state something about the kind, not about one object.
+var ofTheKind = regexp.MustCompile(`terminal|failed|owns|initial|names:|columns`)
 
 // TestMutationsOfBehaviours asks whether the comparison of TestDecisionsLikeCUE would notice an
 // error of the compiler: it compiles a behaviour that is broken in one place, and compares it with
@@ -64,7 +64,7 @@ func TestMutationsOfBehaviours(t *testing.T) {
 				from, to := start+place[0], start+place[1]
 				old := string(source[from:to])
 				line := 1 + strings.Count(string(source[:from]), "\n")
-				if facts.MatchString(strings.Split(string(source), "\n")[line-1]) {
+				if ofTheKind.MatchString(strings.Split(string(source), "\n")[line-1]) {
 					continue
 				}
 				broken, known := swaps[strings.TrimSpace(old)]

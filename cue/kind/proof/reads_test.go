@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fescue-dev/fescue/cue/kind"
-	"github.com/fescue-dev/fescue/cue/kind/check"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
 	"github.com/fescue-dev/fescue/cue/kind/load"
 )
 
@@ -75,7 +75,7 @@ a: observed.pod.status.phase == "x"`: "{pod:{status:{phase:*}}}",
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, want, shownRead(check.ReadsOf(instanceOf(t, text)).Observed))
+			require.Equal(t, want, shownRead(facts.ReadsOf(instanceOf(t, text)).Observed))
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestReadMetadata(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			k := &kind.Kind{Reads: check.ReadsOf(instanceOf(t, text))}
+			k := &kind.Kind{Reads: facts.ReadsOf(instanceOf(t, text))}
 			read, err := json.Marshal(k.ReadMetadata(map[string]any{"metadata": map[string]any{
 				"name": "n", "labels": map[string]any{"a": "1", "b": "2"},
 				"annotations": map[string]any{"c": "3", corev1.LastAppliedConfigAnnotation: "{}"},

@@ -106,3 +106,6 @@ func (t *Type) Item() *Type {
 	}
 	return t.Items
 }
+
+// PathNamed are kinds whose names may have other letters, such as system:node.
+var PathNamed = []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}

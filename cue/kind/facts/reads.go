@@ -1,4 +1,4 @@
-package check
+package facts
 
 import (
 	"maps"
@@ -15,20 +15,20 @@ import (
 )
 
 // reads finds what the controller reads, itself and by the definitions that it refers to.
-func (c *Checker) reads() []string {
+func (b *Source) reads() []string {
 	collector := &readCollector{Reads: kind.Reads{Object: &kind.Read{}, Observed: &kind.Read{}}}
-	seen := make(map[*ast.Field]bool)
+	seen, packages := make(map[*ast.Field]bool), make(syntax.TopLevels)
 	var follow func(instance *build.Instance, name string)
 	follow = func(instance *build.Instance, name string) {
 		if instance.ImportPath == syntax.ContractPackage || instance.ImportPath == syntax.LibraryPackage {
 			return
 		}
-		for _, f := range c.packages.FieldsOf(instance)[name] {
+		for _, f := range packages.FieldsOf(instance)[name] {
 			if seen[f] {
 				continue
 			}
 			seen[f] = true
-			if name != "#"+c.kind.GroupVersionKind.Kind { // the schema reads nothing
+			if name != "#"+b.kind.GroupVersionKind.Kind { // the schema reads nothing
 				collector.visit(f.Value)
 			}
 			ast.Walk(f.Value, func(n ast.Node) bool {
@@ -44,7 +44,7 @@ func (c *Checker) reads() []string {
 			}, nil)
 		}
 	}
-	follow(c.pkg.Instance, syntax.BehaviourOf(c.kind.LoadName()))
+	follow(b.pkg.Instance, syntax.BehaviourOf(b.kind.LoadName()))
 	paths := append(paths(collector.Object, behaviour.ObjectName), paths(collector.Observed, behaviour.ObservedName)...)
 	slices.Sort(paths)
 	return slices.Compact(paths)

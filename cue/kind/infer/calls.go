@@ -1,12 +1,9 @@
-package check
+package infer
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
-	"cuelang.org/go/cue/literal"
 
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
@@ -49,7 +46,7 @@ var letters = map[rune]types.Values{
 }
 
 // call infers the result of a builtin, and checks what it is given.
-func (c *Checker) call(p Part, e *ast.CallExpr) Value {
+func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 	name := syntax.SourceOf(e.Fun)
 	if selector, ok := e.Fun.(*ast.SelectorExpr); ok {
 		_, path := syntax.ImportedPackage(selector)
@@ -62,14 +59,14 @@ func (c *Checker) call(p Part, e *ast.CallExpr) Value {
 	known, ok := builtins[name]
 	if !ok || len(known.args) < len(e.Args) && known.args != "ls" {
 		for _, arg := range e.Args {
-			c.visit(p.with(arg))
+			r.Visit(p.With(arg))
 		}
-		return Value{t: types.Unknown, isType: true}
+		return Value{Type: types.Unknown, IsType: true}
 	}
 	args := []rune(known.args)
 	for i, arg := range e.Args {
-		c.visit(p.with(arg))
-		v := c.infer(p.with(arg))
+		r.Visit(p.With(arg))
+		v := r.Infer(p.With(arg))
 		needed := types.Any
 		if i < len(args) {
 			needed = letters[args[i]]
@@ -80,107 +77,45 @@ func (c *Checker) call(p Part, e *ast.CallExpr) Value {
 		if name == "len" {
 			needed = types.String | types.List | types.Object
 		}
-		if !fits(v.Kinds(), needed) {
-			c.report(p.with(arg).node(), "%s needs %s, not %s", name, article(needed), v.describe(arg))
+		if !Fits(v.Kinds(), needed) {
+			r.Report(p.With(arg).Node(), "%s needs %s, not %s", name, Article(needed), v.Describe(arg))
 		}
 		if i == 1 && (name == "div" || name == "mod" || name == "quo" || name == "rem") {
-			c.divisor(p, arg, v)
+			divisor(r, p, arg, v)
 		}
 	}
-	if v, ok := c.ofList(p, e, name); ok {
+	if v, ok := r.ofList(p, e, name); ok {
 		return v
 	}
 	if known.result == "ls" {
-		return Value{t: &types.Type{Values: types.List, Items: types.Of(types.String)}}
+		return Value{Type: &types.Type{Values: types.List, Items: types.Of(types.String)}}
 	}
-	return Value{t: types.Of(letters[rune(known.result[0])])}
+	return Value{Type: types.Of(letters[rune(known.result[0])])}
 }
 
 // ofList infers the items of lists that are computed from others.
-func (c *Checker) ofList(p Part, e *ast.CallExpr, name string) (Value, bool) {
+func (r *Reader) ofList(p Part, e *ast.CallExpr, name string) (Value, bool) {
 	switch name {
 	case "list.Range":
-		return Value{t: &types.Type{Values: types.List, Items: types.Of(types.Integer | types.Number)}}, true
+		return Value{Type: &types.Type{Values: types.List, Items: types.Of(types.Integer | types.Number)}}, true
 	case "list.Concat", "list.FlattenN":
 		joined, ok := e.Args[0].(*ast.ListLit)
 		if !ok {
 			break
 		}
 		var parts []Part
-		for _, item := range c.items(p, joined) {
-			list, ok := unembed(item).expr.(*ast.ListLit)
+		for _, item := range r.Items(p, joined) {
+			list, ok := Unembedded(item).Expr.(*ast.ListLit)
 			if !ok {
 				return Value{}, false
 			}
-			parts = append(parts, item.with(list))
+			parts = append(parts, item.With(list))
 		}
 		if len(parts) > 0 {
-			return Value{t: types.Of(types.List), parts: parts}, true
+			return Value{Type: types.Of(types.List), Parts: parts}, true
 		}
 	case "list.Sort", "list.Take", "list.Drop", "list.Slice", "list.Reverse":
-		return c.infer(p.with(e.Args[0])), true
+		return r.Infer(p.With(e.Args[0])), true
 	}
 	return Value{}, false
 }
-
-// text returns a literal, or an interpolation with its unknown parts replaced; ok is false if
-// nothing is known of the text.
-func (c *Checker) text(p Part, replace func(Value) string) (text string, known, ok bool) {
-	v := c.infer(p)
-	if literal, ok := v.literal.(string); ok {
-		return literal, true, true
-	}
-	e, ok := p.expr.(*ast.Interpolation)
-	if !ok {
-		return "", false, false
-	}
-	var b strings.Builder
-	for i, element := range e.Elts {
-		if i%2 == 1 {
-			inner := c.infer(p.with(element))
-			if inner.literal != nil {
-				fmt.Fprint(&b, inner.literal)
-			} else {
-				b.WriteString(replace(inner))
-			}
-			continue
-		}
-		piece, err := pieceOf(e, i)
-		if err != nil {
-			return "", false, false
-		}
-		b.WriteString(piece)
-	}
-	return b.String(), false, true
-}
-
-// pieceOf returns the text before or after the expressions of an interpolation.
-func pieceOf(e *ast.Interpolation, i int) (string, error) {
-	first, ok1 := e.Elts[0].(*ast.BasicLit)
-	last, ok2 := e.Elts[len(e.Elts)-1].(*ast.BasicLit)
-	piece, ok3 := e.Elts[i].(*ast.BasicLit)
-	if !ok1 || !ok2 || !ok3 {
-		return "", errNoText
-	}
-	_, start, end, err := literal.ParseQuotes(first.Value, last.Value)
-	if err != nil {
-		return "", err
-	}
-	text := piece.Value
-	if i == 0 {
-		text = text[start:]
-	} else {
-		text = strings.TrimPrefix(text, ")")
-	}
-	if i == len(e.Elts)-1 {
-		text = text[:len(text)-end]
-	} else {
-		text = strings.TrimSuffix(text, `\(`)
-	}
-	if strings.Contains(text, `\`) {
-		return "", errNoText
-	}
-	return text, nil
-}
-
-var errNoText = errors.New("not understood")

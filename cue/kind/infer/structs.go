@@ -1,0 +1,320 @@
+package infer
+
+import (
+	"slices"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/token"
+
+	"github.com/fescue-dev/fescue/cue/kind/place"
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
+	"github.com/fescue-dev/fescue/cue/kind/types"
+)
+
+// Structure is a struct with the fields that its parts give it.
+type Structure struct {
+	reader *Reader
+	Fields map[string]*Member
+	Order  []string
+	// Literals are the struct literals that it consists of.
+	Literals []*ast.StructLit
+	// Dynamic are fields with computed names, and patterns.
+	Dynamic []DynamicField
+	// Others are parts that are no struct literals.
+	Others []Part
+	// Open means that there may be more fields.
+	Open bool
+	// IsStruct means that there is a struct literal.
+	IsStruct bool
+}
+
+// MayHaveMore reports whether it may have fields that are not known.
+func (s *Structure) MayHaveMore() bool { return len(s.Others) > 0 || len(s.Dynamic) > 0 }
+
+// IsOpen reports whether a structure may have fields that are not known.
+func (s *Structure) IsOpen() bool { return s.Open || s.MayHaveMore() }
+
+// DynamicField is a field whose name is computed.
+type DynamicField struct {
+	Label ast.Label
+	Value Part
+}
+
+// Member is a field of a structure.
+type Member struct {
+	Parts []Part
+	// Node is the place of its name, the author's if it is in a library as well.
+	Node    ast.Node
+	library bool
+	// Certain means that it exists whatever the object is.
+	Certain bool
+	// Constraint means that it is only described.
+	Constraint bool
+}
+
+// Gather collects the fields of a struct from all that it consists of. The clauses of
+// comprehensions are checked on the way.
+func (r *Reader) Gather(parts []Part) *Structure {
+	g := gathering{r, &Structure{reader: r, Fields: make(map[string]*Member)}}
+	for _, p := range parts {
+		g.collect(p)
+	}
+	return g.to
+}
+
+// gathering collects the fields of one structure.
+type gathering struct {
+	*Reader
+	to *Structure
+}
+
+func (g *gathering) collect(p Part) {
+	if !g.Enter() {
+		g.to.Open = true
+		return
+	}
+	defer g.Leave()
+	switch e := p.Expr.(type) {
+	case *ast.ParenExpr:
+		g.collect(p.With(e.X))
+		return
+	case *ast.StructLit:
+		g.collectLiteral(p, e)
+		return
+	case *ast.BinaryExpr:
+		if e.Op == token.AND {
+			g.collect(p.With(e.X))
+			g.collect(p.With(e.Y))
+			return
+		}
+	case *ast.CallExpr: // validators of structs, close
+		g.to.Open = true
+		if f, ok := e.Fun.(*ast.Ident); ok && f.Name == "close" && len(e.Args) == 1 {
+			g.collect(p.With(e.Args[0]))
+			return
+		}
+	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr:
+		if g.following[e] {
+			g.to.Open = true
+			return
+		}
+		g.following[e] = true
+		defer delete(g.following, e)
+		if v := g.Infer(p); len(v.Parts) > 0 && v.Parts[0].Expr != e {
+			for _, inner := range v.Parts {
+				inner.Conditional = inner.Conditional || p.Conditional
+				inner.Constraint = inner.Constraint || p.Constraint
+				inner.Beyond = inner.Beyond || p.Beyond
+				inner.Conditions = ifs(p.Conditions, inner.Conditions...)
+				if inner.At == nil {
+					inner.At = p.Node()
+				}
+				g.collect(inner)
+			}
+			return
+		}
+	}
+	g.to.Others = append(g.to.Others, p)
+}
+
+func (g *gathering) collectLiteral(p Part, literal *ast.StructLit) {
+	onlyEmbeds := len(literal.Elts) > 0
+	g.to.Literals = append(g.to.Literals, literal)
+	for _, declaration := range literal.Elts {
+		if _, isEmbed := declaration.(*ast.EmbedDecl); !isEmbed {
+			onlyEmbeds = false
+		}
+		switch d := declaration.(type) {
+		case *ast.Field:
+			g.collectField(p, d)
+		case *ast.EmbedDecl:
+			g.collect(p.With(d.Expr))
+		case *ast.Ellipsis:
+			g.to.Open = true
+		case *ast.Comprehension:
+			before := g.Beyond
+			g.within(p, d.Clauses, func(inner Part) { g.collect(inner.With(d.Value)) })
+			if d.Fallback != nil {
+				inner := p
+				inner.Conditional, inner.Beyond = true, p.Beyond || g.Beyond > before
+				g.collect(inner.With(d.Fallback.Body))
+			}
+		}
+	}
+	g.to.IsStruct = g.to.IsStruct || !onlyEmbeds
+}
+
+func (g *gathering) collectField(p Part, f *ast.Field) {
+	label := f.Label
+	if alias, ok := label.(*ast.Alias); ok {
+		label, _ = alias.Expr.(ast.Label)
+	}
+	value := p.With(f.Value)
+	if alias, ok := f.Value.(*ast.Alias); ok {
+		value = p.With(alias.Expr)
+	}
+	value.Constraint = p.Constraint || f.Constraint == token.OPTION || f.Constraint == token.NOT
+	name, _, err := ast.LabelName(label)
+	if err != nil {
+		if _, isPattern := label.(*ast.ListLit); !isPattern {
+			g.to.Dynamic = append(g.to.Dynamic, DynamicField{label, value})
+		}
+		g.to.Open = true
+		return
+	}
+	if strings.HasPrefix(name, "#") || strings.HasPrefix(name, "_") {
+		if _, isQuoted := label.(*ast.BasicLit); !isQuoted && g.Definition != nil {
+			return // it is not part of the data; those of the definition itself are looked at alone
+		}
+	}
+	m := g.to.Fields[name]
+	if m == nil {
+		m = &Member{Constraint: true}
+		g.to.Fields[name] = m
+		g.to.Order = append(g.to.Order, name)
+	}
+	library := place.IsLibrary(f.Pos().Filename())
+	if m.Node == nil || m.library && !library || m.library == library && m.Constraint && !value.Constraint {
+		m.Node, m.library = Part{Expr: labelExpr(label, f.Value), At: p.At}.Node(), library
+	}
+	value.Conditional = false // it is if its struct is
+	m.Parts = append(m.Parts, value)
+	m.Certain = m.Certain || !p.Conditional && !value.Constraint
+	m.Constraint = m.Constraint && value.Constraint
+}
+
+// labelExpr returns the place of a field's name.
+func labelExpr(label ast.Label, value ast.Expr) ast.Expr {
+	if e, ok := label.(ast.Expr); ok {
+		return e
+	}
+	return value
+}
+
+// within checks the clauses of a comprehension, and calls do for what it yields.
+func (r *Reader) within(p Part, clauses []ast.Clause, do func(Part)) {
+	p.Conditional = true
+	before := r.Beyond
+	for _, clause := range clauses {
+		switch clause := clause.(type) {
+		case *ast.ForClause:
+			key, item := r.elements(p.With(clause.Source))
+			if clause.Key != nil {
+				r.variables[clause.Key] = key
+			}
+			if clause.Value != nil {
+				r.variables[clause.Value] = item
+			}
+		case *ast.IfClause:
+			r.Condition(p.With(clause.Condition))
+			p.Conditions = ifs(p.Conditions, clause.Condition)
+		case *ast.LetClause:
+			r.variables[clause.Ident] = r.Infer(p.With(clause.Expr))
+		}
+	}
+	p.Beyond = p.Beyond || r.Beyond > before
+	do(p)
+}
+
+// Label checks a computed name.
+func (r *Reader) Label(d DynamicField) {
+	if e, ok := d.Label.(*ast.ParenExpr); ok {
+		p := d.Value.With(e.X)
+		r.Must(p, r.Infer(p), types.String, "the name of a field")
+		return
+	}
+	if e, ok := d.Label.(ast.Expr); ok {
+		r.Infer(d.Value.With(e))
+	}
+}
+
+// Report adds a mistake at a place.
+func (s *Structure) Report(at ast.Node, format string, args ...any) {
+	s.reader.Report(at, format, args...)
+}
+
+// Text returns a field that is the same text for all objects.
+func (s *Structure) Text(name string) (string, bool) {
+	text, ok := s.Literal(name).(string)
+	return text, ok
+}
+
+// Literal returns the value of a field that is the same for all objects: a string, an int64, a float64 or a bool; nil for
+// any other.
+func (s *Structure) Literal(name string) any {
+	m := s.Fields[name]
+	if m == nil {
+		return nil
+	}
+	return s.reader.Unified(slices.Clone(m.Parts)).Literal
+}
+
+// OnlyText returns a field that is the same text for all objects, whichever ifs hold.
+func (s *Structure) OnlyText(name string) (text string, ok bool) {
+	m := s.Fields[name]
+	if m == nil {
+		return "", false
+	}
+	for i, p := range m.Parts {
+		one, isText := s.reader.Infer(p).Literal.(string)
+		if !isText || i > 0 && one != text {
+			return "", false
+		}
+		text = one
+	}
+	return text, true
+}
+
+// In returns the field at a path as a structure, which is empty if there is none.
+func (s *Structure) In(path ...string) *Structure {
+	for _, name := range path {
+		var parts []Part
+		if m := s.Fields[name]; m != nil {
+			parts = slices.Clone(m.Parts)
+		}
+		s = s.reader.Gather(parts)
+	}
+	return s
+}
+
+// Peek is In of one field, and reports nothing.
+func (s *Structure) Peek(name string) (field *Structure) {
+	s.reader.Quietly(func() { field = s.In(name) })
+	return field
+}
+
+// Items returns the items of a list of structs; known is false if it may have others.
+func (s *Structure) Items(name string) (items []*Structure, known bool) {
+	m := s.Fields[name]
+	if m == nil {
+		return nil, true
+	}
+	for _, p := range m.Parts {
+		list, ok := p.Expr.(*ast.ListLit)
+		if !ok {
+			return nil, false
+		}
+		for _, item := range s.reader.Items(p, list) {
+			items = append(items, s.reader.Gather([]Part{item}))
+		}
+	}
+	return items, true
+}
+
+// ValueNode returns the place of the value of a field.
+func (m *Member) ValueNode() ast.Node {
+	if len(m.Parts) == 1 {
+		return m.Parts[0].Node()
+	}
+	return m.Node
+}
+
+// Source returns the source of a field, on one line; empty if there is none.
+func (s *Structure) Source(name string) string {
+	m := s.Fields[name]
+	if m == nil {
+		return ""
+	}
+	return syntax.SourceOf(m.Parts[0].Expr)
+}
