@@ -106,5 +106,5 @@
 //   - Flux and kpt read the status: TestKstatusOfAt
 //   - health and metrics are what docs/metrics.md says, and for authorized clients only: TestHealth,
 //     TestMetricsAreDocumented, TestAlertsAndDashboardUseDocumentedMetrics, TestMetricsAuth
-//   - the list in docs/security.md, and of this one: TestAttacksHaveTests, TestPromisesHaveTests
+//   - each of these has a test: TestPromisesHaveTests
 package e2e
