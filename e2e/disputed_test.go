@@ -13,7 +13,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
-// disputedKind is one of which docs/kinds.md says that Fescue and CUE disagree.
+// disputedKind is one of which docs/cue.md says that Fescue and CUE disagree.
 const disputedKind = `
 package disputed
 

@@ -42,7 +42,7 @@
 // # What it leaves out
 //
 // Compile returns an error for what is not compiled, with its place and what to write instead: fields that refer to themselves, functions
-// that are not in functions.go, and what docs/kinds.md lists beside them. What is compiled and known to differ from CUE is listed
+// that are not in functions.go, and what docs/cue.md lists beside them. What is compiled and known to differ from CUE is listed
 // there as well.
 //
 // # How it is proved

@@ -12,7 +12,7 @@ import (
 var behavioursGenerated = flag.Uint64("behaviours", 150, "how many behaviours are generated and compared with CUE's evaluator")
 
 // wholes makes behaviours: hidden fields that refer to each other, and children that read them. Left out is what
-// docs/kinds.md lists as different: selections from a struct with an if, the order of fields, alternatives in computed names,
+// docs/cue.md lists as different: selections from a struct with an if, the order of fields, alternatives in computed names,
 // and what is wrong in a field that nothing reads.
 type wholes struct {
 	picker

@@ -94,7 +94,7 @@ func Prove(draft load.Draft, known *types.Catalog) load.Proof {
 type comparison struct {
 	load.Draft
 	expressions func() *expressions
-	// anyOrder leaves out the order of the characters of texts, and hashes in them: docs/kinds.md says that the order of
+	// anyOrder leaves out the order of the characters of texts, and hashes in them: docs/cue.md says that the order of
 	// fields in what json.Marshal and yaml.Marshal return is Fescue's own.
 	anyOrder bool
 }
@@ -145,7 +145,7 @@ func (k *comparison) difference(object, observed map[string]any, err error) *syn
 	}
 	place := syntax.PositionOf(k.Source.Definitions[syntax.BehaviourOf(k.LoadName())][0])
 	return &syntax.LoadError{Kind: k.LoadName(), File: place.File, Line: place.Line, Reason: fmt.Sprintf(
-		"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/kinds.md: %v; given %s",
+		"Fescue and CUE disagree, which is a bug in Fescue, or one of the differences in docs/cue.md: %v; given %s",
 		err, shownJSON(map[string]any{behaviour.ObjectName: object, behaviour.ObservedName: observed}))}
 }
 

@@ -30,7 +30,7 @@ func TestKindsAreProved(t *testing.T) {
 	}
 }
 
-// disputed is a kind of which docs/kinds.md says that Fescue and CUE disagree.
+// disputed is a kind of which docs/cue.md says that Fescue and CUE disagree.
 const disputed = `package k
 
 import "fescue.dev/cue/contract"
@@ -67,7 +67,7 @@ func TestProofNamesTheDifference(t *testing.T) {
 	require.Regexp(t, `^status\.n is 1 for Fescue and missing for CUE; given {"object":{"apiVersion":"example.com/v1","kind":"K","metadata":{"name":"[^"]*"},"spec":{}},"observed":{}}$`, reason)
 }
 
-// The order of fields in a text, and a hash of it, are no difference: docs/kinds.md says that they are Fescue's own.
+// The order of fields in a text, and a hash of it, are no difference: docs/cue.md says that they are Fescue's own.
 func TestProofLeavesOutTheOrderOfTexts(t *testing.T) {
 	t.Parallel()
 	source := strings.Replace(disputed, "package k", "package k\n\nimport (\n\"encoding/json\"\n\"encoding/hex\"\n\"crypto/sha256\"\n)", 1)

@@ -333,11 +333,11 @@ func numbered(text string) (decoded any, err error) {
 	return decoded, err
 }
 
-// negativeZero is the 0 that CUE has for 0 times a negative number, which Fescue writes without the sign (docs/kinds.md).
+// negativeZero is the 0 that CUE has for 0 times a negative number, which Fescue writes without the sign (docs/cue.md).
 var negativeZero = regexp.MustCompile(`(^|[^\w.-])-0\b([^.]|$)`)
 
 // sortedTexts returns a value in which the fields of texts of JSON, and the lines of other texts that end like one of YAML,
-// are sorted. Their order is known to differ from CUE's (docs/kinds.md): so the comparison does not see a difference in that
+// are sorted. Their order is known to differ from CUE's (docs/cue.md): so the comparison does not see a difference in that
 // order alone, nor in what a text says by the order of its lines.
 func sortedTexts(value any) any {
 	switch value := value.(type) {

@@ -14,7 +14,7 @@ import (
 // kindMaker makes whole kinds: a schema, hidden fields that refer to each other in any order, and a behaviour that reads
 // them. What it makes has the type that its place needs, so that most of the kinds load.
 //
-// It leaves out what docs/kinds.md lists as different from CUE:
+// It leaves out what docs/cue.md lists as different from CUE:
 //   - what is selected from a struct with an if, a loop or a computed name that may wait: the guards of those are sure;
 //   - what is wrong in a field that nothing reads: functions that fail for most texts have constants, what may fail is an alternative, and children have their types;
 //   - a loop over a map whose values are absent as an argument of list.SortStrings: an if takes it for no error, for CUE;
