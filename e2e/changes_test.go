@@ -49,7 +49,7 @@ const (
 	changingDelete = `, onDelete: "CLEAN", phases: CLEAN: next: [{to: "LAST", when: true}]`
 )
 
-// kindChanges are changes of a kind, each a row of the table in docs/children.md, and what becomes of an object that lives.
+// kindChanges are changes of a kind, each a row of the table in docs/changes.md, and what becomes of an object that lives.
 var kindChanges = []struct {
 	row string
 	// spec and behaviour are those of the kind, and newSpec and newBehaviour, if they are not empty, those of its next version.
@@ -158,10 +158,10 @@ var kindChanges = []struct {
 	},
 }
 
-// TestKindChanges changes kinds while an object of them lives, in each way of the table in docs/children.md.
+// TestKindChanges changes kinds while an object of them lives, in each way of the table in docs/changes.md.
 func TestKindChanges(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/children.md")
+	page, err := os.ReadFile("../docs/changes.md")
 	require.NoError(t, err)
 	for _, change := range kindChanges {
 		require.Contains(t, string(page), "\n| "+change.row+" |")
