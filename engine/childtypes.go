@@ -406,3 +406,26 @@ func (t *childTypes) dropStrays(owner cache.ObjectName, key strayKey) {
 func compareNames(a, b cache.ObjectName) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
+
+func (t *childTypes) addLost(owner cache.ObjectName, child types.UID, where lostChild) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost[owner] == nil {
+		t.lost[owner] = make(map[types.UID]lostChild)
+	}
+	t.lost[owner][child] = where
+}
+
+func (t *childTypes) lostOf(owner cache.ObjectName) map[types.UID]lostChild {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.lost[owner])
+}
+
+func (t *childTypes) removeLost(owner cache.ObjectName, child types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if delete(t.lost[owner], child); len(t.lost[owner]) == 0 {
+		delete(t.lost, owner)
+	}
+}

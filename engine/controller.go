@@ -21,14 +21,8 @@ import (
 	"github.com/fescue-dev/fescue/internal/informers"
 )
 
-const (
-	// retryRate and retryBurst bound the retries of a kind's objects in one namespace together;
-	// the numbers are those of Kubernetes' sample controller.
-	retryRate  = 50
-	retryBurst = 300
-	// reconcileTimeout bounds one reconcile, all its requests together.
-	reconcileTimeout = time.Minute
-)
+// reconcileTimeout bounds one reconcile, all its requests together.
+const reconcileTimeout = time.Minute
 
 // controller runs one kind, for the objects of one shard.
 type controller struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -168,4 +169,19 @@ func (e *Engine) Run(ctx context.Context) error {
 	case <-time.After(stopTimeout):
 		return fmt.Errorf("stopped before all running reconciles had finished: %s", e.unfinished(time.Now()))
 	}
+}
+
+// unfinished lists the running reconciles, and how long each has been running.
+func (e *Engine) unfinished(now time.Time) string {
+	var all []string
+	for _, c := range e.running() {
+		c.running.Range(func(name, began any) bool {
+			if began, ok := began.(time.Time); ok {
+				all = append(all, fmt.Sprintf("%s %s for %s", c.kind.GroupVersionKind.Kind, name, now.Sub(began).Round(time.Second)))
+			}
+			return true
+		})
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }

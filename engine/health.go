@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -75,19 +74,4 @@ func (c *controller) longestReconcile(now time.Time) time.Duration {
 		return true
 	})
 	return longest
-}
-
-// unfinished lists the running reconciles, and how long each has been running.
-func (e *Engine) unfinished(now time.Time) string {
-	var all []string
-	for _, c := range e.running() {
-		c.running.Range(func(name, began any) bool {
-			if began, ok := began.(time.Time); ok {
-				all = append(all, fmt.Sprintf("%s %s for %s", c.kind.GroupVersionKind.Kind, name, now.Sub(began).Round(time.Second)))
-			}
-			return true
-		})
-	}
-	slices.Sort(all)
-	return strings.Join(all, ", ")
 }

@@ -3,14 +3,12 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fescue-dev/fescue/engine/plan"
@@ -60,27 +58,4 @@ func (r *reconciliation) read(ctx context.Context, at lostChild) (*unstructured.
 	}
 	live.SetManagedFields(nil)
 	return live, nil
-}
-
-func (t *childTypes) addLost(owner cache.ObjectName, child types.UID, where lostChild) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lost[owner] == nil {
-		t.lost[owner] = make(map[types.UID]lostChild)
-	}
-	t.lost[owner][child] = where
-}
-
-func (t *childTypes) lostOf(owner cache.ObjectName) map[types.UID]lostChild {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.lost[owner])
-}
-
-func (t *childTypes) removeLost(owner cache.ObjectName, child types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if delete(t.lost[owner], child); len(t.lost[owner]) == 0 {
-		delete(t.lost, owner)
-	}
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/fescue-dev/fescue/engine/reconcile"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -186,4 +189,33 @@ func (r *reconciliation) readPods(object *unstructured.Unstructured, v *plan.Vie
 	}
 	v.Uptake = uptakeOf(o, pods)
 	return nil
+}
+
+// Look observes the cluster, from the caches or from the API server itself.
+func (r *reconciliation) Look(ctx context.Context, object *unstructured.Unstructured, isLive bool) (*plan.View, error) {
+	seen, since := r.writes.seen(r.name, r.types)
+	isStale := !seen && time.Since(since) > staleLimit
+	if isStale {
+		r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
+	}
+	switch {
+	case isLive, isStale, plan.MustBeSure(r.kind, object):
+		return r.lookLive(ctx, object)
+	case !seen:
+		r.metrics.cacheWaits.WithLabelValues(r.metrics.name).Inc()
+		return nil, reconcile.ErrBehind // the event that is still to come queues the object again
+	case plan.IsEntering(r.kind, object):
+		v, err := r.lookLive(ctx, object)
+		if !apierrors.IsForbidden(err) { // a right that was withdrawn must not keep the object
+			return v, err
+		}
+	}
+	return r.observe(ctx, object, false)
+}
+
+// lookLive observes the cluster from the API server itself.
+func (r *reconciliation) lookLive(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
+	r.metrics.liveReads.WithLabelValues(r.metrics.name).Inc()
+	r.writes.readLive(r.name)
+	return r.observe(ctx, object, true)
 }

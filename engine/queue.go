@@ -12,6 +12,13 @@ import (
 	"github.com/fescue-dev/fescue/engine/plan"
 )
 
+// retryRate and retryBurst bound the retries of a kind's objects in one namespace together; the numbers are those of
+// Kubernetes' sample controller.
+const (
+	retryRate  = 50
+	retryBurst = 300
+)
+
 // queue is that of one kind. It is fair between namespaces.
 type queue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]

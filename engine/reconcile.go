@@ -80,35 +80,6 @@ func (r *reconciliation) reconcile(ctx context.Context, object *unstructured.Uns
 	return result
 }
 
-// Look observes the cluster, from the caches or from the API server itself.
-func (r *reconciliation) Look(ctx context.Context, object *unstructured.Unstructured, isLive bool) (*plan.View, error) {
-	seen, since := r.writes.seen(r.name, r.types)
-	isStale := !seen && time.Since(since) > staleLimit
-	if isStale {
-		r.log.Warn("the caches have not seen the last writes; reading from the API server", "since", since)
-	}
-	switch {
-	case isLive, isStale, plan.MustBeSure(r.kind, object):
-		return r.lookLive(ctx, object)
-	case !seen:
-		r.metrics.cacheWaits.WithLabelValues(r.metrics.name).Inc()
-		return nil, reconcile.ErrBehind // the event that is still to come queues the object again
-	case plan.IsEntering(r.kind, object):
-		v, err := r.lookLive(ctx, object)
-		if !apierrors.IsForbidden(err) { // a right that was withdrawn must not keep the object
-			return v, err
-		}
-	}
-	return r.observe(ctx, object, false)
-}
-
-// lookLive observes the cluster from the API server itself.
-func (r *reconciliation) lookLive(ctx context.Context, object *unstructured.Unstructured) (*plan.View, error) {
-	r.metrics.liveReads.WithLabelValues(r.metrics.name).Inc()
-	r.writes.readLive(r.name)
-	return r.observe(ctx, object, true)
-}
-
 // readAgain replaces what is remembered of the last write of an object by what the API server has. No cache shows a
 // write that etcd lost when it was restored from an older copy, so each further write would be based on it.
 func (r *reconciliation) readAgain(ctx context.Context) error {

@@ -10,10 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/fescue-dev/fescue/cue/kind/behaviour"
-	"github.com/fescue-dev/fescue/cue/kind/place"
-	"github.com/fescue-dev/fescue/cue/kind/schema"
 )
 
 const (
@@ -24,27 +20,6 @@ const (
 	// FromStoredName is the direction from it.
 	FromStoredName = "fromStored"
 )
-
-// Conversion is how a version differs from the stored one. A nil one states nothing: all fields that
-// both have are the same.
-type Conversion struct {
-	// Name is that of its definition.
-	Name    string
-	Program *behaviour.Program
-	// Stated are the fields that it states, by direction.
-	Stated map[string]*Stated
-	// Reads are the paths of the fields of the object that it reads.
-	Reads []string
-	At    place.Position
-}
-
-// Stated are the fields below a field that a conversion states, also within an if. Whole means that
-// it states the value as such. A nil one is a field that it does not state.
-type Stated struct {
-	Whole  bool
-	Fields map[string]*Stated
-	At     place.Position // of a direction
-}
 
 // Converts reports whether a version of the kind has a conversion, so that Convert has to be asked.
 // Otherwise versions only differ in which fields of an object are known.
@@ -135,11 +110,6 @@ func (k *Kind) versionNamed(apiVersion any) (*Version, error) {
 		known = append(known, name)
 	}
 	return nil, fmt.Errorf("apiVersion: %v is no version of %s, which has %s", apiVersion, k.GroupVersionKind.Kind, strings.Join(known, ", "))
-}
-
-// WithDefaults sets the defaults of an object, which need not be valid.
-func (v *Version) WithDefaults(b *Budget, object map[string]any) map[string]any {
-	return schema.Default(b, v.Compiled, v.WithoutNulls(object))
 }
 
 // ConvertOnce converts an object with its defaults to or from the stored version. What cannot be computed is

@@ -301,3 +301,85 @@ func (r Range) and(o Range) Range {
 	}
 	return Range{pick(r.Min, o.Min, 1), pick(r.Max, o.Max, -1)}
 }
+
+// andStructSchemas combines the rules for the fields of a struct. If they contradict each
+// other, it returns a rule that explains why.
+func andStructSchemas(a, b *StructSchema) (*StructSchema, *Rule) {
+	s := &StructSchema{
+		Labels:     slices.Concat(a.Labels, b.Labels),
+		Open:       a.Open || b.Open,
+		Defined:    a.Defined || b.Defined,
+		Groups:     andGroups(a.Groups, b.Groups),
+		Conditions: slices.Concat(a.Conditions, b.Conditions),
+	}
+	var impossible *Rule
+	add := func(f *Field) {
+		if f == nil {
+			return
+		}
+		if f.Presence != Optional && f.Schema.Impossible != nil && impossible == nil {
+			impossible = &Rule{Text: f.Name + ": " + f.Schema.Impossible.Text, Position: f.Schema.Impossible.Position}
+		}
+		s.Fields = append(s.Fields, f)
+	}
+	for _, f := range a.Fields {
+		if other := b.Field(f.Name); other != nil {
+			add(andFields(f, other))
+			continue
+		}
+		add(b.admits(f, a.Groups))
+	}
+	for _, f := range b.Fields {
+		if a.Field(f.Name) == nil {
+			add(a.admits(f, b.Groups))
+		}
+	}
+	return s, impossible
+}
+
+// andGroups lists all closed definitions; the parts of one allow what any of them does.
+func andGroups(a, b []Group) []Group {
+	groups := slices.Clone(a)
+	for _, g := range b {
+		i := slices.IndexFunc(groups, func(o Group) bool { return o.ID == g.ID })
+		if i < 0 {
+			groups = append(groups, g)
+			continue
+		}
+		groups[i].Labels = slices.Concat(groups[i].Labels, g.Labels)
+		groups[i].NotInCUE = groups[i].NotInCUE && g.NotInCUE
+	}
+	return groups
+}
+
+func andFields(a, b *Field) *Field {
+	both := &Field{Name: a.Name, Presence: max(a.Presence, b.Presence), Schema: And(a.Schema, b.Schema), Rule: a.Rule}
+	if b.Presence > a.Presence {
+		both.Rule = b.Rule
+	}
+	return both
+}
+
+// admits returns what becomes of a field that only the other schema names: it has to
+// satisfy the labels, and is forbidden if a closed definition does not allow it. others are the
+// definitions of the other schema; a part of one of those may add fields to it.
+func (s *StructSchema) admits(f *Field, others []Group) *Field {
+	schema := f.Schema
+	for _, label := range s.Labels {
+		if label.matches(f.Name) {
+			schema = And(schema, label.Schema)
+		}
+	}
+	for _, g := range s.Groups {
+		if !g.NotInCUE && !g.allows(f.Name) && !slices.ContainsFunc(others, func(o Group) bool { return o.ID == g.ID }) {
+			if f.Presence == Optional {
+				return nil
+			}
+			schema = Impossible(f.Schema.Position, "the field is not allowed by the definition that it is combined with")
+		}
+	}
+	if schema == f.Schema {
+		return f
+	}
+	return &Field{Name: f.Name, Presence: f.Presence, Schema: schema, Rule: f.Rule}
+}

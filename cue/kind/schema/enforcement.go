@@ -2,7 +2,6 @@ package schema
 
 import (
 	"math"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -131,51 +130,4 @@ func eachRuleOfStruct(path string, s *StructSchema, visit func(field string, r *
 		visit(path, c.Rule, c.Text)
 		eachRuleOfStruct(path, c.Then, visit)
 	}
-}
-
-// rules lists what a schema requires of a value itself, without what is within it.
-func (s *Schema) rules() []*Rule {
-	var rules []*Rule
-	add := func(r *Rule) {
-		if r != nil && !slices.Contains(rules, r) {
-			rules = append(rules, r)
-		}
-	}
-	if s.Types != AnyType {
-		add(s.TypeRule)
-	}
-	if s.Enum != nil {
-		add(s.Enum.Rule)
-	}
-	for _, n := range s.Not {
-		add(n.Rule)
-	}
-	for _, b := range []*Bound{s.Min, s.Max} {
-		if b != nil {
-			add(b.Rule)
-		}
-	}
-	for _, r := range []Range{s.Length, s.Size, s.Count} {
-		for _, l := range []*Limit{r.Min, r.Max} {
-			if l != nil {
-				add(l.Rule)
-			}
-		}
-	}
-	for _, p := range s.Patterns {
-		add(p.Rule)
-	}
-	for _, c := range s.Checks {
-		add(c.Rule)
-	}
-	for _, r := range s.Relations {
-		add(r.Rule)
-	}
-	for _, m := range s.Matches {
-		add(m.Rule)
-	}
-	for _, r := range []*Rule{s.Unique, s.ListTypeRule, s.Immutable} {
-		add(r)
-	}
-	return rules
 }

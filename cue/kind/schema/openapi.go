@@ -276,16 +276,6 @@ func (e Enforcers) excluded(s *Schema, p *props) {
 	}
 }
 
-// coversTypes reports whether an enum limits all allowed types: OpenAPI has
-// no enum for one of several types.
-func coversTypes(e *Enum, types Types) bool {
-	var limited Types
-	for _, v := range e.Values {
-		limited |= TypeOf(v)
-	}
-	return types&^(limited|Null) == 0
-}
-
 func enumOf(values []any) []jsonValue {
 	var enum []jsonValue
 	for _, v := range values {

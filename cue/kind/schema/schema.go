@@ -324,3 +324,60 @@ func (s *StructSchema) expects(name string) bool {
 func (s *StructSchema) closed() bool {
 	return slices.ContainsFunc(s.Groups, func(g Group) bool { return !g.NotInCUE })
 }
+
+// coversTypes reports whether an enum limits all allowed types: OpenAPI has
+// no enum for one of several types.
+func coversTypes(e *Enum, types Types) bool {
+	var limited Types
+	for _, v := range e.Values {
+		limited |= TypeOf(v)
+	}
+	return types&^(limited|Null) == 0
+}
+
+// rules lists what a schema requires of a value itself, without what is within it.
+func (s *Schema) rules() []*Rule {
+	var rules []*Rule
+	add := func(r *Rule) {
+		if r != nil && !slices.Contains(rules, r) {
+			rules = append(rules, r)
+		}
+	}
+	if s.Types != AnyType {
+		add(s.TypeRule)
+	}
+	if s.Enum != nil {
+		add(s.Enum.Rule)
+	}
+	for _, n := range s.Not {
+		add(n.Rule)
+	}
+	for _, b := range []*Bound{s.Min, s.Max} {
+		if b != nil {
+			add(b.Rule)
+		}
+	}
+	for _, r := range []Range{s.Length, s.Size, s.Count} {
+		for _, l := range []*Limit{r.Min, r.Max} {
+			if l != nil {
+				add(l.Rule)
+			}
+		}
+	}
+	for _, p := range s.Patterns {
+		add(p.Rule)
+	}
+	for _, c := range s.Checks {
+		add(c.Rule)
+	}
+	for _, r := range s.Relations {
+		add(r.Rule)
+	}
+	for _, m := range s.Matches {
+		add(m.Rule)
+	}
+	for _, r := range []*Rule{s.Unique, s.ListTypeRule, s.Immutable} {
+		add(r)
+	}
+	return rules
+}

@@ -38,23 +38,6 @@ func (e *emitter) conditions(s *StructSchema, p *props) {
 	}
 }
 
-// flatConditions lists the conditions of a struct and those within them, each with all
-// conditions that have to hold.
-func flatConditions(s *StructSchema) []Condition {
-	var flat []Condition
-	for _, c := range s.Conditions {
-		flat = append(flat, c)
-		for _, inner := range flatConditions(c.Then) {
-			inner.When = &Expr{Op: "&&", Args: []*Expr{c.When, inner.When}}
-			rule := *inner.Rule
-			rule.Text = c.Text + " and " + inner.Text
-			inner.Rule = &rule
-			flat = append(flat, inner)
-		}
-	}
-	return flat
-}
-
 // conditionFields collects in added the fields that a condition adds, and in further the
 // rules that it adds to other fields. The CRD must not set their defaults.
 func (e *emitter) conditionFields(s, then *StructSchema, added, further map[string][]*props) {
