@@ -16,7 +16,7 @@ import (
 	"github.com/fescue-dev/fescue/internal/testing/testcluster"
 )
 
-// backup returns the objects of a resource as docs/install.md says: those that stay and are not children, without what
+// backup returns the objects of a resource as docs/operate/backup-and-restore.md says: those that stay and are not children, without what
 // ties them to the cluster.
 func (c *cluster) backup(resource schema.GroupVersionResource) (objects []unstructured.Unstructured) {
 	c.t.Helper()

@@ -60,7 +60,7 @@ func (c grants) note(child *checkedChild, g kind.Grant) {
 	}
 	a := kind.Advice{
 		Field: child.path + ".template", Position: syntax.PositionOf(child.template.Fields["kind"].Node),
-		Text: text + "; fescue manifests does not print it: see docs/install.md#kinds-that-grant-rights",
+		Text: text + "; fescue manifests does not print it: see docs/operate/multi-tenancy.md#kinds-that-grant-rights",
 	}
 	if !slices.Contains(c.advice, a) {
 		c.advice = append(c.advice, a)

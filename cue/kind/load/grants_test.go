@@ -86,7 +86,7 @@ _names: {small: "view", large: "edit"}
 			require.Equal(t, tc.want, strings.Join(got, ", "))
 			var advice string
 			for _, a := range k.Advice {
-				if before, isGrant := strings.CutSuffix(a.Text, "; fescue manifests does not print it: see docs/install.md#kinds-that-grant-rights"); isGrant {
+				if before, isGrant := strings.CutSuffix(a.Text, "; fescue manifests does not print it: see docs/operate/multi-tenancy.md#kinds-that-grant-rights"); isGrant {
 					advice += before
 				}
 			}

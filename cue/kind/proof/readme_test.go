@@ -47,7 +47,10 @@ func TestBlocksInDocuments(t *testing.T) {
 	}
 	files, err := filepath.Glob("../../../docs/*.md")
 	require.NoError(t, err)
-	for _, file := range append(files, "../../../README.md") {
+	operating, err := filepath.Glob("../../../docs/operate/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, operating)
+	for _, file := range append(append(files, operating...), "../../../README.md") {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, m := range docBlock.FindAllStringSubmatch(string(text), -1) {
