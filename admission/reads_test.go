@@ -133,7 +133,7 @@ func TestRightsToRead(t *testing.T) {
 	}{
 		"a Secret": {
 			object: reader("", secret), asked: []string{node, "get secrets s in default"}, denied: "secrets",
-			message: message + `get resource "secrets" named "s" in API group "" in the namespace "default", which the kind Reader does on behalf of the author`,
+			message: message + `get resource "secrets" named "s" in API group "" in the namespace "default", which the kind Reader does on behalf of the user`,
 		},
 		"a selection": {
 			object: reader("", `"team":"x"`), asked: []string{node, "list configmaps in default"}, denied: "configmaps",

@@ -259,7 +259,7 @@ func (r *Rights) check(ctx context.Context, k *kind.Kind, request *admissionv1.A
 		return nil
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Group: gk.Group, Resource: k.Names.Plural}, request.Name,
-		errors.New(strings.Join(missing, "; ")+", which the kind "+gk.Kind+" does on behalf of the author"))
+		errors.New(strings.Join(missing, "; ")+", which the kind "+gk.Kind+" does on behalf of the user"))
 }
 
 // describe reports a missing right in the API server's words, with the kind in between that

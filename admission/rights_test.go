@@ -68,9 +68,9 @@ func TestRights(t *testing.T) {
 		asked       []string
 	}{
 		"with the right":               {user: "ada", object: green, asked: []string{"configmaps"}},
-		"without":                      {user: "bob", object: green, asked: []string{"configmaps"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
-		"an injecting kind needs Pods": {user: "ada", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "ada" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
-		"all missing rights are named": {user: "bob", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default"; user "bob" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the author`},
+		"without":                      {user: "bob", object: green, asked: []string{"configmaps"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Fence does on behalf of the user`},
+		"an injecting kind needs Pods": {user: "ada", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "ada" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the user`},
+		"all missing rights are named": {user: "bob", object: green, injects: true, asked: []string{"configmaps", "pods"}, message: `fences.fences.example.com "a" is forbidden: user "bob" cannot create resource "configmaps" in API group "" in the namespace "default"; user "bob" cannot create resource "pods" in API group "" in the namespace "default", which the kind Fence does on behalf of the user`},
 		"a changed spec":               {user: "bob", object: white, old: green, asked: []string{"configmaps"}, message: `cannot create resource "configmaps"`},
 		"an unchanged spec":            {user: "bob", object: greenAgain, old: green},
 		"a spec that was defaulted":    {user: "bob", object: green, old: greenAgain},
@@ -152,8 +152,8 @@ import (
 		allowed []string
 		message string
 	}{
-		"of its own child":     {kind: "Egg", allowed: []string{"eggs", "hens"}, message: `eggs.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Egg does on behalf of the author`},
-		"of a child's child":   {kind: "Hen", allowed: []string{"eggs", "hens"}, message: `hens.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default" (through the kind Egg), which the kind Hen does on behalf of the author`},
+		"of its own child":     {kind: "Egg", allowed: []string{"eggs", "hens"}, message: `eggs.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default", which the kind Egg does on behalf of the user`},
+		"of a child's child":   {kind: "Hen", allowed: []string{"eggs", "hens"}, message: `hens.farm.example.com "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "default" (through the kind Egg), which the kind Hen does on behalf of the user`},
 		"its own kind again":   {kind: "Egg", allowed: []string{"hens", "configmaps"}, message: `cannot create resource "eggs" in API group "farm.example.com" in the namespace "default" (through the kind Hen)`},
 		"a child that injects": {kind: "Hen", injects: true, allowed: []string{"eggs", "hens", "configmaps"}, message: `cannot create resource "pods" in API group "" in the namespace "default" (through the kind Egg)`},
 		"with all rights":      {kind: "Hen", injects: true, allowed: []string{"eggs", "hens", "configmaps", "pods"}},
@@ -308,7 +308,7 @@ func TestRightsToDeleteStrays(t *testing.T) {
 		message string
 	}{
 		"with both":        {allowed: []string{"create pods", "delete pods"}},
-		"without deletion": {allowed: []string{"create pods"}, message: `customclusters.samplecontroller.fescue.dev "a" is forbidden: user "ada" cannot delete resource "pods" in API group "" in the namespace "default", which the kind Customcluster does on behalf of the author`},
+		"without deletion": {allowed: []string{"create pods"}, message: `customclusters.samplecontroller.fescue.dev "a" is forbidden: user "ada" cannot delete resource "pods" in API group "" in the namespace "default", which the kind Customcluster does on behalf of the user`},
 		"with neither":     {message: `user "ada" cannot create resource "pods" in API group "" in the namespace "default"; user "ada" cannot delete resource "pods" in API group "" in the namespace "default", which`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,7 @@ func TestBindingForOthersIsDenied(t *testing.T) {
 	}), "%v", err)
 	err = submit(metav1.CreateOptions{})
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
-	require.ErrorContains(t, err, fmt.Sprintf(`user "ada-%s" cannot bind resource "clusterroles" named %q in API group "rbac.authorization.k8s.io" in the namespace %q, which the kind Guest does on behalf of the author`,
+	require.ErrorContains(t, err, fmt.Sprintf(`user "ada-%s" cannot bind resource "clusterroles" named %q in API group "rbac.authorization.k8s.io" in the namespace %q, which the kind Guest does on behalf of the user`,
 		g.namespace, g.role, g.namespace))
 
 	roles := g.typed.RbacV1().ClusterRoles()

@@ -296,7 +296,7 @@ func TestChildrenInNamespacesOfOthersAreDenied(t *testing.T) {
 	denied := func(err error, resource, where string) {
 		t.Helper()
 		require.True(t, apierrors.IsForbidden(err), "%v", err)
-		require.ErrorContains(t, err, fmt.Sprintf(`cannot create resource %q in API group "" %s, which the kind Spread does on behalf of the author`, resource, where))
+		require.ErrorContains(t, err, fmt.Sprintf(`cannot create resource %q in API group "" %s, which the kind Spread does on behalf of the user`, resource, where))
 	}
 	var err error
 	require.True(t, testcluster.WaitUntil(func() bool { // RBAC and the webhooks are known a little later
@@ -553,12 +553,12 @@ func TestChildrenElsewhereAreDenied(t *testing.T) {
 	denied := func(err error) {
 		t.Helper()
 		require.True(t, apierrors.IsForbidden(err), "%v", err)
-		require.ErrorContains(t, err, fmt.Sprintf(`cannot create resource "configmaps" in API group "" in the namespace %q, which the kind Clean does on behalf of the author`, c.b.namespace))
+		require.ErrorContains(t, err, fmt.Sprintf(`cannot create resource "configmaps" in API group "" in the namespace %q, which the kind Clean does on behalf of the user`, c.b.namespace))
 	}
 	var err error
 	require.True(t, testcluster.WaitUntil(func() bool { // RBAC and the webhooks are known a little later
 		err = submit(dryRun, c.a, c.b)
-		return err != nil && strings.Contains(err.Error(), "on behalf of the author")
+		return err != nil && strings.Contains(err.Error(), "on behalf of the user")
 	}), "%v", err)
 	require.True(t, testcluster.WaitUntil(func() bool {
 		err = submit(metav1.CreateOptions{}, c.a)

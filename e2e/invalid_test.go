@@ -255,8 +255,8 @@ func TestStatusThatIsTooLarge(t *testing.T) {
 	c.deleteCRDs("huges." + group)
 	dir, _ := writeKind(t, strings.NewReplacer("GROUP", group, "DELETE", guardDelete).Replace(hugeKind))
 	c.start("--kinds", dir, "--shipped-kinds=false")
-	// More than etcd takes, and more than the API server does.
-	for name, size := range map[string]int64{"etcd": 200_000, "server": 400_000} {
+	// More than etcd takes, than its client sends, and than the API server takes.
+	for name, size := range map[string]int64{"etcd": 200_000, "client": 260_000, "server": 400_000} {
 		c.create(huges, "Huge", name, map[string]any{"spec": map[string]any{}})
 		c.awaitReady(huges, name)
 		c.patch(huges, name, fmt.Sprintf(`{"spec":{"size":%d}}`, size))

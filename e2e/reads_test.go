@@ -361,7 +361,7 @@ func TestReadsOfOthersAreDenied(t *testing.T) {
 	denied := func(err error, name, namespace string) {
 		t.Helper()
 		require.True(t, apierrors.IsForbidden(err), "%v", err)
-		require.ErrorContains(t, err, fmt.Sprintf(`user "ada" cannot get resource "secrets" named %q in API group "" in the namespace %q, which the kind Vault does on behalf of the author`, name, namespace))
+		require.ErrorContains(t, err, fmt.Sprintf(`user "ada" cannot get resource "secrets" named %q in API group "" in the namespace %q, which the kind Vault does on behalf of the user`, name, namespace))
 	}
 	_, err = c.createBy(ada, vaults, "Vault", "theirs", map[string]any{"secret": "theirs"}, metav1.CreateOptions{})
 	denied(err, "theirs", c.namespace)

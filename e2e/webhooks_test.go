@@ -158,7 +158,7 @@ func (w *webhookTest) rightsOfTheAuthor(t *testing.T) {
 		return strings.Contains(rejection, "admission webhook")
 	}), "%v", err)
 	require.True(t, apierrors.IsForbidden(err))
-	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`"; user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`", which the kind Watcher does on behalf of the author`, rejection)
+	require.Equal(t, `admission webhook "watchers.watch.fescue.dev" denied the request: watchers.watch.fescue.dev "a" is forbidden: user "ada" cannot create resource "configmaps" in API group "" in the namespace "`+w.namespace+`"; user "ada" cannot create resource "pods" in API group "" in the namespace "`+w.namespace+`", which the kind Watcher does on behalf of the user`, rejection)
 
 	// An object of the administrator: ada may label it, but not change its behaviour.
 	_, err = w.createBy(w.client, watchers, "Watcher", "b", spec, metav1.CreateOptions{})

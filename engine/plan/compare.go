@@ -213,7 +213,7 @@ func (c *comparer) complete(child kind.Child) (wantedChild, error) {
 		return wantedChild{}, err
 	}
 	if c.plan.places != nil && !c.plan.places.Has(gvk.GroupKind(), object.GetNamespace()) {
-		return wantedChild{}, fmt.Errorf("metadata.namespace: Forbidden: %q does not follow from what the author of the object submitted", object.GetNamespace())
+		return wantedChild{}, fmt.Errorf("metadata.namespace: Forbidden: %q does not follow from what the user submitted", object.GetNamespace())
 	}
 	if err := c.view.reach(object); err != nil {
 		return wantedChild{}, err

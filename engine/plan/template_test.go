@@ -122,7 +122,7 @@ func TestChildInAnUnknownPlace(t *testing.T) {
 	}{
 		"asked about":        {places: kind.Places{config: {"team-a", "kube-system"}}},
 		"asked about all":    {},
-		"not asked about":    {places: kind.Places{config: {"team-a"}}, message: `child "c": metadata.namespace: Forbidden: "kube-system" does not follow from what the author of the object submitted`},
+		"not asked about":    {places: kind.Places{config: {"team-a"}}, message: `child "c": metadata.namespace: Forbidden: "kube-system" does not follow from what the user submitted`},
 		"asked about no one": {places: kind.Places{config: nil}, message: "Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {

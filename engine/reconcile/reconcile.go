@@ -308,9 +308,15 @@ func (r *run) store(ctx context.Context, p *plan.Plan, o *plan.Outcome) (*unstru
 	return stored, nil
 }
 
-// isTooLarge reports whether an object exceeds what the API server accepts, or etcd, of which it answers a plain 500.
+// isTooLarge reports whether an object exceeds what the API server accepts, or what etcd or its client does, of which it
+// answers a plain 500.
 func isTooLarge(err error) bool {
-	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(text, "etcdserver: request is too large") ||
+		strings.Contains(text, "trying to send message larger than max")
 }
 
 // missing returns why an object that the API server has stored lacks what the engine has to find there.

@@ -48,8 +48,8 @@ type Cluster struct {
 	// objects are those that exist, in the order of their creation. They are replaced, never
 	// changed.
 	objects []*unstructured.Unstructured
-	// applied are the templates that were applied last, and the manifests.
-	applied map[types.UID]map[string]any
+	// applied are the templates and manifests that each manager applied last.
+	applied map[application]map[string]any
 	// claimed are the objects whose status was set by someone, so that the cluster leaves it.
 	claimed     map[types.UID]bool
 	reached     map[string]sets.Set[string] // the phases that objects of a kind have had, by its name
@@ -114,7 +114,7 @@ type rejection struct {
 func New(kinds []*kind.Kind, now time.Time) *Cluster {
 	return &Cluster{
 		kinds: kinds, now: now.UTC(), left: math.MaxInt,
-		applied: make(map[types.UID]map[string]any), claimed: make(map[types.UID]bool), reached: make(map[string]sets.Set[string]),
+		applied: make(map[application]map[string]any), claimed: make(map[types.UID]bool), reached: make(map[string]sets.Set[string]),
 		controllers: make(map[reconciled]*controller), normalized: plan.NewNormalized(), swaps: plan.NewSwaps(),
 	}
 }
@@ -215,23 +215,23 @@ func (c *Cluster) Apply(manifest *unstructured.Unstructured) error {
 	live := c.find(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
 	if live == nil {
 		if k == nil {
-			return c.create(object, object.Object)
+			return c.create(object, userManager, object.Object)
 		}
 		unstructured.RemoveNestedField(object.Object, "status") // it is a subresource
 		checked := k.Check(k.NewBudget(), object.Object)
 		if len(checked.Errors) > 0 {
 			return checked.Errors.ToAggregate()
 		}
-		return c.create(&unstructured.Unstructured{Object: checked.Object}, object.Object)
+		return c.create(&unstructured.Unstructured{Object: checked.Object}, userManager, object.Object)
 	}
-	changed, err := c.merged(live, object)
+	changed, err := c.merged(live, userManager, object)
 	if err != nil {
 		return err
 	}
 	if err := c.update(live, changed); err != nil {
 		return err
 	}
-	c.applied[live.GetUID()] = object.Object
+	c.applied[application{live.GetUID(), userManager}] = object.Object
 	return nil
 }
 
@@ -352,7 +352,7 @@ func (c *Cluster) byUID(uid types.UID) *unstructured.Unstructured {
 }
 
 // create adds an object that was created from a manifest.
-func (c *Cluster) create(object *unstructured.Unstructured, manifest map[string]any) error {
+func (c *Cluster) create(object *unstructured.Unstructured, manager string, manifest map[string]any) error {
 	if object.GroupVersionKind() == podKind && !c.inert {
 		injected, err := c.inject(object)
 		if err != nil {
@@ -363,7 +363,7 @@ func (c *Cluster) create(object *unstructured.Unstructured, manifest map[string]
 	c.created++
 	manifest = runtime.DeepCopyJSON(manifest)
 	object.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", c.created)))
-	c.applied[object.GetUID()] = manifest
+	c.applied[application{object.GetUID(), manager}] = manifest
 	if !c.inert {
 		object.SetCreationTimestamp(metav1.NewTime(c.now))
 		object.SetGeneration(1)
@@ -471,17 +471,27 @@ func (c *Cluster) touch(except reconciled) {
 	}
 }
 
-// merged returns an object after a template or a manifest was applied to it: with its fields, and
-// without those that only the last one that was applied had.
-func (c *Cluster) merged(live, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// application names what a manager, the user or the controller of a kind, applied last to an object.
+type application struct {
+	object  types.UID
+	manager string
+}
+
+// userManager is the manager of what the user applies.
+const userManager = "kubectl"
+
+// merged returns an object after a template or a manifest was applied to it: with its fields, and without those that only
+// the last one that the same manager applied had. Lists are replaced: no schema says by which key their items are merged.
+func (c *Cluster) merged(live *unstructured.Unstructured, manager string, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	before := c.applied[application{live.GetUID(), manager}]
 	var texts [3][]byte
-	for i, value := range []map[string]any{c.applied[live.GetUID()], wanted.Object, live.Object} {
+	for i, value := range []map[string]any{before, wanted.Object, live.Object} {
 		var err error
 		if texts[i], err = json.Marshal(value); err != nil {
 			return nil, err
 		}
 	}
-	if c.applied[live.GetUID()] == nil {
+	if before == nil {
 		texts[0] = []byte("{}")
 	}
 	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(texts[0], texts[1], texts[2])

@@ -281,7 +281,7 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		if err != nil {
 			return err
 		}
-		if err := c.create(admitted, s.Wanted.Object); err != nil {
+		if err := c.create(admitted, plan.FieldManager(k), s.Wanted.Object); err != nil {
 			return err
 		}
 		done.Stored = append(done.Stored, plan.Live(s.Resource, c.objects[len(c.objects)-1]))
@@ -292,7 +292,7 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 			done.Strays = append(done.Strays, s)
 		}
 	case plan.Apply, plan.Adopt:
-		stored, err := c.rewritten(s)
+		stored, err := c.rewritten(k, s)
 		if err != nil {
 			return err
 		}
@@ -300,7 +300,7 @@ func (c *Cluster) step(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 		c.replace(live, stored, reconciled{})
 		stored = c.byUID(s.Live.GetUID())
 		if s.Verb == plan.Apply {
-			c.applied[stored.GetUID()] = s.Wanted.Object
+			c.applied[application{stored.GetUID(), plan.FieldManager(k)}] = s.Wanted.Object
 			c.normalized.Remember(stored, s.Wanted, c.now)
 		}
 		done.Stored = append(done.Stored, plan.Live(s.Resource, stored))
@@ -359,13 +359,13 @@ func (c *Cluster) meet(k *kind.Kind, owner *unstructured.Unstructured, s plan.St
 
 // rewritten returns an object after a step: with the labels, the annotations and the reference by
 // which it is found and, if the template was applied, with all its fields.
-func (c *Cluster) rewritten(s plan.Step) (*unstructured.Unstructured, error) {
+func (c *Cluster) rewritten(k *kind.Kind, s plan.Step) (*unstructured.Unstructured, error) {
 	live := c.byUID(s.Live.GetUID())
 	if s.Verb == plan.Apply {
 		if _, err := c.admitted(s); err != nil {
 			return nil, err
 		}
-		return c.merged(live, s.Wanted)
+		return c.merged(live, plan.FieldManager(k), s.Wanted)
 	}
 	adopted := live.DeepCopy()
 	take := func(has, wanted map[string]string, names []string) map[string]string {

@@ -120,7 +120,7 @@ func SameLookups(k *kind.Kind, pkg *syntax.Package) error {
 		}
 		return syntax.ErrorAtPosition(
 			l.Position,
-			"%s.%s: must be the same for all objects: the author of an object is not asked for the right to read what it names",
+			"%s.%s: must be the same for all objects: nobody asks whether the user who writes an object may read what it names",
 			kind.ReadsName,
 			l.Name,
 		)

@@ -43,8 +43,23 @@ func (r *Reader) Must(p Part, v Value, needed types.Values, what string) {
 
 // Condition checks that an expression can be a bool.
 func (r *Reader) Condition(p Part) {
-	if v := r.Infer(p); v.Kinds()&types.Boolean == 0 {
+	v := r.Infer(p)
+	if v.Kinds()&types.Boolean == 0 {
 		r.Report(p.Node(), "a condition must be a bool, not %s", v.Describe(p.Expr))
+		return
+	}
+	e, ok := p.Expr.(*ast.BinaryExpr)
+	if !ok || e.Op != token.OR {
+		return
+	}
+	for i, branch := range syntax.Flatten(e) {
+		if marked, ok := branch.(*ast.UnaryExpr); ok && marked.Op == token.MUL {
+			branch = marked.X
+		}
+		if a := v.Alternatives[i]; a.Kinds()&types.Boolean == 0 {
+			r.Report(p.Node(), "a condition must be a bool, but may be %s: an alternative needs parentheses before it is compared, as in (*a | b) == c", a.Describe(branch))
+			return
+		}
 	}
 }
 
