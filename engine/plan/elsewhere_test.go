@@ -90,7 +90,7 @@ func TestPlacesAreListedFirst(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
 	require.True(t, MustKeep(f.kind, f.owner, f.view, time.Now()))
-	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
 	o, steps := f.converge()
 	require.Empty(t, steps)
 	require.True(t, o.goesOn)
@@ -151,7 +151,7 @@ func TestForgedChildrenOfTheClusterAreNone(t *testing.T) {
 func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
-	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
 	f.converge()
 	f.converge()
 	all := f.view.Children
@@ -194,7 +194,7 @@ func TestPlacesOutliveACacheThatIsBehind(t *testing.T) {
 func TestInvalidObjectLeavesNothingElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
-	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
 	f.converge()
 	f.converge()
 	f.owner.Object["spec"] = map[string]any{"on": "invalid"}
@@ -223,7 +223,7 @@ func TestEndedObjectLeavesNothingOfFormerTypes(t *testing.T) {
 	kinds, err := load.All(false, corpus.Folder(t, text))
 	require.NoError(t, err)
 	f := newFar(t)
-	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
 	f.converge()
 	f.converge()
 	require.NoError(t, unstructured.SetNestedField(f.owner.Object, "DONE", "status", "phase"))
@@ -261,7 +261,7 @@ func TestLostChildrenAreReported(t *testing.T) {
 			t.Parallel()
 			for _, isDeleted := range []bool{false, true} {
 				f := newFar(t)
-				f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
+				f.owner.SetFinalizers(WithFinalizer(f.owner, true))
 				f.converge()
 				f.converge()
 				require.Equal(t, []Known{{configMapKind, "team-a", "c", "child"}}, KnownElsewhere(f.owner))
@@ -285,7 +285,7 @@ func TestLostChildrenAreReported(t *testing.T) {
 func TestUIDInTheStatusIsNotEnough(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
-	f.owner.SetFinalizers(WithFinalizer(f.kind, f.owner, true))
+	f.owner.SetFinalizers(WithFinalizer(f.owner, true))
 	f.converge()
 	other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "other", "namespace": "team-a", "uid": "other"}}}
 	list, _, err := unstructured.NestedSlice(f.owner.Object, "status", kind.ChildInventory, "elsewhere")

@@ -14,31 +14,13 @@ import (
 	"github.com/fescue-dev/fescue/cue/kind"
 )
 
-const (
-	// kindFinalizer keeps an object until its kind has nothing left to do for it: phases that follow its deletion, and
-	// children elsewhere.
-	kindFinalizer = "fescue.dev/on-delete"
-	// decoratorFinalizer begins the finalizers of decorators. An object may be of a kind with onDelete, and have
-	// several decorators: each removes its own finalizer and no other.
-	decoratorFinalizer = "decorator.fescue.dev/"
-)
+// Finalizer keeps an object until its kind has nothing left to do for it: phases that follow its deletion, and children
+// elsewhere.
+const Finalizer = "fescue.dev/on-delete"
 
-// Finalizer returns the name of the finalizer of a kind or a decorator.
-func Finalizer(k *kind.Kind) string {
-	if k.Target != nil {
-		return decoratorFinalizer + k.Target.Decorator
-	}
-	return kindFinalizer
-}
-
-// IsFinalizer reports whether a finalizer is one of those that Finalizer returns.
-func IsFinalizer(name string) bool {
-	return name == kindFinalizer || strings.HasPrefix(name, decoratorFinalizer)
-}
-
-// IsKept reports whether an object has the finalizer of a kind or a decorator.
+// IsKept reports whether an object has the finalizer of its kind. A decorator has none.
 func IsKept(k *kind.Kind, object *unstructured.Unstructured) bool {
-	return slices.Contains(object.GetFinalizers(), Finalizer(k))
+	return k.Target == nil && slices.Contains(object.GetFinalizers(), Finalizer)
 }
 
 // IsOrphaning reports whether the garbage collector is about to take the owner references off the children
@@ -54,11 +36,11 @@ func MustKeep(k *kind.Kind, object *unstructured.Unstructured, v *View, now time
 	return k.IsHeld() && object.GetDeletionTimestamp() == nil && !IsKept(k, object) && Decide(k, object, v, now).Stalled == nil
 }
 
-// WithFinalizer returns the finalizers of an object with that of a kind or a decorator, or without it.
-func WithFinalizer(k *kind.Kind, object *unstructured.Unstructured, wanted bool) []string {
-	names := slices.DeleteFunc(object.GetFinalizers(), func(name string) bool { return name == Finalizer(k) })
+// WithFinalizer returns the finalizers of an object with that of its kind, or without it.
+func WithFinalizer(object *unstructured.Unstructured, wanted bool) []string {
+	names := slices.DeleteFunc(object.GetFinalizers(), func(name string) bool { return name == Finalizer })
 	if wanted {
-		names = append(names, Finalizer(k))
+		names = append(names, Finalizer)
 	}
 	return names
 }
@@ -230,13 +212,13 @@ func deleting(p *Plan, o *Outcome) metav1.Condition {
 	switch {
 	case o.Stalled != nil:
 		c.Reason = o.Stalled.Reason
-		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, Finalizer(p.Kind))
+		c.Message = fmt.Sprintf("%s; the object stays until this is resolved or its finalizer %s is removed", o.Stalled.Message, Finalizer)
 	case o.Failed != nil:
 		c.Message = o.Failed.Error()
 	case o.Passing != nil:
 		c.Reason, c.Message = o.Passing.Reason, o.Passing.Message
 	case len(o.unread) > 0:
-		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), Finalizer(p.Kind))
+		c.Message = fmt.Sprintf("%s; the object stays until they can be, or its finalizer %s is removed", strings.Join(o.unread, "; "), Finalizer)
 	case len(o.Leaving) > 0:
 		first := called(o.Leaving[0].Object, p.Object)
 		c.Message = fmt.Sprintf("waiting until %s %q is gone", o.Leaving[0].Object.GetKind(), first)

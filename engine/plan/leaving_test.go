@@ -45,7 +45,7 @@ import "fescue.dev/cue/contract"
 			t.Parallel()
 			f := &far{t, k, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "orphans.example.com/v1", "kind": "Parent", "spec": map[string]any{},
-				"metadata": map[string]any{"name": "a", "namespace": "default", "uid": "1", "finalizers": []any{kindFinalizer}},
+				"metadata": map[string]any{"name": "a", "namespace": "default", "uid": "1", "finalizers": []any{Finalizer}},
 			}}, &View{Types: map[schema.GroupVersionKind]ChildType{configMapKind: {Resource: configs, IsNamespaced: true}}, Normalized: NewNormalized()}}
 			f.converge()
 			require.Len(t, f.view.Children, 1)

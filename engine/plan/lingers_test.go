@@ -62,7 +62,7 @@ import "fescue.dev/cue/contract"
 				"metadata": map[string]any{"name": "a", "namespace": "default", "uid": "u"},
 				"spec":     map[string]any{"n": max(tc.n, 1)},
 			}}
-			object.SetFinalizers([]string{kindFinalizer})
+			object.SetFinalizers([]string{Finalizer})
 			object.SetDeletionTimestamp(new(metav1.NewTime(now)))
 			if tc.phase != "" {
 				status := map[string]any{"phase": tc.phase, "conditions": []any{map[string]any{

@@ -176,7 +176,7 @@ func TestOrderedSetOfALeavingObject(t *testing.T) {
 	require.Equal(t, "create r-0", describe(w.compare(t).Steps))
 
 	w.owner = row(3, "b")
-	w.owner.SetFinalizers([]string{kindFinalizer})
+	w.owner.SetFinalizers([]string{Finalizer})
 	w.owner.SetDeletionTimestamp(new(metav1.NewTime(now)))
 	setPhase("DRAIN", map[string]any{
 		"type": kind.ConditionDeleting, "status": "True", "reason": "DRAIN", "message": "", "lastTransitionTime": now.Format(time.RFC3339),

@@ -244,14 +244,14 @@ func (r *run) release(ctx context.Context) Result {
 	case apierrors.IsForbidden(err) && !r.Kind.IsHeld():
 		return failed(&rejection{errors.Join(err, fmt.Errorf(
 			"the kind has neither onDelete nor children in other namespaces any more, and so no right to remove the finalizer %s: 'fescue migrate' removes it",
-			plan.Finalizer(r.Kind)))})
+			plan.Finalizer))})
 	}
 	return failed(err)
 }
 
 // setFinalizers gives the object the finalizer of its kind, or takes it off.
 func (r *run) setFinalizers(ctx context.Context, isKept bool) (*unstructured.Unstructured, error) {
-	stored, err := r.world.SetFinalizers(ctx, r.object, plan.WithFinalizer(r.Kind, r.object, isKept))
+	stored, err := r.world.SetFinalizers(ctx, r.object, plan.WithFinalizer(r.object, isKept))
 	if err != nil {
 		return nil, r.refused(fmt.Errorf("write metadata.finalizers: %w", plan.Conceal(r.Kind, err)))
 	}

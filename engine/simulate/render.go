@@ -55,7 +55,7 @@ func Render(k *kind.Kind, object *unstructured.Unstructured, observed []*unstruc
 		object.SetUID("rendered")
 	}
 	if k.IsHeld() { // as if it had been there for a while
-		object.SetFinalizers(plan.WithFinalizer(k, object, true))
+		object.SetFinalizers(plan.WithFinalizer(object, true))
 	}
 	c := New([]*kind.Kind{k}, now)
 	c.inert = true

@@ -236,7 +236,7 @@ func (e *explainer) header() {
 // finalizer names what keeps a deleted object until nothing is left to do for it.
 func (e *explainer) finalizer() {
 	if e.kind.IsHeld() {
-		e.printf("FINALIZER:  %s\n", plan.Finalizer(e.kind))
+		e.printf("FINALIZER:  %s\n", plan.Finalizer)
 	}
 }
 

@@ -113,9 +113,9 @@ func migrateKind(ctx context.Context, out io.Writer, clients *operator.Clients, 
 	released, err := releaseUnused(ctx, clients.Dynamic, k, dryRun)
 	switch {
 	case released > 0 && dryRun:
-		printf("%d objects would lose the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.Finalizer(k))
+		printf("%d objects would lose the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.Finalizer)
 	case released > 0:
-		printf("%d objects lost the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.Finalizer(k))
+		printf("%d objects lost the finalizer %s: the kind has neither onDelete nor children in other namespaces any more", released, plan.Finalizer)
 	}
 	return errors.Join(err, failed)
 }
@@ -138,7 +138,7 @@ func releaseUnused(ctx context.Context, client dynamic.Interface, k *kind.Kind, 
 				return nil
 			}
 			if !dryRun {
-				object.SetFinalizers(plan.WithFinalizer(k, object, false))
+				object.SetFinalizers(plan.WithFinalizer(object, false))
 				_, err := resource.Namespace(object.GetNamespace()).Update(ctx, object, metav1.UpdateOptions{})
 				switch {
 				case apierrors.IsConflict(err):

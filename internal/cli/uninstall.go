@@ -85,7 +85,7 @@ func uninstall(ctx context.Context, out io.Writer, o *uninstallOptions) error {
 	if err != nil {
 		return err
 	}
-	r := &remover{Clients: clients, o: o, out: out, kinds: catalog.All(), behaviours: catalog.Behaviours(), others: others}
+	r := &remover{Clients: clients, o: o, out: out, kinds: catalog.All(), others: others}
 	found, err := r.objectsToDelete(ctx)
 	if err != nil {
 		return err
@@ -167,12 +167,10 @@ func createdByOperator(o install.Options) []*unstructured.Unstructured {
 // remover deletes objects.
 type remover struct {
 	*operator.Clients
-	o     *uninstallOptions
-	out   io.Writer
-	kinds []*kind.Kind
-	// behaviours are the kinds and the decorators.
-	behaviours []*kind.Kind
-	others     []installation
+	o      *uninstallOptions
+	out    io.Writer
+	kinds  []*kind.Kind
+	others []installation
 }
 
 // objectsToDelete returns the objects of the kinds that are to be deleted. It is an error if there are any,
@@ -278,15 +276,14 @@ func (r *remover) acceptAll(ctx context.Context) error {
 	return nil
 }
 
-// releaseObjects removes the finalizers of kinds and decorators from objects: without an operator, they could not
-// be deleted.
+// releaseObjects removes the finalizers of kinds from objects: without an operator, they could not be deleted.
 func (r *remover) releaseObjects(ctx context.Context) error {
-	objects, err := r.heldObjects(ctx, r.behaviours)
+	objects, err := r.heldObjects(ctx, r.kinds)
 	if err != nil {
 		return err
 	}
 	for _, held := range objects {
-		if err := r.removeFinalizer(ctx, held.object, plan.Finalizer(held.by)); err != nil {
+		if err := r.removeFinalizer(ctx, held.object, plan.Finalizer); err != nil {
 			return err
 		}
 		if held.object.GetDeletionTimestamp() == nil {
@@ -299,7 +296,7 @@ func (r *remover) releaseObjects(ctx context.Context) error {
 	return nil
 }
 
-// heldObject is an object with the finalizer of a kind or a decorator.
+// heldObject is an object with the finalizer of its kind.
 type heldObject struct {
 	object *unstructured.Unstructured
 	by     *kind.Kind
@@ -316,8 +313,8 @@ func (h heldObject) left() string {
 	return "its kind does not need the finalizer any more"
 }
 
-// heldObjects returns the objects that have the finalizer of one of these kinds or decorators, in the namespaces that
-// belong to the installation.
+// heldObjects returns the objects that have the finalizer of one of these kinds, in the namespaces that belong to the
+// installation.
 func (r *remover) heldObjects(ctx context.Context, by []*kind.Kind) (held []heldObject, err error) {
 	for _, k := range by {
 		found, err := r.list(ctx, k.GroupVersionKind.GroupKind())
