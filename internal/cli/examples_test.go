@@ -34,10 +34,6 @@ func TestExamples(t *testing.T) {
 	require.NoError(t, err)
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	path, err := exec.LookPath("fescue")
-	require.NoError(t, err)
-	podSecurity, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	require.NoError(t, err)
 	comments, examples := regexp.MustCompile(`//.*`), 0
 	for _, entry := range entries {
 		if !entry.IsDir() {
@@ -47,21 +43,7 @@ func TestExamples(t *testing.T) {
 		t.Run(entry.Name(), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(folder, entry.Name())
-			for _, args := range [][]string{
-				{"test", "--shipped-kinds=false", dir},
-				{"vet", "--shipped-kinds=false", "--kinds", dir, filepath.Join(dir, "sample.yaml")},
-			} {
-				out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
-				require.NoError(t, err, "%s", out)
-			}
-			sample, err := os.ReadFile(filepath.Join(dir, "sample.yaml"))
-			require.NoError(t, err)
-			var object any
-			require.NoError(t, yaml.Unmarshal(sample, &object))
-			for _, spec := range podSpecs(t, object) {
-				result := policy.AggregateCheckResults(podSecurity.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &metav1.ObjectMeta{}, &spec))
-				require.True(t, result.Allowed, result.ForbiddenDetail())
-			}
+			requireFolder(t, dir)
 			catalog, err := load.Folders(false, nil, load.Folder{Dir: dir})
 			require.NoError(t, err)
 			for _, k := range catalog.Added() {
@@ -84,6 +66,33 @@ func TestExamples(t *testing.T) {
 		})
 	}
 	require.Positive(t, examples)
+}
+
+// requireFolder runs the scenarios of a folder and checks its object. Templates of Pods in the object meet the level
+// restricted of Pod Security.
+func requireFolder(t *testing.T, dir string) {
+	t.Helper()
+	path, err := exec.LookPath("fescue")
+	require.NoError(t, err)
+	for _, args := range [][]string{
+		{"test", "--shipped-kinds=false", dir},
+		{"vet", "--shipped-kinds=false", "--kinds", dir, filepath.Join(dir, "sample.yaml")},
+	} {
+		out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	podSecurity, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	require.NoError(t, err)
+	sample, err := os.ReadFile(filepath.Join(dir, "sample.yaml"))
+	require.NoError(t, err)
+	for document := range strings.SplitSeq(string(sample), "\n---\n") {
+		var object any
+		require.NoError(t, yaml.Unmarshal([]byte(document), &object))
+		for _, spec := range podSpecs(t, object) {
+			result := policy.AggregateCheckResults(podSecurity.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &metav1.ObjectMeta{}, &spec))
+			require.True(t, result.Allowed, result.ForbiddenDetail())
+		}
+	}
 }
 
 // podSpecs returns what is the spec of a Pod in an object.
