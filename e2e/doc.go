@@ -58,7 +58,7 @@
 // The promises of the README and docs/, each with the tests that hold it on the API server:
 //
 //   - what the API server accepts and stores is what fescue vet says: TestAPIServerAgrees, TestAPIServerAgreesOnUpdates
-//   - the commands of docs/cli.md, and the manifests of the five source systems: TestScripts
+//   - the commands of docs/reference/cli.md, and the manifests of the five source systems: TestScripts
 //   - what fescue test reports is what happens on a cluster: TestScenarios
 //   - an object passes its phases in time, and not early: TestScheduleDoesNotFireEarly, TestPastScheduleReachesDone
 //   - a crash after any write loses nothing and repeats nothing: TestKilledAfterAnyWrite
@@ -104,7 +104,7 @@
 //   - several processes share the work: TestLeaderIsKilled, TestShardsAreShared
 //   - the printed rights suffice, and all others are missing: all tests, and TestRightToBind
 //   - Flux and kpt read the status: TestKstatusOfAt
-//   - health and metrics are what docs/metrics.md says, and for authorized clients only: TestHealth,
+//   - health and metrics are what docs/reference/metrics.md says, and for authorized clients only: TestHealth,
 //     TestMetricsAreDocumented, TestAlertsAndDashboardUseDocumentedMetrics, TestMetricsAuth
 //   - each of these has a test: TestPromisesHaveTests
 package e2e

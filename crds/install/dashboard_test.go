@@ -136,10 +136,10 @@ func metricsOf(query string) []string {
 	return slices.DeleteFunc(word.FindAllString(query, -1), keywords.MatchString)
 }
 
-// Each metric of the dashboard, of the alerts and of the objectives is one that docs/metrics.md describes.
+// Each metric of the dashboard, of the alerts and of the objectives is one that docs/reference/metrics.md describes.
 func TestQueriesNameMetrics(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
+	text, err := os.ReadFile(filepath.Join(docs, "reference", "metrics.md"))
 	require.NoError(t, err)
 	types := make(map[string]string)
 	for _, row := range metricRow.FindAllStringSubmatch(string(text), -1) {

@@ -21,15 +21,16 @@ func newCRDCommand() *cobra.Command {
 		Short: "Print the CustomResourceDefinitions of the kinds",
 		Long: `Print the CustomResourceDefinitions of the kinds.
 
-A CRD cannot express every rule that CUE can. --explain prints for each rule what
-enforces it: the CRD's schema, a CEL rule in the CRD, or Fescue itself, at admission
-and whenever it reconciles the object.
+A CRD cannot express every rule of CUE. --explain prints the size of each CRD, and for each rule
+where it stands and what enforces it: the CRD's schema, a CEL rule in the CRD, or Fescue itself,
+at admission and on every reconcile.
 
-Apply CRDs with --server-side: plain 'kubectl apply' fails for those above 256 KiB, such as
-of kinds with a Pod template, because it copies each into an annotation.
+Apply CRDs with --server-side. Plain 'kubectl apply' copies each CRD into an annotation, and fails
+above 256 KiB (metadata.annotations: Too long), as for kinds with a Pod template. --no-descriptions
+makes large CRDs smaller.
 
-The CRD of a kind with conversions between its versions has the address of the webhook
-that converts them.`,
+The CRD of a kind with conversions between its versions has the address of the webhook for
+these conversions.`,
 		Example: "  fescue crd | kubectl apply --server-side -f -\n  fescue crd --kinds ./my-kinds --explain",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

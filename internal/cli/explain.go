@@ -33,13 +33,14 @@ func newExplainCommand() *cobra.Command {
 		Short: "Describe the behaviour of a kind or the rules of a field, without a cluster",
 		Long: `Explain describes what 'kubectl explain' does not know of a kind. It needs no cluster.
 
-For a kind it prints the behaviour: the phases and their transitions, the children, the other
-objects that it reads, what it writes to the status, and what it reads of all of them. For a
-field it prints the rules, who enforces each (the CRD, or only admission and the controller),
-and what the behaviour reads of the field.
+For a kind it prints the behaviour: the phases and their transitions, the children with their
+namespaces, the other objects it reads, the fields of the status it writes, and the fields it
+reads. For a field it prints the rules, who enforces each (the CRD, or only admission and the
+controller), and what the behaviour reads of the field.
 
 KIND is the name of a kind, or its plural, singular or short name, with or without the
-group. Lists and maps need no steps of their own: watcher.spec.container.env.name.`,
+group. It may also be the name of a decorator. Lists and maps need no steps of their own:
+watcher.spec.container.env.name.`,
 		Example: `  fescue explain at
   fescue explain at.spec.schedule
   fescue explain --kinds ./my-kinds site.spec`,

@@ -27,13 +27,13 @@ Jobs and so on. It needs no cluster and runs the same code as the webhook. It pr
 objects of the manifests, changed or not, and the items of lists one by one. Comments and
 the order of fields are lost.
 
---watchers takes objects of any kind that injects, and checks them as 'fescue vet' does.
-An object is injected into a Pod if the Pod's annotation names it (for Watchers
-watch.fescue.dev/inject) or if its selector matches the Pod's labels. The object and the
+--watchers takes objects of any kind with inject, and checks them as 'fescue vet' does.
+A Pod gets the parts of an object if its annotation names the object (for Watchers
+watch.fescue.dev/inject) or if its labels match the object's selector. The object and the
 Pod must be in the same namespace: that of the manifest, or else of --namespace.
 
--o json-patch prints one line with an RFC 6902 patch for each object that has Pods, and
--o diff prints the changes. Standard error reports what was not injected, as
+-o json-patch prints one line with an RFC 6902 patch for each object with Pods, and
+-o diff prints the changes. Standard error reports what a Pod did not get, as
 FILE:LINE:COLUMN: KIND/NAME: REASON. The exit code is 1 if a manifest cannot be read, an
 object of --watchers is invalid, or a Pod does not get what it requests.`
 

@@ -35,15 +35,15 @@ func newMigrateCommand() *cobra.Command {
 		Short: "Rewrite all objects in the stored version of their kinds",
 		Long: `Rewrite all objects in the stored version of their kinds.
 
-After the version that a kind stores has changed, the API server still has objects in the
-former one, and converts them when they are read. This command makes it store all objects
-of the kinds again, and then removes the former versions from the CRD's status.storedVersions,
-so that they can be removed from the kind. Nothing else is changed in the objects. It may be
-interrupted and run again at any time, and Fescue and other clients may work meanwhile.
-Without KIND, all kinds are migrated whose CRD is installed.
+After a change of the stored version, the API server still has objects in the former one, and
+converts them on each read. This command makes it store all objects
+of the kinds again, and then removes the former versions from the CRD's status.storedVersions.
+After that you can remove them from the kind. Nothing else changes in the objects. You may
+interrupt it and run it again at any time, and Fescue and other clients may work meanwhile.
+Without KIND, it migrates all kinds with a CRD on the cluster.
 
-Objects of a kind that no longer has onDelete lose the finalizer that they got for
-it; the operator no longer has the right to remove it.
+If a kind has lost its onDelete, its objects lose the finalizer for it; the operator no longer
+has the right to remove it.
 
 It needs the rights to get customresourcedefinitions, to update their status, and to list
 and update the objects of the kinds in all namespaces.`,

@@ -39,10 +39,10 @@ the status with its conditions, and the time of the next reconcile. It assumes t
 write succeeds, and leaves out what the API server or other controllers would add. The exit
 code is 1 if an object is Stalled.
 
---observed adds existing objects: children as printed by 'kubectl get -o yaml', together
-with the object itself as printed, or children written by hand with the label
-fescue.dev/child, which names the child in the kind, and objects that the kind reads. These
-two may also be in the file of the object.`,
+--observed adds existing objects: children and objects the kind reads. If the children come from
+a cluster, as 'kubectl get -o yaml' prints them, take the object itself from there too, because
+children name the UID of their owner. In children written by hand, the label fescue.dev/child
+names the child of the kind. Objects written by hand may also be in the file of the object.`,
 		Example: `  fescue render -f at.yaml
   fescue render -f at.yaml --now 2030-01-01T00:00:00Z -o json
   kubectl get at hello -o yaml > live.yaml

@@ -27,8 +27,12 @@ func newRunCommand() *cobra.Command {
 		Short: "Run the kinds on a cluster",
 		Long: `Run the kinds on a cluster until SIGTERM or an interrupt.
 
-The cluster is the first of these that is configured: --kubeconfig, $KUBECONFIG,
-~/.kube/config, the cluster that Fescue runs in.`,
+Fescue takes the first cluster it finds a configuration for: --kubeconfig, $KUBECONFIG,
+~/.kube/config, the cluster it runs in.
+
+A kind that fails to load is reported with file, line and reason; the others run. --load-timeout
+applies to each kind. A kind that misses its CRD, a type or a right waits, and starts once
+it has all of them.`,
 		Example: "  fescue run --install-crds --kinds ./my-kinds",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

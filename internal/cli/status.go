@@ -39,8 +39,14 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the health of all objects, unhealthy first",
 		Long: `Show the health of the objects of the shipped kinds and of those of --kinds: unhealthy
-objects first, then those that are still in progress. Existing objects are shown for each
-decorator of --kinds that selects them, by the children that it adds to them.`,
+objects first, then those in progress. To watch objects, use 'kubectl get KIND --watch'.
+
+STATUS uses the words of kstatus: Failed, InProgress and Current. Degraded means that Pods do not
+have what the object injects. Under CONDITIONS, ! means False and ? Unknown. For each decorator of
+--kinds, its targets appear with its name, by the state of their children.
+
+Objects of other kinds are missing. If you may list CRDs, a note on standard error names each CRD of a
+kind that is not loaded, if it still has objects in the namespace.`,
 		Example: "  fescue status -A",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -18,13 +18,13 @@ import (
 	"github.com/fescue-dev/fescue/internal/scenario"
 )
 
-const testHelp = `Test runs scenarios: what happens to objects step by step, and what is expected after each
+const testHelp = `Test runs scenarios: what happens to objects step by step, and the expected result of each
 step. It needs no cluster and no time: the controllers run in memory, with the operator's
 own code, on a clock that jumps. A week takes milliseconds.
 
 The scenarios of a folder with kinds are the files *.txtar in it and in its subfolder
-testdata. The kinds are those of the folder, those of --kinds and the shipped ones; these are
-left out if the folder has a kind of the same name, like a copy of a shipped one. The output
+testdata. They run with the kinds of the folder, those of --kinds and the shipped ones; a shipped
+kind is left out if the folder has a kind of the same name, such as a copy of it. The output
 is like that of 'go test', and the exit code is 1 if something differs.
 
 A scenario has its steps first, one command on a line, and then the files they name:
@@ -37,7 +37,7 @@ A scenario has its steps first, one command on a line, and then the files they n
   apiVersion: cnat.fescue.dev/v1alpha1
   ...
 
---update writes what there is after each step into the file, as '-- after wait 168h --'.
+--update writes the result of each step into the file, as '-- after wait 168h --'.
 Read it once; from then on, every difference is a failure.
 
   now TIME                      the first command: when it begins, 2030-01-01T00:00:00Z if absent
@@ -55,13 +55,12 @@ Read it once; from then on, every difference is a failure.
   restart                       the operator restarts
   get TYPE/NAME                 expect an object as it is; ! get: that it does not exist
 
-NAME can be NAMESPACE/NAME, which tells objects of several namespaces apart: pod/team-a/hello.
+NAME can be NAMESPACE/NAME, for objects of the same name in several namespaces: pod/team-a/hello.
 
-A ! before apply or patch expects that the API server rejects it. Other objects behave as on a
-healthy cluster: Pods run and are ready, Deployments, StatefulSets, ReplicaSets and DaemonSets
-are rolled out, Jobs start, PersistentVolumeClaims are bound, and a LoadBalancer gets an
-address, all at once. If the scenario patches a status, that object's status is left to the
-scenario.`
+A ! before apply or patch expects a rejection by the API server. Other objects behave as on a
+healthy cluster, all at once: Pods run and are ready, rollouts of Deployments, StatefulSets,
+ReplicaSets and DaemonSets end, Jobs start, PersistentVolumeClaims are bound, and a LoadBalancer
+gets an address. If the scenario patches the status of an object, it keeps that status.`
 
 type testOptions struct {
 	kinds           kindOptions

@@ -46,16 +46,16 @@ func newUninstallCommand() *cobra.Command {
 		Use:   "uninstall",
 		Short: "Remove what 'fescue manifests' installed",
 		Long: `Remove what 'fescue manifests' installed with the same flags. Deleting a CRD deletes its
-objects, so uninstall refuses while any exist, unless --delete-objects or --keep-crds is set.
+objects, so uninstall refuses while any exist, unless you pass --delete-objects or --keep-crds.
 While the cluster has another installation, the CRDs and the roles for users stay, and
 --delete-objects only deletes objects in the namespaces of this installation.
 
 Deleted objects of kinds with onDelete pass their phases while the operator still runs. After
---on-delete-timeout, also if it does not run, their finalizer is removed. Uninstall does not wait
+--on-delete-timeout, also if it does not run, uninstall removes their finalizer. It does not wait
 for other deletions to end; 'kubectl wait --for=delete' does.
 
-Children that an early version of Fescue created may have the finalizer fescue.dev/recorded, which
-nothing removes any more. To remove it from a Pod:
+Children of an early version of Fescue may have the finalizer fescue.dev/recorded. Nothing
+removes it any more. To remove it from a Pod:
 
   kubectl patch pod NAME --type=json -p '[{"op": "test", "path": "/metadata/finalizers/0", "value": "fescue.dev/recorded"}, {"op": "remove", "path": "/metadata/finalizers/0"}]'`,
 		Args: cobra.NoArgs,

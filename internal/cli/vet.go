@@ -28,35 +28,36 @@ var errFindings = errors.New("errors were found")
 
 const vetHelp = `Vet checks manifests against their kinds. It needs no cluster and runs the same code as
 the operator. It reads files, folders, and - for standard input; a file may contain several
-documents and lists of objects. Without manifests, it checks the kinds of --kinds, and
-prints their mistakes and advice on them, which does not change the exit code. Templates of
-children are checked against the types of Kubernetes, of the kinds, and of --types.
-
-Each kind of --kinds is also compared with CUE's own evaluator, for objects and children that
-vet makes up: both must decide the same, as Fescue evaluates kinds itself. Without manifests,
-standard error says for how many objects, and how many of the ways they took that the ifs,
-the loops and the disjunctions with a default of the kind can go.
-
-For objects of the kinds of --kinds, it also evaluates the behaviour: when they are created,
-with the children that are in the same file and have the label fescue.dev/child, and on a
-healthy cluster in memory, where objects in the same file that it reads exist: for ten
-minutes, and then at each time at which it is reconciled, while Jobs succeed, run on or
-fail. Then it deletes the object. It is an error if the object would be Stalled, or a child
-would not fit its type. An object that never becomes ready is an error if it has all that it
-reads and nothing else can change that, and advice otherwise. There is also advice on phases
-that the object never has, and if the deleted object would stay for good.
+documents and lists of objects. Like Kubernetes, it reads YAML 1.1; errors caused by this say so.
 
 Each error is one line:
 
   FILE:LINE:COLUMN: KIND/NAME: FIELD: ERROR
 
-Valid manifests print nothing. The exit code is 1 if there are errors. Values are read as
-in Kubernetes, as YAML 1.1; errors caused by this say so.
+Valid manifests print nothing. The exit code is 1 after an error.
 
-Objects of groups without a kind are skipped, and their number goes to standard error. Three
+Vet skips objects of groups without a kind, and prints their number on standard error. Three
 things are errors: an unknown kind or version in the group of a kind, a group at most two
-letters from that of a kind, and a run that checks nothing. --ignore-unknown-kinds skips
+letters from the group of a kind, and a run with no object to check. --ignore-unknown-kinds skips
 these too; with --ignore-unknown-kinds=false each object of an unknown kind is an error.
+
+With --kinds, vet also checks these kinds, and the templates of their children against the types
+of Kubernetes, of the kinds, and of --types. Without manifests, it prints advice as well, which
+does not change the exit code.
+
+Vet also compares each kind of --kinds with CUE's own evaluator, for generated objects and
+children: both must decide the same, because Fescue evaluates kinds itself. Without manifests, it
+prints on standard error for how many objects, and how many ways through the ifs, the loops and
+the disjunctions with a default these objects took.
+
+For objects of the kinds of --kinds, vet also evaluates the behaviour: at their creation,
+with the children in the same file (objects with the label fescue.dev/child), and on a
+healthy cluster in memory, together with the objects in the same file it reads: for ten
+minutes, and then at each time of a reconcile, while Jobs succeed, run on or fail. Then it
+deletes the object. It is an error if the object would be Stalled, or if a child would not fit
+its type. An object that never becomes ready is an error if it has everything it reads and
+nothing else can change that, and advice otherwise. Vet also advises on phases an object
+never enters, and on deleted objects that would stay for good.
 
 -o json prints one document, {"errors": […], "advice": […], "objects": N, "skipped": N,
 "proofs": […]}, with the numbers of checked and of skipped objects, and for each kind the

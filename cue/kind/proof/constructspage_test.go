@@ -21,8 +21,10 @@ import (
 
 const constructsPage = `# What Fescue does not compile
 
-A schema and a behaviour may use nearly all of CUE. The rest is a load error that names the file and the line, and says what to write
-instead. This page is for kind authors. It is generated: ` + "`go test ./cue/kind/proof -run TestConstructsPage -update`" + `.
+For kind authors. A schema and a behaviour may use nearly all of CUE. The rest is a load error with the file, the line, and what to
+write instead. The tables list each construct with its error.
+
+<!-- Generated: go test ./cue/kind/proof -run TestConstructsPage -update -->
 
 ## Schemas
 
@@ -42,7 +44,7 @@ Behaviours can call all functions of CUE but these:
 |---|---|
 %s`
 
-// docs/constructs.md lists every construct that is not compiled: those of the archive uncompilable, and each function of CUE.
+// docs/reference/constructs.md lists every construct that is not compiled: those of the archive uncompilable, and each function of CUE.
 func TestConstructsPage(t *testing.T) {
 	t.Parallel()
 	schemas, behaviours := rejectedConstructs(t)
@@ -51,7 +53,7 @@ func TestConstructsPage(t *testing.T) {
 	for _, path := range slices.Sorted(maps.Keys(lacking)) {
 		fmt.Fprintf(&functions, "| `%s` | `%s` |\n", path, strings.Join(lacking[path], "`, `"))
 	}
-	corpus.Golden(t, "../../../docs/constructs.md", fmt.Sprintf(constructsPage, rows(schemas), rows(behaviours), &functions))
+	corpus.Golden(t, "../../../docs/reference/constructs.md", fmt.Sprintf(constructsPage, rows(schemas), rows(behaviours), &functions))
 }
 
 var (

@@ -94,6 +94,16 @@ func Golden(tb testing.TB, file, text string) {
 	require.Equal(tb, string(want), text)
 }
 
+// GoldenRest compares a text with what follows a line of a file, which people write above that line.
+func GoldenRest(tb testing.TB, file, line, text string) {
+	tb.Helper()
+	page, err := os.ReadFile(file)
+	require.NoError(tb, err)
+	above, _, isFound := strings.Cut(string(page), line+"\n")
+	require.True(tb, isFound, "%s has no line %s", file, line)
+	Golden(tb, file, above+line+"\n"+text)
+}
+
 // GoldenSections compares the sections of an archive with those of its file. One without a name was not computed, and stays.
 func GoldenSections(tb testing.TB, file string, sections []txtar.File) {
 	tb.Helper()
