@@ -3,12 +3,13 @@ package load
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
+	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
-	"cuelang.org/go/cue/format"
-	"cuelang.org/go/cue/parser"
 
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
@@ -37,18 +38,7 @@ func hashOf(instance *build.Instance) (string, error) {
 		}
 		seen[of] = true
 		for _, file := range of.Files {
-			text, err := format.Node(file)
-			if err != nil {
-				return err
-			}
-			// Parsing leaves out comments. What CUE v0.17.1 writes it does not always parse:
-			// imports on one line, for example, or < before a negative number.
-			if bare, err := parser.ParseFile(file.Filename, text); err == nil {
-				if text, err = format.Node(bare, format.Simplify()); err != nil {
-					return err
-				}
-			}
-			hash.Write(text)
+			hashSyntax(hash, file)
 		}
 		imports := slices.SortedFunc(slices.Values(of.Imports), func(a, b *build.Instance) int { return strings.Compare(a.ImportPath, b.ImportPath) })
 		for _, imported := range imports {
@@ -62,4 +52,33 @@ func hashOf(instance *build.Instance) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:hashLength], nil
+}
+
+// hashSyntax writes the nodes of a file, without comments and positions.
+func hashSyntax(to io.Writer, file *ast.File) {
+	ast.Walk(file, func(n ast.Node) bool {
+		var text any
+		switch n := n.(type) {
+		case *ast.CommentGroup:
+			return false
+		case *ast.Ident:
+			text = n.Name
+		case *ast.BasicLit:
+			text = n.Value
+		case *ast.Attribute:
+			text = n.Text
+		case *ast.Field:
+			text = n.Constraint
+		case *ast.UnaryExpr:
+			text = n.Op
+		case *ast.BinaryExpr:
+			text = n.Op
+		}
+		_, _ = fmt.Fprintf(to, "(%T %v", n, text) // a hash returns no error
+		return true
+	}, func(n ast.Node) {
+		if _, isComment := n.(*ast.CommentGroup); !isComment {
+			_, _ = io.WriteString(to, ")")
+		}
+	})
 }

@@ -35,7 +35,11 @@ import "fescue.dev/cue/contract"
 	require.Equal(t, first, hash(source))
 	require.Equal(t, first, hash(strings.ReplaceAll(source, "// An object.", "// Another comment.")))
 	require.Equal(t, first, hash(strings.ReplaceAll(source, "{object!: #A,", "{object!:   #A,")))
+	spread := strings.ReplaceAll(source, "spec!: text!: string, ", "\n\t// What is said.\n\n\tspec!: {text!: string}\n\n")
+	require.Equal(t, hash(strings.ReplaceAll(source, "spec!: text!: string, ", "spec!: {text!: string}, ")), hash(spread), "a comment and blank lines between fields")
 	require.NotEqual(t, first, hash(strings.ReplaceAll(source, "ConfigMap", "Secret")), "behaviour")
+	require.NotEqual(t, first, hash(strings.ReplaceAll(source, "text!: string", "text?: string")), "constraint")
+	require.NotEqual(t, first, hash(strings.ReplaceAll(source, "text!: string", "text!: =~\"a\" & string")), "operator")
 	require.NotEqual(t, first, hash(strings.ReplaceAll(source, "text!: string", "text!: int")), "schema")
 }
 
