@@ -42,10 +42,10 @@ var (
 	kubectl = part{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
 )
 
-// buildMissing builds the wanted parts of a release that bin does not have. If the pinned versions
-// or the Go toolchain have changed, it removes all parts first. Only one process builds at a time;
-// a second one waits, and then finds the parts.
-func buildMissing(ctx context.Context, bin, module string, r release, wanted []part) error {
+// getMissing gets the wanted parts of a release that bin does not have: those that are installed, those that d downloads,
+// and builds the others. If the pinned versions or the Go toolchain have changed, it removes all parts first. Only one
+// process does so at a time; a second one waits, and then finds the parts.
+func getMissing(ctx context.Context, bin, module string, r release, wanted []part, d *downloader) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
@@ -69,7 +69,19 @@ func buildMissing(ctx context.Context, bin, module string, r release, wanted []p
 	}
 	log := progressTo(os.Stderr)
 	if len(missing) > 0 {
-		log("building %d programs of Kubernetes %s from Go modules; this takes about 4 minutes the first time", len(missing), r.version)
+		versions, err := r.versions(module, missing)
+		if err != nil {
+			return err
+		}
+		if missing, err = linkInstalled(ctx, bin, missing, versions, installedFolders(r.version)); err != nil {
+			return err
+		}
+		if d != nil {
+			missing = downloadMissing(ctx, d, bin, missing, versions, log)
+		}
+	}
+	if len(missing) > 0 {
+		log("building %d programs of Kubernetes %s from Go modules; all of them take about 4 minutes the first time", len(missing), r.version)
 	}
 	began := time.Now()
 	progress := func() { log("building: %s so far", time.Since(began).Round(time.Second)) }

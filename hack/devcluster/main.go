@@ -4,7 +4,7 @@
 //
 //	devcluster                  start, print the kubeconfig's path, stay until signalled
 //	devcluster -- COMMAND ARG…  start, run COMMAND with KUBECONFIG set, stop, exit as COMMAND did
-//	devcluster -build           build only
+//	devcluster -build           get the programs only
 //	devcluster -kubernetes 1.34 …  the same with an older control plane
 //
 // With --node=real (Linux, root), containerd, a kubelet and kube-proxy replace kwok and run
@@ -40,6 +40,7 @@ import (
 type options struct {
 	home, module    string
 	kubernetes      string // a minor version
+	downloads       string // a URL, none, or empty for the hosts of the projects
 	buildOnly, keep bool
 	node            string
 	auditPolicy     string            // a file; none if empty
@@ -51,7 +52,8 @@ func main() {
 	flag.StringVar(&o.home, "home", ".devcluster", "folder for binaries and for the data of running control planes")
 	flag.StringVar(&o.module, "module", "hack/devcluster", "folder of the Go module that pins the versions")
 	flag.StringVar(&o.kubernetes, "kubernetes", releases[0].minor, "minor version of the control plane; older ones only work with --node=kwok")
-	flag.BoolVar(&o.buildOnly, "build", false, "build what is missing and exit")
+	flag.StringVar(&o.downloads, "downloads", os.Getenv("DEVCLUSTER_DOWNLOADS"), "where release files come from: a URL in place of the hosts of the projects, or none to build from Go modules what is not installed; $DEVCLUSTER_DOWNLOADS by default")
+	flag.BoolVar(&o.buildOnly, "build", false, "get what is missing and exit")
 	flag.BoolVar(&o.keep, "keep", false, "keep the data and logs of this run")
 	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only simulates them, or real")
 	flag.StringVar(&o.auditPolicy, "audit-policy", "", "file with the audit policy of the API server, which then writes audit.log; no audit log by default")
@@ -119,8 +121,12 @@ func run(ctx context.Context, o options, command []string) (err error) {
 	defer cancel(nil)
 	go cancelWithParent(ctx, cancel)
 
+	d, err := downloaderFor(o.downloads)
+	if err != nil {
+		return err
+	}
 	bin := r.bin(home)
-	if err := buildMissing(ctx, bin, o.module, r, wanted); err != nil || o.buildOnly {
+	if err := getMissing(ctx, bin, o.module, r, wanted, d); err != nil || o.buildOnly {
 		return err
 	}
 	dir, err := os.MkdirTemp(home, "run-")

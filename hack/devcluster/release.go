@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/mod/modfile"
 )
 
 // release is a version of Kubernetes whose control plane can be started.
@@ -49,6 +52,32 @@ func (r release) modules(module string) []string {
 		return []string{module}
 	}
 	return []string{module, filepath.Join(module, "kubernetes-"+r.minor)}
+}
+
+// versions returns the versions of parts that the modules of a release pin.
+func (r release) versions(module string, parts []part) (map[part]string, error) {
+	versions := make(map[part]string)
+	for _, p := range parts {
+		dir, kubernetes := r.source(module, p)
+		if strings.HasPrefix(p.pkg, "k8s.io/kubernetes/") {
+			versions[p] = kubernetes
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err != nil {
+			return nil, err
+		}
+		f, err := modfile.Parse("go.mod", text, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, required := range f.Require {
+			if p.pkg == required.Mod.Path || strings.HasPrefix(p.pkg, required.Mod.Path+"/") {
+				versions[p] = required.Mod.Version
+			}
+		}
+	}
+	return versions, nil
 }
 
 // source returns the module that pins a part, and its version of Kubernetes. All releases have the
