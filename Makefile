@@ -194,11 +194,11 @@ lint: ## check style and the allowed imports
 	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 
 # The pages that are measured; decisions are for those who work on Fescue.
-PAGES ?= README.md docs/*.md
+PAGES ?= $(filter-out docs/decisions/%,$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md))
 
 .PHONY: prose
 prose: ## measure the English of $PAGES: relative pronouns and passive sentences
-	go run -C hack/prose . $(abspath $(wildcard $(PAGES)))
+	go run -C hack/prose . $(abspath $(PAGES))
 
 .PHONY: generate
 generate: build ## write the generated files

@@ -28,6 +28,7 @@
 // The tests:
 //
 //   - main_test.go, node_test.go: the scripts in testdata/scripts, install and node
+//   - tutorial_test.go: the pages of docs/tutorial
 //   - at_test.go: phases: timers, crashes, restarts and outages
 //   - children_test.go: kinds without phases, and sets
 //   - invariants_test.go: sets under random disturbances
@@ -59,6 +60,7 @@
 //
 //   - what the API server accepts and stores is what fescue vet says: TestAPIServerAgrees, TestAPIServerAgreesOnUpdates
 //   - the commands of docs/reference/cli.md, and the manifests of the five source systems: TestScripts
+//   - the commands of docs/tutorial, and what they print: TestTutorial
 //   - what fescue test reports is what happens on a cluster: TestScenarios
 //   - an object passes its phases in time, and not early: TestScheduleDoesNotFireEarly, TestPastScheduleReachesDone
 //   - a crash after any write loses nothing and repeats nothing: TestKilledAfterAnyWrite

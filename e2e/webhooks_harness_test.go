@@ -4,10 +4,12 @@ import (
 	"context"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,6 +24,7 @@ const fenceKind = `package fence
 
 import (
 	"net"
+	"strconv"
 	"strings"
 
 	"fescue.dev/cue/contract"
@@ -87,6 +90,21 @@ func relayWebhooks(t *testing.T, url string, serve func(net.Conn)) {
 func relay(from, to net.Conn) {
 	go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
 	_, _ = io.Copy(to, from)
+}
+
+// serveWebhooksAt has the Service of the webhooks lead to an address of this machine.
+func (c *cluster) serveWebhooksAt(address string) {
+	c.t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	require.NoError(c.t, err)
+	number, err := strconv.ParseInt(port, 10, 32)
+	require.NoError(c.t, err)
+	_, err = c.typed.DiscoveryV1().EndpointSlices(c.namespace).Create(c.t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "process", Labels: map[string]string{discoveryv1.LabelServiceName: "fescue-webhooks"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{host}}},
+		Ports: []discoveryv1.EndpointPort{{Name: new("webhooks"), Port: new(int32(number))}},
+	}, metav1.CreateOptions{})
+	require.NoError(c.t, err)
 }
 
 // deleteWebhooks deletes webhook configurations after the test, so that objects can be written

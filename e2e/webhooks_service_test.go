@@ -4,17 +4,14 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,16 +57,7 @@ func newServiceTest(t *testing.T, more ...string) *serviceTest {
 		_, err := c.client.Resource(resource).Namespace(object.GetNamespace()).Create(t.Context(), object, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	address, port, err := net.SplitHostPort(s.address)
-	require.NoError(t, err)
-	number, err := strconv.ParseInt(port, 10, 32)
-	require.NoError(t, err)
-	_, err = c.typed.DiscoveryV1().EndpointSlices(c.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "process", Labels: map[string]string{discoveryv1.LabelServiceName: "fescue-webhooks"}},
-		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
-		Ports: []discoveryv1.EndpointPort{{Name: new("webhooks"), Port: new(int32(number))}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	s.serveWebhooksAt(s.address)
 	return s
 }
 
