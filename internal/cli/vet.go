@@ -162,6 +162,8 @@ func (o vetOptions) printProofs(proofs []load.Proof) {
 			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: that takes %s\n", p.Kind, p.Limit)
 		case p.Compared == 0:
 			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: %s\n", p.Kind, proof.Obstacle)
+		case p.Ways == 0:
+			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects\n", p.Kind, p.Compared)
 		default:
 			_, _ = fmt.Fprintf(o.standardError, "#%s is as in CUE for %d objects, which took %d of %d ways\n", p.Kind, p.Compared, p.Taken, p.Ways)
 		}

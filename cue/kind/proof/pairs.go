@@ -29,8 +29,9 @@ type pairs struct {
 	// known where the source does not state them.
 	object   *types.Type
 	children map[string]*types.Type
-	// odd means that the types do not matter for the present pair.
-	odd bool
+	// keepsTypes means that each value has the type that the API server ensures, if it is known. Otherwise types do not
+	// matter for one of four pairs: for those that are odd.
+	keepsTypes, odd bool
 }
 
 // maxInvalid is how many objects in a row may be invalid before there is taken to be no valid one that the
@@ -42,8 +43,8 @@ const maxInvalid = 200
 const maxPartDepth = 8
 
 // newPairs returns a generator whose texts and numbers are those at the edges of comparisons in the source of
-// the kind, among others. Three of four pairs have the types that the source states; those of others than Kubernetes are
-// in known, which may be nil.
+// the kind, among others. They have the types that the source states; those of others than Kubernetes are in known, which may
+// be nil.
 func newPairs(draft load.Draft, known *types.Catalog) *pairs {
 	k := draft.Kind
 	p := &pairs{
@@ -109,7 +110,7 @@ func (p *pairs) literal(expr ast.Expr, times int) {
 // what the behaviour reads of them are absent, and some have another type. It returns nothing if it finds no valid
 // object.
 func (p *pairs) next() (object, observed map[string]any) {
-	p.odd = p.random.IntN(4) == 0
+	p.odd = p.random.IntN(4) == 0 && !p.keepsTypes
 	object = p.valid()
 	if object == nil {
 		return nil, nil

@@ -62,6 +62,7 @@ func Prove(draft load.Draft, known *types.Catalog) load.Proof {
 	c := newComparison(noting)
 	c.anyOrder = marshals(pkg)
 	p := newPairs(noting, known)
+	p.keepsTypes = known != nil
 	for seed, idle := uint64(0), 0; seed < maxPairs && idle < idlePairs; seed++ {
 		if seed%pairsPerContext == pairsPerContext-1 {
 			c.Source = pkg.InNewContext()
