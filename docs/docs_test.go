@@ -92,3 +92,61 @@ func TestAttacksHaveTests(t *testing.T) {
 	}
 	require.Positive(t, named)
 }
+
+var (
+	codeBlock = regexp.MustCompile("(?s)```.*?```")
+	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading   = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	anchor    = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
+	linkText  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	notInSlug = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
+)
+
+// anchorsOf returns the anchors of a page, as GitHub makes them from its headings.
+func anchorsOf(page string) map[string]bool {
+	anchors, times := make(map[string]bool), make(map[string]int)
+	for _, h := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
+		slug := strings.ReplaceAll(notInSlug.ReplaceAllString(strings.ToLower(linkText.ReplaceAllString(h[1], "$1")), ""), " ", "-")
+		if times[slug]++; times[slug] > 1 {
+			slug += fmt.Sprintf("-%d", times[slug]-1)
+		}
+		anchors[slug] = true
+	}
+	for _, a := range anchor.FindAllStringSubmatch(page, -1) {
+		anchors[a[1]] = true
+	}
+	return anchors
+}
+
+// Each link of a page to another one leads to a file that exists, and to an anchor of it.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	pages := make(map[string]string)
+	for _, pattern := range []string{"../*.md", "*.md", "*/*.md", "*/*/*.md", "../examples/*.md", "../examples/*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			pages[file] = string(text)
+		}
+	}
+	require.Greater(t, len(pages), 100)
+	for file, page := range pages {
+		for _, l := range link.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
+			target, fragment, _ := strings.Cut(l[1], "#")
+			if strings.Contains(target, ":") {
+				continue // it leads elsewhere
+			}
+			to := file
+			if target != "" {
+				to = filepath.Join(filepath.Dir(file), target)
+			}
+			_, err := os.Stat(to)
+			assert.NoError(t, err, "%s: the link %s", file, l[1])
+			if text, isPage := pages[to]; isPage && fragment != "" {
+				assert.True(t, anchorsOf(text)[fragment], "%s: the link %s leads to no heading", file, l[1])
+			}
+		}
+	}
+}
