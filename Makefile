@@ -152,15 +152,20 @@ test-matrix: ## run the end-to-end tests on an older control plane, $KUBERNETES
 
 # Longer than any test: go test ./cue/kind/proof -run TestDifferential -samples 1000000 -timeout 0
 FUZZTIME ?= 30s
+FUZZED := ./cue/kind/proof ./internal/jsontext ./internal/manifest ./internal/projection ./admission ./engine ./engine/inject
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for $FUZZTIME, and compare more objects than the tests do
-	@for package in ./cue/kind/proof ./internal/jsontext ./internal/manifest ./internal/projection ./admission ./engine ./engine/inject; do \
+	@for package in $(FUZZED); do \
 		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
 			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x || exit 1; \
 		done; \
 	done
 	go test ./cue/kind/proof -run 'TestDifferential|TestMutations' -samples 3000 -mutations 1000 -timeout 60m
+
+.PHONY: fuzz-packages
+fuzz-packages: # for hack/oss-fuzz/build.sh
+	@echo $(FUZZED)
 
 .PHONY: cue-upgrade
 cue-upgrade: ## try CUE VERSION=v…, and print where it and Fescue differ; takes about ten minutes
@@ -179,19 +184,36 @@ test-decisions: ## compare a million decisions of each shipped kind, and 100,000
 bench: devcluster ## compare Fescue with an operator written by hand; BENCH='-scenario ats -scale 0.1' runs a part
 	go run -C bench ./load $(BENCH)
 
+.PHONY: bench-gate
+bench-gate: devcluster ## fail if Fescue needs too much more than the operator written by hand, with small loads; takes minutes
+	go run -C bench ./load -scenario ats,watchers,sets -scale 0.1 -operator fescue,by-hand \
+		-limit requests=1.5 -limit 'CPU s=2.5' -limit 'peak MiB=2.6'
+
+.PHONY: plots
+plots: ## draw the tables of docs/performance.md into docs/plots
+	go run -C bench ./plots
+
 .PHONY: bench-go
 bench-go: devcluster ## run the Go benchmarks of docs/performance.md
 	go test -run '^$$' -bench . -benchmem ./cue/... ./engine/... ./admission/...
 	$(DEVCLUSTER) -- go test -C bench -bench . -benchtime 1000x ./...
 
+# Not in hack/tools: with the versions that golangci-lint needs, it does not build.
+ACTIONLINT := v1.7.12
+
 .PHONY: lint
-lint: ## check style and the allowed imports
+lint: prose ## check style, the allowed imports, and the English of the pages
 	go tool -modfile hack/tools/go.mod golangci-lint run ./...
 	cd bench && go tool -modfile ../hack/tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/image && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/prose && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
+
+.PHONY: vulnerabilities
+vulnerabilities: ## ask the Go vulnerability database about what the program calls
+	go tool -modfile hack/tools/go.mod govulncheck .
 
 # The pages that are measured; decisions are for those who work on Fescue.
 PAGES ?= $(filter-out docs/decisions/%,$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md))
@@ -207,6 +229,7 @@ generate: build ## write the generated files
 	go tool cue fmt ./cue/... ./testdata/sources/...
 	bin/fescue crd --output-dir crds
 	bin/fescue manifests --service-monitor --output-dir config
+	@$(MAKE) --no-print-directory plots
 
 .PHONY: verify
 verify: generate ## check that generated files and go.mod are up to date
@@ -216,8 +239,8 @@ verify: generate ## check that generated files and go.mod are up to date
 	go mod -C hack/k8stypes tidy -diff
 	go mod -C hack/image tidy -diff
 	go mod -C hack/prose tidy -diff
-	@git diff --exit-code -- config crds cue testdata
-	@untracked=$$(git ls-files --others --exclude-standard -- config crds cue testdata); \
+	@git diff --exit-code -- config crds cue testdata docs/plots
+	@untracked=$$(git ls-files --others --exclude-standard -- config crds cue testdata docs/plots); \
 	if [ -n "$$untracked" ]; then echo "not committed: $$untracked"; exit 1; fi
 
 # IMAGE=registry.example.com/fescue:v1 also pushes the image, BASE=… sets a base image.

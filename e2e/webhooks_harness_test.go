@@ -24,7 +24,6 @@ const fenceKind = `package fence
 
 import (
 	"net"
-	"strconv"
 	"strings"
 
 	"fescue.dev/cue/contract"

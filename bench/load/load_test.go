@@ -239,3 +239,19 @@ func TestFreeAddresses(t *testing.T) {
 		require.NotContains(t, addresses[:i], address)
 	}
 }
+
+// A ratio above its limit is an error, and so is a limit that nothing is compared with.
+func TestLimits(t *testing.T) {
+	var l limits
+	for _, text := range []string{"requests=1.1", "CPU s=2", "seconds=1"} {
+		require.NoError(t, l.add(text))
+	}
+	require.ErrorContains(t, l.add("request=1"), `"request" is not one of seconds, CPU s, `)
+	require.ErrorContains(t, l.add("requests=x"), "the ratio of requests: ")
+	var compared table
+	for _, cpu := range []float64{3, 1, 2} { // the median counts
+		compared.add(fescue, []*row{{Name: "Ats", Values: map[string]float64{requestCount: 120, operatorCPU: cpu}}})
+		compared.add(byHand, []*row{{Name: "Ats", Values: map[string]float64{requestCount: 100, operatorCPU: 1}}})
+	}
+	require.EqualError(t, l.check(&compared), "Ats: requests: 120 / 100 = 1.20, above 1.10\nno row compares seconds")
+}

@@ -35,6 +35,7 @@ type options struct {
 	idle                   time.Duration
 	fescueArgs, byHandArgs string
 	profiles, rows         string
+	limits                 limits
 	root                   string
 	// single is the file for the rows of one run on the control plane of $DEVCLUSTER_DIR; the
 	// program starts itself with it.
@@ -51,6 +52,7 @@ func (o *options) addFlags(flags *flag.FlagSet) {
 	flags.StringVar(&o.byHandArgs, "by-hand-args", "--workers 32 --events=true --conditions=true", "arguments for the operator written by hand")
 	flags.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of the first 15 seconds of each row, and for heap profiles; none by default")
 	flags.StringVar(&o.rows, "rows", "", "file for the rows of each run, as JSON; none by default")
+	flags.Func("limit", "the highest ratio to the operator by hand, as MEASURE=RATIO, such as requests=1.1 (repeatable); a higher one is an error", o.limits.add)
 	flags.StringVar(&o.root, "root", "..", "folder of the main module")
 	flags.StringVar(&o.single, "single", "", "file for the rows of a single run on a control plane that is running; what make bench uses")
 }
@@ -123,6 +125,7 @@ func (o *options) compare(ctx context.Context) error {
 			return err
 		}
 	}
+	var exceeded []error
 	for _, s := range selected {
 		var t table
 		for range o.runs {
@@ -138,8 +141,9 @@ func (o *options) compare(ctx context.Context) error {
 			}
 		}
 		t.print(os.Stdout)
+		exceeded = append(exceeded, o.limits.check(&t))
 	}
-	return nil
+	return errors.Join(exceeded...)
 }
 
 // build builds the operators into bin/bench of the main module.

@@ -14,7 +14,7 @@ import (
 // FuzzParse compares what is JSON with what encoding/json accepts, and reads what a text that is
 // cut off still has.
 func FuzzParse(f *testing.F) {
-	typical, err := os.ReadFile("../../engine/inject/testdata/typical.json")
+	typical, err := os.ReadFile(corpus.Path(f, "engine/inject/testdata/typical.json"))
 	require.NoError(f, err)
 	for _, pod := range append(corpus.Pods(f), typical) {
 		f.Add(pod)
