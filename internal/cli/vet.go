@@ -130,7 +130,7 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	}
 	if len(args) == 0 {
 		v.advise(kinds.Added())
-		o.printProofs(v.report.Proofs)
+		o.printProofs(v.report.Proofs, kinds.Added())
 	}
 	for _, arg := range args {
 		readManifests(arg, o.recursive, o.standardInput, v.vetFile)
@@ -150,14 +150,14 @@ func (o vetOptions) vet(ctx context.Context, args []string) error {
 	return nil
 }
 
-// printProofs says how far the kinds were compared with CUE.
-func (o vetOptions) printProofs(proofs []load.Proof) {
+// printProofs says how far the kinds were compared with CUE, of those that loaded without a mistake.
+func (o vetOptions) printProofs(proofs []load.Proof, loaded []*kind.Kind) {
 	if o.output != "text" {
 		return
 	}
 	for _, p := range proofs {
 		switch {
-		case p.Difference != nil:
+		case !slices.ContainsFunc(loaded, func(k *kind.Kind) bool { return k.LoadName() == p.Kind }), p.Difference != nil:
 		case p.Limit != "":
 			_, _ = fmt.Fprintf(o.standardError, "#%s was not compared with CUE: that takes %s\n", p.Kind, p.Limit)
 		case p.Compared == 0:
