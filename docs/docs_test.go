@@ -143,7 +143,7 @@ func TestLinks(t *testing.T) {
 				to = filepath.Join(filepath.Dir(file), target)
 			}
 			_, err := os.Stat(to)
-			assert.NoError(t, err, "%s: the link %s", file, l[1])
+			require.NoError(t, err, "%s: the link %s", file, l[1])
 			if text, isPage := pages[to]; isPage && fragment != "" {
 				assert.True(t, anchorsOf(text)[fragment], "%s: the link %s leads to no heading", file, l[1])
 			}
