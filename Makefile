@@ -5,11 +5,11 @@ SHELL := /bin/bash
 
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo development)
 DEVCLUSTER := .devcluster/bin/devcluster
-GO_LDFLAGS := -X github.com/fescue-dev/fescue/internal/cli.version=$(VERSION)
+GO_LDFLAGS := -X github.com/fescue-dev/fescue/internal/cli.linkedVersion=$(VERSION)
 
 # Compilers, linters, tests and the control plane of the tests collect less garbage, which takes a fifth to a third of their CPU
 # time. Fescue itself, when it is run or measured, does not.
-build devcluster generate verify image lint test test-node fuzz: export GOGC := 400
+build devcluster generate verify image dist dist-check lint test test-dist test-node fuzz: export GOGC := 400
 
 .PHONY: help
 help: ## print this list
@@ -206,6 +206,7 @@ lint: prose ## check style, the allowed imports, and the English of the pages
 	go tool -modfile hack/tools/go.mod golangci-lint run ./...
 	cd bench && go tool -modfile ../hack/tools/go.mod golangci-lint run --config ../.golangci.yml ./...
 	cd hack/devcluster && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	cd hack/dist && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/image && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/prose && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	cd hack/k8stypes && go tool -modfile ../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
@@ -237,6 +238,7 @@ verify: generate ## check that generated files and go.mod are up to date
 	go mod -C bench tidy -diff
 	go mod -C hack/devcluster tidy -diff
 	go mod -C hack/k8stypes tidy -diff
+	go mod -C hack/dist tidy -diff
 	go mod -C hack/image tidy -diff
 	go mod -C hack/prose tidy -diff
 	@git diff --exit-code -- config crds cue testdata docs/plots
@@ -254,6 +256,22 @@ image: ## build the container image and its SBOMs into bin/; IMAGE=… also push
 	go run -C hack/image . -dir ../.. -layout ../../bin/image -sboms ../../bin/sboms \
 		-version '$(VERSION)' -platform '$(PLATFORMS)' -base '$(BASE)' -push '$(IMAGE)'
 
+# Platforms for make dist, and more flags of hack/dist: make dist TARGETS=linux/amd64 DIST_FLAGS=-dirty tries it.
+TARGETS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
+DIST_FLAGS ?=
+
+.PHONY: dist
+dist: ## make what a release has, of the last commit, into dist/: programs, image, chart, SBOMs, provenance, checksums
+	go run -C hack/dist . -dir ../.. -out ../../dist -targets '$(TARGETS)' $(DIST_FLAGS)
+
+.PHONY: dist-check
+dist-check: DIST_FLAGS += -check
+dist-check: dist ## make dist twice, in different folders and the second time with an empty build cache, and compare all files
+
+.PHONY: test-dist
+test-dist: ## test the Helm chart and the other files of a release
+	go test -C hack/dist ./...
+
 .PHONY: devcluster
 devcluster:
 	@go build -C hack/devcluster -o ../../$(DEVCLUSTER) .
@@ -268,4 +286,4 @@ promtool:
 
 .PHONY: clean
 clean: ## remove everything built here
-	rm -rf bin .devcluster
+	rm -rf bin dist .devcluster

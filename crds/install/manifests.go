@@ -42,25 +42,41 @@ func Parts(kinds []*kind.Kind, o Options) ([]Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	roles, err := operatorRoles(o, kinds)
+	definitions, err := definitionsOf(kinds, o)
 	if err != nil {
 		return nil, err
 	}
-	rights := append([]runtime.Object{serviceAccount(o)}, roles...)
+	return partsWith(definitions, kinds, o)
+}
+
+// definitionsOf returns the CRDs of kinds.
+func definitionsOf(kinds []*kind.Kind, o Options) ([]runtime.Object, error) {
 	var definitions []runtime.Object
 	for _, k := range kind.WithoutDecorators(kinds) {
 		definition, err := crds.Object(k, false)
 		if err != nil {
 			return nil, err
 		}
-		if o.Webhooks == nil && k.Converts() {
-			return nil, fmt.Errorf("kind %s: it has conversions, which need the webhooks", k.GroupVersionKind.Kind)
-		}
 		service := &apiextensionsv1.ServiceReference{Namespace: o.Namespace, Name: crds.WebhookService}
 		if err := crds.CallAt(definition, k, crds.Webhook{Service: service}); err != nil {
 			return nil, err
 		}
 		definitions = append(definitions, definition)
+	}
+	return definitions, nil
+}
+
+// partsWith is Parts with CRDs that were made before, for options that are complete.
+func partsWith(definitions []runtime.Object, kinds []*kind.Kind, o Options) ([]Part, error) {
+	roles, err := operatorRoles(o, kinds)
+	if err != nil {
+		return nil, err
+	}
+	rights := append([]runtime.Object{serviceAccount(o)}, roles...)
+	for _, k := range kind.WithoutDecorators(kinds) {
+		if o.Webhooks == nil && k.Converts() {
+			return nil, fmt.Errorf("kind %s: it has conversions, which need the webhooks", k.GroupVersionKind.Kind)
+		}
 		rights = append(rights, userRoles(k)...)
 	}
 	var webhooks, webhookService, monitoring []runtime.Object

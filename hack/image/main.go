@@ -57,8 +57,10 @@ func run(ctx context.Context, o options) error {
 		build.WithSPDX(o.version),
 		build.WithSBOMDir(o.sboms),
 		build.WithTrimpath(true),
+		// As in hack/dist, so that the image has the program of the archives.
 		build.WithConfig(map[string]build.Config{o.importPath: {
-			ID: "fescue", Ldflags: build.StringArray{"-s -w -X github.com/fescue-dev/fescue/internal/cli.version=" + o.version}, Env: []string{"CGO_ENABLED=0"},
+			ID: "fescue", Ldflags: build.StringArray{"-s -w -buildid= -X github.com/fescue-dev/fescue/internal/cli.linkedVersion=" + o.version},
+			Flags: build.FlagArray{"-buildvcs=false"}, Env: []string{"CGO_ENABLED=0"},
 		}}),
 	)
 	if err != nil {

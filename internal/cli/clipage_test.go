@@ -23,7 +23,7 @@ func TestCommandsPage(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## Flags for kinds\n\n")
 	writeFlags(&b, newCRDCommand(), func(name string) bool { return slices.Contains(kindFlags, name) })
-	for _, c := range newRootCommand().Commands() {
+	for _, c := range NewCommand().Commands() {
 		if c.Hidden {
 			continue
 		}

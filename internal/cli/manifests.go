@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +26,6 @@ const defaultImage = "fescue:latest"
 type installOptions struct {
 	kinds    kindOptions
 	types    []string
-	plurals  install.Types // of the CRDs of --types
 	webhooks bool
 	install.Options
 }
@@ -52,49 +50,77 @@ func (o *installOptions) addFlags(c *cobra.Command) {
 	flags.StringArrayVar(&o.types, "type", nil, "KIND.GROUP=PLURAL of a child type that is neither built into Kubernetes nor in a CRD of --types (repeatable)")
 }
 
-// parts returns the objects of an installation, and the kinds that it is for.
-func (o *installOptions) parts(ctx context.Context) ([]install.Part, *load.Kinds, error) {
+// load loads the kinds, and reads the folders that are mounted.
+func (o *installOptions) load(ctx context.Context) (*load.Kinds, install.Options, error) {
+	options := o.Options
 	if o.Shards < 1 {
-		return nil, nil, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
+		return nil, options, fmt.Errorf("--shards: invalid value %d: must be between 1 and %d", o.Shards, install.MaxShards)
 	}
 	loaded, err := o.kinds.load(ctx)
 	if err := errors.Join(loaded.BrokenError(), err); err != nil {
-		return nil, nil, err
+		return nil, options, err
 	}
-	o.OwnKindsOnly, o.plurals = !o.kinds.shipped, loaded.Plurals()
-	var sources []install.Source
-	for _, dir := range o.kinds.dirs {
-		source, err := readSource(dir)
-		if err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, source)
-	}
-	parts, err := o.partsFor(loaded.Behaviours(), sources)
-	return parts, loaded, err
-}
-
-// partsFor returns the objects of an installation of kinds, some of which are mounted.
-func (o *installOptions) partsFor(kinds []*kind.Kind, mounted []install.Source) ([]install.Part, error) {
-	options := o.Options
-	options.Sources, options.Types = mounted, make(install.Types)
-	maps.Copy(options.Types, o.plurals)
+	options.OwnKindsOnly, options.Types = !o.kinds.shipped, loaded.Plurals()
 	for _, text := range o.types {
 		groupKind, plural, err := install.ParseType(text)
 		if err != nil {
-			return nil, fmt.Errorf("--type: %w", err)
+			return nil, options, fmt.Errorf("--type: %w", err)
 		}
 		options.Types[groupKind] = plural
 	}
-	if o.webhooks {
-		options.Webhooks = operator.InstalledWebhooks(kind.WithoutDecorators(kinds), options)
+	for _, dir := range o.kinds.dirs {
+		source, err := readSource(dir)
+		if err != nil {
+			return nil, options, err
+		}
+		options.Sources = append(options.Sources, source)
 	}
-	return install.Parts(kinds, options)
+	return loaded, options, nil
+}
+
+// parts returns the objects of an installation, and the kinds that it is for.
+func (o *installOptions) parts(ctx context.Context) ([]install.Part, *load.Kinds, error) {
+	loaded, options, err := o.load(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.webhooks {
+		options.Webhooks = webhooksFor(loaded)(options)
+	}
+	parts, err := install.Parts(loaded.Behaviours(), options)
+	return parts, loaded, err
+}
+
+// webhooksFor returns what admission adds to an installation of kinds.
+func webhooksFor(loaded *load.Kinds) func(install.Options) *install.Webhooks {
+	return func(options install.Options) *install.Webhooks {
+		return operator.InstalledWebhooks(kind.WithoutDecorators(loaded.Behaviours()), options)
+	}
+}
+
+// writeChart writes a Helm chart into a folder, whose values have the flags as defaults.
+func (o *installOptions) writeChart(ctx context.Context, dir string) error {
+	loaded, options, err := o.load(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := install.Chart(loaded.Behaviours(), install.ChartOptions{
+		Version: version, Defaults: options, Webhooks: webhooksFor(loaded), NoWebhooks: !o.webhooks,
+	})
+	if err != nil {
+		return err
+	}
+	for path, content := range files {
+		if err := writeFile(filepath.Join(dir, path), content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newManifestsCommand() *cobra.Command {
 	var o installOptions
-	var outputDir string
+	var outputDir, chartDir string
 	var argoCD bool
 	c := &cobra.Command{
 		Use:   "manifests",
@@ -105,10 +131,14 @@ policies, and the webhook configurations. Folders of --kinds become ConfigMaps t
 Deployment mounts.`,
 		Example: `  fescue manifests --image registry.example.com/fescue:v1 | kubectl apply --server-side -f -
   fescue manifests --kinds ./my-kinds --namespaced team-a,team-b
+  fescue manifests --kinds ./my-kinds --chart ./chart
   fescue manifests --kinds ./my-kinds --argocd | kubectl apply --server-side -n argocd -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.kinds.proves = true
+			if chartDir != "" {
+				return o.writeChart(c.Context(), chartDir)
+			}
 			parts, loaded, err := o.parts(c.Context())
 			if err != nil {
 				return err
@@ -135,7 +165,10 @@ Deployment mounts.`,
 	o.addFlags(c)
 	c.Flags().StringVar(&outputDir, "output-dir", "", "write files for kustomize into this folder, instead of printing")
 	c.Flags().BoolVar(&argoCD, "argocd", false, "print a ConfigMap with the health checks of the kinds for Argo CD, and nothing else")
-	c.MarkFlagsMutuallyExclusive("argocd", "output-dir")
+	c.Flags().StringVar(&chartDir, "chart", "", "write a Helm chart into this folder, instead of printing; other flags set the defaults of its values")
+	c.MarkFlagsMutuallyExclusive("argocd", "output-dir", "chart")
+	c.MarkFlagsMutuallyExclusive("chart", "namespace")    // Helm has this flag
+	c.MarkFlagsMutuallyExclusive("chart", "install-crds") // the chart upgrades them
 	return c
 }
 

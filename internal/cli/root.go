@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,7 +19,8 @@ import (
 // Main runs the command line and returns the exit code: 0, or 1 after an error. It prints errors
 // as kubectl does, unless the output of the command has reported them.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRootCommand()
+	root := NewCommand()
+	nameAsPlugin(root, os.Args[0])
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -80,7 +83,15 @@ func singleErrors(err error) []error {
 	return errs
 }
 
-func newRootCommand() *cobra.Command {
+// nameAsPlugin makes help show the command that users type when kubectl runs the program as a plugin.
+func nameAsPlugin(root *cobra.Command, program string) {
+	if strings.HasPrefix(filepath.Base(program), "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fescue"}
+	}
+}
+
+// NewCommand returns the command line, from which its man pages and completions are made, too.
+func NewCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fescue",
 		Short: "Run Kubernetes kinds that are written in CUE",
