@@ -223,6 +223,25 @@ PAGES ?= $(filter-out docs/decisions/%,$(wildcard *.md docs/*.md docs/*/*.md doc
 prose: ## measure the English of $PAGES: relative pronouns and passive sentences
 	go run -C hack/prose . $(abspath $(PAGES))
 
+# all also builds each release, which the menu of the site then lists. SITE_BASE is the path at which the site is served.
+RELEASES ?=
+
+hack/site/node_modules/.package-lock.json: hack/site/package-lock.json
+	@cd hack/site && npm ci --no-progress
+	@touch $@
+
+.PHONY: site
+site: hack/site/node_modules/.package-lock.json ## build the site from docs/ as bin/site; needs Node 20 and npm
+	node hack/site/build.mjs $(if $(filter all,$(RELEASES)),--releases)
+
+.PHONY: site-serve
+site-serve: site ## build the site and serve it on loopback
+	node hack/site/serve.mjs
+
+.PHONY: site-test
+site-test: site ## build the site and look at it in a headless Chromium, which must be installed; screenshots in bin/site-screenshots
+	node --test --test-reporter spec hack/site/test.mjs
+
 .PHONY: generate
 generate: build ## write the generated files
 	go run -C hack/k8stypes .
