@@ -16,10 +16,9 @@ export function links(md, { root, repository, ref, dead }) {
       children?.forEach((token, i) => named(token, children[i + 1], source))
     }
     for (const token of tokens.flatMap(t => t.children ?? [])) {
-      for (const name of ['href', 'src']) {
-        const link = token.attrGet?.(name)
-        if (link) token.attrSet(name, resolved(link, source))
-      }
+      const link = token.attrGet?.('href')
+      if (link) token.attrSet('href', resolved(link, source))
+      if (token.type === 'image') resolved(token.attrGet('src'), source) // Vite copies the file to the site
     }
   })
 
