@@ -52,7 +52,8 @@ func main() {
 	flag.StringVar(&o.home, "home", ".devcluster", "folder for binaries and for the data of running control planes")
 	flag.StringVar(&o.module, "module", "hack/devcluster", "folder of the Go module that pins the versions")
 	flag.StringVar(&o.kubernetes, "kubernetes", releases[0].minor, "minor version of the control plane; older ones only work with --node=kwok")
-	flag.StringVar(&o.downloads, "downloads", os.Getenv("DEVCLUSTER_DOWNLOADS"), "where release files come from: a URL in place of the hosts of the projects, or none to build from Go modules what is not installed; $DEVCLUSTER_DOWNLOADS by default")
+	flag.StringVar(&o.downloads, "downloads", os.Getenv("DEVCLUSTER_DOWNLOADS"),
+		"where release files come from: a URL in place of the hosts of the projects, or none; $DEVCLUSTER_DOWNLOADS by default")
 	flag.BoolVar(&o.buildOnly, "build", false, "get what is missing and exit")
 	flag.BoolVar(&o.keep, "keep", false, "keep the data and logs of this run")
 	flag.StringVar(&o.node, "node", "kwok", "what runs Pods: kwok, which only simulates them, or real")
