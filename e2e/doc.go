@@ -60,7 +60,6 @@
 //
 //   - what the API server accepts and stores is what fescue vet says: TestAPIServerAgrees, TestAPIServerAgreesOnUpdates
 //   - the commands of docs/reference/cli.md, and the manifests of the five source systems: TestScripts
-//   - the commands of docs/tutorial, and what they print: TestTutorial
 //   - what fescue test reports is what happens on a cluster: TestScenarios
 //   - an object passes its phases in time, and not early: TestScheduleDoesNotFireEarly, TestPastScheduleReachesDone
 //   - a crash after any write loses nothing and repeats nothing: TestKilledAfterAnyWrite

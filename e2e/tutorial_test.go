@@ -21,9 +21,9 @@ import (
 var previews = schema.GroupVersionResource{Group: "platform.example.com", Version: "v1", Resource: "previews"}
 
 // TestTutorial does what the pages of the tutorial show, in their order. The node runs no containers, so a process of
-// this machine stands in for the operator that the last page installs.
+// this machine stands in for the operator that the last page installs. It is installed under the names that everyone
+// has who follows the pages, so no other test may run meanwhile.
 func TestTutorial(t *testing.T) {
-	t.Parallel()
 	c := newClients(t, testcluster.Namespace(t))
 	c.deleteCRDs(previews.GroupResource().String())
 	c.deleteWebhooks("fescue")
@@ -47,6 +47,7 @@ func withoutPods(t *testing.T, file string) {
 	t.Helper()
 	manifests, err := os.ReadFile(file)
 	require.NoError(t, err)
+	require.Equal(t, 1, bytes.Count(manifests, []byte("replicas: 2")))
 	require.NoError(t, os.WriteFile(file, bytes.Replace(manifests, []byte("replicas: 2"), []byte("replicas: 0"), 1), 0o600))
 }
 

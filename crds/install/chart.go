@@ -49,6 +49,13 @@ type ChartOptions struct {
 // Chart lays an installation of kinds out as a Helm chart: the content of each file under its path. The templates
 // are what Parts returns for all values of the options: a line that some installations lack has a condition.
 func Chart(kinds []*kind.Kind, o ChartOptions) (map[string][]byte, error) {
+	defaults := o.Defaults
+	if !o.NoWebhooks {
+		defaults.Webhooks = o.Webhooks(defaults)
+	}
+	if _, err := Parts(kinds, defaults); err != nil { // what follows replaces the defaults by what stands for values
+		return nil, err
+	}
 	c := &chart{kinds: kinds, options: o, dimensions: dimensions(), templates: make(map[string]*template)}
 	if err := c.fix(); err != nil {
 		return nil, err
@@ -225,6 +232,9 @@ func (c *chart) add(setting []int) error {
 		if t == nil {
 			t = newTemplate(object)
 			c.templates[file] = t
+		}
+		if n := len(t.settings); n > 0 && slices.Equal(t.settings[n-1], setting) {
+			return fmt.Errorf("%s: two objects have this file", file)
 		}
 		makeValues(object, setting[dimShards]+1)
 		text, err := yaml.Marshal(object.Object)

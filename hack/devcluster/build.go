@@ -63,7 +63,8 @@ func getMissing(ctx context.Context, bin, module string, r release, wanted []par
 	}
 	var missing []part
 	for _, p := range wanted {
-		if _, err := os.Stat(filepath.Join(bin, p.name)); err != nil {
+		// The program that a link leads to may have another version by now.
+		if info, err := os.Lstat(filepath.Join(bin, p.name)); err != nil || info.Mode()&os.ModeSymlink != 0 {
 			missing = append(missing, p)
 		}
 	}
@@ -100,7 +101,7 @@ func getMissing(ctx context.Context, bin, module string, r release, wanted []par
 	return nil
 }
 
-// removeOutdated removes the parts that were built from other versions.
+// removeOutdated removes the parts of other versions.
 func removeOutdated(bin string, modules ...string) error {
 	stamp, err := versionsStamp(modules...)
 	if err != nil {

@@ -51,7 +51,7 @@ func releaseFile(p part, version string) (f file, ok bool) {
 // downloader gets release files.
 type downloader struct {
 	client *http.Client
-	// mirror replaces the scheme and the host of all URLs, if it is not nil.
+	// mirror replaces the scheme and the host of all URLs, if it is not nil; its path comes before theirs.
 	mirror *url.URL
 }
 
@@ -60,7 +60,17 @@ func newDownloader(mirror *url.URL) *downloader {
 	transport := http.DefaultTransport.(*http.Transport).Clone() // the type is documented
 	transport.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
 	transport.ResponseHeaderTimeout = 6 * connectTimeout
-	return &downloader{&http.Client{Transport: transport}, mirror}
+	const maxRedirects = 10 // as in net/http
+	client := &http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
+		switch {
+		case len(via) >= maxRedirects:
+			return errors.New("too many redirects")
+		case via[0].URL.Scheme == "https" && to.URL.Scheme != "https":
+			return fmt.Errorf("a redirect to %s, which is not encrypted", to.URL.Redacted())
+		}
+		return nil
+	}}
+	return &downloader{client, mirror}
 }
 
 // downloaderFor returns the downloader that the flag asks for; nil for none.
@@ -102,7 +112,10 @@ func (d *downloader) program(ctx context.Context, f file, to string) (err error)
 		return fmt.Errorf("download %s: the SHA-256 is %s, and must be %s", f.url, got, sum)
 	}
 	if f.member == "" {
-		return errors.Join(stored.Chmod(0o755), os.Rename(stored.Name(), to))
+		if err := stored.Chmod(0o755); err != nil {
+			return err
+		}
+		return os.Rename(stored.Name(), to)
 	}
 	if _, err := stored.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -123,8 +136,10 @@ func (d *downloader) sum(ctx context.Context, f file) (sum string, err error) {
 		return "", fmt.Errorf("download %s: %w", f.sums, err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) == 1 || len(fields) == 2 && fields[1] == path.Base(f.url) {
-			return fields[0], nil
+		fields := strings.Fields(line)
+		isOfFile := len(fields) == 1 || len(fields) == 2 && strings.TrimPrefix(fields[1], "*") == path.Base(f.url)
+		if isOfFile && len(fields[0]) == hex.EncodedLen(sha256.Size) {
+			return strings.ToLower(fields[0]), nil
 		}
 	}
 	return "", fmt.Errorf("download %s: it has no checksum of %s", f.sums, path.Base(f.url))
@@ -136,7 +151,7 @@ func (d *downloader) get(ctx context.Context, address string) (io.ReadCloser, er
 		return nil, err
 	}
 	if d.mirror != nil {
-		parsed.Scheme, parsed.Host = d.mirror.Scheme, d.mirror.Host
+		parsed = d.mirror.JoinPath(parsed.Path)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, parsed.String(), nil)
 	if err != nil {
@@ -164,7 +179,7 @@ func extract(archive io.Reader, member, to string) (err error) {
 		if err != nil {
 			return fmt.Errorf("find %s in the archive: %w", member, err)
 		}
-		if header.Name == member {
+		if header.Name == member && header.Typeflag == tar.TypeReg {
 			break
 		}
 	}
@@ -189,6 +204,9 @@ func downloadMissing(ctx context.Context, d *downloader, bin string, missing []p
 		}
 		began := time.Now()
 		if err := d.program(ctx, f, filepath.Join(bin, p.name)); err != nil {
+			if ctx.Err() != nil {
+				return append(left, missing[i:]...)
+			}
 			log("%v: building from Go modules instead", err)
 			return append(left, missing[i:]...)
 		}

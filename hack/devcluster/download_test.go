@@ -72,7 +72,7 @@ func TestDownload(t *testing.T) {
 		left  []part
 		log   string
 	}{
-		"all":              {files: sums(""), left: []part{kwok}},
+		"all":              {files: sums(""), left: []part{kwok}, log: "downloaded kube-apiserver v1.2.3"},
 		"a wrong checksum": {files: sums("kube-apiserver"), left: []part{kwok, server}, log: "the SHA-256 is "},
 		"no files":         {left: []part{kwok, etcd, server}, log: "404 Not Found: building from Go modules instead"},
 	} {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 )
@@ -37,6 +37,9 @@ var versionIn = regexp.MustCompile(`(?i)(?:kubernetes|version:|version) v?(\d+\.
 // findInstalled returns the path of a program of a version in one of some folders; empty if none has it.
 func findInstalled(ctx context.Context, p part, version string, folders []string) string {
 	for _, folder := range folders {
+		if !filepath.IsAbs(folder) {
+			continue
+		}
 		path, err := exec.LookPath(filepath.Join(folder, p.name))
 		if err != nil {
 			continue
@@ -48,9 +51,7 @@ func findInstalled(ctx context.Context, p part, version string, folders []string
 		if err != nil || found == nil || found[1] != strings.TrimPrefix(version, "v") {
 			continue
 		}
-		if absolute, err := filepath.Abs(path); err == nil {
-			return absolute
-		}
+		return path
 	}
 	return ""
 }
@@ -75,12 +76,12 @@ func linkInstalled(ctx context.Context, bin string, wanted []part, versions map[
 			return nil, err
 		}
 	}
-	return slices.Clip(missing), nil
+	return missing, nil
 }
 
 // replaceLink links a file, also where a link leads to a file that is gone.
 func replaceLink(from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return os.Symlink(from, to)

@@ -77,6 +77,11 @@ func (r release) versions(module string, parts []part) (map[part]string, error) 
 			}
 		}
 	}
+	for _, p := range parts {
+		if versions[p] == "" {
+			return nil, fmt.Errorf("go.mod has no version of %s", p.pkg)
+		}
+	}
 	return versions, nil
 }
 

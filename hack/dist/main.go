@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -89,7 +91,7 @@ func (d *dist) make(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	d.work = work
-	if err := os.RemoveAll(d.out); err != nil {
+	if err := removeFormer(d.out); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
@@ -109,6 +111,21 @@ func (d *dist) make(ctx context.Context) error {
 		log.Printf("%s: %s", step.name, time.Since(began).Round(time.Second/10))
 	}
 	return nil
+}
+
+// removeFormer removes what a former run has made, and nothing else.
+func removeFormer(out string) error {
+	entries, err := os.ReadDir(out)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "SHA256SUMS" }) {
+		return fmt.Errorf("-out: %s has files, and no SHA256SUMS as after a former run: remove them, or name another folder", out)
+	}
+	return os.RemoveAll(out)
 }
 
 // command runs a program in a folder, and returns its output.

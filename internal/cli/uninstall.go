@@ -54,8 +54,7 @@ Deleted objects of kinds with onDelete pass their phases while the operator stil
 --on-delete-timeout, also if it does not run, uninstall removes their finalizer. It does not wait
 for other deletions to end; 'kubectl wait --for=delete' does.
 
-Children of an early version of Fescue may have the finalizer fescue.dev/recorded. Nothing
-removes it any more. To remove it from a Pod:
+Children of an early version of Fescue may have the finalizer fescue.dev/recorded. Fescue no longer removes it. To remove it from a Pod:
 
   kubectl patch pod NAME --type=json -p '[{"op": "test", "path": "/metadata/finalizers/0", "value": "fescue.dev/recorded"}, {"op": "remove", "path": "/metadata/finalizers/0"}]'`,
 		Args: cobra.NoArgs,

@@ -22,6 +22,7 @@
 //	children.go sets.go places.go      a child as such: its name, namespace, type, what it waits for
 //	relations.go pods.go services.go   fields of a child that have to fit each other, or other children
 //	phases.go waits.go                 transitions, and what never happens
+//	given.go declared.go               what a behaviour reads of object and observed, and declares of it
 //	lookups.go grants.go               reads, and rights that children need
 //	contract.go                        what the contract has: fields and words, without types
 //	conversions.go counterparts.go     versions

@@ -95,6 +95,9 @@ func (r *Reader) call(p Part, e *ast.CallExpr) Value {
 
 // ofList infers the items of lists that are computed from others.
 func (r *Reader) ofList(p Part, e *ast.CallExpr, name string) (Value, bool) {
+	if len(e.Args) == 0 {
+		return Value{}, false
+	}
 	switch name {
 	case "list.Range":
 		return Value{Type: &types.Type{Values: types.List, Items: types.Of(types.Integer | types.Number)}}, true

@@ -49,7 +49,7 @@ func (r *Reader) Condition(p Part) {
 		return
 	}
 	e, ok := p.Expr.(*ast.BinaryExpr)
-	if !ok || e.Op != token.OR {
+	if !ok || e.Op != token.OR || len(v.Alternatives) == 0 { // it may not have been looked at
 		return
 	}
 	for i, branch := range syntax.Flatten(e) {

@@ -311,6 +311,7 @@ func (r *Reader) reference(p Part, e ast.Expr, fields []Part) Value {
 	}
 	r.reading[e] = true
 	defer delete(r.reading, e)
+	fields = slices.Clone(fields)
 	for i := range fields {
 		fields[i].Conditions = ifs(p.Conditions, fields[i].Conditions...)
 		if fields[i].At == nil && p.At != nil {

@@ -73,12 +73,12 @@ func hashSyntax(to io.Writer, file *ast.File) {
 			text = n.Op
 		case *ast.BinaryExpr:
 			text = n.Op
+		case *ast.PostfixExpr:
+			text = n.Op
+		case *ast.SliceExpr:
+			text = [2]bool{n.Low != nil, n.High != nil}
 		}
-		_, _ = fmt.Fprintf(to, "(%T %v", n, text) // a hash returns no error
+		_, _ = fmt.Fprintf(to, "(%T %q", n, fmt.Sprint(text)) // a hash returns no error
 		return true
-	}, func(n ast.Node) {
-		if _, isComment := n.(*ast.CommentGroup); !isComment {
-			_, _ = io.WriteString(to, ")")
-		}
-	})
+	}, func(ast.Node) { _, _ = io.WriteString(to, ")") })
 }

@@ -39,6 +39,10 @@ import "fescue.dev/cue/contract"
 	require.Equal(t, hash(strings.ReplaceAll(source, "spec!: text!: string, ", "spec!: {text!: string}, ")), hash(spread), "a comment and blank lines between fields")
 	require.NotEqual(t, first, hash(strings.ReplaceAll(source, "ConfigMap", "Secret")), "behaviour")
 	require.NotEqual(t, first, hash(strings.ReplaceAll(source, "text!: string", "text?: string")), "constraint")
+	sliced := func(bounds string) string {
+		return hash(strings.ReplaceAll(source, `kind: "ConfigMap"`, `kind: "ConfigMap", data: x: "\([1, 2][`+bounds+`][0])"`))
+	}
+	require.NotEqual(t, sliced("1:"), sliced(":1"), "which bound of a slice")
 	require.NotEqual(t, first, hash(strings.ReplaceAll(source, "text!: string", "text!: =~\"a\" & string")), "operator")
 	require.NotEqual(t, first, hash(strings.ReplaceAll(source, "text!: string", "text!: int")), "schema")
 }

@@ -119,7 +119,10 @@ func (s *session) runAll(t *testing.T, text string, line int) {
 	require.True(t, strings.HasPrefix(text, "$ "), "line %d: a block of commands begins with \"$ \"", line)
 	for _, entry := range strings.Split("\n"+text, "\n$ ")[1:] {
 		command, output, _ := strings.Cut(entry, "\n")
-		printed, _ := s.command(command).CombinedOutput() // how it ended is in what it printed
+		printed, err := s.command(command).CombinedOutput()
+		if err != nil && len(printed) == 0 { // otherwise, what it printed shows how it ended
+			t.Errorf("line %d: $ %s\nfails: %v", line, command, err)
+		}
 		if !matches(output, string(printed)) {
 			t.Errorf("line %d: $ %s\nprints:\n%s\nand the page says:\n%s", line, command, printed, output)
 		}
