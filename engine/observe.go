@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fescue-dev/fescue/engine/reconcile"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/fescue-dev/fescue/engine/inject"
 	"github.com/fescue-dev/fescue/engine/plan"
+	"github.com/fescue-dev/fescue/engine/reconcile"
 )
 
 // observe returns what a reconcile needs to know of the cluster apart from its object: the

@@ -128,6 +128,32 @@ type Version struct {
 	InitialStatus bool
 }
 
+// Conversion is how a version differs from the stored one. A nil one states nothing: all fields that
+// both have are the same.
+type Conversion struct {
+	// Name is that of its definition.
+	Name    string
+	Program *behaviour.Program
+	// Stated are the fields that it states, by direction.
+	Stated map[string]*Stated
+	// Reads are the paths of the fields of the object that it reads.
+	Reads []string
+	At    place.Position
+}
+
+// Stated are the fields below a field that a conversion states, also within an if. Whole means that
+// it states the value as such. A nil one is a field that it does not state.
+type Stated struct {
+	Whole  bool
+	Fields map[string]*Stated
+	At     place.Position // of a direction
+}
+
+// WithDefaults sets the defaults of an object, which need not be valid.
+func (v *Version) WithDefaults(b *Budget, object map[string]any) map[string]any {
+	return schema.Default(b, v.Compiled, v.WithoutNulls(object))
+}
+
 // PhaseFacts are the facts about a phase that depend on no object.
 type PhaseFacts struct {
 	// Terminal means that nothing more is done for an object in this phase.
@@ -380,30 +406,4 @@ func PhaseOf(object map[string]any) string {
 	status, _ := object["status"].(map[string]any)
 	phase, _ := status["phase"].(string)
 	return phase
-}
-
-// Conversion is how a version differs from the stored one. A nil one states nothing: all fields that
-// both have are the same.
-type Conversion struct {
-	// Name is that of its definition.
-	Name    string
-	Program *behaviour.Program
-	// Stated are the fields that it states, by direction.
-	Stated map[string]*Stated
-	// Reads are the paths of the fields of the object that it reads.
-	Reads []string
-	At    place.Position
-}
-
-// Stated are the fields below a field that a conversion states, also within an if. Whole means that
-// it states the value as such. A nil one is a field that it does not state.
-type Stated struct {
-	Whole  bool
-	Fields map[string]*Stated
-	At     place.Position // of a direction
-}
-
-// WithDefaults sets the defaults of an object, which need not be valid.
-func (v *Version) WithDefaults(b *Budget, object map[string]any) map[string]any {
-	return schema.Default(b, v.Compiled, v.WithoutNulls(object))
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,19 +23,10 @@ func TestKindsOfDocuments(t *testing.T) {
 		t.Skip("each starts processes that load kinds")
 	}
 	t.Parallel()
-	path, err := exec.LookPath("fescue")
-	require.NoError(t, err)
 	for name := range kindsOfDocuments {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := filepath.Join(repository, "testdata", "docs", name)
-			for _, args := range [][]string{
-				{"test", "--shipped-kinds=false", dir},
-				{"vet", "--shipped-kinds=false", "--kinds", dir, filepath.Join(dir, "sample.yaml")},
-			} {
-				out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
-				require.NoError(t, err, "%s", out)
-			}
+			requireFolder(t, filepath.Join(repository, "testdata", "docs", name))
 		})
 	}
 }

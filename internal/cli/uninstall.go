@@ -212,7 +212,7 @@ func (r *remover) removeObjects(ctx context.Context, objects []*unstructured.Uns
 		return err
 	}
 	err = wait.PollUntilContextTimeout(ctx, time.Second, r.o.onDeleteTimeout, true, func(context.Context) (bool, error) {
-		held, err := r.heldObjects(ctx, r.kinds)
+		held, err := r.heldObjects(ctx)
 		return len(held) == 0, err
 	})
 	if wait.Interrupted(err) {
@@ -277,12 +277,12 @@ func (r *remover) acceptAll(ctx context.Context) error {
 
 // releaseObjects removes the finalizers of kinds from objects: without an operator, they could not be deleted.
 func (r *remover) releaseObjects(ctx context.Context) error {
-	objects, err := r.heldObjects(ctx, r.kinds)
+	objects, err := r.heldObjects(ctx)
 	if err != nil {
 		return err
 	}
 	for _, held := range objects {
-		if err := r.removeFinalizer(ctx, held.object, plan.Finalizer); err != nil {
+		if err := r.removeFinalizer(ctx, held.object); err != nil {
 			return err
 		}
 		if held.object.GetDeletionTimestamp() == nil {
@@ -312,10 +312,9 @@ func (h heldObject) left() string {
 	return "its kind does not need the finalizer any more"
 }
 
-// heldObjects returns the objects that have the finalizer of one of these kinds, in the namespaces that belong to the
-// installation.
-func (r *remover) heldObjects(ctx context.Context, by []*kind.Kind) (held []heldObject, err error) {
-	for _, k := range by {
+// heldObjects returns the objects with the finalizer of their kind, in the namespaces that belong to the installation.
+func (r *remover) heldObjects(ctx context.Context) (held []heldObject, err error) {
+	for _, k := range r.kinds {
 		found, err := r.list(ctx, k.GroupVersionKind.GroupKind())
 		if err != nil {
 			return nil, err
@@ -329,8 +328,8 @@ func (r *remover) heldObjects(ctx context.Context, by []*kind.Kind) (held []held
 	return held, nil
 }
 
-// removeFinalizer removes a finalizer from an object, unless the object is gone by then.
-func (r *remover) removeFinalizer(ctx context.Context, object *unstructured.Unstructured, finalizer string) error {
+// removeFinalizer removes the finalizer of its kind from an object, unless the object is gone by then.
+func (r *remover) removeFinalizer(ctx context.Context, object *unstructured.Unstructured) error {
 	client, resource, err := r.clientFor(object)
 	if err != nil {
 		return err
@@ -342,7 +341,7 @@ func (r *remover) removeFinalizer(ctx context.Context, object *unstructured.Unst
 		if err != nil || live.GetUID() != object.GetUID() {
 			return err
 		}
-		live.SetFinalizers(slices.DeleteFunc(live.GetFinalizers(), func(f string) bool { return f == finalizer }))
+		live.SetFinalizers(plan.WithFinalizer(live, false))
 		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
 		return err
 	})

@@ -12,11 +12,6 @@ import (
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/cuecontext"
-	cuenet "cuelang.org/go/pkg/net"
-	cueregexp "cuelang.org/go/pkg/regexp"
-	cuestrconv "cuelang.org/go/pkg/strconv"
-	"github.com/cockroachdb/apd/v3"
-
 	"cuelang.org/go/pkg/crypto/hmac"
 	"cuelang.org/go/pkg/crypto/md5"
 	"cuelang.org/go/pkg/crypto/sha1"
@@ -28,11 +23,15 @@ import (
 	"cuelang.org/go/pkg/list"
 	"cuelang.org/go/pkg/math"
 	"cuelang.org/go/pkg/math/bits"
+	cuenet "cuelang.org/go/pkg/net"
 	"cuelang.org/go/pkg/path"
+	cueregexp "cuelang.org/go/pkg/regexp"
+	cuestrconv "cuelang.org/go/pkg/strconv"
 	cuestrings "cuelang.org/go/pkg/strings"
 	"cuelang.org/go/pkg/text/template"
 	"cuelang.org/go/pkg/time"
 	"cuelang.org/go/pkg/uuid"
+	"github.com/cockroachdb/apd/v3"
 
 	"github.com/fescue-dev/fescue/cue/kind/budget"
 )

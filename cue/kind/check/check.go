@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -35,7 +35,7 @@ func Behaviour(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) []*synta
 // New returns a checker of the behaviour of a kind, which knows the types of children.
 func New(k *kind.Kind, pkg *syntax.Package, known *types.Catalog) *Checker {
 	c := &Checker{
-		fitter: newFitter(infer.New(pkg.Instance, syntax.BehaviourOf(k.LoadName()), k.LoadName())),
+		fitter: newFitter(facts.Of(k, pkg).Reader),
 		kind:   k, pkg: pkg, types: known, Children: make(map[string]ChildType),
 	}
 	c.Object = c.objectType()

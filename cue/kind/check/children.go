@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fescue-dev/fescue/cue/kind/facts"
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )

@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/token"
 
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
-	"cuelang.org/go/cue/ast"
-
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
@@ -34,9 +33,9 @@ func contractOf(r *infer.Reader, pkg *syntax.Package) *contract {
 // OfContract returns the fields of a behaviour that the contract does not have, and words that a field of it does not
 // allow.
 func OfContract(k *kind.Kind, pkg *syntax.Package) []*syntax.LoadError {
-	c := contractOf(infer.New(pkg.Instance, syntax.BehaviourOf(k.LoadName()), k.LoadName()), pkg)
+	c := contractOf(facts.Of(k, pkg).Reader, pkg)
 	if c.Definition.Fields["scope"] == nil {
-		return nil // it is no contract.#Controller
+		return nil // it is not a contract.#Controller
 	}
 	c.fields(c.Definition, "#Controller", "")
 	c.behaviour()
@@ -63,7 +62,7 @@ func OfContract(k *kind.Kind, pkg *syntax.Package) []*syntax.LoadError {
 // OfConversion is OfContract for a conversion.
 func OfConversion(r *infer.Reader, pkg *syntax.Package, definition string) []*syntax.LoadError {
 	if r.Definition.Fields["served"] == nil {
-		return nil // it is no contract.#Conversion
+		return nil // it is not a contract.#Conversion
 	}
 	c := contractOf(r, pkg)
 	c.fields(c.Definition, "#"+syntax.ConversionSuffix, definition+".")
@@ -184,7 +183,7 @@ var notOfDecorators = map[string]string{
 
 // OfDecorators is OfContract for a decorator.
 func OfDecorators(k *kind.Kind, pkg *syntax.Package) []*syntax.LoadError {
-	c := contractOf(infer.New(pkg.Instance, syntax.BehaviourOf(k.LoadName()), k.LoadName()), pkg)
+	c := contractOf(facts.Of(k, pkg).Reader, pkg)
 	for _, name := range c.Definition.Order {
 		if why, known := notOfDecorators[name]; known {
 			c.Report(c.Definition.Fields[name].Node, "%s: a decorator cannot have it: %s", name, why)

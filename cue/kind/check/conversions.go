@@ -8,14 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fescue-dev/fescue/cue/kind/facts"
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	"cuelang.org/go/cue/ast"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/facts"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/place"
 	"github.com/fescue-dev/fescue/cue/kind/schema"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"

@@ -4,13 +4,11 @@ import (
 	"slices"
 
 	"cuelang.org/go/cue/ast"
-
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	rbacv1 "k8s.io/api/rbac/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 

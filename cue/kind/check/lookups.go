@@ -1,11 +1,10 @@
 package check
 
 import (
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 

@@ -3,14 +3,13 @@ package check
 import (
 	"slices"
 
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fescue-dev/fescue/cue/kind"
 	"github.com/fescue-dev/fescue/cue/kind/behaviour"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 )
 
 // places finds the types whose namespaces follow from what the author of an object submits: so it can be

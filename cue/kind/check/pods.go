@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 

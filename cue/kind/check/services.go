@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )
 

@@ -7,12 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 	"github.com/fescue-dev/fescue/cue/kind/types"
 )

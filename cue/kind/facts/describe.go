@@ -3,17 +3,15 @@ package facts
 import (
 	"slices"
 
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	"cuelang.org/go/cue/ast"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fescue-dev/fescue/cue/kind"
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
-// Source is the behaviour of a kind as it is written, without any type: object and observed are what it says of them
-// itself.
+// Source is the source of a behaviour. It knows no types: object and observed are what the behaviour itself declares.
 type Source struct {
 	*infer.Reader
 	kind *kind.Kind
@@ -136,7 +134,7 @@ func (b *Source) valueFacts(field string) (facts []kind.ValueFacts) {
 	return facts
 }
 
-// Corrected finds the types by the source of a kind. What it does not understand counts as Apply.
+// Corrected finds which children are corrected. What it does not understand counts as Apply.
 func (b *Source) Corrected() kind.Corrected {
 	found := kind.Corrected{Types: make(map[apischema.GroupVersionKind]bool), Names: make(map[string]bool)}
 	b.addCorrected(&found, b.Definition)

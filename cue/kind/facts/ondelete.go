@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/fescue-dev/fescue/cue/kind/infer"
-
 	"cuelang.org/go/cue/ast"
+
+	"github.com/fescue-dev/fescue/cue/kind/infer"
 )
 
 // IsReentered reports whether an object may enter a phase that it was in before.

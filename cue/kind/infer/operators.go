@@ -17,7 +17,7 @@ func (r *Reader) unary(p Part, e *ast.UnaryExpr) Value {
 	x := r.Infer(p.With(e.X))
 	switch e.Op {
 	case token.NOT:
-		r.Must(p.With(e.X), x, types.Boolean, "!")
+		r.must(p.With(e.X), x, types.Boolean, "!")
 		return of(types.Boolean)
 	case token.MUL:
 		return x
@@ -34,8 +34,8 @@ func (r *Reader) unary(p Part, e *ast.UnaryExpr) Value {
 	return Value{Type: types.Of(x.Kinds()), IsType: true} // a bound
 }
 
-// Must reports an operand that cannot be of the kinds that an operator needs.
-func (r *Reader) Must(p Part, v Value, needed types.Values, what string) {
+// must reports an operand that cannot be of the kinds that an operator needs.
+func (r *Reader) must(p Part, v Value, needed types.Values, what string) {
 	if v.Kinds()&needed == 0 {
 		r.Report(p.Node(), "%s needs %s, not %s", what, Article(needed), v.Describe(p.Expr))
 	}
@@ -84,7 +84,7 @@ func (r *Reader) binary(p Part, e *ast.BinaryExpr) Value {
 		r.Condition(inner.With(e.Y))
 		return of(types.Boolean)
 	case token.MAT, token.NMAT:
-		r.Must(p.With(e.X), r.Infer(p.With(e.X)), types.String, e.Op.String())
+		r.must(p.With(e.X), r.Infer(p.With(e.X)), types.String, e.Op.String())
 		r.Infer(p.With(e.Y))
 		return of(types.Boolean)
 	}

@@ -1,14 +1,13 @@
 package infer
 
 import (
-	"github.com/fescue-dev/fescue/cue/kind/syntax"
-
 	"slices"
 
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 
 	"github.com/fescue-dev/fescue/cue/kind/place"
+	"github.com/fescue-dev/fescue/cue/kind/syntax"
 )
 
 // Part is a piece of CUE that a value consists of.

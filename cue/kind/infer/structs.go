@@ -221,7 +221,7 @@ func (r *Reader) within(p Part, clauses []ast.Clause, do func(Part)) {
 func (r *Reader) Label(d DynamicField) {
 	if e, ok := d.Label.(*ast.ParenExpr); ok {
 		p := d.Value.With(e.X)
-		r.Must(p, r.Infer(p), types.String, "the name of a field")
+		r.must(p, r.Infer(p), types.String, "the name of a field")
 		return
 	}
 	if e, ok := d.Label.(ast.Expr); ok {

@@ -1,9 +1,9 @@
 package schema
 
 import (
-	"github.com/fescue-dev/fescue/cue/kind/place"
-
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/fescue-dev/fescue/cue/kind/place"
 )
 
 // ownFields are those for which the API server has its own schema.

@@ -10,10 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics/legacyregistry"
-
-	// These add workqueue_* and rest_client_* to the registry.
-	_ "k8s.io/component-base/metrics/prometheus/restclient"
-	_ "k8s.io/component-base/metrics/prometheus/workqueue"
+	_ "k8s.io/component-base/metrics/prometheus/restclient" // adds rest_client_* to the registry
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"  // adds workqueue_*
 )
 
 // served are the prefixes of the metrics that are served. The libraries of the API server put

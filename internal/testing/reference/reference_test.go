@@ -52,20 +52,46 @@ func TestConditions(t *testing.T) {
 	}
 	require.ElementsMatch(t, injected, skips)
 	slices.Sort(reasons)
-	require.Equal(t, slices.Sorted(maps.Keys(reasonsIn(folders))), slices.Compact(reasons))
+	require.Equal(t, slices.Sorted(maps.Keys(reasonsIn(folders, engine...))), slices.Compact(reasons))
 }
+
+// Each reason of a condition or an Event, and of `fescue status`, has exactly one entry in docs/operate/troubleshooting.md, and
+// so has each reason why a Pod does not get what it asks for.
+func TestTroubleshooting(t *testing.T) {
+	t.Parallel()
+	rows, headings := page(t, "../operate/troubleshooting.md")
+	found := reasonsIn(product(t), append(slices.Clip(engine), "internal/cli")...)
+	reasons := slices.Sorted(maps.Keys(found))
+	require.Subset(t, reasons, []string{"ChildRejected", "Waiting", "Deleting", "NotStarted", "Reconciled", "ForeignObject", "MissedSchedule", "FieldsDropped", "Unreadable"})
+	entries := slices.DeleteFunc(headings, func(heading string) bool { return !isReason.MatchString(heading) })
+	require.Equal(t, reasons, slices.Sorted(slices.Values(entries)))
+	var skips, expected []string
+	for _, r := range rows {
+		if name := code(r.cells[0]); r.section == "A Pod has no sidecar" && isReason.MatchString(name) {
+			skips = append(skips, name)
+		}
+	}
+	for _, reason := range inject.SkipReasons {
+		expected = append(expected, string(reason))
+	}
+	require.Contains(t, expected, "PodSecurity")
+	require.ElementsMatch(t, expected, skips)
+}
+
+// engine are the packages that write conditions and Events.
+var engine = []string{"cue/kind", "engine", "engine/plan", "internal/operator"}
 
 var isReason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
-// reasonsIn returns the reasons that the source writes into conditions and Events.
-func reasonsIn(folders map[string]*folder) map[string]bool {
+// reasonsIn returns the reasons that some packages write into conditions and Events, or show.
+func reasonsIn(folders map[string]*folder, paths ...string) map[string]bool {
 	found := make(map[string]bool)
 	note := func(text string) {
 		if isReason.MatchString(text) {
 			found[text] = true
 		}
 	}
-	for _, path := range []string{"cue/kind", "engine", "engine/plan", "internal/operator"} {
+	for _, path := range paths {
 		add := func(e ast.Expr) {
 			ast.Inspect(e, func(n ast.Node) bool {
 				switch n := n.(type) {
