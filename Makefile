@@ -47,7 +47,7 @@ test-e2e: SUITES := e2e
 test-e2e: test ## run the other tests on a control plane
 
 .PHONY: test-race
-test-race: SUITES := race race-e2e
+test-race: SUITES := race race-histories race-e2e
 test-race: test ## run what starts goroutines with the race detector
 
 .PHONY: test-oracle
@@ -59,7 +59,7 @@ test-bench: SUITES := bench
 test-bench: test ## run each benchmark once, and the comparison with small loads
 
 .PHONY: test-all
-test-all: SUITES := test e2e race race-e2e oracle
+test-all: SUITES := test e2e race race-histories race-e2e oracle
 test-all: test ## run all tests that need no root; takes an hour
 	@$(MAKE) --no-print-directory test-bench
 	@$(MAKE) --no-print-directory test-kinds KINDS_MADE=6000
@@ -109,13 +109,14 @@ test-kinds: ## make KINDS_MADE kinds, from seed FIRST on, and compare what they 
 test-sim: ## test the runtime by which histories repeat; compiles the standard library again, which takes minutes
 	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/...
 
-# How many histories are played, and the seed of the first one.
+# How many histories are played, the seed of the first one, and whether they are small.
 HISTORIES := 10000
 SEED := 1
+SMALL := false
 
 .PHONY: simulate
-simulate: ## play HISTORIES of the whole engine from SEED on, each of which repeats bit by bit, while requests fail and operators are killed
-	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/history -run '^TestSimulate$$' -histories $(HISTORIES) -first-history $(SEED) -timeout 0 -v
+simulate: ## play HISTORIES of the whole engine from SEED on (SMALL=true has less happen in each), each of which repeats bit by bit, while requests fail and operators are killed
+	overlay=$$(go run ./hack/sim/overlay .sim) && go test -overlay "$$overlay" -tags sim ./hack/sim/history -run '^TestSimulate$$' -histories $(HISTORIES) -first-history $(SEED) -small=$(SMALL) -timeout 0 -v
 
 # all, or a part of the name of a bug.
 BUGS := all

@@ -4,7 +4,7 @@
 #
 #   .devcluster/bin/devcluster -- hack/test.sh SUITE...
 #
-# The suites are test, e2e, race, race-e2e, oracle and bench; the Makefile describes them. go vet would look at each package again
+# The suites are test, e2e, race, race-histories, race-e2e, oracle and bench; the Makefile describes them. go vet would look at each package again
 # for the race detector.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -46,8 +46,11 @@ for suite in "$@"; do
       wait
       ;;
     race)
-      say 'what starts goroutines, with the race detector: 5 minutes'
+      say 'what starts goroutines, with the race detector: 3 minutes'
       run race test -race -vet=off -json ./admission/... ./engine ./internal/informers ./internal/operator/...
+      ;;
+    race-histories)
+      say 'histories of the whole engine, with the race detector: 5 minutes'
       run race-histories test -race -vet=off -json ./hack/sim/history -histories 5
       ;;
     race-e2e)
@@ -64,7 +67,7 @@ for suite in "$@"; do
       run bench test -C bench -json -p 1 -bench . -benchtime 1x ./...
       ;;
     *)
-      echo "no suite is called $suite: they are test, e2e, race, race-e2e, oracle and bench" >&2
+      echo "no suite is called $suite: they are test, e2e, race, race-histories, race-e2e, oracle and bench" >&2
       exit 2
       ;;
   esac

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	histories    = flag.Uint64("histories", 20, "how many histories are played")
+	histories    = flag.Uint64("histories", 10, "how many histories are played")
 	firstHistory = flag.Uint64("first-history", 0, "seed of the first of them")
 )
 

@@ -34,6 +34,7 @@ import (
 var (
 	isChild = flag.Bool("child", false, "the process plays the histories of TestSimulate")
 	isShort = flag.Bool("until-violation", false, "it ends with the first one that violates something")
+	isSmall = flag.Bool("small", false, "play many small histories: of one operator and at most three objects of kinds that somebody wrote")
 )
 
 const (
@@ -95,7 +96,7 @@ const batchMark = "batch: "
 // inProcess plays histories in a process of its own, with one thread and no garbage collection.
 func inProcess(ctx context.Context, binary string, first, count uint64, flags ...string) (b batch, err error) {
 	c := exec.CommandContext(ctx, binary, slices.Concat([]string{"-test.run", "^TestSimulate$", "-test.timeout", "0", "-child",
-		"-first-history", fmt.Sprint(first), "-histories", fmt.Sprint(count)}, flags)...)
+		"-first-history", fmt.Sprint(first), "-histories", fmt.Sprint(count), fmt.Sprint("-small=", *isSmall)}, flags)...)
 	c.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off")
 	out, err := c.CombinedOutput()
 	_, text, _ := strings.Cut(string(out), batchMark)
@@ -172,6 +173,12 @@ func everyKind(t *testing.T) func(seed uint64) Options {
 	of := manyKinds(t)
 	return func(seed uint64) Options {
 		delay := []time.Duration{0, 20 * time.Millisecond, 500 * time.Millisecond}[rand.New(rand.NewPCG(seed, 5)).IntN(3)]
+		switch {
+		case *isSmall && seed%2 == 0:
+			return small(ats(at, seed, delay))
+		case *isSmall:
+			return small(others(of[seed/2%uint64(len(of))], seed, delay))
+		}
 		switch seed % 4 {
 		case 1:
 			return others(of[seed/4%uint64(len(of))], seed, delay)
@@ -180,6 +187,12 @@ func everyKind(t *testing.T) func(seed uint64) Options {
 		}
 		return ats(at, seed, delay)
 	}
+}
+
+// small returns a history with the same faults, in which less happens.
+func small(o Options) Options {
+	o.Objects, o.Operators, o.Shards, o.Disturbed = min(o.Objects, 3), 0, 1, 20*time.Second
+	return o
 }
 
 // play plays a history. Its seed also decides how goroutines take turns.
