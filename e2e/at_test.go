@@ -429,23 +429,3 @@ func TestUnrelatedPodIsNotAdopted(t *testing.T) {
 	status, _, _ := condition(c.awaitPhase("taken", "DONE"), "Stalled")
 	require.Empty(t, status)
 }
-
-// An At that is deleted and recreated at once runs its command again, in a new Pod.
-func TestRecreatedAtGetsANewPod(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	c.start()
-	c.createAt("again", longAgo, "echo hello")
-	first := c.awaitPhase("again", "DONE")
-	before, err := c.get(pods, "again-pod")
-	require.NoError(t, err)
-	c.delete(ats, "again")
-	second := c.createAt("again", longAgo, "echo hello")
-	require.NotEqual(t, first.GetUID(), second.GetUID())
-
-	c.awaitPhase("again", "DONE")
-	after, err := c.get(pods, "again-pod")
-	require.NoError(t, err)
-	require.NotEqual(t, before.GetUID(), after.GetUID())
-	require.True(t, metav1.IsControlledBy(after, second))
-}

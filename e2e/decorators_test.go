@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -266,41 +265,6 @@ func TestDecoratorsOfOneObject(t *testing.T) {
 		return o.GetLabels()["fescue.dev/decorator"] == "Two" && o.GetUID() != one.GetUID()
 	})
 	c.await(secrets, "a-two", "kept", exists)
-}
-
-// Wherever a process is killed, the next one ends with the same children, and without them when the
-// annotation is gone.
-func TestDecoratorKilledAfterAnyWrite(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	for n := int64(1); ; n++ {
-		name := fmt.Sprintf("killed-%d", n)
-		c.createSet(name, 2, "80")
-		o := c.launchUntilWrite(n, "--kinds", servicePerPod)
-		wasKilled, isUndecorated := false, false
-		require.True(t, testcluster.WaitUntil(func() bool {
-			wasKilled = o.hasEnded()
-			count := len(c.list(services, ofServicePerPod))
-			if count == 2 && !isUndecorated {
-				isUndecorated = true
-				c.patch(statefulSets, name, withoutPorts)
-			}
-			return wasKilled || isUndecorated && count == 0
-		}), "neither killed nor done")
-		c.proxy.afterWrite.Store(nil)
-		o.kill()
-		o = c.start("--kinds", servicePerPod)
-		if !isUndecorated {
-			c.awaitServices(name+"-0", name+"-1")
-			c.patch(statefulSets, name, withoutPorts)
-		}
-		c.awaitServices()
-		o.kill()
-		if !wasKilled {
-			require.GreaterOrEqual(t, n, int64(4), "it takes the writes of two children and of their deletion, and may be seen to end with the last one")
-			return
-		}
-	}
 }
 
 // The rights of a decorator are needed, and no others: without one of them, it does not run and names it.

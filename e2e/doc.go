@@ -31,7 +31,6 @@
 //   - tutorial_test.go: the pages of docs/tutorial
 //   - at_test.go: phases: timers, crashes, restarts and outages
 //   - children_test.go: kinds without phases, and sets
-//   - invariants_test.go: sets under random disturbances
 //   - faults_test.go, faults_operators_test.go, faults_observer_test.go: objects of many kinds under random faults
 //   - damage_test.go: damage to children after the steps of all scenarios
 //   - sensitive_test.go: messages about what must not be shown
@@ -55,6 +54,9 @@
 //   - install_test.go, rights_test.go: the manifests, and their rights
 //   - metrics_test.go, metricsauth_test.go: what operators report
 //   - apiserver_test.go: the API server and the compiled schemas judge objects alike
+//
+// Whether the right children exist in the end, whatever others do and whenever operators are killed, is what the histories of
+// hack/sim ask, of more kinds than these: here, one test for each promise is left of it.
 //
 // The promises of the README and docs/, each with the tests that hold it on the API server:
 //

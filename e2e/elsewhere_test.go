@@ -110,51 +110,6 @@ func hasText(text string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// A cluster-scoped object has its children, in each namespace once, whenever the operator is killed, and they go
-// when the spec drops them and with the object.
-func TestClusterKindKilledAfterAnyWrite(t *testing.T) {
-	t.Parallel()
-	s := newSpreads(t)
-	dir := s.kind("")
-	s.start("--kinds", dir).kill()
-	for n := int64(1); ; n++ {
-		name := fmt.Sprintf("killed-%d", n)
-		o := s.launchUntilWrite(n, "--kinds", dir)
-		s.make(name, s.a, s.b)
-		wasKilled, moved := false, false
-		require.True(t, testcluster.WaitUntil(func() bool {
-			wasKilled = o.hasEnded()
-			object, err := s.root.get(s.GroupVersionResource, name)
-			if wasKilled || err != nil || !isTrue(object, "Ready") {
-				return wasKilled
-			}
-			if !moved {
-				moved = true
-				s.move(name, "2", s.b)
-			}
-			_, errA := s.a.get(configMaps, name)
-			inB, errB := s.b.get(configMaps, name)
-			return apierrors.IsNotFound(errA) && errB == nil && hasText("2")(inB)
-		}), "neither killed nor done")
-		s.proxy.afterWrite.Store(nil)
-		o.kill()
-		if !moved {
-			s.move(name, "2", s.b)
-		}
-		o = s.start("--kinds", dir)
-		s.b.await(configMaps, name, "changed", hasText("2"))
-		s.a.awaitGone(configMaps, name)
-		s.root.awaitReady(s.GroupVersionResource, name)
-		o.kill()
-		s.root.delete(s.GroupVersionResource, name)
-		s.b.awaitGone(configMaps, name)
-		if !wasKilled {
-			require.Greater(t, n, int64(4), "it takes the writes of the children and of the status")
-			return
-		}
-	}
-}
-
 // Children in other namespaces are kept in place as those in the object's own are, with the rights that
 // fescue manifests prints and no others.
 func TestClusterKindKeepsItsChildren(t *testing.T) {
@@ -385,61 +340,6 @@ func places(object *unstructured.Unstructured) (names []string) {
 		names = append(names, item.(map[string]any)["namespace"].(string))
 	}
 	return names
-}
-
-// Nothing of an object stays in other namespaces, whenever the operator is killed: neither what the spec drops,
-// nor what is left when the object is deleted.
-func TestElsewhereKilledAfterAnyWrite(t *testing.T) {
-	t.Parallel()
-	c := newCleans(t)
-	dir := c.kind("")
-	c.start("--kinds", dir).kill()
-	for n := int64(1); ; n++ {
-		name := fmt.Sprintf("killed-%d", n)
-		o := c.launchUntilWrite(n, "--kinds", dir)
-		c.make(name, true, c.a, c.b)
-		wasKilled, moved, deleted := false, false, false
-		require.True(t, testcluster.WaitUntil(func() bool {
-			wasKilled = o.hasEnded()
-			object, err := c.get(c.GroupVersionResource, name)
-			if wasKilled || deleted && apierrors.IsNotFound(err) {
-				return true
-			}
-			if err != nil || !isTrue(object, "Ready") || deleted {
-				return false
-			}
-			if !moved {
-				moved = true
-				c.move(name, "2", c.b)
-				return false
-			}
-			inB, errB := c.b.get(configMaps, name)
-			if _, errA := c.a.get(configMaps, name); apierrors.IsNotFound(errA) && errB == nil && hasText("2")(inB) {
-				deleted = true
-				c.delete(c.GroupVersionResource, name)
-			}
-			return false
-		}), "neither killed nor done")
-		c.proxy.afterWrite.Store(nil)
-		o.kill()
-		if !deleted {
-			c.delete(c.GroupVersionResource, name) // while no operator runs, in whatever state it was left
-		}
-		o = c.start("--kinds", dir)
-		c.awaitGone(c.GroupVersionResource, name)
-		for _, in := range []*cluster{c.a, c.b} {
-			_, err := in.get(configMaps, name)
-			require.True(t, apierrors.IsNotFound(err), "killed after write %d: %v", n, err) // before the object was gone
-		}
-		_, err := c.root.get(clusterRoles, c.namespace+"-"+name)
-		require.True(t, apierrors.IsNotFound(err), "killed after write %d: %v", n, err)
-		c.awaitGone(configMaps, name+"-own")
-		o.kill()
-		if !wasKilled {
-			require.Greater(t, n, int64(8), "it takes the writes of the finalizer, the places, the children and the status")
-			return
-		}
-	}
 }
 
 // Children in other namespaces are kept in place, and only those: what someone there gives the labels of a child is

@@ -198,57 +198,6 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// What has changed while no process was running, or when one was killed after any of its writes, is read
-// again.
-func TestReadsKilledAfterAnyWrite(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	o, r := readers(c)
-	o.kill()
-	for n := int64(1); ; n++ {
-		name := fmt.Sprintf("killed-%d", n)
-		r.config(name+"-from", "1", nil)
-		r.read(name, name+"-from", name)
-		o := c.launchUntilWrite(n, "--kinds", r.dir)
-		wasKilled := false
-		changed := false
-		require.True(t, testcluster.WaitUntil(func() bool {
-			wasKilled = o.hasEnded()
-			child, err := c.get(configMaps, name+"-copy")
-			if err == nil && !changed {
-				changed = true
-				c.patch(configMaps, name+"-from", `{"data":{"value":"2"}}`)
-				c.create(configMaps, "ConfigMap", name+"-team", map[string]any{"metadata": map[string]any{"name": name + "-team", "labels": map[string]any{"team": name}}})
-			}
-			if wasKilled || err != nil {
-				return wasKilled
-			}
-			object, err := c.get(r.resource, name)
-			value, _, _ := unstructured.NestedString(child.Object, "data", "value")
-			team := ""
-			if err == nil {
-				team, _, _ = unstructured.NestedString(object.Object, "status", "team")
-			}
-			return value == "2" && team == name+"-team"
-		}), "neither killed nor done")
-		c.proxy.afterWrite.Store(nil)
-		o.kill()
-		if !changed {
-			c.patch(configMaps, name+"-from", `{"data":{"value":"2"}}`)
-			c.create(configMaps, "ConfigMap", name+"-team", map[string]any{"metadata": map[string]any{"name": name + "-team", "labels": map[string]any{"team": name}}})
-		}
-		o = c.start("--kinds", r.dir)
-		r.awaitCopy(name, "2")
-		r.awaitStatus(name, "team", name+"-team")
-		c.awaitReady(r.resource, name)
-		o.kill()
-		if !wasKilled {
-			require.Greater(t, n, int64(2), "it takes the writes of the child and of the status")
-			return
-		}
-	}
-}
-
 // The rights to read are needed, and no others: without one of them, the kind does not run and names it.
 func TestRightsToReadAreExact(t *testing.T) {
 	t.Parallel()
