@@ -70,7 +70,7 @@ func Chart(kinds []*kind.Kind, o ChartOptions) (map[string][]byte, error) {
 	}
 	files := map[string][]byte{"templates/validate.yaml": c.validation()}
 	for file, t := range c.templates {
-		files["templates/"+file] = []byte(t.text(c.dimensions))
+		files["templates/"+file] = []byte(TemplateHeader + t.text(c.dimensions))
 	}
 	return files, c.addStatic(files)
 }
@@ -301,7 +301,7 @@ func eachText(part any, replace func(string) string) any {
 // validation is a template that rejects the values that the kinds do not allow.
 func (c *chart) validation() []byte {
 	var text bytes.Buffer
-	text.WriteString("{{- /* Values that these kinds do not allow. */}}\n")
+	text.WriteString(TemplateHeader + "{{- /* Values that these kinds do not allow. */}}\n")
 	for _, d := range c.dimensions {
 		if d.only >= 0 {
 			fmt.Fprintf(&text, "{{- if %s }}{{ fail %q }}{{ end }}\n", d.condition([]int{1 - d.only}), d.why)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -110,12 +111,7 @@ func (o *installOptions) writeChart(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	for path, content := range files {
-		if err := writeFile(filepath.Join(dir, path), content); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeGenerated(dir, "templates", files, install.TemplateHeader)
 }
 
 func newManifestsCommand() *cobra.Command {
@@ -144,7 +140,11 @@ Deployment mounts.`,
 				return err
 			}
 			if outputDir != "" {
-				return writeKustomize(outputDir, parts)
+				files, err := install.Kustomize(parts)
+				if err != nil {
+					return err
+				}
+				return writeGenerated(outputDir, ".", files, install.Header)
 			}
 			objects := install.Objects(parts)
 			if argoCD {
@@ -210,19 +210,15 @@ func readSource(dir string) (install.Source, error) {
 	return source, nil
 }
 
-// writeKustomize writes the files for kustomize into a folder, and removes generated files that
-// are no longer among them.
-func writeKustomize(dir string, parts []install.Part) error {
-	files, err := install.Kustomize(parts)
-	if err != nil {
-		return err
-	}
+// writeGenerated writes files into a folder, and removes files that begin with a header and are no longer among them from a
+// part of it.
+func writeGenerated(dir, part string, files map[string][]byte, header string) error {
 	for path, content := range files {
 		if err := writeFile(filepath.Join(dir, path), content); err != nil {
 			return err
 		}
 	}
-	return filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+	return filepath.WalkDir(filepath.Join(dir, part), func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -234,7 +230,7 @@ func writeKustomize(dir string, parts []install.Part) error {
 			return nil
 		}
 		content, err := os.ReadFile(file)
-		if err == nil && install.IsGenerated(content) {
+		if err == nil && bytes.HasPrefix(content, []byte(header)) {
 			err = os.Remove(file)
 		}
 		return err
